@@ -1,0 +1,112 @@
+package kernel
+
+import "encoding/json"
+
+// The driver protocol. A driver is the process in the sandbox that holds a
+// language's engine. It reads requests from descriptor 3 and writes to
+// descriptor 4, both as frames of package stream with channel 0:
+//
+//	requests   Control frames with a Request
+//	replies    Control frames with a Reply, one for each request with an id;
+//	           the first reply is Ready, with id 0
+//	output     Stdout and Stderr frames with text as the language wrote it;
+//	           Message frames with a Message of the types display_data,
+//	           update_display_data, execute_result, error, clear_output,
+//	           input_request and comm_*
+//
+// Each output frame carries the cell it is from. Neither descriptor is
+// inherited by child processes. Descriptors 1 and 2 are pipes that the agent
+// reads: what C code and child processes print. The agent empties them before
+// it passes a reply on.
+
+// Request is what a driver is asked.
+type Request struct {
+	// Op is execute, complete, inspect, is_complete, input, interrupt,
+	// reseed or comm. input, interrupt and comm have no reply.
+	Op string `json:"op"`
+	ID uint64 `json:"id,omitempty"`
+	// Cell is the number that the output of an execute carries.
+	Cell uint32 `json:"cell,omitempty"`
+	Code string `json:"code,omitempty"`
+	// Cursor is a position in Code in Unicode code points.
+	Cursor int `json:"cursor,omitempty"`
+	// Detail is 0 or 1: how much inspect tells.
+	Detail int `json:"detail,omitempty"`
+	// Silent executes without result, count or history.
+	Silent bool `json:"silent,omitempty"`
+	// Value answers an input_request. EOF true answers it with end of file.
+	Value string `json:"value,omitempty"`
+	EOF   bool   `json:"eof,omitempty"`
+	// Env is set at reseed: variables to add to the environment; Seed is
+	// fresh randomness in hexadecimal, 64 digits.
+	Env  map[string]string `json:"env,omitempty"`
+	Seed string            `json:"seed,omitempty"`
+	// Comm is a message for the kernel's end of a widget.
+	Comm json.RawMessage `json:"comm,omitempty"`
+}
+
+// Reply is what a driver answers.
+type Reply struct {
+	// Op is ready or reply.
+	Op string `json:"op"`
+	ID uint64 `json:"id"`
+	// Status is ok or error.
+	Status string `json:"status"`
+	// Execute.
+	Count    int             `json:"execution_count,omitempty"`
+	EName    string          `json:"ename,omitempty"`
+	EValue   string          `json:"evalue,omitempty"`
+	ExitCode *int            `json:"exit_code,omitempty"`
+	Payload  json.RawMessage `json:"payload,omitempty"`
+	// Complete: what may stand in place of the code between Start and End.
+	Matches []Match `json:"matches,omitempty"`
+	Start   int     `json:"cursor_start,omitempty"`
+	End     int     `json:"cursor_end,omitempty"`
+	// Inspect.
+	Found bool                       `json:"found,omitempty"`
+	Data  map[string]json.RawMessage `json:"data,omitempty"`
+	// IsComplete is complete, incomplete, invalid or unknown.
+	IsComplete string `json:"is_complete,omitempty"`
+	Indent     string `json:"indent,omitempty"`
+	// Ready.
+	Info *Info `json:"info,omitempty"`
+}
+
+// Match is one completion.
+type Match struct {
+	Text string `json:"text"`
+	Type string `json:"type,omitempty"`
+}
+
+// Info describes a kernel that is ready.
+type Info struct {
+	// Language is the manifest's name: python, javascript, …
+	Language string `json:"language"`
+	// Version is the language's, as it calls itself.
+	Version string `json:"version"`
+	// Implementation is the engine's name and version.
+	Implementation string `json:"implementation"`
+	FileExtension  string `json:"file_extension"`
+	MIMEType       string `json:"mimetype"`
+	Banner         string `json:"banner,omitempty"`
+	PID            int    `json:"pid,omitempty"`
+}
+
+// Manifest is what langs/<language>/manifest.json says of a driver.
+type Manifest struct {
+	Name    string   `json:"name"`
+	Display string   `json:"display_name"`
+	Aliases []string `json:"aliases"`
+	// Extensions are file endings with their dot.
+	Extensions []string `json:"extensions"`
+	// Argv starts the driver in the sandbox.
+	Argv []string          `json:"argv"`
+	Env  map[string]string `json:"env"`
+	// Program starts a file of this language as a program; {file} stands for
+	// its path.
+	Program []string `json:"program"`
+	// Interrupt is signal or message.
+	Interrupt string `json:"interrupt"`
+	// Warm is code that is executed before the snapshot is taken.
+	Warm string `json:"warm"`
+}

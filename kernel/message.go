@@ -1,0 +1,87 @@
+// Package kernel is what Sandgate knows of language kernels: the messages they
+// make, in Jupyter's shapes, the protocol that a driver speaks with the agent,
+// and the queue of a kernel's executions.
+package kernel
+
+import "encoding/json"
+
+// The types of a kernel's messages. Text on the two standard streams has no
+// message: it travels as plain bytes.
+const (
+	ExecuteInputType  = "execute_input"
+	ExecuteReplyType  = "execute_reply"
+	DisplayDataType   = "display_data"
+	UpdateDisplayType = "update_display_data"
+	ExecuteResultType = "execute_result"
+	ErrorType         = "error"
+	ClearOutputType   = "clear_output"
+	InputRequestType  = "input_request"
+	StatusType        = "status"
+	CommOpenType      = "comm_open"
+	CommMsgType       = "comm_msg"
+	CommCloseType     = "comm_close"
+)
+
+// Message is the payload of a KindMessage record.
+type Message struct {
+	Type    string          `json:"msg_type"`
+	Content json.RawMessage `json:"content"`
+}
+
+// ExecuteInput opens a cell: everything with its cell number follows.
+type ExecuteInput struct {
+	// Key is the client's idempotency key, as it was given.
+	Key   string `json:"key"`
+	Code  string `json:"code"`
+	Count int    `json:"execution_count"`
+}
+
+// ExecuteReply closes a cell. It comes after the cell's last output.
+type ExecuteReply struct {
+	Key string `json:"key"`
+	// Status is ok, error or aborted. Aborted cells never ran.
+	Status string `json:"status"`
+	Count  int    `json:"execution_count"`
+	// EName and EValue repeat the error of a cell that failed.
+	EName  string `json:"ename,omitempty"`
+	EValue string `json:"evalue,omitempty"`
+	// ExitCode is set when the code asked to exit (sys.exit and its like).
+	ExitCode *int `json:"exit_code,omitempty"`
+	// Millis is how long the cell ran, queueing not counted.
+	Millis float64 `json:"elapsed_ms"`
+	// Payload holds what asks for a place of its own, such as pager text.
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+// Bundle is the content of display_data, update_display_data and
+// execute_result: one thing in several MIME types.
+type Bundle struct {
+	Data      map[string]json.RawMessage `json:"data"`
+	Metadata  map[string]json.RawMessage `json:"metadata"`
+	Transient map[string]json.RawMessage `json:"transient,omitempty"`
+	Count     int                        `json:"execution_count,omitempty"`
+}
+
+// Error is the content of error.
+type Error struct {
+	EName     string   `json:"ename"`
+	EValue    string   `json:"evalue"`
+	Traceback []string `json:"traceback"`
+}
+
+// ClearOutput is the content of clear_output.
+type ClearOutput struct {
+	Wait bool `json:"wait"`
+}
+
+// InputRequest is the content of input_request: the cell waits for a line.
+type InputRequest struct {
+	Prompt   string `json:"prompt"`
+	Password bool   `json:"password"`
+}
+
+// Status is the content of status.
+type Status struct {
+	// State is starting, busy, idle, restarting or dead.
+	State string `json:"execution_state"`
+}

@@ -1,0 +1,314 @@
+// Package protocol is the public protocol sandgate.v1, which the gateway and
+// the node speak among themselves too: its operations, their parameters and
+// results. docs/protocol.md describes it for people.
+//
+// A control message is a JSON object, in a text message of the WebSocket or a
+// Control frame of a link. All else is binary frames of package stream.
+package protocol
+
+import (
+	"encoding/json"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Subprotocol is what a client offers in Sec-WebSocket-Protocol.
+const Subprotocol = "sandgate.v1"
+
+// Limits of the protocol.
+const (
+	MaxControl    = 2 << 20   // bytes of a control message
+	MaxCode       = 1 << 20   // bytes of an execute's code
+	MaxKey        = 128       // bytes of an idempotency key
+	MaxInput      = 256 << 10 // bytes of one Input frame's data
+	MaxChannels   = 64        // channels of a session
+	MaxAttached   = 256       // channels attached over one connection
+	DefaultWindow = 256 << 10 // bytes a viewer is sent ahead of its Ack
+	MaxWindow     = 4 << 20
+	MaxQueue      = 1000 // executions waiting in one kernel
+)
+
+// Request is what a client asks. ID is the client's own, above 0 and not in
+// use; the reply repeats it. A request without an ID has no reply.
+type Request struct {
+	ID uint64 `json:"id,omitempty"`
+	Op string `json:"op"`
+	// Ch is a number that the client chose in attach.
+	Ch     uint32          `json:"ch,omitempty"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// Reply answers a Request with a result or an error.
+type Reply struct {
+	ID     uint64          `json:"id,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *fault.Public   `json:"error,omitempty"`
+	// Event, with Ch and Params, is news that nobody asked for.
+	Event  string          `json:"event,omitempty"`
+	Ch     uint32          `json:"ch,omitempty"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// The operations.
+const (
+	OpHello         = "hello"          // Hello → Welcome
+	OpSessionCreate = "session.create" // SessionCreate → Session
+	OpSessionGet    = "session.get"    // SessionRef → Session
+	OpSessionList   = "session.list"   // → SessionList
+	OpSessionDelete = "session.delete" // SessionRef → {}
+	OpChannelOpen   = "channel.open"   // ChannelOpen → Channel
+	OpChannelList   = "channel.list"   // SessionRef → ChannelList
+	OpChannelClose  = "channel.close"  // ChannelRef → {}
+	OpAttach        = "attach"         // Attach, with ch → Attached
+	OpDetach        = "detach"         // with ch → {}
+	OpExecute       = "execute"        // Execute, with ch → Queued
+	OpComplete      = "complete"       // Complete, with ch → kernel.Reply's completion fields
+	OpInspect       = "inspect"        // Complete, with ch → kernel.Reply's inspection fields
+	OpIsComplete    = "is_complete"    // Complete, with ch → kernel.Reply's is_complete fields
+	OpInput         = "input"          // InputReply, with ch → {}
+	OpInterrupt     = "interrupt"      // Interrupt, with ch → {}
+	OpRestart       = "restart"        // with ch → {}; once the new kernel is ready
+	OpSignal        = "signal"         // Signal, with ch → {}
+	OpFileWrite     = "file.write"     // FileRef; over a link of its own, Data frames follow → File
+	OpFileRead      = "file.read"      // FileRef; over a link of its own → File, then Data frames
+	OpFileStat      = "file.stat"      // FileRef → File
+	OpStatus        = "status"         // → NodeStatus; for the operator
+)
+
+// The events.
+const (
+	// EventChannelLost: an attached channel's sandbox has ended; Params is Lost.
+	EventLost = "lost"
+)
+
+// Hello opens a connection.
+type Hello struct {
+	Client string `json:"client,omitempty"`
+}
+
+// Welcome answers Hello.
+type Welcome struct {
+	Protocol string `json:"protocol"`
+	Server   string `json:"server"`
+}
+
+// SessionCreate asks for a session.
+type SessionCreate struct {
+	// Language is warm in the sandbox; empty means python.
+	Language string `json:"language,omitempty"`
+	// Name is the user's, at most 128 bytes.
+	Name string `json:"name,omitempty"`
+	// Env is set for kernels and processes: at most 128 variables, 64 KiB.
+	Env map[string]string `json:"env,omitempty"`
+	// LifetimeSeconds ends the session after that time; 0 means the server's
+	// default.
+	LifetimeSeconds int64 `json:"lifetime_seconds,omitempty"`
+}
+
+// Session is a session as clients see it.
+type Session struct {
+	ID       string `json:"id"`
+	Name     string `json:"name,omitempty"`
+	Language string `json:"language"`
+	// State is running, paused or lost.
+	State string `json:"state"`
+	// Reason says why a session is lost: memory, killed, crashed, exited,
+	// host or expired.
+	Reason    string `json:"reason,omitempty"`
+	CreatedMS int64  `json:"created_ms"`
+	ExpiresMS int64  `json:"expires_ms,omitempty"`
+	// ActiveMS is when it last did work or was asked to.
+	ActiveMS int64     `json:"active_ms"`
+	Channels []Channel `json:"channels"`
+}
+
+// SessionRef names a session.
+type SessionRef struct {
+	Session string `json:"session"`
+}
+
+// SessionList is the caller's sessions, newest first.
+type SessionList struct {
+	Sessions []Session `json:"sessions"`
+}
+
+// ChannelOpen opens a kernel or starts a process.
+type ChannelOpen struct {
+	Session string `json:"session"`
+	// Kind is kernel or process.
+	Kind string `json:"kind"`
+	// Key makes a repeated open return the channel that the first one made.
+	Key string `json:"key,omitempty"`
+	// Language is a kernel's; empty means the session's.
+	Language string `json:"language,omitempty"`
+	// Argv, Cwd and Stdin are a process's. With File in place of Argv the
+	// language's own way to run that file is taken, and Args follow it.
+	Argv  []string          `json:"argv,omitempty"`
+	File  string            `json:"file,omitempty"`
+	Args  []string          `json:"args,omitempty"`
+	Cwd   string            `json:"cwd,omitempty"`
+	Env   map[string]string `json:"env,omitempty"`
+	Stdin bool              `json:"stdin,omitempty"`
+}
+
+// Channel is a channel as clients see it.
+type Channel struct {
+	// ID is unique in its session: k1, k2, p3, …
+	ID       string   `json:"id"`
+	Kind     string   `json:"kind"`
+	Language string   `json:"language,omitempty"`
+	Argv     []string `json:"argv,omitempty"`
+	// State is starting, idle, busy, running, exited or dead.
+	State string `json:"state"`
+	// Exit is set once a process has ended.
+	Exit *Exit `json:"exit,omitempty"`
+	// Info is the kernel's.
+	Info json.RawMessage `json:"info,omitempty"`
+	// Queued is how many executions wait.
+	Queued int    `json:"queued,omitempty"`
+	Epoch  uint64 `json:"epoch"`
+	// Oldest and End bound what the log holds.
+	Oldest int64 `json:"oldest"`
+	End    int64 `json:"end"`
+}
+
+// ChannelList is a session's channels, oldest first.
+type ChannelList struct {
+	Channels []Channel `json:"channels"`
+}
+
+// ChannelRef names a channel.
+type ChannelRef struct {
+	Session string `json:"session"`
+	Channel string `json:"channel"`
+}
+
+// Exit is how a process ended, and the payload of a KindExit record.
+type Exit struct {
+	Code   int    `json:"code"`
+	Signal string `json:"signal,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Attach makes the connection a viewer of a channel, under the number ch.
+type Attach struct {
+	Session string `json:"session"`
+	Channel string `json:"channel"`
+	// Epoch and Offset are what the viewer has received: it gets what follows.
+	// Epoch 0 means from Offset in whatever epoch there is. An Offset of -1
+	// means from the end, -n from the last n bytes at most.
+	Epoch  uint64 `json:"epoch,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+	// Window is how many bytes may be sent ahead of the viewer's Ack; 0 means
+	// DefaultWindow.
+	Window int64 `json:"window,omitempty"`
+}
+
+// Attached says where the stream begins.
+type Attached struct {
+	Epoch   uint64  `json:"epoch"`
+	Offset  int64   `json:"offset"`
+	Channel Channel `json:"channel"`
+}
+
+// Execute queues code in a kernel. The reply comes when it is queued; the end
+// of the cell is an execute_reply in the log.
+type Execute struct {
+	// Key makes a repeated execute return what the first one did.
+	Key  string `json:"key"`
+	Code string `json:"code"`
+	// Silent executes without result, count or history.
+	Silent bool `json:"silent,omitempty"`
+	// KeepGoing lets the executions queued behind this one run even when it
+	// fails; otherwise they are aborted.
+	KeepGoing bool `json:"keep_going,omitempty"`
+	// NoInput makes the language's input functions fail at once.
+	NoInput bool `json:"no_input,omitempty"`
+	// TimeoutMS interrupts the cell after that time; 0 means never.
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+}
+
+// Queued answers Execute.
+type Queued struct {
+	Cell uint32 `json:"cell"`
+	// Repeated is true when the key was known and nothing new was queued.
+	Repeated bool `json:"repeated,omitempty"`
+}
+
+// Complete asks about code at a cursor, in Unicode code points.
+type Complete struct {
+	Code   string `json:"code"`
+	Cursor int    `json:"cursor"`
+	Detail int    `json:"detail,omitempty"`
+}
+
+// InputReply answers an input_request.
+type InputReply struct {
+	Cell  uint32 `json:"cell"`
+	Value string `json:"value"`
+	EOF   bool   `json:"eof,omitempty"`
+}
+
+// Interrupt stops the running cell and keeps the state. Queued cells are
+// aborted.
+type Interrupt struct {
+	// GraceMS is how long the kernel may take before it is killed and started
+	// anew, which loses its variables; 0 means never.
+	GraceMS int64 `json:"grace_ms,omitempty"`
+}
+
+// Signal names a signal for a process.
+type Signal struct {
+	Signal string `json:"signal"`
+}
+
+// FileRef names a file in a session. Paths are relative to the user's home
+// unless absolute.
+type FileRef struct {
+	Session string `json:"session"`
+	Path    string `json:"path"`
+	Mode    uint32 `json:"mode,omitempty"`
+}
+
+// File describes a file.
+type File struct {
+	Path       string `json:"path"`
+	Size       int64  `json:"size"`
+	Mode       uint32 `json:"mode"`
+	ModifiedMS int64  `json:"modified_ms"`
+	Dir        bool   `json:"dir"`
+}
+
+// Lost says why a session's sandbox has ended.
+type Lost struct {
+	Session string `json:"session"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+}
+
+// NodeStatus is what an operator sees of a node.
+type NodeStatus struct {
+	Version   string     `json:"version"`
+	Languages []Language `json:"languages"`
+	Pool      Pool       `json:"pool"`
+	Sessions  int        `json:"sessions"`
+}
+
+// Language is a kernel that the server offers.
+type Language struct {
+	Name       string   `json:"name"`
+	Display    string   `json:"display_name"`
+	Aliases    []string `json:"aliases,omitempty"`
+	Extensions []string `json:"extensions,omitempty"`
+}
+
+// Pool is the state of the pool of warm sandboxes.
+type Pool struct {
+	Size  int `json:"size"`
+	Ready int `json:"ready"`
+	// Claims, Waits and Refusals count since the start.
+	Claims    int64  `json:"claims"`
+	Waits     int64  `json:"waits"`
+	Refusals  int64  `json:"refusals"`
+	LastError string `json:"last_error,omitempty"`
+}

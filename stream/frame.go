@@ -1,0 +1,193 @@
+// Package stream holds what every byte in Sandgate travels in: the frame, the
+// record, and the log that records are kept in.
+//
+// One frame format serves all hops: a language driver's private descriptors,
+// the agent's stdio, the link between gateway and node, and (without its size,
+// which the message has) the binary messages of a client's WebSocket. A relay
+// therefore never re-encodes.
+package stream
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Limits of a frame.
+const (
+	// HeaderSize is the length of a frame's header on a byte stream:
+	// size u32, type u8, flags u8, reserved u16, channel u32, cell u32, all
+	// big-endian. size counts the body alone.
+	HeaderSize = 16
+	// MessageHeaderSize is the header's length in a WebSocket message, which
+	// leaves the size out.
+	MessageHeaderSize = HeaderSize - 4
+	// MaxBody is the largest body of a frame, in bytes.
+	MaxBody = 8 << 20
+)
+
+// Type says what a frame's body is.
+type Type uint8
+
+// The types of frames.
+const (
+	// Control is a JSON object: a request, a reply or an event.
+	Control Type = 1
+	// Records is a log offset (u64) followed by encoded records.
+	Records Type = 2
+	// Input is a sequence number (u64, 0 for none) followed by bytes for a
+	// channel's standard input. FlagEnd closes the input after them.
+	Input Type = 3
+	// Stdout and Stderr are a channel's plain output.
+	Stdout Type = 4
+	Stderr Type = 5
+	// Message is a kernel's message: JSON with msg_type and content.
+	Message Type = 6
+	// Data is a part of a file that is carried beside the channels. FlagEnd
+	// marks the last one.
+	Data Type = 7
+	// Ack is an offset (u64) up to which a viewer has rendered, or, on the
+	// agent's wire, the number of bytes of a channel that the node has taken.
+	Ack Type = 8
+)
+
+// Flags of a frame.
+const (
+	// FlagEnd marks the last frame of an input or of a file.
+	FlagEnd uint8 = 1 << 0
+	// FlagClear is set by a driver whose descriptors 1 and 2 held nothing
+	// unread when it wrote the frame. The frame then goes before whatever
+	// the agent finds in them; without it, after.
+	FlagClear uint8 = 1 << 1
+)
+
+// Frame is one unit on a wire.
+type Frame struct {
+	Type    Type
+	Flags   uint8
+	Channel uint32
+	// Cell is the number of the execution that a kernel's output belongs to,
+	// 0 for none.
+	Cell uint32
+	Body []byte
+}
+
+// AppendFrame appends f, with its size, to b.
+func AppendFrame(b []byte, f Frame) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(f.Body)))
+	return AppendMessage(b, f)
+}
+
+// AppendMessage appends f without its size to b, as a WebSocket message has it.
+func AppendMessage(b []byte, f Frame) []byte {
+	b = append(b, byte(f.Type), f.Flags, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, f.Channel)
+	b = binary.BigEndian.AppendUint32(b, f.Cell)
+	return append(b, f.Body...)
+}
+
+// ParseMessage reads a frame from a WebSocket message. The body aliases m.
+func ParseMessage(m []byte) (Frame, error) {
+	const op = "stream.parse"
+	if len(m) < MessageHeaderSize {
+		return Frame{}, fault.New(fault.Malformed, op, "a frame has at least %d bytes, got %d", MessageHeaderSize, len(m))
+	}
+	if m[2] != 0 || m[3] != 0 {
+		return Frame{}, fault.New(fault.Malformed, op, "the reserved bytes of a frame must be zero")
+	}
+	f := Frame{
+		Type: Type(m[0]), Flags: m[1],
+		Channel: binary.BigEndian.Uint32(m[4:]), Cell: binary.BigEndian.Uint32(m[8:]),
+		Body: m[MessageHeaderSize:],
+	}
+	if f.Type < Control || f.Type > Ack {
+		return Frame{}, fault.New(fault.Malformed, op, "there is no frame type %d", f.Type)
+	}
+	return f, nil
+}
+
+// Reader reads frames from a byte stream.
+type Reader struct {
+	r    *bufio.Reader
+	max  uint32
+	body []byte
+}
+
+// NewReader returns a reader that refuses bodies over max bytes; 0 means
+// MaxBody.
+func NewReader(r io.Reader, max int) *Reader {
+	if max <= 0 || max > MaxBody {
+		max = MaxBody
+	}
+	return &Reader{r: bufio.NewReaderSize(r, 64<<10), max: uint32(max)}
+}
+
+// Next returns the next frame. Its body is valid until the next call. At the
+// end of the stream it returns io.EOF between frames and io.ErrUnexpectedEOF
+// within one.
+func (r *Reader) Next() (Frame, error) {
+	var h [HeaderSize]byte
+	if _, err := io.ReadFull(r.r, h[:]); err != nil {
+		return Frame{}, err
+	}
+	size := binary.BigEndian.Uint32(h[:])
+	if size > r.max {
+		return Frame{}, fault.New(fault.TooLarge, "stream.read", "a frame's body has %d bytes, the limit is %d", size, r.max)
+	}
+	f, err := ParseMessage(h[4:])
+	if err != nil {
+		return Frame{}, err
+	}
+	if cap(r.body) < int(size) || cap(r.body) > 1<<20 && size < 64<<10 {
+		r.body = make([]byte, max(int(size), 4096))
+	}
+	f.Body = r.body[:size]
+	if _, err := io.ReadFull(r.r, f.Body); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return Frame{}, err
+	}
+	return f, nil
+}
+
+// Buffered reports whether more bytes have already been read than were
+// returned: a relay may then hold its write back to join frames.
+func (r *Reader) Buffered() bool { return r.r.Buffered() > 0 }
+
+// Writer writes frames to a byte stream, each call in one Write. It is safe
+// for concurrent use.
+type Writer struct {
+	mu  sync.Mutex // guards all below
+	w   io.Writer
+	buf []byte
+	err error
+}
+
+// NewWriter returns a writer to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Write writes the frames in order and as one. After an error the stream may
+// be cut within a frame, so every later call fails with the same error.
+func (w *Writer) Write(frames ...Frame) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	w.buf = w.buf[:0]
+	for _, f := range frames {
+		if len(f.Body) > MaxBody {
+			return fault.New(fault.TooLarge, "stream.write", "a frame's body has %d bytes, the limit is %d", len(f.Body), MaxBody)
+		}
+		w.buf = AppendFrame(w.buf, f)
+	}
+	_, w.err = w.w.Write(w.buf)
+	if cap(w.buf) > 1<<20 {
+		w.buf = nil
+	}
+	return w.err
+}
