@@ -109,10 +109,29 @@ func ParseMessage(m []byte) (Frame, error) {
 	return f, nil
 }
 
+// offsetSize is the length of the offset that Records and Ack frames and of the
+// sequence number that Input frames begin with.
+const offsetSize = 8
+
+// AppendRecords appends the body of a Records frame to b.
+func AppendRecords(b []byte, offset int64, records []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(offset))
+	return append(b, records...)
+}
+
+// ParseRecords splits the body of a Records frame. The records alias it.
+func ParseRecords(body []byte) (offset int64, records []byte, err error) {
+	if len(body) < offsetSize || body[0] > 0x7f {
+		return 0, nil, fault.New(fault.Malformed, "stream.records", "the body of a Records frame begins with an offset of %d bytes", offsetSize)
+	}
+	return int64(binary.BigEndian.Uint64(body)), body[offsetSize:], nil
+}
+
 // Reader reads frames from a byte stream.
 type Reader struct {
 	r    *bufio.Reader
 	max  uint32
+	head [HeaderSize]byte
 	body []byte
 }
 
@@ -129,11 +148,11 @@ func NewReader(r io.Reader, max int) *Reader {
 // end of the stream it returns io.EOF between frames and io.ErrUnexpectedEOF
 // within one.
 func (r *Reader) Next() (Frame, error) {
-	var h [HeaderSize]byte
-	if _, err := io.ReadFull(r.r, h[:]); err != nil {
+	h := r.head[:]
+	if _, err := io.ReadFull(r.r, h); err != nil {
 		return Frame{}, err
 	}
-	size := binary.BigEndian.Uint32(h[:])
+	size := binary.BigEndian.Uint32(h)
 	if size > r.max {
 		return Frame{}, fault.New(fault.TooLarge, "stream.read", "a frame's body has %d bytes, the limit is %d", size, r.max)
 	}
@@ -141,17 +160,35 @@ func (r *Reader) Next() (Frame, error) {
 	if err != nil {
 		return Frame{}, err
 	}
-	if cap(r.body) < int(size) || cap(r.body) > 1<<20 && size < 64<<10 {
-		r.body = make([]byte, max(int(size), 4096))
-	}
-	f.Body = r.body[:size]
-	if _, err := io.ReadFull(r.r, f.Body); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+	if f.Body, err = r.read(int(size)); err != nil {
 		return Frame{}, err
 	}
 	return f, nil
+}
+
+// read returns the next size bytes. The buffer grows as they arrive, from 64
+// KiB on, so that a header alone cannot make it allocate what it promises.
+func (r *Reader) read(size int) ([]byte, error) {
+	const step = 64 << 10
+	if cap(r.body) > 1<<20 && size < step {
+		r.body = nil
+	}
+	for have := 0; ; {
+		n := min(size, max(cap(r.body), 2*have, step))
+		if cap(r.body) < n {
+			r.body = append(make([]byte, 0, max(n, 4096)), r.body[:have]...)
+		}
+		r.body = r.body[:n]
+		if _, err := io.ReadFull(r.r, r.body[have:]); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+		if have = n; have == size {
+			return r.body, nil
+		}
+	}
 }
 
 // Buffered reports whether more bytes have already been read than were

@@ -1,0 +1,64 @@
+# make run    a working Sandgate on this machine
+# make test   every test and lint
+# make bench  the figures of SPECIFICATION.md
+
+SHELL   := /bin/bash
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+LINT    := $(GO) tool -modfile=tools/go.mod
+
+.PHONY: run build test lint unit bench clean setup
+.PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs
+
+run: setup build
+	$(SUDO) bin/sandgate serve
+
+setup:
+	@deploy/setup run
+
+build: bin/runsc bin/image.erofs bin/sandgate
+	@echo "build: all there in bin/"
+
+# The recipes below decide by the hash of their inputs whether there is
+# anything to do, so that make need not.
+bin/runsc:
+	@mkdir -p bin
+	@deploy/runsc/build --out bin/runsc
+
+bin/agent:
+	@mkdir -p bin
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/agent ./cmd/agent
+
+bin/image.erofs: bin/agent
+	@deploy/image/build --agent bin/agent --langs langs --out bin/image.erofs
+
+bin/sandgate:
+	@mkdir -p bin
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sandgate ./cmd/sandgate
+
+test:
+	@deploy/setup test
+	@$(MAKE) --no-print-directory build lint unit
+
+lint:
+	@echo "lint: gofumpt, vet, staticcheck, shellcheck"
+	@out=$$($(LINT) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofumpt -w these files:"; echo "$$out"; exit 1; }
+	@$(GO) vet ./...
+	@$(LINT) staticcheck ./...
+	@shellcheck $$(git grep -lE '^#!.*(bash|sh)$$')
+
+unit: node_modules
+	@echo "test: all packages, race detector on, real gVisor"
+	@$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(GO) test -race -timeout 20m -p 2 ./...
+
+node_modules: package-lock.json
+	@npm ci --no-audit --no-fund --silent
+	@touch node_modules
+
+bench: build node_modules
+	@$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" bench/run
+
+clean:
+	rm -rf bin node_modules

@@ -1,0 +1,238 @@
+package stream
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// openRecord is the last record while more may be joined to it.
+type openRecord struct {
+	live   bool
+	offset int64
+	at     int // in the active block's buf
+	kind   Kind
+	cell   uint32
+	time   time.Time
+}
+
+// Append adds a record, of at most MaxPayload bytes, and returns the offset
+// at which it begins. The payload is copied. Output (KindStdout, KindStderr)
+// may be joined to the record before it when that is of the same kind and
+// cell, at most 10 ms old, nobody has seen its end and both are at most 32 KiB;
+// the offset is then that record's.
+//
+// Append never waits for readers. It waits for the disk when the memory is
+// full of what has yet to be written, so a producer goes no faster than the
+// disk does. When the disk makes no progress for a second the oldest goes
+// unwritten, and nobody waits until the disk moves again.
+//
+// After End the error is Conflict, after Close NotFound.
+func (l *Log) Append(kind Kind, cell uint32, payload []byte) (offset int64, err error) {
+	const op = "stream.append"
+	if kind < KindStdout || kind > KindEvent || kind == KindExit || kind == KindGap {
+		return 0, fault.Invalid(op, "kind", "a record of kind %d cannot be appended", kind)
+	}
+	return l.append(op, kind, cell, payload, false)
+}
+
+// End appends the final record, by custom a KindExit. Readers get io.EOF after
+// it. A second End is a Conflict.
+func (l *Log) End(kind Kind, payload []byte) error {
+	const op = "stream.end"
+	if kind < KindStdout || kind > KindEvent || kind == KindGap {
+		return fault.Invalid(op, "kind", "a record of kind %d cannot end a log", kind)
+	}
+	_, err := l.append(op, kind, 0, payload, true)
+	return err
+}
+
+func (l *Log) append(op string, kind Kind, cell uint32, payload []byte, final bool) (int64, error) {
+	if len(payload) > MaxPayload {
+		return 0, fault.New(fault.TooLarge, op, "a record has %d bytes, the limit is %d", len(payload), MaxPayload)
+	}
+	// A record over half a block gets a block of its own size, and is copied
+	// before the lock is taken.
+	size := RecordHeaderSize + int64(len(payload))
+	var own []byte
+	if size > l.blockSize/2 {
+		own = AppendRecord(slices.Grow([]byte(nil), int(size)), Record{Kind: kind, Cell: cell, Payload: payload})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		if l.closed {
+			return 0, fault.New(fault.NotFound, op, "the log has been closed")
+		}
+		if l.ended {
+			return 0, fault.New(fault.Conflict, op, "the log has ended")
+		}
+		now := l.now()
+		offset, room := l.place(kind, cell, payload, own, now)
+		if room == nil {
+			l.ended = final
+			if final {
+				l.seal()
+			}
+			l.startSpill(now)
+			l.wakeParked()
+			return offset, nil
+		}
+		l.mu.Unlock()
+		l.await(room)
+		l.mu.Lock()
+	}
+}
+
+// place puts the record where it belongs, or returns what to wait for.
+func (l *Log) place(kind Kind, cell uint32, payload, own []byte, now time.Time) (int64, chan struct{}) {
+	output := kind == KindStdout || kind == KindStderr
+	if output && l.join(kind, cell, payload, now) {
+		return l.open.offset, nil
+	}
+	size := RecordHeaderSize + int64(len(payload))
+	if own != nil || l.active == nil || l.active.size+size > l.blockSize {
+		// After a full block comes another at its full size. Else it begins
+		// small: between big records there may never be much to hold.
+		need := min(max(firstBlock, size), l.blockSize)
+		if own != nil {
+			need = int64(cap(own))
+		} else if l.active != nil {
+			need = l.blockSize
+		}
+		l.active = nil
+		l.seal()
+		b := &block{start: l.end, buf: own, size: int64(len(own))}
+		if room := l.makeRoom(need, now); room != nil {
+			return 0, room
+		}
+		if own == nil {
+			b.buf = make([]byte, 0, need)
+			l.active = b
+		} else {
+			binary.BigEndian.PutUint64(own[12:], uint64(now.UnixMicro()))
+		}
+		l.add(b)
+	}
+	offset := l.end
+	if own == nil {
+		b := l.active
+		l.grow(b, size)
+		if output {
+			l.open = openRecord{live: true, offset: offset, at: len(b.buf), kind: kind, cell: cell, time: now}
+		} else {
+			l.seal()
+		}
+		b.buf = AppendRecord(b.buf, Record{Kind: kind, Cell: cell, Time: now.UnixMicro(), Payload: payload})
+		b.size += size
+	}
+	l.end += size
+	l.stats.Records++
+	return offset, nil
+}
+
+// join adds the payload to the open record, if that may be.
+func (l *Log) join(kind Kind, cell uint32, payload []byte, now time.Time) bool {
+	o, b, n := &l.open, l.active, int64(len(payload))
+	if !o.live || o.kind != kind || o.cell != cell {
+		return false
+	}
+	age := now.Sub(o.time)
+	joined := int64(len(b.buf)-o.at) - RecordHeaderSize + n
+	if age < 0 || age > JoinWithin || joined > MaxJoin || b.size+n > l.blockSize {
+		return false
+	}
+	l.grow(b, n)
+	b.buf = append(b.buf, payload...)
+	binary.BigEndian.PutUint32(b.buf[o.at:], uint32(joined))
+	b.size += n
+	l.end += n
+	l.stats.Joined++
+	return true
+}
+
+// seal ends the joining to the last record: somebody may know its end.
+func (l *Log) seal() { l.open.live = false }
+
+// grow makes n bytes of room in the active block. Readers may hold the old
+// buffer, which is left as it is.
+func (l *Log) grow(b *block, n int64) {
+	if b.size+n <= int64(cap(b.buf)) {
+		return
+	}
+	old := int64(cap(b.buf))
+	size := min(max(2*old, b.size+n), l.blockSize)
+	b.buf = append(make([]byte, 0, size), b.buf...)
+	l.mem += size - old
+	l.dirty += size - old
+}
+
+// makeRoom takes memory from the oldest blocks until there are need bytes, or
+// returns what to wait for. When there is nothing more to take, need is
+// granted: a record is never refused.
+func (l *Log) makeRoom(need int64, now time.Time) chan struct{} {
+	for l.mem > 0 && l.mem+need > l.memory {
+		i := l.firstInMemory()
+		if i < 0 {
+			// All that is left is what the spiller has in hand.
+			if l.stalled {
+				return nil
+			}
+			return l.waitForRoom(now)
+		}
+		switch b := l.blocks[i]; {
+		case b.seg != nil:
+			l.release(b)
+			l.memAt = b.end()
+		case b.start >= l.spillAt && b.size <= l.disk && l.diskUsable(now):
+			return l.waitForRoom(now)
+		default:
+			l.drop(i)
+		}
+	}
+	return nil
+}
+
+func (l *Log) waitForRoom(now time.Time) chan struct{} {
+	if l.room == nil {
+		l.room = make(chan struct{})
+	}
+	l.startSpill(now)
+	return l.room
+}
+
+// await waits until the spiller has made progress. A spiller that makes none
+// for a second is stalled: its disk is not waited for until it moves again.
+func (l *Log) await(room chan struct{}) {
+	t := time.NewTimer(l.stallAfter)
+	defer t.Stop()
+	select {
+	case <-room:
+	case <-t.C:
+		l.mu.Lock()
+		if l.room == room {
+			l.stalled = true
+			l.stats.Stalls++
+			l.signalRoom()
+		}
+		l.mu.Unlock()
+	}
+}
+
+func (l *Log) signalRoom() {
+	if l.room != nil {
+		close(l.room)
+		l.room = nil
+	}
+}
+
+func (l *Log) wakeParked() {
+	for i, r := range l.parked {
+		r.parked = false
+		r.signal()
+		l.parked[i] = nil
+	}
+	l.parked = l.parked[:0]
+}

@@ -1,0 +1,126 @@
+package stream
+
+import (
+	"encoding/binary"
+	"slices"
+	"sort"
+)
+
+// block is a run of whole records. Bytes in it that were given to a reader or
+// to the spiller never change, so both may use them without the log's lock.
+type block struct {
+	start int64
+	size  int64
+	buf   []byte // nil when the block is on disk alone
+	// seg and pos say where the block is on disk, and sum is the checksum of
+	// what must be there; seg is nil when it is not.
+	seg *segment
+	pos int64
+	sum uint32
+	// writing is true while the spiller reads buf.
+	writing bool
+}
+
+func (b *block) end() int64 { return b.start + b.size }
+
+// segment is a file of whole blocks that follow each other without a hole.
+type segment struct {
+	path  string
+	start int64
+	size  int64
+}
+
+func (s *segment) end() int64 { return s.start + s.size }
+
+// recordSize is the size that the header at the beginning of b gives.
+func recordSize(b []byte) int64 {
+	return RecordHeaderSize + int64(binary.BigEndian.Uint32(b))
+}
+
+// fit is the length of the records at the beginning of b that together are at
+// most limit bytes, and that of the first record if it alone is bigger.
+func fit(b []byte, limit int64) int64 {
+	if int64(len(b)) <= limit {
+		return int64(len(b))
+	}
+	n := recordSize(b)
+	for n < int64(len(b)) {
+		size := recordSize(b[n:])
+		if n+size > limit {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// boundary is the first position in b, at or after at, where a record begins
+// or the last one ends.
+func boundary(b []byte, at int64) int64 {
+	var n int64
+	for n < at {
+		n += recordSize(b[n:])
+	}
+	return n
+}
+
+// The rest are parts of the Log that need its lock.
+
+// find is the index of the first block that ends after offset.
+func (l *Log) find(offset int64) int {
+	return sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i].end() > offset })
+}
+
+func (l *Log) oldest() int64 {
+	if len(l.blocks) == 0 {
+		return l.end
+	}
+	return l.blocks[0].start
+}
+
+// add makes b, which is in memory, the last block.
+func (l *Log) add(b *block) {
+	l.blocks = append(l.blocks, b)
+	l.mem += int64(cap(b.buf))
+	l.dirty += int64(cap(b.buf))
+}
+
+// release frees the memory of a block that is on disk.
+func (l *Log) release(b *block) {
+	l.mem -= int64(cap(b.buf))
+	if b.start >= l.spillAt {
+		l.dirty -= int64(cap(b.buf))
+	}
+	b.buf = nil
+}
+
+// drop forgets the block at i wherever it is.
+func (l *Log) drop(i int) {
+	b := l.blocks[i]
+	if b.buf != nil {
+		l.release(b)
+	}
+	if b == l.active {
+		l.active = nil
+		l.seal()
+	}
+	b.seg = nil
+	l.stats.DroppedBytes += b.size
+	if i == 0 {
+		l.blocks[0] = nil
+		l.blocks = l.blocks[1:]
+	} else {
+		l.blocks = slices.Delete(l.blocks, i, i+1)
+	}
+}
+
+// firstInMemory is the index of the oldest block that memory may be taken
+// from, or -1.
+func (l *Log) firstInMemory() int {
+	for i := l.find(l.memAt); i < len(l.blocks); i++ {
+		if b := l.blocks[i]; b.buf != nil && !b.writing {
+			return i
+		}
+	}
+	return -1
+}

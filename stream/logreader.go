@@ -1,0 +1,325 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Chunk is what a reader is given at once: whole encoded records.
+type Chunk struct {
+	// Offset is that of the first record. A gap record, which is always in a
+	// chunk of its own, occupies no offset: its chunk has the offset at which
+	// the records after it begin.
+	Offset int64
+	// Records is valid until the reader's next call to Next, and not to be
+	// written to.
+	Records []byte
+}
+
+// End is the offset behind the chunk: where the next one begins, what a viewer
+// acknowledges once it has rendered it, and where it resumes.
+func (c Chunk) End() int64 {
+	if len(c.Records) >= RecordHeaderSize && Kind(c.Records[4]) == KindGap {
+		return c.Offset
+	}
+	return c.Offset + int64(len(c.Records))
+}
+
+// LogReader reads a log from an offset on, with credit of its own. One
+// goroutine may call Next; all else is safe for concurrent use.
+//
+// A reader whose position is no longer in the log is given a KindGap record
+// that says exactly how many bytes are missing, and goes on behind them. A gap
+// costs no credit, but waits for it like all else, so that a viewer which
+// stalled and comes back is told of one gap and not of many.
+type LogReader struct {
+	log    *Log
+	window int64
+	wake   chan struct{} // capacity 1
+
+	// buf holds records read from disk, from the offset bufAt on. Only Next
+	// uses them.
+	buf   []byte
+	bufAt int64
+
+	// What follows is guarded by log.mu.
+	start    int64
+	pos      int64 // of the next record to send; that before it was sent
+	acked    int64
+	skipped  []Gap // gaps between acked and pos
+	newEpoch bool  // the reader comes from another epoch and is yet to be told
+	parked   bool
+	closed   bool
+	err      error
+}
+
+// Reader returns a reader that begins at offset, which must be where a record
+// begins or the log ends; otherwise the error, from Start and Next, is
+// InvalidArgument with the field offset. An offset that the log no longer
+// holds begins with a gap.
+//
+// epoch is the one that offset belongs to, 0 for whatever the log's is. A
+// reader from another epoch has seen nothing of this log: it begins at offset
+// 0, and the first it gets is a gap from 0 to the oldest record, of 0 bytes
+// when nothing has been dropped.
+//
+// A negative offset -n means the last n bytes at most, from a record's
+// beginning on and without a gap, whatever the epoch; as no record is that
+// small, -1 is the end. window is how many bytes are sent ahead of Ack; 0 or
+// less means DefaultWindow.
+func (l *Log) Reader(epoch uint64, offset, window int64) *LogReader {
+	const op = "stream.reader"
+	if window <= 0 {
+		window = DefaultWindow
+	}
+	r := &LogReader{log: l, window: window, wake: make(chan struct{}, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seal()
+	if offset >= 0 && epoch != 0 && epoch != l.epoch {
+		r.newEpoch = true
+	} else {
+		r.start, r.err = l.resolve(op, offset)
+	}
+	if r.err == nil && l.closed {
+		r.err = fault.New(fault.NotFound, op, "the log has been closed")
+	}
+	r.pos, r.acked = r.start, r.start
+	if r.err == nil {
+		l.readers[r] = struct{}{}
+	} else {
+		r.closed = true
+	}
+	return r
+}
+
+// resolve turns what a reader asks for into the offset where it begins. It
+// needs the lock and lets go of it while it reads from disk.
+func (l *Log) resolve(op string, offset int64) (int64, error) {
+	if offset > l.end {
+		return 0, fault.Invalid(op, "offset", "the log ends at %d, %d is beyond", l.end, offset)
+	}
+	want, relative := offset, offset < 0
+	if relative {
+		want = l.end + offset
+	}
+	var disk []byte
+	for {
+		if relative {
+			want = max(want, l.oldest())
+		}
+		i := l.find(want)
+		if i == len(l.blocks) || want <= l.blocks[i].start {
+			if relative && i < len(l.blocks) {
+				want = l.blocks[i].start
+			}
+			return want, nil
+		}
+		b := l.blocks[i]
+		buf := b.buf
+		if buf == nil {
+			seg, at := b.seg, b.onDisk()
+			l.mu.Unlock()
+			var err error
+			disk, err = load(disk, at)
+			if err != nil {
+				l.lost(b, seg)
+			}
+			l.mu.Lock()
+			if l.closed {
+				return want, nil
+			}
+			if err != nil {
+				continue
+			}
+			buf = disk
+		}
+		at := b.start + boundary(buf, want-b.start)
+		if at != want && !relative {
+			return 0, fault.Invalid(op, "offset", "no record begins at %d", want)
+		}
+		return at, nil
+	}
+}
+
+// Start is the offset at which the reader begins, or why it cannot. A gap may
+// come before the first record.
+func (r *LogReader) Start() (int64, error) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.start, r.err
+}
+
+// Acked is the offset up to which the viewer has acknowledged.
+func (r *LogReader) Acked() int64 {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.acked
+}
+
+// Next waits for data and for credit and returns whole records: up to 64 KiB,
+// or one bigger record. A chunk is at most as big as the credit that is left,
+// unless the first record alone is bigger: as long as any credit is left, one
+// record passes.
+//
+// After the final record it returns io.EOF, once the log is closed NotFound,
+// once the reader is closed or ctx ends Canceled or DeadlineExceeded. Of the
+// disk it waits for one read of at most a block or record.
+func (r *LogReader) Next(ctx context.Context) (Chunk, error) {
+	const op = "stream.next"
+	for {
+		if err := ctx.Err(); err != nil {
+			return Chunk{}, fault.Wrap(fault.KindOf(err), op, err)
+		}
+		chunk, ok, err := r.next(op)
+		if ok || err != nil {
+			return chunk, err
+		}
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// next returns a chunk, an error, or neither when there is something to wait
+// for.
+func (r *LogReader) next(op string) (Chunk, bool, error) {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		switch {
+		case r.err != nil:
+			return Chunk{}, false, r.err
+		case r.closed:
+			return Chunk{}, false, fault.New(fault.Canceled, op, "the reader has been closed")
+		case l.closed:
+			return Chunk{}, false, fault.New(fault.NotFound, op, "the log has been closed")
+		case r.newEpoch:
+			r.newEpoch = false
+			return r.gap(l.oldest()), true, nil
+		case r.pos == l.end && l.ended:
+			return Chunk{}, false, io.EOF
+		case r.pos == l.end:
+			if !r.parked {
+				r.parked = true
+				l.parked = append(l.parked, r)
+			}
+			return Chunk{}, false, nil
+		}
+		credit := r.credit()
+		if credit <= 0 {
+			return Chunk{}, false, nil
+		}
+		if r.pos >= r.bufAt && r.pos < r.bufAt+int64(len(r.buf)) {
+			return r.take(r.buf[r.pos-r.bufAt:], credit), true, nil
+		}
+		i := l.find(r.pos)
+		if i == len(l.blocks) {
+			return r.gap(l.end), true, nil
+		}
+		b := l.blocks[i]
+		if b.start > r.pos {
+			return r.gap(b.start), true, nil
+		}
+		if b.buf != nil {
+			if b == l.active {
+				l.seal()
+			}
+			r.buf = nil
+			return r.take(b.buf[r.pos-b.start:], credit), true, nil
+		}
+		seg, at := b.seg, b.onDisk()
+		l.mu.Unlock()
+		var err error
+		r.buf, err = load(r.buf, at)
+		r.bufAt = b.start
+		if err != nil {
+			l.lost(b, seg)
+		}
+		l.mu.Lock()
+	}
+}
+
+// take is the chunk of data's first records that credit allows. Needs the
+// lock.
+func (r *LogReader) take(data []byte, credit int64) Chunk {
+	n := fit(data, min(credit, MaxChunk))
+	c := Chunk{Offset: r.pos, Records: data[:n:n]}
+	r.pos += n
+	return c
+}
+
+// gap moves the reader to the offset to. Needs the lock.
+func (r *LogReader) gap(to int64) Chunk {
+	g := Gap{From: r.pos, To: to, Bytes: to - r.pos}
+	if n := len(r.skipped); n > 0 && r.skipped[n-1].To == g.From {
+		r.skipped[n-1].To = to
+	} else if g.Bytes > 0 {
+		r.skipped = append(r.skipped, g)
+	}
+	r.pos = to
+	r.log.stats.Gaps++
+	payload, _ := json.Marshal(g) // three integers
+	return Chunk{Offset: to, Records: AppendRecord(nil, Record{
+		Kind: KindGap, Time: r.log.now().UnixMicro(), Payload: payload,
+	})}
+}
+
+// credit is how many more bytes may be sent. Bytes in a gap never were. Needs
+// the lock.
+func (r *LogReader) credit() int64 {
+	sent := r.pos - r.acked
+	for _, g := range r.skipped {
+		sent -= g.To - max(g.From, r.acked)
+	}
+	return r.window - sent
+}
+
+// Ack says that the viewer has rendered everything before offset, which gives
+// credit back. An offset before that of an earlier Ack changes nothing, one
+// beyond what was sent is InvalidArgument with the field offset.
+func (r *LogReader) Ack(offset int64) error {
+	const op = "stream.ack"
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if offset < 0 || offset > r.pos {
+		return fault.Invalid(op, "offset", "%d bytes were sent, %d cannot be acknowledged", r.pos, offset)
+	}
+	if offset <= r.acked {
+		return nil
+	}
+	r.acked = offset
+	r.skipped = slices.DeleteFunc(r.skipped, func(g Gap) bool { return g.To <= offset })
+	r.signal()
+	return nil
+}
+
+// Close ends the reader, also while Next waits.
+func (r *LogReader) Close() {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.closed = true
+	delete(l.readers, r)
+	if r.parked {
+		r.parked = false
+		l.parked = slices.DeleteFunc(l.parked, func(p *LogReader) bool { return p == r })
+	}
+	r.signal()
+}
+
+func (r *LogReader) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
