@@ -1,0 +1,3 @@
+if [ -n "$BASH_VERSION" ] && [ -f ~/.bashrc ]; then
+	. ~/.bashrc
+fi
