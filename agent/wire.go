@@ -14,7 +14,19 @@ const Version = 1
 // host's Ack, so that one flooding channel holds no other up.
 const Window = 1 << 20
 
-// Request is a Control frame from the host. Each has exactly one Response.
+// FlagAbort, with stream.FlagEnd, marks a Data frame that gives a file transfer
+// up. The host's stops the transfer in either direction and leaves nothing
+// behind; the agent's has a fault.Public as its body. The channel numbers of
+// transfers are never used twice on one wire.
+const FlagAbort uint8 = 1 << 2
+
+// Window holds in all directions: for output, for the Data of files, and for
+// Input. For what the host sends, the agent's Ack frames say how many bytes it
+// has taken. A frame counts for at most half of the window, so that one larger
+// than the window passes once half of it is free.
+
+// Request is a Control frame from the host. Each has exactly one Response,
+// unless its ID is 0: then it has none.
 type Request struct {
 	ID uint64 `json:"id"`
 	// Op is one of the Op constants.
@@ -36,6 +48,7 @@ const (
 	OpFileStat      = "file.stat"      // FileRead → FileStat
 	OpReseed        = "reseed"         // Reseed → {}: after a restore, before any user code
 	OpPing          = "ping"           // → {}
+	OpStats         = "stats"          // → Stats
 )
 
 // Response answers a Request, or, with ID 0, tells of an Event.
@@ -50,14 +63,26 @@ type Response struct {
 	Version int    `json:"version,omitempty"`
 }
 
+// The reasons of an Exit.
+const (
+	ReasonExited   = "exited"
+	ReasonSignaled = "signaled"
+	ReasonKilled   = "killed"   // by a close or a signal that the host asked for
+	ReasonMemory   = "memory"   // SIGKILL, and memory had run out
+	ReasonProtocol = "protocol" // a driver broke the driver protocol and was killed
+)
+
 // Exit is how a channel's process ended. The event comes after its last output.
+// A channel whose start failed has no exit event.
 type Exit struct {
 	// Code is the exit status, 128+n after signal n.
 	Code int `json:"code"`
 	// Signal is the signal's name, such as SIGKILL, or empty.
 	Signal string `json:"signal,omitempty"`
-	// Reason is exited, signaled, killed (by request) or memory.
+	// Reason is one of the Reason constants.
 	Reason string `json:"reason,omitempty"`
+	// Message says more, for people. It is empty for a plain exit.
+	Message string `json:"message,omitempty"`
 }
 
 // StartKernel starts a driver.
@@ -118,4 +143,25 @@ type Reseed struct {
 	Seed     string            `json:"seed"`
 	Hostname string            `json:"hostname"`
 	Env      map[string]string `json:"env,omitempty"`
+}
+
+// Stats counts what happened in the sandbox since the agent started.
+type Stats struct {
+	// Channels and Transfers are those that live now.
+	Channels  int `json:"channels"`
+	Transfers int `json:"transfers"`
+	// Reaped are the processes whose end the agent collected; Orphans are
+	// those among them that it had not started.
+	Reaped  uint64 `json:"reaped"`
+	Orphans uint64 `json:"orphans"`
+	// Stalls is how often a channel's output waited for the host's Ack.
+	Stalls uint64 `json:"stalls"`
+	// Malformed are frames from the host that made no sense; Stray are those
+	// for channels that have ended.
+	Malformed uint64 `json:"malformed"`
+	Stray     uint64 `json:"stray"`
+	// Garbage are drivers that were killed for breaking the protocol.
+	Garbage uint64 `json:"garbage"`
+	// Refused are requests that met a limit.
+	Refused uint64 `json:"refused"`
 }

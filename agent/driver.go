@@ -1,0 +1,254 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// request passes a request on to the driver. It is answered when the driver
+// has replied, or at once, which answered says, when it has no reply.
+func (c *channel) request(host uint64, q kernel.Request) (answered bool, err error) {
+	const op = "agent.kernel.request"
+	if !c.isKernel() {
+		return false, fault.New(fault.Conflict, op, "channel %d is no kernel", c.id)
+	}
+	switch q.Op {
+	case "input", "interrupt", "comm":
+		return true, c.post(q, nil)
+	case "execute", "complete", "inspect", "is_complete", "reseed":
+		return false, c.post(q, &pending{host: host, exec: q.Op == "execute"})
+	}
+	return false, fault.Invalid(op, "op", "kernels have no operation %q", q.Op)
+}
+
+// ask sends a request of the agent's own. The channel gets one error or nil.
+func (c *channel) ask(q kernel.Request) chan error {
+	tell := make(chan error, 1)
+	if err := c.post(q, &pending{tell: tell}); err != nil {
+		tell <- err
+	}
+	return tell
+}
+
+// post writes a request to the driver and keeps who waits for its reply.
+func (c *channel) post(q kernel.Request, p *pending) error {
+	const op = "agent.kernel.request"
+	c.mu.Lock()
+	q.ID = 0
+	var err error
+	switch {
+	case c.over:
+		err = fault.New(fault.KernelDied, op, "the kernel has ended")
+	case p != nil && len(c.pending) >= MaxPending:
+		c.s.refused.Add(1)
+		err = fault.New(fault.Exhausted, op, "%d requests wait for the kernel", len(c.pending))
+	case p != nil:
+		c.nextID++
+		q.ID = c.nextID
+	}
+	if err == nil {
+		var body []byte
+		if body, err = json.Marshal(q); err == nil && len(body) > stream.MaxBody {
+			err = fault.New(fault.TooLarge, op, "the request is over 8 MiB")
+		}
+		if err == nil {
+			err = c.in.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)), stream.Frame{Type: stream.Control, Body: body}), false)
+		}
+	}
+	if err == nil && p != nil {
+		c.pending[q.ID] = *p
+		if p.exec {
+			c.cells = append(c.cells, execution{q.ID, q.Cell})
+		}
+	}
+	c.mu.Unlock()
+	if err == nil && c.in.waiting() >= 0 {
+		c.wake()
+	}
+	return err
+}
+
+// execution is an execute without a reply.
+type execution struct {
+	id   uint64
+	cell uint32
+}
+
+// cell is the cell that text from the pipes belongs to: that of the execute
+// which the driver, taking them in order, works on.
+func (c *channel) cell() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.cells) == 0 {
+		return 0
+	}
+	return c.cells[0].cell
+}
+
+func (c *channel) isReady() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ready
+}
+
+// reply takes a control message of the driver's, and reports whether it was
+// one. What goes to the host is appended to out.
+func (c *channel) reply(body []byte) bool {
+	var r struct {
+		Op     string       `json:"op"`
+		ID     uint64       `json:"id"`
+		Status string       `json:"status"`
+		EValue string       `json:"evalue"`
+		Info   *kernel.Info `json:"info"`
+	}
+	if json.Unmarshal(body, &r) != nil {
+		return false
+	}
+	switch r.Op {
+	case "ready":
+		c.mu.Lock()
+		first := !c.ready && c.startErr == nil && r.Status != "error"
+		c.ready = c.ready || first
+		c.mu.Unlock()
+		if r.Status == "error" {
+			c.giveUp(fault.New(fault.KernelDied, "agent.kernel.start", "the kernel could not start: %s", clip(r.EValue, 512)))
+			c.s.reap.kill(c.pid, true, syscall.SIGKILL)
+		}
+		if first {
+			c.startTimer.Stop()
+			info := kernel.Info{Language: c.manifest.Name}
+			if r.Info != nil {
+				info = *r.Info
+			}
+			info.PID = c.pid
+			c.flush()
+			c.s.respond(c.startID, info, nil)
+			c.tail = nil
+		}
+		return true
+	case "reply":
+	default:
+		return false
+	}
+	c.mu.Lock()
+	p, ok := c.pending[r.ID]
+	delete(c.pending, r.ID)
+	if p.exec {
+		c.cells = slices.DeleteFunc(c.cells, func(e execution) bool { return e.id == r.ID })
+	}
+	c.mu.Unlock()
+	switch {
+	case !ok:
+		c.s.stray.Add(1)
+	case p.tell != nil:
+		var err error
+		if r.Status == "error" {
+			err = fault.New(fault.Host, "agent.kernel.request", "the kernel answered: %s", clip(r.EValue, 512))
+		}
+		p.tell <- err
+	case p.host == 0:
+	case len(body) > stream.MaxBody-64:
+		c.s.respond(p.host, nil, fault.New(fault.TooLarge, "agent.kernel.request", "the kernel's answer is over 8 MiB"))
+	default:
+		c.out = appendResult(c.out, p.host, body)
+	}
+	return true
+}
+
+// appendResult appends the frame of a Response whose result is a piece of JSON
+// that has been read before, and so need not be checked again.
+func appendResult(b []byte, id uint64, result []byte) []byte {
+	head, _ := json.Marshal(id)
+	size := len(`{"id":,"result":}`) + len(head) + len(result)
+	b = stream.AppendFrame(b, stream.Frame{Type: stream.Control})
+	at := len(b) - stream.HeaderSize
+	b[at], b[at+1], b[at+2], b[at+3] = byte(size>>24), byte(size>>16), byte(size>>8), byte(size)
+	b = append(b, `{"id":`...)
+	b = append(b, head...)
+	b = append(b, `,"result":`...)
+	b = append(b, result...)
+	return append(b, '}')
+}
+
+// garbage ends a driver that broke the protocol.
+func (c *channel) garbage(what string) {
+	c.bad, c.full, c.size, c.due = true, false, 0, [2]int{}
+	c.ev, c.off = nil, 0
+	c.closeEvents()
+	c.mu.Lock()
+	if c.reason == "" && c.end == nil {
+		c.reason = ReasonProtocol
+		c.message = "the kernel " + what + " and was killed"
+	}
+	c.mu.Unlock()
+	c.s.garbage.Add(1)
+	c.s.reap.kill(c.pid, true, syscall.SIGKILL)
+}
+
+// failAll answers whoever still waits for an ended channel, and frees its
+// number. It reports whether the channel had been started, as the host saw it.
+func (c *channel) failAll(x Exit) bool {
+	c.mu.Lock()
+	waiting := c.pending
+	c.pending, c.cells, c.over = nil, nil, true
+	started, err := c.ready, c.startErr
+	c.mu.Unlock()
+	if !c.isKernel() {
+		return true
+	}
+	c.startTimer.Stop()
+	how := x.Message
+	if how == "" {
+		how = "it exited"
+	}
+	if !started {
+		if err == nil {
+			said := bytes.TrimSpace(c.tail)
+			if i := bytes.LastIndexByte(said, '\n'); i >= 0 {
+				said = said[i+1:]
+			}
+			if len(said) > 0 {
+				how += ", saying: " + clip(string(said), 512)
+			}
+			err = fault.New(fault.KernelDied, "agent.kernel.start", "the kernel ended before it was ready: %s", how)
+		}
+		c.s.respond(c.startID, nil, err)
+	}
+	for _, p := range waiting {
+		p.fail(c.s, fault.New(fault.KernelDied, "agent.kernel.request", "the kernel died: %s", how))
+	}
+	return started
+}
+
+// fail answers a request that will have no reply.
+func (p pending) fail(s *Server, err error) {
+	if p.tell != nil {
+		p.tell <- err
+		return
+	}
+	s.respond(p.host, nil, err)
+}
+
+// watchStart gives a driver up that does not get ready in time.
+func (c *channel) watchStart() {
+	c.startTimer = time.AfterFunc(c.s.cfg.ReadyTimeout, func() {
+		c.giveUp(fault.New(fault.DeadlineExceeded, "agent.kernel.start", "the kernel was not ready within %s", c.s.cfg.ReadyTimeout))
+		c.s.reap.kill(c.pid, true, syscall.SIGKILL) // its tree goes with it
+	})
+}
+
+// clip shortens s to n bytes, and to valid UTF-8.
+func clip(s string, n int) string {
+	if len(s) > n {
+		s = s[:n] + "…"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

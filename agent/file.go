@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// maxPath is the longest path, in bytes.
+const maxPath = 4096
+
+// path makes a path absolute. What the user may reach is for the kernel to
+// say: everything happens with the user's rights.
+func (s *Server) path(op, p string) (string, *fault.Error) {
+	switch {
+	case p == "":
+		return "", fault.Invalid(op, "path", "a path is needed")
+	case len(p) > maxPath:
+		return "", fault.Invalid(op, "path", "a path has at most %d bytes", maxPath)
+	case strings.IndexByte(p, 0) >= 0:
+		return "", fault.Invalid(op, "path", "a path holds no NUL byte")
+	case !filepath.IsAbs(p):
+		return filepath.Join(s.cfg.Home, p), nil
+	}
+	return filepath.Clean(p), nil
+}
+
+// becomeUser gives the calling goroutine a thread with the user's rights. The
+// goroutine must end soon after, and the thread ends with it.
+//
+// The calls are raw because Go's own change all threads. setfsuid would be the
+// natural one, but gVisor does not have it. The real and the saved user stay
+// root: were they the user's, the user's processes could signal this thread,
+// and with it the agent.
+func (s *Server) becomeUser() error {
+	runtime.LockOSThread()
+	gid := uint32(s.cfg.GID)
+	const keep = ^uintptr(0)
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&gid)), 0); e != 0 {
+		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setgroups failed", Err: e}
+	}
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESGID, keep, uintptr(s.cfg.GID), keep); e != 0 {
+		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setresgid failed", Err: e}
+	}
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(s.cfg.UID), keep); e != 0 {
+		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setresuid failed", Err: e}
+	}
+	return nil
+}
+
+// fileError says what a failed call means to the caller.
+func fileError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var have *fault.Error
+	if errors.As(err, &have) {
+		return err
+	}
+	e := &fault.Error{Op: op, Err: err}
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		e.Kind, e.Message = fault.DiskFull, "the disk is full"
+	case errors.Is(err, fs.ErrNotExist):
+		e.Kind, e.Field, e.Message = fault.NotFound, "path", "there is no such file"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		e.Kind, e.Field, e.Message = fault.PermissionDenied, "path", "the user may not do that there"
+	case errors.Is(err, syscall.EISDIR):
+		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this is a folder"
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENXIO):
+		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this path leads to no file"
+	case errors.Is(err, context.Canceled):
+		e.Kind, e.Message = fault.Canceled, "the transfer was given up"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		e.Kind, e.Message = fault.Exhausted, "the sandbox has too many open files"
+	default:
+		e.Kind, e.Message = fault.Internal, "the file could not be reached"
+	}
+	return e
+}
+
+func statOf(path string, info fs.FileInfo) FileStat {
+	mode := uint32(info.Mode().Perm())
+	for bit, value := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+		if info.Mode()&bit != 0 {
+			mode |= value
+		}
+	}
+	return FileStat{Path: path, Size: info.Size(), Mode: mode, Modified: info.ModTime().UnixMilli(), Dir: info.IsDir()}
+}
+
+// writeFile writes body to path by a temporary name beside it. Whatever goes
+// wrong, nothing is left behind but the parents.
+func writeFile(path string, mode uint32, body io.Reader) (FileStat, error) {
+	const op = "agent.file.write"
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return FileStat{}, fileError(op, syscall.EISDIR)
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return FileStat{}, fileError(op, err)
+	}
+	var suffix [8]byte
+	if _, err := rand.Read(suffix[:]); err != nil {
+		return FileStat{}, fileError(op, err)
+	}
+	temp := filepath.Join(dir, ".sandgate-"+hex.EncodeToString(suffix[:]))
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return FileStat{}, fileError(op, err)
+	}
+	stat, err := func() (FileStat, error) {
+		defer f.Close()
+		if _, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{body}, make([]byte, fileChunk)); err != nil {
+			return FileStat{}, err
+		}
+		if mode &= 0o777; mode == 0 {
+			mode = 0o644
+		}
+		if err := f.Chmod(fs.FileMode(mode)); err != nil {
+			return FileStat{}, err
+		}
+		if err := os.Rename(temp, path); err != nil {
+			return FileStat{}, err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return FileStat{}, err
+		}
+		return statOf(path, info), nil
+	}()
+	if err != nil {
+		os.Remove(temp) // gone already if the rename was done
+		return FileStat{}, fileError(op, err)
+	}
+	return stat, nil
+}
+
+// openFile opens a regular file. It never waits for the other end of a FIFO.
+//
+// Files of /proc are refused: the thread that reads has the user's rights, but
+// to /proc it is the agent, whose memory and descriptors must not be reached
+// through /proc/self.
+func openFile(path string) (*os.File, FileStat, error) {
+	const op = "agent.file.read"
+	var before syscall.Statfs_t
+	if err := syscall.Statfs(path, &before); err != nil {
+		return nil, FileStat{}, fileError(op, err)
+	}
+	if before.Type == unix.PROC_SUPER_MAGIC {
+		return nil, FileStat{}, fileError(op, syscall.EACCES)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, FileStat{}, fileError(op, err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		switch {
+		case info.IsDir():
+			err = syscall.EISDIR
+		case !info.Mode().IsRegular():
+			err = syscall.EINVAL
+		}
+	}
+	if err == nil {
+		// Again, for the path may lead elsewhere by now.
+		var after syscall.Statfs_t
+		if err = syscall.Fstatfs(int(f.Fd()), &after); err == nil && after.Type == unix.PROC_SUPER_MAGIC {
+			err = syscall.EACCES
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, FileStat{}, fileError(op, err)
+	}
+	return f, statOf(path, info), nil
+}

@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"sync"
+	"syscall"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// inbox is what goes into a process: a program's standard input or a driver's
+// requests. Bytes are written at once where the pipe takes them; the channel's
+// loop writes the rest when it does.
+type inbox struct {
+	limit int // bytes that may wait
+
+	mu     sync.Mutex // guards all below
+	fd     int        // -1 before the start and after the end
+	q      []byte
+	begun  bool
+	end    bool // close after q
+	closed bool
+	taken  uint64 // bytes that went into the pipe, or nowhere
+	told   uint64 // of these, what the host knows of
+}
+
+// open hands the inbox its descriptor.
+func (b *inbox) open(fd int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fd, b.begun = fd, true
+	b.push()
+}
+
+// write adds p, and the end of the input if end is true. It does not wait.
+func (b *inbox) write(p []byte, end bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.end {
+		b.taken += uint64(len(p))
+		return nil // nobody reads any more
+	}
+	if len(b.q)+len(p) > b.limit {
+		return fault.New(fault.Exhausted, "agent.input", "%d bytes already wait to be read", len(b.q))
+	}
+	b.end = end
+	if len(b.q) == 0 && b.fd >= 0 {
+		p = b.put(p)
+	}
+	b.q = append(b.q, p...)
+	b.push()
+	return nil
+}
+
+// put writes what the pipe takes and returns the rest.
+func (b *inbox) put(p []byte) []byte {
+	for len(p) > 0 {
+		n, err := syscall.Write(b.fd, p)
+		switch {
+		case n > 0:
+			p = p[n:]
+			b.taken += uint64(n)
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return p
+		default:
+			b.shut(len(p))
+			return nil
+		}
+	}
+	return nil
+}
+
+// push writes what waits.
+func (b *inbox) push() {
+	if b.fd < 0 {
+		return
+	}
+	if len(b.q) > 0 {
+		rest := b.put(b.q)
+		b.q = b.q[:copy(b.q, rest)]
+	}
+	if len(b.q) == 0 {
+		if cap(b.q) > 1<<20 {
+			b.q = nil
+		}
+		if b.end {
+			b.shut(0)
+		}
+	}
+}
+
+// shut ends the input; lost bytes besides those that wait go nowhere.
+func (b *inbox) shut(lost int) {
+	b.taken += uint64(lost + len(b.q))
+	b.q = nil
+	if b.fd >= 0 {
+		syscall.Close(b.fd)
+	}
+	b.fd, b.closed = -1, true
+}
+
+// flush writes what the pipe takes.
+func (b *inbox) flush() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.push()
+}
+
+// close ends the input and drops what waits.
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.shut(0)
+	}
+}
+
+// waiting returns the descriptor to watch for room, or -1.
+func (b *inbox) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.q) == 0 {
+		return -1
+	}
+	return b.fd
+}
+
+// due returns the total to acknowledge, if it is time.
+func (b *inbox) due() (uint64, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.taken-b.told < ackEvery {
+		return 0, false
+	}
+	b.told = b.taken
+	return b.taken, true
+}

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// The test binary is also the agent and the driver that the tests start: the
+// variable SANDGATE_TEST says which. The agent is a process of its own because
+// it collects all children of its process.
+func init() {
+	if os.Getenv("SANDGATE_TEST") == "agent" {
+		runtime.LockOSThread() // as cmd/agent does
+	}
+}
+
+// shared is what all tests use: a copy of this binary that the user may
+// execute.
+var shared struct{ exe string }
+
+func TestMain(m *testing.M) {
+	switch os.Getenv("SANDGATE_TEST") {
+	case "agent":
+		os.Exit(agentMain())
+	case "driver":
+		driverMain()
+		os.Exit(0)
+	}
+	dir, err := os.MkdirTemp("", "sandgate-agent")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		shared.exe = filepath.Join(dir, "agent.test")
+		err = copyFile(shared.exe, "/proc/self/exe")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// agentMain is cmd/agent with folders of the test's.
+func agentMain() int {
+	root := os.Getenv("SANDGATE_ROOT")
+	procs, _ := strconv.ParseUint(os.Getenv("SANDGATE_PROCS"), 10, 64)
+	uid, _ := strconv.Atoi(os.Getenv("SANDGATE_UID")) // 0 is the default
+	cfg := Config{
+		UID:   uid,
+		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"),
+		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
+		SetHostname: func(name string) error {
+			return os.WriteFile(filepath.Join(root, "hostname"), []byte(name), 0o644)
+		},
+	}
+	if err := Prepare(Limits{Processes: procs}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := NewServer(cfg).Serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// writeManifests makes the languages test (interrupted by a signal), message
+// (by a message), and some that do not start.
+func writeManifests(root, exe string) error {
+	for name, m := range map[string]map[string]any{
+		"test":     {"interrupt": "signal", "aliases": []string{"t"}},
+		"message":  {"interrupt": "message"},
+		"broken":   {"argv": []string{"/bin/sh", "-c", "echo the reason >&2; exit 3"}},
+		"missing":  {"argv": []string{"/nowhere/driver"}},
+		"never":    {"argv": []string{"/bin/sleep", "1000"}},
+		"noframes": {"argv": []string{"/bin/sh", "-c", "echo 0123456789abcdefgh >&4; exec sleep 1000"}},
+	} {
+		m["name"] = name
+		m["env"] = map[string]string{"SANDGATE_TEST": "driver", "MANIFEST": name}
+		if m["argv"] == nil {
+			m["argv"] = []string{exe}
+		}
+		b, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		dir := filepath.Join(root, "langs", name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "manifest.json"), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/stream"
+)
+
+func TestProcess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i, x := range []struct {
+		script, out string
+		exit        Exit
+	}{
+		{"echo out; echo err >&2; exit 4", "out\nerr\n", Exit{Code: 4, Reason: ReasonExited}},
+		{"kill -SEGV $$", "", Exit{Code: 139, Signal: "SIGSEGV", Reason: ReasonSignaled}},
+		{"true", "", Exit{Reason: ReasonExited}},
+	} {
+		out, e := r.program(uint32(i+1), x.script)
+		e.Message = ""
+		if len(out) != len(x.out) || e != x.exit {
+			t.Errorf("%q printed %q and ended with %+v", x.script, out, e)
+		}
+	}
+	for i, x := range []struct {
+		p     StartProcess
+		kind  fault.Kind
+		field string
+	}{
+		{StartProcess{}, fault.InvalidArgument, "argv"},
+		{StartProcess{Argv: []string{"no-such-program"}}, fault.NotFound, "argv"},
+		{StartProcess{Argv: []string{"/etc/passwd"}}, fault.PermissionDenied, "argv"},
+		{StartProcess{Argv: []string{"a\x00b"}}, fault.InvalidArgument, "argv"},
+		{StartProcess{Argv: []string{"true"}, Cwd: "nowhere"}, fault.InvalidArgument, "cwd"},
+		{StartProcess{Argv: []string{"true"}, Env: map[string]string{"A=B": ""}}, fault.InvalidArgument, "env"},
+	} {
+		_, err := r.StartProcess(r.ctx, uint32(100+i), x.p)
+		if e := wantKind(t, err, x.kind); e.Field != x.field {
+			t.Errorf("%+v: the field at fault is %q", x.p, e.Field)
+		}
+	}
+	if s, err := r.Stats(r.ctx); err != nil || s.Channels != 0 {
+		t.Errorf("stats are %+v, %v", s, err)
+	}
+}
+
+// TestExitComesAfterTheLastOutput runs many short programs and fails when one
+// of their bytes is missing at their exit.
+func TestExitComesAfterTheLastOutput(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range uint32(100) {
+		out, _ := r.program(i+1, "head -c 50000 /dev/zero; echo end; head -c 20000 /dev/zero >&2")
+		if len(out) != 70004 {
+			t.Fatalf("program %d left %d bytes at its exit", i, len(out))
+		}
+	}
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	if r.sink.after > 0 {
+		t.Errorf("%d frames came after an exit", r.sink.after)
+	}
+}
+
+// TestExitDoesNotWaitForTheBackground: a grandchild keeps the pipes open.
+func TestExitDoesNotWaitForTheBackground(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for ch, script := range map[uint32]string{
+		1: "sleep 1000 & echo done",
+		2: "(while :; do echo y; done) & echo done",
+	} {
+		start := time.Now()
+		out, e := r.program(ch, script)
+		if took := time.Since(start); took > 10*time.Second || e.Code != 0 || !strings.Contains(out, "done") {
+			t.Errorf("%q took %s and ended with %+v", script, took, e)
+		}
+		// A close of what has ended ends what it left.
+		if err := r.Close(r.ctx, ch); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := children(r, ""); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+}
+
+func TestStdin(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	start := func(ch uint32, argv ...string) {
+		t.Helper()
+		if _, err := r.StartProcess(r.ctx, ch, StartProcess{Argv: argv, Stdin: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(1, "cat")
+	if err := r.Input(1, []byte("hello "), false); err != nil {
+		t.Fatal(err)
+	}
+	r.sink.until(t, "the echo", func() bool { return r.sink.bytes[1] == 6 })
+	if err := r.Input(1, []byte("world"), true); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.sink.waitExit(t, 1); e.Code != 0 || r.sink.text(1, 0) != "hello world" {
+		t.Errorf("cat ended with %+v after %q", e, r.sink.text(1, 0))
+	}
+	wantKind(t, r.Input(1, []byte("x"), false), fault.NotFound)
+
+	// More than a pipe and a window hold goes through, as fast as it is read.
+	start(2, "sh", "-c", "sleep 0.3; exec wc -c")
+	block := bytes.Repeat([]byte("x"), 100_000)
+	for range 50 {
+		eventually(t, "there is room", func() bool {
+			err := r.Input(2, block, false)
+			if err != nil {
+				wantKind(t, err, fault.Exhausted)
+			}
+			return err == nil
+		})
+	}
+	if err := r.Input(2, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	r.sink.waitExit(t, 2)
+	if got := strings.TrimSpace(r.sink.text(2, 0)); got != "5000000" {
+		t.Errorf("wc counted %q", got)
+	}
+
+	// One that does not read holds nothing up, and the host learns of it.
+	start(3, "sleep", "1000")
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		err = r.Input(3, block, false)
+	}
+	wantKind(t, err, fault.Exhausted)
+	if err := r.Ping(r.ctx); err != nil {
+		t.Error(err)
+	}
+	// Without Stdin the input has ended from the start.
+	if out, _ := r.program(4, "wc -c"); strings.TrimSpace(out) != "0" {
+		t.Errorf("wc counted %q", out)
+	}
+}
+
+func TestSignal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if _, err := r.StartProcess(r.ctx, 1, StartProcess{Argv: []string{"sh", "-c", "trap 'echo usr' USR1; echo on; while :; do sleep 0.05; done"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.sink.until(t, "the program runs", func() bool { return r.sink.bytes[1] == 3 })
+	if err := r.Signal(r.ctx, 1, "SIGUSR1"); err != nil {
+		t.Fatal(err)
+	}
+	r.sink.until(t, "the trap", func() bool { return r.sink.bytes[1] >= 7 })
+	wantKind(t, r.Signal(r.ctx, 1, "SIGSEGV"), fault.InvalidArgument)
+	if err := r.Signal(r.ctx, 1, "SIGKILL"); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.sink.waitExit(t, 1); e.Reason != ReasonKilled || e.Signal != "SIGKILL" || e.Code != 137 {
+		t.Errorf("exit is %+v", e)
+	}
+	wantKind(t, r.Signal(r.ctx, 1, "SIGKILL"), fault.NotFound)
+}
+
+// TestCloseEndsTheWholeTree starts what tries to get away.
+func TestCloseEndsTheWholeTree(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"children":   "sleep 1000 & sleep 1000 & echo on; wait",
+		"deaf":       "trap '' HUP TERM INT; sleep 1000 & echo on; while :; do sleep 1; done",
+		"daemons":    "setsid sh -c 'setsid sleep 1000 & (trap \"\" HUP TERM; exec setsid -f sleep 1000) & sleep 1000' & echo on; wait",
+		"orphans":    "(setsid -f sh -c 'trap \"\" TERM HUP; sleep 1000'); (nohup sleep 1000 >/dev/null 2>&1 &); echo on; wait; sleep 1000",
+		"stopped":    "sleep 1000 & kill -STOP $!; echo on; wait",
+		"scrubbed":   "(env -i setsid -f sleep 1000); echo on; sleep 1000",
+		"fork storm": "f() { f & f & sleep 0.01; }; echo on; f 2>/dev/null; while :; do f 2>/dev/null; done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var env []string
+			if name == "fork storm" {
+				// RLIMIT_NPROC counts all processes of a user; the other
+				// tests' shall not starve.
+				env = []string{"SANDGATE_UID=2000", "SANDGATE_PROCS=200"}
+			}
+			r := newRig(t, env...)
+			if _, err := r.StartProcess(r.ctx, 2, StartProcess{Argv: []string{"sleep", "1001"}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.StartProcess(r.ctx, 1, StartProcess{Argv: []string{"sh", "-c", script}}); err != nil {
+				t.Fatal(err)
+			}
+			r.sink.until(t, "the program runs", func() bool { return r.sink.bytes[1] >= 3 })
+			if err := r.Close(r.ctx, 1); err != nil {
+				t.Fatal(err)
+			}
+			r.sink.mu.Lock()
+			e, ended := r.sink.exits[1]
+			r.sink.mu.Unlock()
+			if !ended || e.Reason != ReasonKilled {
+				t.Errorf("after the close the exit is %+v, %v", e, ended)
+			}
+			if n := children(r, ""); n != 1 {
+				t.Errorf("%d processes are left, want the other channel's", n)
+			}
+		})
+	}
+}
+
+// TestCloseSparesOthers fails when the close of one channel reaches another.
+func TestCloseSparesOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for ch := range uint32(3) {
+		if _, err := r.StartProcess(r.ctx, ch+1, StartProcess{Argv: []string{"sh", "-c", "(setsid -f sleep 1000.5); sleep 1000.5 & echo on; wait"}}); err != nil {
+			t.Fatal(err)
+		}
+		r.sink.until(t, "the program runs", func() bool { return r.sink.bytes[ch+1] >= 3 })
+	}
+	eventually(t, "all run", func() bool { return children(r, "1000.5") == 9 })
+	if err := r.Close(r.ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if n := children(r, "1000.5"); n != 6 {
+		t.Errorf("%d processes of the others are left, want 6", n)
+	}
+	r.kernel(4, "test")
+	if err := r.Close(r.ctx, 4); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.sink.waitExit(t, 4); e.Reason != ReasonKilled {
+		t.Errorf("the kernel's exit is %+v", e)
+	}
+	wantKind(t, r.Close(r.ctx, 99), fault.NotFound)
+}
+
+func TestOrphansAreReaped(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	// Each subshell leaves an orphan that ends by itself.
+	out, e := r.program(1, "i=0; while [ $i -lt 2000 ]; do (true & ) ; i=$((i+1)); done; echo $i")
+	if e.Code != 0 || !strings.Contains(out, "2000") {
+		t.Fatalf("the program ended with %+v after %q", e, out)
+	}
+	eventually(t, "all are reaped", func() bool {
+		s, err := r.Stats(r.ctx)
+		return err == nil && s.Orphans >= 2000 && children(r, "") == 0 && len(descend(processes(), r.cmd.Process.Pid)) == 0
+	})
+	if out, _ := r.program(2, "echo alive"); out != "alive\n" {
+		t.Errorf("afterwards: %q", out)
+	}
+}
+
+// TestShortLivedChildren fails when an end is lost that comes before the
+// agent knows of the start.
+func TestShortLivedChildren(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 200
+	for i := range uint32(n) {
+		if _, err := r.StartProcess(r.ctx, i+1, StartProcess{Argv: []string{"/bin/true"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.sink.until(t, "all have ended", func() bool { return len(r.sink.exits) == n })
+}
+
+func TestProcessLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "SANDGATE_PROCS=700")
+	out, _ := r.program(1, "cat /proc/self/limits")
+	for _, want := range []string{
+		"Max core file size        0                    0 ",
+		"Max processes             700                  700 ",
+		"Max open files            4096 ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the limits lack %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestEndOfTheWireEndsEverything closes the agent's input under load.
+func TestEndOfTheWireEndsEverything(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.sink.mu.Lock()
+	r.sink.keep = false
+	r.sink.mu.Unlock()
+	for i := range uint32(4) {
+		if _, err := r.StartProcess(r.ctx, i+1, StartProcess{Argv: []string{"sh", "-c", "trap '' HUP TERM; setsid -f sleep 1000.75; while :; do echo y; done"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Hold(1, true)
+	r.sink.until(t, "output", func() bool { return r.sink.bytes[1] > 1000 && r.sink.bytes[4] > 1000 })
+	pid := r.cmd.Process.Pid
+	before := len(descend(processes(), pid))
+	r.in.Close()
+	<-r.Done()
+	eventually(t, "all are gone", func() bool { return len(descend(processes(), pid)) == 0 })
+	if before < 5 {
+		t.Errorf("only %d processes ran", before)
+	}
+	if n := count("1000.75"); n != 0 {
+		t.Errorf("%d daemons are left", n)
+	}
+	wantKind(t, r.Ping(r.ctx), fault.SandboxLost)
+}
+
+// TestFrameOfOutput looks at single frames.
+func TestFrameOfOutput(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.program(9, "echo a; sleep 0.1; echo b >&2")
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	got := ""
+	for _, f := range r.sink.frames[9] {
+		got += fmt.Sprintf("%d/%d/%q ", f.Type, f.Channel, f.Body)
+	}
+	if want := fmt.Sprintf("%d/9/\"a\\n\" %d/9/\"b\\n\" ", stream.Stdout, stream.Stderr); got != want {
+		t.Errorf("the frames are %s, want %s", got, want)
+	}
+}

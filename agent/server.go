@@ -1,0 +1,404 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Limits of the agent. Over one of them a request fails with Exhausted and is
+// counted in Stats.Refused.
+const (
+	MaxChannels  = 256 // kernels and processes that live at once
+	MaxTransfers = 32  // files that are written, read or looked at, at once
+	MaxPending   = 1024
+	maxJobs      = 64        // starts and closes at once
+	maxQueue     = 16 << 20  // bytes that wait to go into a kernel
+	chunk        = 32 << 10  // bytes of one output frame made from a pipe
+	fileChunk    = 64 << 10  // bytes of one Data frame
+	ackEvery     = 128 << 10 // bytes after which an Ack is sent
+)
+
+// Config is what a Server is told at its start. The zero value of each field
+// means the default given with it.
+type Config struct {
+	Langs string // folder of the languages' folders: /opt/sandgate/langs
+	Home  string // the user's home: /home/user
+	User  string // the user's name: user
+	UID   int    // 1000
+	GID   int    // 1000
+	// Path is the PATH of what is started; the default is that of Debian.
+	Path string
+	// ReadyTimeout is how long a driver may take to get ready: 60 s.
+	ReadyTimeout time.Duration
+	// KillGrace is the time from SIGTERM to SIGKILL at a close: 2 s.
+	KillGrace time.Duration
+	// ReseedTimeout is how long the kernels may take to reseed: 5 s.
+	ReseedTimeout time.Duration
+	// SetHostname is syscall.Sethostname.
+	SetHostname func(string) error
+}
+
+func (c Config) withDefaults() Config {
+	def := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	def(&c.Langs, "/opt/sandgate/langs")
+	def(&c.Home, "/home/user")
+	def(&c.User, "user")
+	def(&c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	if c.UID == 0 {
+		c.UID = 1000
+	}
+	if c.GID == 0 {
+		c.GID = 1000
+	}
+	if c.ReadyTimeout == 0 {
+		c.ReadyTimeout = time.Minute
+	}
+	if c.KillGrace == 0 {
+		c.KillGrace = 2 * time.Second
+	}
+	if c.ReseedTimeout == 0 {
+		c.ReseedTimeout = 5 * time.Second
+	}
+	if c.SetHostname == nil {
+		c.SetHostname = func(name string) error { return syscall.Sethostname([]byte(name)) }
+	}
+	return c
+}
+
+// Server is the agent's end of the wire.
+//
+// One goroutine reads the wire and never waits for anything but the wire:
+// whatever may take longer has a goroutine of its own, and each channel has
+// one loop. Lock order: Server.mu, channel.mu, inbox.mu, wire.mu; reaper.mu is
+// taken alone or before channel.mu.
+type Server struct {
+	cfg   Config
+	wire  wire
+	reap  *reaper
+	spawn *spawner
+	langs manifests
+
+	quit chan struct{} // closed when the wire has ended
+	jobs chan struct{} // one token for each job that runs
+	wg   sync.WaitGroup
+
+	mu        sync.Mutex
+	closed    bool
+	channels  map[uint32]*channel
+	transfers map[uint32]*transfer
+	files     int               // operations on files that run
+	env       map[string]string // from the last reseed
+	started   uint32            // channels so far
+
+	stalls, malformed, stray, garbage, refused atomic.Uint64
+}
+
+// NewServer returns a server. Its process collects all children with wait4,
+// so that nothing else in it may use os/exec; see Prepare.
+func NewServer(cfg Config) *Server {
+	s := &Server{
+		cfg:       cfg.withDefaults(),
+		quit:      make(chan struct{}),
+		jobs:      make(chan struct{}, maxJobs),
+		channels:  map[uint32]*channel{},
+		transfers: map[uint32]*transfer{},
+	}
+	s.langs = readManifests(s.cfg.Langs)
+	s.reap = newReaper()
+	s.spawn = newSpawner(s.reap)
+	return s
+}
+
+// Serve speaks the protocol until r ends. It then kills every process that
+// the agent has started or inherited, drops unfinished files, and returns nil
+// at a clean end. It may be called once.
+func (s *Server) Serve(r io.Reader, w io.Writer) error {
+	s.wire.w = w
+	go s.reap.run(s.quit)
+	go s.spawn.run(s.quit)
+	defer s.shutdown()
+	s.send(Response{Event: "hello", Version: Version})
+	frames := stream.NewReader(r, 0)
+	for {
+		f, err := frames.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fault.Wrap(fault.Malformed, "agent.serve", err)
+		}
+		s.handle(f)
+	}
+}
+
+func (s *Server) shutdown() {
+	s.mu.Lock()
+	s.closed = true
+	live := make([]*channel, 0, len(s.channels))
+	for _, c := range s.channels {
+		live = append(live, c)
+	}
+	for _, t := range s.transfers {
+		t.abort()
+	}
+	s.mu.Unlock()
+	s.wire.close()
+	for _, c := range live {
+		c.mark(ReasonKilled)
+		c.win.take(all) // nobody will take the output any more
+	}
+	// SIGKILL leaves no choice, so this ends at once but for a process that
+	// hangs in the kernel; the bound is for that one.
+	s.killAll(5 * time.Second)
+	done := make(chan struct{})
+	go func() { s.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+	}
+	close(s.quit)
+}
+
+// handle takes one frame of the host's.
+func (s *Server) handle(f stream.Frame) {
+	switch f.Type {
+	case stream.Control:
+		var r Request
+		if json.Unmarshal(f.Body, &r) != nil || r.Op == "" {
+			s.malformed.Add(1)
+			return
+		}
+		s.request(r)
+	case stream.Input:
+		s.input(f)
+	case stream.Data:
+		s.data(f)
+	case stream.Ack:
+		s.ack(f)
+	default:
+		s.malformed.Add(1)
+	}
+}
+
+// request carries one request out, or has it carried out.
+func (s *Server) request(r Request) {
+	switch r.Op {
+	case OpPing:
+		s.respond(r.ID, struct{}{}, nil)
+	case OpStats:
+		s.respond(r.ID, s.stats(), nil)
+	case OpKernelRequest:
+		var q kernel.Request
+		if err := params(r, &q); err != nil {
+			s.respond(r.ID, nil, err)
+			return
+		}
+		if c, err := s.find(r); err != nil {
+			s.respond(r.ID, nil, err)
+		} else if answered, err := c.request(r.ID, q); err != nil || answered {
+			s.respond(r.ID, struct{}{}, err)
+		}
+	case OpInterrupt:
+		c, err := s.find(r)
+		if err == nil {
+			err = c.interrupt()
+		}
+		s.respond(r.ID, struct{}{}, err)
+	case OpSignal:
+		var q Signal
+		err := params(r, &q)
+		if err == nil {
+			var c *channel
+			if c, err = s.find(r); err == nil {
+				err = c.signal(q.Signal)
+			}
+		}
+		s.respond(r.ID, struct{}{}, err)
+	case OpKernelStart:
+		s.kernelStart(r)
+	case OpProcessStart:
+		s.processStart(r)
+	case OpClose:
+		s.mu.Lock()
+		c := s.channels[r.Channel]
+		s.mu.Unlock()
+		if c == nil {
+			s.respond(r.ID, nil, fault.New(fault.NotFound, "agent.close", "there is no channel %d", r.Channel))
+			return
+		}
+		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
+	case OpFileWrite, OpFileRead, OpFileStat:
+		s.file(r)
+	case OpReseed:
+		var q Reseed
+		if err := params(r, &q); err != nil {
+			s.respond(r.ID, nil, err)
+			return
+		}
+		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, s.reseed(q)) })
+	default:
+		s.respond(r.ID, nil, fault.New(fault.Unsupported, "agent.request", "there is no operation %q", r.Op))
+	}
+}
+
+// params decodes a request's parameters.
+func params(r Request, v any) error {
+	if len(r.Params) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(r.Params, v); err != nil {
+		return &fault.Error{Kind: fault.InvalidArgument, Op: "agent." + r.Op, Field: "params", Message: "the parameters could not be read", Err: err}
+	}
+	return nil
+}
+
+// job runs f beside the wire, or refuses it.
+func (s *Server) job(id uint64, f func()) bool {
+	select {
+	case s.jobs <- struct{}{}:
+	default:
+		s.refused.Add(1)
+		s.respond(id, nil, fault.New(fault.Exhausted, "agent.request", "%d starts and closes are under way", maxJobs))
+		return false
+	}
+	s.wg.Add(1)
+	go func() {
+		defer func() { <-s.jobs; s.wg.Done() }()
+		f()
+	}()
+	return true
+}
+
+// find returns the request's channel if it lives.
+func (s *Server) find(r Request) (*channel, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.channels[r.Channel]
+	if c == nil || c.isOver() {
+		return nil, fault.New(fault.NotFound, "agent."+r.Op, "channel %d does not run", r.Channel)
+	}
+	return c, nil
+}
+
+// reseed makes the sandbox a machine of its own. Each kernel gets a seed that
+// is derived from the one given, so that two kernels draw different numbers.
+func (s *Server) reseed(q Reseed) error {
+	const op = "agent.reseed"
+	if q.Hostname != "" {
+		if len(q.Hostname) > 64 {
+			return fault.Invalid(op, "hostname", "a host name has at most 64 bytes")
+		}
+		if err := s.cfg.SetHostname(q.Hostname); err != nil {
+			return &fault.Error{Kind: fault.Host, Op: op, Message: "the host name could not be set", Err: err}
+		}
+	}
+	if err := checkEnv(op, q.Env); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.env = q.Env
+	var kernels []*channel
+	for _, c := range s.channels {
+		if c.manifest != nil && !c.isOver() {
+			kernels = append(kernels, c)
+		}
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.ReseedTimeout)
+	defer cancel()
+	waits := make([]chan error, len(kernels))
+	for i, c := range kernels {
+		waits[i] = c.ask(kernel.Request{Op: "reseed", Seed: derive(q.Seed, c.id), Env: q.Env})
+	}
+	for i, w := range waits {
+		select {
+		case err := <-w:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return fault.New(fault.DeadlineExceeded, op, "the kernel of channel %d did not reseed in %s", kernels[i].id, s.cfg.ReseedTimeout)
+		}
+	}
+	return nil
+}
+
+func (s *Server) stats() Stats {
+	s.mu.Lock()
+	n := 0
+	for _, c := range s.channels {
+		if !c.isOver() {
+			n++
+		}
+	}
+	t := s.files
+	s.mu.Unlock()
+	reaped, orphans := s.reap.counts()
+	return Stats{
+		Channels: n, Transfers: t, Reaped: reaped, Orphans: orphans,
+		Stalls: s.stalls.Load(), Malformed: s.malformed.Load(), Stray: s.stray.Load(),
+		Garbage: s.garbage.Load(), Refused: s.refused.Load(),
+	}
+}
+
+// respond answers a request. Requests with ID 0 have no answer.
+func (s *Server) respond(id uint64, result any, err error) {
+	if id == 0 {
+		return
+	}
+	r := Response{ID: id}
+	if err != nil {
+		r.Error, _ = json.Marshal(fault.PublicOf(err))
+	} else if r.Result, err = json.Marshal(result); err != nil {
+		r.Result, _ = nil, err
+		r.Error, _ = json.Marshal(fault.Public{Kind: fault.Internal, Message: "the result could not be written"})
+	}
+	s.send(r)
+}
+
+// send writes a response or an event.
+func (s *Server) send(r Response) {
+	body, err := json.Marshal(r)
+	if err != nil || len(body) > stream.MaxBody {
+		body, _ = json.Marshal(Response{ID: r.ID, Error: json.RawMessage(`{"kind":"too_large","message":"the answer is over 8 MiB"}`)})
+	}
+	s.wire.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)), stream.Frame{Type: stream.Control, Body: body}))
+}
+
+// wire is the way to the host. Each write is one call, and so one system call.
+type wire struct {
+	mu  sync.Mutex // guards all below, and the order on the wire
+	w   io.Writer
+	err error
+}
+
+// write sends whole frames. After an error, and after close, it does nothing:
+// the host is gone, which the reading side finds out as well.
+func (w *wire) write(frames []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil && len(frames) > 0 {
+		_, w.err = w.w.Write(frames)
+	}
+}
+
+func (w *wire) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = io.ErrClosedPipe
+	}
+}

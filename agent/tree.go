@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// proc is what /proc/<pid>/status says.
+type proc struct {
+	pid, ppid int
+	zombie    bool
+	groups    string // with a space before and after each
+}
+
+// processes reads /proc. Processes that end meanwhile are left out.
+func processes() []proc {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	list := make([]proc, 0, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile("/proc/" + name + "/status")
+		if err != nil {
+			continue
+		}
+		p := proc{pid: pid}
+		for line := range strings.Lines(string(b)) {
+			key, value, _ := strings.Cut(line, ":")
+			value = strings.TrimSpace(value)
+			switch key {
+			case "State":
+				p.zombie = strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X")
+			case "PPid":
+				p.ppid, _ = strconv.Atoi(value)
+			case "Groups":
+				p.groups = " " + value + " "
+			}
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// descend returns the roots' descendants, without the roots.
+func descend(list []proc, roots ...int) map[int]bool {
+	children := map[int][]int{}
+	for _, p := range list {
+		children[p.ppid] = append(children[p.ppid], p.pid)
+	}
+	found := map[int]bool{}
+	for queue := roots; len(queue) > 0; {
+		next := queue[0]
+		queue = queue[1:]
+		for _, pid := range children[next] {
+			if !found[pid] {
+				found[pid] = true
+				queue = append(queue[:len(queue):len(queue)], pid)
+			}
+		}
+	}
+	return found
+}
+
+// markBase is the first of the groups that mark process trees. No file has
+// such a group, so that it gives no right to anything.
+const markBase = 1 << 30
+
+// members returns the living processes of a channel's tree: those that have
+// the channel's supplementary group. A process inherits its groups whatever
+// session, parent and environment it takes, and only root can change them, so
+// that there is no way out of a tree. (A process that has left its parent and
+// its session could be found by its environment as well, but for reading that
+// of another user's process the agent would need to be allowed to trace it.)
+func (s *Server) members(c *channel) []int {
+	list := processes()
+	ours := descend(list, os.Getpid())
+	mark := " " + strconv.Itoa(int(c.group)) + " "
+	var living []int
+	for _, p := range list {
+		if !p.zombie && ours[p.pid] && strings.Contains(p.groups, mark) {
+			living = append(living, p.pid)
+		}
+	}
+	return living
+}
+
+// signalChildren sends sig to the descendants of pid, and not to pid.
+func (s *Server) signalChildren(pid int, sig syscall.Signal) {
+	for child := range descend(processes(), pid) {
+		syscall.Kill(child, sig)
+	}
+}
+
+// killTree ends a channel's process tree: SIGHUP and SIGTERM, and after grace
+// SIGKILL. With a grace of 0 there is SIGKILL alone.
+func (s *Server) killTree(c *channel, grace time.Duration) error {
+	list := func() []int { return s.members(c) }
+	if grace > 0 {
+		for _, pid := range list() {
+			syscall.Kill(pid, syscall.SIGHUP)
+			syscall.Kill(pid, syscall.SIGTERM)
+			syscall.Kill(pid, syscall.SIGCONT) // a stopped one would not notice
+		}
+		if empties(list, grace) {
+			return nil
+		}
+	}
+	if destroy(list, 5*time.Second) {
+		return nil
+	}
+	return fault.New(fault.DeadlineExceeded, "agent.close", "processes of channel %d outlived SIGKILL", c.id)
+}
+
+// killAll ends every process below the agent.
+func (s *Server) killAll(limit time.Duration) bool {
+	return destroy(func() []int {
+		list := processes()
+		ours := descend(list, os.Getpid())
+		var living []int
+		for _, p := range list {
+			if ours[p.pid] && !p.zombie {
+				living = append(living, p.pid)
+			}
+		}
+		return living
+	}, limit)
+}
+
+// destroy kills until there is nobody left. Processes that fork faster than
+// they can be killed are stopped first: a stopped process forks no more and
+// still counts against RLIMIT_NPROC, so that there is an end to new ones.
+func destroy(list func() []int, limit time.Duration) bool {
+	end := time.Now().Add(limit)
+	stopped := map[int]bool{}
+	for range 32 {
+		fresh := 0
+		for _, pid := range list() {
+			if !stopped[pid] {
+				stopped[pid] = true
+				fresh++
+				syscall.Kill(pid, syscall.SIGSTOP)
+			}
+		}
+		if fresh == 0 {
+			break
+		}
+	}
+	for time.Now().Before(end) {
+		left := list()
+		if len(left) == 0 {
+			return true
+		}
+		for _, pid := range left {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if empties(list, 50*time.Millisecond) {
+			return true
+		}
+	}
+	return false
+}
+
+// empties waits until list is empty, looking every 2 to 20 ms: there is no
+// event for the end of a process that is not a child.
+func empties(list func() []int, limit time.Duration) bool {
+	end := time.Now().Add(limit)
+	pause := 2 * time.Millisecond
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	for {
+		if len(list()) == 0 {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+		t.Reset(pause)
+		<-t.C
+		pause = min(2*pause, 20*time.Millisecond)
+	}
+}
+
+// oomKills is the kernel's count of processes it killed for want of memory, 0
+// where there is none, as in gVisor.
+func oomKills() uint64 { return procNumber("/proc/vmstat", "oom_kill ") }
+
+// outOfMemory reports whether a SIGKILL that nobody here has sent was most
+// likely the kernel's: it counts one more, or the process held four fifths of
+// all memory.
+func outOfMemory(e ended, before uint64) bool {
+	if oomKills() > before {
+		return true
+	}
+	total := procNumber("/proc/meminfo", "MemTotal:")
+	return total > 0 && uint64(e.maxRSS) > total/5*4
+}
+
+// procNumber reads the number after a name at the beginning of a line.
+func procNumber(path, name string) uint64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			if f := strings.Fields(rest); len(f) > 0 {
+				n, _ := strconv.ParseUint(f[0], 10, 64)
+				return n
+			}
+		}
+	}
+	return 0
+}

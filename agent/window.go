@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/sandgate/sandgate/stream"
+)
+
+// window is how far one channel's output may be ahead of the host's Ack.
+type window struct {
+	sent    atomic.Uint64
+	acked   atomic.Uint64
+	stalled atomic.Bool
+	// wake is called when a stalled sender may go on.
+	wake func()
+}
+
+// room reports whether a frame with n bytes may go. When it may not, the
+// window is marked as stalled, and wake is called once it may.
+func (w *window) room(n int) bool {
+	if w.free(n) {
+		return true
+	}
+	w.stalled.Store(true)
+	if w.free(n) { // an Ack may have come in between
+		w.stalled.Store(false)
+		return true
+	}
+	return false
+}
+
+func (w *window) free(n int) bool {
+	return int64(w.sent.Load())-int64(w.acked.Load())+min(int64(n), Window/2) <= Window
+}
+
+// sentBytes counts n bytes as sent.
+func (w *window) sentBytes(n int) { w.sent.Add(uint64(n)) }
+
+// all is a total that no Ack has: whatever is sent counts as taken.
+const all = 1 << 62
+
+// take notes that the host has taken total bytes. More than was sent, or less
+// than before, is no news.
+func (w *window) take(total uint64) {
+	for {
+		old := w.acked.Load()
+		if total > w.sent.Load() && total != all || total <= old {
+			return
+		}
+		if w.acked.CompareAndSwap(old, total) {
+			break
+		}
+	}
+	if w.stalled.Swap(false) {
+		w.wake()
+	}
+}
+
+// ack passes the host's Ack on to its channel or transfer.
+func (s *Server) ack(f stream.Frame) {
+	if len(f.Body) != 8 {
+		s.malformed.Add(1)
+		return
+	}
+	total := binary.BigEndian.Uint64(f.Body)
+	if total >= all {
+		s.malformed.Add(1)
+		return
+	}
+	s.mu.Lock()
+	c, t := s.channels[f.Channel], s.transfers[f.Channel]
+	s.mu.Unlock()
+	switch {
+	case c != nil:
+		c.win.take(total)
+	case t != nil:
+		t.win.take(total)
+	default:
+		s.stray.Add(1)
+	}
+}
+
+// appendAck appends an Ack frame.
+func appendAck(b []byte, channel uint32, total uint64) []byte {
+	var body [8]byte
+	binary.BigEndian.PutUint64(body[:], total)
+	return stream.AppendFrame(b, stream.Frame{Type: stream.Ack, Channel: channel, Body: body[:]})
+}
