@@ -34,6 +34,8 @@ type Request struct {
 	Detail int `json:"detail,omitempty"`
 	// Silent executes without result, count or history.
 	Silent bool `json:"silent,omitempty"`
+	// NoInput makes the language's input functions fail at once.
+	NoInput bool `json:"no_input,omitempty"`
 	// Value answers an input_request. EOF true answers it with end of file.
 	Value string `json:"value,omitempty"`
 	EOF   bool   `json:"eof,omitempty"`

@@ -1,0 +1,149 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// ManifestFile is the name of a language's manifest in its folder of langs.
+const ManifestFile = "manifest.json"
+
+// maxManifest is the size of a manifest, in bytes.
+const maxManifest = 64 << 10
+
+// fileMark stands for a file's path in Manifest.Program.
+const fileMark = "{file}"
+
+// Load reads the manifest of every folder in dir that has one, sorted by name.
+// A key that is unknown or missing, a manifest whose name is not its folder's,
+// and a name, alias or extension that two languages claim are errors.
+func Load(dir string) ([]Manifest, error) {
+	const op = "kernel.load"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, op, err)
+	}
+	var list []Manifest
+	owner := map[string]string{} // who claims a name, alias or extension
+	for _, e := range entries {
+		file := filepath.Join(dir, e.Name(), ManifestFile)
+		data, err := os.ReadFile(file)
+		if os.IsNotExist(err) || !e.IsDir() {
+			continue
+		}
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, op, err)
+		}
+		m, err := ParseManifest(data)
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, op+": "+file, err)
+		}
+		if m.Name != e.Name() {
+			return nil, fault.Invalid(op, "name", "%s calls itself %q", file, m.Name)
+		}
+		for _, claim := range slices.Concat([]string{m.Name}, m.Aliases, m.Extensions) {
+			if other := owner[claim]; other != "" {
+				return nil, fault.Invalid(op, "aliases", "%q is claimed by %s and by %s", claim, other, m.Name)
+			}
+			owner[claim] = m.Name
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// ParseManifest reads and checks one manifest.
+func ParseManifest(data []byte) (Manifest, error) {
+	const op = "kernel.manifest"
+	var m Manifest
+	if len(data) > maxManifest {
+		return m, fault.New(fault.TooLarge, op, "a manifest has at most %d bytes, this one has %d", maxManifest, len(data))
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return m, fault.Wrap(fault.InvalidArgument, op, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return m, fault.Invalid(op, "manifest", "something follows the manifest's object")
+	}
+	return m, m.check()
+}
+
+// check reports the first field that is missing or wrong.
+func (m Manifest) check() error {
+	const op = "kernel.manifest"
+	for _, name := range append([]string{m.Name}, m.Aliases...) {
+		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789+#-") != "" {
+			return fault.Invalid(op, "name", "%q is no name: lower-case letters, digits, +, # and - make one", name)
+		}
+	}
+	if m.Display == "" {
+		return fault.Invalid(op, "display_name", "%s has no name for people", m.Name)
+	}
+	if len(m.Extensions) == 0 {
+		return fault.Invalid(op, "extensions", "%s has no file extension", m.Name)
+	}
+	for _, ext := range m.Extensions {
+		if len(ext) < 2 || ext[0] != '.' || strings.ContainsAny(ext[1:], "./ ") {
+			return fault.Invalid(op, "extensions", "%q is no file extension: a dot and a word make one", ext)
+		}
+	}
+	if len(m.Argv) == 0 || !path.IsAbs(m.Argv[0]) {
+		return fault.Invalid(op, "argv", "%s needs a driver with an absolute path", m.Name)
+	}
+	if !slices.Contains(m.Program, fileMark) || m.Program[0] == fileMark {
+		return fault.Invalid(op, "program", "%s needs a program and %s among its arguments", m.Name, fileMark)
+	}
+	for key := range m.Env {
+		if key == "" || strings.ContainsAny(key, "=\x00") {
+			return fault.Invalid(op, "env", "%q is no name of a variable", key)
+		}
+	}
+	if m.Interrupt != "signal" && m.Interrupt != "message" {
+		return fault.Invalid(op, "interrupt", "%q is neither signal nor message", m.Interrupt)
+	}
+	return nil
+}
+
+// Find returns the language of the list that has the name or alias, in any
+// case of letters.
+func Find(list []Manifest, name string) (Manifest, error) {
+	want := strings.ToLower(name)
+	for _, m := range list {
+		if m.Name == want || slices.Contains(m.Aliases, want) {
+			return m, nil
+		}
+	}
+	return Manifest{}, fault.Invalid("kernel.find", "language", "there is no language %q", name)
+}
+
+// FindFile returns the language of the list whose programs end as file does.
+func FindFile(list []Manifest, file string) (Manifest, error) {
+	ext := strings.ToLower(path.Ext(file))
+	for _, m := range list {
+		if slices.Contains(m.Extensions, ext) {
+			return m, nil
+		}
+	}
+	return Manifest{}, fault.Invalid("kernel.find", "file", "no language has files like %q", path.Base(file))
+}
+
+// Run returns the argument vector that runs a file of the language.
+func (m Manifest) Run(file string, args ...string) []string {
+	argv := slices.Clone(m.Program)
+	for i := range argv {
+		if argv[i] == fileMark {
+			argv[i] = file
+		}
+	}
+	return append(argv, args...)
+}

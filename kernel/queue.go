@@ -1,0 +1,453 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Limits of a queue.
+const (
+	// MaxQueueBytes bounds the code that waits in one queue, beside the
+	// number of executions, protocol.MaxQueue.
+	MaxQueueBytes = 16 << 20
+	// MaxKeys is how many idempotency keys a queue remembers; the oldest is
+	// forgotten first.
+	MaxKeys = 10_000
+
+	// TimeoutGrace is how long a cell that ran into its timeout may take to
+	// heed the interrupt before the kernel is killed.
+	TimeoutGrace = 5 * time.Second
+
+	askLimit       = 10 * time.Second // complete, inspect, is_complete
+	interruptLimit = 5 * time.Second
+	killLimit      = 10 * time.Second
+	// deathLimit is how long after a failed request its kernel's end is
+	// awaited, and after a kernel's end its last reply.
+	deathLimit = 2 * time.Second
+)
+
+// Driver is a kernel that runs.
+type Driver interface {
+	// Request asks and waits for the reply. All output of an execute has
+	// been taken when its reply is returned. It returns soon after ctx ends
+	// or the kernel does.
+	Request(ctx context.Context, r Request) (Reply, error)
+	// Notify sends a request that has no reply, such as input.
+	Notify(r Request) error
+	// Interrupt stops what runs and keeps the state.
+	Interrupt(ctx context.Context) error
+	// Kill ends the kernel. Queue.Died is called when it has ended.
+	Kill(ctx context.Context) error
+}
+
+// Starter starts a kernel and returns once it is ready.
+type Starter func(ctx context.Context) (Driver, Info, error)
+
+// Log is where a queue writes.
+type Log interface {
+	Append(kind stream.Kind, cell uint32, payload []byte) (int64, error)
+}
+
+// LostReason is the Death of a kernel whose sandbox ended: the cell that ran
+// fails as SandboxLost and not as KernelDied.
+const LostReason = "lost"
+
+// Death says how a kernel or its queue ended.
+type Death struct {
+	// Reason is one word: exited, signaled, killed, memory, restart, …
+	Reason string
+	// Message is a sentence for people.
+	Message string
+}
+
+// QueueOptions are what a queue needs.
+type QueueOptions struct {
+	Log   Log
+	Start Starter
+	// Driver and Info are of a kernel that already runs. Without one the
+	// queue starts its own at once.
+	Driver Driver
+	Info   Info
+	// Changed is called, without locks held, after every change of State. It
+	// may be nil.
+	Changed func()
+	// Grace takes the place of TimeoutGrace; 0 means that.
+	Grace time.Duration
+}
+
+// State is a queue's state at a moment.
+type State struct {
+	// Name is starting, idle, busy or dead. A dead kernel is started anew by
+	// the next execute.
+	Name   string
+	Queued int
+	Info   Info
+	// Work is true while something runs, starts or waits.
+	Work bool
+}
+
+// Queue runs the executions of one kernel, one at a time and in order, and
+// writes what frames them to the log:
+//
+//	execute_input   the cell begins; all with its number follows
+//	status busy
+//	…               the cell's output, written by the owner of the log
+//	execute_reply   the cell has ended; nothing with its number follows,
+//	                except
+//	status idle
+//
+// A cell that never ran has an execute_reply with status aborted alone. A cell
+// whose kernel died has an error message and an execute_reply with status
+// error. So each acknowledged execute has exactly one execute_reply.
+//
+// Cell numbers rise from 1 and are not used again, whatever happens to the
+// kernel. The queue outlives its kernels.
+type Queue struct {
+	log     Log
+	start   Starter
+	changed func()
+	grace   time.Duration
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wake    chan struct{} // holds one token: something below has changed
+	// restartAsked holds one token for the cell that runs.
+	restartAsked chan struct{}
+	done         chan struct{} // closed when the queue has ended
+
+	mu      sync.Mutex // guards all below; never held over a call outside
+	state   string
+	info    Info
+	count   int // the last execution_count
+	cells   uint32
+	waiting []*execution
+	bytes   int // of code in waiting
+	running *execution
+	keys    keyring
+	kernel  *generation // nil when none runs
+	// starting is closed when the start under way has ended; nil when none is.
+	starting chan struct{}
+	// interrupting counts interrupts that are on their way. No cell starts
+	// before they have arrived, lest they hit the wrong one.
+	interrupting int
+	restarts     []chan error // who waits for a restart
+	restartCause string       // why the next start happens; "" for the first
+	closed       *Death
+}
+
+// generation is one kernel process.
+type generation struct {
+	driver Driver
+	// dead is closed, and death set before, when it has ended.
+	dead  chan struct{}
+	death Death
+	over  bool
+}
+
+// execution is one cell.
+type execution struct {
+	protocol.Execute
+	cell uint32
+	// graces asks for a kill after a time; input for an end of file.
+	graces chan time.Duration
+	input  chan struct{}
+	// Guarded by the queue's mu:
+	asking      bool // an input_request is open
+	interrupted bool
+}
+
+// NewQueue returns a queue that runs until Close.
+func NewQueue(o QueueOptions) *Queue {
+	q := &Queue{
+		log: o.Log, start: o.Start, changed: o.Changed, grace: o.Grace,
+		wake: make(chan struct{}, 1), restartAsked: make(chan struct{}, 1), done: make(chan struct{}), state: "starting",
+	}
+	if q.grace <= 0 {
+		q.grace = TimeoutGrace
+	}
+	if q.changed == nil {
+		q.changed = func() {}
+	}
+	q.ctx, q.cancel = context.WithCancel(context.Background())
+	if o.Driver != nil {
+		q.kernel = &generation{driver: o.Driver, dead: make(chan struct{})}
+		q.info, q.state = o.Info, "idle"
+	} else {
+		q.restarts = []chan error{nil}
+		q.starting = make(chan struct{})
+	}
+	go q.run()
+	return q
+}
+
+// State returns the queue's state.
+func (q *Queue) State() State {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	work := q.running != nil || len(q.waiting) > 0 || len(q.restarts) > 0 || q.state == "starting"
+	return State{Name: q.state, Queued: len(q.waiting), Info: q.info, Work: work && q.closed == nil}
+}
+
+// Submit queues an execution. A key that is remembered returns the cell that
+// it was given to, and queues nothing. More than protocol.MaxQueue executions
+// or MaxQueueBytes of code are refused as exhausted.
+func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
+	const op = "kernel.execute"
+	q.mu.Lock()
+	if q.closed != nil {
+		defer q.mu.Unlock()
+		return protocol.Queued{}, fault.New(fault.Conflict, op, "the channel has ended: %s", q.closed.Message)
+	}
+	if cell, ok := q.keys.cell(e.Key); ok {
+		q.mu.Unlock()
+		return protocol.Queued{Cell: cell, Repeated: true}, nil
+	}
+	if len(q.waiting) >= protocol.MaxQueue || q.bytes+len(e.Code) > MaxQueueBytes {
+		n, bytes := len(q.waiting), q.bytes
+		q.mu.Unlock()
+		return protocol.Queued{}, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 1,
+			Message: fmt.Sprintf("%d executions with %d bytes of code wait already; the limits are %d and %d", n, bytes, protocol.MaxQueue, MaxQueueBytes)}
+	}
+	q.cells++
+	x := &execution{Execute: e, cell: q.cells, graces: make(chan time.Duration, 4), input: make(chan struct{}, 1)}
+	q.waiting = append(q.waiting, x)
+	q.bytes += len(e.Code)
+	q.keys.add(e.Key, x.cell)
+	q.mu.Unlock()
+	q.poke()
+	q.changed()
+	return protocol.Queued{Cell: x.cell}, nil
+}
+
+// Interrupt aborts what waits and interrupts what runs. With a grace above 0
+// the kernel is killed and started anew if the cell has not ended by then. It
+// returns once the interrupt has been delivered.
+func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
+	q.mu.Lock()
+	if q.closed != nil {
+		defer q.mu.Unlock()
+		return fault.New(fault.Conflict, "kernel.interrupt", "the channel has ended: %s", q.closed.Message)
+	}
+	aborted := q.takeWaiting()
+	x, k := q.running, q.kernel
+	if x != nil {
+		x.interrupted = true
+	}
+	if x == nil || k == nil {
+		// Nothing runs, or its kernel is still starting: it will not run.
+		q.mu.Unlock()
+		q.abort(aborted)
+		return nil
+	}
+	q.interrupting++
+	q.mu.Unlock()
+	q.abort(aborted)
+	ctx, cancel := context.WithTimeout(ctx, interruptLimit)
+	err := k.driver.Interrupt(ctx)
+	cancel()
+	if grace > 0 {
+		select {
+		case x.graces <- grace:
+		default: // earlier ones are pending; the first counts
+		}
+	}
+	q.mu.Lock()
+	q.interrupting--
+	q.mu.Unlock()
+	q.poke()
+	return err
+}
+
+// Restart kills the kernel and starts a new one. What runs fails, what waits
+// is aborted. It returns once the new kernel is ready.
+func (q *Queue) Restart(ctx context.Context) error {
+	const op = "kernel.restart"
+	q.mu.Lock()
+	if q.closed != nil {
+		defer q.mu.Unlock()
+		return fault.New(fault.Conflict, op, "the channel has ended: %s", q.closed.Message)
+	}
+	if len(q.restarts) >= protocol.MaxQueue {
+		q.mu.Unlock()
+		return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "too many restarts wait already", RetryAfter: 1}
+	}
+	aborted := q.takeWaiting()
+	ready := make(chan error, 1)
+	q.restarts = append(q.restarts, ready)
+	if q.restartCause == "" {
+		q.restartCause = "restart"
+	}
+	q.mu.Unlock()
+	q.abort(aborted)
+	select {
+	case q.restartAsked <- struct{}{}:
+	default:
+	}
+	q.poke()
+	q.changed()
+	select {
+	case err := <-ready:
+		return err
+	case <-ctx.Done():
+		return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+	}
+}
+
+// Input answers the open input_request of a cell.
+func (q *Queue) Input(cell uint32, value string, eof bool) error {
+	const op = "kernel.input"
+	q.mu.Lock()
+	x, k := q.running, q.kernel
+	if x == nil || k == nil || x.cell != cell || !x.asking {
+		q.mu.Unlock()
+		return fault.New(fault.Conflict, op, "cell %d does not wait for input", cell)
+	}
+	x.asking = false
+	q.mu.Unlock()
+	return k.driver.Notify(Request{Op: "input", Cell: cell, Value: value, EOF: eof})
+}
+
+// Ask passes a complete, inspect or is_complete on, beside the queue. It waits
+// for a kernel that is starting, and takes at most 10 s from then.
+func (q *Queue) Ask(ctx context.Context, r Request) (Reply, error) {
+	const op = "kernel.ask"
+	q.mu.Lock()
+	k, starting := q.kernel, q.starting
+	q.mu.Unlock()
+	if k == nil && starting != nil {
+		select {
+		case <-starting:
+		case <-q.done:
+		case <-ctx.Done():
+			return Reply{}, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		}
+		q.mu.Lock()
+		k = q.kernel
+		q.mu.Unlock()
+	}
+	if k == nil {
+		return Reply{}, fault.New(fault.Conflict, op, "the kernel does not run; it is started by the next execute")
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	reply, err := k.driver.Request(ctx, r)
+	if err != nil {
+		return Reply{}, err
+	}
+	return reply, nil
+}
+
+// Took must be told of each message that the kernel makes, before it is
+// written to the log, and says whether it should be. It keeps track of input
+// requests, and answers those of a cell that may not ask.
+func (q *Queue) Took(cell uint32, message []byte) bool {
+	if !isInputRequest(message) {
+		return true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	x := q.running
+	if x == nil || x.cell != cell {
+		return true
+	}
+	if x.NoInput {
+		select {
+		case x.input <- struct{}{}:
+		default:
+		}
+		return false
+	}
+	x.asking = true
+	return true
+}
+
+// Died must be called once when a driver's process has ended, after its last
+// output was written.
+func (q *Queue) Died(d Driver, how Death) {
+	q.mu.Lock()
+	k := q.kernel
+	if k == nil || k.driver != d || k.over {
+		q.mu.Unlock()
+		return
+	}
+	k.over, k.death = true, how
+	close(k.dead)
+	q.mu.Unlock()
+	q.poke()
+}
+
+// Close ends the queue: what runs fails with how, what waits is aborted, and
+// nothing is written afterwards. The kernel is left to the caller.
+func (q *Queue) Close(how Death) {
+	q.mu.Lock()
+	if q.closed == nil {
+		q.closed = &how
+	}
+	q.mu.Unlock()
+	q.cancel()
+	q.poke()
+	<-q.done
+	q.changed()
+}
+
+func (q *Queue) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeWaiting empties the queue. Preconditions: mu is held.
+func (q *Queue) takeWaiting() []*execution {
+	all := q.waiting
+	q.waiting, q.bytes = nil, 0
+	return all
+}
+
+// abort tells of executions that will not run. Preconditions: they are in no
+// list any more, and mu is not held.
+func (q *Queue) abort(all []*execution) {
+	for _, x := range all {
+		q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "aborted"})
+	}
+	if len(all) > 0 {
+		q.changed()
+	}
+}
+
+// keyring remembers the cells of the last MaxKeys keys.
+type keyring struct {
+	cells map[string]uint32
+	order []string
+	next  int
+}
+
+func (r *keyring) cell(key string) (uint32, bool) {
+	if key == "" {
+		return 0, false
+	}
+	cell, ok := r.cells[key]
+	return cell, ok
+}
+
+func (r *keyring) add(key string, cell uint32) {
+	if key == "" {
+		return
+	}
+	if r.cells == nil {
+		r.cells = map[string]uint32{}
+	}
+	if len(r.order) < MaxKeys {
+		r.order = append(r.order, key)
+	} else {
+		delete(r.cells, r.order[r.next])
+		r.order[r.next] = key
+		r.next = (r.next + 1) % MaxKeys
+	}
+	r.cells[key] = cell
+}

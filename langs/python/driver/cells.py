@@ -1,0 +1,48 @@
+"""Which cell is running, and which cell a piece of code belongs to."""
+import threading
+from contextvars import ContextVar
+
+
+class Cell:
+    """One execution."""
+
+    __slots__ = ("number", "no_input", "silent", "task", "interrupts", "exit_code", "failure", "payload")
+
+    def __init__(self, number, no_input=False, silent=False):
+        self.number = number
+        self.no_input = no_input
+        self.silent = silent
+        self.task = None
+        self.interrupts = 0
+        self.exit_code = None
+        self.failure = None  # (ename, evalue)
+        self.payload = []
+
+
+# NONE is the cell of what belongs to no cell.
+NONE = Cell(0)
+
+# CURRENT follows asyncio tasks and callbacks by itself: each has a copy of the
+# context it was made in. Threads are given theirs by follow_threads.
+CURRENT = ContextVar("sandgate_cell")
+
+
+def current():
+    """The cell that the calling code belongs to, wherever it runs."""
+    cell = CURRENT.get(None)
+    if cell is None:
+        cell = getattr(threading.current_thread(), "_sandgate_cell", NONE)
+        CURRENT.set(cell)
+    return cell
+
+
+def follow_threads():
+    """Let threads belong to the cell that starts them."""
+    start = threading.Thread.start
+
+    def cell_start(self):
+        self._sandgate_cell = current()
+        start(self)
+
+    cell_start.__name__, cell_start.__qualname__, cell_start.__doc__ = "start", "Thread.start", start.__doc__
+    threading.Thread.start = cell_start

@@ -1,0 +1,197 @@
+"""Child processes: !commands, scripts, os.system, and what forks."""
+import _thread
+import codecs
+import contextvars
+import fcntl
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+
+ROWS, COLUMNS = 40, 120  # of the terminal that a !command sees
+GRACE = (0.2, 1.0, 0.5)  # seconds for a child to end by itself, after SIGINT, after SIGTERM
+LINGER = 0.05            # seconds between looks whether the child has ended
+BLOCK = 64 << 10         # bytes of a read
+
+
+def _sink(name):
+    """A function that writes bytes to sys.stdout or sys.stderr as they are now."""
+    stream = getattr(sys, name)
+    raw = getattr(stream, "buffer", None)
+    if raw is not None:
+        return lambda data: (raw.write(data), stream.flush())
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    return lambda data: stream.write(decode(data))
+
+
+def _terminal():
+    """A terminal's two ends, passing bytes as they are."""
+    master, slave = os.openpty()
+    for fd in (master, slave):
+        os.set_inheritable(fd, False)
+    mode = termios.tcgetattr(slave)
+    mode[1] &= ~termios.OPOST
+    mode[3] &= ~termios.ECHO
+    termios.tcsetattr(slave, termios.TCSANOW, mode)
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    return master, slave
+
+
+def system(command):
+    """Run a shell command in a terminal, its output streamed to sys.stdout.
+
+    Returns the exit status, -n after signal n. What the command leaves in the
+    background goes on, and so does its output.
+    """
+    try:
+        master, slave = _terminal()
+    except OSError:
+        master, slave = os.pipe()
+    shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+    try:
+        child = subprocess.Popen([shell, "-c", command], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+    except BaseException:
+        os.close(master)
+        raise
+    finally:
+        os.close(slave)
+    return follow(child, {master: _sink("stdout")})
+
+
+def script(argv, text, out=None, err=None):
+    """Run a program with text as its input. out and err take bytes; without
+    them the two go to sys.stdout and sys.stderr."""
+    source = os.memfd_create("cell")
+    try:
+        with open(os.dup(source), "wb") as file:
+            file.write(text)
+        os.lseek(source, 0, os.SEEK_SET)
+        child = subprocess.Popen(argv, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    finally:
+        os.close(source)
+    fds = {os.dup(child.stdout.fileno()): out or _sink("stdout"), os.dup(child.stderr.fileno()): err or _sink("stderr")}
+    child.stdout.close()
+    child.stderr.close()
+    return follow(child, fds)
+
+
+def follow(child, sinks):
+    """Pass a child's output on until it ends; sinks is {descriptor: function}."""
+    try:
+        _pump(child, sinks)
+    except KeyboardInterrupt:
+        _end(child, sinks)
+        raise
+    finally:
+        if sinks:
+            # Something in the background still holds the other end.
+            # The thread is not in threading.enumerate(), and is of this cell.
+            _thread.start_new_thread(contextvars.copy_context().run, (_linger, sinks))
+    return child.wait()
+
+
+def _read(sinks, timeout):
+    """Pass on what is there; forget what has ended. False if nothing was."""
+    poll = select.poll()
+    for fd in sinks:
+        poll.register(fd, select.POLLIN)
+    ready = poll.poll(timeout)
+    for fd, _ in ready:
+        try:
+            data = os.read(fd, BLOCK)
+        except OSError:  # EIO: the terminal's last user has gone
+            data = b""
+        if data:
+            sinks[fd](data)
+        else:
+            del sinks[fd]
+            os.close(fd)
+    return bool(ready)
+
+
+def _pump(child, sinks):
+    while sinks:
+        if not _read(sinks, LINGER * 1000) and child.poll() is not None:
+            while sinks and _read(sinks, 0):
+                pass
+            return
+
+
+def _linger(sinks):
+    while sinks:
+        _read(sinks, None)
+
+
+def _end(child, sinks):
+    """End a child whose cell was interrupted; most have had SIGINT already,
+    with their process group."""
+    for grace, signum in zip(GRACE, (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)):
+        end = time.monotonic() + grace
+        while time.monotonic() < end:
+            if child.poll() is not None:
+                while sinks and _read(sinks, 0):
+                    pass
+                return
+            if sinks:
+                _read(sinks, 20)
+            else:
+                time.sleep(0.02)
+        child.send_signal(signum)
+    child.wait()
+
+
+class _Hooked:
+    """A function in place of a built-in one. It is no descriptor, so that it
+    stays what it is as a class attribute."""
+
+    def __init__(self, real, call):
+        self.__wrapped__, self._call = real, call
+        self.__name__, self.__doc__ = real.__name__, real.__doc__
+
+    def __call__(self, *args, **kwargs):
+        return self._call(*args, **kwargs)
+
+
+def keep_order(output):
+    """Flush before anything else may print to descriptors 1 and 2, and hold
+    the streams together over a fork."""
+    execute = subprocess.Popen._execute_child
+    write, spawn, spawnp = os.write, os.posix_spawn, os.posix_spawnp
+
+    def execute_child(self, *args, **kwargs):
+        output.before_child()
+        return execute(self, *args, **kwargs)
+
+    def write_plain(fd, data, /):
+        if fd == 1 or fd == 2:
+            output.before_child()
+        return write(fd, data)
+
+    def run_shell(command):
+        """os.system, which can be interrupted: the real one ignores SIGINT."""
+        sys.audit("os.system", command)
+        child = subprocess.Popen(["/bin/sh", "-c", command], close_fds=False)
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:
+            _end(child, {})
+            raise
+        return -code if code < 0 else code << 8
+
+    def before(real):
+        def call(*args, **kwargs):
+            output.before_child()
+            return real(*args, **kwargs)
+        return call
+
+    subprocess.Popen._execute_child = execute_child
+    os.write = _Hooked(write, write_plain)
+    os.system = _Hooked(os.system, run_shell)
+    os.posix_spawn, os.posix_spawnp = _Hooked(spawn, before(spawn)), _Hooked(spawnp, before(spawnp))
+
+

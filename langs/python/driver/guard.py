@@ -1,0 +1,28 @@
+"""Sections of the driver that a KeyboardInterrupt must not cut in two."""
+from threading import get_ident
+
+
+class Guard:
+    """Holds an interrupt back while the main thread is inside.
+
+    Use: enter(), try: …, finally: leave(). leave raises the interrupt that
+    came meanwhile. Other threads pass: signals are handled by the main one.
+    """
+
+    def __init__(self, active):
+        self._active = active  # returns the running cell or None
+        self._main = get_ident()
+        self.depth = 0
+        self.pending = False
+
+    def enter(self):
+        if get_ident() == self._main:
+            self.depth += 1
+
+    def leave(self):
+        if get_ident() == self._main:
+            self.depth -= 1
+            if self.pending and not self.depth:
+                self.pending = False
+                if self._active() is not None:
+                    raise KeyboardInterrupt

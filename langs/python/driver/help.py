@@ -1,0 +1,41 @@
+"""Completion, inspection, and whether code is complete."""
+from IPython.core.completer import provisionalcompleter, rectify_completions
+from IPython.utils.tokenutil import token_at_cursor
+
+MAX_MATCHES = 1000
+
+
+def complete(shell, request):
+    """What may stand at the cursor, with types."""
+    code = request.get("code", "")
+    cursor = min(request.get("cursor", 0), len(code))
+    with provisionalcompleter():
+        found = list(rectify_completions(code, shell.Completer.completions(code, cursor)))
+    matches, seen = [], set()
+    for c in found:
+        if c.text not in seen and len(matches) < MAX_MATCHES:
+            seen.add(c.text)
+            match = {"text": c.text}
+            if c.type and c.type != "<unknown>":
+                match["type"] = c.type
+            matches.append(match)
+    return {"matches": matches,
+            "cursor_start": found[0].start if found else cursor,
+            "cursor_end": found[0].end if found else cursor}
+
+
+def inspect(shell, request):
+    """What the name at the cursor is, as a MIME bundle."""
+    name = token_at_cursor(request.get("code", ""), request.get("cursor", 0))
+    if not name:
+        return {"found": False}
+    try:
+        return {"found": True, "data": shell.object_inspect_mime(name, detail_level=request.get("detail", 0))}
+    except KeyError:
+        return {"found": False}
+
+
+def is_complete(shell, request):
+    """complete, incomplete with the next line's indent, or invalid."""
+    status, indent = shell.input_transformer_manager.check_complete(request.get("code", ""))
+    return {"is_complete": status, "indent": " " * (indent or 0)}

@@ -1,0 +1,41 @@
+"""%%bash and its like."""
+from subprocess import CalledProcessError
+
+from IPython.core import magic_arguments
+from IPython.core.magic import cell_magic, magics_class
+from IPython.core.magics.script import ScriptMagics, script_args
+from IPython.utils.process import arg_split
+
+from . import children
+
+
+@magics_class
+class Scripts(ScriptMagics):
+    """IPython's script magics without its thread and its loop: an interrupt is
+    a KeyboardInterrupt, and output streams."""
+
+    @magic_arguments.magic_arguments()
+    @script_args
+    @cell_magic("script")
+    def shebang(self, line, cell):
+        """Run the cell by a program: %%script [--out NAME] [--err NAME] [--bg] [--no-raise-error] program …"""
+        args, argv = self.shebang.parser.parse_known_args(arg_split(line))
+        if args.bg:
+            return ScriptMagics.shebang(self, line, cell)
+        text = (cell if cell.endswith("\n") else cell + "\n").encode("utf-8", "replace")
+        kept = {name: [] for name in (args.out, args.err) if name}
+        try:
+            code = children.script(
+                argv, text,
+                kept[args.out].append if args.out else None,
+                kept[args.err].append if args.err else None)
+        except FileNotFoundError:
+            print(f"Couldn't find program: {argv[0]!r}")
+            return None
+        finally:
+            for name, parts in kept.items():
+                self.shell.user_ns[name] = b"".join(parts).decode("utf-8", "replace")
+        self.shell.user_ns["_exit_code"] = code
+        if args.raise_error and code:
+            raise CalledProcessError(code, text)
+        return None

@@ -1,0 +1,262 @@
+"""The driver: reads requests, runs cells, answers."""
+import asyncio
+import atexit
+import contextvars
+import faulthandler
+import fcntl
+import os
+import platform
+import site
+import sys
+import termios
+import traceback
+from collections import deque
+
+from . import cells, children, clib, comms, help, loop, reseed, safejson, stdin, streams
+from .guard import Guard
+from .interrupt import Interrupts
+from .messages import MAX_VALUE, Messages, shorten
+from .output import Output
+from .shell import make_shell, text_of
+from .tracebacks import clean
+from .wire import CONTROL, MAX_BODY, STDERR, STDOUT, Reader, Writer
+
+REQUESTS, REPLIES = 3, 4
+EAGER = sys.version_info >= (3, 12)  # tasks that start without a round of the loop
+
+
+class Server:
+    """One kernel."""
+
+    def __init__(self):
+        # Duplicates, since a cell may put other files in the place of 1 and 2.
+        self._plain = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (1, 2)]
+        for fd in (REQUESTS, REPLIES):
+            os.set_inheritable(fd, False)
+        self._pid = os.getpid()
+        self._cell = None
+        self._busy = False
+        self._queue = deque()
+        self._guard = Guard(self._active)
+        self._reader = Reader(REQUESTS)
+        self._output = Output(Writer(REPLIES, self._plain), self._guard)
+        self._messages = Messages(self._output)
+        self._lines = stdin.Lines(self._guard, self._reader, self._messages, self._output, self._take)
+        self._c = clib.CStdout()
+        self._loop = loop.CellLoop()
+        self._interrupts = Interrupts(self._guard, self._loop, self._active, self._waiting)
+        self._interrupts.cell_code = Server._run.__code__
+        self._helpers = {"complete": help.complete, "inspect": help.inspect,
+                         "is_complete": help.is_complete, "reseed": reseed.reseed}
+
+    def _active(self):
+        return self._cell
+
+    def _waiting(self):
+        """Whether a request lies unread."""
+        count = bytearray(4)
+        fcntl.ioctl(REQUESTS, termios.FIONREAD, count)
+        return any(count)
+
+    # Start.
+
+    def start(self):
+        """Put the streams and hooks in place, then say ready and serve."""
+        asyncio.set_event_loop(self._loop)
+        out, err = streams.Text(self._output, STDOUT), streams.Text(self._output, STDERR)
+        sys.stdout = sys.__stdout__ = out
+        sys.stderr = sys.__stderr__ = err
+        stdin.install(self._lines)
+        cells.follow_threads()
+        children.keep_order(self._output)
+        loop.allow_nesting()
+        os.register_at_fork(before=self._output.before_fork, after_in_child=self._forked)
+        os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+        os.environ.setdefault("PAGER", "cat")
+        os.environ.setdefault("GIT_PAGER", "cat")
+        if site.ENABLE_USER_SITE and (user := site.getusersitepackages()) not in sys.path:
+            sys.path.append(user)  # pip may make it later
+        self._shell = make_shell(self._messages, self._output)
+        sys.meta_path.insert(0, comms.Hook(self._messages))
+        faulthandler.enable(self._plain[1])
+        self._interrupts.install()
+        self._loop.add_reader(REQUESTS, self._readable)
+        self._reply({"op": "ready", "id": 0, "status": "ok", "info": self._info()})
+        while True:
+            try:
+                self._loop.serve()
+            except (KeyboardInterrupt, SystemExit):
+                # It went through a callback of a task: the cell is meant.
+                if self._cell is not None:
+                    self._interrupts.cancel(self._cell)
+            except BaseException:
+                traceback.print_exc()
+
+    def _info(self):
+        from IPython import __version__ as version
+        return {"language": "python", "version": platform.python_version(),
+                "implementation": f"IPython {version}", "file_extension": ".py", "mimetype": "text/x-python",
+                "banner": f"Python {sys.version.split()[0]}, IPython {version}", "pid": self._pid}
+
+    def _forked(self):
+        """In a child: no descriptor of the driver's, plain streams, plain SIGINT."""
+        import signal
+        self._output.after_fork_in_child()
+        for fd in (REQUESTS, REPLIES, *self._plain):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    # Requests.
+
+    def _readable(self):
+        self._take(self._reader.fill())
+
+    def _take(self, alive=True):
+        """Handle what was read. It may be called while it is at work: a cell
+        that it started waits for input."""
+        if not alive:
+            self._end()
+        requests = self._reader.requests
+        while requests:
+            request = requests.popleft()
+            op = request.get("op")
+            if op == "execute":
+                self._queue.append(request)
+                self._next()
+            elif op == "input":
+                self._lines.answer(request)
+            elif op == "interrupt":
+                if self._cell is not None:
+                    self._interrupts.cancel(self._cell)
+            elif op == "comm":
+                self._help(comms.receive, request, reply=False)
+            elif op in self._helpers:
+                self._help(self._helpers[op], request)
+            else:
+                self._reply({"op": "reply", "id": request.get("id", 0), "status": "error", "ename": "ValueError",
+                             "evalue": f"there is no operation {op!r}"})
+
+    def _end(self):
+        """The agent has closed the requests."""
+        self._output.flush()
+        atexit._run_exitfuncs()
+        os._exit(0)
+
+    def _help(self, function, request, reply=True):
+        """Answer at once, also while a cell awaits."""
+        self._interrupts.helping = True
+        try:
+            answer = function(self._shell, request)
+            answer = {"status": "ok", **(answer or {})}
+        except BaseException as error:
+            answer = {"status": "error", "ename": type(error).__name__, "evalue": shorten(text_of(error), MAX_VALUE)}
+            if not reply:
+                traceback.print_exc()
+        finally:
+            self._interrupts.helping = False
+        if reply:
+            self._reply({"op": "reply", "id": request.get("id", 0), **answer})
+
+    def _reply(self, reply, cell=0, wait=False):
+        body = safejson.dumps(reply)
+        if len(body) > MAX_BODY:
+            reply = {"op": "reply", "id": reply["id"], "status": "error", "ename": "ValueError",
+                     "evalue": f"an answer of {len(body)} bytes: the limit is {MAX_BODY} bytes"}
+            body = safejson.dumps(reply)
+        self._output.flush((CONTROL, cell, body), wait=wait)
+
+    # Cells.
+
+    def _next(self):
+        """Start the next execution, if none runs."""
+        if self._busy or not self._queue:
+            return
+        self._busy = True
+        request = self._queue.popleft()
+        context = contextvars.Context()
+        coroutine = self._execute(request)
+        if EAGER:
+            asyncio.Task(coroutine, loop=self._loop, context=context, eager_start=True)
+        else:
+            asyncio.Task(coroutine, loop=self._loop, context=context)
+
+    async def _execute(self, request):
+        cell = cells.Cell(request.get("cell", 0), request.get("no_input", False), request.get("silent", False))
+        cell.task = asyncio.current_task()
+        cells.CURRENT.set(cell)
+        self._lines.clear()
+        self._interrupts.check()
+        reply = {"op": "reply", "id": request.get("id", 0), "status": "ok"}
+        count = self._shell.execution_count
+        try:
+            self._cell = cell
+            await self._run(cell, request.get("code", ""))
+            self._cell = None
+        except BaseException as error:  # an interrupt between the shell's own steps
+            self._cell = None
+            self._report(cell, error)
+        if sys.gettrace() is not None and cell.interrupts > 1:
+            sys.settrace(None)
+        if self._output.forked:
+            self._end_child(cell)
+        if not cell.silent:
+            reply["execution_count"] = count
+        if cell.failure is not None:
+            reply.update(status="error", ename=cell.failure[0], evalue=shorten(cell.failure[1], MAX_VALUE))
+        if cell.exit_code is not None:
+            reply["exit_code"] = cell.exit_code
+        if cell.payload:
+            reply["payload"] = cell.payload
+        if self._c.dirty():
+            self._output.before_child()
+            self._c.flush()
+        self._reply(reply, cell.number)
+        self._busy = False
+        if self._queue or self._reader.requests:
+            self._loop.call_soon(self._resume)
+
+    def _resume(self):
+        self._take()
+        self._next()
+
+    async def _run(self, cell, code):
+        """One cell in the shell. Its code object marks the stack as a cell's."""
+        shell = self._shell
+        error = None
+        try:
+            transformed = shell.transform_cell(code)
+        except Exception:
+            transformed, error = code, sys.exc_info()
+        try:
+            result = await shell.run_cell_async(
+                code, store_history=not cell.silent, silent=cell.silent,
+                transformed_cell=transformed, preprocessing_exc_tuple=error)
+        finally:
+            shell.events.trigger("post_execute")  # shows the figures
+        if not cell.silent:
+            shell.events.trigger("post_run_cell", result)
+        failure = result.error_before_exec or result.error_in_exec
+        if failure is not None and cell.failure is None and cell.exit_code is None:
+            self._report(cell, failure)
+
+    def _report(self, cell, error):
+        """A failure that the shell has not shown."""
+        if isinstance(error, asyncio.CancelledError):
+            error = self._shell.interrupted(error)
+        if cell.failure is None:
+            clean(error)
+            lines = traceback.format_exception(error)
+            self._shell.fail(type(error).__name__, text_of(error), lines)
+
+    def _end_child(self, cell):
+        """A forked child came to the cell's end: it is not a second kernel."""
+        if cell.failure is not None:
+            print(": ".join(cell.failure), file=sys.stderr)
+        os._exit(cell.exit_code or (1 if cell.failure else 0))
+
+
+def main():
+    Server().start()

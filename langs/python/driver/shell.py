@@ -1,0 +1,182 @@
+"""IPython's InteractiveShell, made to speak in messages."""
+import asyncio
+import os
+import sys
+import traceback
+
+from IPython.core.autocall import ExitAutocall
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Any, Type, default
+from traitlets.config import Config
+
+from . import children
+from .cells import current
+from .display import Hook, Publisher
+from .magics import Scripts
+from .messages import shorten
+from .tracebacks import clean
+
+MAX_PAYLOAD = 1 << 20  # characters of one text for the pager
+
+
+class Exit(ExitAutocall):
+    """exit and quit: they end the cell, with or without brackets."""
+
+    def __call__(self, code=None):
+        raise SystemExit(code)
+
+
+def text_of(error):
+    """str of an exception whose __str__ may fail."""
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
+
+
+class Shell(InteractiveShell):
+    """One session's shell."""
+
+    display_pub_class = Type(Publisher)
+    displayhook_class = Type(Hook)
+    messages = Any()
+    output = Any()
+
+    @default("exiter")
+    def _exit_default(self):
+        return Exit(self)
+
+    def init_hooks(self):
+        super().init_hooks()
+        self.set_hook("show_in_pager", self._page)
+
+    def init_magics(self):
+        super().init_magics()
+        self.register_magics(Scripts)
+
+    @staticmethod
+    def _page(_shell, data, start=0, screen_lines=0, pager_cmd=None):
+        if not isinstance(data, dict):
+            data = {"text/plain": data}
+        data = {k: shorten(v, MAX_PAYLOAD) if isinstance(v, str) else v for k, v in data.items()}
+        current().payload.append({"source": "page", "data": data, "start": start})
+
+    def set_next_input(self, s, replace=False):
+        current().payload.append({"source": "set_next_input", "text": s, "replace": replace})
+
+    def enable_gui(self, gui=None):
+        """There is no window to show anything in."""
+
+    def ask_exit(self):
+        raise SystemExit(None)
+
+    def system(self, cmd):
+        """!command"""
+        # The last frame before this one is the cell's: its names expand.
+        self.user_ns["_exit_code"] = children.system(self.var_expand(cmd, depth=1))
+
+    system_raw = system_piped = system
+
+    async def run_code(self, code_obj, result=None, *, async_=False):
+        """Run a code object. True if it failed or left by SystemExit."""
+        __tracebackhide__ = "__ipython_bottom__"
+        self.sys_excepthook = sys.excepthook
+        sys.excepthook = self.excepthook
+        try:
+            if async_:
+                await eval(code_obj, self.user_global_ns, self.user_ns)
+            else:
+                exec(code_obj, self.user_global_ns, self.user_ns)
+            return False
+        except SystemExit as error:
+            failure = error
+            self._leave(error)
+        except self.custom_exceptions as error:
+            failure = error
+            self.CustomTB(*sys.exc_info())
+        except asyncio.CancelledError as error:
+            failure = self.interrupted(error)
+            self.showtraceback((type(failure), failure, failure.__traceback__), running_compiled_code=True)
+        except BaseException as error:
+            failure = error
+            self.showtraceback(running_compiled_code=True)
+        finally:
+            sys.excepthook = self.sys_excepthook
+        if result is not None:
+            result.error_in_exec = failure
+        return True
+
+    @staticmethod
+    def interrupted(error):
+        """What a CancelledError stands for: an interrupt, or itself."""
+        if not current().interrupts:
+            return error
+        task = asyncio.current_task()
+        while task is not None and task.cancelling():
+            task.uncancel()
+        return KeyboardInterrupt().with_traceback(error.__traceback__)
+
+    def _leave(self, error):
+        """exit(), sys.exit(n): the cell ends, the session lives."""
+        cell, code = current(), error.code
+        if code is None or code == 0:
+            cell.exit_code = 0
+            return
+        cell.exit_code = code & 0xFF if isinstance(code, int) else 1
+        self.fail("SystemExit", text_of(error), [f"SystemExit: {text_of(error)}"])
+
+    def fail(self, ename, evalue, lines):
+        """Report the failure of the running cell."""
+        current().failure = (ename, evalue)
+        self.messages.error(ename, evalue, lines)
+
+    def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False,
+                      running_compiled_code=False):
+        try:
+            error = self._get_exc_info(exc_tuple)[1]
+        except ValueError:
+            print("No traceback available to show.", file=sys.stderr)
+            return
+        clean(error)
+        if _grouped(error):
+            self._keep(error)
+            self._showtraceback(type(error), error, traceback.format_exception(error))
+            return
+        super().showtraceback((type(error), error, error.__traceback__), filename, tb_offset or 0,
+                              exception_only, running_compiled_code)
+
+    @staticmethod
+    def _keep(error):
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+
+    def _showtraceback(self, etype, evalue, stb):
+        if isinstance(stb, str):
+            stb = stb.splitlines()
+        self.fail(getattr(etype, "__name__", str(etype)), text_of(evalue), stb)
+
+    def show_usage_error(self, exc):
+        self.fail("UsageError", text_of(exc), [f"UsageError: {text_of(exc)}"])
+
+
+def _grouped(error):
+    """Whether an exception group is in the chain: IPython 8 cannot show one."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, BaseExceptionGroup):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def make_shell(messages, output):
+    """The process's one shell."""
+    config = Config()
+    config.HistoryManager.enabled = False  # no sqlite; the session's log is the history
+    config.InteractiveShell.autoindent = False
+    config.InteractiveShell.colors = "NoColor" if os.environ.get("NO_COLOR") else "Neutral"
+    config.Completer.use_jedi = False  # its first completion takes more than a second
+    config.IPCompleter.use_jedi = False
+    shell = Shell.instance(config=config, messages=messages, output=output)
+    shell.display_pub.messages = shell.displayhook.messages = messages
+    return shell

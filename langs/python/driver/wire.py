@@ -1,0 +1,121 @@
+"""Frames on the driver's two private descriptors.
+
+A frame is a header of 16 bytes (size u32, type u8, flags u8, two zero bytes,
+channel u32, cell u32, big-endian) and a body of at most 8 MiB.
+"""
+import fcntl
+import json
+import os
+import struct
+import termios
+import time
+from collections import deque
+from os import write as _write
+
+CONTROL, STDOUT, STDERR, MESSAGE = 1, 4, 5, 6
+FLAG_CLEAR = 1 << 1
+MAX_BODY = 8 << 20
+
+# How long to wait for the agent to empty a descriptor, in seconds, and how
+# long not to wait again after that was in vain (a child that floods).
+PATIENCE, PENALTY = 0.005, 0.25
+
+_header = struct.Struct(">IBBxxII")
+
+
+class Reader:
+    """Requests from a descriptor."""
+
+    def __init__(self, fd):
+        self.fd = fd
+        self.requests = deque()
+        self._data = bytearray()
+
+    def fill(self):
+        """Read what is there, blocking for a first byte. False at the end."""
+        data = os.read(self.fd, 1 << 16)
+        if not data:
+            return False
+        buf = self._data
+        buf += data
+        at = 0
+        while len(buf) - at >= 16:
+            size, kind, _, _, _ = _header.unpack_from(buf, at)
+            if size > MAX_BODY:
+                raise ValueError(f"a request of {size} bytes")
+            end = at + 16 + size
+            if len(buf) < end:
+                break
+            if kind == CONTROL:
+                self.requests.append(json.loads(buf[at + 16:end]))
+            at = end
+        if at:
+            del buf[:at]
+        return True
+
+
+class Writer:
+    """Frames to a descriptor.
+
+    plain are descriptors that hold what C code and children print: 1 and 2,
+    or duplicates of them. A frame that is written while they hold nothing
+    unread says so with FLAG_CLEAR.
+    """
+
+    def __init__(self, fd, plain):
+        self.fd = fd
+        self.plain = plain
+        self._count = bytearray(4)
+        self._impatient_until = 0.0
+
+    def _unread(self, fd):
+        """True if a pipe holds bytes that the agent has not read."""
+        try:
+            fcntl.ioctl(fd, termios.FIONREAD, self._count)
+        except OSError:
+            return False
+        return any(self._count)
+
+    def _plain_unread(self):
+        for fd in self.plain:
+            if self._unread(fd):
+                return True
+        return False
+
+    def _wait(self, unread):
+        """Wait until unread() is false; return whether it is."""
+        if not unread():
+            return True
+        end = time.monotonic() + PATIENCE
+        if end - PATIENCE < self._impatient_until:
+            return False
+        while time.monotonic() < end:
+            time.sleep(0.0001)
+            if not unread():
+                return True
+        self._impatient_until = end + PENALTY
+        return False
+
+    def send(self, frames, wait=True):
+        """Write (type, cell, body) frames in one write.
+
+        With wait, unread plain output gets a moment to be read, so that what
+        a child printed before and what one prints next stay in their order
+        around the frames.
+        """
+        clear = self._wait(self._plain_unread) if wait else not self._plain_unread()
+        flags = FLAG_CLEAR if clear else 0
+        parts = []
+        for kind, cell, body in frames:
+            parts.append(_header.pack(len(body), kind, flags, 0, cell))
+            parts.append(body)
+        data = b"".join(parts)
+        n = _write(self.fd, data)
+        if n < len(data):
+            view = memoryview(data)[n:]
+            while view:
+                view = view[_write(self.fd, view):]
+
+    def settle(self):
+        """Wait until the agent has read all frames, before a child may print."""
+        self._wait(lambda: self._unread(self.fd))

@@ -1,0 +1,155 @@
+"""Interrupts: what stops, what stays, what is not hit."""
+import time
+
+from case import KernelCase
+
+# Name and code of cells that must end in KeyboardInterrupt once they have
+# printed "go".
+ENDLESS = {
+    "loop": "print('go', flush=True)\nwhile True: pass",
+    "loop that counts": "n = 0\nprint('go', flush=True)\nwhile True: n += 1",
+    "sleep": "import time\nprint('go', flush=True)\ntime.sleep(100)",
+    "await": "import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(100)",
+    "await of nothing": "import asyncio\nprint('go', flush=True)\nawait asyncio.Event().wait()",
+    "asyncio.run": "import asyncio\nprint('go', flush=True)\nasyncio.run(asyncio.sleep(100))",
+    "run_until_complete": "import asyncio\nprint('go', flush=True)\nasyncio.get_event_loop().run_until_complete(asyncio.sleep(100))",
+    "busy async": "import asyncio\nprint('go', flush=True)\nwhile True: await asyncio.sleep(0)",
+    "subprocess": "import subprocess\nprint('go', flush=True)\nsubprocess.run(['sleep', '100'])",
+    "os.system": "import os\nprint('go', flush=True)\nwhile True: os.system('sleep 100')",
+    "command": "!echo go; sleep 100",
+    "command that ignores SIGINT": "!trap '' INT; echo go; sleep 100; sleep 100",
+    "command into a variable": "print('go', flush=True)\nx = !sleep 100",
+    "bash": "%%bash\necho go\nsleep 100",
+    "swallowing Exception": "import time\nprint('go', flush=True)\nwhile True:\n    try:\n        time.sleep(0.01)\n    except Exception:\n        pass",
+    "deep recursion": "import sys\nprint('go', flush=True)\ndef deep(n):\n    return deep(n - 1) if n else 0\nwhile True: deep(500)",
+    "printing": "while True: print('go')",
+    "queue": "import queue\nprint('go', flush=True)\nqueue.Queue().get()",
+    "lock": "import threading\nprint('go', flush=True)\nl = threading.Lock(); l.acquire(); l.acquire()",
+    "join": "import threading, time\nt = threading.Thread(target=time.sleep, args=(3,), daemon=True); t.start()\nprint('go', flush=True)\nt.join()",
+    "list comprehension": "import itertools\nprint('go', flush=True)\n[None for _ in itertools.repeat(0) if _]",
+    "generator in C": "import itertools\nprint('go', flush=True)\nsum(x for x in itertools.count())",
+    "code of a task": "import asyncio\nasync def spin():\n    print('go', flush=True)\n    while True: pass\nawait asyncio.create_task(spin())",
+}
+
+
+class Endless(KernelCase):
+    """Each is interrupted, and the session's names are there afterwards."""
+
+
+def add(name, code):
+    def test(self):
+        self.kernel.run("kept = 41")
+        r = self.kernel.run(code, interrupt="go")
+        self.assertEqual((r.reply["status"], r.reply.get("ename")), ("error", "KeyboardInterrupt"), r)
+        self.assertEqual(len(r.messages("error")), 1, r)
+        self.assertNotIn("driver/", "".join(r.error["traceback"]))
+        self.assertLess(r.seconds, 3)
+        self.assertEqual(self.kernel.run("kept + 1").value, "42")
+
+    setattr(Endless, "test_" + name.replace(" ", "_").replace(".", "_"), test)
+
+
+for name, code in ENDLESS.items():
+    add(name, code)
+
+
+class Interrupt(KernelCase):
+    def test_only_the_driver(self):
+        for code in ("import subprocess\nprint('go', flush=True)\nsubprocess.run(['sleep', '100'])",
+                     "!echo go; sleep 100", "%%bash\necho go\nsleep 100", "import os\nprint('go', flush=True)\nos.system('sleep 100')"):
+            id, cell = self.kernel.start(code)
+            self.kernel.until(lambda e: b"go" in e.body)
+            self.kernel.interrupt(group=False)
+            r = self.kernel.finish(id, cell)
+            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+
+    def test_finally_runs(self):
+        for code in ("import time\ntry:\n    print('go', flush=True); time.sleep(100)\nfinally:\n    print('cleaned')",
+                     "import asyncio\ntry:\n    print('go', flush=True); await asyncio.sleep(100)\nfinally:\n    await asyncio.sleep(0.01); print('cleaned')",
+                     "import asyncio\nasync def f():\n    try:\n        print('go', flush=True); await asyncio.sleep(100)\n    finally:\n        print('cleaned')\nasyncio.run(f())"):
+            r = self.kernel.run(code, interrupt="go")
+            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+            self.assertIn("cleaned", r.stdout)
+
+    def test_idle(self):
+        for _ in range(5):
+            self.kernel.interrupt()
+            self.kernel.idle(0.02)
+        r = self.kernel.run("1")
+        self.assertEqual((r.reply["status"], r.stderr, r.value), ("ok", "", "1"))
+
+    def test_late(self):
+        for _ in range(30):
+            self.assertEqual(self.kernel.run("2").reply["status"], "ok")
+            self.kernel.interrupt()
+            r = self.kernel.run("import time; time.sleep(0.001)")
+            # The signal left before the cell was sent.
+            self.assertEqual(r.reply["status"], "ok", r)
+
+    def test_swallowing_all(self):
+        """`except:` in a loop swallows the first; the second one gets through."""
+        for body in ("time.sleep(0.05)", "pass", "for i in range(1000): i * i", "asyncio.run(asyncio.sleep(5))"):
+            id, cell = self.kernel.start(
+                f"import asyncio, time\nprint('go', flush=True)\nwhile True:\n    try:\n        {body}\n    except:\n        pass")
+            self.kernel.until(lambda e: b"go" in e.body)
+            for _ in range(6):
+                self.kernel.interrupt()
+                self.kernel.idle(0.2)
+                if id in self.kernel.replies:
+                    break
+            r = self.kernel.finish(id, cell, timeout=5)
+            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+        self.assertEqual(self.kernel.run("import sys; sys.gettrace()").value, None)
+
+    def test_code_that_handles_it(self):
+        r = self.kernel.run("import time\ntry:\n    print('go', flush=True); time.sleep(100)\nexcept KeyboardInterrupt:\n    print('handled')", interrupt="go")
+        self.assertEqual((r.reply["status"], "handled" in r.stdout), ("ok", True), r)
+
+    def test_own_handler_does_not_stay(self):
+        self.kernel.run("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)")
+        r = self.kernel.run("print('go', flush=True)\nwhile True: pass", interrupt="go")
+        self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+
+    def test_flood(self):
+        """A flood that nobody reads stops at the next frame that is read."""
+        id, cell = self.kernel.start("while True: print('z' * 200)")
+        self.kernel.until(lambda e: e.kind == 4)
+        time.sleep(0.2)
+        self.kernel.interrupt()
+        r = self.kernel.finish(id, cell)
+        self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
+
+    def test_background_task_goes_on(self):
+        self.kernel.run("import asyncio\nticks = 0\nasync def tick():\n    global ticks\n    while True:\n        ticks += 1\n        await asyncio.sleep(0.01)\nt = asyncio.create_task(tick())")
+        r = self.kernel.run("print('go', flush=True)\nawait asyncio.sleep(100)", interrupt="go")
+        self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+        before = int(self.kernel.run("ticks").value)
+        self.kernel.idle(0.2)
+        self.assertGreater(int(self.kernel.run("t.cancel(); ticks").value), before)
+
+    def test_blocked_by_a_task(self):
+        """A task of an earlier cell that never awaits is stopped when a cell waits."""
+        self.kernel.run("import asyncio\nasync def spin():\n    await asyncio.sleep(0.05)\n    while True: pass\nt = asyncio.create_task(spin())")
+        self.kernel.idle(0.2)
+        id, cell = self.kernel.start("7")
+        self.kernel.idle(0.1)
+        self.kernel.interrupt()
+        self.assertEqual(self.kernel.finish(id, cell).value, "7")
+
+    def test_message(self):
+        id, cell = self.kernel.start("import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(100)")
+        self.kernel.until(lambda e: b"go" in e.body)
+        self.kernel.send("interrupt", reply=False)
+        self.assertEqual(self.kernel.finish(id, cell).reply.get("ename"), "KeyboardInterrupt")
+
+    def test_many(self):
+        """Storms of signals at any moment leave a kernel that works."""
+        for i in range(40):
+            id, cell = self.kernel.start("for i in range(300): print(i); display(i)\nimport asyncio\nawait asyncio.sleep(0.01)\n1/0")
+            self.kernel.idle(i * 0.0007)
+            self.kernel.interrupt()
+            self.kernel.interrupt()
+            r = self.kernel.finish(id, cell)
+            self.assertIn(r.reply.get("ename"), ("KeyboardInterrupt", "ZeroDivisionError"), r.reply)
+        self.kernel.idle(0.05)
+        self.assertEqual(self.kernel.run("print('fine')").stdout, "fine\n")

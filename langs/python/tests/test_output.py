@@ -1,0 +1,100 @@
+"""Output: when it comes, and which cell it is from."""
+import json
+import time
+
+from case import KernelCase
+
+
+class Output(KernelCase):
+    def came(self, text, after):
+        """Seconds from the event that holds after to the one that holds text."""
+        first = self.kernel.until(lambda e: after in e.body)
+        return self.kernel.until(lambda e: text in e.body).at - first.at
+
+    def test_progress_line_in_a_busy_loop(self):
+        id, cell = self.kernel.start(
+            "import time\nprint('begin', flush=True)\nprint('50%', end='\\r')\nend = time.time() + 1\nwhile time.time() < end: pass\nprint('done')")
+        self.assertLess(self.came(b"50%", b"begin"), 0.3)
+        self.assertGreater(self.came(b"done", b"50%"), 0.5)
+        self.kernel.finish(id, cell)
+
+    def test_print_before_sleep(self):
+        id, cell = self.kernel.start("import time\nprint('a')\nprint('b')\ntime.sleep(1)\nprint('c')")
+        self.kernel.until(lambda e: b"b" in e.body)
+        self.assertGreater(self.came(b"c", b"b"), 0.5)
+        self.kernel.finish(id, cell)
+
+    def test_command_streams(self):
+        for code in ("!for zq in 1 2; do echo s$zq; sleep 0.6; done",
+                     "%%bash\nfor zq in 1 2; do echo s$zq; sleep 0.6; done",
+                     "!python3 -c 'import time; print(\"s1\"); time.sleep(0.6); print(\"s2\")'"):
+            id, cell = self.kernel.start(code)
+            self.assertGreater(self.came(b"s2", b"s1"), 0.3, code)
+            self.kernel.finish(id, cell)
+
+    def test_display_streams(self):
+        id, cell = self.kernel.start("import time\ndisplay('d1')\ndisplay('d2')\ntime.sleep(1)\ndisplay('d3')")
+        self.assertGreater(self.came(b"d3", b"d2"), 0.5)
+        self.kernel.finish(id, cell)
+
+    def test_task_of_an_earlier_cell(self):
+        r = self.kernel.run("import asyncio\nasync def talk():\n    await asyncio.sleep(0.2); print('from task')\nt = asyncio.create_task(talk())")
+        first = r.cell
+        r = self.kernel.run("print('now'); await asyncio.sleep(0.5); print('end')")
+        self.assertEqual([(e.cell, e.body) for e in r.events],
+                         [(r.cell, b"now\n"), (first, b"from task\n"), (r.cell, b"end\n")])
+
+    def test_thread_of_an_earlier_cell(self):
+        r = self.kernel.run("import threading, time\ndef talk():\n    time.sleep(0.2); print('from thread')\nthreading.Thread(target=talk).start()")
+        first = r.cell
+        r = self.kernel.run("print('now'); time.sleep(0.5); print('end')")
+        self.assertIn((first, b"from thread\n"), [(e.cell, e.body) for e in r.events])
+        self.assertEqual("".join(e.body.decode() for e in r.events if e.cell == r.cell), "now\nend\n")
+
+    def test_late_output_comes_while_idle(self):
+        r = self.kernel.run("import threading\nthreading.Timer(0.1, print, ('late',)).start()")
+        event = self.kernel.until(lambda e: b"late" in e.body, 5)
+        self.assertEqual(event.cell, r.cell)
+        self.kernel.events.clear()
+
+    def test_background_command_goes_on(self):
+        self.kernel.run("!(sleep 0.3; echo background) &")
+        self.kernel.until(lambda e: b"background" in e.body, 5)
+        self.kernel.events.clear()
+
+    def test_threads_lose_nothing(self):
+        r = self.kernel.run("import threading\ndef many(n):\n    for i in range(2000): print(f'{n}:{i}')\nts = [threading.Thread(target=many, args=(n,)) for n in range(4)]\n[t.start() for t in ts]; [t.join() for t in ts];")
+        self.assertEqual(r.stdout.count("\n"), 8000)
+        for n in range(4):
+            self.assertEqual(r.stdout.count(f"{n}:"), 2000)
+
+    def test_flood(self):
+        begun = time.monotonic()
+        r = self.kernel.run("for i in range(200_000): print(i, 'x' * 90)", timeout=60)
+        lines = r.stdout.splitlines()
+        self.assertEqual((len(lines), lines[-1].split()[0]), (200_000, "199999"))
+        self.assertLess(time.monotonic() - begun, 30)
+
+    def test_flood_of_displays(self):
+        r = self.kernel.run("for i in range(2000): display(i)")
+        self.assertEqual([m["data"]["text/plain"] for m in r.messages("display_data")], [str(i) for i in range(2000)])
+
+    def test_binary_flood(self):
+        r = self.kernel.run("import sys\nfor i in range(1000): sys.stdout.buffer.write(bytes(range(256)) * 8);")
+        self.assertEqual(b"".join(e.body for e in r.events), bytes(range(256)) * 8000)
+
+    def test_print_while_finalizing(self):
+        r = self.kernel.run("import gc\nclass F:\n    def __init__(self): self.me = self\n    def __del__(self): print('deleted')\nfor i in range(500): F(); print('x' * 500)\ngc.collect();")
+        self.assertEqual(r.stdout.count("deleted"), 500)
+
+    def test_many_small_frames_are_few_writes(self):
+        r = self.kernel.run("for i in range(1000): print(i)")
+        self.assertLess(len(r.events), 50)
+
+    def test_silent(self):
+        before = self.kernel.run("0").reply["execution_count"]
+        r = self.kernel.run("silent_name = 4\nprint('out')\nsilent_name", silent=True)
+        self.assertEqual((r.value, r.stdout, r.reply.get("execution_count")), (None, "out\n", None))
+        r = self.kernel.run("silent_name")
+        self.assertEqual((r.value, r.reply["execution_count"]), ("4", before + 1))
+        self.assertNotIn("silent_name = 4", json.loads(json.dumps(self.kernel.run("str(In)").value)))
