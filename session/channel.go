@@ -1,0 +1,172 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/sandgate/sandgate/agent"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// channel is a kernel or a process of a session.
+type channel struct {
+	session  *session
+	id       string
+	kind     string // kernel or process
+	language string
+	argv     []string
+	log      *stream.Log
+	queue    *kernel.Queue // of a kernel
+	wire     uint32        // of a process: its number on the agent's wire
+	// opened is closed once queue or wire is set, or opening has failed.
+	opened chan struct{}
+
+	mu      sync.Mutex // guards all below
+	exit    *protocol.Exit
+	readers int
+	retired bool // closed, and to be forgotten with its last reader
+}
+
+// view is the channel as clients see it.
+func (c *channel) view() protocol.Channel {
+	b := c.log.Bounds()
+	v := protocol.Channel{
+		ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv,
+		Epoch: b.Epoch, Oldest: b.Oldest, End: b.End, State: "starting",
+	}
+	c.mu.Lock()
+	v.Exit = c.exit
+	c.mu.Unlock()
+	select {
+	case <-c.opened:
+	default:
+		return v
+	}
+	switch {
+	case v.Exit != nil && c.kind == "process":
+		v.State = "exited"
+	case v.Exit != nil:
+		v.State = "dead"
+	case c.queue != nil:
+		s := c.queue.State()
+		v.State, v.Queued = s.Name, s.Queued
+		if s.Info.Language != "" {
+			v.Info, _ = json.Marshal(s.Info) // strings and a number
+		}
+	default:
+		v.State = "running"
+	}
+	return v
+}
+
+// working reports whether the channel keeps its sandbox awake.
+func (c *channel) working() bool {
+	select {
+	case <-c.opened:
+	default:
+		return true
+	}
+	if c.queue != nil {
+		return c.queue.State().Work
+	}
+	return !c.ended()
+}
+
+func (c *channel) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exit != nil
+}
+
+// end writes the final record. Only the first end counts.
+func (c *channel) end(e protocol.Exit) {
+	c.mu.Lock()
+	if c.exit != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.exit = &e
+	c.mu.Unlock()
+	body, _ := json.Marshal(e)           // a number and strings
+	_ = c.log.End(stream.KindExit, body) // it can only have ended already
+}
+
+// hold keeps the log for a reader until release.
+func (c *channel) hold() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.retired {
+		return false
+	}
+	c.readers++
+	return true
+}
+
+func (c *channel) release() {
+	c.mu.Lock()
+	c.readers--
+	last := c.retired && c.readers == 0
+	c.mu.Unlock()
+	if last {
+		c.session.m.dropLog(c.log)
+	}
+}
+
+// retire lets the log go once nobody reads it any more.
+func (c *channel) retire() {
+	c.mu.Lock()
+	now := !c.retired && c.readers == 0
+	c.retired = true
+	c.mu.Unlock()
+	if now {
+		c.session.m.dropLog(c.log)
+	}
+}
+
+// watched reports whether somebody reads the channel.
+func (c *channel) watched() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.readers > 0
+}
+
+// driver is one generation of a kernel, on a number of its own on the wire.
+type driver struct {
+	agent *agent.Client
+	wire  uint32
+}
+
+// Request implements kernel.Driver.
+func (d *driver) Request(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
+	return d.agent.Request(ctx, d.wire, r)
+}
+
+// Notify implements kernel.Driver.
+func (d *driver) Notify(r kernel.Request) error { return d.agent.Notify(d.wire, r) }
+
+// Interrupt implements kernel.Driver.
+func (d *driver) Interrupt(ctx context.Context) error { return d.agent.Interrupt(ctx, d.wire) }
+
+// Kill implements kernel.Driver.
+func (d *driver) Kill(ctx context.Context) error { return d.agent.Close(ctx, d.wire) }
+
+// describe says how a process ended, in a sentence.
+func describe(e agent.Exit) string {
+	var s string
+	switch {
+	case e.Reason == agent.ReasonMemory:
+		s = "the kernel ran out of memory and was killed"
+	case e.Signal != "":
+		s = fmt.Sprintf("the kernel was ended by %s", e.Signal)
+	default:
+		s = fmt.Sprintf("the kernel exited with status %d", e.Code)
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	return s
+}

@@ -1,0 +1,213 @@
+package session
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Limits of what requests may hold, beside those of package protocol.
+const (
+	maxName     = 128       // bytes of a session's name
+	maxEnv      = 128       // variables
+	maxEnvBytes = 64 << 10  // names and values
+	maxArgs     = 1024      // of a process
+	maxArgBytes = 128 << 10 // all together
+	maxPath     = 4096
+	maxMillis   = int64(24 * time.Hour / time.Millisecond)
+)
+
+// checkCreate returns the language and the lifetime that a create asks for.
+func (m *Manager) checkCreate(r protocol.SessionCreate) (language string, lifetime time.Duration, err error) {
+	const op = "session.create"
+	if len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isControl) {
+		return "", 0, fault.Invalid(op, "name", "a name is UTF-8 text of at most %d bytes without control characters", maxName)
+	}
+	if err := checkEnv(op, r.Env); err != nil {
+		return "", 0, err
+	}
+	if r.LifetimeSeconds < 0 || r.LifetimeSeconds > int64(m.cfg.MaxLifetime/time.Second) {
+		return "", 0, fault.Invalid(op, "lifetime_seconds", "a lifetime has between 0 and %d seconds", int64(m.cfg.MaxLifetime/time.Second))
+	}
+	lifetime = time.Duration(r.LifetimeSeconds) * time.Second
+	if lifetime == 0 {
+		lifetime = m.cfg.Lifetime
+	}
+	if r.Language == "" {
+		return m.cfg.defaultLanguage(), lifetime, nil
+	}
+	language, err = m.checkLanguage(op, r.Language)
+	return language, lifetime, err
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// checkLanguage returns the name of a language that is given by name or
+// alias.
+func (m *Manager) checkLanguage(op, name string) (string, error) {
+	if l, ok := m.cfg.language(name); ok {
+		return l.Name, nil
+	}
+	var names []string
+	for _, l := range m.cfg.Languages {
+		names = append(names, l.Name)
+	}
+	return "", fault.Invalid(op, "language", "there is no language %.40q; there are %s", name, strings.Join(names, ", "))
+}
+
+// checkEnv checks variables.
+func checkEnv(op string, env map[string]string) error {
+	if len(env) > maxEnv {
+		return fault.Invalid(op, "env", "there are %d variables, the limit is %d", len(env), maxEnv)
+	}
+	valid := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	bytes := 0
+	for name, value := range env {
+		if !valid.MatchString(name) {
+			return fault.Invalid(op, "env", "%.80q is not the name of a variable: letters, digits and _, not a digit first", name)
+		}
+		if strings.ContainsRune(value, 0) {
+			return fault.Invalid(op, "env", "the value of %.80s holds a zero byte", name)
+		}
+		bytes += len(name) + len(value)
+	}
+	if bytes > maxEnvBytes {
+		return fault.Invalid(op, "env", "the variables have %d bytes, the limit is %d", bytes, maxEnvBytes)
+	}
+	return nil
+}
+
+// checkOpen returns the language of a kernel or the arguments of a process.
+func (m *Manager) checkOpen(s *session, r protocol.ChannelOpen) (language string, argv []string, err error) {
+	const op = "channel.open"
+	if len(r.Key) > protocol.MaxKey {
+		return "", nil, fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
+	}
+	if err := checkEnv(op, r.Env); err != nil {
+		return "", nil, err
+	}
+	if r.Cwd != "" {
+		if err := checkPath(op, "cwd", r.Cwd); err != nil {
+			return "", nil, err
+		}
+	}
+	switch r.Kind {
+	case "kernel":
+		language := s.language
+		if r.Language != "" {
+			if language, err = m.checkLanguage(op, r.Language); err != nil {
+				return "", nil, err
+			}
+		}
+		if len(r.Argv) > 0 || r.File != "" || len(r.Args) > 0 || r.Stdin {
+			return "", nil, fault.Invalid(op, "kind", "argv, file, args and stdin are for a process")
+		}
+		return language, nil, nil
+	case "process":
+		return m.checkProcess(op, r)
+	}
+	return "", nil, fault.Invalid(op, "kind", "a channel is a kernel or a process, not %.40q", r.Kind)
+}
+
+func (m *Manager) checkProcess(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
+	switch {
+	case len(r.Argv) > 0 && r.File != "":
+		return "", nil, fault.Invalid(op, "file", "give argv or file, not both")
+	case len(r.Argv) > 0 && len(r.Args) > 0:
+		return "", nil, fault.Invalid(op, "args", "args follow a file; put them into argv")
+	case len(r.Argv) > 0:
+		argv = r.Argv
+	case r.File == "":
+		return "", nil, fault.Invalid(op, "argv", "a process needs argv or file")
+	default:
+		if language, argv, err = m.program(op, r); err != nil {
+			return "", nil, err
+		}
+	}
+	bytes := 0
+	for _, a := range argv {
+		if strings.ContainsRune(a, 0) {
+			return "", nil, fault.Invalid(op, "argv", "an argument holds a zero byte")
+		}
+		bytes += len(a)
+	}
+	if argv[0] == "" || len(argv) > maxArgs || bytes > maxArgBytes {
+		return "", nil, fault.Invalid(op, "argv", "a process has a name, and at most %d arguments with %d bytes", maxArgs, maxArgBytes)
+	}
+	return language, argv, nil
+}
+
+// program returns the arguments that run a file in its language's own way.
+func (m *Manager) program(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
+	if err := checkPath(op, "file", r.File); err != nil {
+		return "", nil, err
+	}
+	if r.Language != "" {
+		if language, err = m.checkLanguage(op, r.Language); err != nil {
+			return "", nil, err
+		}
+	} else {
+		l, err := kernel.FindFile(m.cfg.Languages, r.File)
+		if err != nil {
+			return "", nil, fault.Invalid(op, "file", "no language has files that end in %.40q; say which", filepath.Ext(r.File))
+		}
+		language = l.Name
+	}
+	l, _ := m.cfg.language(language) // it was found above
+	if len(l.Program) == 0 {
+		return "", nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "language", Message: fmt.Sprintf("files of %s cannot be run as programs", language)}
+	}
+	file := r.File
+	if strings.HasPrefix(file, "-") {
+		file = "./" + file // a file and not an option
+	}
+	return language, l.Run(file, r.Args...), nil
+}
+
+func checkPath(op, field, path string) error {
+	if path == "" || len(path) > maxPath || strings.ContainsRune(path, 0) {
+		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero", maxPath)
+	}
+	return nil
+}
+
+func checkExecute(e protocol.Execute) error {
+	const op = "execute"
+	switch {
+	case len(e.Key) > protocol.MaxKey:
+		return fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
+	case len(e.Code) > protocol.MaxCode:
+		return fault.Invalid(op, "code", "code has at most %d bytes", protocol.MaxCode)
+	case e.TimeoutMS < 0 || e.TimeoutMS > maxMillis:
+		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds", maxMillis)
+	}
+	return nil
+}
+
+func checkComplete(p protocol.Complete) error {
+	const op = "complete"
+	switch {
+	case len(p.Code) > protocol.MaxCode:
+		return fault.Invalid(op, "code", "code has at most %d bytes", protocol.MaxCode)
+	case p.Cursor < 0 || p.Cursor > utf8.RuneCountInString(p.Code):
+		return fault.Invalid(op, "cursor", "a cursor lies in the code or at its end")
+	case p.Detail < 0 || p.Detail > 1:
+		return fault.Invalid(op, "detail", "detail is 0 or 1")
+	}
+	return nil
+}
+
+func checkSignal(name string) error {
+	switch name {
+	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT":
+		return nil
+	}
+	return fault.Invalid("signal", "signal", "%.40q is not SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGSTOP or SIGCONT", name)
+}

@@ -1,0 +1,160 @@
+// Package session is what a node does: it keeps sessions. A session is a
+// claimed sandbox, the agent in it, and channels, each with a log. The Manager
+// answers the links of package node with the operations of package protocol.
+package session
+
+import (
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+)
+
+// Config is a manager's. Host, DataDir and Languages have no defaults; each
+// other field has the default that its comment names.
+type Config struct {
+	// Host makes sandboxes.
+	Host Host
+	// DataDir is a folder of one node alone: snapshots and logs are below it.
+	// The logs of an earlier process in it are removed.
+	DataDir string
+	// Languages are the kernels that the image has.
+	Languages []kernel.Manifest
+	// Version is the server's, for status.
+	Version string
+	// Pools says how many sandboxes are kept ready for a language. Default 2
+	// for the default language. Sandboxes of other languages are restored
+	// when they are asked for.
+	Pools map[string]int
+	// PoolParallel is how many are made at a time. Default half the
+	// processors, at least 1.
+	PoolParallel int
+	// ClaimWait bounds how long a create waits for a sandbox. Default 30 s.
+	ClaimWait time.Duration
+	// MaxSessions is how many sessions live at once. Default 64.
+	MaxSessions int
+	// Lifetime is a session's when it does not say; default 24 h. MaxLifetime
+	// is the most it may ask for; default 7 days.
+	Lifetime, MaxLifetime time.Duration
+	// PauseAfter is how long a session without work runs on before it is
+	// frozen in memory. Default 60 s; negative means never.
+	PauseAfter time.Duration
+	// LostRetention is how long a lost session stays listed. Default 10 min.
+	LostRetention time.Duration
+	// LogMemory and LogDisk bound each channel's log in bytes. Defaults 1 MiB
+	// and 64 MiB.
+	LogMemory, LogDisk int64
+	// BootLimit bounds a cold boot with its kernel and warm-up. Default 120 s.
+	BootLimit time.Duration
+	// Tick is how often expiry and idleness are looked at. Default 1 s.
+	Tick time.Duration
+	// Logger receives what is worth knowing. Default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) resolve() (Config, error) {
+	const op = "session.config"
+	if c.Host == nil || c.DataDir == "" || len(c.Languages) == 0 {
+		return c, fault.New(fault.Host, op, "a node needs a host, a data directory and languages")
+	}
+	def(&c.PoolParallel, max(1, runtime.NumCPU()/2))
+	def(&c.ClaimWait, 30*time.Second)
+	def(&c.MaxSessions, 64)
+	def(&c.Lifetime, 24*time.Hour)
+	def(&c.MaxLifetime, 7*24*time.Hour)
+	def(&c.PauseAfter, time.Minute)
+	def(&c.LostRetention, 10*time.Minute)
+	def(&c.LogMemory, 1<<20)
+	def(&c.LogDisk, 64<<20)
+	def(&c.BootLimit, 2*time.Minute)
+	def(&c.Tick, time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Pools == nil {
+		c.Pools = map[string]int{c.defaultLanguage(): 2}
+	}
+	for name := range c.Pools {
+		if _, ok := c.language(name); !ok {
+			return c, fault.Invalid(op, "pools", "there is no language %q", name)
+		}
+	}
+	return c, nil
+}
+
+func def[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// defaultLanguage is python where there is one.
+func (c Config) defaultLanguage() string {
+	if m, ok := c.language("python"); ok {
+		return m.Name
+	}
+	return c.Languages[0].Name
+}
+
+// language finds a manifest by name or alias.
+func (c Config) language(name string) (kernel.Manifest, bool) {
+	m, err := kernel.Find(c.Languages, name)
+	return m, err == nil
+}
+
+// counters count since the manager's start.
+type counters struct {
+	sessionsCreated, sessionsRefused, sessionsDeleted atomic.Int64
+	links, requests, refusedRequests                  atomic.Int64
+	executes, kernelsStarted, processesStarted        atomic.Int64
+	outputBytes, outputDropped, inputBytes            atomic.Int64
+	filesWritten, filesRead, fileBytes                atomic.Int64
+	pauses, resumes, coldBoots, restores              atomic.Int64
+	inputRefused                                      atomic.Int64
+	lost                                              [len(lostReasons)]atomic.Int64
+}
+
+// lostReasons are all there are, so that a counter exists for each.
+var lostReasons = [...]string{"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting"}
+
+func (c *counters) countLost(reason string) {
+	for i, r := range lostReasons {
+		if r == reason {
+			c.lost[i].Add(1)
+		}
+	}
+}
+
+// table returns the counters by name.
+func (c *counters) table() map[string]int64 {
+	t := map[string]int64{
+		"sessions_created":  c.sessionsCreated.Load(),
+		"sessions_refused":  c.sessionsRefused.Load(),
+		"sessions_deleted":  c.sessionsDeleted.Load(),
+		"links":             c.links.Load(),
+		"requests":          c.requests.Load(),
+		"requests_refused":  c.refusedRequests.Load(),
+		"executes":          c.executes.Load(),
+		"kernels_started":   c.kernelsStarted.Load(),
+		"processes_started": c.processesStarted.Load(),
+		"output_bytes":      c.outputBytes.Load(),
+		"output_dropped":    c.outputDropped.Load(),
+		"input_bytes":       c.inputBytes.Load(),
+		"input_refused":     c.inputRefused.Load(),
+		"files_written":     c.filesWritten.Load(),
+		"files_read":        c.filesRead.Load(),
+		"file_bytes":        c.fileBytes.Load(),
+		"pauses":            c.pauses.Load(),
+		"resumes":           c.resumes.Load(),
+		"cold_boots":        c.coldBoots.Load(),
+		"restores":          c.restores.Load(),
+	}
+	for i, r := range lostReasons {
+		t["lost_"+r] = c.lost[i].Load()
+	}
+	return t
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/sandbox"
+)
+
+// AgentPath is where every image has the agent.
+const AgentPath = "/opt/sandgate/agent"
+
+// GVisor is the Host that makes gVisor sandboxes.
+type GVisor struct {
+	Runtime *sandbox.Runtime
+	// Spec is what every sandbox is made from; its Args are AgentPath.
+	Spec sandbox.Spec
+}
+
+// named is the specification with a host name of its own. The agent could not
+// set one: it lacks the capability, on purpose.
+func (g GVisor) named() sandbox.Spec {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	spec := g.Spec
+	spec.Hostname = "sandgate-" + hex.EncodeToString(b[:])
+	return spec
+}
+
+// Boot starts a sandbox cold.
+func (g GVisor) Boot(ctx context.Context) (Machine, error) {
+	s, err := g.Runtime.Boot(ctx, g.named())
+	if err != nil {
+		return nil, err
+	}
+	return gvisorMachine{s}, nil
+}
+
+// Restore starts a sandbox from a snapshot.
+func (g GVisor) Restore(ctx context.Context, dir string) (Machine, error) {
+	s, err := g.Runtime.Restore(ctx, dir, g.named())
+	if err != nil {
+		return nil, err
+	}
+	return gvisorMachine{s}, nil
+}
+
+// Checkpoint writes a snapshot.
+func (g GVisor) Checkpoint(ctx context.Context, m Machine, dir string) error {
+	s, ok := m.(gvisorMachine)
+	if !ok {
+		return fault.New(fault.Internal, "session.checkpoint", "not a sandbox")
+	}
+	return s.Checkpoint(ctx, dir)
+}
+
+// Key names the build of runsc, the image, and what of the specification is
+// part of a snapshot.
+func (g GVisor) Key() (string, error) {
+	image, err := sandbox.ImageID(g.Spec.Image)
+	if err != nil {
+		return "", fault.Wrap(fault.Host, "session.key", err)
+	}
+	spec := g.Spec
+	spec.Limits = spec.Limits.Resolve()
+	// These may differ between a snapshot and what is restored from it.
+	spec.Limits.MemoryBytes, spec.Limits.CPUs, spec.Limits.PIDs = 0, 0, 0
+	spec.Image, spec.Hostname = "", ""
+	data, err := json.Marshal([]any{g.Runtime.BuildID(), image, spec})
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "session.key", err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:10]), nil
+}
+
+type gvisorMachine struct{ *sandbox.Sandbox }
+
+func (m gvisorMachine) Wire() (io.Reader, io.Writer) { return m.Stdout(), m.Stdin() }
+
+func (m gvisorMachine) End() (reason, detail string) {
+	e := m.Exit()
+	switch e.Reason {
+	case sandbox.Memory:
+		return "memory", e.String()
+	case sandbox.Exited:
+		return "exited", e.String()
+	case sandbox.Crashed:
+		return "crashed", e.String()
+	case sandbox.HostMemory:
+		return "host", e.String()
+	}
+	return "killed", e.String()
+}
+
+func (m gvisorMachine) SetPaused(ctx context.Context, paused bool) error {
+	if paused {
+		return m.Pause(ctx)
+	}
+	return m.Resume(ctx)
+}
+
+// Settle takes the burst of the start away.
+func (m gvisorMachine) Settle(ctx context.Context) error {
+	return m.SetCPU(ctx, m.Spec().Limits.CPUs)
+}

@@ -1,0 +1,204 @@
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// maxRequests is how many requests of one link are under way at once; the
+// next is refused as exhausted.
+const maxRequests = 64
+
+// conn is a link and what hangs on it. One goroutine reads the link; it never
+// waits for a sandbox. Requests that name a channel by ch are carried out in
+// order, one after the other for each channel; all others side by side.
+type conn struct {
+	m         *Manager
+	link      *node.Link
+	principal node.Principal
+	ctx       context.Context
+	slots     chan struct{} // one token for each request under way
+	work      sync.WaitGroup
+
+	mu       sync.Mutex // guards all below
+	attached map[uint32]*attachment
+	upload   *upload
+}
+
+// ServeLink speaks on a link until it ends. (node.Handler)
+func (m *Manager) ServeLink(ctx context.Context, l *node.Link) error {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &conn{m: m, link: l, principal: l.Principal(), ctx: ctx, slots: make(chan struct{}, maxRequests), attached: map[uint32]*attachment{}}
+	m.count.links.Add(1)
+	err := c.read()
+	// What is under way may be sending: it must not wait for a peer that has
+	// left.
+	_ = l.Close()
+	cancel()
+	c.drop()
+	c.work.Wait()
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// read takes the link's frames until it ends.
+func (c *conn) read() error {
+	for {
+		f, err := c.link.Next()
+		if err != nil {
+			return err
+		}
+		switch f.Type {
+		case stream.Control:
+			c.request(f.Body)
+		case stream.Ack:
+			if len(f.Body) == 8 {
+				if a := c.find(f.Channel); a != nil {
+					a.ack(int64(binary.BigEndian.Uint64(f.Body)))
+				}
+				continue
+			}
+			c.reply(0, nil, fault.New(fault.Malformed, "link.ack", "an Ack has 8 bytes"))
+		case stream.Input:
+			c.input(f)
+		case stream.Data:
+			c.data(f)
+		default:
+			c.reply(0, nil, fault.New(fault.Unsupported, "link.read", "a client sends no frame of type %d", f.Type))
+		}
+	}
+}
+
+// request has a request carried out.
+func (c *conn) request(body []byte) {
+	const op = "link.request"
+	c.m.count.requests.Add(1)
+	var r protocol.Request
+	if len(body) > protocol.MaxControl {
+		c.reply(0, nil, fault.New(fault.TooLarge, op, "a control message has at most %d bytes", protocol.MaxControl))
+		return
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
+		c.reply(0, nil, &fault.Error{Kind: fault.Malformed, Op: op, Message: "a control message is not the JSON of a request", Err: err})
+		return
+	}
+	o, ok := c.m.operations[r.Op]
+	if !ok {
+		c.reply(r.ID, nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "op", Message: "there is no such operation"})
+		return
+	}
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		c.m.count.refusedRequests.Add(1)
+		c.reply(r.ID, nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 1, Message: "too many requests of this connection are under way"})
+		return
+	}
+	done := func() { <-c.slots }
+	run := func() {
+		defer done()
+		ctx, cancel := context.WithTimeout(c.ctx, o.limit)
+		defer cancel()
+		result, err := o.run(ctx, c, r)
+		c.answer(r.ID, result, err)
+	}
+	switch {
+	case o.inline:
+		result, err := o.run(c.ctx, c, r)
+		c.answer(r.ID, result, err)
+		done()
+	case o.ordered:
+		a := c.find(r.Ch)
+		if a == nil {
+			c.reply(r.ID, nil, fault.Invalid(op, "ch", "nothing is attached as %d", r.Ch))
+			done()
+			return
+		}
+		ok := a.enqueue(task{size: len(body), run: run})
+		if !ok {
+			c.m.count.refusedRequests.Add(1)
+			c.reply(r.ID, nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 1, Message: "too much waits for this channel"})
+			done()
+		}
+	default:
+		c.work.Go(run)
+	}
+}
+
+// answered is the result of an operation that has sent its own reply.
+type answered struct{}
+
+func (c *conn) answer(id uint64, result any, err error) {
+	if _, ok := result.(answered); ok && err == nil {
+		return
+	}
+	c.reply(id, result, err)
+}
+
+// reply sends a reply. An error without an id to repeat is sent with id 0.
+func (c *conn) reply(id uint64, result any, err error) {
+	if id == 0 && err == nil {
+		return
+	}
+	r := protocol.Reply{ID: id}
+	if err == nil {
+		if r.Result, err = json.Marshal(result); err != nil {
+			err = fault.Wrap(fault.Internal, "link.reply", err)
+		}
+	}
+	if err != nil {
+		if fault.Is(err, fault.Internal) || fault.Is(err, fault.Host) {
+			c.m.log.Error("a request failed", "tenant", c.principal.Tenant, "error", err)
+		}
+		p := fault.PublicOf(err)
+		r.Result, r.Error = nil, &p
+	}
+	c.control(r)
+}
+
+// control sends a Control frame. A link that cannot take it is over: read
+// notices.
+func (c *conn) control(r protocol.Reply) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		c.m.log.Error("a reply could not be written as JSON", "error", err)
+		return
+	}
+	c.send(stream.Frame{Type: stream.Control, Channel: r.Ch, Body: body})
+}
+
+func (c *conn) send(f stream.Frame) {
+	if err := c.link.Send(f); err != nil {
+		_ = c.link.Close()
+	}
+}
+
+func (c *conn) find(ch uint32) *attachment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attached[ch]
+}
+
+// drop lets go of everything that hangs on the link.
+func (c *conn) drop() {
+	c.mu.Lock()
+	all, up := c.attached, c.upload
+	c.attached, c.upload = nil, nil
+	c.mu.Unlock()
+	for _, a := range all {
+		a.close()
+	}
+	if up != nil {
+		up.cut()
+	}
+}

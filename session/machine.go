@@ -1,0 +1,42 @@
+package session
+
+import (
+	"context"
+	"io"
+)
+
+// Machine is a sandbox as a session sees it.
+type Machine interface {
+	// Wire is the agent's standard output and input.
+	Wire() (io.Reader, io.Writer)
+	// Done is closed when the machine has ended.
+	Done() <-chan struct{}
+	// End says why: a reason of protocol.Session, and a sentence for the
+	// log. It may be asked once Done is closed.
+	End() (reason, detail string)
+	// SetPaused freezes the machine, or lets it go on.
+	SetPaused(ctx context.Context, paused bool) error
+	// Destroy ends the machine and removes all it had.
+	Destroy(ctx context.Context) error
+}
+
+// settler is a Machine that wants to be told when its agent and kernel are
+// ready, to take away what it was lent for the start.
+type settler interface {
+	Settle(ctx context.Context) error
+}
+
+// Host makes machines.
+type Host interface {
+	// Boot starts one cold. Its agent says hello.
+	Boot(ctx context.Context) (Machine, error)
+	// Checkpoint writes a machine's state to dir, which it makes, and ends
+	// the machine.
+	Checkpoint(ctx context.Context, m Machine, dir string) error
+	// Restore starts one from such a state. Its agent does not say hello
+	// again: it does not know.
+	Restore(ctx context.Context, dir string) (Machine, error)
+	// Key changes whenever a state of before could not be restored any more:
+	// with the runtime, the image or the machine's layout.
+	Key() (string, error)
+}

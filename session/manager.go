@@ -1,0 +1,404 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/sandbox"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Manager keeps the sessions of one node. It is a node.Handler.
+//
+// Lock order: Manager.mu, session.mu, channel.mu. No lock is held over a call
+// to the agent, the host, a queue or a link; session.power is held over a
+// pause or a resume alone.
+type Manager struct {
+	cfg        Config
+	log        *slog.Logger
+	count      counters
+	operations map[string]operation
+	templates  map[string]*template
+	pools      map[string]*sandbox.Pool[*member]
+	// ctx ends with Close; work counts what has to end before Close returns.
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu       sync.Mutex // guards all below
+	closed   bool
+	sessions map[string]*session
+	// creating counts creates that have a place but no session yet.
+	creating int
+	logs     map[*stream.Log]struct{}
+}
+
+// idEncoding is base32 in lower case.
+var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// newID returns a session's id: 128 random bits behind "s_".
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return "s_" + idEncoding.EncodeToString(b[:])
+}
+
+// New returns a manager whose pools begin to fill.
+func New(cfg Config) (*Manager, error) {
+	const op = "session.new"
+	cfg, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, pools: map[string]*sandbox.Pool[*member]{},
+		sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{},
+	}
+	if err := os.RemoveAll(m.logDir()); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	for _, dir := range []string{m.snapshots(), m.logDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fault.Wrap(fault.Host, op, err)
+		}
+	}
+	key, err := cfg.Host.Key()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range cfg.Languages {
+		data, err := json.Marshal(l)
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, op, err)
+		}
+		sum := sha256.Sum256(append([]byte(key), data...))
+		m.templates[l.Name] = &template{m: m, manifest: l, name: l.Name + "-" + hex.EncodeToString(sum[:10]), turn: make(chan struct{}, 1)}
+	}
+	if err := m.sweepSnapshots(); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	for name, size := range cfg.Pools {
+		if size <= 0 {
+			continue
+		}
+		l, _ := cfg.language(name) // resolve has checked it
+		m.pools[l.Name] = sandbox.NewPool(
+			func(ctx context.Context) (*member, error) { return m.makeMember(ctx, l.Name, true) },
+			m.discard,
+			sandbox.PoolOptions{Size: size, Parallel: cfg.PoolParallel, Wait: cfg.ClaimWait},
+		)
+	}
+	m.work.Go(m.janitor)
+	return m, nil
+}
+
+func (m *Manager) snapshots() string { return filepath.Join(m.cfg.DataDir, "snapshots") }
+func (m *Manager) logDir() string    { return filepath.Join(m.cfg.DataDir, "logs") }
+
+// claim takes a member for a session of the language.
+func (m *Manager) claim(ctx context.Context, language string) (*member, error) {
+	if p := m.pools[language]; p != nil {
+		return p.Claim(ctx)
+	}
+	mb, err := m.makeMember(ctx, language, false)
+	if err == nil {
+		m.warm(language)
+	}
+	return mb, err
+}
+
+// warm makes the snapshot of a language that no pool is kept for, in the
+// background and once.
+func (m *Manager) warm(language string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.templates[language]
+	if m.closed || len(t.turn) > 0 {
+		return
+	}
+	if _, _, done, _ := t.known(); done {
+		return
+	}
+	m.work.Go(func() {
+		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.BootLimit)
+		defer cancel()
+		if _, _, err := t.get(ctx, true); err != nil && m.ctx.Err() == nil {
+			m.log.Warn("a warm snapshot could not be made", "language", language, "error", err)
+		}
+	})
+}
+
+// create makes a session for a tenant.
+func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.SessionCreate) (*session, error) {
+	const op = "session.create"
+	language, lifetime, err := m.checkCreate(r)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	live := m.creating
+	for _, s := range m.sessions {
+		if !s.isLost() {
+			live++
+		}
+	}
+	if m.closed || live >= m.cfg.MaxSessions {
+		closed := m.closed
+		m.mu.Unlock()
+		m.count.sessionsRefused.Add(1)
+		if closed {
+			return nil, fault.New(fault.Restarting, op, "the node is stopping")
+		}
+		return nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: "this node has all the sessions it can; delete one or try again later"}
+	}
+	m.creating++
+	m.work.Add(1)
+	m.mu.Unlock()
+	defer m.work.Done()
+	taken := false
+	defer func() {
+		if !taken {
+			m.mu.Lock()
+			m.creating--
+			m.mu.Unlock()
+		}
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
+
+	mb, err := m.claim(ctx, language)
+	if err != nil {
+		if fault.Is(err, fault.Exhausted) {
+			m.count.sessionsRefused.Add(1)
+		}
+		return nil, err
+	}
+	if len(r.Env) > 0 {
+		if err := mb.reseed(ctx, r.Env); err != nil {
+			m.discard(mb)
+			return nil, err
+		}
+	}
+	now := time.Now()
+	s := newSession(m, p, mb, language, r, now, now.Add(lifetime))
+	if err := s.adopt(mb.info); err != nil {
+		m.discard(mb)
+		return nil, err
+	}
+	m.mu.Lock()
+	m.creating--
+	taken = true
+	closed := m.closed
+	if !closed {
+		m.sessions[s.id] = s
+	}
+	m.mu.Unlock()
+	m.work.Go(s.watch)
+	if closed {
+		s.lose("restarting", "the node is stopping")
+		return nil, fault.New(fault.Restarting, op, "the node is stopping")
+	}
+	m.count.sessionsCreated.Add(1)
+	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "language", language)
+	return s, nil
+}
+
+// find returns a tenant's session. One of another tenant is as unknown as one
+// that never was: the answers are equal.
+func (m *Manager) find(p node.Principal, id string) (*session, error) {
+	m.mu.Lock()
+	s := m.sessions[id]
+	m.mu.Unlock()
+	if s == nil || s.tenant != p.Tenant {
+		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.find", Field: "session", Message: "there is no such session"}
+	}
+	return s, nil
+}
+
+// list returns a tenant's sessions, newest first.
+func (m *Manager) list(p node.Principal) []protocol.Session {
+	m.mu.Lock()
+	var mine []*session
+	for _, s := range m.sessions {
+		if s.tenant == p.Tenant {
+			mine = append(mine, s)
+		}
+	}
+	m.mu.Unlock()
+	sort.Slice(mine, func(i, j int) bool {
+		if !mine[i].created.Equal(mine[j].created) {
+			return mine[i].created.After(mine[j].created)
+		}
+		return strings.Compare(mine[i].id, mine[j].id) < 0
+	})
+	views := make([]protocol.Session, len(mine))
+	for i, s := range mine {
+		views[i] = s.view()
+	}
+	return views
+}
+
+// remove forgets a session, ending it if it lives.
+func (m *Manager) remove(s *session) {
+	m.mu.Lock()
+	delete(m.sessions, s.id)
+	m.mu.Unlock()
+	s.lose("deleted", "the session was deleted")
+	s.retire()
+}
+
+// Status is what an operator sees.
+func (m *Manager) Status() protocol.NodeStatus {
+	st := protocol.NodeStatus{Version: m.cfg.Version, Counters: m.count.table(), Languages: []protocol.Language{}}
+	for _, l := range m.cfg.Languages {
+		st.Languages = append(st.Languages, protocol.Language{Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions})
+	}
+	for _, p := range m.pools {
+		s := p.Stats()
+		st.Pool.Size += s.Size
+		st.Pool.Ready += s.Ready
+		st.Pool.Claims += int64(s.Claims)
+		st.Pool.Waits += int64(s.Misses)
+		st.Pool.Refusals += int64(s.Refused)
+		if s.LastError != "" {
+			st.Pool.LastError = s.LastError
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.sessions {
+		if !s.isLost() {
+			st.Sessions++
+		}
+	}
+	return st
+}
+
+// Close ends all sessions and destroys their sandboxes, and those of the
+// pools. Links may go on to be served; they find nothing. It returns when all
+// is gone, or ctx ends; the rest then goes on without the caller.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	first := !m.closed
+	m.closed = true
+	all := make([]*session, 0, len(m.sessions))
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	m.mu.Unlock()
+	if !first {
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var wg sync.WaitGroup
+		for _, s := range all {
+			wg.Go(func() { s.lose("restarting", "the node is stopping") })
+		}
+		for _, p := range m.pools {
+			wg.Go(p.Close)
+		}
+		wg.Wait()
+		m.cancel()
+		m.work.Wait()
+		m.closeLogs()
+		_ = os.RemoveAll(m.logDir())
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fault.Wrap(fault.KindOf(ctx.Err()), "session.close", ctx.Err())
+	}
+}
+
+// newLog makes a channel's log in the session's folder.
+func (m *Manager) newLog(id, channel string) (*stream.Log, error) {
+	l, err := stream.NewLog(stream.LogOptions{Dir: filepath.Join(m.logDir(), id, channel), Memory: m.cfg.LogMemory, Disk: m.cfg.LogDisk})
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.logs[l] = struct{}{}
+	m.mu.Unlock()
+	return l, nil
+}
+
+// dropLog closes a log and removes its files.
+func (m *Manager) dropLog(l *stream.Log) {
+	m.mu.Lock()
+	_, there := m.logs[l]
+	delete(m.logs, l)
+	m.mu.Unlock()
+	if there {
+		if err := l.Close(); err != nil {
+			m.log.Warn("a log was not wholly removed", "error", err)
+		}
+	}
+}
+
+func (m *Manager) closeLogs() {
+	m.mu.Lock()
+	all := m.logs
+	m.logs = map[*stream.Log]struct{}{}
+	m.mu.Unlock()
+	var errs []error
+	for l := range all {
+		errs = append(errs, l.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		m.log.Warn("logs were not wholly removed", "error", err)
+	}
+}
+
+// janitor ends sessions whose time is over, forgets lost ones and freezes
+// idle ones.
+func (m *Manager) janitor() {
+	tick := time.NewTicker(m.cfg.Tick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case now := <-tick.C:
+			m.look(now)
+		}
+	}
+}
+
+func (m *Manager) look(now time.Time) {
+	m.mu.Lock()
+	all := make([]*session, 0, len(m.sessions))
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	m.mu.Unlock()
+	for _, s := range all {
+		switch {
+		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
+			m.work.Go(func() { m.remove(s) })
+		case !s.isLost() && now.After(s.expires):
+			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
+		case m.cfg.PauseAfter > 0:
+			s.pauseIdle(m.ctx, now.Add(-m.cfg.PauseAfter))
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// operation is how one op is carried out.
+type operation struct {
+	run func(ctx context.Context, c *conn, r protocol.Request) (any, error)
+	// ordered: the request names an attached channel, and is carried out
+	// after those before it on that channel.
+	ordered bool
+	// inline: it takes no time, and later frames depend on it.
+	inline bool
+	// limit is the longest it may take; 0 means opLimit.
+	limit time.Duration
+}
+
+// Limits of operations. Files take as long as the link goes on.
+const (
+	opLimit     = time.Minute
+	createLimit = 5 * time.Minute
+	fileLimit   = 24 * time.Hour
+)
+
+// nothing is the result {}.
+type nothing struct{}
+
+// operations returns the table of all there are.
+func operations() map[string]operation {
+	all := map[string]operation{
+		protocol.OpHello:         {run: opHello, inline: true},
+		protocol.OpSessionCreate: {run: opSessionCreate, limit: createLimit},
+		protocol.OpSessionGet:    {run: opSessionGet},
+		protocol.OpSessionList:   {run: opSessionList},
+		protocol.OpSessionDelete: {run: opSessionDelete},
+		protocol.OpChannelOpen:   {run: opChannelOpen},
+		protocol.OpChannelList:   {run: opChannelList},
+		protocol.OpChannelClose:  {run: opChannelClose},
+		protocol.OpAttach:        {run: opAttach, inline: true},
+		protocol.OpDetach:        {run: opDetach, inline: true},
+		protocol.OpExecute:       {run: opExecute, ordered: true},
+		protocol.OpInput:         {run: opInput, ordered: true},
+		protocol.OpSignal:        {run: opSignal, ordered: true},
+		protocol.OpInterrupt:     {run: opInterrupt, ordered: true},
+		protocol.OpRestart:       {run: opRestart, limit: createLimit},
+		protocol.OpComplete:      {run: opAsk},
+		protocol.OpInspect:       {run: opAsk},
+		protocol.OpIsComplete:    {run: opAsk},
+		protocol.OpFileWrite:     {run: opFileWrite, inline: true},
+		protocol.OpFileRead:      {run: opFileRead, limit: fileLimit},
+		protocol.OpFileStat:      {run: opFileStat},
+		protocol.OpStatus:        {run: opStatus},
+	}
+	for name, o := range all {
+		if o.limit == 0 {
+			o.limit = opLimit
+			all[name] = o
+		}
+	}
+	return all
+}
+
+// params decodes a request's parameters. Missing ones are the zero value.
+func params[T any](r protocol.Request) (T, error) {
+	var p T
+	if len(r.Params) == 0 {
+		return p, nil
+	}
+	if err := json.Unmarshal(r.Params, &p); err != nil {
+		e := &fault.Error{Kind: fault.InvalidArgument, Op: r.Op, Field: "params", Message: "the parameters are not those of " + r.Op, Err: err}
+		if t, ok := err.(*json.UnmarshalTypeError); ok && t.Field != "" {
+			e.Field, e.Message = t.Field, "it cannot be a "+t.Value
+		}
+		return p, e
+	}
+	return p, nil
+}
+
+func opHello(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	if _, err := params[protocol.Hello](r); err != nil {
+		return nil, err
+	}
+	return protocol.Welcome{Protocol: protocol.Subprotocol, Server: "sandgate " + c.m.cfg.Version}, nil
+}
+
+func opSessionCreate(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.SessionCreate](r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.m.create(ctx, c.principal, p)
+	if err != nil {
+		return nil, err
+	}
+	return s.view(), nil
+}
+
+// ref finds the session that a request refers to.
+func (c *conn) ref(r protocol.Request) (*session, error) {
+	p, err := params[protocol.SessionRef](r)
+	if err != nil {
+		return nil, err
+	}
+	return c.m.find(c.principal, p.Session)
+}
+
+func opSessionGet(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	s, err := c.ref(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.view(), nil
+}
+
+func opSessionList(_ context.Context, c *conn, _ protocol.Request) (any, error) {
+	return protocol.SessionList{Sessions: c.m.list(c.principal)}, nil
+}
+
+func opSessionDelete(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	s, err := c.ref(r)
+	if err != nil {
+		return nil, err
+	}
+	c.m.count.sessionsDeleted.Add(1)
+	c.m.remove(s)
+	return nothing{}, nil
+}
+
+func opChannelOpen(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.ChannelOpen](r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.m.find(c.principal, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := s.open(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return ch.view(), nil
+}
+
+func opChannelList(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	s, err := c.ref(r)
+	if err != nil {
+		return nil, err
+	}
+	return protocol.ChannelList{Channels: views(s.list())}, nil
+}
+
+func opChannelClose(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.ChannelRef](r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.m.find(c.principal, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := s.channel(p.Channel)
+	if err != nil {
+		return nil, err
+	}
+	return nothing{}, s.close(ctx, ch)
+}
+
+// opAttach answers before the first record is sent.
+func opAttach(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.Attach](r)
+	if err != nil {
+		return nil, err
+	}
+	result, a, err := c.attach(r, p)
+	if err != nil {
+		return nil, err
+	}
+	c.reply(r.ID, result, nil)
+	a.start()
+	return answered{}, nil
+}
+
+func opDetach(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	return nothing{}, c.detach(r.Ch)
+}
+
+// at finds what a request's ch is attached to.
+func (c *conn) at(r protocol.Request) (*attachment, error) {
+	if a := c.find(r.Ch); a != nil {
+		return a, nil
+	}
+	return nil, fault.Invalid(r.Op, "ch", "nothing is attached as %d", r.Ch)
+}
+
+// kernelAt is at for kernels, awake until end is called.
+func (c *conn) kernelAt(ctx context.Context, r protocol.Request) (q *kernel.Queue, end func(), err error) {
+	a, err := c.at(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.channel.kind != "kernel" {
+		return nil, nil, fault.Invalid(r.Op, "ch", "%d is a process and not a kernel", r.Ch)
+	}
+	end, err = a.session.begin(ctx)
+	return a.channel.queue, end, err
+}
+
+func opExecute(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.Execute](r)
+	if err == nil {
+		err = checkExecute(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q, end, err := c.kernelAt(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	queued, err := q.Submit(p)
+	if err == nil && !queued.Repeated {
+		c.m.count.executes.Add(1)
+	}
+	return queued, err
+}
+
+func opInput(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.InputReply](r)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Value) > protocol.MaxInput {
+		return nil, fault.Invalid(r.Op, "value", "an input has at most %d bytes", protocol.MaxInput)
+	}
+	q, end, err := c.kernelAt(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	c.m.count.inputBytes.Add(int64(len(p.Value)))
+	return nothing{}, q.Input(p.Cell, p.Value, p.EOF)
+}
+
+func opInterrupt(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.Interrupt](r)
+	if err != nil {
+		return nil, err
+	}
+	if p.GraceMS < 0 || p.GraceMS > maxMillis {
+		return nil, fault.Invalid(r.Op, "grace_ms", "a grace has between 0 and %d milliseconds", maxMillis)
+	}
+	a, err := c.at(r)
+	if err != nil {
+		return nil, err
+	}
+	end, err := a.session.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if a.channel.queue != nil {
+		return nothing{}, a.channel.queue.Interrupt(ctx, time.Duration(p.GraceMS)*time.Millisecond)
+	}
+	return nothing{}, a.signal(ctx, "SIGINT")
+}
+
+func opSignal(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.Signal](r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSignal(p.Signal); err != nil {
+		return nil, err
+	}
+	a, err := c.at(r)
+	if err != nil {
+		return nil, err
+	}
+	if a.channel.kind != "process" {
+		return nil, fault.Invalid(r.Op, "ch", "%d is a kernel: interrupt or restart it", r.Ch)
+	}
+	end, err := a.session.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return nothing{}, a.signal(ctx, p.Signal)
+}
+
+// signal sends a signal to a process. One that has ended needs none.
+func (a *attachment) signal(ctx context.Context, name string) error {
+	err := a.session.agent.Signal(ctx, a.channel.wire, name)
+	if err != nil && a.channel.ended() {
+		return fault.New(fault.Conflict, "session.signal", "the process has ended")
+	}
+	return err
+}
+
+func opRestart(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	q, end, err := c.kernelAt(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return nothing{}, q.Restart(ctx)
+}
+
+// opAsk passes complete, inspect and is_complete on.
+func opAsk(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.Complete](r)
+	if err == nil {
+		err = checkComplete(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q, end, err := c.kernelAt(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return q.Ask(ctx, kernel.Request{Op: r.Op, Code: p.Code, Cursor: p.Cursor, Detail: p.Detail})
+}
+
+func opStatus(_ context.Context, c *conn, _ protocol.Request) (any, error) { return c.m.Status(), nil }

@@ -1,0 +1,369 @@
+package session
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/agent"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// The states of a session.
+const (
+	running = "running"
+	paused  = "paused"
+	lost    = "lost"
+)
+
+// wireGrace is how long after the end of its agent's wire a machine may take
+// to end by itself and say why.
+const wireGrace = 2 * time.Second
+
+// session is a claimed sandbox and the channels in it.
+type session struct {
+	m               *Manager
+	id              string
+	tenant, subject string
+	name, language  string
+	env             map[string]string
+	created         time.Time
+	expires         time.Time
+	*member
+	// life ends when the session is lost; settled is closed once all that
+	// hangs on it has been told.
+	life    context.Context
+	end     context.CancelFunc
+	settled chan struct{}
+	// power is held by the one who pauses or resumes, and by those who begin
+	// to work meanwhile.
+	power chan struct{}
+	// opening is held by the one who opens a channel with a key.
+	opening chan struct{}
+
+	mu       sync.Mutex // guards all below
+	state    string
+	reason   string
+	message  string
+	lostAt   time.Time
+	active   time.Time
+	ops      int // requests under way that mean work
+	channels map[string]*channel
+	order    []*channel
+	keys     map[string]*channel
+	numbers  int // the last number in a channel's id
+	watchers map[*attachment]struct{}
+}
+
+func newSession(m *Manager, p node.Principal, mb *member, language string, r protocol.SessionCreate, now, expires time.Time) *session {
+	s := &session{
+		m: m, id: newID(), tenant: p.Tenant, subject: p.Subject, name: r.Name, language: language, env: r.Env,
+		created: now, expires: expires, active: now, member: mb, state: running,
+		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// adopt makes the member's warm kernel the session's first channel, k1.
+func (s *session) adopt(info kernel.Info) error {
+	c, err := s.newChannel("kernel", s.language, nil)
+	if err != nil {
+		return err
+	}
+	d := &driver{agent: s.agent, wire: warmChannel}
+	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch})
+	close(c.opened)
+	s.router.set(warmChannel, target{channel: c, driver: d})
+	return nil
+}
+
+// starter returns what starts a kernel of c, each time on a new number.
+func (s *session) starter(c *channel, env map[string]string, cwd string) kernel.Starter {
+	return func(ctx context.Context) (kernel.Driver, kernel.Info, error) {
+		select {
+		case <-c.opened: // c.queue is set: output may come
+		case <-ctx.Done():
+			return nil, kernel.Info{}, ctx.Err()
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.m.cfg.BootLimit)
+		defer cancel()
+		end, err := s.begin(ctx)
+		if err != nil {
+			return nil, kernel.Info{}, err
+		}
+		defer end()
+		d := &driver{agent: s.agent, wire: s.router.number()}
+		s.router.set(d.wire, target{channel: c, driver: d})
+		info, err := s.agent.StartKernel(ctx, d.wire, agent.StartKernel{Language: c.language, Env: env, Cwd: cwd})
+		if err != nil {
+			s.router.remove(d.wire)
+			return nil, kernel.Info{}, err
+		}
+		s.m.count.kernelsStarted.Add(1)
+		return d, info, nil
+	}
+}
+
+// touch notes that the session is active.
+func (s *session) touch() {
+	s.mu.Lock()
+	s.active = time.Now()
+	s.mu.Unlock()
+}
+
+func (s *session) isLost() bool { return s.life.Err() != nil }
+
+func (s *session) lostBefore(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == lost && s.lostAt.Before(t)
+}
+
+// gone is the error of a session that is lost.
+func (s *session) gone() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
+}
+
+// begin says that work is about to begin, and wakes a paused sandbox. The
+// sandbox stays awake until end is called.
+func (s *session) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case s.power <- struct{}{}:
+	case <-s.life.Done():
+		return nil, s.gone()
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.begin", ctx.Err())
+	}
+	defer func() { <-s.power }()
+	if s.isLost() {
+		return nil, s.gone()
+	}
+	s.mu.Lock()
+	wake := s.state == paused
+	s.mu.Unlock()
+	if wake {
+		if err := s.machine.SetPaused(ctx, false); err != nil {
+			if s.isLost() {
+				return nil, s.gone()
+			}
+			return nil, err
+		}
+		s.m.count.resumes.Add(1)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == lost {
+		return nil, &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
+	}
+	s.state = running
+	s.ops++
+	s.active = time.Now()
+	return func() {
+		s.mu.Lock()
+		s.ops--
+		s.active = time.Now()
+		s.mu.Unlock()
+	}, nil
+}
+
+// pauseIdle freezes the sandbox when nothing has happened since the given
+// time and nothing is under way.
+func (s *session) pauseIdle(ctx context.Context, since time.Time) {
+	select {
+	case s.power <- struct{}{}:
+		defer func() { <-s.power }()
+	default:
+		return // somebody begins to work
+	}
+	s.mu.Lock()
+	idle := s.state == running && s.ops == 0 && s.active.Before(since)
+	all := s.order
+	s.mu.Unlock()
+	if !idle {
+		return
+	}
+	for _, c := range all {
+		if c.working() {
+			return
+		}
+	}
+	if err := s.machine.SetPaused(ctx, true); err != nil {
+		if !s.isLost() {
+			s.m.log.Warn("a session could not be paused", "session", s.id, "error", err)
+			s.touch() // try again after the same time
+		}
+		return
+	}
+	s.m.count.pauses.Add(1)
+	s.mu.Lock()
+	if s.state == running {
+		s.state = paused
+	}
+	s.mu.Unlock()
+}
+
+// watch waits for the end of the sandbox, however it comes.
+func (s *session) watch() {
+	select {
+	case <-s.machine.Done():
+	case <-s.life.Done():
+		return
+	case <-s.agent.Done():
+		timer := time.NewTimer(wireGrace)
+		defer timer.Stop()
+		select {
+		case <-s.machine.Done():
+		case <-s.life.Done():
+			return
+		case <-timer.C:
+			s.lose("crashed", "the agent in the sandbox does not answer any more")
+			return
+		}
+	}
+	reason, detail := s.machine.End()
+	s.m.log.Info("sandbox ended", "session", s.id, "reason", reason, "detail", detail)
+	s.lose(reason, sentence(reason))
+}
+
+// sentence says a reason in words. The machine's own are for the log.
+func sentence(reason string) string {
+	switch reason {
+	case "memory":
+		return "it used more memory than it may"
+	case "killed":
+		return "it was killed"
+	case "crashed":
+		return "it crashed"
+	case "exited":
+		return "its first process exited"
+	case "host":
+		return "the machine ran out of memory"
+	}
+	return "it has ended"
+}
+
+// lose ends the session: the queues and logs say why, viewers are told, and
+// the sandbox is destroyed. The first reason counts; later calls wait for the
+// first.
+func (s *session) lose(reason, message string) {
+	s.mu.Lock()
+	if s.state == lost {
+		s.mu.Unlock()
+		<-s.settled
+		return
+	}
+	s.state, s.reason, s.message, s.lostAt = lost, reason, message, time.Now()
+	s.end()
+	all := s.order
+	watchers := make([]*attachment, 0, len(s.watchers))
+	for a := range s.watchers {
+		watchers = append(watchers, a)
+	}
+	s.mu.Unlock()
+	s.m.count.countLost(reason)
+	// At once, so that nothing below waits for a sandbox that hangs.
+	var destroyed sync.WaitGroup
+	destroyed.Go(func() { s.m.discard(s.member) })
+	for _, c := range all {
+		s.endChannel(c, reason, message)
+	}
+	for _, a := range watchers {
+		a.tellLost(s.lostEvent())
+	}
+	close(s.settled)
+	destroyed.Wait()
+}
+
+func (s *session) lostEvent() protocol.Lost {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return protocol.Lost{Session: s.id, Reason: s.reason, Message: s.message}
+}
+
+// endChannel closes a channel's queue and log because its sandbox is gone.
+func (s *session) endChannel(c *channel, reason, message string) {
+	<-c.opened
+	if c.queue != nil {
+		c.queue.Close(kernel.Death{Reason: kernel.LostReason, Message: "the sandbox ended (" + reason + "): " + message})
+	}
+	c.end(protocol.Exit{Code: -1, Reason: reason})
+}
+
+// retire lets the logs go, once nobody reads them, and forgets the channels.
+func (s *session) retire() {
+	s.mu.Lock()
+	all := s.order
+	s.order, s.channels, s.keys = nil, map[string]*channel{}, map[string]*channel{}
+	s.mu.Unlock()
+	for _, c := range all {
+		c.retire()
+	}
+	// Fails while a log is still read; Manager.Close removes the rest.
+	_ = os.Remove(filepath.Join(s.m.logDir(), s.id))
+}
+
+// view is the session as clients see it.
+func (s *session) view() protocol.Session {
+	s.mu.Lock()
+	v := protocol.Session{
+		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
+		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
+	}
+	all := s.order
+	s.mu.Unlock()
+	v.Channels = views(all)
+	return v
+}
+
+func views(all []*channel) []protocol.Channel {
+	out := make([]protocol.Channel, len(all))
+	for i, c := range all {
+		out[i] = c.view()
+	}
+	return out
+}
+
+// list returns the channels, oldest first.
+func (s *session) list() []*channel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.order
+}
+
+// channel finds a channel by its id.
+func (s *session) channel(id string) (*channel, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.channels[id]
+	if c == nil {
+		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.channel", Field: "channel", Message: "there is no such channel in the session"}
+	}
+	return c, nil
+}
+
+// addWatcher registers a viewer; it is false when the session is lost already
+// and the viewer has to be told by itself.
+func (s *session) addWatcher(a *attachment) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == lost {
+		return false
+	}
+	s.watchers[a] = struct{}{}
+	return true
+}
+
+func (s *session) removeWatcher(a *attachment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, a)
+}

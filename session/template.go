@@ -1,0 +1,219 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+)
+
+// template is the warm snapshot of one language. It is made once for each
+// state of image, runtime and manifest, and kept over restarts of the node.
+type template struct {
+	m        *Manager
+	manifest kernel.Manifest
+	// name is the folder below snapshots; info, beside it with the ending
+	// .json, is what its kernel said when it was ready.
+	name string
+
+	// turn is held by the one who builds.
+	turn chan struct{}
+
+	mu      sync.Mutex // guards all below
+	ready   bool
+	warm    warmKernel
+	spoiled bool // this machine cannot restore it: boot cold
+	misses  int  // restores that failed since one succeeded
+	failed  time.Time
+	err     error
+}
+
+// warmKernel is what has to be known of the kernel in a snapshot.
+type warmKernel struct {
+	Info kernel.Info `json:"info"`
+	// Taken is how many bytes of its output the host had taken.
+	Taken uint64 `json:"taken"`
+}
+
+// retryBuild is how long after a failed build the next is tried.
+const retryBuild = time.Minute
+
+func (t *template) dir() string  { return filepath.Join(t.m.snapshots(), t.name) }
+func (t *template) side() string { return t.dir() + ".json" }
+
+// get returns the snapshot's folder and its kernel's description. With build
+// it makes one where there is none; without, the folder may be empty.
+func (t *template) get(ctx context.Context, build bool) (string, warmKernel, error) {
+	if dir, warm, done, err := t.known(); done {
+		return dir, warm, err
+	}
+	if !build && len(t.turn) > 0 {
+		return "", warmKernel{}, nil // it is being made: do not wait
+	}
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return "", warmKernel{}, ctx.Err()
+	}
+	if dir, warm, done, err := t.known(); done {
+		return dir, warm, err
+	}
+	warm, err := t.load()
+	if errors.Is(err, fs.ErrNotExist) {
+		if !build {
+			return "", warmKernel{}, nil
+		}
+		warm, err = t.build(ctx)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		if ctx.Err() == nil {
+			t.failed, t.err = time.Now(), err
+		}
+		return "", warmKernel{}, err
+	}
+	t.ready, t.warm, t.err = true, warm, nil
+	return t.dir(), warm, nil
+}
+
+// known returns what needs no disk. done is false when it has to be looked at.
+func (t *template) known() (dir string, warm warmKernel, done bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.spoiled:
+		return "", warmKernel{}, true, nil
+	case t.ready:
+		return t.dir(), t.warm, true, nil
+	case t.err != nil && time.Since(t.failed) < retryBuild:
+		return "", warmKernel{}, true, t.err
+	}
+	return "", warmKernel{}, false, nil
+}
+
+// maxMisses is how many restores in a row may fail before a snapshot is given
+// up. One may be due to load; all are, say, when the CPU is another one.
+const maxMisses = 3
+
+// hit and miss note how a restore went. After maxMisses the snapshot is
+// removed, so that the next process makes another; this one boots cold.
+func (t *template) hit() {
+	t.mu.Lock()
+	t.misses = 0
+	t.mu.Unlock()
+}
+
+func (t *template) miss(dir string) {
+	t.mu.Lock()
+	t.misses++
+	spoil := t.misses >= maxMisses && !t.spoiled
+	if spoil {
+		t.ready, t.spoiled = false, true
+	}
+	t.mu.Unlock()
+	if !spoil {
+		return
+	}
+	t.m.log.Error("a snapshot cannot be restored on this machine; booting cold from now on", "snapshot", t.name)
+	for _, err := range []error{os.RemoveAll(t.side()), os.RemoveAll(dir)} {
+		if err != nil {
+			t.m.log.Warn("a spoiled snapshot was not removed", "error", err)
+		}
+	}
+}
+
+// load finds the snapshot that an earlier process made.
+func (t *template) load() (warmKernel, error) {
+	var warm warmKernel
+	data, err := os.ReadFile(t.side())
+	if err != nil {
+		return warm, err
+	}
+	if _, err := os.Stat(t.dir()); err != nil {
+		return warm, err
+	}
+	return warm, json.Unmarshal(data, &warm)
+}
+
+// build boots a machine, warms its kernel and checkpoints it.
+func (t *template) build(ctx context.Context) (warmKernel, error) {
+	const op = "session.template"
+	begin := time.Now()
+	if err := os.RemoveAll(t.dir()); err != nil { // one without its side file
+		return warmKernel{}, fault.Wrap(fault.Host, op, err)
+	}
+	mb, err := t.m.boot(ctx, t.manifest.Name)
+	if err != nil {
+		return warmKernel{}, err
+	}
+	booted := time.Since(begin)
+	if t.manifest.Warm != "" {
+		r, err := mb.agent.Request(ctx, warmChannel, kernel.Request{Op: "execute", Code: t.manifest.Warm, Silent: true})
+		if err != nil {
+			return warmKernel{}, t.m.failed(mb, err)
+		}
+		if r.Status != "ok" {
+			// Colder than it should be, but sound.
+			t.m.log.Warn("the warm-up of a language failed", "language", t.manifest.Name, "ename", r.EName, "evalue", r.EValue)
+		}
+	}
+	// All that was sent has been taken when the answer to this is here.
+	if err := mb.agent.Ping(ctx); err != nil {
+		return warmKernel{}, t.m.failed(mb, err)
+	}
+	warm := warmKernel{Info: mb.info, Taken: mb.agent.Taken(warmChannel)}
+	err = t.m.cfg.Host.Checkpoint(ctx, mb.machine, t.dir())
+	t.m.discard(mb)
+	if err != nil {
+		return warmKernel{}, err
+	}
+	data, err := json.Marshal(warm)
+	if err == nil {
+		err = writeFile(t.side(), data)
+	}
+	if err != nil {
+		return warmKernel{}, fault.Wrap(fault.Host, op, err)
+	}
+	t.m.log.Info("made a warm snapshot", "language", t.manifest.Name, "snapshot", t.name, "boot", booted, "took", time.Since(begin))
+	return warm, nil
+}
+
+// writeFile writes a file that is there wholly or not at all.
+func writeFile(name string, data []byte) error {
+	if err := os.WriteFile(name+".partial", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".partial", name)
+}
+
+// sweepSnapshots removes what no template of this process has the name of.
+func (m *Manager) sweepSnapshots() error {
+	keep := map[string]bool{}
+	for _, t := range m.templates {
+		keep[t.name] = true
+	}
+	entries, err := os.ReadDir(m.snapshots())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if keep[strings.TrimSuffix(e.Name(), ".json")] {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(m.snapshots(), e.Name())); err != nil {
+			return err
+		}
+		m.log.Info("removed an old snapshot", "name", e.Name())
+	}
+	return nil
+}
