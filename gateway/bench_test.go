@@ -1,0 +1,204 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// nearNode is a node without a wire: its links give input back as it came.
+type nearNode struct{}
+
+func (nearNode) Open(context.Context, node.Principal) (Link, error) {
+	return &nearLink{in: make(chan stream.Frame, 1), closed: make(chan struct{})}, nil
+}
+
+func (nearNode) Call(context.Context, node.Principal, string, any, any) error { return nil }
+
+type nearLink struct {
+	in     chan stream.Frame
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *nearLink) Next() (stream.Frame, error) {
+	select {
+	case f := <-l.in:
+		return f, nil
+	case <-l.closed:
+		return stream.Frame{}, io.EOF
+	}
+}
+
+func (l *nearLink) Send(frames ...stream.Frame) error {
+	for _, f := range frames {
+		f.Type, f.Flags, f.Body = stream.Records, 0, append([]byte(nil), f.Body...)
+		l.in <- f
+	}
+	return nil
+}
+
+func (l *nearLink) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+
+// nearWorld is a gateway in front of a nearNode.
+func nearWorld(t testing.TB) *world {
+	t.Helper()
+	cfg := Config{Version: "test", Tokens: testTokens()}
+	cfg.Limits.PerPrincipal = 20_000
+	g, err := New(cfg, nearNode{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, ln) }()
+	w := &world{t: t, g: g, addr: ln.Addr().String()}
+	w.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { _ = w.stop() })
+	return w
+}
+
+// TestIdleMemory opens 1,000 WebSockets that say hello and then nothing.
+func TestIdleMemory(t *testing.T) {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	n := min(1000, int(files.Cur)/2-64)
+	w := nearWorld(t)
+	measure := func() uint64 {
+		runtime.GC()
+		runtime.GC() // the pools are empty after the second
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	head := fmt.Sprintf("GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n", tokenAll)
+	conns := make([]net.Conn, 0, n)
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	before := measure()
+	for range n {
+		c, err := net.Dial("tcp", w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+		br := bufio.NewReader(c)
+		_, _ = io.WriteString(c, head)
+		if r, err := http.ReadResponse(br, nil); err != nil || r.StatusCode != 101 {
+			t.Fatal(r, err)
+		}
+		_, _ = c.Write(masked(0x81, []byte(`{"id":1,"op":"hello"}`)))
+		readFrame(t, br)
+	}
+	per := int64(measure()-before) / int64(n)
+	t.Logf("%d idle WebSockets: %d bytes each, the test's own end included", n, per)
+	if limit := int64(24 << 10); !raced && per > limit {
+		t.Errorf("over %d bytes each", limit)
+	}
+	if s := w.g.Stats(); s.Sockets != int64(n) {
+		t.Errorf("%d are open", s.Sockets)
+	}
+	if err := w.stop(); err != nil {
+		t.Error(err)
+	}
+	if s := w.g.Stats(); s.Sockets != 0 || s.Connections != 0 {
+		t.Errorf("after the end: %+v", s)
+	}
+}
+
+func echo(b *testing.B, c *client, size int) {
+	b.Helper()
+	body := append(binary.BigEndian.AppendUint64(nil, 0), make([]byte, size)...)
+	msg := stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Channel: 1, Body: body})
+	b.SetBytes(int64(2 * len(msg)))
+	b.ReportAllocs()
+	ctx := context.Background()
+	for b.Loop() {
+		if err := c.ws.Write(ctx, websocket.MessageBinary, msg); err != nil {
+			b.Fatal(err)
+		}
+		if _, _, err := c.ws.Read(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRelay is a round trip over TCP through the gateway alone.
+func BenchmarkRelay(b *testing.B) {
+	for _, size := range []int{16, 64 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) { echo(b, nearWorld(b).dial(tokenAll).hello(), size) })
+	}
+}
+
+// BenchmarkRelayNode has the node protocol's Unix socket behind it.
+func BenchmarkRelayNode(b *testing.B) {
+	for _, size := range []int{16, 64 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) { echo(b, newWorld(b, nil).dial(tokenAll).hello(), size) })
+	}
+}
+
+// BenchmarkTCP is what the same bytes cost without a gateway: the bare
+// WebSocket library on both ends.
+func BenchmarkTCP(b *testing.B) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		ws.SetReadLimit(-1)
+		for {
+			typ, p, err := ws.Read(context.Background())
+			if err != nil || ws.Write(context.Background(), typ, p) != nil {
+				return
+			}
+		}
+	})}
+	go func() { _ = srv.Serve(ln) }()
+	defer srv.Close()
+	ws, _, err := websocket.Dial(context.Background(), "ws://"+ln.Addr().String(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = ws.CloseNow() }()
+	ws.SetReadLimit(-1)
+	echo(b, &client{b, ws}, 16)
+}
+
+func BenchmarkEnvelope(b *testing.B) {
+	msg := []byte(`{"id":12,"op":"execute","ch":1,"params":{"key":"0123456789abcdef","code":"print(\"hello\")\nfor i in range(10):\n    print(i)"}}`)
+	b.SetBytes(int64(len(msg)))
+	for b.Loop() {
+		if e, err := parseEnvelope(msg); err != nil || e.op != protocol.OpExecute {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
+)
+
+// Config is a gateway's. The zero value of each field means its default.
+type Config struct {
+	// Version is the server's, as GET /v1 and hello tell it.
+	Version string
+	// Tokens maps the SHA-256 of a bearer token, in 64 hexadecimal digits, to
+	// whom it speaks for. Without any, nobody gets in.
+	Tokens map[string]node.Principal
+	// AllowedHosts are the values of Host that are answered: "name" with any
+	// port, or "name:port". The default is localhost, 127.0.0.1 and [::1].
+	// The address that Serve listens on is always added when it names one.
+	AllowedHosts []string
+	// AllowedOrigins are the origins, such as "https://app.example.com", that
+	// browsers may come from besides the server's own host.
+	AllowedOrigins []string
+	// Static is the web application: index.html and assets/. nil serves a
+	// page that says what runs here.
+	Static fs.FS
+	Limits Limits
+	Times  Times
+}
+
+// Limits bound what clients can make the gateway hold.
+type Limits struct {
+	// Connections is how many may be open at once. Default 10,000.
+	Connections int
+	// PerPrincipal is how many WebSockets one principal may hold. Default 256.
+	PerPrincipal int
+	// InFlight is how many HTTP requests are under way at once. Default 1,024.
+	InFlight int
+	// Header is the largest request line and header, in bytes. Default 16 KiB.
+	Header int
+	// File is the largest file that can be written, in bytes. Default 4 GiB.
+	File int64
+	// RunBody is the largest body of POST /v1/run, in bytes. Default 16 MiB.
+	RunBody int64
+	// Tickets is how many unused tickets are kept. Default 10,000.
+	Tickets int
+}
+
+// Times are deadlines.
+type Times struct {
+	// Header is how long a request's header, and the first 8 KiB of its body,
+	// may take. Default 10 s.
+	Header time.Duration
+	// Body is how long a body may stand still; on the whole it must bring
+	// 1 KiB/s. Default 30 s.
+	Body time.Duration
+	// Idle is how long a connection waits for its next request. Default 60 s.
+	Idle time.Duration
+	// Write is how long a WebSocket's client may take nothing of what it is
+	// sent; over HTTP it is three times that. Default 10 s.
+	Write time.Duration
+	// Hello is how long a WebSocket may take to say hello. Default 10 s.
+	Hello time.Duration
+	// Ping is the time between two pings of a WebSocket. Default 25 s.
+	Ping time.Duration
+	// Pong is how long the answer may take. Default 20 s.
+	Pong time.Duration
+	// Message is how long one message may take to arrive. Default 30 s.
+	Message time.Duration
+	// KeepAlive is the time between two signs of life in an event stream.
+	// Default 10 s.
+	KeepAlive time.Duration
+	// Call is how long the node may take for a request. Default 60 s.
+	Call time.Duration
+	// Drain is how long a shutdown waits for requests. Default 15 s.
+	Drain time.Duration
+}
+
+// cleanupTimeout is how long deleting an ephemeral session may take.
+const cleanupTimeout = 15 * time.Second
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func (c Config) withDefaults() Config {
+	if c.AllowedHosts == nil {
+		c.AllowedHosts = []string{"localhost", "127.0.0.1", "[::1]"}
+	}
+	orDefault(&c.Version, "dev")
+	orDefault(&c.Limits.Connections, 10_000)
+	orDefault(&c.Limits.PerPrincipal, 256)
+	orDefault(&c.Limits.InFlight, 1024)
+	orDefault(&c.Limits.Header, 16<<10)
+	orDefault(&c.Limits.File, 4<<30)
+	orDefault(&c.Limits.RunBody, 16<<20)
+	orDefault(&c.Limits.Tickets, 10_000)
+	orDefault(&c.Times.Header, 10*time.Second)
+	orDefault(&c.Times.Body, 30*time.Second)
+	orDefault(&c.Times.Idle, 60*time.Second)
+	orDefault(&c.Times.Write, 10*time.Second)
+	orDefault(&c.Times.Hello, 10*time.Second)
+	orDefault(&c.Times.Ping, 25*time.Second)
+	orDefault(&c.Times.Pong, 20*time.Second)
+	orDefault(&c.Times.Message, 30*time.Second)
+	orDefault(&c.Times.KeepAlive, 10*time.Second)
+	orDefault(&c.Times.Call, 60*time.Second)
+	orDefault(&c.Times.Drain, 15*time.Second)
+	return c
+}
+
+type token struct {
+	hash [sha256.Size]byte
+	who  node.Principal
+}
+
+// HashToken returns a token's key in Config.Tokens.
+func HashToken(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+func parseTokens(in map[string]node.Principal) ([]token, error) {
+	const op = "gateway.config"
+	out := make([]token, 0, len(in))
+	for digits, who := range in {
+		raw, err := hex.DecodeString(digits)
+		if err != nil || len(raw) != sha256.Size {
+			return nil, fault.Invalid(op, "tokens", "a token is given by the 64 hexadecimal digits of its SHA-256")
+		}
+		if who.Tenant == "" {
+			return nil, fault.Invalid(op, "tokens", "a token needs a tenant")
+		}
+		for _, s := range who.Scopes {
+			if !knownScope(Scope(s)) {
+				return nil, fault.Invalid(op, "tokens", "there is no scope %q", s)
+			}
+		}
+		out = append(out, token{hash: [sha256.Size]byte(raw), who: who})
+	}
+	return out, nil
+}
+
+func parseHosts(in []string) (map[string]bool, error) {
+	out := make(map[string]bool, len(in))
+	for _, h := range in {
+		h = strings.ToLower(h)
+		if h == "" || strings.ContainsAny(h, "/@*? ") {
+			return nil, fault.Invalid("gateway.config", "allowed_hosts", "%q is no host name, with or without a port", h)
+		}
+		out[h] = true
+	}
+	return out, nil
+}
+
+func parseOrigins(in []string) (map[string]bool, error) {
+	out := make(map[string]bool, len(in))
+	for _, o := range in {
+		o = strings.ToLower(o)
+		rest, plain := strings.CutPrefix(o, "http://")
+		if !plain {
+			var tls bool
+			if rest, tls = strings.CutPrefix(o, "https://"); !tls {
+				rest = ""
+			}
+		}
+		if rest == "" || strings.ContainsAny(rest, "/@*? ") {
+			return nil, fault.Invalid("gateway.config", "allowed_origins", "%q is no origin such as https://app.example.com", o)
+		}
+		out[o] = true
+	}
+	return out, nil
+}
+
+// listenHost is the host that addr names, in Host's spelling.
+func listenHost(addr net.Addr) (string, bool) {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || tcp.IP == nil || tcp.IP.IsUnspecified() {
+		return "", false
+	}
+	if tcp.IP.To4() == nil {
+		return "[" + tcp.IP.String() + "]", true
+	}
+	return tcp.IP.String(), true
+}

@@ -1,0 +1,151 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+func page(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestOpenAPIMatchesRoutes holds the document to the table, and back.
+func TestOpenAPIMatchesRoutes(t *testing.T) {
+	var doc struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Enum []string }
+			}
+		}
+	}
+	if err := json.Unmarshal(openAPIDocument, &doc); err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for path, item := range doc.Paths {
+		for method, raw := range item {
+			if method == "parameters" {
+				continue
+			}
+			var op struct {
+				Description string
+				Security    *[]any
+			}
+			if err := json.Unmarshal(raw, &op); err != nil {
+				t.Fatal(err)
+			}
+			access := string(Anyone)
+			if op.Security != nil && len(*op.Security) == 0 {
+				access = string(Open)
+			}
+			if m := regexp.MustCompile("scope `([^`]+)`").FindStringSubmatch(op.Description); m != nil {
+				access = m[1]
+			}
+			documented[strings.ToUpper(method)+" "+path+" "+access] = true
+		}
+	}
+	g, err := New(Config{}, Remote(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range g.routes {
+		path := strings.NewReplacer(":id", "{id}", "*", "{path}").Replace(r.Path)
+		key := r.Method + " " + path + " " + string(r.Access)
+		if !documented[key] {
+			t.Errorf("openapi.json lacks %s", key)
+		}
+		delete(documented, key)
+	}
+	for key := range documented {
+		t.Errorf("no route is %s", key)
+	}
+	var kinds []string
+	for _, row := range fault.Table() {
+		kinds = append(kinds, string(row.Kind))
+	}
+	if got := doc.Components.Schemas["Fault"].Properties["kind"].Enum; !slices.Equal(got, kinds) {
+		t.Errorf("the kinds are %v, documented are %v", kinds, got)
+	}
+	refs := regexp.MustCompile(`#/components/schemas/(\w+)`)
+	for _, m := range refs.FindAllSubmatch(openAPIDocument, -1) {
+		if _, ok := doc.Components.Schemas[string(m[1])]; !ok {
+			t.Errorf("there is no schema %s", m[1])
+		}
+	}
+}
+
+// TestPageHasErrorTable holds the page's table to fault.Table.
+func TestPageHasErrorTable(t *testing.T) {
+	var want strings.Builder
+	for _, r := range fault.Table() {
+		fmt.Fprintf(&want, "| `%s` | %d | %d | %d | %s |\n", r.Kind, r.HTTP, r.Close, r.Exit, r.Advice)
+	}
+	if !strings.Contains(page(t), want.String()) {
+		t.Errorf("docs/protocol.md should have exactly:\n%s", want.String())
+	}
+}
+
+func TestPageHasEveryOp(t *testing.T) {
+	src, err := os.ReadFile("../protocol/protocol.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := page(t)
+	for _, m := range regexp.MustCompile(`(?m)^\tOp\w+\s+= "([\w.]+)"`).FindAllSubmatch(src, -1) {
+		op := string(m[1])
+		scope, offered := opScope(op)
+		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(op) + "`.*$").FindString(text)
+		if !offered {
+			if op != protocol.OpFileRead && op != protocol.OpFileWrite {
+				t.Errorf("the gateway does not know %s", op)
+			}
+			continue
+		}
+		mark := map[Scope]string{ScopeRead: "| r |", ScopeWrite: "| w |", ScopeAdmin: "| `admin` |", Anyone: "| |"}[scope]
+		if row == "" || !strings.Contains(row, mark) {
+			t.Errorf("the page's row of %s is %q and should have %q", op, row, mark)
+		}
+	}
+}
+
+// TestPageExamples parses the page's bytes and makes them anew.
+func TestPageExamples(t *testing.T) {
+	text := page(t)
+	example := func(name string) []byte {
+		_, rest, ok := strings.Cut(text, "```hex "+name+"\n")
+		body, _, _ := strings.Cut(rest, "```")
+		b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "").Replace(body))
+		if !ok || err != nil {
+			t.Fatalf("example %s: %v", name, err)
+		}
+		return b
+	}
+	u64 := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+	rec := stream.Record{Kind: stream.KindStdout, Cell: 3, Time: 1_700_000_000_000_000, Payload: []byte("hello")}
+	for name, want := range map[string]stream.Frame{
+		"input":   {Type: stream.Input, Channel: 7, Body: append(u64(1), "hi\n"...)},
+		"records": {Type: stream.Records, Channel: 7, Body: stream.AppendRecord(u64(4096), rec)},
+		"ack":     {Type: stream.Ack, Channel: 7, Body: u64(4096 + uint64(rec.Size()))},
+	} {
+		if got, want := example(name), stream.AppendMessage(nil, want); string(got) != string(want) {
+			t.Errorf("%s: the page has % x, it should be % x", name, got, want)
+		}
+	}
+}

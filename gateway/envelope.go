@@ -1,0 +1,161 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// envelope is what the gateway needs to know of a request it relays.
+type envelope struct {
+	id uint64
+	op string
+	ch uint32
+}
+
+// parseEnvelope reads the envelope of a control message. It is stricter than
+// encoding/json: a name that stands twice, or in other case, could be read in
+// two ways by two parsers, and this one decides what the node's may do.
+//
+// The id is set in the error's company when the message got that far.
+func parseEnvelope(b []byte) (envelope, error) {
+	const op = "gateway.envelope"
+	var e envelope
+	if !utf8.Valid(b) {
+		return e, fault.New(fault.Malformed, op, "a control message is UTF-8")
+	}
+	if !json.Valid(b) {
+		return e, fault.New(fault.Malformed, op, "a control message is a JSON object")
+	}
+	// From here on b is well-formed: the scan cannot run off its end.
+	i := space(b, 0)
+	if b[i] != '{' {
+		return e, fault.New(fault.Malformed, op, "a control message is a JSON object")
+	}
+	var seen [4]bool
+	var first error
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	for i = space(b, i+1); b[i] != '}'; {
+		end := stringEnd(b, i)
+		name := unquote(b[i:end])
+		i = space(b, end) // at the colon
+		i = space(b, i+1)
+		end = valueEnd(b, i)
+		value := b[i:end]
+		switch k := known(name); {
+		case k < 0:
+		case seen[k]:
+			return envelope{}, fault.New(fault.Malformed, op, "the name %s is there twice", fields()[k])
+		case name != fields()[k]:
+			return envelope{}, fault.New(fault.Malformed, op, "the name %s is in lower case", fields()[k])
+		default:
+			seen[k] = true
+			switch k {
+			case 0:
+				id, err := strconv.ParseUint(string(value), 10, 64)
+				if err != nil || id == 0 {
+					note(fault.Invalid(op, "id", "an id is a whole number above 0"))
+				} else {
+					e.id = id
+				}
+			case 1:
+				if value[0] != '"' {
+					note(fault.Invalid(op, "op", "an op is a string"))
+				} else {
+					e.op = unquote(value)
+				}
+			case 2:
+				ch, err := strconv.ParseUint(string(value), 10, 32)
+				if err != nil {
+					note(fault.Invalid(op, "ch", "a ch is a whole number below 2^32"))
+				}
+				e.ch = uint32(ch)
+			}
+		}
+		if i = space(b, end); b[i] == ',' {
+			i = space(b, i+1)
+		}
+	}
+	if first == nil && e.op == "" {
+		first = fault.Invalid(op, "op", "a request has an op")
+	}
+	return e, first
+}
+
+func fields() [4]string { return [4]string{"id", "op", "ch", "params"} }
+
+func known(name string) int {
+	for i, f := range fields() {
+		if strings.EqualFold(name, f) {
+			return i
+		}
+	}
+	return -1
+}
+
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// stringEnd returns the index behind the string that begins at i.
+func stringEnd(b []byte, i int) int {
+	for i++; b[i] != '"'; i++ {
+		if b[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// valueEnd returns the index behind the value that begins at i.
+func valueEnd(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = stringEnd(b, i)
+			if depth == 0 {
+				return i
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 { // the end of the object that a number stands in
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\r', '\t':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return i
+}
+
+func unquote(b []byte) string {
+	for _, c := range b {
+		if c == '\\' {
+			var s string
+			if json.Unmarshal(b, &s) != nil {
+				return ""
+			}
+			return s
+		}
+	}
+	return string(b[1 : len(b)-1])
+}

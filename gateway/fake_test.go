@@ -1,0 +1,493 @@
+package gateway
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Tokens of the tests.
+const (
+	tokenAll    = "all-scopes"
+	tokenViewer = "viewer"
+	tokenRun    = "run-only"
+	tokenOther  = "another-tenant"
+)
+
+func testTokens() map[string]node.Principal {
+	all := []string{}
+	for _, s := range Scopes() {
+		all = append(all, string(s))
+	}
+	return map[string]node.Principal{
+		HashToken(tokenAll):    {Tenant: "t1", Subject: "ann", Scopes: all},
+		HashToken(tokenViewer): {Tenant: "t1", Subject: "vic", Scopes: []string{string(ScopeRead)}},
+		HashToken(tokenRun):    {Tenant: "t1", Subject: "rob", Scopes: []string{string(ScopeRun)}},
+		HashToken(tokenOther):  {Tenant: "t2", Subject: "eve", Scopes: all},
+	}
+}
+
+// fakeNode is a scripted handler behind the real node protocol.
+type fakeNode struct {
+	mu       sync.Mutex
+	changed  *sync.Cond
+	sessions map[string]string // id → tenant
+	files    map[string][]byte // session/path → content; only finished ones
+	aborted  int               // uploads whose link ended early
+	deleted  int
+	stops    int // interrupts
+	links    int
+	acks     int64
+	fail     *fault.Error // of session.create
+	next     int
+}
+
+func newFake() *fakeNode {
+	f := &fakeNode{sessions: map[string]string{}, files: map[string][]byte{}}
+	f.changed = sync.NewCond(&f.mu)
+	return f
+}
+
+// await waits until ok holds of the fake, or fails the test.
+func (f *fakeNode) await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	stop := time.AfterFunc(10*time.Second, f.changed.Broadcast)
+	defer stop.Stop()
+	end := time.Now().Add(10 * time.Second)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !ok() {
+		if time.Now().After(end) {
+			t.Fatalf("never came: %s", what)
+		}
+		f.changed.Wait()
+	}
+}
+
+func (f *fakeNode) change(fn func()) {
+	f.mu.Lock()
+	fn()
+	f.mu.Unlock()
+	f.changed.Broadcast()
+}
+
+type fakeLink struct {
+	f       *fakeNode
+	l       *node.Link
+	mu      sync.Mutex
+	cond    *sync.Cond
+	acked   int64
+	stopped bool
+	offset  int64
+	cell    uint32
+	inputs  chan protocol.InputReply
+}
+
+func (f *fakeNode) ServeLink(ctx context.Context, l *node.Link) error {
+	f.change(func() { f.links++ })
+	defer f.change(func() { f.links-- })
+	s := &fakeLink{f: f, l: l, inputs: make(chan protocol.InputReply, 4)}
+	s.cond = sync.NewCond(&s.mu)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	// A Send that waits for a gateway which has gone is freed by this end.
+	defer func() { _ = l.Close() }()
+	defer s.stop()
+	for {
+		fr, err := l.Next()
+		if err != nil {
+			return err
+		}
+		switch fr.Type {
+		case stream.Input:
+			if err := s.records(fr.Channel, stream.Record{Kind: stream.KindStdout, Payload: fr.Body[8:]}); err != nil {
+				return err
+			}
+		case stream.Ack:
+			n := int64(binary.BigEndian.Uint64(fr.Body))
+			s.mu.Lock()
+			s.acked = n
+			s.mu.Unlock()
+			s.cond.Broadcast()
+			f.change(func() { f.acks = n })
+		case stream.Control:
+			var req protocol.Request
+			if err := json.Unmarshal(fr.Body, &req); err != nil {
+				return err
+			}
+			if req.Op == protocol.OpExecute {
+				s.execute(&wg, req)
+				continue
+			}
+			result, err := s.op(req)
+			if err != nil {
+				if err == io.EOF {
+					return nil
+				}
+			}
+			if req.ID != 0 {
+				if err := s.reply(req.ID, result, err); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (s *fakeLink) stop() {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	s.cond.Broadcast()
+}
+
+func (s *fakeLink) reply(id uint64, result any, err error) error {
+	r := protocol.Reply{ID: id}
+	if err != nil {
+		p := fault.PublicOf(err)
+		r.Error = &p
+	} else {
+		r.Result, _ = json.Marshal(result)
+	}
+	b, _ := json.Marshal(r)
+	return s.l.Send(stream.Frame{Type: stream.Control, Body: b})
+}
+
+func (s *fakeLink) records(ch uint32, recs ...stream.Record) error {
+	s.mu.Lock()
+	body := binary.BigEndian.AppendUint64(nil, uint64(s.offset))
+	for _, r := range recs {
+		body = stream.AppendRecord(body, r)
+		s.offset += r.Size()
+	}
+	s.mu.Unlock()
+	return s.l.Send(stream.Frame{Type: stream.Records, Channel: ch, Body: body})
+}
+
+func (s *fakeLink) owned(id string) error {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if t, ok := s.f.sessions[id]; !ok || t != s.l.Principal().Tenant {
+		return fault.New(fault.NotFound, "fake", "there is no such session")
+	}
+	return nil
+}
+
+func (s *fakeLink) op(req protocol.Request) (any, error) {
+	f := s.f
+	switch req.Op {
+	case protocol.OpStatus:
+		return protocol.NodeStatus{Version: "fake", Languages: []protocol.Language{{Name: "python", Display: "Python"}}}, nil
+	case protocol.OpSessionCreate:
+		var p protocol.SessionCreate
+		_ = json.Unmarshal(req.Params, &p)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.fail != nil {
+			return nil, f.fail
+		}
+		f.next++
+		id := "s" + strconv.Itoa(f.next)
+		f.sessions[id] = s.l.Principal().Tenant
+		return protocol.Session{ID: id, Name: p.Name, Language: p.Language, State: "running", Channels: []protocol.Channel{}}, nil
+	case protocol.OpSessionList:
+		out := protocol.SessionList{Sessions: []protocol.Session{}}
+		f.mu.Lock()
+		for id, t := range f.sessions {
+			if t == s.l.Principal().Tenant {
+				out.Sessions = append(out.Sessions, protocol.Session{ID: id})
+			}
+		}
+		f.mu.Unlock()
+		return out, nil
+	case protocol.OpInterrupt:
+		f.change(func() { f.stops++ })
+		s.stop()
+		return struct{}{}, nil
+	case protocol.OpInput:
+		var p protocol.InputReply
+		_ = json.Unmarshal(req.Params, &p)
+		s.inputs <- p
+		return struct{}{}, nil
+	case protocol.OpAttach:
+		return protocol.Attached{Epoch: 1}, nil
+	case "node.bye":
+		return nil, io.EOF
+	}
+	var ref protocol.FileRef
+	_ = json.Unmarshal(req.Params, &ref)
+	if err := s.owned(ref.Session); err != nil {
+		return nil, err
+	}
+	switch req.Op {
+	case protocol.OpSessionGet:
+		return protocol.Session{ID: ref.Session}, nil
+	case protocol.OpSessionDelete:
+		f.change(func() { delete(f.sessions, ref.Session); f.deleted++ })
+		return struct{}{}, nil
+	case protocol.OpChannelOpen:
+		return protocol.Channel{ID: "k1", Kind: "kernel"}, nil
+	case protocol.OpChannelList:
+		return protocol.ChannelList{Channels: []protocol.Channel{{ID: "k1"}}}, nil
+	case protocol.OpFileWrite:
+		return s.upload(ref)
+	case protocol.OpFileRead:
+		return nil, s.download(req.ID, ref)
+	case protocol.OpFileStat:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		b, ok := f.files[ref.Session+"/"+ref.Path]
+		if !ok {
+			return nil, fault.New(fault.NotFound, "fake", "no file")
+		}
+		return protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644}, nil
+	}
+	return nil, fault.New(fault.Unsupported, "fake", "no op %s", req.Op)
+}
+
+func (s *fakeLink) upload(ref protocol.FileRef) (any, error) {
+	var kept []byte
+	var size int64
+	for {
+		fr, err := s.l.Next()
+		if err != nil {
+			s.f.change(func() { s.f.aborted++ })
+			return nil, io.EOF
+		}
+		size += int64(len(fr.Body))
+		if ref.Path == "full" && size > 100_000 {
+			return nil, fault.New(fault.DiskFull, "fake", "no space left")
+		}
+		if ref.Path != "sink" {
+			kept = append(kept, fr.Body...)
+		}
+		if fr.Flags&stream.FlagEnd != 0 {
+			break
+		}
+	}
+	s.f.change(func() { s.f.files[ref.Session+"/"+ref.Path] = kept })
+	return protocol.File{Path: ref.Path, Size: size, Mode: 0o644}, nil
+}
+
+// download sends a file; "source:N" is N zero bytes, "cut" ends in the middle.
+func (s *fakeLink) download(id uint64, ref protocol.FileRef) error {
+	part := make([]byte, filePart)
+	if n, ok := strings.CutPrefix(ref.Path, "source:"); ok || ref.Path == "cut" {
+		size, _ := strconv.ParseInt(n, 10, 64)
+		if ref.Path == "cut" {
+			size = 1 << 20
+		}
+		_ = s.reply(id, protocol.File{Path: ref.Path, Size: size}, nil)
+		for left := size; ; {
+			n := min(left, int64(len(part)))
+			left -= n
+			if ref.Path == "cut" && left < size/2 {
+				return io.EOF
+			}
+			fr := stream.Frame{Type: stream.Data, Body: part[:n]}
+			if left == 0 {
+				fr.Flags = stream.FlagEnd
+			}
+			if s.l.Send(fr) != nil || left == 0 {
+				return io.EOF
+			}
+		}
+	}
+	s.f.mu.Lock()
+	b, ok := s.f.files[ref.Session+"/"+ref.Path]
+	s.f.mu.Unlock()
+	if !ok {
+		return fault.New(fault.NotFound, "fake", "no file")
+	}
+	_ = s.reply(id, protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644, ModifiedMS: 1000}, nil)
+	_ = s.l.Send(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Body: b})
+	return io.EOF
+}
+
+// execute runs a script in place of code: words divided by semicolons.
+func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
+	var p protocol.Execute
+	_ = json.Unmarshal(req.Params, &p)
+	s.cell++
+	cell := s.cell
+	msg := func(typ string, content any) stream.Record {
+		c, _ := json.Marshal(content)
+		b, _ := json.Marshal(kernel.Message{Type: typ, Content: c})
+		return stream.Record{Kind: stream.KindMessage, Cell: cell, Payload: b}
+	}
+	out := func(text string) stream.Record {
+		return stream.Record{Kind: stream.KindStdout, Cell: cell, Payload: []byte(text)}
+	}
+	// The first record comes before the reply, as it may.
+	_ = s.records(req.Ch, msg(kernel.ExecuteInputType, kernel.ExecuteInput{Key: p.Key, Code: p.Code}))
+	_ = s.reply(req.ID, protocol.Queued{Cell: cell}, nil)
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		reply := kernel.ExecuteReply{Key: p.Key, Status: "ok", Millis: 1.5}
+		for _, word := range strings.Split(p.Code, ";") {
+			verb, arg, _ := strings.Cut(word, ":")
+			switch verb {
+			case "print":
+				_ = s.records(req.Ch, out(arg))
+			case "stderr":
+				_ = s.records(req.Ch, stream.Record{Kind: stream.KindStderr, Cell: cell, Payload: []byte(arg)})
+			case "foreign":
+				_ = s.records(req.Ch, stream.Record{Kind: stream.KindStdout, Cell: cell + 7, Payload: []byte("not yours")})
+			case "split":
+				_ = s.records(req.Ch, out("gr\xc3"), out("\xbc\xe2\x82"), out("\xac \xff \xf0\x9f\x98"))
+			case "display":
+				_ = s.records(req.Ch, msg(kernel.DisplayDataType, kernel.Bundle{Data: map[string]json.RawMessage{"text/html": json.RawMessage(`"<b>x</b>"`)}}))
+			case "result":
+				_ = s.records(req.Ch, msg(kernel.ExecuteResultType, kernel.Bundle{Data: map[string]json.RawMessage{"text/plain": json.RawMessage(`"42"`)}, Count: 3}))
+			case "error":
+				_ = s.records(req.Ch, msg(kernel.ErrorType, kernel.Error{EName: "ValueError", EValue: arg, Traceback: []string{"line 1"}}))
+				reply.Status, reply.EName = "error", "ValueError"
+			case "exit":
+				n, _ := strconv.Atoi(arg)
+				reply.ExitCode = &n
+			case "input":
+				_ = s.records(req.Ch, msg(kernel.InputRequestType, kernel.InputRequest{Prompt: "?"}))
+				in := <-s.inputs
+				_ = s.records(req.Ch, out(fmt.Sprintf("[%s %v]", in.Value, in.EOF)))
+			case "flood":
+				n, _ := strconv.ParseInt(arg, 10, 64)
+				part := []byte(strings.Repeat("0123456789abcdef", 2048))
+				for ; n > 0; n -= int64(len(part)) {
+					s.mu.Lock()
+					for s.offset-s.acked > protocol.DefaultWindow && !s.stopped {
+						s.cond.Wait()
+					}
+					stopped := s.stopped
+					s.mu.Unlock()
+					if stopped || s.records(req.Ch, stream.Record{Kind: stream.KindStdout, Cell: cell, Payload: part[:min(n, int64(len(part)))]}) != nil {
+						break
+					}
+				}
+			case "flood-unchecked":
+				part := []byte(strings.Repeat("x", 60<<10))
+				for s.records(req.Ch, stream.Record{Kind: stream.KindStdout, Cell: cell, Payload: part}) == nil {
+				}
+				return
+			case "loop":
+				s.mu.Lock()
+				for !s.stopped {
+					s.cond.Wait()
+				}
+				s.mu.Unlock()
+				reply.Status = "error"
+			case "die":
+				_ = s.records(req.Ch, stream.Record{Kind: stream.KindExit, Payload: []byte(`{"code":137,"reason":"memory"}`)})
+				return
+			case "lost":
+				params, _ := json.Marshal(protocol.Lost{Reason: "memory"})
+				b, _ := json.Marshal(protocol.Reply{Event: protocol.EventLost, Ch: req.Ch, Params: params})
+				_ = s.l.Send(stream.Frame{Type: stream.Control, Body: b})
+				return
+			case "hang": // resists the interrupt, as a native loop does
+				return
+			}
+		}
+		_ = s.records(req.Ch, msg(kernel.ExecuteReplyType, reply))
+	}()
+}
+
+// world is a gateway on a real port in front of a fake node on a real socket.
+type world struct {
+	t    testing.TB
+	g    *Gateway
+	fake *fakeNode
+	addr string
+	stop func() error // shuts the gateway down and waits
+	node func()       // ends the node
+	log  *safeBuffer
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func newWorld(t testing.TB, change func(*Config)) *world {
+	t.Helper()
+	w := &world{t: t, fake: newFake(), log: &safeBuffer{}}
+	path := filepath.Join(t.TempDir(), "n.sock")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nctx, ncancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- node.Serve(nctx, ln, w.fake, nil) }()
+	client := node.NewClient(node.Unix(path), node.ClientOptions{ConnectTimeout: 300 * time.Millisecond})
+	cfg := Config{Version: "test", Tokens: testTokens()}
+	cfg.Times.Drain = 2 * time.Second
+	if change != nil {
+		change(&cfg)
+	}
+	w.g, err = New(cfg, Remote(client), slog.New(slog.NewTextHandler(w.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.addr = tcp.Addr().String()
+	gctx, gcancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.g.Serve(gctx, tcp) }()
+	w.stop = sync.OnceValue(func() error { gcancel(); return <-done })
+	w.node = sync.OnceFunc(func() { ncancel(); <-served })
+	t.Cleanup(func() {
+		if err := w.stop(); err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		_ = client.Close()
+		w.node()
+	})
+	return w
+}
+
+// file is what the node has of a file.
+func (w *world) file(path string) (string, bool) {
+	w.fake.mu.Lock()
+	defer w.fake.mu.Unlock()
+	b, ok := w.fake.files[path]
+	return string(b), ok
+}
+
+// session makes a session of tenant t1.
+func (w *world) session() string {
+	id := "fixed"
+	w.fake.change(func() { w.fake.sessions[id] = "t1" })
+	return id
+}

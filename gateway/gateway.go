@@ -1,0 +1,258 @@
+// Package gateway is the edge: it speaks HTTP and WebSocket to clients, knows
+// who they are, and relays to the node that owns their sessions. It runs
+// unprivileged and holds no state of a session, so that it can be restarted
+// under running sandboxes.
+//
+// Fiber carries HTTP, coder/websocket the WebSocket; no type of either leaves
+// this package.
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Gateway serves clients. Make one with New.
+type Gateway struct {
+	cfg     Config
+	node    Node
+	log     *slog.Logger
+	routes  []route
+	app     *fiber.App
+	server  *fasthttp.Server
+	tokens  []token
+	origins map[string]bool
+	tickets *ticketStore
+	info    *infoCache
+	stats   counters
+	// slots holds one token for each HTTP request under way.
+	slots chan struct{}
+	// base ends when requests under way are given up.
+	base   context.Context
+	giveUp context.CancelFunc
+	// draining is set before anything is closed.
+	draining atomic.Bool
+	wg       sync.WaitGroup // relays, runs and their clean-up
+
+	mu     sync.Mutex // guards all below; leaf: nothing is locked under it
+	hosts  map[string]bool
+	lns    []*listener
+	relays map[*relay]struct{}
+	// perWho counts the connections of each principal.
+	perWho map[string]int
+	// waited is set before wg is waited for: nothing is added after it.
+	waited bool
+}
+
+// New returns a gateway in front of n. A nil logger discards.
+func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
+	const op = "gateway.new"
+	if n == nil {
+		return nil, fault.New(fault.Internal, op, "a gateway needs a node")
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg = cfg.withDefaults()
+	tokens, err := parseTokens(cfg.Tokens)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := parseHosts(cfg.AllowedHosts)
+	if err != nil {
+		return nil, err
+	}
+	origins, err := parseOrigins(cfg.AllowedOrigins)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{
+		cfg: cfg, node: n, log: log, tokens: tokens, hosts: hosts, origins: origins,
+		tickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
+		slots:   make(chan struct{}, cfg.Limits.InFlight),
+		relays:  make(map[*relay]struct{}),
+		perWho:  make(map[string]int),
+	}
+	g.base, g.giveUp = context.WithCancel(context.Background())
+	g.info = &infoCache{node: n, version: cfg.Version}
+	g.build()
+	return g, nil
+}
+
+// build makes the Fiber application out of the route table.
+func (g *Gateway) build() {
+	g.app = fiber.New(fiber.Config{
+		CaseSensitive: true, StrictRouting: true, Immutable: true,
+		DisableStartupMessage: true,
+		// Bodies are limited route by route as they are read. A limit here
+		// would make fasthttp buffer before the door has looked.
+		StreamRequestBody: true, DisablePreParseMultipartForm: true, BodyLimit: math.MaxInt,
+		ReadBufferSize: g.cfg.Limits.Header,
+		ReadTimeout:    g.cfg.Times.Header,
+		IdleTimeout:    g.cfg.Times.Idle,
+		// A little more than ours, whose refusal is typed.
+		Concurrency:  g.cfg.Limits.Connections + 64,
+		ErrorHandler: g.serverError,
+	})
+	g.routes = g.table()
+	for i := range g.routes {
+		r := &g.routes[i]
+		g.app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return g.serve(c, r) })
+	}
+	missing := &route{Path: "(none)", Access: Open, handler: func(*request) error {
+		return fault.New(fault.NotFound, "gateway.route", "there is no such route; see /v1/openapi.json")
+	}}
+	g.app.Use(func(c *fiber.Ctx) error { return g.serve(c, missing) })
+	inner := g.app.Handler()
+	g.server = g.app.Server()
+	g.server.Handler = g.guard(inner)
+	g.server.CloseOnShutdown = true
+	// The bridge hands a hijacked connection to the relay and returns, which
+	// gives fasthttp its buffers back.
+	g.server.KeepHijackedConns = true
+	g.server.NoDefaultServerHeader = true
+}
+
+// Serve accepts connections on ln until ctx ends or Shutdown is called, and
+// then returns nil once everything is closed. It takes at most Times.Drain
+// for that, and a little.
+func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
+	l := &listener{Listener: ln, g: g, conns: make(map[*conn]struct{})}
+	g.mu.Lock()
+	if host, ok := listenHost(ln.Addr()); ok {
+		g.hosts[host] = true
+	}
+	g.lns = append(g.lns, l)
+	g.mu.Unlock()
+	if g.draining.Load() {
+		_ = ln.Close()
+		return fault.New(fault.Restarting, "gateway.serve", "the gateway is shut down")
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- g.server.Serve(l) }()
+	select {
+	case <-ctx.Done():
+		drain, cancel := context.WithTimeout(context.Background(), g.cfg.Times.Drain)
+		defer cancel()
+		_ = g.Shutdown(drain)
+		<-failed
+		return nil
+	case err := <-failed:
+		if g.draining.Load() {
+			g.wg.Wait()
+			return nil
+		}
+		return fault.Wrap(fault.Host, "gateway.serve", err)
+	}
+}
+
+// Shutdown stops accepting, closes every WebSocket with 1012, which asks its
+// client to come back, and lets HTTP requests finish until ctx ends. Then it
+// cuts what is left. It returns ctx's error when something had to be cut.
+func (g *Gateway) Shutdown(ctx context.Context) error {
+	if g.draining.Swap(true) {
+		g.wg.Wait()
+		return nil
+	}
+	g.mu.Lock()
+	relays := make([]*relay, 0, len(g.relays))
+	for r := range g.relays {
+		relays = append(relays, r)
+	}
+	lns := g.lns
+	g.mu.Unlock()
+	for _, l := range lns {
+		_ = l.Close()
+	}
+	for _, r := range relays {
+		go r.end(closeRestart, string(fault.Restarting))
+	}
+	err := g.app.ShutdownWithContext(ctx)
+	g.mu.Lock()
+	g.waited = true
+	g.mu.Unlock()
+	done := make(chan struct{})
+	go func() { g.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	g.giveUp()
+	g.flush()
+	for _, l := range lns {
+		l.cut()
+	}
+	select {
+	case <-done:
+	case <-time.After(cleanupTimeout):
+		err = fault.New(fault.DeadlineExceeded, "gateway.shutdown", "some requests did not end")
+	}
+	return err
+}
+
+// flush gives requests that were just given up a moment to say so.
+func (g *Gateway) flush() {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Second); len(g.slots) > 0 && time.Now().Before(end); {
+		<-tick.C
+	}
+	// The slot is free when the last byte has been read, not yet written.
+	if len(g.slots) == 0 {
+		<-tick.C
+	}
+}
+
+// begin counts something in that a shutdown waits for; leave it with wg.Done.
+func (g *Gateway) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waited {
+		return false
+	}
+	g.wg.Add(1)
+	return true
+}
+
+// join counts a WebSocket in, or says why not.
+func (g *Gateway) join(r *relay) error {
+	const op = "gateway.join"
+	who := r.who.Tenant + "\x00" + r.who.Subject
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.draining.Load() {
+		return &fault.Error{Kind: fault.Restarting, Op: op, RetryAfter: 1}
+	}
+	if g.perWho[who] >= g.cfg.Limits.PerPrincipal {
+		g.stats.refused.Add(1)
+		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: "too many connections are open with these credentials"}
+	}
+	g.perWho[who]++
+	g.relays[r] = struct{}{}
+	g.wg.Add(1)
+	g.stats.sockets.Add(1)
+	return nil
+}
+
+func (g *Gateway) leave(r *relay) {
+	who := r.who.Tenant + "\x00" + r.who.Subject
+	g.mu.Lock()
+	delete(g.relays, r)
+	if g.perWho[who]--; g.perWho[who] <= 0 {
+		delete(g.perWho, who)
+	}
+	g.mu.Unlock()
+	g.stats.sockets.Add(-1)
+	g.wg.Done()
+}

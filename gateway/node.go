@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Node is what the gateway needs of a node.
+type Node interface {
+	// Open opens a link that speaks for who.
+	Open(ctx context.Context, who node.Principal) (Link, error)
+	// Call makes one request on a link of its own.
+	Call(ctx context.Context, who node.Principal, op string, params, result any) error
+}
+
+// Link is one conversation with a node. Next is for one goroutine, Send and
+// Close for any.
+type Link interface {
+	// Next returns the next frame, whose body is valid until the next call.
+	Next() (stream.Frame, error)
+	// Send writes the frames as one and does not keep their bodies.
+	Send(frames ...stream.Frame) error
+	// Close ends the link and lets Next and Send return.
+	Close() error
+}
+
+// buffered is a Link that knows whether Next will return at once. The relay
+// then joins frames into one write.
+type buffered interface{ Buffered() bool }
+
+// Remote is a Node behind the node protocol.
+func Remote(c *node.Client) Node { return remote{c} }
+
+type remote struct{ c *node.Client }
+
+func (r remote) Open(ctx context.Context, who node.Principal) (Link, error) {
+	l, err := r.c.Open(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (r remote) Call(ctx context.Context, who node.Principal, op string, params, result any) error {
+	return r.c.Call(ctx, who, op, params, result)
+}

@@ -1,0 +1,22 @@
+package gateway
+
+import "github.com/sandgate/sandgate/protocol"
+
+// opScope returns the scope that an operation takes over a WebSocket, and
+// false for what is not offered there. Questions about code take the right to
+// write, because a language may run some of it to answer them.
+func opScope(op string) (Scope, bool) {
+	switch op {
+	case protocol.OpHello, protocol.OpDetach:
+		return Anyone, true
+	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach, protocol.OpFileStat:
+		return ScopeRead, true
+	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpChannelOpen, protocol.OpChannelClose,
+		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete, protocol.OpInput,
+		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal:
+		return ScopeWrite, true
+	case protocol.OpStatus:
+		return ScopeAdmin, true
+	}
+	return "", false
+}

@@ -1,0 +1,259 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// call asks the node and answers with what it says, {} for a nil result.
+func (q *request) call(status int, op string, params, result any) error {
+	ctx, cancel := context.WithTimeout(q.g.base, q.g.cfg.Times.Call)
+	defer cancel()
+	if err := q.g.node.Call(ctx, q.who, op, params, result); err != nil {
+		return err
+	}
+	if result == nil {
+		result = struct{}{}
+	}
+	return q.json(status, result)
+}
+
+func (q *request) json(status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "gateway.json", err)
+	}
+	q.Status(status)
+	q.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
+	q.Response().Header.Set(fiber.HeaderCacheControl, "no-store")
+	q.Response().SetBodyRaw(body)
+	return nil
+}
+
+// session returns the id in the path. The node decides whether it exists; a
+// wrong form could not, and is told the same.
+func (q *request) session() (string, error) {
+	id := q.Params("id")
+	if !validID(id) {
+		return "", fault.New(fault.NotFound, "gateway.session", "there is no such session")
+	}
+	return id, nil
+}
+
+func validID(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	return strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+}
+
+func (g *Gateway) createSession(q *request) error {
+	var p protocol.SessionCreate
+	if err := q.body.decode(&p, true); err != nil {
+		return err
+	}
+	return q.call(fiber.StatusCreated, protocol.OpSessionCreate, p, new(protocol.Session))
+}
+
+func (g *Gateway) listSessions(q *request) error {
+	return q.call(fiber.StatusOK, protocol.OpSessionList, struct{}{}, new(protocol.SessionList))
+}
+
+func (g *Gateway) getSession(q *request) error {
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	return q.call(fiber.StatusOK, protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session))
+}
+
+func (g *Gateway) deleteSession(q *request) error {
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	return q.call(fiber.StatusOK, protocol.OpSessionDelete, protocol.SessionRef{Session: id}, nil)
+}
+
+func (g *Gateway) listChannels(q *request) error {
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	return q.call(fiber.StatusOK, protocol.OpChannelList, protocol.SessionRef{Session: id}, new(protocol.ChannelList))
+}
+
+func (g *Gateway) openChannel(q *request) error {
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	var p protocol.ChannelOpen
+	if err := q.body.decode(&p, false); err != nil {
+		return err
+	}
+	if p.Session != "" && p.Session != id {
+		return fault.Invalid("gateway.channel", "session", "the body names another session than the path")
+	}
+	p.Session = id
+	return q.call(fiber.StatusCreated, protocol.OpChannelOpen, p, new(protocol.Channel))
+}
+
+// ticketRequest narrows a ticket down; the zero value has the caller's scopes.
+type ticketRequest struct {
+	Scopes []string `json:"scopes,omitempty"`
+}
+
+type ticketReply struct {
+	Ticket string `json:"ticket"`
+	// Protocol is what to offer next to protocol.Subprotocol.
+	Protocol       string `json:"protocol"`
+	ExpiresSeconds int    `json:"expires_seconds"`
+}
+
+func (g *Gateway) issueTicket(q *request) error {
+	var p ticketRequest
+	if err := q.body.decode(&p, true); err != nil {
+		return err
+	}
+	who := q.who
+	if p.Scopes != nil {
+		for _, s := range p.Scopes {
+			if !allows(q.who, Scope(s)) {
+				return &fault.Error{Kind: fault.PermissionDenied, Op: "gateway.ticket", Field: "scopes", Message: "a ticket has no scope that its maker lacks"}
+			}
+		}
+		who.Scopes = p.Scopes
+	}
+	secret, err := g.tickets.issue(who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
+	if err != nil {
+		g.stats.refused.Add(1)
+		return err
+	}
+	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: ticketPrefix + secret, ExpiresSeconds: int(ticketLife / time.Second)})
+}
+
+type statusReply struct {
+	Gateway Stats               `json:"gateway"`
+	Node    protocol.NodeStatus `json:"node"`
+}
+
+func (g *Gateway) status(q *request) error {
+	var out statusReply
+	ctx, cancel := context.WithTimeout(g.base, g.cfg.Times.Call)
+	defer cancel()
+	if err := g.node.Call(ctx, q.who, protocol.OpStatus, struct{}{}, &out.Node); err != nil {
+		return err
+	}
+	out.Gateway = g.Stats()
+	return q.json(fiber.StatusOK, out)
+}
+
+// description is what GET /v1 tells.
+type description struct {
+	Protocol  string              `json:"protocol"`
+	Server    string              `json:"server"`
+	Languages []protocol.Language `json:"languages"`
+	Scopes    []string            `json:"scopes"`
+	Limits    map[string]int64    `json:"limits"`
+}
+
+func (g *Gateway) describe(q *request) error {
+	languages, err := g.info.languages(g.base)
+	if err != nil {
+		return err
+	}
+	return q.json(fiber.StatusOK, description{
+		Protocol: protocol.Subprotocol, Server: "sandgate/" + g.cfg.Version,
+		Languages: languages, Scopes: q.who.Scopes,
+		Limits: map[string]int64{
+			"control_bytes": protocol.MaxControl, "code_bytes": protocol.MaxCode, "key_bytes": protocol.MaxKey,
+			"input_bytes": protocol.MaxInput, "frame_bytes": stream.MaxBody, "channels": protocol.MaxChannels,
+			"attached": protocol.MaxAttached, "window_default": protocol.DefaultWindow, "window_max": protocol.MaxWindow,
+			"queue": protocol.MaxQueue, "file_bytes": g.cfg.Limits.File, "run_body_bytes": g.cfg.Limits.RunBody,
+			"run_timeout_ms": maxRunTimeout.Milliseconds(), "run_output_bytes": maxRunOutput,
+		},
+	})
+}
+
+// health does real work: it asks the node. What it heard is good for 2 s, so
+// that a stranger's requests do not become the node's load.
+func (g *Gateway) health(q *request) error {
+	if err := g.info.alive(g.base); err != nil {
+		return err
+	}
+	return q.json(fiber.StatusOK, map[string]string{"status": "ok"})
+}
+
+// infoCache remembers what the node says of itself.
+type infoCache struct {
+	node    Node
+	version string
+
+	mu     sync.Mutex // guards all below; held while the node is asked
+	status protocol.NodeStatus
+	err    error
+	at     time.Time
+}
+
+const (
+	infoLife    = 2 * time.Second
+	infoTimeout = 2 * time.Second
+)
+
+func (c *infoCache) get(ctx context.Context) (protocol.NodeStatus, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.at.IsZero() && time.Since(c.at) < infoLife {
+		return c.status, c.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	var s protocol.NodeStatus
+	err := c.node.Call(ctx, gatewayItself(), protocol.OpStatus, struct{}{}, &s)
+	if err == nil {
+		c.status = s
+	}
+	c.err, c.at = err, time.Now()
+	return c.status, c.err
+}
+
+// gatewayItself is the principal of what the gateway asks on its own account.
+// It owns no session.
+func gatewayItself() node.Principal {
+	return node.Principal{Tenant: "sandgate:gateway", Subject: "gateway", Scopes: []string{string(ScopeAdmin)}}
+}
+
+func (c *infoCache) alive(ctx context.Context) error {
+	if _, err := c.get(ctx); err != nil {
+		return &fault.Error{Kind: fault.Unavailable, Op: "gateway.health", Message: "the node does not answer", RetryAfter: 2, Err: err}
+	}
+	return nil
+}
+
+func (c *infoCache) languages(ctx context.Context) ([]protocol.Language, error) {
+	s, err := c.get(ctx)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Unavailable, Op: "gateway.describe", Message: "the node does not answer", RetryAfter: 2, Err: err}
+	}
+	if s.Languages == nil {
+		s.Languages = []protocol.Language{}
+	}
+	return s.Languages, nil
+}
+
+// unknownField finds the name in encoding/json's error, which has no type.
+func unknownField(err error) (string, bool) {
+	name, ok := strings.CutPrefix(err.Error(), "json: unknown field ")
+	return strings.Trim(name, `"`), ok
+}

@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// route is one row of the table. What is not in the table is not served, and
+// everything in it passes the door.
+type route struct {
+	Method string
+	// Path is a template of Fiber's: ":id" is one segment, "*" the rest.
+	Path string
+	// Access is the scope that it takes, Anyone or Open.
+	Access Scope
+	// Body is the largest body in bytes; 0 means that it takes none.
+	Body int64
+	// Upgrade marks the WebSocket.
+	Upgrade bool
+	handler func(*request) error
+}
+
+// table returns all routes. Open are: the health check, which tells nothing
+// but that; the API's description; the web application's files; and the
+// browser's question which of these another origin may use.
+func (g *Gateway) table() []route {
+	const small = 256 << 10
+	return []route{
+		{Method: "GET", Path: "/healthz", Access: Open, handler: g.health},
+		{Method: "GET", Path: "/", Access: Open, handler: g.index},
+		{Method: "GET", Path: "/assets/*", Access: Open, handler: g.asset},
+		{Method: "GET", Path: "/v1/openapi.json", Access: Open, handler: g.openAPI},
+		{Method: "OPTIONS", Path: "/v1/*", Access: Open, handler: g.preflight},
+
+		{Method: "GET", Path: "/v1", Access: Anyone, handler: g.describe},
+		{Method: "GET", Path: "/v1/status", Access: ScopeAdmin, handler: g.status},
+		{Method: "POST", Path: "/v1/tickets", Access: Anyone, Body: 4 << 10, handler: g.issueTicket},
+		{Method: "GET", Path: "/v1/ws", Access: Anyone, Upgrade: true, handler: g.socket},
+		{Method: "POST", Path: "/v1/run", Access: ScopeRun, Body: g.cfg.Limits.RunBody, handler: g.run},
+
+		{Method: "POST", Path: "/v1/sessions", Access: ScopeWrite, Body: small, handler: g.createSession},
+		{Method: "GET", Path: "/v1/sessions", Access: ScopeRead, handler: g.listSessions},
+		{Method: "GET", Path: "/v1/sessions/:id", Access: ScopeRead, handler: g.getSession},
+		{Method: "DELETE", Path: "/v1/sessions/:id", Access: ScopeWrite, handler: g.deleteSession},
+		{Method: "GET", Path: "/v1/sessions/:id/channels", Access: ScopeRead, handler: g.listChannels},
+		{Method: "POST", Path: "/v1/sessions/:id/channels", Access: ScopeWrite, Body: small, handler: g.openChannel},
+
+		{Method: "PUT", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.putFile},
+		{Method: "GET", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.getFile},
+		{Method: "HEAD", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.statFile},
+	}
+}
+
+// method is the route's, or the request's for what is in no table.
+func (r *route) method(q *request) string {
+	if r.Method != "" {
+		return r.Method
+	}
+	return q.Method()
+}
+
+// preflight answers a browser that asks before it sends what a page of
+// another, allowed origin wants. The door has judged the origin.
+func (g *Gateway) preflight(q *request) error {
+	h := &q.Response().Header
+	h.Set(fiber.HeaderAccessControlAllowMethods, "GET, HEAD, POST, PUT, DELETE")
+	h.Set(fiber.HeaderAccessControlAllowHeaders, "Authorization, Content-Type, Accept")
+	h.Set(fiber.HeaderAccessControlMaxAge, strconv.Itoa(600))
+	q.Status(fiber.StatusNoContent)
+	return nil
+}
+
+// subprotocols returns what the client offers, each trimmed.
+func subprotocols(c *fiber.Ctx) []string {
+	var out []string
+	for _, v := range c.Request().Header.PeekAll(fiber.HeaderSecWebSocketProtocol) {
+		for p := range strings.SplitSeq(string(v), ",") {
+			out = append(out, strings.TrimSpace(p))
+		}
+	}
+	return out
+}
