@@ -1,0 +1,245 @@
+package clienttest
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"github.com/coder/websocket"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// conn is one client's WebSocket.
+type conn struct {
+	server *Server
+	ws     *websocket.Conn
+	ctx    context.Context
+
+	// attached is guarded by the server's mu.
+	attached map[uint32]*attachment
+	work     sync.WaitGroup
+}
+
+// attachment is a viewer on a connection.
+type attachment struct {
+	conn   *conn
+	ch     uint32
+	to     *channel
+	reader *stream.LogReader
+}
+
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.seen++
+	s.mu.Unlock()
+	s.work.Add(1)
+	defer s.work.Done()
+	ctx, cancel := context.WithCancel(s.ctx)
+	c := &conn{server: s, ws: ws, ctx: ctx, attached: make(map[uint32]*attachment)}
+	ws.SetReadLimit(stream.MaxBody)
+	c.serve()
+	cancel()
+	s.mu.Lock()
+	for _, a := range c.attached {
+		c.drop(a)
+	}
+	s.mu.Unlock()
+	c.work.Wait()
+	_ = ws.CloseNow()
+}
+
+// drop ends an attachment. The server's mu is held.
+func (c *conn) drop(a *attachment) {
+	delete(c.attached, a.ch)
+	a.reader.Close()
+	a.to.mu.Lock()
+	delete(a.to.subscribers, a)
+	a.to.mu.Unlock()
+}
+
+func (c *conn) text(body []byte) error { return c.ws.Write(c.ctx, websocket.MessageText, body) }
+
+func (c *conn) serve() {
+	for {
+		kind, body, err := c.ws.Read(c.ctx)
+		if err != nil {
+			return
+		}
+		if kind == websocket.MessageBinary {
+			f, err := stream.ParseMessage(body)
+			if err != nil {
+				return
+			}
+			if err := c.frame(f); err != nil {
+				p := fault.PublicOf(err)
+				_ = c.ws.Close(websocket.StatusCode(p.Kind.Row().Close), p.Message)
+				return
+			}
+			continue
+		}
+		var req protocol.Request
+		if json.Unmarshal(body, &req) != nil {
+			return
+		}
+		var start func()
+		var result any
+		if req.Op == protocol.OpAttach {
+			result, start, err = c.attach(req)
+		} else {
+			result, err = c.server.do(c, req)
+		}
+		if req.ID != 0 {
+			reply := protocol.Reply{ID: req.ID}
+			if err != nil {
+				p := fault.PublicOf(err)
+				reply.Error = &p
+			} else {
+				reply.Result, _ = json.Marshal(result)
+			}
+			body, _ := json.Marshal(reply)
+			if c.text(body) != nil {
+				return
+			}
+		}
+		if start != nil {
+			start()
+		}
+	}
+}
+
+func (c *conn) attach(req protocol.Request) (any, func(), error) {
+	var p protocol.Attach
+	if err := json.Unmarshal(req.Params, &p); err != nil {
+		return nil, nil, err
+	}
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	known := c.server.sessions[p.Session]
+	if known == nil || known.channels[p.Channel] == nil {
+		return nil, nil, fault.New(fault.NotFound, req.Op, "there is no such channel")
+	}
+	if c.attached[req.Ch] != nil {
+		return nil, nil, fault.New(fault.Conflict, req.Op, "channel number %d is in use", req.Ch)
+	}
+	ch := known.channels[p.Channel]
+	a := &attachment{conn: c, ch: req.Ch, to: ch, reader: ch.log.Reader(p.Epoch, p.Offset, p.Window)}
+	at, err := a.reader.Start()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.attached[req.Ch] = a
+	ch.mu.Lock()
+	ch.subscribers[a] = struct{}{}
+	ch.mu.Unlock()
+	public := ch.public()
+	c.work.Add(1)
+	return protocol.Attached{Epoch: public.Epoch, Offset: at, Channel: public}, func() { go a.send() }, nil
+}
+
+func (a *attachment) send() {
+	defer a.conn.work.Done()
+	for {
+		chunk, err := a.reader.Next(a.conn.ctx)
+		if err != nil {
+			return
+		}
+		body := binary.BigEndian.AppendUint64(nil, uint64(chunk.Offset))
+		body = append(body, chunk.Records...)
+		m := stream.AppendMessage(nil, stream.Frame{Type: stream.Records, Channel: a.ch, Body: body})
+		if a.conn.ws.Write(a.conn.ctx, websocket.MessageBinary, m) != nil {
+			return
+		}
+	}
+}
+
+func (c *conn) frame(f stream.Frame) error {
+	c.server.mu.Lock()
+	a := c.attached[f.Channel]
+	c.server.mu.Unlock()
+	if a == nil || len(f.Body) < 8 {
+		return nil
+	}
+	n := binary.BigEndian.Uint64(f.Body)
+	switch f.Type {
+	case stream.Ack:
+		return a.reader.Ack(int64(n))
+	case stream.Input:
+		a.to.stdin.write(f.Body[8:], f.Flags&stream.FlagEnd != 0)
+		body := binary.BigEndian.AppendUint64(nil, n)
+		_ = c.ws.Write(c.ctx, websocket.MessageBinary, stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: f.Channel, Body: body}))
+	}
+	return nil
+}
+
+// do executes a channel's operation. The server's mu is held.
+func (c *conn) do(req protocol.Request) (any, error) {
+	if req.Op == protocol.OpHello {
+		return protocol.Welcome{Protocol: protocol.Subprotocol, Server: "test"}, nil
+	}
+	a := c.attached[req.Ch]
+	if a == nil {
+		return nil, fault.New(fault.NotFound, req.Op, "channel %d is not attached", req.Ch)
+	}
+	ch, script := a.to, c.server.script
+	var about protocol.Complete
+	_ = json.Unmarshal(req.Params, &about)
+	switch req.Op {
+	case protocol.OpDetach:
+		c.drop(a)
+		return struct{}{}, nil
+	case protocol.OpExecute:
+		var p protocol.Execute
+		_ = json.Unmarshal(req.Params, &p)
+		return ch.execute(p)
+	case protocol.OpInterrupt:
+		ch.interrupt()
+		return struct{}{}, nil
+	case protocol.OpRestart:
+		return struct{}{}, nil
+	case protocol.OpSignal:
+		var p protocol.Signal
+		_ = json.Unmarshal(req.Params, &p)
+		select {
+		case ch.signals <- p.Signal:
+		default:
+		}
+		return struct{}{}, nil
+	case protocol.OpInput:
+		var p protocol.InputReply
+		_ = json.Unmarshal(req.Params, &p)
+		ch.mu.Lock()
+		running := ch.running
+		ch.mu.Unlock()
+		if running == nil || running.Number != p.Cell {
+			return nil, fault.New(fault.Conflict, req.Op, "cell %d does not run", p.Cell)
+		}
+		running.answers <- p
+		return struct{}{}, nil
+	case protocol.OpComplete:
+		if script.Complete != nil {
+			return script.Complete(about), nil
+		}
+		return kernel.Reply{Status: "ok"}, nil
+	case protocol.OpInspect:
+		if script.Inspect != nil {
+			return script.Inspect(about), nil
+		}
+		return kernel.Reply{Status: "ok"}, nil
+	case protocol.OpIsComplete:
+		if script.IsComplete != nil {
+			return script.IsComplete(about.Code), nil
+		}
+		return kernel.Reply{Status: "ok", IsComplete: "complete"}, nil
+	}
+	return nil, fault.New(fault.Unsupported, req.Op, "there is no operation %q", req.Op)
+}

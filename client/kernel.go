@@ -1,0 +1,445 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// MaxCellQueue is how many bytes of a cell's output wait for Cell.Next before
+// the kernel's viewer stands still, for all of its cells, until they are taken
+// or the cell is closed.
+const MaxCellQueue = 4 << 20
+
+// Kernel executes code in one kernel channel and sorts its output by cell.
+type Kernel struct {
+	conn   *Conn
+	viewer *Viewer
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu    sync.Mutex // guards all below
+	cells map[uint32]*Cell
+	keys  map[string]*Cell
+	other func(stream.Record)
+	err   error
+}
+
+// Kernel attaches to a kernel channel at the end of its log: what it ran
+// before is not shown.
+func (c *Conn) Kernel(ctx context.Context, session, channel string) (*Kernel, error) {
+	v, err := c.Attach(ctx, session, channel, AttachOptions{Offset: -1})
+	if err != nil {
+		return nil, err
+	}
+	pump, cancel := context.WithCancel(c.ctx)
+	k := &Kernel{
+		conn: c, viewer: v, cancel: cancel, done: make(chan struct{}),
+		cells: make(map[uint32]*Cell), keys: make(map[string]*Cell),
+	}
+	go k.pump(pump)
+	return k, nil
+}
+
+// Other sets the function that is given every record that belongs to none of
+// this Kernel's open cells: other clients' cells, threads that go on printing,
+// states and events. It must not block. nil, the default, drops them.
+func (k *Kernel) Other(f func(stream.Record)) {
+	k.mu.Lock()
+	k.other = f
+	k.mu.Unlock()
+}
+
+// Channel is the channel as it was at the last attach.
+func (k *Kernel) Channel() protocol.Channel { return k.viewer.Channel() }
+
+// ExecuteOptions are an execution's settings.
+type ExecuteOptions struct {
+	// Key makes a repeated Execute the same execution; empty means a fresh one.
+	Key string
+	// Silent, KeepGoing and NoInput are as in protocol.Execute.
+	Silent    bool
+	KeepGoing bool
+	NoInput   bool
+	// Timeout interrupts the cell after that time; 0 means never.
+	Timeout time.Duration
+}
+
+// Cell is one execution and its output. Next is for one goroutine.
+type Cell struct {
+	kernel *Kernel
+	key    string
+	wake   chan struct{} // cap 1: output has come
+	room   chan struct{} // cap 1: output was taken
+
+	mu     sync.Mutex // guards all below
+	number uint32
+	queue  []stream.Record
+	queued int64
+	reply  *kernel.ExecuteReply
+	closed bool
+	err    error
+}
+
+// Execute queues code and returns once the server has it. It is sent again
+// after a reconnect under its key, and runs once.
+func (k *Kernel) Execute(ctx context.Context, code string, o ExecuteOptions) (*Cell, error) {
+	if o.Key == "" {
+		o.Key = NewKey()
+	}
+	cell := &Cell{kernel: k, key: o.Key, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	k.mu.Lock()
+	if k.err != nil {
+		k.mu.Unlock()
+		return nil, k.err
+	}
+	k.keys[o.Key] = cell
+	k.mu.Unlock()
+	var q protocol.Queued
+	err := k.viewer.call(ctx, protocol.OpExecute, protocol.Execute{
+		Key: o.Key, Code: code, Silent: o.Silent, KeepGoing: o.KeepGoing, NoInput: o.NoInput, TimeoutMS: o.Timeout.Milliseconds(),
+	}, &q, true)
+	if err != nil {
+		_ = cell.Close()
+		return nil, err
+	}
+	k.bind(cell, q.Cell)
+	return cell, nil
+}
+
+// bind tells a cell its number. The output may have told it before the reply.
+func (k *Kernel) bind(cell *Cell, number uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.keys[cell.key] != cell || number == 0 {
+		return
+	}
+	cell.mu.Lock()
+	cell.number = number
+	cell.mu.Unlock()
+	k.cells[number] = cell
+}
+
+// pump reads the channel's records and hands them to their cells.
+func (k *Kernel) pump(ctx context.Context) {
+	defer close(k.done)
+	for {
+		r, err := k.viewer.Next(ctx)
+		if err != nil {
+			if err == io.EOF {
+				err = fault.New(fault.KernelDied, "client.kernel", "the kernel's channel has ended")
+			}
+			k.end(err)
+			return
+		}
+		k.deliver(ctx, r)
+	}
+}
+
+// end gives every open cell the error.
+func (k *Kernel) end(err error) {
+	k.mu.Lock()
+	k.err = err
+	cells := make([]*Cell, 0, len(k.keys))
+	for _, c := range k.keys {
+		cells = append(cells, c)
+	}
+	clear(k.keys)
+	clear(k.cells)
+	k.mu.Unlock()
+	for _, c := range cells {
+		c.fail(err)
+	}
+}
+
+func (k *Kernel) deliver(ctx context.Context, r stream.Record) {
+	if r.Kind == stream.KindGap || r.Kind == stream.KindEvent {
+		k.broadcast(ctx, r)
+		return
+	}
+	var reply *kernel.ExecuteReply
+	key := ""
+	if r.Kind == stream.KindMessage && r.Cell != 0 {
+		var m kernel.Message
+		if json.Unmarshal(r.Payload, &m) == nil {
+			switch m.Type {
+			case kernel.ExecuteInputType:
+				var in kernel.ExecuteInput
+				if json.Unmarshal(m.Content, &in) == nil {
+					key = in.Key
+				}
+			case kernel.ExecuteReplyType:
+				reply = new(kernel.ExecuteReply)
+				if json.Unmarshal(m.Content, reply) == nil {
+					key = reply.Key
+				}
+			}
+		}
+	}
+	k.mu.Lock()
+	cell := k.cells[r.Cell]
+	if cell == nil && key != "" {
+		cell = k.keys[key]
+	}
+	other := k.other
+	k.mu.Unlock()
+	if cell == nil {
+		if other != nil {
+			other(r)
+		}
+		return
+	}
+	k.bind(cell, r.Cell)
+	cell.put(ctx, r, reply)
+	if reply != nil {
+		k.drop(cell)
+	}
+}
+
+// broadcast gives a record that concerns the whole channel to all open cells.
+// What a gap swallowed may have been the end of some of them; the server then
+// knows.
+func (k *Kernel) broadcast(ctx context.Context, r stream.Record) {
+	k.mu.Lock()
+	cells := make([]*Cell, 0, len(k.keys))
+	for _, c := range k.keys {
+		cells = append(cells, c)
+	}
+	other := k.other
+	k.mu.Unlock()
+	if other != nil {
+		other(r)
+	}
+	for _, c := range cells {
+		c.put(ctx, r, nil)
+	}
+	if r.Kind == stream.KindGap && len(cells) > 0 {
+		go k.recount(ctx)
+	}
+}
+
+// recount ends the cells whose end was lost in a gap: all of them, when the
+// kernel has nothing to do.
+func (k *Kernel) recount(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	k.mu.Lock()
+	var open []*Cell
+	for _, c := range k.cells {
+		open = append(open, c)
+	}
+	k.mu.Unlock()
+	channels, err := k.conn.Channels(ctx, k.viewer.session)
+	if err != nil {
+		return
+	}
+	for _, ch := range channels {
+		if ch.ID != k.viewer.channel || ch.State == "busy" || ch.Queued > 0 {
+			continue
+		}
+		// The log ends at ch.End: once the viewer is there, nothing more of
+		// these cells can come.
+		for {
+			_, at := k.viewer.Offset()
+			if at >= ch.End {
+				break
+			}
+			timer := time.NewTimer(50 * time.Millisecond)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+		}
+		for _, c := range open {
+			c.fail(fault.New(fault.Slow, "client.cell", "the end of the cell's output is no longer there"))
+			k.drop(c)
+		}
+	}
+}
+
+func (k *Kernel) drop(cell *Cell) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.keys[cell.key] == cell {
+		delete(k.keys, cell.key)
+	}
+	cell.mu.Lock()
+	number := cell.number
+	cell.mu.Unlock()
+	if k.cells[number] == cell {
+		delete(k.cells, number)
+	}
+}
+
+// put queues a record for Next and waits while the queue is full.
+func (c *Cell) put(ctx context.Context, r stream.Record, reply *kernel.ExecuteReply) {
+	for {
+		c.mu.Lock()
+		if c.closed || c.err != nil {
+			c.mu.Unlock()
+			return
+		}
+		if c.queued == 0 || c.queued+r.Size() <= MaxCellQueue {
+			c.queue = append(c.queue, r)
+			c.queued += r.Size()
+			if reply != nil {
+				c.reply = reply
+			}
+			c.mu.Unlock()
+			signal(c.wake)
+			return
+		}
+		c.mu.Unlock()
+		select {
+		case <-c.room:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func (c *Cell) fail(err error) {
+	c.mu.Lock()
+	if c.err == nil && c.reply == nil {
+		c.err = err
+	}
+	c.mu.Unlock()
+	signal(c.wake)
+	signal(c.room)
+}
+
+// Number is the cell's number in its channel, which its records carry.
+func (c *Cell) Number() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.number
+}
+
+// Next returns the cell's next record. The last one is the execute_reply;
+// io.EOF follows it. Gap and event records of the channel come too.
+func (c *Cell) Next(ctx context.Context) (stream.Record, error) {
+	for {
+		c.mu.Lock()
+		if len(c.queue) > 0 {
+			r := c.queue[0]
+			c.queue[0] = stream.Record{}
+			c.queue = c.queue[1:]
+			c.queued -= r.Size()
+			c.mu.Unlock()
+			signal(c.room)
+			return r, nil
+		}
+		err, reply, closed := c.err, c.reply, c.closed
+		c.mu.Unlock()
+		switch {
+		case reply != nil:
+			return stream.Record{}, io.EOF
+		case err != nil:
+			return stream.Record{}, err
+		case closed:
+			return stream.Record{}, fault.New(fault.Canceled, "client.cell", "the cell was closed")
+		}
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			return stream.Record{}, fault.Wrap(fault.KindOf(ctx.Err()), "client.cell", ctx.Err())
+		}
+	}
+}
+
+// Wait passes over the output that is left and returns how the cell ended.
+func (c *Cell) Wait(ctx context.Context) (kernel.ExecuteReply, error) {
+	for {
+		_, err := c.Next(ctx)
+		if err == io.EOF {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return *c.reply, nil
+		}
+		if err != nil {
+			return kernel.ExecuteReply{}, err
+		}
+	}
+}
+
+// Reply is how the cell ended; nil before its execute_reply has arrived.
+func (c *Cell) Reply() *kernel.ExecuteReply {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reply
+}
+
+// Close throws the rest of the cell's output away. The cell runs on.
+func (c *Cell) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.queue, c.queued = nil, 0
+	c.mu.Unlock()
+	c.kernel.drop(c)
+	signal(c.wake)
+	signal(c.room)
+	return nil
+}
+
+// Interrupt stops the running cell and aborts the queued ones. A kernel that
+// has not stopped after grace is killed and started anew, which loses its
+// variables; 0 means never.
+func (k *Kernel) Interrupt(ctx context.Context, grace time.Duration) error {
+	return k.viewer.call(ctx, protocol.OpInterrupt, protocol.Interrupt{GraceMS: grace.Milliseconds()}, nil, false)
+}
+
+// Restart starts the kernel anew and returns once it is ready. Its variables
+// are gone.
+func (k *Kernel) Restart(ctx context.Context) error {
+	return k.viewer.call(ctx, protocol.OpRestart, nil, nil, false)
+}
+
+// Complete returns what may stand at the cursor, a position in code points.
+func (k *Kernel) Complete(ctx context.Context, code string, cursor int) (kernel.Reply, error) {
+	return k.ask(ctx, protocol.OpComplete, protocol.Complete{Code: code, Cursor: cursor})
+}
+
+// Inspect returns documentation for what stands at the cursor.
+func (k *Kernel) Inspect(ctx context.Context, code string, cursor, detail int) (kernel.Reply, error) {
+	return k.ask(ctx, protocol.OpInspect, protocol.Complete{Code: code, Cursor: cursor, Detail: detail})
+}
+
+// IsComplete says whether code may be executed as it is.
+func (k *Kernel) IsComplete(ctx context.Context, code string) (kernel.Reply, error) {
+	return k.ask(ctx, protocol.OpIsComplete, protocol.Complete{Code: code})
+}
+
+func (k *Kernel) ask(ctx context.Context, op string, p protocol.Complete) (kernel.Reply, error) {
+	var r kernel.Reply
+	err := k.viewer.call(ctx, op, p, &r, true)
+	return r, err
+}
+
+// Input answers the input_request of a cell. eof answers it with end of file.
+func (k *Kernel) Input(ctx context.Context, cell uint32, value string, eof bool) error {
+	return k.viewer.call(ctx, protocol.OpInput, protocol.InputReply{Cell: cell, Value: value, EOF: eof}, nil, false)
+}
+
+// Close detaches from the kernel, which goes on.
+func (k *Kernel) Close() error {
+	err := k.viewer.Close()
+	k.cancel()
+	<-k.done
+	return err
+}

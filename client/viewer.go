@@ -1,0 +1,464 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// AttachOptions say where a viewer begins. The zero value means from the
+// oldest record that the server has.
+type AttachOptions struct {
+	// Epoch and Offset are what an earlier viewer's Offset returned.
+	// Epoch 0 means from Offset in whatever epoch there is. An Offset of -1
+	// means from the end, -n from the last n bytes at most.
+	Epoch  uint64
+	Offset int64
+	// Window is how many bytes the server may send ahead of Next; 0 means
+	// 256 KiB, at most 4 MiB.
+	Window int64
+}
+
+// Viewer reads a channel's log. It is attached anew after each reconnect, at
+// the byte after the last that arrived. Next is for one goroutine, all else
+// for any.
+type Viewer struct {
+	conn    *Conn
+	ch      uint32
+	session string
+	channel string
+	window  int64
+	wake    chan struct{} // cap 1: something below has changed
+
+	mu       sync.Mutex // guards all below
+	link     *link      // the one it is attached over; nil while it is not
+	asking   bool       // an attach is under way
+	parked   bool       // an attach waits for Next to empty the queue
+	retry    *time.Timer
+	pause    time.Duration
+	first    func(error) // told how the first attach went
+	epoch    uint64
+	attached bool  // epoch and received are the server's
+	received int64 // offset after the last record that arrived
+	base     int64 // where the attachment in use began
+	jump     int64 // where the server says it begins
+	taken    place // after the last record that Next's caller is done with
+	pending  place // the same for the record that the caller has now
+	acked    int64
+	queue    []entry
+	queued   int64
+	info     protocol.Channel
+	changed  chan struct{} // closed, and made anew, when link, input, refused, exited or err change
+	input    uint64        // the number of the last input that the program's pipe took
+	refused  error         // why the server takes no more input
+	exited   bool
+	err      error
+}
+
+// place is a position in a log.
+type place struct {
+	epoch  uint64
+	offset int64
+}
+
+// entry is a record that waits for Next, with the offset after it.
+type entry struct {
+	record stream.Record
+	epoch  uint64
+	after  int64
+}
+
+// Attach makes a viewer of a channel.
+func (c *Conn) Attach(ctx context.Context, session, channel string, o AttachOptions) (*Viewer, error) {
+	const op = "client.attach"
+	if o.Window < 0 || o.Window > protocol.MaxWindow {
+		return nil, fault.Invalid(op, "window", "must be at most %d", int64(protocol.MaxWindow))
+	}
+	if o.Window == 0 {
+		o.Window = protocol.DefaultWindow
+	}
+	first := make(chan error, 1)
+	v := &Viewer{
+		conn: c, session: session, channel: channel, window: o.Window, wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		epoch: o.Epoch, received: o.Offset, attached: o.Epoch != 0 && o.Offset >= 0,
+		pending: place{o.Epoch, o.Offset}, first: func(err error) { first <- err },
+	}
+	c.mu.Lock()
+	switch {
+	case c.err != nil:
+		c.mu.Unlock()
+		return nil, c.err
+	case len(c.viewers) >= protocol.MaxAttached:
+		c.mu.Unlock()
+		return nil, fault.New(fault.Exhausted, op, "%d channels are attached over this connection already", protocol.MaxAttached)
+	}
+	c.nextCh++
+	v.ch = c.nextCh
+	c.viewers[v.ch] = v
+	c.mu.Unlock()
+	v.attach()
+	select {
+	case err := <-first:
+		if err != nil {
+			v.remove()
+			return nil, err
+		}
+		return v, nil
+	case <-ctx.Done():
+		_ = v.Close()
+		return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+	}
+}
+
+// attach asks the server for what follows, over the link that is up.
+func (v *Viewer) attach() {
+	v.conn.mu.Lock()
+	l := v.conn.link
+	v.conn.mu.Unlock()
+	v.mu.Lock()
+	if l == nil || v.err != nil || v.exited || v.asking || v.link != nil {
+		v.mu.Unlock()
+		return
+	}
+	// What a slow caller has not taken must not grow with each reconnect.
+	if v.queued > v.window {
+		v.parked = true
+		v.mu.Unlock()
+		return
+	}
+	v.asking, v.parked = true, false
+	p := protocol.Attach{Session: v.session, Channel: v.channel, Epoch: v.epoch, Offset: v.received, Window: v.window}
+	v.mu.Unlock()
+	_, err := v.conn.startOn(v.conn.ctx, l, protocol.OpAttach, v.ch, p, false, func(r json.RawMessage, err error) { v.answered(l, r, err) })
+	if err != nil {
+		v.answered(l, nil, err)
+	}
+}
+
+// answered takes the reply to attach, on the reading goroutine: the records
+// that follow the reply find the viewer set.
+func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
+	var a protocol.Attached
+	if err == nil {
+		if uerr := json.Unmarshal(result, &a); uerr != nil {
+			err = &fault.Error{Kind: fault.Malformed, Op: "client.attach", Message: "the reply cannot be read", Err: uerr}
+		}
+	}
+	v.mu.Lock()
+	v.asking = false
+	if v.err != nil {
+		v.mu.Unlock()
+		return
+	}
+	if err != nil {
+		if l.ended.Err() != nil {
+			// The next link attaches. It may be up already and have found
+			// this attach under way.
+			v.mu.Unlock()
+			v.conn.mu.Lock()
+			up := v.conn.link != nil && v.conn.link != l
+			v.conn.mu.Unlock()
+			if up {
+				v.again(0)
+			}
+			return
+		}
+		if fault.KindOf(err).Row().Close < 3500 && v.first == nil {
+			v.pause = min(max(2*v.pause, v.conn.client.opts.MinBackoff), v.conn.client.opts.MaxBackoff)
+			pause := v.pause
+			v.mu.Unlock()
+			v.again(pause)
+			return
+		}
+		v.mu.Unlock()
+		v.fail(err)
+		return
+	}
+	v.pause = 0
+	v.link = l
+	v.info = a.Channel
+	v.refused = nil
+	if v.attached && a.Epoch != v.epoch {
+		// History could not be kept: offsets mean something else now.
+		body, _ := json.Marshal(map[string]any{"event": EventEpoch, "from": v.epoch, "to": a.Epoch})
+		v.push(entry{stream.Record{Kind: stream.KindEvent, Time: time.Now().UnixMicro(), Payload: body}, a.Epoch, a.Offset})
+		v.attached = false
+	}
+	if !v.attached {
+		if len(v.queue) == 0 {
+			v.pending = place{a.Epoch, a.Offset}
+		}
+		v.received = a.Offset
+		v.attached = true
+	}
+	// Where the server begins earlier, what is known already is passed over.
+	v.epoch, v.jump, v.base, v.acked = a.Epoch, a.Offset, v.received, v.received
+	if a.Channel.State == "exited" && a.Channel.Epoch == a.Epoch && a.Channel.Exit != nil && a.Channel.End > 0 && v.received >= a.Channel.End {
+		v.exited = true // the exit record was seen in an earlier life
+	}
+	first := v.first
+	v.first = nil
+	v.change()
+	v.mu.Unlock()
+	if first != nil {
+		first(nil)
+	}
+	v.signal()
+}
+
+// EventEpoch is the name of the event record that a viewer makes itself when
+// the server's history of the channel has begun anew: {event, from, to} with
+// the epochs. Offsets from before mean nothing afterwards.
+const EventEpoch = "epoch"
+
+// again attaches after a pause, on a goroutine of its own.
+func (v *Viewer) again(pause time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err == nil {
+		v.retry = time.AfterFunc(pause, v.attach)
+	}
+}
+
+// inputTaken is told that the server has given input to the program.
+func (v *Viewer) inputTaken(l *link, sequence uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.link == l && sequence > v.input {
+		v.input = sequence
+		v.change()
+	}
+}
+
+// inputRefused is told why the server takes no more input over this
+// attachment.
+func (v *Viewer) inputRefused(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.refused = err
+	v.change()
+}
+
+// lower is called when the link in use is lost.
+func (v *Viewer) lower() {
+	v.mu.Lock()
+	v.link = nil
+	v.change()
+	v.mu.Unlock()
+}
+
+// push queues a record. mu is held.
+func (v *Viewer) push(e entry) {
+	v.queue = append(v.queue, e)
+	v.queued += e.record.Size()
+}
+
+// change wakes those who wait for another state. mu is held.
+func (v *Viewer) change() {
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+func (v *Viewer) signal() {
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
+}
+
+// receive takes the body of a Records frame that came over l. An error ends
+// the link: attaching again at the byte after the last good one mends it.
+func (v *Viewer) receive(l *link, body []byte) error {
+	const op = "client.records"
+	if len(body) < 8 {
+		return fault.New(fault.Malformed, op, "a frame of records has an offset of 8 bytes, got %d", len(body))
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.link != l || v.err != nil || v.exited {
+		return nil
+	}
+	at := int64(binary.BigEndian.Uint64(body))
+	body = body[8:]
+	for len(body) > 0 {
+		r, rest, err := stream.ParseRecord(body)
+		if err != nil {
+			return err
+		}
+		body = rest
+		if r.Kind == stream.KindGap {
+			var g stream.Gap
+			if err := json.Unmarshal(r.Payload, &g); err != nil {
+				return &fault.Error{Kind: fault.Malformed, Op: op, Message: "a gap record cannot be read", Err: err}
+			}
+			at = g.To
+			if g.To > v.received {
+				v.received = g.To
+				v.push(entry{r, v.epoch, g.To})
+			}
+			continue
+		}
+		after := at + r.Size()
+		switch {
+		case after <= v.received: // known already
+		case at > v.received && at == v.jump:
+			// The server began later than asked, and did not say why.
+			gap, _ := json.Marshal(stream.Gap{From: v.received, To: at, Bytes: at - v.received})
+			v.push(entry{stream.Record{Kind: stream.KindGap, Time: r.Time, Payload: gap}, v.epoch, at})
+			v.received = after
+			v.push(entry{r, v.epoch, after})
+		case at != v.received:
+			return fault.New(fault.Malformed, op, "records begin at %d where %d was due", at, v.received)
+		default:
+			v.received = after
+			v.push(entry{r, v.epoch, after})
+		}
+		if r.Kind == stream.KindExit && after == v.received {
+			v.exited = true
+			v.change()
+		}
+		at = after
+	}
+	if v.queued > 2*v.window+2*stream.MaxBody {
+		return fault.New(fault.Malformed, op, "the server sends more than the window of %d bytes", v.window)
+	}
+	v.signal()
+	return nil
+}
+
+// Next returns the next record, whole. Its payload stays valid. A gap record
+// (stream.KindGap) says that what lay between two offsets is no longer there.
+// After the exit record it returns io.EOF; after the loss of the sandbox, of
+// the channel or of the connection that error, once all that arrived is taken.
+//
+// Calling Next again tells the server that the record before is done with:
+// it then sends more. A caller that does not call Next slows nobody else.
+func (v *Viewer) Next(ctx context.Context) (stream.Record, error) {
+	for {
+		v.mu.Lock()
+		v.taken = v.pending
+		if len(v.queue) > 0 {
+			e := v.queue[0]
+			v.queue[0] = entry{}
+			v.queue = v.queue[1:]
+			v.queued -= e.record.Size()
+			v.pending = place{e.epoch, e.after}
+			l, offset := v.ack(false)
+			attach := v.parked && v.queued <= v.window/2
+			v.mu.Unlock()
+			v.sendAck(l, offset)
+			if attach {
+				v.attach()
+			}
+			return e.record, nil
+		}
+		v.queue = nil
+		err, exited := v.err, v.exited
+		l, offset := v.ack(true)
+		attach := v.parked
+		v.mu.Unlock()
+		v.sendAck(l, offset)
+		switch {
+		case exited:
+			return stream.Record{}, io.EOF
+		case err != nil:
+			return stream.Record{}, err
+		case attach:
+			v.attach()
+		}
+		select {
+		case <-v.wake:
+		case <-ctx.Done():
+			return stream.Record{}, fault.Wrap(fault.KindOf(ctx.Err()), "client.next", ctx.Err())
+		}
+	}
+}
+
+// ack decides whether the server should be told how far the caller is: when
+// all is taken, or a quarter of the window. mu is held.
+func (v *Viewer) ack(all bool) (*link, int64) {
+	at := v.taken.offset
+	if v.link == nil || v.taken.epoch != v.epoch || at <= v.acked || at <= v.base {
+		return nil, 0
+	}
+	if !all && at-v.acked < v.window/4 {
+		return nil, 0
+	}
+	v.acked = at
+	return v.link, at
+}
+
+func (v *Viewer) sendAck(l *link, offset int64) {
+	if l == nil {
+		return
+	}
+	var body [8]byte
+	binary.BigEndian.PutUint64(body[:], uint64(offset))
+	l.send(v.conn.ctx, websocket.MessageBinary, stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: v.ch, Body: body[:]}))
+}
+
+// Offset is where a new viewer has to begin to get what follows the last
+// record that Next returned.
+func (v *Viewer) Offset() (epoch uint64, offset int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.pending.epoch, v.pending.offset
+}
+
+// Channel is the channel as it was at the last attach.
+func (v *Viewer) Channel() protocol.Channel {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.info
+}
+
+// Close detaches the viewer. What waits in Next returns an error.
+func (v *Viewer) Close() error {
+	v.mu.Lock()
+	l := v.link
+	v.mu.Unlock()
+	v.fail(fault.New(fault.Canceled, "client.viewer", "the viewer was closed"))
+	if l != nil {
+		body, err := json.Marshal(protocol.Request{Op: protocol.OpDetach, Ch: v.ch})
+		if err == nil {
+			l.send(v.conn.ctx, websocket.MessageText, body)
+		}
+	}
+	return nil
+}
+
+// fail ends the viewer: Next returns err once the queue is empty.
+func (v *Viewer) fail(err error) {
+	v.mu.Lock()
+	if v.err == nil {
+		v.err = err
+	}
+	v.link = nil
+	v.change()
+	if v.retry != nil {
+		v.retry.Stop()
+	}
+	first := v.first
+	v.first = nil
+	v.mu.Unlock()
+	v.remove()
+	if first != nil {
+		first(err)
+	}
+	v.signal()
+}
+
+func (v *Viewer) remove() {
+	v.conn.mu.Lock()
+	delete(v.conn.viewers, v.ch)
+	v.conn.mu.Unlock()
+}

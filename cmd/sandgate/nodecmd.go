@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/config"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/sandbox"
+	"github.com/sandgate/sandgate/session"
+)
+
+func nodeCommand() command {
+	return command{
+		name: "node", short: "Start a node alone: sandboxes and sessions, behind a socket in run_dir",
+		long: `
+serve does this for you. The socket belongs to the gateway's user alone: whoever
+can open it may speak for anybody.`,
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			flags := config.AddFlags(set)
+			supervised := set.Bool("supervised", false, "Started by serve: settings and status are descriptors 3 and 4.")
+			if err := parse(set, args, 0, 0); err != nil {
+				return err
+			}
+			if *supervised {
+				input, status := inherited()
+				cfg := new(config.Config)
+				if err := json.NewDecoder(input).Decode(cfg); err != nil {
+					return &fault.Error{Kind: fault.Internal, Op: "node.start", Message: "the settings cannot be read from descriptor 3", Err: err}
+				}
+				_ = input.Close()
+				return serveNode(ctx, a, cfg, status)
+			}
+			cfg, err := config.Load(flags, a.env)
+			if err != nil {
+				return err
+			}
+			for _, dir := range []string{cfg.DataDir, cfg.RunDir} {
+				if err := makeDir(dir); err != nil {
+					return err
+				}
+			}
+			return serveNode(ctx, a, cfg, &teller{w: a.out})
+		},
+	}
+}
+
+// spec is what every sandbox is made from.
+func spec(cfg *config.Config) (sandbox.Spec, error) {
+	env, err := imageEnv(cfg.ImagePath())
+	if err != nil {
+		return sandbox.Spec{}, err
+	}
+	return sandbox.Spec{
+		Image: cfg.ImagePath(), Args: []string{"/opt/sandgate/agent"}, Env: env,
+		Limits: sandbox.Limits{
+			MemoryBytes: int64(cfg.Limits.Memory), CPUs: cfg.Limits.CPUs,
+			OverlayBytes: int64(cfg.Limits.Overlay), TmpBytes: int64(cfg.Limits.Tmp),
+			OpenFiles: uint64(cfg.Limits.Files), UserProcesses: uint64(cfg.Limits.PIDs),
+			// The outer ring counts the sentry's own threads too.
+			PIDs: int64(cfg.Limits.PIDs)*4 + 2048,
+		},
+	}, nil
+}
+
+// pools says for which languages sandboxes are kept ready.
+func pools(cfg *config.Config, languages []kernel.Manifest) (map[string]int, error) {
+	all := make(map[string]int)
+	if cfg.Pool.Size == 0 {
+		return all, nil
+	}
+	for _, name := range cfg.Pool.Languages {
+		var known []string
+		for _, m := range languages {
+			known = append(known, m.Name)
+			if m.Name == name {
+				all[name] = cfg.Pool.Size
+			}
+		}
+		if all[name] == 0 {
+			return nil, fault.Invalid("node.start", "pool.languages", "the image has no language %q; it has %s", name, strings.Join(known, ", "))
+		}
+	}
+	return all, nil
+}
+
+// closeLimit is how long the end of all sandboxes may take.
+const closeLimit = 50 * time.Second
+
+func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) (err error) {
+	const op = "node.start"
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if os.Geteuid() != 0 {
+		return fault.New(fault.Host, op, "the node needs root, which gVisor's runtime needs to make sandboxes")
+	}
+	log := newLogger(cfg, a.err).With("part", "node")
+	languages, err := readManifests(cfg.ImagePath())
+	if err != nil {
+		return err
+	}
+	sizes, err := pools(cfg, languages)
+	if err != nil {
+		return err
+	}
+	what, err := spec(cfg)
+	if err != nil {
+		return err
+	}
+	status.say("node: checking the runtime")
+	rt, err := sandbox.NewRuntime(sandbox.Config{Runsc: cfg.RunscPath(), StateDir: cfg.StateDir(), Platform: cfg.Platform, Log: log})
+	if err != nil {
+		return err
+	}
+	cleanup := func(f func(context.Context) error) {
+		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+		defer cancel()
+		err = errors.Join(err, f(ctx))
+	}
+	defer func() { cleanup(rt.Close) }()
+	pause := time.Duration(cfg.Sessions.Pause)
+	if pause == 0 {
+		pause = -1 // never; 0 would be the default
+	}
+	m, err := session.New(session.Config{
+		Host: session.GVisor{Runtime: rt, Spec: what}, DataDir: cfg.NodeDir(), Languages: languages, Version: version,
+		Pools: sizes, ClaimWait: time.Duration(cfg.Sessions.ClaimWait), MaxSessions: cfg.Sessions.Max,
+		Lifetime: time.Duration(cfg.Sessions.Lifetime), MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
+		PauseAfter: pause, LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { cleanup(m.Close) }()
+	ln, err := listenNode(cfg)
+	if err != nil {
+		return err
+	}
+	status.say(statusReady)
+	watching, end := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watchPool(watching, m, cfg, status)
+	}()
+	defer func() { end(); <-watched }()
+	// Nil once ctx ends: the links end first, then sessions, then sandboxes.
+	return node.Serve(ctx, ln, m, log)
+}
+
+// listenNode opens the socket and gives it to the gateway's user.
+func listenNode(cfg *config.Config) (net.Listener, error) {
+	const op = "node.listen"
+	path := cfg.NodeSocket()
+	who, _, err := gatewayUser(cfg)
+	if err != nil {
+		return nil, err
+	}
+	// The runtime's lock says that no other node runs here: what is there is
+	// left from one that was killed.
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	// Nobody may open it before it has its owner: it is made under a mask.
+	part := filepath.Join(filepath.Dir(path), ".node.sock")
+	_ = os.Remove(part)
+	old := syscall.Umask(0o177)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: part, Net: "unix"})
+	syscall.Umask(old)
+	if err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	l.SetUnlinkOnClose(false)
+	err = os.Lchown(part, int(who.Uid), int(who.Gid))
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = l.Close()
+		_ = os.Remove(part)
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	return l, nil
+}
+
+// watchPool tells how the first filling of the pool goes, until it is full or
+// does not get on.
+func watchPool(ctx context.Context, m *session.Manager, cfg *config.Config, status *teller) {
+	defer status.say(statusWarm)
+	want := m.Status().Pool.Size
+	if want == 0 {
+		return
+	}
+	names := strings.Join(cfg.Pool.Languages, ", ")
+	status.say("warming %s: the first start makes a snapshot, which takes up to a minute; later ones restore it", names)
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	ready := -1
+	for {
+		p := m.Status().Pool
+		if p.Ready != ready {
+			ready = p.Ready
+			if ready > 0 {
+				status.say("warming %s: restored %d of %d sandboxes", names, ready, want)
+			}
+		}
+		if ready >= want {
+			return
+		}
+		if p.LastError != "" && ready == 0 {
+			status.say("warming %s: %s", names, fmt.Sprintf("failed and will be tried again: %s", p.LastError))
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

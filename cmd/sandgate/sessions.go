@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+)
+
+func sessionsCommand() command {
+	return command{
+		name: "sessions", short: "List your sessions",
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			conn := connectionFlags(set)
+			quiet := set.Bool("q", false, "Print the ids alone.")
+			if err := parse(set, args, 0, 0); err != nil {
+				return err
+			}
+			c, err := conn.client(a)
+			if err != nil {
+				return err
+			}
+			all, err := c.Sessions(ctx)
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
+			if !*quiet && len(all) > 0 {
+				fmt.Fprintln(w, "ID\tLANGUAGE\tSTATE\tAGE\tIDLE\tCHANNELS\tNAME")
+			}
+			for _, s := range all {
+				if *quiet {
+					fmt.Fprintln(w, s.ID)
+					continue
+				}
+				state := s.State
+				if s.Reason != "" {
+					state += " (" + s.Reason + ")"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.ID, s.Language, state, since(s.CreatedMS), since(s.ActiveMS), len(s.Channels), printable(s.Name))
+			}
+			return w.Flush()
+		},
+	}
+}
+
+// printable keeps a name that somebody chose from steering the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func since(ms int64) string {
+	d := time.Since(time.UnixMilli(ms)).Round(time.Second)
+	if d < 0 {
+		d = 0
+	}
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}
+
+func rmCommand() command {
+	return command{
+		name: "rm", args: "SESSION...", short: "End sessions and remove all that is in them",
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			conn := connectionFlags(set)
+			if err := parse(set, args, 1, -1); err != nil {
+				return err
+			}
+			c, err := conn.client(a)
+			if err != nil {
+				return err
+			}
+			var first error
+			for _, id := range set.Args() {
+				if err := c.DeleteSession(ctx, id); err != nil {
+					if first == nil {
+						first = err
+					} else {
+						a.fail(err)
+					}
+				}
+			}
+			return first
+		},
+	}
+}
+
+func cpCommand() command {
+	return command{
+		name: "cp", args: "FROM TO", short: "Copy one file into a session or out of it",
+		long: `
+One of FROM and TO is a file here, the other is SESSION:PATH. A relative PATH
+is in the session's home directory. - is standard input or output.
+
+  sandgate cp data.csv s_abc:data.csv
+  sandgate cp s_abc:/tmp/plot.png .`,
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			conn := connectionFlags(set)
+			if err := parse(set, args, 2, 2); err != nil {
+				return err
+			}
+			c, err := conn.client(a)
+			if err != nil {
+				return err
+			}
+			from, to := set.Arg(0), set.Arg(1)
+			fromSession, fromPath, fromIs := remote(from)
+			toSession, toPath, toIs := remote(to)
+			switch {
+			case fromIs == toIs:
+				return usagef("one of FROM and TO must be SESSION:PATH")
+			case toIs:
+				if toPath == "" || strings.HasSuffix(toPath, "/") {
+					toPath += filepath.Base(from)
+				}
+				return upload(ctx, a, c, from, toSession, toPath)
+			}
+			return download(ctx, a, c, fromSession, fromPath, to)
+		},
+	}
+}
+
+// remote splits SESSION:PATH. A path here that has a colon is written with ./
+// before it.
+func remote(s string) (session, path string, ok bool) {
+	session, path, ok = strings.Cut(s, ":")
+	return session, path, ok && session != "" && !strings.ContainsAny(session, "/.")
+}
+
+func upload(ctx context.Context, a *app, c *client.Client, from, session, to string) error {
+	if from == "-" {
+		_, err := c.Upload(ctx, session, to, 0, a.in)
+		return err
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return localError(err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return localError(err)
+	}
+	if info.IsDir() {
+		return fault.Invalid("cp", "FROM", "%s is a directory; pack it first: tar -c %s | sandgate cp - SESSION:x.tar", from, from)
+	}
+	_, err = c.Upload(ctx, session, to, uint32(info.Mode().Perm()), f)
+	return err
+}
+
+func download(ctx context.Context, a *app, c *client.Client, session, from, to string) (err error) {
+	r, err := c.Download(ctx, session, from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	if to == "-" {
+		_, err = io.Copy(a.out, r)
+		return err
+	}
+	if info, serr := os.Stat(to); serr == nil && info.IsDir() {
+		to = filepath.Join(to, path.Base(from))
+	}
+	// Whole or not at all, as the way in.
+	part, err := os.CreateTemp(filepath.Dir(to), ".sandgate-*")
+	if err != nil {
+		return localError(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part.Name())
+		}
+	}()
+	if _, err = io.Copy(part, r); err != nil {
+		_ = part.Close()
+		return fault.Wrap(fault.Unavailable, "cp", err)
+	}
+	if err = errors.Join(part.Chmod(0o644), part.Close()); err != nil {
+		return localError(err)
+	}
+	if err = os.Rename(part.Name(), to); err != nil {
+		return localError(err)
+	}
+	return nil
+}
+
+// localError is about a file on this machine.
+func localError(err error) error {
+	kind := fault.InvalidArgument
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		kind = fault.NotFound
+	case errors.Is(err, os.ErrPermission):
+		kind = fault.PermissionDenied
+	}
+	return &fault.Error{Kind: kind, Op: "file", Message: err.Error(), Err: err}
+}
+
+func statusCommand() command {
+	return command{
+		name: "status", short: "Print how the server is",
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			conn := connectionFlags(set)
+			if err := parse(set, args, 0, 0); err != nil {
+				return err
+			}
+			c, err := conn.client(a)
+			if err != nil {
+				return err
+			}
+			s, err := c.Status(ctx)
+			if err != nil {
+				return err
+			}
+			var languages []string
+			for _, l := range s.Languages {
+				languages = append(languages, l.Name)
+			}
+			w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
+			fmt.Fprintf(w, "server\t%s\nversion\t%s\nlanguages\t%s\nsessions\t%d\n", c.URL(), s.Version, strings.Join(languages, ", "), s.Sessions)
+			fmt.Fprintf(w, "pool\t%d of %d ready; %d claims, %d waited, %d refused\n", s.Pool.Ready, s.Pool.Size, s.Pool.Claims, s.Pool.Waits, s.Pool.Refusals)
+			if s.Pool.LastError != "" {
+				fmt.Fprintf(w, "last error\t%s\n", printable(s.Pool.LastError))
+			}
+			return w.Flush()
+		},
+	}
+}

@@ -1,0 +1,251 @@
+// Package config is everything that an operator can set: one struct, read from
+// a strict YAML file, the environment and the command line. A flag wins over a
+// variable, a variable over the file, the file over the default.
+//
+// To add a setting: add a field with the tags yaml (its name), default and doc
+// (one or more sentences with units and limits), check it in Validate when not
+// every value of its type will do, and write docs/configuration.md anew with
+// `sandgate config reference`.
+package config
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// DefaultFile is read when it exists and no other file is named.
+const DefaultFile = "/etc/sandgate/config.yaml"
+
+// Config holds all settings. Secrets are not among them: a token lives in a
+// file of its own, so that no process list and no log shows it.
+type Config struct {
+	Listen   string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address and port that the gateway accepts connections on. Anything but a loopback address is refused unless insecure_listen_without_tls is set: put a proxy that speaks TLS in front instead."`
+	Insecure bool     `yaml:"insecure_listen_without_tls" default:"false" doc:"Allows listen to be an address that other machines reach. Tokens and code then cross the network in the clear."`
+	DataDir  string   `yaml:"data_dir" default:"/var/lib/sandgate" doc:"Directory for what must outlive a restart: the token and the warm snapshots. Owned by root, mode 0711."`
+	RunDir   string   `yaml:"run_dir" default:"/run/sandgate" doc:"Directory for sockets and the state of running sandboxes. Owned by root, mode 0711; best on a tmpfs."`
+	Runsc    string   `yaml:"runsc" doc:"Path of the runsc binary. Empty means runsc beside this program, or in ../bin of its directory."`
+	Image    string   `yaml:"image" doc:"Path of the image with the languages, an EROFS file. Empty means image.erofs beside this program, or in ../bin or ../build of its directory."`
+	Platform string   `yaml:"platform" default:"systrap" doc:"gVisor's platform: systrap runs anywhere, kvm needs /dev/kvm and is faster on bare metal."`
+	User     string   `yaml:"gateway_user" doc:"User that the gateway runs as. Empty means sandgate if there is such a user, else nobody, with a warning."`
+	Hosts    []string `yaml:"allowed_hosts" doc:"Host names, without port, that requests may name beside localhost, the loopback addresses and that of listen. Protects against DNS rebinding."`
+	Origins  []string `yaml:"allowed_origins" doc:"Origins of web pages, such as https://app.example.org, that may use the API beside the server's own pages."`
+	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
+
+	Pool     Pool     `yaml:"pool"`
+	Limits   Limits   `yaml:"limits"`
+	Sessions Sessions `yaml:"sessions"`
+	Log      Log      `yaml:"log"`
+}
+
+// Pool is about the sandboxes that wait for a session.
+type Pool struct {
+	Size      int      `yaml:"size" default:"2" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot."`
+	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are kept warm for. The others start cold, in seconds."`
+}
+
+// Limits are those of one sandbox.
+type Limits struct {
+	Memory  Size    `yaml:"memory" default:"1GiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
+	CPUs    float64 `yaml:"cpus" default:"2" doc:"Processors that one sandbox may use, in fractions from 0.1."`
+	PIDs    int     `yaml:"pids" default:"512" doc:"Processes and threads of the user in one sandbox, 32 to 4096."`
+	Overlay Size    `yaml:"overlay" default:"1GiB" doc:"What a sandbox may write to its filesystem, kept in memory; at least 16MiB."`
+	Tmp     Size    `yaml:"tmp" default:"256MiB" doc:"Size of /tmp in a sandbox; at least 1MiB."`
+	Files   int     `yaml:"open_files" default:"4096" doc:"Open files of one process in a sandbox, at least 64."`
+}
+
+// Sessions is about sessions and their channels.
+type Sessions struct {
+	Max         int      `yaml:"max" default:"16" doc:"Sessions at one time; at least 1. More are refused with 429 and a time to try again."`
+	Lifetime    Duration `yaml:"lifetime" default:"24h" doc:"A session that does not ask for another lifetime ends this long after its creation, whatever it does; at least 1s."`
+	MaxLifetime Duration `yaml:"max_lifetime" default:"168h" doc:"The longest lifetime that a session may ask for; at least that of lifetime."`
+	Pause       Duration `yaml:"idle_pause" default:"60s" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
+	ClaimWait   Duration `yaml:"claim_wait" default:"30s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
+	LogMemory   Size     `yaml:"log_memory" default:"1MiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
+	LogDisk     Size     `yaml:"log_disk" default:"64MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
+}
+
+// Log is about the server's own log, on standard error.
+type Log struct {
+	Level  string `yaml:"level" default:"info" doc:"What is logged: debug, info, warn or error and above."`
+	Format string `yaml:"format" default:"text" doc:"text for people, json for machines."`
+}
+
+// Size is a number of bytes. It is written with or without a unit: 1048576,
+// 512KiB, 1GiB.
+type Size int64
+
+// String gives the size in the largest unit that divides it.
+func (s Size) String() string {
+	for _, u := range sizeUnits() {
+		if u.bytes > 1 && s != 0 && int64(s)%u.bytes == 0 {
+			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+type sizeUnit struct {
+	name  string
+	bytes int64
+}
+
+func sizeUnits() []sizeUnit {
+	return []sizeUnit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
+}
+
+// Duration is a time span as Go writes it: 90s, 24h, 1h30m.
+type Duration time.Duration
+
+// String gives the duration without zero parts: 24h, not 24h0m0s.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// TokenFile is where the access token lives.
+func (c *Config) TokenFile() string {
+	if c.Token != "" {
+		return c.Token
+	}
+	return filepath.Join(c.DataDir, "token")
+}
+
+// NodeSocket is the Unix socket between gateway and node.
+func (c *Config) NodeSocket() string { return filepath.Join(c.RunDir, "node.sock") }
+
+// StateDir is where runsc keeps the state of sandboxes.
+func (c *Config) StateDir() string { return filepath.Join(c.RunDir, "sandboxes") }
+
+// NodeDir is where the node keeps warm snapshots and logs.
+func (c *Config) NodeDir() string { return filepath.Join(c.DataDir, "node") }
+
+// RunscPath is the runsc binary: the setting's, or the first that exists of
+// the usual places.
+func (c *Config) RunscPath() string { return find(c.Runsc, "runsc", ".", "../bin") }
+
+// ImagePath is the image: the setting's, or the first that exists of the usual
+// places.
+func (c *Config) ImagePath() string {
+	return find(c.Image, "image.erofs", ".", "../bin", "../build")
+}
+
+// find returns set, or name in the first of the directories, relative to this
+// program's, that has it, or else in the first one.
+func find(set, name string, dirs ...string) string {
+	if set != "" {
+		return set
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	for _, d := range dirs {
+		path := filepath.Join(filepath.Dir(exe), d, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return filepath.Join(filepath.Dir(exe), name)
+}
+
+// Loopback reports whether listen is an address that only this machine
+// reaches.
+func (c *Config) Loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Validate checks what a value's type alone does not say. The error names the
+// setting.
+func (c *Config) Validate() error {
+	const op = "config.validate"
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fault.Invalid(op, "listen", "%q is not an address with a port, such as 127.0.0.1:8080", c.Listen)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fault.Invalid(op, "listen", "%q is not a port from 0 to 65535", port)
+	}
+	for _, d := range []struct{ name, path string }{{"data_dir", c.DataDir}, {"run_dir", c.RunDir}} {
+		if !filepath.IsAbs(d.path) {
+			return fault.Invalid(op, d.name, "%q is not an absolute path", d.path)
+		}
+	}
+	// runsc's own sockets lie below it, and a Unix socket's path has at most
+	// 107 bytes.
+	if n := len(c.StateDir()); n > 60 {
+		return fault.Invalid(op, "run_dir", "the path is %d bytes too long for the sockets below it", n-60)
+	}
+	oneOf := func(field, value string, allowed ...string) error {
+		if slices.Contains(allowed, value) {
+			return nil
+		}
+		return fault.Invalid(op, field, "%q is not one of %s", value, strings.Join(allowed, ", "))
+	}
+	atLeast := func(field string, ok bool, least string) error {
+		if ok {
+			return nil
+		}
+		return fault.Invalid(op, field, "must be at least %s", least)
+	}
+	for _, err := range []error{
+		oneOf("platform", c.Platform, "systrap", "kvm"),
+		oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
+		oneOf("log.format", c.Log.Format, "text", "json"),
+		atLeast("pool.size", c.Pool.Size >= 0, "0"),
+		atLeast("limits.memory", c.Limits.Memory >= 256<<20, "256MiB"),
+		atLeast("limits.cpus", c.Limits.CPUs >= 0.1, "0.1"),
+		atLeast("limits.pids", c.Limits.PIDs >= 32, "32"),
+		atLeast("limits.overlay", c.Limits.Overlay >= 16<<20, "16MiB"),
+		atLeast("limits.tmp", c.Limits.Tmp >= 1<<20, "1MiB"),
+		atLeast("limits.open_files", c.Limits.Files >= 64, "64"),
+		atLeast("sessions.max", c.Sessions.Max >= 1, "1"),
+		atLeast("sessions.lifetime", c.Sessions.Lifetime >= Duration(time.Second), "1s"),
+		atLeast("sessions.max_lifetime", c.Sessions.MaxLifetime >= c.Sessions.Lifetime, "sessions.lifetime"),
+		atLeast("sessions.idle_pause", c.Sessions.Pause >= 0, "0"),
+		atLeast("sessions.claim_wait", c.Sessions.ClaimWait >= Duration(time.Second), "1s"),
+		atLeast("sessions.log_memory", c.Sessions.LogMemory >= 64<<10, "64KiB"),
+		atLeast("sessions.log_disk", c.Sessions.LogDisk >= 1<<20, "1MiB"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if c.Limits.PIDs > 4096 {
+		return fault.Invalid(op, "limits.pids", "must be at most 4096")
+	}
+	if c.Pool.Size > 1000 {
+		return fault.Invalid(op, "pool.size", "must be at most 1000")
+	}
+	if c.Pool.Size > 0 && len(c.Pool.Languages) == 0 {
+		return fault.Invalid(op, "pool.languages", "must name a language when pool.size is above 0")
+	}
+	if c.Limits.CPUs > float64(max(1024, runtime.NumCPU())) {
+		return fault.Invalid(op, "limits.cpus", "must be at most 1024")
+	}
+	return nil
+}
