@@ -79,6 +79,10 @@ const (
 const (
 	// EventChannelLost: an attached channel's sandbox has ended; Params is Lost.
 	EventLost = "lost"
+	// EventError: a frame from the client could not be taken; Params is a
+	// fault.Public. After one for an Input frame no more input is taken on that
+	// attachment, since it would have a hole.
+	EventError = "error"
 )
 
 // Hello opens a connection.
@@ -292,6 +296,8 @@ type NodeStatus struct {
 	Languages []Language `json:"languages"`
 	Pool      Pool       `json:"pool"`
 	Sessions  int        `json:"sessions"`
+	// Counters count since the start; their names are session's.
+	Counters map[string]int64 `json:"counters,omitempty"`
 }
 
 // Language is a kernel that the server offers.

@@ -1,0 +1,215 @@
+// Bench prints the figures of SPECIFICATION.md: Sandgate through its public
+// WebSocket, and Debian's jupyter-server with ipykernel on the same machine,
+// taken in turns so that both meet the same noise. Medians are quoted.
+//
+// It needs root, `make build`, and Debian's packages jupyter-server and
+// python3-ipykernel, which bench/run installs.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/e2e"
+)
+
+// result is one cell's run as a client saw it.
+type result struct {
+	first, done time.Duration
+	bytes       int64
+	gap         bool
+}
+
+// figure is one line of the report.
+type figure struct {
+	Name     string  `json:"name"`
+	Unit     string  `json:"unit"`
+	Sandgate float64 `json:"sandgate"`
+	Jupyter  float64 `json:"jupyter,omitempty"`
+	N        int     `json:"n"`
+}
+
+func main() {
+	rounds := flag.Int("rounds", 7, "sessions and kernels created on each side")
+	cells := flag.Int("cells", 200, "trivial cells run on each side")
+	megabytes := flag.Int("flood", 50, "size of the flood in MB")
+	asJSON := flag.Bool("json", false, "print JSON")
+	flag.Parse()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	figures, err := measure(ctx, *rounds, *cells, *megabytes)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	if *asJSON {
+		json.NewEncoder(os.Stdout).Encode(figures)
+		return
+	}
+	fmt.Printf("%-34s %12s %12s %8s %5s\n", "median", "sandgate", "jupyter", "ratio", "n")
+	for _, f := range figures {
+		line := fmt.Sprintf("%-34s %9.2f %-2s", f.Name, f.Sandgate, f.Unit)
+		if f.Jupyter != 0 {
+			line += fmt.Sprintf(" %9.2f %-2s %8.1f", f.Jupyter, f.Unit, f.Jupyter/f.Sandgate)
+		} else {
+			line += strings.Repeat(" ", 22)
+		}
+		fmt.Printf("%s %5d\n", line, f.N)
+	}
+}
+
+func measure(ctx context.Context, rounds, cells, megabytes int) ([]figure, error) {
+	s, err := e2e.Start(ctx, "pool: {size: 2}")
+	if err != nil {
+		return nil, err
+	}
+	defer s.Stop()
+	j, err := startJupyter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer j.close()
+
+	var figures []figure
+	add := func(name, unit string, sandgate, jupyter []float64) {
+		figures = append(figures, figure{name, unit, median(sandgate), median(jupyter), len(sandgate)})
+	}
+
+	// Create to first output.
+	var ours, theirs []float64
+	for range rounds {
+		start := time.Now()
+		k, err := j.kernel(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := k.run(ctx, "print(1)"); err != nil {
+			return nil, err
+		}
+		theirs = append(theirs, ms(time.Since(start)))
+		k.close(ctx)
+
+		if err := s.Warm(ctx); err != nil {
+			return nil, err
+		}
+		w, err := dial(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		id, r, err := w.session(ctx, "print(1)")
+		if err != nil {
+			return nil, err
+		}
+		ours = append(ours, ms(r.first))
+		w.conn.CloseNow()
+		if _, err := s.JSON(ctx, "DELETE", "/v1/sessions/"+id, nil, nil); err != nil {
+			return nil, err
+		}
+	}
+	add("claim to first output", "ms", ours, theirs)
+
+	// One session and one kernel for the rest.
+	if err := s.Warm(ctx); err != nil {
+		return nil, err
+	}
+	w, err := dial(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := w.session(ctx, "print(1)"); err != nil {
+		return nil, err
+	}
+	k, err := j.kernel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer k.close(ctx)
+	if _, err := k.run(ctx, "print(1)"); err != nil {
+		return nil, err
+	}
+
+	ours, theirs = nil, nil
+	for i := range cells {
+		r, err := w.run(ctx, 1, fmt.Sprint("cell", i), "print(1)")
+		if err != nil {
+			return nil, err
+		}
+		ours = append(ours, ms(r.done))
+		if r, err = k.run(ctx, "print(1)"); err != nil {
+			return nil, err
+		}
+		theirs = append(theirs, ms(r.done))
+	}
+	add("print(1) round trip", "ms", ours, theirs)
+
+	gateway, err := s.Child("gateway")
+	if err != nil {
+		return nil, err
+	}
+	before, err := rss(gateway)
+	if err != nil {
+		return nil, err
+	}
+	floods := []struct{ name, code string }{
+		{"flood in lines", fmt.Sprintf("line = 'x' * 99\nfor _ in range(%d): print(line)", megabytes*10_000)},
+		{"flood in one print", fmt.Sprintf("print('x' * %d)", megabytes*1_000_000)},
+	}
+	for _, flood := range floods {
+		ours, theirs = nil, nil
+		for i := range 3 {
+			r, err := w.run(ctx, 1, fmt.Sprint(flood.name, i), flood.code)
+			if err != nil {
+				return nil, err
+			}
+			if want := int64(megabytes) * 1_000_000; r.bytes < want && !r.gap {
+				return nil, fmt.Errorf("%s: %d bytes arrived of %d, and no gap was told", flood.name, r.bytes, want)
+			}
+			ours = append(ours, float64(r.bytes)/1e6/r.done.Seconds())
+			if r, err = k.run(ctx, flood.code); err != nil {
+				return nil, err
+			}
+			theirs = append(theirs, float64(r.bytes)/1e6/r.done.Seconds())
+		}
+		add(flood.name, "MB/s", ours, theirs)
+	}
+	after, err := rss(gateway)
+	if err != nil {
+		return nil, err
+	}
+	add("gateway memory before the floods", "MiB", []float64{before}, nil)
+	add("gateway memory after the floods", "MiB", []float64{after}, nil)
+	return figures, nil
+}
+
+// rss is the largest memory that a process has held, in MiB.
+func rss(pid int) (float64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			var kib float64
+			_, err := fmt.Sscan(rest, &kib)
+			return kib / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("process %d says no VmHWM", pid)
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[len(v)/2]
+}

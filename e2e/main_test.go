@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// server is shared by the tests that do it no harm.
+var server *Server
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		var err error
+		server, err = Start(ctx, "pool: {size: 2}\nlimits: {memory: 1GiB}")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		code := m.Run()
+		if code != 0 {
+			fmt.Fprintln(os.Stderr, server.Log())
+		}
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		return code
+	}())
+}
+
+func deadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// session is a session with a connection and its Python kernel.
+type session struct {
+	t      *testing.T
+	ctx    context.Context
+	client *client.Client
+	conn   *client.Conn
+	kernel *client.Kernel
+	id     string
+}
+
+func open(t *testing.T, s *Server) *session {
+	t.Helper()
+	ctx := deadline(t)
+	c, err := client.New(s.URL, s.Token, client.Options{})
+	check(t, err)
+	made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "python"})
+	check(t, err)
+	t.Cleanup(func() { c.DeleteSession(context.WithoutCancel(ctx), made.ID) })
+	conn, err := c.Connect(ctx)
+	check(t, err)
+	t.Cleanup(func() { conn.Close() })
+	k, err := conn.Kernel(ctx, made.ID, made.Channels[0].ID)
+	check(t, err)
+	return &session{t, ctx, c, conn, k, made.ID}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// output is what a cell made.
+type output struct {
+	stdout, stderr string
+	messages       map[string][]json.RawMessage
+	events         []string
+	reply          kernel.ExecuteReply
+}
+
+// begin executes code without waiting for its end.
+func (s *session) begin(code string) *client.Cell {
+	s.t.Helper()
+	cell, err := s.kernel.Execute(s.ctx, code, client.ExecuteOptions{})
+	check(s.t, err)
+	return cell
+}
+
+// collect reads a cell to its end. Each record is shown to see, where given.
+func (s *session) collect(cell *client.Cell, see func(stream.Record)) output {
+	s.t.Helper()
+	out := output{messages: map[string][]json.RawMessage{}}
+	for {
+		r, err := cell.Next(s.ctx)
+		if errors.Is(err, io.EOF) {
+			out.reply = *cell.Reply()
+			return out
+		}
+		check(s.t, err)
+		switch r.Kind {
+		case stream.KindStdout:
+			out.stdout += string(r.Payload)
+		case stream.KindStderr:
+			out.stderr += string(r.Payload)
+		case stream.KindMessage:
+			var m kernel.Message
+			check(s.t, json.Unmarshal(r.Payload, &m))
+			out.messages[m.Type] = append(out.messages[m.Type], m.Content)
+		case stream.KindEvent:
+			out.events = append(out.events, string(r.Payload))
+		case stream.KindGap:
+			s.t.Errorf("a gap: %s", r.Payload)
+		}
+		if see != nil {
+			see(r)
+		}
+	}
+}
+
+// run executes code and fails the test unless its status is want.
+func (s *session) run(want, code string) output {
+	s.t.Helper()
+	out := s.collect(s.begin(code), nil)
+	if out.reply.Status != want {
+		s.t.Fatalf("status %q, want %q, of:\n%s\n%+v", out.reply.Status, want, code, out)
+	}
+	return out
+}
+
+// result is the text/plain of the cell's execute_result.
+func (o output) result(t *testing.T) string {
+	t.Helper()
+	if len(o.messages[kernel.ExecuteResultType]) != 1 {
+		t.Fatalf("%d results, want 1: %+v", len(o.messages[kernel.ExecuteResultType]), o)
+	}
+	return text(t, o.messages[kernel.ExecuteResultType][0], "text/plain")
+}
+
+func text(t *testing.T, content json.RawMessage, mime string) string {
+	t.Helper()
+	var b kernel.Bundle
+	check(t, json.Unmarshal(content, &b))
+	var s string
+	if raw, ok := b.Data[mime]; !ok {
+		t.Fatalf("no %s in %s", mime, content)
+	} else if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func contains(t *testing.T, s string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %q in:\n%s", want, s)
+		}
+	}
+}

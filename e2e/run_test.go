@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sandgate is the command line with the server's address and token.
+func sandgate(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
+	t.Helper()
+	bin, err := Bin("sandgate")
+	check(t, err)
+	cmd := exec.CommandContext(ctx, bin, args...)
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token, "HOME="+t.TempDir())
+	return cmd
+}
+
+// TestRunStreamsAndExits runs a program from the command line: its output
+// comes while it works, and its status is the command's.
+func TestRunStreamsAndExits(t *testing.T) {
+	ctx := deadline(t)
+	cmd := sandgate(t, ctx, "run", "../examples/hello.py", "one", "two", "three")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	var times []time.Time
+	var words []string
+	for lines.Scan() {
+		words, times = append(words, lines.Text()), append(times, time.Now())
+	}
+	err = cmd.Wait()
+	if strings.Join(words, " ") != "one two three" {
+		t.Errorf("printed %q", words)
+	}
+	if len(times) == 3 && times[2].Sub(times[0]) < 200*time.Millisecond {
+		t.Error("the lines came together: the output was held back")
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
+		t.Errorf("ended with %v, want status 3", err)
+	}
+}
+
+// TestReplKeepsState feeds lines to the command line's REPL.
+func TestReplKeepsState(t *testing.T) {
+	cmd := sandgate(t, deadline(t), "repl", "python")
+	cmd.Stdin = strings.NewReader("x = 20\nx += 1\nprint(x * 2)\n")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	contains(t, string(out), "42")
+}
+
+// TestRunButton is the chat app's request, in its three answers.
+func TestRunButton(t *testing.T) {
+	ctx := deadline(t)
+	code := map[string]any{"language": "python", "code": "import sys\nprint('out')\nprint('err', file=sys.stderr)\n6 * 7"}
+	ask := func(accept string, body any) (int, string) {
+		t.Helper()
+		raw, _ := json.Marshal(body)
+		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/run", strings.NewReader(string(raw)))
+		check(t, err)
+		req.Header.Set("Authorization", "Bearer "+server.Token)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", accept)
+		res, err := http.DefaultClient.Do(req)
+		check(t, err)
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		check(t, err)
+		return res.StatusCode, string(b)
+	}
+	for _, accept := range []string{"application/json", "application/x-ndjson", "text/event-stream"} {
+		status, body := ask(accept, code)
+		if status != 200 {
+			t.Errorf("%s: %d %s", accept, status, body)
+		}
+		contains(t, body, "out", "err", "42", `"ok"`)
+	}
+	started := time.Now()
+	_, body := ask("application/json", map[string]any{"language": "python", "code": "while True: pass", "timeout_ms": 300})
+	contains(t, body, "KeyboardInterrupt")
+	if took := time.Since(started); took > 20*time.Second {
+		t.Errorf("a timeout of 300 ms took %v", took)
+	}
+	if status, body := ask("application/json", map[string]any{"language": "python", "code": 7}); status != 400 {
+		t.Errorf("a number for code gives %d %s", status, body)
+	}
+	var list struct {
+		Sessions []struct{ ID, Name string } `json:"sessions"`
+	}
+	for {
+		_, err := server.Get(ctx, "/v1/sessions", &list)
+		check(t, err)
+		if len(list.Sessions) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("sessions are left: %+v", list.Sessions)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
