@@ -51,7 +51,7 @@ lint:
 
 unit: node_modules
 	@echo "test: all packages, race detector on, real gVisor"
-	@$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(GO) test -race -timeout 20m -p 2 ./...
+	@$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(GO) test -race -timeout 20m -p 1 ./...
 
 node_modules: package-lock.json
 	@npm ci --no-audit --no-fund --silent

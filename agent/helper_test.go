@@ -168,7 +168,6 @@ type recorder struct {
 	exits   map[uint32]Exit
 	after   int // frames that came after their channel's exit
 	keep    bool
-	err     error
 }
 
 func newRecorder() *recorder {

@@ -192,9 +192,14 @@ func empties(list func() []int, limit time.Duration) bool {
 	}
 }
 
-// oomKills is the kernel's count of processes it killed for want of memory, 0
-// where there is none, as in gVisor.
-func oomKills() uint64 { return procNumber("/proc/vmstat", "oom_kill ") }
+// oomKills is the kernel's count of processes it killed for want of memory; 0
+// where there is none, as in gVisor, and where it counts other people's too.
+func oomKills() uint64 {
+	if os.Getpid() != 1 {
+		return 0
+	}
+	return procNumber("/proc/vmstat", "oom_kill ")
+}
 
 // outOfMemory reports whether a SIGKILL that nobody here has sent was most
 // likely the kernel's: it counts one more, or the process held four fifths of

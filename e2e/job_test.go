@@ -144,3 +144,18 @@ func TestPythonIsJupyters(t *testing.T) {
 		t.Errorf("after a restart: %+v", out.reply)
 	}
 }
+
+// TestClonesAreStrangers takes two sandboxes of one snapshot and wants nothing
+// equal that could be guessed from one about the other.
+func TestClonesAreStrangers(t *testing.T) {
+	code := `
+import os, random, socket, tempfile, uuid
+import numpy as np
+print(random.random(), np.random.rand(), uuid.uuid4(), os.urandom(8).hex(), socket.gethostname(), tempfile.mktemp())`
+	a, b := strings.Fields(open(t, server).run("ok", code).stdout), strings.Fields(open(t, server).run("ok", code).stdout)
+	for i := range a {
+		if a[i] == b[i] {
+			t.Errorf("both sandboxes say %s", a[i])
+		}
+	}
+}

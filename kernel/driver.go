@@ -111,4 +111,9 @@ type Manifest struct {
 	Interrupt string `json:"interrupt"`
 	// Warm is code that is executed before the snapshot is taken.
 	Warm string `json:"warm"`
+	// Prime is code that is executed silently after each restore, before the
+	// sandbox is handed out, so that the pages that every cell needs are in
+	// memory when the first one comes. It must print nothing and leave
+	// nothing behind.
+	Prime string `json:"prime,omitempty"`
 }

@@ -92,7 +92,7 @@ func (s *Sandbox) classify(status unix.WaitStatus, err error) Exit {
 		counters:  s.group.read(),
 		pidsLimit: s.spec.Limits.PIDs,
 		panicLog:  readPanic(s.runtime.panicLog(s.id)),
-		stderr:    s.words.String(),
+		stderr:    s.words.wait(), // the only writer is dead
 		lost:      err,
 	}.verdict()
 }

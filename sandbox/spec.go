@@ -63,7 +63,6 @@ func agentCapabilities() []string {
 		"CAP_KILL",
 		"CAP_SETGID",
 		"CAP_SETUID",
-		"CAP_SYS_ADMIN", // the host name, which each clone gets anew
 	}
 }
 

@@ -184,7 +184,7 @@ func checkExecute(e protocol.Execute) error {
 	case len(e.Key) > protocol.MaxKey:
 		return fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
 	case len(e.Code) > protocol.MaxCode:
-		return fault.Invalid(op, "code", "code has at most %d bytes", protocol.MaxCode)
+		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
 	case e.TimeoutMS < 0 || e.TimeoutMS > maxMillis:
 		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds", maxMillis)
 	}
@@ -195,7 +195,7 @@ func checkComplete(p protocol.Complete) error {
 	const op = "complete"
 	switch {
 	case len(p.Code) > protocol.MaxCode:
-		return fault.Invalid(op, "code", "code has at most %d bytes", protocol.MaxCode)
+		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
 	case p.Cursor < 0 || p.Cursor > utf8.RuneCountInString(p.Code):
 		return fault.Invalid(op, "cursor", "a cursor lies in the code or at its end")
 	case p.Detail < 0 || p.Detail > 1:

@@ -88,7 +88,16 @@ func (m *Manager) restore(ctx context.Context, language, dir string, warm warmKe
 	mb := m.newMember(machine, language)
 	mb.info = warm.Info
 	mb.agent.Adopt(warmChannel, warm.Taken)
-	return m.settle(ctx, mb)
+	if mb, err = m.settle(ctx, mb); err != nil {
+		return nil, err
+	}
+	if code := m.templates[language].manifest.Prime; code != "" {
+		prime := kernel.Request{Op: "execute", Silent: true, NoInput: true, Code: code}
+		if _, err := mb.agent.Request(ctx, warmChannel, prime); err != nil {
+			return nil, m.failed(mb, err)
+		}
+	}
+	return mb, nil
 }
 
 // settle makes a machine one of its own and sees that it answers.

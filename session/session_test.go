@@ -115,7 +115,7 @@ func TestInvalidRequests(t *testing.T) {
 		"detach":         {protocol.OpDetach, 9, nil, fault.InvalidArgument, "ch"},
 		"execute ch":     {protocol.OpExecute, 9, protocol.Execute{}, fault.InvalidArgument, "ch"},
 		"key":            {protocol.OpExecute, 1, protocol.Execute{Key: long}, fault.InvalidArgument, "key"},
-		"code":           {protocol.OpExecute, 1, protocol.Execute{Code: strings.Repeat("x", protocol.MaxCode+1)}, fault.InvalidArgument, "code"},
+		"code":           {protocol.OpExecute, 1, protocol.Execute{Code: strings.Repeat("x", protocol.MaxCode+1)}, fault.TooLarge, "code"},
 		"timeout":        {protocol.OpExecute, 1, protocol.Execute{TimeoutMS: -1}, fault.InvalidArgument, "timeout_ms"},
 		"cursor":         {protocol.OpComplete, 1, protocol.Complete{Code: "ab", Cursor: 3}, fault.InvalidArgument, "cursor"},
 		"grace":          {protocol.OpInterrupt, 1, protocol.Interrupt{GraceMS: -1}, fault.InvalidArgument, "grace_ms"},

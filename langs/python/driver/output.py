@@ -3,7 +3,9 @@
 Text is only appended to a list, which is what makes print fast; headers in the
 list say which stream and cell the text after them is from. The queue goes out
 when it holds LIMIT characters, 40 ms after its first piece (ticker), at a
-flush, before a child process starts, and at the end of the cell.
+flush, before a child process starts, and at the end of the cell. The first
+LINES lines in each 40 ms go out at once, so that what C code prints between
+them keeps its place; a flood is gathered.
 """
 import time
 from _thread import allocate_lock, get_ident
@@ -15,6 +17,7 @@ from .wire import MESSAGE, STDERR, STDOUT
 
 LIMIT = 64 << 10  # characters that lie at most
 CHUNK = 256 << 10  # characters of a frame; at most 1 MiB as UTF-8
+LINES = 16        # lines that go out at once, in an interval of the ticker
 FRESH = 0.04      # seconds after which a message goes out at once
 
 
@@ -35,16 +38,16 @@ class Output:
         self._flushed = 0.0
         self.forked = False
         self._make_writers()
-        self._ticker = Ticker(self.flush, self._queue.__len__)
+        self._ticker = Ticker(self.flush, self._queue.__len__, self._refill)
 
     def _make_writers(self):
         """Closures: no attribute look-ups on the way of a print."""
         queue, append, get = self._queue, self._queue.append, CURRENT.get
-        size = 0
+        size, lines = 0, LINES
         owner_out = owner_err = False  # the cell whose text the queue ends with, by stream
 
         def write_out(text):
-            nonlocal size
+            nonlocal size, lines
             if get(None) is not owner_out or text.__class__ is not str:
                 return begin(STDOUT, text)
             append(text)
@@ -52,10 +55,13 @@ class Output:
             size += n
             if size > LIMIT:
                 self.flush()
+            elif lines and text[-1:] == "\n":
+                lines -= 1
+                self.flush()
             return n
 
         def write_err(text):
-            nonlocal size
+            nonlocal size, lines
             if get(None) is not owner_err or text.__class__ is not str:
                 return begin(STDERR, text)
             append(text)
@@ -63,11 +69,14 @@ class Output:
             size += n
             if size > LIMIT:
                 self.flush()
+            elif lines and text[-1:] == "\n":
+                lines -= 1
+                self.flush()
             return n
 
         def begin(kind, text):
             """The slow path: another stream, cell or thread than before."""
-            nonlocal owner_out, owner_err, size
+            nonlocal owner_out, owner_err, size, lines
             if isinstance(text, str):
                 text = str(text)
             elif not isinstance(text, bytes):
@@ -85,6 +94,11 @@ class Output:
             size += len(text)
             if size > LIMIT:
                 self.flush()
+            elif lines and text[-1:] in ("\n", b"\n"):
+                lines -= 1
+                if not lines:
+                    self._ticker.arm()
+                self.flush()
             elif not self._ticker.ticking:
                 self._ticker.arm()
             return len(text)
@@ -96,7 +110,13 @@ class Output:
             if sent:
                 size = 0
 
-        self.write_out, self.write_err, self._begin, self._disown = write_out, write_err, begin, disown
+        def refill():
+            """A new interval."""
+            nonlocal lines
+            lines = LINES
+
+        self.write_out, self.write_err, self._begin = write_out, write_err, begin
+        self._disown, self._refill = disown, refill
 
     def write_bytes(self, kind, data):
         """Bytes as they are."""

@@ -31,10 +31,11 @@ def start(function):
 
 
 class Ticker:
-    """Calls flush an INTERVAL after arm, while dirty() is true."""
+    """Calls flush an INTERVAL after arm, while dirty() is true, and tick every
+    INTERVAL until it has been quiet for QUIET of them."""
 
-    def __init__(self, flush, dirty):
-        self._flush, self._dirty = flush, dirty
+    def __init__(self, flush, dirty, tick):
+        self._flush, self._dirty, self._tick = flush, dirty, tick
         self._gate = allocate_lock()
         self._gate.acquire()
         self.ticking = False
@@ -59,6 +60,7 @@ class Ticker:
         quiet = 0
         while not self._stop:
             time.sleep(INTERVAL)
+            self._tick()
             if self._dirty():
                 quiet = 0
                 self._flush()

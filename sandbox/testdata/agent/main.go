@@ -21,7 +21,7 @@ func main() {
 	case "true":
 		return
 	case "wait":
-		select {}
+		time.Sleep(time.Hour)
 	}
 	var counter int
 	var ticks atomic.Int64
@@ -160,10 +160,12 @@ func open() string {
 	}
 }
 
-// children starts n processes that wait for ever, and says how many it could.
+// children starts n processes of another user that wait for ever, and says how
+// many it could. (Root has no limit.)
 func children(n int) string {
 	for i := range n {
 		cmd := exec.Command("/proc/self/exe", "wait")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
 		if err := cmd.Start(); err != nil {
 			return fmt.Sprint(i, " ", errors.Is(err, syscall.EAGAIN))
 		}
