@@ -58,7 +58,7 @@ func TestFileRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := info.Sys().(*syscall.Stat_t); s.Uid != 1000 || s.Gid != 1000 {
+		if s := info.Sys().(*syscall.Stat_t); int(s.Uid) != r.uid || s.Gid != 1000 {
 			t.Errorf("the file belongs to %d:%d", s.Uid, s.Gid)
 		}
 		if again, err := r.Stat(r.ctx, path); err != nil || again != stat {
@@ -266,7 +266,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(small, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=1m,uid=1000,gid=1000,mode=0755"); err != nil {
+	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, fmt.Sprintf("size=1m,uid=%d,gid=1000,mode=0755", r.uid)); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Unmount(small, syscall.MNT_DETACH)

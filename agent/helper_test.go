@@ -25,6 +25,7 @@ type rig struct {
 	ctx  context.Context
 	root string
 	home string
+	uid  int // the user's; each rig has its own, since RLIMIT_NPROC counts all processes of a user
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	sink *recorder
@@ -40,15 +41,16 @@ func newRig(t testing.TB, env ...string) *rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	home := filepath.Join(root, "home")
+	uid := 100_000 + os.Getpid()%10_000*1000 + int(shared.rigs.Add(1))%1000
 	for _, err := range []error{
-		os.Chmod(root, 0o755), os.Mkdir(home, 0o755), os.Chown(home, 1000, 1000), writeManifests(root, shared.exe),
+		os.Chmod(root, 0o755), os.Mkdir(home, 0o755), os.Chown(home, uid, 1000), writeManifests(root, shared.exe),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	cmd := exec.Command(shared.exe)
-	cmd.Env = append([]string{"SANDGATE_TEST=agent", "SANDGATE_ROOT=" + root, "PATH=" + os.Getenv("PATH")}, env...)
+	cmd.Env = append([]string{"SANDGATE_TEST=agent", "SANDGATE_ROOT=" + root, "SANDGATE_UID=" + strconv.Itoa(uid), "PATH=" + os.Getenv("PATH")}, env...)
 	cmd.Stderr = os.Stderr
 	theirIn, ourOut, err := os.Pipe()
 	if err != nil {
@@ -65,7 +67,7 @@ func newRig(t testing.TB, env ...string) *rig {
 	theirIn.Close()
 	theirOut.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	r := &rig{t: t, ctx: ctx, root: root, home: home, cmd: cmd, in: ourOut, sink: newRecorder()}
+	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: cmd, in: ourOut, sink: newRecorder()}
 	r.Client = NewClient(ourIn, ourOut, r.sink)
 	t.Cleanup(func() {
 		defer cancel()

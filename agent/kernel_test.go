@@ -27,7 +27,7 @@ func TestKernelStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Uid:\t1000\t1000\t1000\t1000", "Gid:\t1000\t1000\t1000\t1000", "Groups:\t1000 1073741825", "NoNewPrivs:\t1", "CapEff:\t0000000000000000"} {
+	for _, want := range []string{fmt.Sprintf("Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d", r.uid), "Gid:\t1000\t1000\t1000\t1000", "Groups:\t1000 1073741825", "NoNewPrivs:\t1", "CapEff:\t0000000000000000"} {
 		if !strings.Contains(string(status), want) {
 			t.Errorf("the driver's status lacks %q", want)
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -21,9 +22,11 @@ func init() {
 	}
 }
 
-// shared is what all tests use: a copy of this binary that the user may
-// execute.
-var shared struct{ exe string }
+// shared is what all tests use.
+var shared struct {
+	exe  string       // a copy of this binary that every user may execute
+	rigs atomic.Int32 // how many agents were started
+}
 
 func TestMain(m *testing.M) {
 	switch os.Getenv("SANDGATE_TEST") {

@@ -124,7 +124,7 @@ func NewServer(cfg Config) *Server {
 
 // Serve speaks the protocol until r ends. It then kills every process that
 // the agent has started or inherited, drops unfinished files, and returns nil
-// at a clean end. It may be called once.
+// unless the wire ended for being malformed. It may be called once.
 func (s *Server) Serve(r io.Reader, w io.Writer) error {
 	s.wire.w = w
 	go s.reap.run(s.quit)
@@ -134,8 +134,8 @@ func (s *Server) Serve(r io.Reader, w io.Writer) error {
 	frames := stream.NewReader(r, 0)
 	for {
 		f, err := frames.Next()
-		if err == io.EOF {
-			return nil
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return nil // the host may end at any moment, within a frame as well
 		}
 		if err != nil {
 			return fault.Wrap(fault.Malformed, "agent.serve", err)

@@ -35,6 +35,14 @@ type figure struct {
 	N        int     `json:"n"`
 }
 
+// better is how many times better Sandgate is than Jupyter.
+func (f figure) better() float64 {
+	if strings.HasSuffix(f.Unit, "/s") {
+		return f.Sandgate / f.Jupyter
+	}
+	return f.Jupyter / f.Sandgate
+}
+
 func main() {
 	rounds := flag.Int("rounds", 7, "sessions and kernels created on each side")
 	cells := flag.Int("cells", 200, "trivial cells run on each side")
@@ -52,13 +60,13 @@ func main() {
 		json.NewEncoder(os.Stdout).Encode(figures)
 		return
 	}
-	fmt.Printf("%-34s %12s %12s %8s %5s\n", "median", "sandgate", "jupyter", "ratio", "n")
+	fmt.Printf("%-34s %14s %14s %8s %5s\n", "median", "sandgate", "jupyter", "better", "n")
 	for _, f := range figures {
-		line := fmt.Sprintf("%-34s %9.2f %-2s", f.Name, f.Sandgate, f.Unit)
+		line := fmt.Sprintf("%-34s %9.2f %-4s", f.Name, f.Sandgate, f.Unit)
 		if f.Jupyter != 0 {
-			line += fmt.Sprintf(" %9.2f %-2s %8.1f", f.Jupyter, f.Unit, f.Jupyter/f.Sandgate)
+			line += fmt.Sprintf(" %9.2f %-4s %7.1fx", f.Jupyter, f.Unit, f.better())
 		} else {
-			line += strings.Repeat(" ", 22)
+			line += strings.Repeat(" ", 24)
 		}
 		fmt.Printf("%s %5d\n", line, f.N)
 	}

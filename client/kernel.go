@@ -139,6 +139,13 @@ func (k *Kernel) pump(ctx context.Context) {
 			k.end(err)
 			return
 		}
+		if r.Kind == stream.KindExit {
+			var e protocol.Exit
+			if json.Unmarshal(r.Payload, &e) == nil && ExitError(e) != nil {
+				k.end(ExitError(e))
+				return
+			}
+		}
 		k.deliver(ctx, r)
 	}
 }

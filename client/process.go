@@ -69,6 +69,22 @@ func (p *Process) Exit() *protocol.Exit {
 	return p.exit
 }
 
+// ExitError says what ended a channel from outside: fault.SandboxLost when its
+// sandbox ended, fault.NotFound when it was closed. It is nil for a program
+// that ended by itself or by a signal, which is told by a Code of 0 or more.
+func ExitError(e protocol.Exit) error {
+	const op = "client.exit"
+	switch {
+	case e.Code >= 0:
+		return nil
+	case e.Reason == "closed":
+		return fault.New(fault.NotFound, op, "the channel was closed")
+	case e.Reason == "memory":
+		return fault.New(fault.SandboxLost, op, "the sandbox ran out of memory")
+	}
+	return fault.New(fault.SandboxLost, op, "the sandbox ended: %s", e.Reason)
+}
+
 // Wait passes over the output that is left and returns how the program ended.
 func (p *Process) Wait(ctx context.Context) (protocol.Exit, error) {
 	for {

@@ -42,12 +42,6 @@ func newChopper(t *testing.T, target string, cuts, reach int, seed uint64) *chop
 	return c
 }
 
-func (c *chopper) left() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cuts
-}
-
 func (c *chopper) accept() {
 	defer c.work.Done()
 	for {

@@ -210,8 +210,10 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 	if len(q.waiting) >= protocol.MaxQueue || q.bytes+len(e.Code) > MaxQueueBytes {
 		n, bytes := len(q.waiting), q.bytes
 		q.mu.Unlock()
-		return protocol.Queued{}, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 1,
-			Message: fmt.Sprintf("%d executions with %d bytes of code wait already; the limits are %d and %d", n, bytes, protocol.MaxQueue, MaxQueueBytes)}
+		return protocol.Queued{}, &fault.Error{
+			Kind: fault.Exhausted, Op: op, RetryAfter: 1,
+			Message: fmt.Sprintf("%d executions with %d bytes of code wait already; the limits are %d and %d", n, bytes, protocol.MaxQueue, MaxQueueBytes),
+		}
 	}
 	q.cells++
 	x := &execution{Execute: e, cell: q.cells, graces: make(chan time.Duration, 4), input: make(chan struct{}, 1)}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -102,6 +103,34 @@ func removeTree(path string, v2 bool, limit time.Duration) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// outOfMemory returns a file that becomes readable when the cgroup runs out of
+// memory, nil on v2, which needs none: there the kernel is told to kill all of
+// a cgroup or nothing (Limits.resources).
+//
+// On v1 it kills one process, the largest. That may be one of systrap's stubs,
+// which map the guest's memory too, and the sentry then waits for it for ever.
+func (g group) outOfMemory() (*os.File, error) {
+	if g.v2 {
+		return nil, nil
+	}
+	dir := g.MakePath("memory")
+	control, err := os.Open(filepath.Join(dir, "memory.oom_control"))
+	if err != nil {
+		return nil, err
+	}
+	defer control.Close()
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	order := fmt.Sprintf("%d %d", event, control.Fd())
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.event_control"), []byte(order), 0); err != nil {
+		unix.Close(event)
+		return nil, err
+	}
+	return os.NewFile(uintptr(event), "oom:"+g.path), nil
 }
 
 // counters are a cgroup's readings.

@@ -107,7 +107,7 @@ func (r *Runtime) create(id ID, spec Spec) (*Sandbox, error) {
 	}
 	// A cgroup that exists is taken as it is by runsc, which makes it ours
 	// to remove, and to kill by, also when runsc fails half way.
-	if err := g.Install(spec.Limits.resources(r.swap)); err != nil {
+	if err := g.Install(spec.Limits.resources(r.swap, g.v2)); err != nil {
 		return nil, err
 	}
 	conf, err := r.conf(id)
@@ -185,14 +185,22 @@ func (r *Runtime) adopt(id ID, conf *config.Config, spec Spec, g group, p *pipes
 	if err != nil {
 		return nil, err
 	}
+	oom, err := g.outOfMemory()
+	if err != nil {
+		proc.close()
+		return nil, err
+	}
 	s := &Sandbox{
 		id: id, runtime: r, spec: spec, conf: conf, group: g,
 		stdin: p.stdin, stdout: p.stdout, words: words,
-		process: proc, container: c,
+		process: proc, oom: oom, container: c,
 		turn: make(chan struct{}, 1), done: make(chan struct{}), loaded: make(chan struct{}),
 		gone: make(chan struct{}),
 	}
 	go s.watch()
+	if oom != nil {
+		go s.watchMemory()
+	}
 	return s, nil
 }
 

@@ -114,7 +114,7 @@ func (ev evidence) verdict() Exit {
 		e.Reason, e.Detail = ev.intent.Reason, ev.intent.Detail
 	case ev.killed > 0 && ev.reached > 0:
 		e.Reason = Memory
-		e.Detail = fmt.Sprintf("the memory limit was reached with %d MiB in use", ev.peak/miB)
+		e.Detail = memoryDetail(ev.peak)
 	case ev.killed > 0:
 		e.Reason = HostMemory
 		e.Detail = "the machine ran out of memory"
@@ -138,6 +138,10 @@ func (ev evidence) verdict() Exit {
 	}
 	e.Detail = strings.ToValidUTF8(e.Detail[:min(len(e.Detail), 2*kiB)], "\uFFFD")
 	return e
+}
+
+func memoryDetail(peak int64) string {
+	return fmt.Sprintf("the memory limit was reached with %d MiB in use", peak/miB)
 }
 
 // readPanic returns the beginning of the Go panic in a sentry's panic log, ""

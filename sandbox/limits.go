@@ -118,7 +118,7 @@ func (l Limits) check(op string) error {
 }
 
 // resources is the outer ring.
-func (l Limits) resources(swap bool) *specs.LinuxResources {
+func (l Limits) resources(swap, v2 bool) *specs.LinuxResources {
 	memory, pids := l.CgroupBytes(), l.PIDs
 	r := &specs.LinuxResources{
 		Memory: &specs.LinuxMemory{Limit: &memory},
@@ -128,6 +128,10 @@ func (l Limits) resources(swap bool) *specs.LinuxResources {
 	if swap {
 		// OCI counts memory and swap together: none of it is swap.
 		r.Memory.Swap = &memory
+	}
+	if v2 {
+		// A sandbox that has lost one of its processes is of no use.
+		r.Unified = map[string]string{"memory.oom.group": "1"}
 	}
 	return r
 }

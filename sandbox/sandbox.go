@@ -44,6 +44,8 @@ type Sandbox struct {
 	stdin, stdout *os.File
 	words         *tail // the agent's standard error
 	process       *process
+	// oom becomes readable when the cgroup is out of memory; nil on v2.
+	oom *os.File
 
 	// turn is a lock that can be waited for with a context. It is held by
 	// sending to it, and guards container, which is not safe for
@@ -144,6 +146,15 @@ func (s *Sandbox) watch() {
 	s.setLoaded()
 }
 
+// watchMemory ends a sandbox that runs out of memory.
+func (s *Sandbox) watchMemory() {
+	var count [8]byte
+	if _, err := s.oom.Read(count[:]); err != nil {
+		return // closed by remove
+	}
+	s.end(Memory, memoryDetail(s.group.read().peak))
+}
+
 func (s *Sandbox) setLoaded() { s.loadedOnce.Do(func() { close(s.loaded) }) }
 
 // Destroy ends the sandbox if it lives, and removes everything it had. It is
@@ -196,7 +207,7 @@ func (s *Sandbox) remove() error {
 	// The sentry has been reaped, its id may be another process's by now.
 	s.container.Sandbox.Pid.Store(0)
 	err := s.container.Destroy()
-	closeAll(s.stdin, s.stdout)
+	closeAll(s.stdin, s.stdout, s.oom)
 	<-s.words.done
 	s.process.close()
 	return errors.Join(err, s.runtime.scrub(s.id))

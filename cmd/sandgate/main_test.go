@@ -197,6 +197,17 @@ func TestRunLostSandbox(t *testing.T) {
 	}
 }
 
+// TestRunLostByExit: a sandbox that dies ends the log with a code below 0.
+func TestRunLostByExit(t *testing.T) {
+	s := newServer(t, clienttest.Script{Program: func(context.Context, *clienttest.Program) protocol.Exit {
+		return protocol.Exit{Code: -1, Reason: "memory"}
+	}})
+	_, errs, code := newCLI(t, s).run(t, "", "run", "-c", "x")
+	if code != fault.SandboxLost.Row().Exit || !strings.Contains(errs, "ran out of memory (sandbox_lost)") {
+		t.Errorf("got %d, %q", code, errs)
+	}
+}
+
 // TestRunPassesSignalsOn presses Ctrl-C once, then again.
 func TestRunPassesSignalsOn(t *testing.T) {
 	started := make(chan struct{}, 2)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -82,7 +83,22 @@ func (c *connection) client(a *app) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(p.URL, p.Token, client.Options{Name: "sandgate-cli/" + version})
+	var mu sync.Mutex // guards lost
+	lost := false
+	return client.New(p.URL, p.Token, client.Options{
+		Name: "sandgate-cli/" + version,
+		OnState: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && lost:
+				fmt.Fprint(a.err, "\r[sandgate: connected again]\r\n")
+			case err != nil && !lost:
+				fmt.Fprint(a.err, "\r[sandgate: the connection was lost; trying to come back, Ctrl-C gives up]\r\n")
+			}
+			lost = err != nil
+		},
+	})
 }
 
 func readProfile(path string) (profile, error) {

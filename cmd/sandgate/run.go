@@ -216,6 +216,9 @@ func runProgram(ctx context.Context, a *app, c *client.Client, o runOptions, fil
 		return pass.why(err)
 	}
 	if e := p.Exit(); e != nil && e.Code != 0 {
+		if err := client.ExitError(*e); err != nil {
+			return err
+		}
 		if e.Reason == "memory" {
 			fmt.Fprintln(a.err, "sandgate: the program was killed: it ran out of memory")
 		}
@@ -311,12 +314,36 @@ func (s *signalPasser) loop(ctx context.Context) {
 		if n > 1 {
 			name = "SIGKILL"
 		}
-		go func() {
-			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			defer cancel()
-			_ = p.Signal(ctx, name)
-		}()
+		go s.pass(ctx, p, name)
 	}
+}
+
+// Times of passing a signal on.
+const (
+	signalTimeout = 5 * time.Second
+	// lastWord is how long a program has to end, and its output to arrive,
+	// after a signal that is meant to end it.
+	lastWord = 10 * time.Second
+)
+
+// pass sends one signal. When it cannot be delivered, or was meant to be the
+// end and is not, this command ends without the program.
+func (s *signalPasser) pass(ctx context.Context, p *client.Process, name string) {
+	short, cancel := context.WithTimeout(ctx, signalTimeout)
+	err := p.Signal(short, name)
+	cancel()
+	if err == nil && name == "SIGINT" {
+		return
+	}
+	if err == nil {
+		timer := time.NewTimer(lastWord)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	s.cancel()
 }
 
 // why is the error to show: that of a user who has pressed Ctrl-C is no error.
