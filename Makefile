@@ -32,7 +32,7 @@ bin/agent:
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/agent ./cmd/agent
 
 bin/image.erofs: bin/agent
-	@deploy/image/build --agent bin/agent --langs langs --out bin/image.erofs
+	@$(SUDO) env "PATH=$$PATH" deploy/image/build --agent bin/agent --langs langs --out bin/image.erofs
 
 bin/sandgate:
 	@mkdir -p bin
@@ -51,14 +51,14 @@ lint:
 
 unit: node_modules
 	@echo "test: all packages, race detector on, real gVisor"
-	@$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(GO) test -race -timeout 20m -p 1 ./...
+	@$(SUDO) env "PATH=$$PATH" $(GO) test -race -timeout 20m -p 1 ./...
 
 node_modules: package-lock.json
 	@npm ci --no-audit --no-fund --silent
 	@touch node_modules
 
 bench: build node_modules
-	@$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" bench/run
+	@$(SUDO) env "PATH=$$PATH" bench/run
 
 clean:
 	rm -rf bin node_modules

@@ -480,6 +480,8 @@ func TestQueueInput(t *testing.T) {
 	b.log.await(t, "1 reply k-ask ok")
 	b.submit(t, "ask", key("silent"), func(e *protocol.Execute) { e.NoInput = true })
 	b.log.await(t, "2 reply silent error EOFError")
+	b.log.mu.Lock()
+	defer b.log.mu.Unlock()
 	for _, l := range b.log.lines {
 		if l == "2 asked" {
 			t.Error("the request of a cell that may not ask is in the log")

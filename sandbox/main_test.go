@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -190,7 +191,9 @@ func (g guest) awaitEnd() Exit {
 	case <-g.Done():
 		return g.Exit()
 	case <-time.After(30 * time.Second):
-		g.tb.Fatal("the sandbox does not end")
+		buf := make([]byte, 1<<20)
+		g.tb.Fatalf("the sandbox does not end; %+v, processes %v\n%s", g.group.read(),
+			processesIn(dirs(g.group.path, g.group.v2)), buf[:runtime.Stack(buf, true)])
 		return Exit{}
 	}
 }
