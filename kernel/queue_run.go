@@ -188,8 +188,9 @@ func (q *Queue) execute(x *execution) {
 			if q.ctx.Err() != nil {
 				d = q.closing()
 			}
+			behind := q.behind()
 			q.fail(x, time.Now(), 0, d)
-			q.abortWaiting()
+			q.abort(behind)
 			return
 		}
 	}
@@ -210,9 +211,10 @@ func (q *Queue) execute(x *execution) {
 	q.set("busy")
 	o := q.await(x, k)
 	if o.death != nil {
+		behind := q.behind()
 		q.fail(x, o.began, count, *o.death)
 		q.status(x.cell, "idle")
-		q.abortWaiting()
+		q.abort(behind)
 		if q.over(k) {
 			q.buried(k)
 		}
@@ -236,7 +238,7 @@ func (q *Queue) await(x *execution, k *generation) outcome {
 	}
 	result := make(chan answered, 1)
 	go func() {
-		r, err := k.driver.Request(ctx, Request{Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent})
+		r, err := k.driver.Request(ctx, Request{Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput})
 		result <- answered{r, err}
 	}()
 	// quit withdraws the request, so that its goroutine is gone on return.
@@ -376,14 +378,16 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 		q.count = count
 		q.mu.Unlock()
 	}
+	var behind []*execution
+	if r.Status != "ok" && !x.KeepGoing {
+		behind = q.behind()
+	}
 	q.message(x.cell, ExecuteReplyType, ExecuteReply{
 		Key: x.Key, Status: r.Status, Count: count, EName: r.EName, EValue: r.EValue,
 		ExitCode: r.ExitCode, Millis: millis(o.began), Payload: r.Payload,
 	})
 	q.status(x.cell, "idle")
-	if r.Status != "ok" && !x.KeepGoing {
-		q.abortWaiting()
-	}
+	q.abort(behind)
 	q.set("idle")
 }
 
@@ -397,11 +401,13 @@ func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 	q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
 }
 
-func (q *Queue) abortWaiting() {
+// behind takes what waits behind a cell that has failed. It is taken before
+// the failure is told: what a client sends once it has seen that was sent in
+// the knowledge of it, and runs.
+func (q *Queue) behind() []*execution {
 	q.mu.Lock()
-	all := q.takeWaiting()
-	q.mu.Unlock()
-	q.abort(all)
+	defer q.mu.Unlock()
+	return q.takeWaiting()
 }
 
 func (q *Queue) status(cell uint32, state string) { q.message(cell, StatusType, Status{State: state}) }

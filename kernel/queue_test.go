@@ -73,6 +73,13 @@ func (l *memoryLog) Append(kind stream.Kind, cell uint32, payload []byte) (int64
 	return 0, nil
 }
 
+// all is what the log has now.
+func (l *memoryLog) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.lines)
+}
+
 // await waits until a line is in the log.
 func (l *memoryLog) await(t *testing.T, line string) {
 	t.Helper()
@@ -480,9 +487,7 @@ func TestQueueInput(t *testing.T) {
 	b.log.await(t, "1 reply k-ask ok")
 	b.submit(t, "ask", key("silent"), func(e *protocol.Execute) { e.NoInput = true })
 	b.log.await(t, "2 reply silent error EOFError")
-	b.log.mu.Lock()
-	defer b.log.mu.Unlock()
-	for _, l := range b.log.lines {
+	for _, l := range b.log.all() {
 		if l == "2 asked" {
 			t.Error("the request of a cell that may not ask is in the log")
 		}
@@ -576,7 +581,7 @@ func TestQueueEveryCellIsAnswered(t *testing.T) {
 	acknowledged[last+1] = true
 	b.log.awaitAny(t, fmt.Sprintf("%d reply fence ok", last+1), fmt.Sprintf("%d reply fence aborted", last+1))
 	replies := map[uint32]int{}
-	for _, l := range b.log.lines {
+	for _, l := range b.log.all() {
 		var cell uint32
 		var word string
 		if n, _ := fmt.Sscanf(l, "%d %s", &cell, &word); n == 2 && word == "reply" {
