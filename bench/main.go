@@ -46,12 +46,13 @@ func (f figure) better() float64 {
 func main() {
 	rounds := flag.Int("rounds", 7, "sessions and kernels created on each side")
 	cells := flag.Int("cells", 200, "trivial cells run on each side")
+	code := flag.String("code", "print(1)", "the trivial cell")
 	megabytes := flag.Int("flood", 50, "size of the flood in MB")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	figures, err := measure(ctx, *rounds, *cells, *megabytes)
+	figures, err := measure(ctx, *rounds, *cells, *megabytes, *code)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -72,7 +73,7 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, rounds, cells, megabytes int) ([]figure, error) {
+func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) ([]figure, error) {
 	s, err := e2e.Start(ctx, "pool: {size: 2}")
 	if err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func measure(ctx context.Context, rounds, cells, megabytes int) ([]figure, error
 
 	ours, theirs = nil, nil
 	for i := range cells {
-		r, err := w.run(ctx, 1, fmt.Sprint("cell", i), "print(1)")
+		r, err := w.run(ctx, 1, fmt.Sprint("cell", i), trivial)
 		if err != nil {
 			return nil, err
 		}
