@@ -151,7 +151,13 @@ func (d *doctor) machine(ctx context.Context) {
 		s.Args = []string{"/bin/true"}
 		probe = &s
 	}
-	d.report(sandbox.CheckHost(ctx, sandbox.Config{Runsc: d.cfg.RunscPath(), StateDir: d.cfg.StateDir(), Platform: d.cfg.Platform}, probe)...)
+	runsc := d.cfg.RunscPath()
+	if os.Geteuid() == 0 {
+		if copied, err := reachable(runsc, filepath.Join(d.cfg.DataDir, "bin")); err == nil {
+			runsc = copied
+		}
+	}
+	d.report(sandbox.CheckHost(ctx, sandbox.Config{Runsc: runsc, StateDir: d.cfg.StateDir(), Platform: d.cfg.Platform}, probe)...)
 	if probe == nil {
 		d.report(finding("boot", skipped, "mend the image first", "no sandbox was booted, for want of an image"))
 	}

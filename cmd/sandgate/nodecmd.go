@@ -121,7 +121,11 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 		return err
 	}
 	status.say("node: checking the runtime")
-	rt, err := sandbox.NewRuntime(sandbox.Config{Runsc: cfg.RunscPath(), StateDir: cfg.StateDir(), Platform: cfg.Platform, Log: log})
+	runsc, err := reachable(cfg.RunscPath(), filepath.Join(cfg.DataDir, "bin"))
+	if err != nil {
+		return err
+	}
+	rt, err := sandbox.NewRuntime(sandbox.Config{Runsc: runsc, StateDir: cfg.StateDir(), Platform: cfg.Platform, Log: log})
 	if err != nil {
 		return err
 	}
