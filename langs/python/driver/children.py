@@ -2,6 +2,7 @@
 import _thread
 import codecs
 import contextvars
+import ctypes
 import fcntl
 import os
 import select
@@ -12,6 +13,7 @@ import sys
 import termios
 import time
 
+from .cells import current
 
 ROWS, COLUMNS = 40, 120  # of the terminal that a !command sees
 GRACE = (0.2, 1.0, 0.5)  # seconds for a child to end by itself, after SIGINT, after SIGTERM
@@ -189,6 +191,15 @@ def keep_order(output):
             return real(*args, **kwargs)
         return call
 
+    load = ctypes.CDLL.__init__
+
+    def load_library(self, *args, **kwargs):
+        if current().number:  # not in the warm-up, and not the driver's own
+            output.exact()
+            output.before_child()
+        return load(self, *args, **kwargs)
+
+    ctypes.CDLL.__init__ = load_library
     subprocess.Popen._execute_child = execute_child
     os.write = _Hooked(write, write_plain)
     os.system = _Hooked(os.system, run_shell)
