@@ -71,7 +71,7 @@ func (e *edge) cork() {
 	e.mu.Lock()
 	if !e.corked {
 		e.corked = true
-		e.buf = buffers.Get().(*[]byte)
+		e.buf = getBuffer()
 	}
 	e.mu.Unlock()
 }

@@ -107,7 +107,7 @@ func (r *relay) run(u *upgrader, req *http.Request) {
 func (r *relay) hello() error {
 	const op = "gateway.hello"
 	r.deadline(r.g.cfg.Times.Hello)
-	buf := buffers.Get().(*[]byte)
+	buf := getBuffer()
 	defer putBuffer(buf)
 	typ, err := r.message(buf)
 	if err != nil {
@@ -151,7 +151,7 @@ func (r *relay) readOne() error {
 		return err
 	}
 	r.deadline(r.g.cfg.Times.Message)
-	buf := buffers.Get().(*[]byte)
+	buf := getBuffer()
 	defer putBuffer(buf)
 	if err := fill(src, buf, limitOf(typ)); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (r *relay) checkFrame(b []byte) (stream.Frame, error) {
 // pump relays from the node to the client.
 func (r *relay) pump() error {
 	more, _ := r.link.(buffered)
-	buf := buffers.Get().(*[]byte)
+	buf := getBuffer()
 	defer putBuffer(buf)
 	for {
 		f, err := next(r.link)
@@ -338,6 +338,13 @@ func fill(src io.Reader, buf *[]byte, limit int) error {
 			return err
 		}
 	}
+}
+
+// getBuffer takes a buffer, empty whatever the one who gave it back has left.
+func getBuffer() *[]byte {
+	b := buffers.Get().(*[]byte)
+	*b = (*b)[:0]
+	return b
 }
 
 // putBuffer gives a buffer back unless it has grown large.
