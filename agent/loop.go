@@ -19,6 +19,10 @@ const (
 	drainTime = 2 * time.Second
 )
 
+// minRead is the room for a read of a driver's frames, in bytes. Those of a
+// small cell fit in.
+const minRead = 4096
+
 // loop is the state of a channel's loop, which alone touches it.
 //
 // The order of what comes through the events descriptor and of what comes
@@ -28,8 +32,8 @@ const (
 // with FlagClear until then. Whatever frames are there after the poll and
 // before the read belong before the pipe's bytes if they are clear. Therefore
 // each round polls, then takes the frames, then reads each pipe once. Before a
-// frame that is not clear, and before a reply, the pipes are emptied of what
-// they hold at that moment, FIONREAD bytes and no more.
+// frame that is not clear, a reply too, the pipes are emptied of what they
+// hold at that moment, FIONREAD bytes and no more.
 type loop struct {
 	pipes  [2]int // standard output and error; -1 when ended
 	events int    // the driver's frames; -1 when ended, or a process
@@ -150,15 +154,8 @@ func (c *channel) hasEnded() bool {
 	return c.end != nil
 }
 
-// takeEvents reads what the events descriptor holds now.
+// takeEvents reads all that the events descriptor holds now.
 func (c *channel) takeEvents(polled bool) {
-	n, err := unix.IoctlGetInt(c.events, unix.TIOCINQ)
-	if err != nil {
-		n = chunk
-	}
-	if n == 0 && polled {
-		n = 1 // the end, or nothing
-	}
 	if c.off > 0 && c.off == len(c.ev) {
 		c.ev, c.off = c.ev[:0], 0
 		if cap(c.ev) > 1<<20 {
@@ -168,26 +165,52 @@ func (c *channel) takeEvents(polled bool) {
 	if c.off > cap(c.ev)/2 {
 		c.ev, c.off = c.ev[:copy(c.ev, c.ev[c.off:])], 0
 	}
+	if c.ev == nil {
+		c.ev = make([]byte, 0, minRead)
+	}
+	// A read that leaves room has taken everything, and saves asking how much
+	// there is: that is a system call of each cell.
+	if free := cap(c.ev) - len(c.ev); polled && free >= minRead {
+		if m := c.readEvents(free); m < free {
+			return
+		}
+		polled = false
+	}
+	n := queued(c.events)
+	if n == 0 && polled {
+		n = 1 // the end, or nothing
+	}
 	for n > 0 {
 		if free := cap(c.ev) - len(c.ev); free < n {
 			// Grow to what the frame will need, so that a large one is not
 			// copied over and over.
-			c.ev = append(make([]byte, 0, max(2*cap(c.ev), len(c.ev)+n, c.off+c.size, 4096)), c.ev...)
+			c.ev = append(make([]byte, 0, max(2*cap(c.ev), len(c.ev)+n, c.off+c.size, minRead)), c.ev...)
 		}
+		m := c.readEvents(n)
+		if m == 0 {
+			return
+		}
+		n -= m
+	}
+}
+
+// readEvents reads once, at most n bytes, and returns how many there were; 0
+// also when the descriptor has ended.
+func (c *channel) readEvents(n int) int {
+	for {
 		m, err := syscall.Read(c.events, c.ev[len(c.ev):len(c.ev)+n])
-		if err == syscall.EINTR {
+		switch {
+		case err == syscall.EINTR:
 			continue
-		}
-		if err == syscall.EAGAIN {
-			return
-		}
-		if err != nil || m == 0 {
+		case err == syscall.EAGAIN:
+			return 0
+		case err != nil || m == 0:
 			c.closeEvents()
-			return
+			return 0
 		}
 		c.ev = c.ev[:len(c.ev)+m]
 		c.quiet = time.Time{}
-		n -= m
+		return m
 	}
 }
 
@@ -210,7 +233,7 @@ func (c *channel) pump() (drained [2]bool) {
 		}
 		if !c.seen {
 			c.seen = true
-			if c.head.Flags&stream.FlagClear == 0 || c.head.Type == stream.Control {
+			if c.head.Flags&stream.FlagClear == 0 {
 				for i, fd := range c.pipes {
 					c.due[i] = queued(fd)
 				}

@@ -26,6 +26,9 @@ type result struct {
 	gap         bool
 }
 
+// block is how many cells one side runs before it is the other's turn.
+const block = 20
+
 // figure is one line of the report.
 type figure struct {
 	Name     string  `json:"name"`
@@ -143,19 +146,34 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 		return nil, err
 	}
 
-	ours, theirs = nil, nil
-	for i := range cells {
-		r, err := w.run(ctx, 1, fmt.Sprint("cell", i), trivial)
-		if err != nil {
-			return nil, err
+	// In blocks, so that neither side is woken from idleness for each cell by
+	// the other's turn; then once more with a pause before each, as people type.
+	for _, b := range []struct {
+		name  string
+		pause time.Duration
+		n     int
+	}{{"print(1), one after the other", 0, cells}, {"print(1), 50 ms apart", 50 * time.Millisecond, cells / 4}} {
+		ours, theirs = nil, nil
+		for done := 0; done < b.n; done += block {
+			for i := range block {
+				time.Sleep(b.pause)
+				r, err := w.run(ctx, 1, fmt.Sprint(b.name, done+i), trivial)
+				if err != nil {
+					return nil, err
+				}
+				ours = append(ours, ms(r.done))
+			}
+			for range block {
+				time.Sleep(b.pause)
+				r, err := k.run(ctx, "print(1)")
+				if err != nil {
+					return nil, err
+				}
+				theirs = append(theirs, ms(r.done))
+			}
 		}
-		ours = append(ours, ms(r.done))
-		if r, err = k.run(ctx, "print(1)"); err != nil {
-			return nil, err
-		}
-		theirs = append(theirs, ms(r.done))
+		add(b.name, "ms", ours, theirs)
 	}
-	add("print(1) round trip", "ms", ours, theirs)
 
 	gateway, err := s.Child("gateway")
 	if err != nil {

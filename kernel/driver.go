@@ -113,7 +113,7 @@ type Manifest struct {
 	Warm string `json:"warm"`
 	// Prime is code that is executed silently after each restore, before the
 	// sandbox is handed out, so that the pages that every cell needs are in
-	// memory when the first one comes. It must print nothing and leave
-	// nothing behind.
+	// memory when the first one comes. What it prints is dropped; it must
+	// leave nothing behind.
 	Prime string `json:"prime,omitempty"`
 }

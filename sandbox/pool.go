@@ -30,6 +30,10 @@ type PoolOptions struct {
 	// Wait bounds how long a Claim waits when no member is ready. Default
 	// 10 s.
 	Wait time.Duration
+	// Rest is how long after a claim the making of the next member waits, so
+	// that what was claimed has the machine to itself for its first steps. A
+	// Claim that finds nothing ready ends all rests. Default none.
+	Rest time.Duration
 	// MinBackoff and MaxBackoff bound the pause after a failure to make a
 	// member: it doubles from the first to the second, less up to a half by
 	// chance. Default 100 ms and 30 s.
@@ -77,6 +81,8 @@ type Pool[T Member] struct {
 	// failures is the number of attempts that failed since one succeeded.
 	failures int
 	lastErr  error
+	// hurry is closed, and replaced, when a Claim has to wait.
+	hurry chan struct{}
 }
 
 // NewPool returns a pool that makes its members with make, and rids itself of
@@ -91,6 +97,7 @@ func NewPool[T Member](make_ func(context.Context) (T, error), discard func(T), 
 		make: make_, discard: discard, opts: opts,
 		ready:  make(chan T),
 		making: make(chan struct{}, opts.Parallel),
+		hurry:  make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.Resize(opts.Size)
@@ -137,7 +144,26 @@ func (p *Pool[T]) keepReady(ctx context.Context) {
 		p.count(func(s *PoolStats) { s.Ready-- })
 		if !claimed {
 			p.discard(m)
+			continue
 		}
+		p.rest(ctx)
+	}
+}
+
+// rest waits for PoolOptions.Rest, or until somebody waits for a member.
+func (p *Pool[T]) rest(ctx context.Context) {
+	p.mu.Lock()
+	hurry, waiting := p.hurry, p.stats.Waiting
+	p.mu.Unlock()
+	if waiting > 0 || p.opts.Rest <= 0 {
+		return
+	}
+	timer := time.NewTimer(p.opts.Rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-hurry:
+	case <-ctx.Done():
 	}
 }
 
@@ -200,7 +226,11 @@ func (p *Pool[T]) Claim(ctx context.Context) (T, error) {
 		p.count(func(s *PoolStats) { s.Claims++ })
 		return m, nil
 	}
-	p.count(func(s *PoolStats) { s.Waiting++ })
+	p.mu.Lock()
+	p.stats.Waiting++
+	close(p.hurry)
+	p.hurry = make(chan struct{})
+	p.mu.Unlock()
 	defer p.count(func(s *PoolStats) { s.Waiting-- })
 	timer := time.NewTimer(p.opts.Wait)
 	defer timer.Stop()

@@ -52,6 +52,38 @@ func (f *factory) pool(o PoolOptions) *Pool[*thing] { return NewPool(f.make, f.d
 
 // The tests run in bubbles of made-up time: nothing is waited for.
 
+// After a claim the next member is made later, but at once for whoever waits.
+func TestPoolRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f factory
+		p := f.pool(PoolOptions{Size: 1, Rest: 5 * time.Second})
+		defer p.Close()
+		claim := func() time.Duration {
+			t.Helper()
+			begin := time.Now()
+			if _, err := p.Claim(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(begin)
+		}
+		time.Sleep(2 * time.Second)
+		claim() // was ready
+		time.Sleep(4 * time.Second)
+		if s := p.Stats(); s.Making != 0 || s.Ready != 0 {
+			t.Errorf("while it rests: %+v", s)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if s := p.Stats(); s.Making != 1 {
+			t.Errorf("after its rest: %+v", s)
+		}
+		time.Sleep(time.Second)
+		claim() // was ready
+		if took := claim(); took != time.Second {
+			t.Errorf("a claim during the rest took %v, want the second that it takes to make one", took)
+		}
+	})
+}
+
 func TestPoolWarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f factory

@@ -101,7 +101,7 @@ func New(cfg Config) (*Manager, error) {
 		m.pools[l.Name] = sandbox.NewPool(
 			func(ctx context.Context) (*member, error) { return m.makeMember(ctx, l.Name, true) },
 			m.discard,
-			sandbox.PoolOptions{Size: size, Parallel: cfg.PoolParallel, Wait: cfg.ClaimWait},
+			sandbox.PoolOptions{Size: size, Parallel: cfg.PoolParallel, Wait: cfg.ClaimWait, Rest: poolRest},
 		)
 	}
 	m.work.Go(m.janitor)
