@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 	case "driver":
 		driverMain()
 		os.Exit(0)
+	case "spawner":
+		os.Exit(spawnerMain())
 	}
 	dir, err := os.MkdirTemp("", "sandgate-agent")
 	if err == nil {

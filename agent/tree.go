@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 // proc is what /proc/<pid>/status says.
 type proc struct {
 	pid, ppid int
+	name      string
 	zombie    bool
 	groups    string // with a space before and after each
 }
@@ -40,6 +42,8 @@ func processes() []proc {
 			key, value, _ := strings.Cut(line, ":")
 			value = strings.TrimSpace(value)
 			switch key {
+			case "Name":
+				p.name = value
 			case "State":
 				p.zombie = strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X")
 			case "PPid":
@@ -83,17 +87,13 @@ const markBase = 1 << 30
 // that there is no way out of a tree. (A process that has left its parent and
 // its session could be found by its environment as well, but for reading that
 // of another user's process the agent would need to be allowed to trace it.)
-func (s *Server) members(c *channel) []int {
+func (s *Server) members(c *channel) []proc {
 	list := processes()
 	ours := descend(list, os.Getpid())
 	mark := " " + strconv.Itoa(int(c.group)) + " "
-	var living []int
-	for _, p := range list {
-		if !p.zombie && ours[p.pid] && strings.Contains(p.groups, mark) {
-			living = append(living, p.pid)
-		}
-	}
-	return living
+	return slices.DeleteFunc(list, func(p proc) bool {
+		return p.zombie || !ours[p.pid] || !strings.Contains(p.groups, mark)
+	})
 }
 
 // signalChildren sends sig to the descendants of pid, and not to pid.
@@ -106,12 +106,12 @@ func (s *Server) signalChildren(pid int, sig syscall.Signal) {
 // killTree ends a channel's process tree: SIGHUP and SIGTERM, and after grace
 // SIGKILL. With a grace of 0 there is SIGKILL alone.
 func (s *Server) killTree(c *channel, grace time.Duration) error {
-	list := func() []int { return s.members(c) }
+	list := func() []proc { return s.members(c) }
 	if grace > 0 {
-		for _, pid := range list() {
-			syscall.Kill(pid, syscall.SIGHUP)
-			syscall.Kill(pid, syscall.SIGTERM)
-			syscall.Kill(pid, syscall.SIGCONT) // a stopped one would not notice
+		for _, p := range list() {
+			syscall.Kill(p.pid, syscall.SIGHUP)
+			syscall.Kill(p.pid, syscall.SIGTERM)
+			syscall.Kill(p.pid, syscall.SIGCONT) // a stopped one would not notice
 		}
 		if empties(list, grace) {
 			return nil
@@ -125,32 +125,37 @@ func (s *Server) killTree(c *channel, grace time.Duration) error {
 
 // killAll ends every process below the agent.
 func (s *Server) killAll(limit time.Duration) bool {
-	return destroy(func() []int {
+	return destroy(func() []proc {
 		list := processes()
 		ours := descend(list, os.Getpid())
-		var living []int
-		for _, p := range list {
-			if ours[p.pid] && !p.zombie {
-				living = append(living, p.pid)
-			}
-		}
-		return living
+		return slices.DeleteFunc(list, func(p proc) bool { return p.zombie || !ours[p.pid] })
 	}, limit)
 }
 
 // destroy kills until there is nobody left. Processes that fork faster than
 // they can be killed are stopped first: a stopped process forks no more and
 // still counts against RLIMIT_NPROC, so that there is an end to new ones.
-func destroy(list func() []int, limit time.Duration) bool {
+//
+// A child of the agent's that has its name is about to become a program, and
+// until then a thread of the agent waits for it where the garbage collector
+// cannot stop that thread: such a child is killed at once, since stopping it
+// could stop the agent for good.
+func destroy(list func() []proc, limit time.Duration) bool {
 	end := time.Now().Add(limit)
+	self, name := os.Getpid(), ownName()
 	stopped := map[int]bool{}
 	for range 32 {
 		fresh := 0
-		for _, pid := range list() {
-			if !stopped[pid] {
-				stopped[pid] = true
-				fresh++
-				syscall.Kill(pid, syscall.SIGSTOP)
+		for _, p := range list() {
+			if stopped[p.pid] {
+				continue
+			}
+			stopped[p.pid] = true
+			fresh++
+			if p.ppid == self && p.name == name {
+				syscall.Kill(p.pid, syscall.SIGKILL)
+			} else {
+				syscall.Kill(p.pid, syscall.SIGSTOP)
 			}
 		}
 		if fresh == 0 {
@@ -162,8 +167,8 @@ func destroy(list func() []int, limit time.Duration) bool {
 		if len(left) == 0 {
 			return true
 		}
-		for _, pid := range left {
-			syscall.Kill(pid, syscall.SIGKILL)
+		for _, p := range left {
+			syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 		if empties(list, 50*time.Millisecond) {
 			return true
@@ -172,9 +177,16 @@ func destroy(list func() []int, limit time.Duration) bool {
 	return false
 }
 
+// ownName is what /proc calls the agent, and a child of it until that has
+// become another program.
+func ownName() string {
+	b, _ := os.ReadFile("/proc/self/comm")
+	return strings.TrimSpace(string(b))
+}
+
 // empties waits until list is empty, looking every 2 to 20 ms: there is no
 // event for the end of a process that is not a child.
-func empties(list func() []int, limit time.Duration) bool {
+func empties(list func() []proc, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	pause := 2 * time.Millisecond
 	t := time.NewTimer(pause)
