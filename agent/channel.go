@@ -40,6 +40,7 @@ type channel struct {
 	pending  map[uint64]pending
 	nextID   uint64
 	cells    []execution // oldest first
+	lastCell uint32      // of the last execute that was answered
 
 	loop // owned by the loop's goroutine
 }

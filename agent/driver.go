@@ -23,7 +23,7 @@ func (c *channel) request(host uint64, q kernel.Request) (answered bool, err err
 	switch q.Op {
 	case "input", "interrupt", "comm":
 		return true, c.post(q, nil)
-	case "execute", "complete", "inspect", "is_complete", "reseed":
+	case "execute", "complete", "inspect", "is_complete", "variables", "reseed":
 		return false, c.post(q, &pending{host: host, exec: q.Op == "execute"})
 	}
 	return false, fault.Invalid(op, "op", "kernels have no operation %q", q.Op)
@@ -83,12 +83,13 @@ type execution struct {
 }
 
 // cell is the cell that text from the pipes belongs to: that of the execute
-// which the driver, taking them in order, works on.
+// which the driver, taking them in order, works on, or else the last one, whose
+// child processes and threads may write on.
 func (c *channel) cell() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.cells) == 0 {
-		return 0
+		return c.lastCell
 	}
 	return c.cells[0].cell
 }
@@ -142,6 +143,11 @@ func (c *channel) reply(body []byte) bool {
 	p, ok := c.pending[r.ID]
 	delete(c.pending, r.ID)
 	if p.exec {
+		for _, e := range c.cells {
+			if e.id == r.ID {
+				c.lastCell = e.cell
+			}
+		}
 		c.cells = slices.DeleteFunc(c.cells, func(e execution) bool { return e.id == r.ID })
 	}
 	c.mu.Unlock()

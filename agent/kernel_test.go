@@ -145,11 +145,11 @@ func TestPipesAreDrainedBeforeReply(t *testing.T) {
 			t.Fatalf("cell %d has %q when its reply comes", i+1, got)
 		}
 	}
-	// What a child prints after the cell belongs to no cell.
+	// What a child prints after the cell keeps its number.
 	pid, _ := r.run(1, 500, "bg sleep 0.2; echo late")
 	r.sink.until(t, "the late text", func() bool {
 		for _, f := range r.sink.frames[1] {
-			if f.Cell == 0 && string(f.Body) == "late\n" {
+			if f.Cell == 500 && string(f.Body) == "late\n" {
 				return true
 			}
 		}

@@ -432,6 +432,24 @@ func (k *Kernel) IsComplete(ctx context.Context, code string) (kernel.Reply, err
 	return k.ask(ctx, protocol.OpIsComplete, protocol.Complete{Code: code})
 }
 
+// Variables lists the user's variables, at most kernel.MaxVariables. It waits
+// while a cell runs in a language that has one thread.
+func (k *Kernel) Variables(ctx context.Context) ([]kernel.Variable, error) {
+	var r kernel.Reply
+	err := k.viewer.call(ctx, protocol.OpVariables, nil, &r, true)
+	if err == nil && r.Status == "error" {
+		err = fault.New(fault.Unsupported, "client.variables", "the kernel answered: %s", r.EValue)
+	}
+	return r.Variables, err
+}
+
+// History is what the kernel's channel has run, oldest first.
+func (k *Kernel) History(ctx context.Context) ([]protocol.HistoryEntry, error) {
+	var h protocol.History
+	err := k.viewer.call(ctx, protocol.OpHistory, nil, &h, true)
+	return h.Entries, err
+}
+
 func (k *Kernel) ask(ctx context.Context, op string, p protocol.Complete) (kernel.Reply, error) {
 	var r kernel.Reply
 	err := k.viewer.call(ctx, op, p, &r, true)

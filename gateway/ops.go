@@ -9,10 +9,12 @@ func opScope(op string) (Scope, bool) {
 	switch op {
 	case protocol.OpHello, protocol.OpDetach:
 		return Anyone, true
-	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach, protocol.OpFileStat:
+	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach,
+		protocol.OpHistory, protocol.OpFileStat:
 		return ScopeRead, true
 	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpChannelOpen, protocol.OpChannelClose,
-		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete, protocol.OpInput,
+		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
+		protocol.OpVariables, protocol.OpInput,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal:
 		return ScopeWrite, true
 	case protocol.OpStatus:

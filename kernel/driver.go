@@ -12,17 +12,18 @@ import "encoding/json"
 //	output     Stdout and Stderr frames with text as the language wrote it;
 //	           Message frames with a Message of the types display_data,
 //	           update_display_data, execute_result, error, clear_output,
-//	           input_request and comm_*
+//	           input_request, kernel_event and comm_*
 //
-// Each output frame carries the cell it is from. Neither descriptor is
+// Each output frame carries the cell it is from, also when it comes after that
+// cell's reply: it belongs to the session and is never dropped. Neither descriptor is
 // inherited by child processes. Descriptors 1 and 2 are pipes that the agent
 // reads: what C code and child processes print. The agent empties them before
 // it passes a reply on.
 
 // Request is what a driver is asked.
 type Request struct {
-	// Op is execute, complete, inspect, is_complete, input, interrupt,
-	// reseed or comm. input, interrupt and comm have no reply.
+	// Op is execute, complete, inspect, is_complete, variables, input,
+	// interrupt, reseed or comm. input, interrupt and comm have no reply.
 	Op string `json:"op"`
 	ID uint64 `json:"id,omitempty"`
 	// Cell is the number that the output of an execute carries.
@@ -70,6 +71,8 @@ type Reply struct {
 	// IsComplete is complete, incomplete, invalid or unknown.
 	IsComplete string `json:"is_complete,omitempty"`
 	Indent     string `json:"indent,omitempty"`
+	// Variables, at most MaxVariables, in the order that helps most.
+	Variables []Variable `json:"variables,omitzero"`
 	// Ready.
 	Info *Info `json:"info,omitempty"`
 }
@@ -78,6 +81,25 @@ type Reply struct {
 type Match struct {
 	Text string `json:"text"`
 	Type string `json:"type,omitempty"`
+}
+
+// Limits of the answer to variables.
+const (
+	MaxVariables     = 500
+	MaxVariableValue = 200 // characters, on one line
+)
+
+// Variable is a name that the user has given something. Listing it runs none
+// of the user's code.
+type Variable struct {
+	Name string `json:"name"`
+	// Type is its type as the language calls it.
+	Type string `json:"type"`
+	// Size is what people of the language look for: a length, a shape, bytes.
+	// It may be empty.
+	Size string `json:"size,omitempty"`
+	// Value is its value in short.
+	Value string `json:"value"`
 }
 
 // Info describes a kernel that is ready.

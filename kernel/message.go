@@ -17,6 +17,7 @@ const (
 	ClearOutputType   = "clear_output"
 	InputRequestType  = "input_request"
 	StatusType        = "status"
+	KernelEventType   = "kernel_event"
 	CommOpenType      = "comm_open"
 	CommMsgType       = "comm_msg"
 	CommCloseType     = "comm_close"
@@ -78,6 +79,15 @@ type ClearOutput struct {
 type InputRequest struct {
 	Prompt   string `json:"prompt"`
 	Password bool   `json:"password"`
+}
+
+// KernelEvent is the content of kernel_event: the kernel tells of its own
+// state, such as that a fatal error has cost it some.
+type KernelEvent struct {
+	// Event is restored, state_lost or notice.
+	Event string `json:"event"`
+	// Message is a sentence for people.
+	Message string `json:"message"`
 }
 
 // Status is the content of status.

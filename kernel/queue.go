@@ -24,7 +24,7 @@ const (
 	// heed the interrupt before the kernel is killed.
 	TimeoutGrace = 5 * time.Second
 
-	askLimit       = 10 * time.Second // complete, inspect, is_complete
+	askLimit       = 10 * time.Second // complete, inspect, is_complete, variables
 	interruptLimit = 5 * time.Second
 	killLimit      = 10 * time.Second
 	// deathLimit is how long after a failed request its kernel's end is
@@ -98,9 +98,9 @@ type State struct {
 //	execute_input   the cell begins; all with its number follows
 //	status busy
 //	…               the cell's output, written by the owner of the log
-//	execute_reply   the cell has ended; nothing with its number follows,
-//	                except
+//	execute_reply   the cell has ended; of its number follow only
 //	status idle
+//	…               and what it left running goes on to write
 //
 // A cell that never ran has an execute_reply with status aborted alone. A cell
 // whose kernel died has an error message and an execute_reply with status
@@ -129,6 +129,7 @@ type Queue struct {
 	bytes   int // of code in waiting
 	running *execution
 	keys    keyring
+	history history
 	kernel  *generation // nil when none runs
 	// starting is closed when the start under way has ended; nil when none is.
 	starting chan struct{}
@@ -314,7 +315,7 @@ func (q *Queue) Input(cell uint32, value string, eof bool) error {
 	return k.driver.Notify(Request{Op: "input", Cell: cell, Value: value, EOF: eof})
 }
 
-// Ask passes a complete, inspect or is_complete on, beside the queue. It waits
+// Ask passes a complete, inspect and the like on, beside the queue. It waits
 // for a kernel that is starting, and takes at most 10 s from then.
 func (q *Queue) Ask(ctx context.Context, r Request) (Reply, error) {
 	const op = "kernel.ask"

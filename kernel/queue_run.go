@@ -206,6 +206,7 @@ func (q *Queue) execute(x *execution) {
 	if x.Silent {
 		count = 0
 	}
+	q.record(x, count, "running")
 	q.message(x.cell, ExecuteInputType, ExecuteInput{Key: x.Key, Code: x.Code, Count: count})
 	q.status(x.cell, "busy")
 	q.set("busy")
@@ -382,6 +383,7 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 	if r.Status != "ok" && !x.KeepGoing {
 		behind = q.behind()
 	}
+	q.record(x, count, r.Status)
 	q.message(x.cell, ExecuteReplyType, ExecuteReply{
 		Key: x.Key, Status: r.Status, Count: count, EName: r.EName, EValue: r.EValue,
 		ExitCode: r.ExitCode, Millis: millis(o.began), Payload: r.Payload,
@@ -397,6 +399,7 @@ func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 	if d.Reason == LostReason {
 		name = "SandboxLost"
 	}
+	q.record(x, count, "error")
 	q.message(x.cell, ErrorType, Error{EName: name, EValue: value, Traceback: []string{}})
 	q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
 }

@@ -65,6 +65,8 @@ const (
 	OpComplete      = "complete"       // Complete, with ch → kernel.Reply's completion fields
 	OpInspect       = "inspect"        // Complete, with ch → kernel.Reply's inspection fields
 	OpIsComplete    = "is_complete"    // Complete, with ch → kernel.Reply's is_complete fields
+	OpVariables     = "variables"      // with ch → kernel.Reply's variables
+	OpHistory       = "history"        // with ch → History
 	OpInput         = "input"          // InputReply, with ch → {}
 	OpInterrupt     = "interrupt"      // Interrupt, with ch → {}
 	OpRestart       = "restart"        // with ch → {}; once the new kernel is ready
@@ -244,6 +246,21 @@ type Complete struct {
 	Code   string `json:"code"`
 	Cursor int    `json:"cursor"`
 	Detail int    `json:"detail,omitempty"`
+}
+
+// History is what a kernel channel has run, oldest first, also before the
+// kernel was restarted. Silent executions and aborted ones are not in it.
+type History struct {
+	Entries []HistoryEntry `json:"entries"`
+}
+
+// HistoryEntry is one execution.
+type HistoryEntry struct {
+	Cell  uint32 `json:"cell"`
+	Count int    `json:"execution_count"`
+	Code  string `json:"code"`
+	// Status is running, ok or error.
+	Status string `json:"status"`
 }
 
 // InputReply answers an input_request.

@@ -87,6 +87,8 @@ func driverMain() {
 			}
 		case "complete":
 			reply.Matches = []kernel.Match{{Text: "print"}}
+		case "variables":
+			reply.Variables = []kernel.Variable{{Name: "x", Type: "int", Value: strconv.Itoa(count)}}
 		case "execute":
 			if !r.Silent {
 				count++

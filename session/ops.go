@@ -53,6 +53,8 @@ func operations() map[string]operation {
 		protocol.OpComplete:      {run: opAsk},
 		protocol.OpInspect:       {run: opAsk},
 		protocol.OpIsComplete:    {run: opAsk},
+		protocol.OpVariables:     {run: opVariables},
+		protocol.OpHistory:       {run: opHistory},
 		protocol.OpFileWrite:     {run: opFileWrite, inline: true},
 		protocol.OpFileRead:      {run: opFileRead, limit: fileLimit},
 		protocol.OpFileStat:      {run: opFileStat},
@@ -329,6 +331,27 @@ func opAsk(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	}
 	defer end()
 	return q.Ask(ctx, kernel.Request{Op: r.Op, Code: p.Code, Cursor: p.Cursor, Detail: p.Detail})
+}
+
+func opVariables(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	q, end, err := c.kernelAt(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return q.Ask(ctx, kernel.Request{Op: r.Op})
+}
+
+// opHistory needs no kernel, and so wakes none.
+func opHistory(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	a, err := c.at(r)
+	if err != nil {
+		return nil, err
+	}
+	if a.channel.queue == nil {
+		return nil, fault.Invalid(r.Op, "ch", "%d is no kernel", r.Ch)
+	}
+	return protocol.History{Entries: a.channel.queue.History()}, nil
 }
 
 func opStatus(_ context.Context, c *conn, _ protocol.Request) (any, error) { return c.m.Status(), nil }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -174,6 +175,11 @@ func TestKernelLife(t *testing.T) {
 	if len(matches.Matches) != 1 {
 		t.Errorf("completion: %+v", matches)
 	}
+	var variables struct{ Variables []kernel.Variable }
+	p.must(protocol.OpVariables, 1, nil, &variables)
+	if len(variables.Variables) != 1 || variables.Variables[0] != (kernel.Variable{Name: "x", Type: "int", Value: "3"}) {
+		t.Errorf("variables: %+v", variables)
+	}
 
 	cell = p.execute(1, "hang")
 	p.printed(1, "hanging")
@@ -201,6 +207,15 @@ func TestKernelLife(t *testing.T) {
 	}
 	if text, _ := p.run(1, "print back"); text != "back" {
 		t.Errorf("after the kill: %q", text)
+	}
+	var past protocol.History
+	p.must(protocol.OpHistory, 1, nil, &past)
+	var codes []string
+	for _, e := range past.Entries {
+		codes = append(codes, fmt.Sprintf("%s [%d] %s", e.Code, e.Count, e.Status))
+	}
+	if got := strings.Join(codes, ", "); !strings.HasPrefix(got, "env SECRET [1] ok, ask [2] ok, ") || !strings.HasSuffix(got, "deaf [1] error, print back [1] ok") || strings.Contains(got, "never") {
+		t.Errorf("history: %s", got)
 	}
 
 	// A kernel of another language starts cold, once for one key.

@@ -1,0 +1,55 @@
+package kernel
+
+import "github.com/sandgate/sandgate/protocol"
+
+// Limits of a queue's history; the oldest entries go first.
+const (
+	MaxHistory      = 1000
+	MaxHistoryBytes = 1 << 20 // of code
+)
+
+// history is what a queue has run. The newest entry is always kept: code of
+// one execute is never larger than the limit.
+type history struct {
+	entries []protocol.HistoryEntry // oldest first
+	bytes   int
+}
+
+// set notes an execution, or how it ended.
+func (h *history) set(e protocol.HistoryEntry) {
+	for i := len(h.entries) - 1; i >= 0; i-- {
+		if h.entries[i].Cell == e.Cell {
+			h.entries[i].Count, h.entries[i].Status = e.Count, e.Status
+			return
+		}
+	}
+	if e.Status != "running" {
+		return // it has been dropped, or never began
+	}
+	h.entries = append(h.entries, e)
+	h.bytes += len(e.Code)
+	for len(h.entries) > MaxHistory || h.bytes > MaxHistoryBytes && len(h.entries) > 1 {
+		h.bytes -= len(h.entries[0].Code)
+		h.entries[0] = protocol.HistoryEntry{} // its code is free now
+		h.entries = h.entries[1:]
+	}
+}
+
+// record notes an execution in the history, unless it is silent.
+func (q *Queue) record(x *execution, count int, status string) {
+	if x.Silent {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.history.set(protocol.HistoryEntry{Cell: x.cell, Count: count, Code: x.Code, Status: status})
+}
+
+// History is what the queue has run, oldest first, over all of its kernels:
+// the last MaxHistory executions with at most MaxHistoryBytes of code. Silent
+// and aborted ones are not in it.
+func (q *Queue) History() []protocol.HistoryEntry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return append([]protocol.HistoryEntry{}, q.history.entries...)
+}
