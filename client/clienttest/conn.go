@@ -240,6 +240,11 @@ func (c *conn) do(req protocol.Request) (any, error) {
 			return script.IsComplete(about.Code), nil
 		}
 		return kernel.Reply{Status: "ok", IsComplete: "complete"}, nil
+	case protocol.OpVariables:
+		if script.Variables != nil {
+			return script.Variables(), nil
+		}
+		return kernel.Reply{Status: "ok"}, nil
 	}
 	return nil, fault.New(fault.Unsupported, req.Op, "there is no operation %q", req.Op)
 }

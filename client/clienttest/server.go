@@ -30,6 +30,8 @@ type Script struct {
 	Complete   func(protocol.Complete) kernel.Reply
 	Inspect    func(protocol.Complete) kernel.Reply
 	IsComplete func(code string) kernel.Reply
+	// Variables lists them.
+	Variables func() kernel.Reply
 	// Run is what POST /v1/run answers, line by line.
 	Run []string
 }

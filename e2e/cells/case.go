@@ -1,0 +1,344 @@
+// Package cells reads the conformance cells of a language,
+// langs/<language>/cells/*.yaml, and runs them in a kernel through the public
+// protocol. README.md describes the files.
+package cells
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Case is one thing that is tried. The cases of a file share a kernel and run
+// in order.
+type Case struct {
+	Name   string   `yaml:"case"`
+	Proves []string `yaml:"proves"`
+	Fresh  bool     `yaml:"fresh"`
+	Steps  []Step   `yaml:"steps"`
+	// At is the file and line, for people.
+	At string `yaml:"-"`
+}
+
+// Step is one thing that is done, told by the first group of fields, and what
+// must come of it.
+type Step struct {
+	File       *File               `yaml:"file"`
+	Run        *Text               `yaml:"run"`
+	Complete   *Text               `yaml:"complete"`
+	Inspect    *Text               `yaml:"inspect"`
+	IsComplete *Text               `yaml:"is_complete"`
+	Variables  map[string]Variable `yaml:"variables"`
+	Restart    bool                `yaml:"restart"`
+	Program    *Program            `yaml:"program"`
+
+	// Of run.
+	Repeat      int                  `yaml:"repeat"`
+	Status      string               `yaml:"status"`
+	Stdout      *Text                `yaml:"stdout"`
+	StdoutLike  *Pattern             `yaml:"stdout~"`
+	StdoutBytes int                  `yaml:"stdout_bytes"`
+	Stderr      *Text                `yaml:"stderr"`
+	StderrLike  *Pattern             `yaml:"stderr~"`
+	Result      *Text                `yaml:"result"`
+	ResultLike  *Pattern             `yaml:"result~"`
+	Data        map[string]Pattern   `yaml:"data"`
+	Display     []map[string]Pattern `yaml:"display"`
+	Update      []map[string]Pattern `yaml:"update"`
+	Error       *Error               `yaml:"error"`
+	ExitCode    *int                 `yaml:"exit_code"`
+	Event       *Event               `yaml:"event"`
+	Order       []Text               `yaml:"order"`
+	Input       []Input              `yaml:"input"`
+	NoInput     bool                 `yaml:"no_input"`
+	When        *When                `yaml:"when"`
+	Later       *Later               `yaml:"later"`
+	// Of complete; Without of variables too.
+	Matches []Text `yaml:"matches"`
+	Without []Text `yaml:"without"`
+	// Of inspect.
+	Found *bool    `yaml:"found"`
+	Text  *Pattern `yaml:"text"`
+	// Of is_complete.
+	Gives string `yaml:"gives"`
+
+	line int
+	does string // the key of the first group
+}
+
+// verbs returns the keys that make a step, and for each those that may go with
+// it.
+func verbs() map[string][]string {
+	return map[string][]string{
+		"file": nil, "restart": nil, "program": nil,
+		"run": {
+			"repeat", "status", "stdout", "stdout~", "stdout_bytes", "stderr", "stderr~", "result", "result~", "data", "display", "update",
+			"error", "exit_code", "event", "order", "input", "no_input", "when", "later",
+		},
+		"complete": {"matches", "without"}, "inspect": {"found", "text"}, "is_complete": {"gives"}, "variables": {"without"},
+	}
+}
+
+// File is put into the user's home.
+type File struct {
+	Path    string `yaml:"path"`
+	Content Text   `yaml:"content"`
+}
+
+// Program is a file that is run as `sandgate run` does.
+type Program struct {
+	File    string   `yaml:"file"`
+	Content Text     `yaml:"content"`
+	Args    []Text   `yaml:"args"`
+	Stdin   Text     `yaml:"stdin"`
+	Stdout  *Pattern `yaml:"stdout"`
+	Stderr  *Pattern `yaml:"stderr"`
+	Exit    int      `yaml:"exit"`
+}
+
+// Variable is what a listed variable must look like, by whole matches.
+type Variable struct {
+	Type  *Pattern `yaml:"type"`
+	Value *Pattern `yaml:"value"`
+	Size  *Pattern `yaml:"size"`
+}
+
+// Error is the error message that a cell must make.
+type Error struct {
+	Name      Text     `yaml:"name"`
+	Value     *Pattern `yaml:"value"`
+	Traceback *Pattern `yaml:"traceback"`
+	Without   *Pattern `yaml:"without"`
+}
+
+// Event is a kernel_event message, or an event record of the channel.
+type Event struct {
+	Event   string   `yaml:"event"`
+	Message *Pattern `yaml:"message"`
+}
+
+// Input answers an input_request. Do interrupt interrupts in place of it.
+type Input struct {
+	Prompt   *Text  `yaml:"prompt"`
+	Password bool   `yaml:"password"`
+	Value    Text   `yaml:"value"`
+	EOF      bool   `yaml:"eof"`
+	Do       string `yaml:"do"`
+}
+
+// When is done once, as soon as a stream matches.
+type When struct {
+	Stdout *Pattern `yaml:"stdout"`
+	Stderr *Pattern `yaml:"stderr"`
+	// Do is interrupt, insist (again every half second, as a person would),
+	// or nothing.
+	Do string `yaml:"do"`
+	// GraceMS is the interrupt's.
+	GraceMS int64 `yaml:"grace_ms"`
+}
+
+// Later is output with the cell's number after its reply.
+type Later struct {
+	Stdout *Pattern `yaml:"stdout"`
+	Stderr *Pattern `yaml:"stderr"`
+}
+
+// Text is a scalar as it stands in the file, whatever YAML takes it for:
+// True stays True and 0x10 stays 0x10. !!binary is decoded.
+type Text string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *Text) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: text is wanted here", n.Line)
+	}
+	if n.Tag == "!!binary" {
+		b, err := base64.StdEncoding.DecodeString(n.Value)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n.Line, err)
+		}
+		*t = Text(b)
+		return nil
+	}
+	*t = Text(n.Value)
+	return nil
+}
+
+// Pattern is a regular expression.
+type Pattern struct{ *regexp.Regexp }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: a regular expression is wanted here", n.Line)
+	}
+	re, err := regexp.Compile(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	p.Regexp = re
+	return nil
+}
+
+// whole reports whether the pattern matches all of s.
+func (p Pattern) whole(s string) bool {
+	return regexp.MustCompile(`\A(?:` + p.String() + `)\z`).MatchString(s) // it compiles on its own
+}
+
+// Parse reads a file of cases. Whatever it does not know is an error.
+func Parse(name string, data []byte) ([]Case, error) {
+	bad := func(line int, format string, args ...any) error {
+		return fmt.Errorf("%s:%d: %s", name, line, fmt.Sprintf(format, args...))
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(root.Content) != 1 || root.Content[0].Kind != yaml.SequenceNode {
+		return nil, bad(1, "a file of cells is a list of cases")
+	}
+	if n := findNull(&root); n != nil {
+		return nil, bad(n.Line, "null means nothing here: quote it if it is meant as text")
+	}
+	var list []Case
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(&list); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, bad(1, "a second document follows")
+	}
+	for i := range list {
+		c, node := &list[i], root.Content[0].Content[i]
+		c.At = fmt.Sprintf("%s:%d", name, node.Line)
+		if c.Name == "" || strings.Contains(c.Name, "/") {
+			return nil, bad(node.Line, "a case needs a name without slashes")
+		}
+		for _, k := range c.Proves {
+			if !isKey(k) {
+				return nil, bad(node.Line, "%q is no key that a case can prove", k)
+			}
+		}
+		steps := value(node, "steps")
+		if steps == nil || len(c.Steps) == 0 {
+			return nil, bad(node.Line, "case %q has no steps", c.Name)
+		}
+		for j := range c.Steps {
+			s, node := &c.Steps[j], steps.Content[j]
+			s.line = node.Line
+			if err := s.check(node); err != nil {
+				return nil, bad(node.Line, "%s", err)
+			}
+		}
+	}
+	return list, nil
+}
+
+// value is what a mapping has for a key, or nil.
+func value(mapping *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// findNull finds a scalar that YAML takes for nothing.
+func findNull(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		return n
+	}
+	for _, child := range n.Content {
+		if found := findNull(child); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// check sets what the step does and looks at what goes with it.
+func (s *Step) check(node *yaml.Node) error {
+	all := verbs()
+	var rest []string
+	for i := 0; i < len(node.Content); i += 2 {
+		key := node.Content[i].Value
+		if _, ok := all[key]; !ok {
+			rest = append(rest, key)
+			continue
+		}
+		if s.does != "" {
+			return fmt.Errorf("a step does one thing, not %s and %s", s.does, key)
+		}
+		s.does = key
+	}
+	if s.does == "" {
+		return fmt.Errorf("a step needs one of %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	for _, key := range rest {
+		if !slices.Contains(all[s.does], key) {
+			return fmt.Errorf("%s does not go with %s", key, s.does)
+		}
+	}
+	oneOf := func(what, is string, may ...string) error {
+		if is != "" && !slices.Contains(may, is) {
+			return fmt.Errorf("%s is %q, and should be one of %s", what, is, strings.Join(may, ", "))
+		}
+		return nil
+	}
+	err := errors.Join(
+		oneOf("status", s.Status, "ok", "error", "aborted"),
+		oneOf("gives", s.Gives, "complete", "incomplete", "invalid", "unknown"),
+	)
+	switch {
+	case s.does == "file" && s.File.Path == "":
+		err = errors.New("a file needs a path")
+	case s.does == "program" && s.Program.File == "":
+		err = errors.New("a program needs a file")
+	case s.does == "restart" && !s.Restart:
+		err = errors.New("restart is true or not there")
+	case s.does == "is_complete" && s.Gives == "":
+		err = errors.New("is_complete needs gives")
+	case (s.does == "complete" || s.does == "inspect") && strings.Count(s.code(), "|") == 0:
+		err = errors.New("the code needs a | where the cursor is")
+	case s.Stdout != nil && s.StdoutLike != nil, s.Stderr != nil && s.StderrLike != nil, s.Result != nil && s.ResultLike != nil:
+		err = errors.New("give the text or the pattern, not both")
+	case s.When != nil && s.When.Stdout == nil && s.When.Stderr == nil:
+		err = errors.New("when needs stdout or stderr")
+	case s.When != nil:
+		err = errors.Join(err, oneOf("do", s.When.Do, "interrupt", "insist", "nothing"))
+	case s.Repeat < 0:
+		err = errors.New("repeat is above 0")
+	}
+	for _, in := range s.Input {
+		err = errors.Join(err, oneOf("do", in.Do, "interrupt"))
+	}
+	return err
+}
+
+// code is the text that the step is about.
+func (s *Step) code() string {
+	for _, t := range []*Text{s.Run, s.Complete, s.Inspect, s.IsComplete} {
+		if t != nil {
+			return string(*t)
+		}
+	}
+	return ""
+}
+
+// cursor is the code without the mark of the cursor, and where that stood, in
+// code points. The last | is it, so that the code may have others.
+func (s *Step) cursor() (string, int) {
+	code := s.code()
+	i := strings.LastIndexByte(code, '|')
+	return code[:i] + code[i+1:], len([]rune(code[:i]))
+}

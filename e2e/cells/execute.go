@@ -1,0 +1,237 @@
+package cells
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// insistEvery is the time between the interrupts of `do: insist`.
+const insistEvery = 500 * time.Millisecond
+
+// execution is a step's cell while it runs.
+type execution struct {
+	*Session
+	step *Step
+	cell *client.Cell
+	out  outcome
+	work context.Context // ends with the cell
+}
+
+// execute runs a step's code, the ith of its repetitions.
+func (s *Session) execute(ctx context.Context, step *Step, i int) error {
+	code := step.code()
+	if step.Repeat > 0 {
+		code = strings.ReplaceAll(code, "{i}", fmt.Sprint(i))
+	}
+	began := s.others.count()
+	limited, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	cell, err := s.kernel.Execute(limited, code, client.ExecuteOptions{NoInput: step.NoInput})
+	if err != nil {
+		return err
+	}
+	defer cell.Close()
+	x := &execution{Session: s, step: step, cell: cell, work: limited}
+	err = x.collect(limited)
+	cancel()
+	if err != nil {
+		err = fmt.Errorf("%w\nuntil then came:\n%s", err, indent(x.out.String(), "    "))
+		return errors.Join(err, x.recover(ctx))
+	}
+	limited, cancel = context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	step.compare(&x.out, i)
+	x.checkEvent(limited, began)
+	x.checkLater(limited, began)
+	if len(x.out.problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s\nall that came:\n%s", strings.Join(x.out.problems, "\n"), indent(x.out.String(), "    "))
+}
+
+// collect reads the cell to its end and does what the step wants done
+// meanwhile.
+func (x *execution) collect(ctx context.Context) error {
+	for {
+		r, err := x.cell.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			if x.out.reply == nil {
+				return errors.New("the cell ended without a reply")
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the cell did not end within %v", x.limit)
+		}
+		if err != nil {
+			return err
+		}
+		x.out.add(r)
+		if err := x.react(ctx, r); err != nil {
+			return err
+		}
+	}
+}
+
+func (x *execution) react(ctx context.Context, r stream.Record) error {
+	if when := x.step.When; when != nil && x.out.matched.IsZero() {
+		if when.Stdout != nil && when.Stdout.MatchString(x.out.stdout.String()) ||
+			when.Stderr != nil && when.Stderr.MatchString(x.out.stderr.String()) {
+			x.out.matched = time.UnixMicro(r.Time)
+			return x.interrupt(ctx, when)
+		}
+	}
+	var m struct {
+		Type    string              `json:"msg_type"`
+		Content kernel.InputRequest `json:"content"`
+	}
+	if r.Kind == stream.KindMessage && json.Unmarshal(r.Payload, &m) == nil && m.Type == kernel.InputRequestType {
+		return x.answer(ctx, m.Content)
+	}
+	return nil
+}
+
+func (x *execution) interrupt(ctx context.Context, when *When) error {
+	if when.Do == "nothing" || when.Do == "" {
+		return nil
+	}
+	err := x.kernel.Interrupt(ctx, time.Duration(when.GraceMS)*time.Millisecond)
+	if err == nil && when.Do == "insist" {
+		go func() {
+			tick := time.NewTicker(insistEvery)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					_ = x.kernel.Interrupt(ctx, 0) // the cell's own limit sees to failures
+				case <-x.work.Done():
+					return
+				}
+			}
+		}()
+	}
+	return err
+}
+
+// answer answers an input request with the next of the step's inputs.
+func (x *execution) answer(ctx context.Context, asked kernel.InputRequest) error {
+	x.out.asked++
+	if x.out.asked > len(x.step.Input) {
+		if when := x.step.When; when != nil && when.Do != "nothing" {
+			return nil // the interrupt comes, or has come
+		}
+		x.out.problem("input: request %d with the prompt %q was not expected", x.out.asked, asked.Prompt)
+		return x.kernel.Input(ctx, x.cell.Number(), "", true)
+	}
+	in := x.step.Input[x.out.asked-1]
+	if in.Prompt != nil && asked.Prompt != string(*in.Prompt) {
+		x.out.problem("input %d: wanted the prompt %q, got %q", x.out.asked, *in.Prompt, asked.Prompt)
+	}
+	if asked.Password != in.Password {
+		x.out.problem("input %d: wanted password %v, got %v", x.out.asked, in.Password, asked.Password)
+	}
+	if in.Do == "interrupt" {
+		return x.kernel.Interrupt(ctx, 0)
+	}
+	return x.kernel.Input(ctx, x.cell.Number(), string(in.Value), in.EOF)
+}
+
+// recover gets the kernel back after a cell that hangs, for the next case.
+func (x *execution) recover(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, x.limit)
+	defer cancel()
+	_ = x.kernel.Interrupt(ctx, 2*time.Second)
+	if _, err := x.cell.Wait(ctx); err != nil {
+		if err := x.restart(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("afterwards the kernel could not be restarted: %w", err)
+		}
+	}
+	return nil
+}
+
+// await looks at the records that no open cell had, until found is true.
+func (x *execution) await(ctx context.Context, from int, found func(stream.Record) bool) bool {
+	for {
+		records, more := x.others.since(from)
+		if slices.ContainsFunc(records, found) {
+			return true
+		}
+		from += len(records)
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// checkEvent waits for the event that the step wants: a kernel_event, or a
+// record of what happened to the channel.
+func (x *execution) checkEvent(ctx context.Context, from int) {
+	want := x.step.Event
+	if want == nil {
+		return
+	}
+	is := func(e kernel.KernelEvent) bool {
+		return e.Event == want.Event && (want.Message == nil || want.Message.MatchString(e.Message))
+	}
+	if slices.ContainsFunc(x.out.events, is) {
+		return
+	}
+	var came []string
+	found := x.await(ctx, from, func(r stream.Record) bool {
+		var e kernel.KernelEvent
+		switch r.Kind {
+		case stream.KindEvent:
+			if json.Unmarshal(r.Payload, &e) != nil {
+				return false
+			}
+		case stream.KindMessage:
+			var m kernel.Message
+			if json.Unmarshal(r.Payload, &m) != nil || m.Type != kernel.KernelEventType || json.Unmarshal(m.Content, &e) != nil {
+				return false
+			}
+		default:
+			return false
+		}
+		came = append(came, e.Event+": "+e.Message)
+		return is(e)
+	})
+	if !found {
+		x.out.problem("event: wanted %s, got %q", want.Event, came)
+	}
+}
+
+// checkLater waits for output of the cell after its reply.
+func (x *execution) checkLater(ctx context.Context, from int) {
+	later := x.step.Later
+	if later == nil {
+		return
+	}
+	var stdout, stderr strings.Builder
+	found := x.await(ctx, from, func(r stream.Record) bool {
+		if r.Cell != x.cell.Number() {
+			return false
+		}
+		switch r.Kind {
+		case stream.KindStdout:
+			stdout.Write(r.Payload)
+		case stream.KindStderr:
+			stderr.Write(r.Payload)
+		}
+		return (later.Stdout == nil || later.Stdout.MatchString(stdout.String())) && (later.Stderr == nil || later.Stderr.MatchString(stderr.String()))
+	})
+	if !found {
+		x.out.problem("later: stdout %s, stderr %s", show(stdout.String()), show(stderr.String()))
+	}
+}

@@ -1,0 +1,182 @@
+package cells
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// outcome is what has come of one execution so far.
+type outcome struct {
+	stdout, stderr             strings.Builder
+	results, displays, updates []kernel.Bundle
+	errors                     []kernel.Error
+	events                     []kernel.KernelEvent
+	order                      []item
+	reply                      *kernel.ExecuteReply
+	problems                   []string
+
+	asked   int       // input requests
+	matched time.Time // when the text of When was taken
+	ended   time.Time // when the reply was taken
+}
+
+// item is one piece of output in its place.
+type item struct {
+	kind  string // stdout, stderr, display, update, result, error
+	text  string // of a stream
+	types []string
+}
+
+func (o *outcome) problem(format string, args ...any) {
+	o.problems = append(o.problems, fmt.Sprintf(format, args...))
+}
+
+// add takes a record of the cell's.
+func (o *outcome) add(r stream.Record) {
+	switch r.Kind {
+	case stream.KindStdout:
+		o.stdout.Write(r.Payload)
+		o.text("stdout", r.Payload)
+	case stream.KindStderr:
+		o.stderr.Write(r.Payload)
+		o.text("stderr", r.Payload)
+	case stream.KindMessage:
+		o.message(r)
+	case stream.KindGap:
+		o.problem("a gap: %s", r.Payload)
+	}
+}
+
+// text joins what comes on one stream without another thing in between.
+func (o *outcome) text(kind string, payload []byte) {
+	if n := len(o.order); n > 0 && o.order[n-1].kind == kind {
+		// Large output is not for Order: its beginning is enough to show.
+		if len(o.order[n-1].text) < maxShown {
+			o.order[n-1].text += string(payload)
+		}
+		return
+	}
+	o.order = append(o.order, item{kind: kind, text: string(payload)})
+}
+
+func (o *outcome) message(r stream.Record) {
+	var m kernel.Message
+	if err := json.Unmarshal(r.Payload, &m); err != nil {
+		o.problem("a message is no JSON: %v in %s", err, show(string(r.Payload)))
+		return
+	}
+	decode := func(v any) {
+		if err := json.Unmarshal(m.Content, v); err != nil {
+			o.problem("the content of %s: %v in %s", m.Type, err, show(string(m.Content)))
+		}
+	}
+	bundle := func(kind string, list *[]kernel.Bundle) {
+		var b kernel.Bundle
+		decode(&b)
+		*list = append(*list, b)
+		it := item{kind: kind}
+		for t := range b.Data {
+			it.types = append(it.types, t)
+		}
+		slices.Sort(it.types)
+		o.order = append(o.order, it)
+	}
+	switch m.Type {
+	case kernel.ExecuteResultType:
+		bundle("result", &o.results)
+	case kernel.DisplayDataType:
+		bundle("display", &o.displays)
+	case kernel.UpdateDisplayType:
+		bundle("update", &o.updates)
+	case kernel.ErrorType:
+		var e kernel.Error
+		decode(&e)
+		o.errors = append(o.errors, e)
+		o.order = append(o.order, item{kind: "error", text: e.EName})
+	case kernel.KernelEventType:
+		var e kernel.KernelEvent
+		decode(&e)
+		o.events = append(o.events, e)
+	case kernel.ExecuteReplyType:
+		o.reply = new(kernel.ExecuteReply)
+		decode(o.reply)
+		o.ended = time.UnixMicro(r.Time)
+	}
+}
+
+// String is what came, for a person who wonders.
+func (o *outcome) String() string {
+	var b strings.Builder
+	for _, it := range o.order {
+		switch it.kind {
+		case "stdout", "stderr":
+			fmt.Fprintf(&b, "%s %s\n", it.kind, show(it.text))
+		case "display", "update", "result":
+			fmt.Fprintf(&b, "%s %s\n", it.kind, strings.Join(it.types, " "))
+		}
+	}
+	for _, r := range slices.Concat(o.results, o.displays, o.updates) {
+		for mime, raw := range r.Data {
+			fmt.Fprintf(&b, "  %s: %s\n", mime, show(dataText(raw)))
+		}
+	}
+	for _, e := range o.errors {
+		fmt.Fprintf(&b, "error %s: %s\n%s\n", e.EName, show(e.EValue), indent(plain(strings.Join(e.Traceback, "\n")), "    "))
+	}
+	for _, e := range o.events {
+		fmt.Fprintf(&b, "event %s: %s\n", e.Event, e.Message)
+	}
+	if o.reply == nil {
+		b.WriteString("no reply\n")
+	} else {
+		fmt.Fprintf(&b, "reply %s", o.reply.Status)
+		if o.reply.ExitCode != nil {
+			fmt.Fprintf(&b, ", exit code %d", *o.reply.ExitCode)
+		}
+		if o.reply.EName != "" {
+			fmt.Fprintf(&b, ", %s: %s", o.reply.EName, show(o.reply.EValue))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// maxShown is how much of a text is shown, in bytes.
+const maxShown = 4 << 10
+
+// show quotes a text, shortened in the middle.
+func show(s string) string {
+	if len(s) > maxShown {
+		return fmt.Sprintf("%q … %q (%d bytes)", s[:maxShown/2], s[len(s)-200:], len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+func indent(s, by string) string {
+	if len(s) > maxShown {
+		s = s[:maxShown] + "…"
+	}
+	return by + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n"+by)
+}
+
+// dataText is a MIME bundle's value as text: strings as they are, the rest as
+// JSON.
+func dataText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+// plain is text without the colours of a terminal.
+func plain(s string) string {
+	return regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`).ReplaceAllString(s, "")
+}

@@ -1,0 +1,170 @@
+package cells
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// StepLimit is how long a step may take. What hangs is reported with all that
+// came until then.
+const StepLimit = 20 * time.Second
+
+// Environment is what each session has in its environment.
+func Environment() map[string]string { return map[string]string{"CELLS": "from the session"} }
+
+// Session is a session with a kernel of one language, in which cases run.
+type Session struct {
+	client   *client.Client
+	conn     *client.Conn
+	kernel   *client.Kernel
+	id       string
+	language string
+	limit    time.Duration
+	others   others
+}
+
+// others keeps the records that belong to no open cell.
+type others struct {
+	mu      sync.Mutex // guards all below
+	records []stream.Record
+	more    chan struct{} // closed, and made anew, when one has come
+}
+
+// put is the kernel's Other.
+func (o *others) put(r stream.Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.records = append(o.records, r)
+	close(o.more)
+	o.more = make(chan struct{})
+}
+
+// since returns what has come after the first n, and a channel that is closed
+// when there is more.
+func (o *others) since(n int) ([]stream.Record, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.records[n:len(o.records):len(o.records)], o.more
+}
+
+func (o *others) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.records)
+}
+
+// Open makes a session of the language.
+func Open(ctx context.Context, c *client.Client, language string) (*Session, error) {
+	s := &Session{client: c, language: language, limit: StepLimit}
+	s.others.more = make(chan struct{})
+	made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language, Name: "cells", Env: Environment()})
+	if err != nil {
+		return nil, err
+	}
+	s.id = made.ID
+	if s.conn, err = c.Connect(ctx); err == nil {
+		channel := ""
+		for _, ch := range made.Channels {
+			if ch.Kind == "kernel" {
+				channel = ch.ID
+			}
+		}
+		if channel == "" {
+			var ch protocol.Channel
+			ch, err = s.conn.OpenChannel(ctx, protocol.ChannelOpen{Session: s.id, Kind: "kernel", Language: language})
+			channel = ch.ID
+		}
+		if err == nil {
+			s.kernel, err = s.conn.Kernel(ctx, s.id, channel)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	s.kernel.Other(s.others.put)
+	return s, nil
+}
+
+// Close deletes the session.
+func (s *Session) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StepLimit)
+	defer cancel()
+	if s.kernel != nil {
+		_ = s.kernel.Close()
+	}
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	return s.client.DeleteSession(ctx, s.id)
+}
+
+// Lost reports whether the session's sandbox has ended.
+func (s *Session) Lost(ctx context.Context) bool {
+	info, err := s.client.Session(ctx, s.id)
+	return err == nil && info.State == "lost"
+}
+
+// Run runs a case. The error says all that is wrong: it ends at the first step
+// that fails.
+func (s *Session) Run(ctx context.Context, c Case) error {
+	if c.Fresh {
+		if err := s.restart(ctx); err != nil {
+			return fmt.Errorf("%s: a fresh kernel: %w", c.At, err)
+		}
+	}
+	for i := range c.Steps {
+		if err := s.step(ctx, &c.Steps[i]); err != nil {
+			file, _, _ := strings.Cut(c.At, ":")
+			return fmt.Errorf("%s:%d: step %d: %s\n%s\n%w", file, c.Steps[i].line, i+1, c.Steps[i].does, indent(c.Steps[i].code(), "    | "), err)
+		}
+	}
+	return nil
+}
+
+func (s *Session) step(ctx context.Context, step *Step) error {
+	if step.does == "run" {
+		for i := range max(1, step.Repeat) {
+			if err := s.execute(ctx, step, i+1); err != nil {
+				if step.Repeat > 0 {
+					err = fmt.Errorf("the %dth of %d:\n%w", i+1, step.Repeat, err)
+				}
+				return err
+			}
+		}
+		return nil
+	}
+	if step.does == "restart" {
+		return s.restart(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	switch step.does {
+	case "file":
+		_, err := s.client.Upload(ctx, s.id, step.File.Path, 0, strings.NewReader(string(step.File.Content)))
+		return err
+	case "complete":
+		return s.complete(ctx, step)
+	case "inspect":
+		return s.inspect(ctx, step)
+	case "is_complete":
+		return s.isComplete(ctx, step)
+	case "variables":
+		return s.variables(ctx, step)
+	}
+	return s.program(ctx, step.Program)
+}
+
+// restart may take longer than a step: some languages start slowly.
+func (s *Session) restart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*s.limit)
+	defer cancel()
+	return s.kernel.Restart(ctx)
+}

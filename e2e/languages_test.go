@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/e2e/cells"
+	"github.com/sandgate/sandgate/kernel"
+)
+
+// TestLanguages runs the conformance cells of every language, each in a server
+// whose pool has that language warm:
+//
+//	go test ./e2e -run TestLanguages/php/basics
+//
+// With SANDGATE_URL and SANDGATE_TOKEN set it takes that server as it is,
+// which is quick: no server starts and no pool is warmed.
+func TestLanguages(t *testing.T) {
+	languages, err := kernel.Load("../langs")
+	check(t, err)
+	for _, m := range languages {
+		suite, err := cells.Load("../langs", m.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			check(t, err)
+			if err := suite.Check(); err != nil {
+				t.Error(err)
+			}
+			runSuite(t, languageServer(t, m.Name), suite)
+		})
+	}
+}
+
+// languageServer is a client of a server with the language.
+func languageServer(t *testing.T, language string) *client.Client {
+	t.Helper()
+	url, token := os.Getenv("SANDGATE_URL"), os.Getenv("SANDGATE_TOKEN")
+	if url == "" {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		s, err := Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [%s]}\nlimits: {memory: 1GiB}", language))
+		check(t, err)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(s.Log())
+			}
+			check(t, s.Stop())
+		})
+		url, token = s.URL, s.Token
+	}
+	c, err := client.New(url, token, client.Options{})
+	check(t, err)
+	return c
+}
+
+func runSuite(t *testing.T, c *client.Client, suite *cells.Suite) {
+	for _, f := range suite.Files {
+		t.Run(f.Name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+			defer cancel()
+			s, err := cells.Open(ctx, c, suite.Language)
+			check(t, err)
+			defer func() { check(t, s.Close(ctx)) }()
+			for _, one := range f.Cases {
+				t.Run(one.Name, func(t *testing.T) {
+					err := s.Run(ctx, one)
+					if err == nil {
+						return
+					}
+					t.Error(err)
+					if s.Lost(ctx) {
+						t.Error("the sandbox was lost: the next case has a new one")
+						_ = s.Close(ctx)
+						s, err = cells.Open(ctx, c, suite.Language)
+						check(t, err)
+					}
+				})
+			}
+		})
+	}
+}
