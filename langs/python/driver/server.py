@@ -12,7 +12,7 @@ import termios
 import traceback
 from collections import deque
 
-from . import cells, children, clib, comms, help, loop, reseed, safejson, stdin, streams
+from . import cells, children, clib, comms, help, loop, reseed, safejson, stdin, streams, variables
 from .guard import Guard
 from .interrupt import Interrupts
 from .messages import MAX_VALUE, Messages, shorten
@@ -47,7 +47,8 @@ class Server:
         self._interrupts = Interrupts(self._guard, self._loop, self._active, self._waiting)
         self._interrupts.cell_code = Server._run.__code__
         self._helpers = {"complete": help.complete, "inspect": help.inspect,
-                         "is_complete": help.is_complete, "reseed": reseed.reseed}
+                         "is_complete": help.is_complete, "variables": variables.variables,
+                         "reseed": reseed.reseed}
 
     def _active(self):
         return self._cell
