@@ -1,0 +1,188 @@
+# shellcheck shell=bash disable=SC2154,SC2162,SC2213,SC2220,SC1010,SC2016
+# What the kernel's shell knows beside the user's own. It is sourced once, in
+# an interactive shell, since only that goes on after SIGINT with its state.
+# __sg_dir is the driver's folder: FIFOs events and answers, cells, states.
+set +H +m +o history
+shopt -s extglob expand_aliases
+unset HISTFILE
+PS1='' PS2='' FUNCNEST=4000
+PROMPT_COMMAND='{ __sg_off; } 2>/dev/null'
+__sg_cell='' __sg_seq=0 __sg_mixed='' __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack='' __sg_reply=''
+
+# Tell the driver something: fields, without the bytes that part them.
+__sg_tell() {
+	local IFS=$'\x1f'
+	builtin printf '%s\x1e' "$*" >"$__sg_dir/events"
+}
+
+# Ask the driver and wait: sets __sg_reply to the answer's text.
+__sg_call() {
+	local id=$BASHPID.$((++__sg_seq)) line
+	__sg_tell "$1" "$id" "${@:2}"
+	while IFS= builtin read -r line <"$__sg_dir/answers"; do
+		if [[ ${line%% *} == "$id" ]]; then
+			__sg_reply=${line#* }
+			return 0
+		fi
+	done
+	return 1
+}
+
+# The cell has been read whole, so that a syntax error changes nothing.
+__sg_probe() {
+	local code
+	__sg_cell=$1 __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack=''
+	mapfile -d '' code <"$__sg_dir/cell-$1"
+	if eval "__sg_whole() { :
+${code[0]-}
+}" 2>"$__sg_dir/syntax"; then
+		unset -f __sg_whole
+		return 0
+	fi
+	__sg_tell syntax "$1"
+	return 2
+}
+
+# The cell is over. It is called behind the cell, and before each prompt for
+# those that a failure has thrown out of it.
+__sg_off() {
+	local status=$? options=$-
+	[[ $__sg_cell ]] || return "$status"
+	set +eux
+	if [[ $__sg_mixed ]]; then
+		trap - DEBUG
+		set +T
+	fi
+	__sg_tell done "$__sg_cell" "$status" "$options" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
+	__sg_cell='' __sg_mixed='' PS1=''
+	return "$status"
+}
+
+# ERR: where it was. A failure that goes up through functions keeps the place
+# where it began.
+__sg_err() {
+	local status=$? depth=${#FUNCNAME[@]} i
+	[[ ${FUNCNAME[1]-} && ${FUNCNAME[1]} != __sg_* ]] || return 0
+	if ((status != __sg_estatus || depth != __sg_edepth - 1)); then
+		__sg_estatus=$status __sg_ecommand=$1 __sg_estack=''
+		for ((i = 1; i < depth; i++)); do
+			__sg_estack+="${BASH_SOURCE[i]##*/}:${BASH_LINENO[i - 1]}:${FUNCNAME[i]} "
+		done
+	fi
+	__sg_edepth=$depth
+}
+
+# DEBUG, in cells that write to standard error on purpose: what was written
+# before must have been read before the other stream is written to.
+__sg_debug() {
+	[[ $BASHPID == "$$" ]] || return 0
+	case $1 in
+	*'>&2'* | */dev/stderr*)
+		__sg_call sync
+		__sg_mixed=now
+		;;
+	*)
+		if [[ $__sg_mixed == now ]]; then
+			__sg_call sync
+			__sg_mixed=yes
+		fi
+		;;
+	esac
+	return 0
+}
+
+# EXIT: the next shell goes on with the state.
+__sg_exit() {
+	local status=$?
+	[[ $BASHPID == "$$" ]] || return 0
+	set +eux
+	__sg_save "$__sg_dir/state-exit"
+	__sg_tell exit "$status" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
+}
+
+# Write all that makes the state, as commands.
+__sg_save() {
+	{
+		shopt -p
+		declare -f
+		declare -p
+		alias -p
+		set +o
+		trap -p
+		umask -p
+		builtin printf 'cd -- %q\n' "$PWD"
+	} >"$1" 2>/dev/null
+}
+
+__sg_keep() {
+	__sg_save "$__sg_dir/state-$1"
+	__sg_tell saved "$1"
+}
+
+# read, of the session's standard input, asks the user.
+read() {
+	if [[ ! /dev/stdin -ef $__sg_dir/stdin ]]; then
+		builtin read "$@"
+		return
+	fi
+	local __sg_option __sg_prompt='' __sg_silent='' OPTIND=1 OPTARG='' OPTERR=0
+	while getopts :a:d:ei:n:N:p:rst:u: __sg_option; do
+		case $__sg_option in
+		p) __sg_prompt=$OPTARG ;;
+		s) __sg_silent=yes ;;
+		u)
+			builtin read "$@"
+			return
+			;;
+		esac
+	done
+	__sg_call ask "$__sg_silent" "$__sg_prompt" || return 1
+	case $__sg_reply in
+	line\ *) builtin read "$@" <<<"${__sg_reply#line }" ;;
+	refused)
+		builtin printf 'bash: read: input was requested, but this execution does not allow input (no_input)\n' >&2
+		return 1
+		;;
+	*) builtin read "$@" </dev/null ;;
+	esac
+}
+
+# Show something richer than text.
+display() {
+	local type='' file=''
+	while [[ ${1-} == -* && $1 != - ]]; do
+		case $1 in
+		-t | --type)
+			type=${2-}
+			shift
+			;;
+		--*) type=${1#--} ;;
+		*)
+			set -- --help
+			break
+			;;
+		esac
+		shift
+	done
+	if [[ ${1-} == --help || $type == help || $# -gt 1 ]] || [[ $# == 0 && /dev/stdin -ef $__sg_dir/stdin ]]; then
+		builtin printf 'usage: display [--html|--markdown|--json|--svg|--png|--table|--chart|--text|-t MIME] [FILE]\n%s\n' \
+			'Shows FILE or standard input. Without an option the ending of FILE decides.' >&2
+		return 2
+	fi
+	if [[ $# == 0 || $1 == - ]]; then
+		file=$__sg_dir/shown-$BASHPID
+		cat >"$file"
+	else
+		file=$1
+		[[ $file == /* ]] || file=$PWD/$file
+	fi
+	__sg_call display "$type" "$file" || return 1
+	[[ $file != "$__sg_dir"/shown-* ]] || command rm -f -- "$file"
+	[[ $__sg_reply == ok ]] && return 0
+	builtin printf 'display: %s\n' "$__sg_reply" >&2
+	return 1
+}
+
+trap '__sg_err "$BASH_COMMAND"' ERR
+trap __sg_exit EXIT
+set -E
