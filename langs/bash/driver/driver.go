@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -26,8 +27,14 @@ const (
 	// its processes, and after that again its shell, are killed.
 	stubborn = 150 * time.Millisecond
 	// slowSave is how long writing the state may take to be done after every
-	// cell. A larger state is written at most one tenth of the time.
-	slowSave = 50 * time.Millisecond
+	// cell. A larger state is written a quarter of the time at most.
+	slowSave = 300 * time.Millisecond
+	// savePause is the longest time without a state: the sandbox may have been
+	// frozen while one was written.
+	savePause = 10 * time.Second
+	// signalLimit is how much later a SIGINT may come to the driver than to
+	// what it runs.
+	signalLimit = 20 * time.Millisecond
 	// drainLimit bounds how long the streams are waited for, to keep order.
 	drainLimit = 5 * time.Millisecond
 )
@@ -48,6 +55,8 @@ type driver struct {
 	flags  string      // of set, that hold for the next cell: e, u, x
 	after  chan func() // what timers want done
 	ready  bool
+	// interrupts brings SIGINT, which comes to the shell as well.
+	interrupts <-chan os.Signal
 	// reseeds are under way: the file of each, and its request.
 	reseeds map[string]uint64
 
@@ -82,13 +91,13 @@ type failure struct {
 	stack   []string
 }
 
-func newDriver(replies *os.File) (*driver, error) {
+func newDriver(replies *os.File, interrupts <-chan os.Signal) (*driver, error) {
 	r, err := newRoom()
 	if err != nil {
 		return nil, err
 	}
 	d := &driver{
-		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string), after: make(chan func()),
+		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string), interrupts: interrupts, after: make(chan func()),
 		first: map[string]bool{}, newborn: true, reseeds: map[string]uint64{},
 	}
 	go r.listen(d.events)
@@ -97,14 +106,14 @@ func newDriver(replies *os.File) (*driver, error) {
 }
 
 // run serves until the requests end.
-func (d *driver) run(requests <-chan kernel.Request, interrupts <-chan os.Signal, ended <-chan error) error {
+func (d *driver) run(requests <-chan kernel.Request, ended <-chan error) error {
 	for {
 		select {
 		case r := <-requests:
 			d.request(r)
 		case e := <-d.events:
 			d.event(e)
-		case <-interrupts:
+		case <-d.interrupts:
 			d.interrupt()
 		case f := <-d.after:
 			f()
@@ -221,6 +230,10 @@ func (d *driver) reseed(r kernel.Request) {
 		return
 	}
 	d.reseeds[name] = r.ID
+	if !d.saving.IsZero() {
+		d.saving = time.Now() // a snapshot may lie in between
+	}
+	d.nextDue = time.Time{}
 	d.newborn = true // what the session brings is not the user's either
 	d.shell.send(". " + quote(d.room.path(name)) + "; __sg_tell reseeded " + name)
 	d.stale = true
@@ -302,7 +315,7 @@ func (d *driver) event(e []string) {
 		_ = d.room.answer(arg(1), d.display(arg(2), arg(3)))
 	case "syntax":
 		if d.cell != nil && number(1) == int(d.cell.Cell) {
-			d.cell.syntax = d.syntax()
+			d.cell.syntax = syntaxError(d.cell.Code)
 		}
 	case "done":
 		if d.cell != nil && number(1) == int(d.cell.Cell) {
@@ -317,7 +330,7 @@ func (d *driver) event(e []string) {
 		}
 	case "saved":
 		if took := time.Since(d.saving); took > slowSave {
-			d.nextDue = time.Now().Add(10 * took)
+			d.nextDue = time.Now().Add(min(3*took, savePause))
 		}
 		d.saving, d.stale = time.Time{}, false
 		d.saved, d.savedAt = d.room.path("state-"+filepath.Base(arg(1))), d.last
@@ -435,6 +448,14 @@ func (d *driver) done(status int, options string) {
 			d.flags += string(f)
 		}
 	}
+	if status == 128+int(unix.SIGINT) && c.interrupts == 0 {
+		// The shell may have been quicker to tell of the signal.
+		select {
+		case <-d.interrupts:
+			c.interrupts++
+		case <-time.After(signalLimit):
+		}
+	}
 	switch {
 	case c.syntax != "":
 		d.fail("SyntaxError", c.syntax, d.place(c.syntax))
@@ -444,17 +465,24 @@ func (d *driver) done(status int, options string) {
 		d.finish(kernel.Reply{ExitCode: &status})
 	case status >= 128 && c.interrupts > 0:
 		d.fail("Interrupted", "the cell was interrupted", d.traceback())
-	case !c.program && (c.failure.status != status || isTest(c.failure.command)):
+	case !c.program && c.condition(status):
 		d.finish(kernel.Reply{ExitCode: &status}) // a condition was false
 	default:
 		d.failStatus(status)
 	}
 }
 
-// isTest reports whether a command only asks something.
-func isTest(command string) bool {
-	word, _, _ := strings.Cut(command, " ")
-	return slices.Contains([]string{"[", "[[", "test", "let", "false"}, word) && word != "false" || strings.HasPrefix(command, "((")
+// condition reports whether the status only says that something was not so:
+// that of a test, or of a list with && or || or !, for which Bash runs no ERR
+// trap either.
+func (c *cell) condition(status int) bool {
+	if c.failure.status == status {
+		word, _, _ := strings.Cut(c.failure.command, " ")
+		return slices.Contains([]string{"[", "[[", "test", "let"}, word) || strings.HasPrefix(c.failure.command, "((")
+	}
+	lines := strings.Split(strings.TrimSpace(c.Code), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	return strings.Contains(last, "&&") || strings.Contains(last, "||") || strings.HasPrefix(last, "!")
 }
 
 // failStatus ends the cell with an exit status that is no success.
@@ -612,26 +640,20 @@ func (d *driver) sourceLine(file, line string) string {
 	return strings.TrimSpace(all[n-1])
 }
 
-// syntaxLine is Bash's own complaint about the code in a wrapping function,
-// whose first line is the wrapper's.
-var syntaxLine = regexp.MustCompile(`(?m)^bash: (?:eval: )?line (\d+): (.*)$`)
+// syntaxLine is a line of Bash's complaint about a script.
+var syntaxLine = regexp.MustCompile(`(?m)^(?:/bin/)?bash: line (\d+): (.*)$`)
 
-// syntax says what was wrong with the code.
-func (d *driver) syntax() string {
-	text, _ := os.ReadFile(d.room.path("syntax"))
-	var said []string
-	for _, m := range syntaxLine.FindAllStringSubmatch(string(text), -1) {
-		what, _, _ := strings.Cut(m[2], " from `{' command on line")
-		if strings.HasPrefix(what, "here-document") || strings.HasPrefix(what, "`") && len(said) > 0 {
-			continue
+// syntaxError says what is wrong with code that the shell could not read.
+func syntaxError(code string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), helpLimit)
+	defer cancel()
+	said, _ := parse(ctx, code)
+	for _, m := range syntaxLine.FindAllStringSubmatch(said, -1) {
+		if !strings.HasPrefix(m[2], "warning:") {
+			return fmt.Sprintf("line %s: %s", m[1], m[2])
 		}
-		n, _ := strconv.Atoi(m[1])
-		said = append(said, fmt.Sprintf("line %d: %s", max(1, n-1), what))
 	}
-	if len(said) == 0 {
-		return "line 1: syntax error"
-	}
-	return said[0]
+	return "line 1: syntax error"
 }
 
 // place shows the line that a syntax error names.

@@ -191,12 +191,8 @@ func (h helper) isComplete(code string) string {
 	if regexp.MustCompile(`(?:^|[^\\])\\\n?$`).MatchString(code) {
 		return "incomplete"
 	}
-	cmd := exec.CommandContext(h.ctx, "/bin/bash", "--norc", "-O", "extglob", "-n")
-	cmd.Stdin = strings.NewReader(code + "\n")
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	err := cmd.Run()
-	switch text := said.String(); {
+	text, err := parse(h.ctx, code)
+	switch {
 	case h.ctx.Err() != nil:
 		return "unknown"
 	case strings.Contains(text, "unexpected end of file"), strings.Contains(text, "unexpected EOF"), strings.Contains(text, "here-document"):
@@ -205,6 +201,16 @@ func (h helper) isComplete(code string) string {
 		return "invalid"
 	}
 	return "complete"
+}
+
+// parse has Bash read code without executing it, and returns its complaints.
+func parse(ctx context.Context, code string) (string, error) {
+	cmd := exec.CommandContext(ctx, "/bin/bash", "--norc", "-O", "extglob", "-n")
+	cmd.Stdin = strings.NewReader(code + "\n")
+	var said limited
+	cmd.Stderr = &said
+	err := cmd.Run()
+	return said.String(), err
 }
 
 // variable is a line of the state: a variable or a function.

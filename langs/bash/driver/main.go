@@ -31,12 +31,12 @@ func main() {
 	requests := make(chan kernel.Request)
 	ended := make(chan error, 1)
 	go func() { ended <- read(os.NewFile(requestsFD, "requests"), requests) }()
-	d, err := newDriver(os.NewFile(repliesFD, "replies"))
+	d, err := newDriver(os.NewFile(repliesFD, "replies"), interrupts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bash driver:", err)
 		os.Exit(1)
 	}
-	err = d.run(requests, interrupts, ended)
+	err = d.run(requests, ended)
 	d.close()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bash driver:", err)

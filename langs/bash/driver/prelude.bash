@@ -35,7 +35,7 @@ __sg_probe() {
 	mapfile -d '' code <"$__sg_dir/cell-$1"
 	if eval "__sg_whole() { :
 ${code[0]-}
-}" 2>"$__sg_dir/syntax"; then
+}" 2>/dev/null; then
 		unset -f __sg_whole
 		return 0
 	fi

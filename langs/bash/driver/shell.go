@@ -102,6 +102,7 @@ func (r *room) start(state string) (*shell, error) {
 	// no terminal goes nowhere, and the prelude moves the true standard error
 	// into its place.
 	cmd := exec.Command("/bin/bash", "--noprofile", "--norc", "--noediting", "-i")
+	cmd.Args[0] = "bash"
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
