@@ -9,7 +9,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 LINT    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test lint unit bench clean setup
+.PHONY: run build test lint unit web bench clean setup
 .PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs
 
 run: setup build
@@ -40,7 +40,7 @@ bin/sandgate:
 
 test:
 	@deploy/setup test
-	@$(MAKE) --no-print-directory build lint unit
+	@$(MAKE) --no-print-directory build lint web unit
 
 lint:
 	@echo "lint: gofumpt, vet, staticcheck, shellcheck"
@@ -53,6 +53,12 @@ unit: node_modules
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(SUDO) env "PATH=$$PATH" $(GO) test -race -timeout 20m -p 1 ./...
 
+web: node_modules
+	@echo "web: the TypeScript client, its types and its tests"
+	@npm run --silent --workspaces build
+	@npm run --silent --workspaces check
+	@npm run --silent --workspaces test
+
 node_modules: package-lock.json
 	@npm ci --no-audit --no-fund --silent
 	@touch node_modules
@@ -61,4 +67,4 @@ bench: build node_modules
 	@$(SUDO) env "PATH=$$PATH" bench/run
 
 clean:
-	rm -rf bin node_modules
+	rm -rf bin node_modules web/*/dist

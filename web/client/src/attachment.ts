@@ -1,0 +1,301 @@
+import type { Connection } from './connection.js'
+import { asError, SandgateError } from './fault.js'
+import { encodeAck, json, limits, parseRecords, recordKind, sizeOf, type LogRecord } from './frame.js'
+import type { Abortable, ChannelInfo, Gap } from './types.js'
+
+/** Where a new viewer has to begin to get what follows. */
+export interface Position {
+  epoch: number
+  offset: number
+}
+
+export interface AttachOptions extends Abortable {
+  /** What a viewer's position was; without it the log is read from its oldest record. */
+  from?: Position | undefined
+  /** Without from: 0 is the oldest record that is there, -1 only what is new, -n the last n bytes at most. */
+  offset?: number | undefined
+  /** Bytes that the server may send ahead of what was rendered; 256 KiB if left out, at most 4 MiB. */
+  window?: number | undefined
+  /** Only look: no input. */
+  readOnly?: boolean | undefined
+}
+
+/** A record that waits to be rendered. */
+export interface Entry {
+  record: LogRecord
+  epoch: number
+  /** The offset behind it. */
+  after: number
+  /** Whoever has rendered it calls this, once; the server may then send more. */
+  release(): void
+}
+
+/** What an attachment feeds. */
+export interface Sink {
+  record(e: Entry): void
+  /** Nothing follows. Without error the channel's exit record was the last. */
+  ended(error: SandgateError | undefined): void
+  /** The state of the attachment has changed: attached, lost, or the input it has taken. */
+  changed?(): void
+}
+
+interface Attached {
+  epoch: number
+  offset: number
+  channel: ChannelInfo
+}
+
+/**
+ * A view of a channel's log. It attaches anew after each reconnect, behind the
+ * last record that was rendered, and passes over what it has already: so what
+ * is held here never grows beyond the window, however often the link is lost.
+ */
+export class Attachment {
+  readonly ch: number
+  readonly session: string
+  readonly channel: string
+  /** Whether requests and frames for ch may be sent. */
+  attached = false
+  /** The channel as it was at the last attach. */
+  info: ChannelInfo | undefined
+  error: SandgateError | undefined
+  /** The channel's exit record has arrived. */
+  exited = false
+  /** The number of the last input that the program's pipe has taken. */
+  taken = 0
+  /** Why the server takes no more input over this attachment. */
+  refused: SandgateError | undefined
+
+  readonly #connection: Connection
+  readonly #window: number
+  readonly #readOnly: boolean
+  readonly #sink: Sink
+  #asking = false
+  #retry: ReturnType<typeof setTimeout> | undefined
+  #pause = 0
+  #known: boolean // epoch and offsets are the server's
+  #epoch: number
+  #received: number // behind the last record that arrived
+  #rendered: number // behind the last record before which all are rendered
+  #seen = 0 // how far the server has got on this link
+  #acked = 0
+  #jump = -1 // where the server says that it begins
+  #entries: { after: number; done: boolean }[] = []
+  #held = 0
+  #first: { resolve(): void; reject(e: SandgateError): void } | undefined
+  /** Settles when the first attach has been answered. */
+  readonly ready: Promise<void>
+
+  constructor(connection: Connection, ch: number, session: string, channel: string, o: AttachOptions, sink: Sink) {
+    this.#connection = connection
+    this.ch = ch
+    this.session = session
+    this.channel = channel
+    this.#window = o.window || limits.window
+    this.#readOnly = o.readOnly ?? false
+    this.#sink = sink
+    this.#epoch = o.from?.epoch ?? 0
+    this.#received = this.#rendered = o.from?.offset ?? o.offset ?? 0
+    this.#known = this.#epoch !== 0 && this.#received >= 0
+    this.ready = new Promise((resolve, reject) => {
+      this.#first = { resolve, reject }
+    })
+    this.ready.catch(() => {})
+  }
+
+  /** Behind the last record that was rendered. */
+  get position(): Position {
+    return { epoch: this.#epoch, offset: this.#rendered }
+  }
+
+  get received(): number {
+    return this.#received
+  }
+
+  /** Asks the server for what follows, over the link that is up. */
+  attach(): void {
+    if (this.error || this.exited || this.#asking || this.attached || !this.#connection.connected) return
+    this.#asking = true
+    const params = {
+      session: this.session, channel: this.channel, offset: this.#rendered, window: this.#window,
+      ...(this.#epoch ? { epoch: this.#epoch } : {}), ...(this.#readOnly ? { read_only: true } : {}),
+    }
+    this.#connection.ask<Attached>('attach', params, { ch: this.ch, now: true }, (a, error) => this.#answered(a, error))
+  }
+
+  #answered(a: Attached | undefined, error: SandgateError | undefined): void {
+    this.#asking = false
+    if (this.error) return
+    if (!a) {
+      if (!this.#connection.connected) return // the next link attaches
+      if (error!.retryable && !this.#first) {
+        this.#pause = Math.min(Math.max(2 * this.#pause, 100), 10_000)
+        this.#retry = setTimeout(() => this.attach(), this.#pause)
+        return
+      }
+      this.fail(error!)
+      return
+    }
+    this.#pause = 0
+    this.attached = true
+    this.info = a.channel
+    this.refused = undefined
+    if (this.#known && a.epoch !== this.#epoch) {
+      // History could not be kept: offsets mean something else now, and what
+      // waits to be rendered has none.
+      const payload = new TextEncoder().encode(JSON.stringify({ event: 'epoch', from: this.#epoch, to: a.epoch }))
+      this.#entries = []
+      this.#held = 0
+      this.#known = false
+      this.#epoch = a.epoch
+      this.#received = this.#rendered = a.offset
+      this.#push({ kind: recordKind.event, cell: 0, time: Date.now() * 1000, payload }, a.offset)
+    } else if (!this.#known) {
+      this.#received = this.#rendered = a.offset
+    }
+    this.#known = true
+    this.#epoch = a.epoch
+    this.#jump = a.offset
+    this.#seen = this.#acked = a.offset
+    const c = a.channel
+    const first = this.#first
+    this.#first = undefined
+    if (c.state === 'exited' && c.exit && c.epoch === a.epoch && c.end > 0 && this.#received >= c.end) this.#end()
+    first?.resolve()
+    this.#sink.changed?.()
+    this.#connection.flush()
+  }
+
+  /** The link in use is lost. */
+  lower(): void {
+    this.attached = this.#asking = false
+    clearTimeout(this.#retry)
+    this.#sink.changed?.()
+  }
+
+  /** Takes the body of a Records frame. What it throws ends the link; attaching anew mends it. */
+  receive(body: Uint8Array): void {
+    if (!this.attached || this.error || this.exited) return
+    const { offset, records } = parseRecords(body)
+    let at = offset
+    for (const r of records) {
+      if (r.kind === recordKind.gap) {
+        const g = json<Gap>(r.payload, 'a gap record')
+        at = g.to
+        this.#seen = Math.max(this.#seen, at)
+        if (g.to > this.#received) this.#gap(r, g.to)
+        continue
+      }
+      const after = at + sizeOf(r)
+      this.#seen = Math.max(this.#seen, after)
+      if (after > this.#received) {
+        if (at > this.#received) {
+          if (at !== this.#jump) throw new SandgateError('malformed', `records begin at ${at} where ${this.#received} was due`)
+          this.#gap(r, at) // the server began later than asked, and did not say why
+        } else if (at < this.#received) {
+          throw new SandgateError('malformed', `a record at ${at} reaches over ${this.#received}`)
+        }
+        this.#received = after
+        this.#push(r, after)
+        if (r.kind === recordKind.exit) {
+          this.#end()
+          return
+        }
+      }
+      at = after
+    }
+    this.#acknowledge()
+    if (this.#held > 2 * this.#window + 2 * limits.body) {
+      throw new SandgateError('malformed', `the server sends more than the window of ${this.#window} bytes`)
+    }
+  }
+
+  /** Says that what lies between the last record and to is gone; some of a server's gap may be known. */
+  #gap(r: LogRecord, to: number): void {
+    const gap: Gap = { from: this.#received, to, bytes: to - this.#received }
+    this.#received = to
+    this.#push({ kind: recordKind.gap, cell: 0, time: r.time, payload: new TextEncoder().encode(JSON.stringify(gap)) }, to)
+  }
+
+  #push(record: LogRecord, after: number): void {
+    const slot = { after, done: false }
+    const size = sizeOf(record)
+    this.#entries.push(slot)
+    this.#held += size
+    const epoch = this.#epoch
+    const entries = this.#entries
+    this.#sink.record({
+      record, epoch, after,
+      release: () => {
+        if (slot.done || entries !== this.#entries) return
+        slot.done = true
+        this.#held -= size
+        if (entries[0] === slot) this.#advance()
+      },
+    })
+  }
+
+  #advance(): void {
+    let n = 0
+    while (this.#entries[n]?.done) this.#rendered = this.#entries[n++]!.after
+    this.#entries.splice(0, n)
+    this.#acknowledge()
+  }
+
+  /** Tells the server how far it was rendered: when that is all, or a quarter of the window. */
+  #acknowledge(): void {
+    const at = Math.min(this.#rendered, this.#seen)
+    if (!this.attached || at <= this.#acked) return
+    if (this.#entries.length > 0 && at - this.#acked < this.#window / 4) return
+    this.#acked = at
+    this.#connection.frame(encodeAck(this.ch, at))
+  }
+
+  inputTaken(sequence: number): void {
+    if (!this.attached || sequence <= this.taken) return
+    this.taken = sequence
+    this.#sink.changed?.()
+  }
+
+  inputRefused(error: SandgateError): void {
+    this.refused = error
+    this.#sink.changed?.()
+  }
+
+  /** Asks something of the channel, once it is attached. repeat: again after a reconnect. */
+  call<T>(op: string, params: unknown, o: Abortable & { repeat?: boolean } = {}): Promise<T> {
+    if (this.error) return Promise.reject(this.error)
+    if (this.exited) return Promise.reject(new SandgateError('conflict', 'the program has ended'))
+    return this.#connection.call<T>(op, params, { ...o, ch: this.ch, at: this })
+  }
+
+  frame(b: Uint8Array): void {
+    this.#connection.frame(b)
+  }
+
+  #end(): void {
+    this.exited = true
+    this.#connection.drop(this, new SandgateError('conflict', 'the program has ended'))
+    this.attached = false
+    this.#sink.ended(undefined)
+    this.#sink.changed?.()
+  }
+
+  /** Ends it for the reason given; what has arrived can still be rendered. */
+  fail(e: unknown): void {
+    if (this.error || this.exited) return
+    this.error = asError(e)
+    clearTimeout(this.#retry)
+    this.#connection.drop(this, this.error)
+    this.attached = false
+    this.#first?.reject(this.error)
+    this.#first = undefined
+    this.#sink.ended(this.error)
+    this.#sink.changed?.()
+  }
+
+  /** Detaches; the channel goes on. */
+  close(): void {
+    this.fail(new SandgateError('canceled', 'the viewer was closed'))
+  }
+}

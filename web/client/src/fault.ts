@@ -1,0 +1,132 @@
+/** What an error means and what to do about it. Servers may have more kinds. */
+export type Kind = keyof typeof table | (string & {})
+
+// docs/protocol.md, section 8: HTTP status, close code, advice.
+const table = {
+  invalid_argument: [400, 3500, 'A value in the request is not allowed; mend the named field.'],
+  malformed: [400, 3501, 'The message could not be parsed; see docs/protocol.md.'],
+  too_large: [413, 3502, 'The message is over a limit; send less, or in parts.'],
+  unauthenticated: [401, 3503, 'The token is missing, wrong or expired; sign in again.'],
+  permission_denied: [403, 3504, 'The credentials do not allow this; ask for another scope.'],
+  not_found: [404, 3505, 'There is no such thing here, or it is not yours, or it has ended.'],
+  conflict: [409, 3506, 'It is in a state that does not allow this; read its state and decide.'],
+  unsupported: [501, 3507, 'This server does not offer this; see what it lists.'],
+  exhausted: [429, 3000, 'All capacity is in use; try again after the time given.'],
+  slow: [503, 3001, 'The client did not read fast enough; reconnect and resume from your offset.'],
+  unavailable: [503, 3002, 'A part of the server cannot be reached; try again.'],
+  restarting: [503, 3003, 'The server is restarting; reconnect and resume.'],
+  deadline_exceeded: [504, 3508, 'It took longer than its limit; raise the limit or do less.'],
+  canceled: [499, 3509, 'The request was withdrawn.'],
+  kernel_died: [502, 3510, 'The language kernel died and its variables are gone; it is started anew on the next execute.'],
+  sandbox_lost: [502, 3511, 'The sandbox ended and what was in it is gone; create a new session.'],
+  disk_full: [507, 3512, 'The disk is full; remove files or raise the limit.'],
+  host: [500, 3513, 'This machine lacks something that Sandgate needs; run sandgate doctor.'],
+  internal: [500, 3004, "Something failed that should not; the server's log says more."],
+} as const satisfies Record<string, readonly [http: number, close: number, advice: string]>
+
+function row(kind: string): readonly [number, number, string] | undefined {
+  return Object.hasOwn(table, kind) ? table[kind as keyof typeof table] : undefined
+}
+
+/** An error as it stands in replies, events and HTTP bodies. */
+export interface Fault {
+  kind: string
+  message: string
+  field?: string
+  retry_after?: number
+}
+
+/** The one error that this package throws. */
+export class SandgateError extends Error {
+  override readonly name = 'SandgateError'
+  readonly kind: Kind
+  /** The part of the input that is wrong, as it was spelled. */
+  readonly field?: string
+  /** Seconds after which a retry may succeed. */
+  readonly retryAfter?: number
+  /** What to do about it, for people. */
+  readonly advice: string
+  /** Whether the same may succeed later. */
+  readonly retryable: boolean
+
+  constructor(kind: Kind, message: string, more: { field?: string; retryAfter?: number; cause?: unknown; retryable?: boolean } = {}) {
+    super(message || row(kind)?.[2] || kind, more.cause === undefined ? undefined : { cause: more.cause })
+    this.kind = kind
+    if (more.field) this.field = more.field
+    if (more.retryAfter) this.retryAfter = more.retryAfter
+    this.advice = row(kind)?.[2] ?? table.internal[2]
+    this.retryable = more.retryable ?? (row(kind)?.[1] ?? 3999) < 3500
+  }
+}
+
+/** Makes an error of what a server said; retryable decides for unknown kinds. */
+export function fromFault(f: Fault, retryable?: boolean): SandgateError {
+  return new SandgateError(f.kind, f.message, {
+    ...(f.field ? { field: f.field } : {}), ...(f.retry_after ? { retryAfter: f.retry_after } : {}),
+    ...(row(f.kind) || retryable === undefined ? {} : { retryable }),
+  })
+}
+
+/** What a status means that several kinds have, when a proxy sent it. */
+const plain: Record<number, string> = { 400: 'invalid_argument', 500: 'internal', 502: 'unavailable', 503: 'unavailable' }
+
+/** Makes an error of an HTTP answer that is no success; the body decides, else the status. */
+export function fromResponse(status: number, retryAfter: string | null | undefined, body: string): SandgateError {
+  const retryable = status === 429 || status >= 502
+  try {
+    const f = (JSON.parse(body) as { error?: Fault }).error
+    if (f && typeof f.kind === 'string' && f.kind) return fromFault({ ...f, message: String(f.message ?? '') }, retryable)
+  } catch {
+    // A proxy's page, or nothing.
+  }
+  const kind = plain[status] ?? Object.entries(table).find(([, r]) => r[0] === status)?.[0] ??
+    (status >= 500 ? 'unavailable' : status >= 400 ? 'invalid_argument' : 'malformed')
+  const seconds = Number(retryAfter)
+  return new SandgateError(kind, `the server answered ${status}`, seconds > 0 ? { retryAfter: seconds } : {})
+}
+
+/** What the end of a WebSocket means. final says that coming back is of no use. */
+export function fromClose(code: number, reason: string): { error: SandgateError; final: boolean } {
+  const final = code >= 3500 && code <= 3999
+  for (const [kind, r] of Object.entries(table)) {
+    if (r[1] === code) return { error: new SandgateError(kind, reason && reason !== kind ? reason : r[2]), final }
+  }
+  if (final) return { error: new SandgateError('unsupported', `the server ended the connection with code ${code}`), final }
+  return { error: new SandgateError('unavailable', `the connection was lost (${code})`), final }
+}
+
+/** Makes a SandgateError of anything that was thrown. */
+export function asError(e: unknown, otherwise: Kind = 'internal', message?: string): SandgateError {
+  if (e instanceof SandgateError) return e
+  return new SandgateError(otherwise, message ?? (e instanceof Error ? e.message : String(e)), { cause: e })
+}
+
+/** What an aborted signal means: deadline_exceeded for a timeout, else canceled. */
+export function aborted(signal: AbortSignal): SandgateError {
+  const reason: unknown = signal.reason
+  if (reason instanceof SandgateError) return reason
+  const late = reason instanceof Error && reason.name === 'TimeoutError'
+  return new SandgateError(late ? 'deadline_exceeded' : 'canceled', late ? 'it took longer than the given time' : 'it was aborted', { cause: reason })
+}
+
+/** Waits for p, or throws what signal says. p goes on. */
+export async function orAborted<T>(p: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return p
+  if (signal.aborted) {
+    p.catch(() => {})
+    throw aborted(signal)
+  }
+  let stop = () => {}
+  try {
+    return await Promise.race([
+      p,
+      new Promise<never>((_, reject) => {
+        const abort = () => reject(aborted(signal))
+        signal.addEventListener('abort', abort, { once: true })
+        stop = () => signal.removeEventListener('abort', abort)
+      }),
+    ])
+  } finally {
+    stop()
+  }
+}

@@ -1,0 +1,160 @@
+import { aborted, fromResponse, SandgateError } from './fault.js'
+import type { Credentials, Platform } from './socket.js'
+import type { Abortable } from './types.js'
+
+/** A secret, or a function that gets a fresh one. */
+export type Secret = string | (() => string | Promise<string>)
+
+/** What a JSON answer may have, in bytes. */
+const maxAnswer = 8 << 20
+
+export interface Request extends Abortable {
+  method?: string
+  query?: Record<string, string>
+  /** Goes as JSON. */
+  json?: unknown
+  accept?: string
+}
+
+/** Requests to one server, with a token that is renewed when it was refused. */
+export class Http {
+  readonly base: URL
+  readonly #token: Secret | undefined
+
+  constructor(url: string | URL, token: Secret | undefined) {
+    let base: URL
+    try {
+      base = new URL(url)
+    } catch {
+      throw new SandgateError('invalid_argument', 'the address is none, such as http://127.0.0.1:8080', { field: 'url' })
+    }
+    if (base.protocol !== 'http:' && base.protocol !== 'https:') {
+      throw new SandgateError('invalid_argument', 'the address must begin with http:// or https://', { field: 'url' })
+    }
+    token ??= new URLSearchParams(base.hash.slice(1)).get('token') ?? undefined
+    if (typeof token === 'string' && /\s/.test(token)) {
+      throw new SandgateError('invalid_argument', 'a token has no spaces or line ends in it', { field: 'token' })
+    }
+    this.base = new URL(base.origin + base.pathname.replace(/\/$/, ''))
+    this.#token = token || undefined
+  }
+
+  get hasToken(): boolean {
+    return this.#token !== undefined
+  }
+
+  get renewable(): boolean {
+    return typeof this.#token === 'function'
+  }
+
+  /** The token to use now. */
+  async token(): Promise<string | undefined> {
+    return secret(this.#token)
+  }
+
+  /** The address of a path, whose segments are escaped. */
+  endpoint(segments: string[], query: Record<string, string> = {}): URL {
+    const u = new URL(this.base)
+    u.pathname = [u.pathname.replace(/\/$/, ''), ...segments.map(encodeURIComponent)].join('/')
+    for (const [k, v] of Object.entries(query)) u.searchParams.set(k, v)
+    return u
+  }
+
+  /** Sends a request. An answer that is no success is thrown. */
+  send(segments: string[], r: Request = {}): Promise<Response> {
+    return this.withToken((token) => this.once(token, segments, r))
+  }
+
+  /** Sends a request with this token. */
+  async once(token: string | undefined, segments: string[], r: Request): Promise<Response> {
+    const headers: Record<string, string> = {}
+    if (token) headers.Authorization = `Bearer ${token}`
+    if (r.accept) headers.Accept = r.accept
+    if (r.json !== undefined) headers['Content-Type'] = 'application/json'
+    let res: Response
+    try {
+      res = await fetch(this.endpoint(segments, r.query), {
+        method: r.method ?? 'GET', headers, signal: r.signal ?? null, redirect: 'error', credentials: 'omit',
+        ...(r.json === undefined ? {} : { body: JSON.stringify(r.json) }),
+      })
+    } catch (e) {
+      throw this.unreachable(e, r.signal)
+    }
+    if (res.ok) return res
+    throw fromResponse(res.status, res.headers.get('Retry-After'), (await res.text().catch(() => '')).slice(0, 64 << 10))
+  }
+
+  /** Runs f, and once more with a fresh token if the first was refused. */
+  async withToken<T>(f: (token: string | undefined) => Promise<T>): Promise<T> {
+    const token = await this.token()
+    try {
+      return await f(token)
+    } catch (e) {
+      if (!this.renewable || !(e instanceof SandgateError) || e.kind !== 'unauthenticated') throw e
+      const fresh = await this.token()
+      if (fresh === token) throw e
+      return f(fresh)
+    }
+  }
+
+  /** Sends a request and reads its JSON answer. */
+  async call<T>(segments: string[], r: Request = {}): Promise<T> {
+    return this.read<T>(await this.send(segments, r), r.signal)
+  }
+
+  /** Reads a JSON answer. */
+  async read<T>(res: Response, signal: AbortSignal | undefined): Promise<T> {
+    try {
+      const text = await res.text()
+      if (text.length > maxAnswer) throw new SandgateError('too_large', `the answer has over ${maxAnswer} bytes`)
+      return JSON.parse(text) as T
+    } catch (e) {
+      if (e instanceof SandgateError) throw e
+      if (!(e instanceof SyntaxError)) throw this.unreachable(e, signal)
+      throw new SandgateError('malformed', 'the answer is not what a Sandgate server sends; is the address right?', { cause: e })
+    }
+  }
+
+  /** What a failed round trip means. */
+  unreachable(e: unknown, signal: AbortSignal | undefined): SandgateError {
+    if (signal?.aborted) return aborted(signal)
+    return e instanceof SandgateError ? e : new SandgateError('unavailable', `the server at ${this.base.origin} cannot be reached`, { cause: e })
+  }
+}
+
+export async function secret(s: Secret | undefined): Promise<string | undefined> {
+  return typeof s === 'function' ? s() : s
+}
+
+/** Gets what an upgrade needs to say who is calling, anew for each one. */
+export class Login {
+  readonly #http: Http
+  readonly #platform: Platform
+  readonly #ticket: Secret | undefined
+  #used: string | undefined
+  #refused: string | undefined
+
+  constructor(http: Http, platform: Platform, ticket: Secret | undefined) {
+    this.#http = http
+    this.#platform = platform
+    this.#ticket = ticket
+  }
+
+  async credentials(signal: AbortSignal): Promise<Credentials> {
+    if (this.#ticket !== undefined) return { ticket: await secret(this.#ticket) }
+    const token = (this.#used = await this.#http.token())
+    if (this.#platform.headers || token === undefined) return { token }
+    const res = await this.#http.once(token, ['v1', 'tickets'], { method: 'POST', signal })
+    return { ticket: (await this.#http.read<{ ticket: string }>(res, signal)).ticket }
+  }
+
+  /** Whether a refusal is the last word: not as long as a function gives other secrets. */
+  final(e: SandgateError): boolean {
+    if (e.kind === 'permission_denied') return true
+    if (e.kind !== 'unauthenticated') return false
+    if (this.#ticket !== undefined) return typeof this.#ticket !== 'function'
+    const again = this.#used === this.#refused
+    this.#refused = this.#used
+    return !this.#http.renewable || again
+  }
+}

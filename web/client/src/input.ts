@@ -1,0 +1,123 @@
+import type { Attachment } from './attachment.js'
+import { aborted, SandgateError } from './fault.js'
+import { encodeInput, limits } from './frame.js'
+
+/** What may be with the server without being confirmed. */
+const maxAhead = 256 << 10 // bytes
+const maxFrames = 64
+/** What may wait here, unless it is a single write. */
+const maxWaiting = 16 << 20
+
+interface Part {
+  sequence: number
+  data: Uint8Array
+  end: boolean
+  sent: boolean
+  last: boolean
+  told(e?: SandgateError): void
+}
+
+/**
+ * The input of a program: in order, without holes, and never twice. Parts go
+ * out numbered; the server confirms each that the program has taken. When the
+ * connection is lost before that it is not known whether the program has it:
+ * those writes fail as unavailable. Of a strict input all later ones do too;
+ * a terminal goes on, as the one who types sees what is there.
+ */
+export class Input {
+  readonly #attachment: Attachment
+  readonly #strict: boolean
+  #sequence = 0
+  #parts: Part[] = []
+  #waiting = 0
+  #broken: SandgateError | undefined
+
+  constructor(attachment: Attachment, strict: boolean) {
+    this.#attachment = attachment
+    this.#strict = strict
+  }
+
+  write(data: Uint8Array, end: boolean, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const refused = this.#refusal()
+      if (refused) return reject(refused)
+      if (signal?.aborted) return reject(aborted(signal))
+      if (this.#parts.length > 0 && this.#waiting + data.length > maxWaiting) {
+        return reject(new SandgateError('exhausted', `${this.#waiting} bytes wait for the program to read them`))
+      }
+      let told = (e?: SandgateError) => {
+        told = () => {}
+        signal?.removeEventListener('abort', abort)
+        if (e) reject(e)
+        else resolve()
+      }
+      const mine = new Set<Part>()
+      const abort = () => {
+        // What has not left goes nowhere; of what has, nobody is told.
+        const dropped = this.#parts.filter((p) => mine.has(p) && !p.sent)
+        for (const p of dropped) this.#waiting -= p.data.length
+        this.#parts = this.#parts.filter((p) => !mine.has(p) || p.sent)
+        told(aborted(signal!))
+      }
+      signal?.addEventListener('abort', abort, { once: true })
+      const copy = data.slice()
+      for (let at = 0; at < copy.length || (at === 0 && end); at += limits.input / 4) {
+        const data = copy.subarray(at, at + limits.input / 4)
+        const part: Part = { sequence: 0, data, end, sent: false, last: at + data.length >= copy.length, told: (e) => told(e) }
+        mine.add(part)
+        this.#parts.push(part)
+        this.#waiting += data.length
+      }
+      if (mine.size === 0) return told()
+      this.#pump()
+    })
+  }
+
+  /** Looks at the attachment, which has changed. */
+  changed(): void {
+    const a = this.#attachment
+    while (this.#parts[0]?.sent && this.#parts[0].sequence <= a.taken) {
+      const p = this.#parts.shift()!
+      this.#waiting -= p.data.length
+      if (p.last) p.told()
+    }
+    const refused = this.#refusal()
+    if (refused) return this.#fail(() => true, refused)
+    if (!a.attached && this.#parts[0]?.sent) {
+      const lost = new SandgateError('unavailable', 'the connection was lost before the server confirmed the input; whether the program has it is not known')
+      if (this.#strict) this.#broken = lost
+      this.#fail((p) => this.#strict || p.sent, lost)
+    }
+    this.#pump()
+  }
+
+  #refusal(): SandgateError | undefined {
+    const a = this.#attachment
+    if (a.exited) return new SandgateError('conflict', 'the program has ended')
+    return this.#broken ?? a.error ?? a.refused
+  }
+
+  #fail(which: (p: Part) => boolean, e: SandgateError): void {
+    const failed = this.#parts.filter(which)
+    this.#parts = this.#parts.filter((p) => !failed.includes(p))
+    for (const p of failed) this.#waiting -= p.data.length
+    for (const p of failed) p.told(e)
+  }
+
+  #pump(): void {
+    const a = this.#attachment
+    if (!a.attached) return
+    let ahead = 0
+    let frames = 0
+    for (const p of this.#parts) {
+      if (!p.sent) {
+        if (frames >= maxFrames || (frames > 0 && ahead + p.data.length > maxAhead)) return
+        p.sent = true
+        p.sequence = ++this.#sequence
+        a.frame(encodeInput(a.ch, p.sequence, p.data, p.end))
+      }
+      ahead += p.data.length
+      frames++
+    }
+  }
+}

@@ -1,0 +1,181 @@
+import type { Entry } from './attachment.js'
+import { SandgateError } from './fault.js'
+import { recordKind, sizeOf } from './frame.js'
+
+/** What is kept of output that nobody reads although its end is awaited, in bytes. */
+const kept = 64 << 10
+
+/**
+ * Output that is read with for await, one reader at a time. Going on to the
+ * next event says that the one before is rendered; the server sends no more
+ * than a window ahead of that. Leaving the loop keeps what is unread for
+ * another one.
+ */
+export abstract class Output<T, D> implements AsyncIterable<T> {
+  #queue: Entry[] = []
+  #bytes = 0
+  #current: Entry | undefined
+  #readers = 0
+  #wake: (() => void) | undefined
+  #ended = false
+  #closed = false
+  #error: SandgateError | undefined
+  #awaited = false
+  #lost: { from: number; to: number } | undefined
+  #settle!: { resolve(d: D): void; reject(e: SandgateError): void }
+  #done: Promise<D>
+  #at: { epoch: number; offset: number } | undefined
+
+  constructor() {
+    this.#done = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
+    this.#done.catch(() => {})
+  }
+
+  /** Makes an event of a record; undefined passes it over. */
+  protected abstract event(e: Entry): T | undefined
+
+  /**
+   * How it ended. Output that nobody reads meanwhile holds nothing up: beyond
+   * 64 KiB it is thrown away, and who reads afterwards is told by a gap how
+   * much.
+   */
+  get done(): Promise<D> {
+    this.#awaited = true
+    this.#trim()
+    return this.#done
+  }
+
+  /** Calls back once it is settled. @internal */
+  onOver(f: () => void): void {
+    this.#done.then(f, f)
+  }
+
+  /** Behind the last event that was read. @internal */
+  protected get handed(): { epoch: number; offset: number } | undefined {
+    return this.#at
+  }
+
+  /** @internal */
+  protected get over(): boolean {
+    return this.#ended || this.#closed || this.#error !== undefined
+  }
+
+  /** Takes a record; false when it is over. @internal */
+  push(e: Entry): boolean {
+    if (this.over) {
+      e.release()
+      return false
+    }
+    this.#queue.push(e)
+    this.#bytes += e.record.payload.length
+    if (this.#awaited && this.#readers === 0) e.release()
+    if (this.#bytes > kept) this.#trim()
+    this.#wake?.()
+    return true
+  }
+
+  /** Nothing follows. @internal */
+  finish(d: D): void {
+    if (this.over) return
+    this.#ended = true
+    this.#settle.resolve(d)
+    this.#wake?.()
+  }
+
+  /** It ends with an error, behind what has arrived. @internal */
+  fail(e: SandgateError): void {
+    if (this.over) return
+    this.#error = e
+    this.#settle.reject(e)
+    this.#wake?.()
+  }
+
+  /** Throws unread output away. @internal */
+  protected discard(): void {
+    this.#closed = true
+    this.#settle.reject(new SandgateError('canceled', 'it was closed'))
+    const queue = this.#queue
+    this.#queue = []
+    this.#bytes = 0
+    this.#current?.release()
+    this.#current = undefined
+    for (const e of queue) e.release()
+    this.#wake?.()
+  }
+
+  /** Lets go of what nobody reads although its end is awaited: all of the credit, and of memory beyond what is kept. */
+  #trim(): void {
+    if (!this.#awaited || this.#readers > 0) return
+    for (const e of this.#queue) e.release()
+    if (this.#bytes <= kept) return
+    const first = this.#queue[0]!
+    this.#lost = { from: this.#lost?.from ?? first.after - sizeOf(first.record), to: this.#queue.at(-1)!.after }
+    this.#queue = []
+    this.#bytes = 0
+  }
+
+  #next(): Entry | undefined {
+    if (this.#lost) {
+      const { from, to } = this.#lost
+      this.#lost = undefined
+      const payload = new TextEncoder().encode(JSON.stringify({ from, to, bytes: to - from }))
+      return { record: { kind: recordKind.gap, cell: 0, time: Date.now() * 1000, payload }, epoch: this.#at?.epoch ?? 0, after: to, release() {} }
+    }
+    const e = this.#queue.shift()
+    if (e) this.#bytes -= e.record.payload.length
+    return e
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
+    let reading = true
+    this.#readers++
+    const stop = (): IteratorReturnResult<undefined> => {
+      if (reading) this.#readers--
+      reading = false
+      this.#current?.release()
+      this.#current = undefined
+      this.#trim()
+      return { done: true, value: undefined }
+    }
+    return {
+      next: async () => {
+        while (reading) {
+          this.#current?.release()
+          this.#current = undefined
+          const e = this.#next()
+          if (e) {
+            this.#current = e
+            let value: T | undefined
+            try {
+              value = this.event(e)
+            } catch (error) {
+              stop()
+              throw error
+            }
+            this.#at = { epoch: e.epoch, offset: e.after }
+            if (value !== undefined) return { done: false, value }
+            continue
+          }
+          if (this.#error) {
+            stop()
+            throw this.#error
+          }
+          if (this.#ended) return stop()
+          if (this.#closed) {
+            stop()
+            throw new SandgateError('canceled', 'it was closed')
+          }
+          if (this.#wake) throw new SandgateError('conflict', 'somebody else is reading this output')
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve
+          })
+          this.#wake = undefined
+        }
+        return { done: true, value: undefined }
+      },
+      return: async () => stop(),
+    }
+  }
+}

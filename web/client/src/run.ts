@@ -1,0 +1,68 @@
+import { fromFault, SandgateError } from './fault.js'
+import type { Http } from './http.js'
+import type { Abortable, RunEvent, RunRequest } from './types.js'
+
+/** What one event may have, in characters. */
+const maxEvent = 72 << 20
+/** The server says something every 10 s; so much silence means that it is gone, in ms. */
+const maxSilence = 45_000
+
+/**
+ * Runs code once, without a WebSocket, and yields what comes of it; done is
+ * the last. Leaving the loop ends the run. When done carries a fault, that is
+ * thrown behind it.
+ */
+export async function* run(http: Http, request: RunRequest, { signal }: Abortable): AsyncGenerator<RunEvent, void, void> {
+  const stop = new AbortController()
+  const abort = () => stop.abort(signal?.reason)
+  if (signal?.aborted) abort()
+  signal?.addEventListener('abort', abort, { once: true })
+  let silence: ReturnType<typeof setTimeout> | undefined
+  const listen = () => {
+    clearTimeout(silence)
+    silence = setTimeout(() => stop.abort(new SandgateError('unavailable', 'the server does not answer')), maxSilence)
+  }
+  try {
+    const res = await http.send(['v1', 'run'], { method: 'POST', json: request, accept: 'application/x-ndjson', signal: stop.signal })
+    const reader = res.body!.pipeThrough(new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>).getReader()
+    let held: string[] = []
+    let size = 0
+    for (;;) {
+      listen()
+      const { done, value } = await reader.read().catch((e: unknown) => {
+        throw http.unreachable(e, stop.signal)
+      })
+      clearTimeout(silence) // the caller's time is its own
+      if (done) throw new SandgateError('unavailable', 'the connection ended before the run did')
+      const lines = value.split('\n')
+      held.push(lines.shift()!)
+      size += held[held.length - 1]!.length
+      if (size > maxEvent) throw new SandgateError('too_large', `an event is over ${maxEvent} characters`)
+      for (const rest of lines) {
+        const line = held.join('')
+        held = [rest]
+        size = rest.length
+        if (line === '') continue
+        const event = parse(line)
+        if (event.type === 'keepalive') continue
+        yield event as RunEvent
+        if (event.type !== 'done') continue
+        const { fault } = event as RunEvent & { type: 'done' }
+        if (fault) throw fromFault(fault)
+        return
+      }
+    }
+  } finally {
+    clearTimeout(silence)
+    signal?.removeEventListener('abort', abort)
+    stop.abort()
+  }
+}
+
+function parse(line: string): { type: string } {
+  try {
+    return JSON.parse(line) as { type: string }
+  } catch (e) {
+    throw new SandgateError('malformed', 'an event of the run cannot be read', { cause: e })
+  }
+}

@@ -1,0 +1,103 @@
+import { Connection, type Backoff, type ConnectionState } from './connection.js'
+import type { SandgateError } from './fault.js'
+import { Http, Login, type Secret } from './http.js'
+import { run } from './run.js'
+import { Session } from './session.js'
+import type { Platform } from './socket.js'
+import type { Abortable, Description, RunEvent, RunRequest, SessionCreate, SessionInfo } from './types.js'
+
+export interface Options {
+  /** Such as http://127.0.0.1:8080; a token in its fragment (#token=…) is taken. */
+  url: string | URL
+  /** A token, or a function that is asked for a fresh one for each request and each connection. */
+  token?: Secret | undefined
+  /** In place of a token, for the WebSocket alone: a function that gets a ticket for each connection. */
+  ticket?: Secret | undefined
+  /** What this client calls itself. */
+  name?: string | undefined
+  backoff?: Backoff | undefined
+  /** Is told what becomes of the connection. */
+  onState?: ((s: ConnectionState) => void) | undefined
+}
+
+/** A client of one server: HTTP for what is asked once, one WebSocket for everything that streams. */
+export class Sandgate {
+  readonly #http: Http
+  readonly #connection: Connection
+  readonly #platform: Platform
+
+  constructor(o: Options, platform: Platform) {
+    this.#platform = platform
+    this.#http = new Http(o.url, o.token)
+    const url = this.#http.endpoint(['v1', 'ws'])
+    url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
+    this.#connection = new Connection(url, new Login(this.#http, platform, o.ticket), platform, o.name ?? platform.name, o.backoff ?? {}, o.onState)
+  }
+
+  /** The server's address, without the token. */
+  get url(): string {
+    return this.#http.base.href
+  }
+
+  /** Makes a session. */
+  async createSession(p: SessionCreate & Abortable = {}): Promise<Session> {
+    const { signal, ...params } = p
+    return this.#session(this.#http.hasToken
+      ? await this.#http.call<SessionInfo>(['v1', 'sessions'], { method: 'POST', json: params, signal })
+      : await this.#connection.call<SessionInfo>('session.create', params, { signal }))
+  }
+
+  /** A session that is there. */
+  async session(id: string, o: Abortable = {}): Promise<Session> {
+    return this.#session(this.#http.hasToken
+      ? await this.#http.call<SessionInfo>(['v1', 'sessions', id], o)
+      : await this.#connection.call<SessionInfo>('session.get', { session: id }, { ...o, repeat: true }))
+  }
+
+  /** The caller's sessions, newest first. */
+  async sessions(o: Abortable = {}): Promise<Session[]> {
+    const { sessions } = this.#http.hasToken
+      ? await this.#http.call<{ sessions: SessionInfo[] }>(['v1', 'sessions'], o)
+      : await this.#connection.call<{ sessions: SessionInfo[] }>('session.list', {}, { ...o, repeat: true })
+    return sessions.map((info) => this.#session(info))
+  }
+
+  #session(info: SessionInfo): Session {
+    return new Session(info, this.#connection, this.#http, this.#platform)
+  }
+
+  /** Runs code once, without a session to keep. Leaving the loop ends the run. */
+  run(request: RunRequest, o: Abortable = {}): AsyncGenerator<RunEvent, void, void> {
+    return run(this.#http, request, o)
+  }
+
+  /** What the server offers, and what these credentials allow. */
+  describe(o: Abortable = {}): Promise<Description> {
+    return this.#http.call(['v1'], o)
+  }
+
+  /** Opens the WebSocket now, rather than when it is first needed; resolves when the server has answered. */
+  connect(o: Abortable = {}): Promise<void> {
+    return this.#connection.opened(o)
+  }
+
+  /** Tries to come back now rather than when the pause is over. */
+  reconnect(): void {
+    this.#connection.wake()
+  }
+
+  /** How many times the WebSocket was made anew. */
+  get reconnects(): number {
+    return this.#connection.reconnects
+  }
+
+  /** Why the WebSocket has ended for good; undefined while it lives, connected or not. */
+  get error(): SandgateError | undefined {
+    return this.#connection.error
+  }
+
+  /** Ends the WebSocket and all that is on it. Sessions go on. */
+  close(): void {
+    this.#connection.close()
+  }
+}

@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config'
+
+// unit needs nothing but this folder; server needs a running Sandgate, whose
+// address and token are in SANDGATE_URL and SANDGATE_TOKEN.
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: 'unit', include: ['test/*.test.ts'], testTimeout: 30_000 } },
+      { test: { name: 'server', include: ['test/server/*.test.ts'], testTimeout: 180_000, hookTimeout: 60_000, fileParallelism: false } },
+    ],
+  },
+})
