@@ -96,8 +96,10 @@ export class Kernel {
   #others: Promise<void> = Promise.resolve()
   #cells = new Map<number, Cell>()
   #keys = new Map<string, Cell>()
+  #unsure = new Set<Cell>() // whose end may have passed unseen
   #recount: { end: number; cells: Cell[] } | undefined
   #counting = new AbortController()
+  #error: SandgateError | undefined // why it has ended
 
   /** @internal */
   constructor(connection: Connection, session: string, id: string, o: KernelOptions) {
@@ -136,13 +138,14 @@ export class Kernel {
     const { signal, key = newKey(), ...more } = o
     const open = this.#keys.get(key)
     if (open) return open
-    const queued = this.#attachment.call<{ cell: number }>('execute', { ...more, key, code }, { signal, repeat: true })
-    const cell: Cell = new Cell(this, key, queued.then(({ cell: number }) => {
-      this.#bind(cell, number)
-      return number
+    const queued = this.#call<{ cell: number; repeated?: boolean }>('execute', { ...more, key, code }, { signal, repeat: true })
+    const cell: Cell = new Cell(this, key, queued.then((q) => {
+      this.#bind(cell, q.cell)
+      if (q.repeated) this.#doubt([cell]) // it may have ended before this object was there
+      return q.cell
     }))
-    if (this.#attachment.error) {
-      cell.fail(this.#attachment.error)
+    if (this.#error) {
+      cell.fail(this.#error)
       return cell
     }
     this.#keys.set(key, cell)
@@ -159,12 +162,12 @@ export class Kernel {
 
   /** Stops the running cell and aborts the queued ones. One that has not stopped after grace_ms costs the kernel its life. */
   async interrupt(o: Abortable & { grace_ms?: number } = {}): Promise<void> {
-    await this.#attachment.call('interrupt', o.grace_ms ? { grace_ms: o.grace_ms } : {}, { signal: o.signal })
+    await this.#call('interrupt', o.grace_ms ? { grace_ms: o.grace_ms } : {}, { signal: o.signal })
   }
 
   /** Starts it anew; resolves when it is ready. Its variables are gone. */
   async restart(o: Abortable = {}): Promise<void> {
-    await this.#attachment.call('restart', {}, o)
+    await this.#call('restart', {}, o)
   }
 
   /** What may stand at the cursor, a position in Unicode code points (see codePoints). */
@@ -182,8 +185,12 @@ export class Kernel {
     return this.#ask('is_complete', { code }, o)
   }
 
+  #call<T>(op: string, params: unknown, o: Abortable & { repeat?: boolean }): Promise<T> {
+    return this.#error ? Promise.reject(this.#error) : this.#attachment.call<T>(op, params, o)
+  }
+
   #ask<T>(op: string, params: unknown, { signal }: Abortable): Promise<T> {
-    return this.#attachment.call<T>(op, params, { signal, repeat: true })
+    return this.#call<T>(op, params, { signal, repeat: true })
   }
 
   /** Detaches; the kernel goes on. */
@@ -193,11 +200,12 @@ export class Kernel {
 
   /** @internal */
   async input(cell: number, value: string | undefined, { signal }: Abortable): Promise<void> {
-    await this.#attachment.call('input', value === undefined ? { cell, value: '', eof: true } : { cell, value }, { signal })
+    await this.#call('input', value === undefined ? { cell, value: '', eof: true } : { cell, value }, { signal })
   }
 
   /** @internal */
   forget(cell: Cell): void {
+    this.#unsure.delete(cell)
     if (this.#keys.get(cell.key) === cell) this.#keys.delete(cell.key)
     if (this.#cells.get(cell.number) === cell) this.#cells.delete(cell.number)
   }
@@ -210,6 +218,7 @@ export class Kernel {
   }
 
   #end(error: SandgateError): void {
+    this.#error ??= error
     this.#counting.abort()
     const cells = [...this.#keys.values()]
     this.#keys.clear()
@@ -243,6 +252,7 @@ export class Kernel {
       if (msg_type === 'execute_reply') reply = content as unknown as ExecuteReply
     }
     const cell = this.#cells.get(r.cell) ?? (key === undefined ? undefined : this.#keys.get(key))
+    if (reply) queueMicrotask(() => void this.#count())
     if (!cell) {
       this.#tellOther(e)
       return
@@ -276,19 +286,25 @@ export class Kernel {
   /** Gives what concerns the whole channel to all open cells. A gap may have swallowed the end of some. */
   #broadcast(e: Held): void {
     for (const c of this.#keys.values()) c.push({ ...e, release() {} })
-    const gap = e.record.kind === recordKind.gap && this.#cells.size > 0
     this.#tellOther(e)
-    if (gap) void this.#count()
+    if (e.record.kind === recordKind.gap) this.#doubt(this.#cells.values())
   }
 
-  /** Asks whether the kernel has anything to do; if not, the open cells end where the log does. */
+  /** Cells whose end may have passed unseen: in a gap, or before this object was there. */
+  #doubt(cells: Iterable<Cell>): void {
+    for (const c of cells) if (this.#keys.get(c.key) === c) this.#unsure.add(c)
+    void this.#count()
+  }
+
+  /** Asks whether the kernel has anything to do; if not, those cells end where the log does. */
   async #count(): Promise<void> {
-    const cells = [...this.#cells.values()]
+    if (this.#unsure.size === 0) return
+    const cells = [...this.#unsure]
     try {
       const { channels } = await this.#connection.call<{ channels: ChannelInfo[] }>(
         'channel.list', { session: this.session }, { repeat: true, signal: this.#counting.signal })
       const channel = channels.find((c) => c.id === this.id)
-      if (!channel || channel.state === 'busy' || channel.queued) return
+      if (!channel || channel.state === 'busy' || channel.queued) return // asked again at the next reply
       this.#recount = { end: channel.end, cells: [...(this.#recount?.cells ?? []), ...cells] }
       if (this.#attachment.received >= channel.end) this.#giveUp()
     } catch {

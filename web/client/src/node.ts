@@ -21,22 +21,46 @@ const node: Platform = {
   upload,
 }
 
+/** How much of a body is handed on at a time, in bytes. */
+const part = 128 << 10
+
 async function upload(u: Upload): Promise<{ status: number; retryAfter: string | null; body: string }> {
+  const parts = u.body instanceof Blob ? slices(u.body) : chunks(u.body)
   let sent = 0
-  const source = u.body instanceof Blob ? u.body.stream() : u.body
-  const counted = source.pipeThrough(new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, out) {
-      out.enqueue(chunk)
-      sent += chunk.length
-      u.progress?.(sent)
+  const body = new ReadableStream<Uint8Array>({
+    async pull(out) {
+      // Whoever asks for more has taken what came before.
+      if (sent > 0) u.progress?.(sent)
+      const { done, value } = await parts.next()
+      if (done) return out.close()
+      sent += value.length
+      out.enqueue(value)
     },
-  }))
-  const init = { method: 'PUT', headers: u.headers, body: counted as unknown as BodyInit, duplex: 'half', signal: u.signal ?? null }
+    cancel: async () => void (await parts.return(undefined)),
+  }, { highWaterMark: 0 })
+  const init = { method: 'PUT', headers: u.headers, body: body as unknown as BodyInit, duplex: 'half', signal: u.signal ?? null }
   try {
     const res = await fetch(u.url, init as RequestInit)
     return { status: res.status, retryAfter: res.headers.get('Retry-After'), body: await res.text() }
   } catch (e) {
     if (u.signal?.aborted) throw new SandgateError('canceled', 'the upload was aborted', { cause: e })
     throw new SandgateError('unavailable', 'the upload was cut short', { cause: e })
+  }
+}
+
+async function* slices(b: Blob): AsyncGenerator<Uint8Array, void, void> {
+  for (let at = 0; at < b.size; at += part) yield new Uint8Array(await b.slice(at, at + part).arrayBuffer())
+}
+
+async function* chunks(s: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
+  const reader = s.getReader()
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      yield value
+    }
+  } finally {
+    await reader.cancel().catch(() => {})
   }
 }

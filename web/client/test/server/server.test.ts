@@ -1,0 +1,380 @@
+// Against a running Sandgate: everything through its public door, and through
+// a proxy that cuts the connection at random bytes.
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { afterAll, afterEach, describe, expect, it } from 'vitest'
+import { recordKind, Sandgate, type Cell, type Options, type Session } from '../../src/node.js'
+import { Cutter, random, until } from '../rig.js'
+
+const url = process.env.SANDGATE_URL!
+const token = process.env.SANDGATE_TOKEN!
+if (!url || !token) throw new Error('SANDGATE_URL and SANDGATE_TOKEN must name a running server')
+const direct = new Sandgate({ url, token })
+const clients: Sandgate[] = []
+const sessions: Session[] = []
+
+afterEach(async () => {
+  for (const c of clients.splice(0)) c.close()
+  for (const s of sessions.splice(0)) await s.delete().catch(() => {})
+})
+afterAll(() => direct.close())
+
+function client(o: Partial<Options> = {}): Sandgate {
+  const c = new Sandgate({ url, token, backoff: { min: 1, max: 20 }, ...o })
+  clients.push(c)
+  return c
+}
+
+async function session(from = client()): Promise<Session> {
+  const s = await from.createSession({ language: 'python' })
+  sessions.push(await direct.session(s.id))
+  return s
+}
+
+/** All that a cell printed on standard output. */
+async function printed(c: Cell): Promise<string> {
+  let out = ''
+  for await (const e of c) if (e.type === 'stdout') out += e.text
+  return out
+}
+
+const hash = (b: Iterable<Uint8Array>) => {
+  const h = createHash('sha256')
+  for (const x of b) h.update(x)
+  return h.digest('hex')
+}
+
+/** A program that writes n bytes of a line that its position decides, in writes of odd sizes, and what that is. */
+function flood(n: number): { argv: string[]; sha256: string } {
+  const code = `
+import os, sys
+n, i, size = int(sys.argv[1]), 0, 1
+while n > 0:
+    b = b"".join(b"%d " % j for j in range(i, i + size))[:n]
+    os.write(1, b)
+    n -= len(b); i += size; size = size * 7 % 1009 + 1
+`
+  const h = createHash('sha256')
+  for (let i = 0, size = 1; n > 0; size = ((size * 7) % 1009) + 1) {
+    let text = ''
+    for (let j = i; j < i + size; j++) text += `${j} `
+    text = text.slice(0, n)
+    h.update(text)
+    n -= text.length
+    i += size
+  }
+  return { argv: ['python3', '-c', code], sha256: h.digest('hex') }
+}
+
+describe('a cut connection', () => {
+  it.each([1, 2, 3])('costs a program\'s output nothing, and gives nothing twice (seed %i)', async (seed) => {
+    const s = await session()
+    const size = 3_000_000
+    const { argv, sha256 } = flood(size)
+    const p = await s.start({ argv: [...argv, String(size)] })
+    const cutter = await Cutter.start(url, 150, 40_000, seed)
+    try {
+      const through = client({ url: cutter.url })
+      const v = await (await through.session(s.id)).attach(p.id)
+      const parts: Uint8Array[] = []
+      for await (const r of v) {
+        expect(r.kind).not.toBe(recordKind.gap)
+        if (r.kind === recordKind.stdout) parts.push(r.payload)
+      }
+      expect(parts.reduce((n, b) => n + b.length, 0)).toBe(size)
+      expect(hash(parts)).toBe(sha256)
+      expect(cutter.cut).toBeGreaterThan(100)
+      expect(through.reconnects).toBeGreaterThan(90)
+    } finally {
+      cutter.stop()
+    }
+  })
+
+  it('runs each cell once, in order, with its own output', async () => {
+    const s = await session()
+    const cutter = await Cutter.start(url, 200, 6_000, 4)
+    try {
+      const through = client({ url: cutter.url })
+      cutter.cuts = 0
+      const mine = await through.session(s.id)
+      cutter.cuts = 200
+      const k = await mine.openKernel('python')
+      const rnd = random(5)
+      let cells: Cell[] = [k.execute('n = 0')]
+      let expected: string[] = ['']
+      for (let i = 1; i <= 150; i++) {
+        cells.push(k.execute(`n += 1\nprint(n, 'x' * ${i})`))
+        expected.push(`${i} ${'x'.repeat(i)}\n`)
+        if (rnd() < 0.2 || i === 150) {
+          expect(await Promise.all(cells.map(printed))).toEqual(expected)
+          cells = []
+          expected = []
+        }
+      }
+      expect(cutter.cut).toBeGreaterThan(20)
+    } finally {
+      cutter.stop()
+    }
+  })
+})
+
+describe('credit', () => {
+  it('stops a flood that nobody reads, and lets all else flow on', async () => {
+    const s = await session()
+    const size = 8_000_000
+    const { argv, sha256 } = flood(size)
+    const slow = await s.start({ argv: [...argv, String(size)] }, { window: 65536 })
+    const reader = slow[Symbol.asyncIterator]()
+    const first = await reader.next()
+    const end = async () => (await s.channels()).find((c) => c.id === slow.id)!
+    while ((await end()).state !== 'exited') await new Promise((resolve) => setTimeout(resolve, 20))
+    expect((await end()).end).toBeGreaterThan(size)
+    // Other channels and cells over the same socket:
+    const k = await s.openKernel()
+    expect(await printed(k.execute('print(6 * 7)'))).toBe('42\n')
+    const quick = await s.start({ argv: [...argv, '1000000'] })
+    let n = 0
+    for await (const e of quick) if (e.type === 'stdout') n += e.bytes.length
+    expect(n).toBe(1_000_000)
+    // What waits here of the one that stands still is a window and a record.
+    let waiting = 0
+    const held = slow as unknown as { attachment: { received: number; position: { offset: number } } }
+    waiting = held.attachment.received - held.attachment.position.offset
+    expect(waiting).toBeLessThanOrEqual(65536 + 65536)
+    const parts: Uint8Array[] = first.value?.type === 'stdout' ? [first.value.bytes] : []
+    for (;;) {
+      const e = await reader.next()
+      if (e.done) break
+      if (e.value.type === 'stdout') parts.push(e.value.bytes)
+    }
+    expect(hash(parts)).toBe(sha256)
+  })
+})
+
+describe('a kernel', () => {
+  it('streams, shows, fails, asks, is interrupted and keeps its state', async () => {
+    const s = await session()
+    const k = await s.openKernel('python')
+    expect((await s.channels()).length).toBe(1)
+    const c = k.execute('import sys\nprint("ü out")\nprint("err", file=sys.stderr)\nx = 41\nx + 1')
+    const seen: string[] = []
+    for await (const e of c) {
+      if (e.type === 'stdout' || e.type === 'stderr') seen.push(`${e.type}:${e.text}`)
+      if (e.type === 'execute_result') seen.push(`result:${e.data['text/plain'] as string}`)
+    }
+    expect(seen).toEqual(['stdout:ü out\n', 'stderr:err\n', 'result:42'])
+    expect(await c.done).toMatchObject({ status: 'ok', key: c.key })
+
+    const bad = k.execute('1/0', { keep_going: true })
+    for await (const e of bad) if (e.type === 'error') seen.push(e.ename)
+    expect(seen.at(-1)).toBe('ZeroDivisionError')
+    expect(await bad.done).toMatchObject({ status: 'error', ename: 'ZeroDivisionError' })
+
+    const ask = k.execute('print("hello", input("name? "))')
+    let heard = ''
+    for await (const e of ask) {
+      if (e.type === 'input_request') await ask.input('Ada')
+      if (e.type === 'stdout') heard += e.text
+    }
+    expect(heard).toContain('hello Ada')
+
+    const loop = k.execute('print("looping", flush=True)\nwhile True: pass')
+    const queued = k.execute('1')
+    for await (const e of loop) if (e.type === 'stdout') await k.interrupt()
+    expect(await loop.done).toMatchObject({ status: 'error', ename: 'KeyboardInterrupt' })
+    expect(await queued.done).toMatchObject({ status: 'aborted' })
+    expect(await k.execute('raise SystemExit(3)').done).toMatchObject({ exit_code: 3 })
+    expect(await printed(k.execute('print(x)'))).toBe('41\n')
+
+    expect((await k.complete('import sys; sys.byteor', 22)).matches!.map((m) => m.text).join()).toContain('byteorder')
+    expect((await k.inspect('len', 3)).found).toBe(true)
+    expect((await k.isComplete('def f():')).is_complete).toBe('incomplete')
+    await k.restart()
+    expect(await k.execute('x').done).toMatchObject({ ename: 'NameError' })
+  })
+
+  it('is found again by another page, which gets what it has missed', async () => {
+    const s = await session()
+    const k = await s.openKernel()
+    const c = k.execute('print("before")', { key: 'cell-1' })
+    await c.done
+    const from = k.position
+    k.close()
+    const page = client()
+    const seen: string[] = []
+    const again = await (await page.session(s.id)).openKernel('python', { offset: 0, other: (e) => void seen.push(e.type === 'stdout' ? e.text : e.type) })
+    await until(() => seen.includes('execute_reply'))
+    expect(seen).toContain('before\n')
+    const repeated = again.execute('print("before")', { key: 'cell-1' })
+    expect(await repeated.queued).toBe(c.number)
+    await expect(repeated.done).rejects.toMatchObject({ kind: 'slow' }) // all of it was seen above
+    expect(await printed(again.execute('print("after")'))).toBe('after\n')
+    const rest = []
+    const viewer = await (await page.session(s.id)).attach(k.id, { from })
+    for await (const r of viewer) {
+      if (r.kind === recordKind.stdout) rest.push(new TextDecoder().decode(r.payload))
+      if (rest.length) break
+    }
+    expect(rest).toEqual(['after\n'])
+  })
+
+  it('draws', async () => {
+    const s = await session()
+    const k = await s.openKernel()
+    const c = k.execute('import matplotlib.pyplot as plt\nplt.plot([1,2,3])\nplt.show()')
+    let png = ''
+    for await (const e of c) if (e.type === 'display_data') png = e.data['image/png'] as string
+    expect(Buffer.from(png, 'base64').subarray(1, 4).toString()).toBe('PNG')
+  })
+})
+
+describe('programs', () => {
+  it('of many sessions share one socket', async () => {
+    const c = client()
+    const all = await Promise.all([session(c), session(c)])
+    const outputs = await Promise.all(all.flatMap((s, i) => [0, 1, 2].map(async (j) => {
+      const p = await s.start({ argv: ['sh', '-c', `cat; echo ${i}${j} >&2; exit ${j}`], stdin: true })
+      await p.write(`in ${i}${j}`)
+      await p.end()
+      let out = ''
+      for await (const e of p) if (e.type === 'stdout' || e.type === 'stderr') out += e.text
+      return `${out.replace('\n', '')} ${(await p.done).code}`
+    })))
+    expect(outputs.map((o) => o.split('').sort().join(''))).toEqual([0, 1].flatMap((i) => [0, 1, 2].map((j) => `in ${i}${j}${i}${j} ${j}`.split('').sort().join(''))))
+    expect(c.reconnects).toBe(0)
+  })
+
+  it('take much input as fast as they read it', async () => {
+    const s = await session()
+    const p = await s.start({ argv: ['sha256sum'], stdin: true })
+    const data = new Uint8Array(5_000_000).map((_, i) => i * 31)
+    await p.write(data)
+    await p.end()
+    let out = ''
+    for await (const e of p) if (e.type === 'stdout') out += e.text
+    expect(out.split(' ')[0]).toBe(hash([data]))
+  })
+
+  it('are signalled while they do not read', async () => {
+    const s = await session()
+    const p = await s.start({ argv: ['sleep', '1000'], stdin: true })
+    const stuck = p.write(new Uint8Array(8_000_000)).catch((e: unknown) => e)
+    await p.signal('SIGTERM')
+    expect(await p.done).toMatchObject({ signal: 'SIGTERM' })
+    expect(await stuck).toMatchObject({ kind: 'conflict' })
+    await expect(s.start({ argv: [] })).rejects.toMatchObject({ kind: 'invalid_argument', field: 'argv' })
+  })
+})
+
+describe('files', () => {
+  it('go up with progress and come down whole', async () => {
+    const s = await session()
+    const data = new Uint8Array(4_000_000).map((_, i) => (i * 7) >> 3)
+    const told: number[] = []
+    const info = await s.upload('dir/a b#ü.bin', data, { mode: 0o600, onProgress: (n, total) => (expect(total).toBe(data.length), told.push(n)) })
+    expect(info).toMatchObject({ size: data.length, mode: 0o600 })
+    expect(told.length).toBeGreaterThan(1)
+    expect(told.at(-1)).toBe(data.length)
+    const d = await s.download('dir/a b#ü.bin')
+    expect(d).toMatchObject({ size: data.length, mode: 0o600 })
+    expect(hash([await d.bytes()])).toBe(hash([data]))
+    expect(await s.stat('dir')).toMatchObject({ dir: true })
+    const stream = new Blob(['streamed']).stream()
+    expect(await s.upload('/tmp/x', stream)).toMatchObject({ path: '/tmp/x', size: 8 })
+    expect(await (await s.download('/tmp/x')).text()).toBe('streamed')
+  })
+
+  it('fail with a reason', async () => {
+    const s = await session()
+    await expect(s.download('none')).rejects.toMatchObject({ kind: 'not_found' })
+    await expect(s.download('a/../../x')).rejects.toMatchObject({ kind: 'invalid_argument', field: 'path' })
+    await expect(s.upload('dir/', 'x')).rejects.toMatchObject({ kind: 'invalid_argument', field: 'path' })
+    const slow = new ReadableStream<Uint8Array>({ pull: (c) => new Promise((resolve) => setTimeout(() => (c.enqueue(new Uint8Array(1000)), resolve()), 5)) })
+    await expect(s.upload('cut', slow, { signal: AbortSignal.timeout(200) })).rejects.toMatchObject({ kind: 'deadline_exceeded' })
+    await expect(s.stat('cut')).rejects.toMatchObject({ kind: 'not_found' })
+  })
+})
+
+describe('run', () => {
+  it('streams events and ends', async () => {
+    const sg = client()
+    const types: string[] = []
+    for await (const e of sg.run({ code: 'print(input())\n6*7', stdin: 'ü\n' })) types.push(e.type === 'stdout' ? e.text : e.type)
+    expect(types.filter((t) => t !== 'display')).toEqual(['start', 'ü\n', 'result', 'done'])
+    await expect(sg.run({ code: '1', language: 'cobol' }).next()).rejects.toMatchObject({ kind: 'invalid_argument', field: 'language' })
+  })
+
+  it('ends with the loop that reads it', async () => {
+    const sg = client()
+    let id = ''
+    for await (const e of sg.run({ code: 'print("on", flush=True)\nwhile True: pass', timeout_ms: 60_000 })) {
+      if (e.type === 'start') id = e.session
+      if (e.type === 'stdout') break
+    }
+    while ((await sg.sessions()).some((s) => s.id === id)) await new Promise((resolve) => setTimeout(resolve, 20))
+    const stop = AbortSignal.timeout(500)
+    await expect((async () => {
+      for await (const e of sg.run({ code: 'while True: pass' }, { signal: stop })) void e
+    })()).rejects.toMatchObject({ kind: 'deadline_exceeded' })
+  })
+})
+
+describe('credentials', () => {
+  it('are asked for anew when they were refused, and tickets work', async () => {
+    let n = 0
+    const sg = client({ token: () => (++n === 1 ? 'sgt_stale' : token) })
+    const s = await sg.createSession()
+    sessions.push(s)
+    expect(n).toBe(2)
+    n = 0
+    await sg.connect() // stale, then fresh
+    expect(n).toBe(2)
+    const ticket = async () => {
+      const res = await fetch(`${url}/v1/tickets`, { method: 'POST', headers: { Authorization: `Bearer ${token}` } })
+      return ((await res.json()) as { ticket: string }).ticket
+    }
+    const page = client({ token: undefined, ticket })
+    const mine = await page.session(s.id)
+    expect(await printed((await mine.openKernel()).execute('print(1)'))).toBe('1\n')
+    await expect(client({ token: 'sgt_wrong' }).connect()).rejects.toMatchObject({ kind: 'unauthenticated' })
+    await expect(client({ token: 'sgt_wrong' }).createSession()).rejects.toMatchObject({ kind: 'unauthenticated' })
+    expect((await sg.describe()).protocol).toBe('sandgate.v1')
+  })
+})
+
+describe('a session', () => {
+  it('that is lost ends what waits for it, with the reason', async () => {
+    const s = await session()
+    const k = await s.openKernel()
+    const c = k.execute('print("here", flush=True)\nwhile True: pass')
+    const seen: string[] = []
+    for await (const e of c) {
+      if (e.type !== 'stdout') continue
+      seen.push(e.text)
+      await (await direct.session(s.id)).delete()
+    }
+    expect(seen).toEqual(['here\n'])
+    expect(await c.done).toMatchObject({ status: 'error' }) // each cell has a reply, whatever happens
+    await expect(k.execute('1').done).rejects.toMatchObject({ kind: 'sandbox_lost' })
+    sessions.length = 0
+    await expect(s.refresh()).rejects.toMatchObject({ kind: 'not_found' })
+  })
+})
+
+describe('the page of this package', () => {
+  it('has examples that run', async () => {
+    const page = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+    const blocks = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map((m) => m[1]!)
+    expect(blocks.length).toBeGreaterThan(3)
+    const shown: unknown[] = []
+    const kept = { sg: undefined as Sandgate | undefined }
+    const body = blocks.join('\n').replace(/^import .*$/gm, '') + '\nkept.sg = sg'
+    // One example goes on where the one before it stops, as a reader would.
+    const AsyncFunction = (async () => {}).constructor as new (...a: string[]) => (...a: unknown[]) => Promise<void>
+    await new AsyncFunction('Sandgate', 'url', 'token', 'console', 'file', 'kept', body)(
+      Sandgate, url, token, { log: (...a: unknown[]) => shown.push(...a) }, new Blob(['a,b\n1,2\n']), kept)
+    kept.sg?.close()
+    expect(shown.join('')).toContain('42')
+    await until(() => true)
+  })
+})
