@@ -43,6 +43,16 @@ interface Attached {
   epoch: number
   offset: number
   channel: ChannelInfo
+  /** The number of the writer's last input that was taken. */
+  input?: number
+}
+
+/** What a program's viewer says of itself beside. */
+export interface Driver {
+  /** Names its input, so that the server takes each part once over lost connections. */
+  writer?: string
+  cols?: number
+  rows?: number
 }
 
 /**
@@ -63,6 +73,8 @@ export class Attachment {
   exited = false
   /** The number of the last input that the program's pipe has taken. */
   taken = 0
+  /** Whether the server knew, at the last attach, what it had taken before. */
+  resumes = false
   /** Why the server takes no more input over this attachment. */
   refused: SandgateError | undefined
 
@@ -70,6 +82,7 @@ export class Attachment {
   readonly #window: number
   readonly #readOnly: boolean
   readonly #sink: Sink
+  readonly #driver: () => Driver
   #asking = false
   #retry: ReturnType<typeof setTimeout> | undefined
   #pause = 0
@@ -86,7 +99,7 @@ export class Attachment {
   /** Settles when the first attach has been answered. */
   readonly ready: Promise<void>
 
-  constructor(connection: Connection, ch: number, session: string, channel: string, o: AttachOptions, sink: Sink) {
+  constructor(connection: Connection, ch: number, session: string, channel: string, o: AttachOptions, sink: Sink, driver: () => Driver = () => ({})) {
     this.#connection = connection
     this.ch = ch
     this.session = session
@@ -94,6 +107,7 @@ export class Attachment {
     this.#window = o.window || limits.window
     this.#readOnly = o.readOnly ?? false
     this.#sink = sink
+    this.#driver = driver
     this.#epoch = o.from?.epoch ?? 0
     this.#received = this.#rendered = o.from?.offset ?? o.offset ?? 0
     this.#known = this.#epoch !== 0 && this.#received >= 0
@@ -118,7 +132,7 @@ export class Attachment {
     this.#asking = true
     const params = {
       session: this.session, channel: this.channel, offset: this.#rendered, window: this.#window,
-      ...(this.#epoch ? { epoch: this.#epoch } : {}), ...(this.#readOnly ? { read_only: true } : {}),
+      ...(this.#epoch ? { epoch: this.#epoch } : {}), ...(this.#readOnly ? { read_only: true } : this.#driver()),
     }
     this.#connection.ask<Attached>('attach', params, { ch: this.ch, now: true }, (a, error) => this.#answered(a, error))
   }
@@ -140,6 +154,8 @@ export class Attachment {
     this.attached = true
     this.info = a.channel
     this.refused = undefined
+    this.taken = a.input ?? 0
+    this.resumes = a.input !== undefined
     if (this.#known && a.epoch !== this.#epoch) {
       // History could not be kept: offsets mean something else now, and what
       // waits to be rendered has none.
@@ -184,6 +200,10 @@ export class Attachment {
         at = g.to
         this.#seen = Math.max(this.#seen, at)
         if (g.to > this.#received) this.#gap(r, g.to)
+        continue
+      }
+      if (r.kind === recordKind.restore) { // which occupies no offset either
+        if (at >= this.#received) this.#push(r, this.#received)
         continue
       }
       const after = at + sizeOf(r)

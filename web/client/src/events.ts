@@ -8,7 +8,7 @@ export interface Message {
 }
 
 const known = new Set([
-  'execute_input', 'display_data', 'update_display_data', 'execute_result', 'error', 'clear_output', 'input_request', 'status', 'execute_reply',
+  'execute_input', 'display_data', 'update_display_data', 'execute_result', 'error', 'clear_output', 'input_request', 'status', 'kernel_event', 'execute_reply',
 ])
 
 /** How many streams have an unfinished character kept for them. */
@@ -55,6 +55,11 @@ export class Decoder {
 
   /** The event of a program's record. */
   program(r: LogRecord): ProgramEvent | undefined {
+    if (r.kind === recordKind.restore) {
+      const { cols, rows, data } = json<{ cols: number; rows: number; data: string }>(r.payload, 'a restore record')
+      this.#streams.clear()
+      return { cell: r.cell, time: r.time, type: 'restore', cols, rows, bytes: Uint8Array.from(atob(data), (c) => c.charCodeAt(0)) }
+    }
     if (r.kind !== recordKind.exit) return this.common(r)
     return { ...json<{ code: number }>(r.payload, 'an exit record'), cell: r.cell, time: r.time, type: 'exit' }
   }

@@ -14,7 +14,8 @@ export const frameHeader = 12
 export const recordHeader = 20
 
 export const frameType = { records: 2, input: 3, ack: 8 } as const
-export const recordKind = { stdout: 1, stderr: 2, message: 3, exit: 4, gap: 5, event: 6 } as const
+export const recordKind = { stdout: 1, stderr: 2, message: 3, exit: 4, gap: 5, event: 6, restore: 7 } as const
+export const inputFlag = { end: 1, paste: 8 } as const
 
 export interface Frame {
   type: number
@@ -26,7 +27,7 @@ export interface Frame {
 
 /** One entry of a channel's log. */
 export interface LogRecord {
-  /** 1 stdout, 2 stderr, 3 message, 4 exit, 5 gap, 6 event; later servers may have more. */
+  /** See recordKind; later servers may have more. */
   kind: number
   /** The execution that it belongs to; 0 for none. */
   cell: number
@@ -75,12 +76,12 @@ export function encodeAck(channel: number, offset: number): Uint8Array {
   return encodeFrame({ type: frameType.ack, flags: 0, channel, cell: 0, body })
 }
 
-/** Bytes for a program's standard input; end closes it after them. */
-export function encodeInput(channel: number, sequence: number, data: Uint8Array, end: boolean): Uint8Array {
+/** Bytes for a program's standard input, with an inputFlag or 0. */
+export function encodeInput(channel: number, sequence: number, data: Uint8Array, flags: number): Uint8Array {
   const body = new Uint8Array(8 + data.length)
   view(body).setBigUint64(0, BigInt(sequence))
   body.set(data, 8)
-  return encodeFrame({ type: frameType.input, flags: end ? 1 : 0, channel, cell: 0, body })
+  return encodeFrame({ type: frameType.input, flags, channel, cell: 0, body })
 }
 
 /** The number that the body of an Ack is. */

@@ -1,7 +1,9 @@
 import type { Attachment } from './attachment.js'
 import { aborted, SandgateError } from './fault.js'
-import { encodeInput, limits } from './frame.js'
+import { encodeInput, inputFlag, limits } from './frame.js'
 
+/** How much one frame carries, unless it is a paste, in bytes. */
+const maxPart = 64 << 10
 /** What may be with the server without being confirmed. */
 const maxAhead = 256 << 10 // bytes
 const maxFrames = 64
@@ -9,9 +11,10 @@ const maxFrames = 64
 const maxWaiting = 16 << 20
 
 interface Part {
+  /** From 1 on; 0 as long as it has not left. */
   sequence: number
   data: Uint8Array
-  end: boolean
+  flags: number
   sent: boolean
   last: boolean
   told(e?: SandgateError): void
@@ -19,10 +22,11 @@ interface Part {
 
 /**
  * The input of a program: in order, without holes, and never twice. Parts go
- * out numbered; the server confirms each that the program has taken. When the
- * connection is lost before that it is not known whether the program has it:
- * those writes fail as unavailable. Of a strict input all later ones do too;
- * a terminal goes on, as the one who types sees what is there.
+ * out numbered; the server confirms each that the program has taken, and after
+ * a reconnect says how far it got, so that the rest is sent again. A server
+ * that cannot say so leaves open whether the program has what was under way:
+ * those writes fail as unavailable. Of a strict input all later ones do too; a
+ * terminal goes on, as the one who types sees what is there.
  */
 export class Input {
   readonly #attachment: Attachment
@@ -31,13 +35,14 @@ export class Input {
   #parts: Part[] = []
   #waiting = 0
   #broken: SandgateError | undefined
+  #up = false // whether what was sent is on a link that lives
 
   constructor(attachment: Attachment, strict: boolean) {
     this.#attachment = attachment
     this.#strict = strict
   }
 
-  write(data: Uint8Array, end: boolean, signal: AbortSignal | undefined): Promise<void> {
+  write(data: Uint8Array, flags: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const refused = this.#refusal()
       if (refused) return reject(refused)
@@ -54,16 +59,17 @@ export class Input {
       const mine = new Set<Part>()
       const abort = () => {
         // What has not left goes nowhere; of what has, nobody is told.
-        const dropped = this.#parts.filter((p) => mine.has(p) && !p.sent)
+        const dropped = this.#parts.filter((p) => mine.has(p) && p.sequence === 0)
         for (const p of dropped) this.#waiting -= p.data.length
-        this.#parts = this.#parts.filter((p) => !mine.has(p) || p.sent)
+        this.#parts = this.#parts.filter((p) => !dropped.includes(p))
         told(aborted(signal!))
       }
       signal?.addEventListener('abort', abort, { once: true })
       const copy = data.slice()
-      for (let at = 0; at < copy.length || (at === 0 && end); at += limits.input / 4) {
-        const data = copy.subarray(at, at + limits.input / 4)
-        const part: Part = { sequence: 0, data, end, sent: false, last: at + data.length >= copy.length, told: (e) => told(e) }
+      const size = flags === inputFlag.paste ? limits.input : maxPart
+      for (let at = 0; at < copy.length || (at === 0 && flags === inputFlag.end); at += size) {
+        const data = copy.subarray(at, at + size)
+        const part: Part = { sequence: 0, data, flags, sent: false, last: at + data.length >= copy.length, told: (e) => told(e) }
         mine.add(part)
         this.#parts.push(part)
         this.#waiting += data.length
@@ -76,17 +82,23 @@ export class Input {
   /** Looks at the attachment, which has changed. */
   changed(): void {
     const a = this.#attachment
-    while (this.#parts[0]?.sent && this.#parts[0].sequence <= a.taken) {
+    const back = a.attached && !this.#up
+    this.#up = a.attached
+    while (this.#parts[0] && this.#parts[0].sequence > 0 && this.#parts[0].sequence <= a.taken) {
       const p = this.#parts.shift()!
       this.#waiting -= p.data.length
       if (p.last) p.told()
     }
     const refused = this.#refusal()
     if (refused) return this.#fail(() => true, refused)
-    if (!a.attached && this.#parts[0]?.sent) {
-      const lost = new SandgateError('unavailable', 'the connection was lost before the server confirmed the input; whether the program has it is not known')
-      if (this.#strict) this.#broken = lost
-      this.#fail((p) => this.#strict || p.sent, lost)
+    if (back) {
+      if (!a.resumes && this.#parts[0]?.sent) {
+        const lost = new SandgateError('unavailable', 'the connection was lost before the server confirmed the input; whether the program has it is not known')
+        if (this.#strict) this.#broken = lost
+        this.#fail((p) => this.#strict || p.sent, lost)
+      }
+      for (const p of this.#parts) p.sent = false
+      if (!this.#parts[0]?.sequence) this.#sequence = a.taken
     }
     this.#pump()
   }
@@ -113,8 +125,8 @@ export class Input {
       if (!p.sent) {
         if (frames >= maxFrames || (frames > 0 && ahead + p.data.length > maxAhead)) return
         p.sent = true
-        p.sequence = ++this.#sequence
-        a.frame(encodeInput(a.ch, p.sequence, p.data, p.end))
+        if (p.sequence === 0) p.sequence = ++this.#sequence
+        a.frame(encodeInput(a.ch, p.sequence, p.data, p.flags))
       }
       ahead += p.data.length
       frames++

@@ -7,7 +7,7 @@ import { newKey } from './key.js'
 import { Output } from './output.js'
 import { exitError } from './program.js'
 import type {
-  Abortable, CellEvent, ChannelInfo, Completeness, Completion, ExecuteReply, Exit, Inspection, Variable,
+  Abortable, CellEvent, ChannelInfo, Completeness, Completion, ExecuteReply, Exit, HistoryEntry, Inspection, Variable,
 } from './types.js'
 
 export interface KernelOptions extends AttachOptions {
@@ -321,13 +321,15 @@ export class Kernel {
     }
   }
 
-  /** The user's variables. */
+  /** The user's variables, at most 500. In a language with one thread this waits for the cell that runs. */
   async variables(o: Abortable = {}): Promise<Variable[]> {
-    return (await this.#ask<{ variables?: Variable[] }>('variables', {}, o)).variables ?? []
+    const r = await this.#ask<{ status?: string; evalue?: string; variables?: Variable[] }>('variables', {}, o)
+    if (r.status === 'error') throw new SandgateError('unsupported', `the kernel answered: ${r.evalue}`)
+    return r.variables ?? []
   }
 
-  /** What was executed, oldest first, as the server tells it. */
-  history(o: Abortable & { limit?: number } = {}): Promise<Record<string, unknown>> {
-    return this.#ask('history', o.limit ? { limit: o.limit } : {}, o)
+  /** What it has run, oldest first, also before it was restarted. */
+  async history(o: Abortable = {}): Promise<HistoryEntry[]> {
+    return (await this.#ask<{ entries?: HistoryEntry[] }>('history', {}, o)).entries ?? []
   }
 }

@@ -2,8 +2,9 @@ import { Attachment, type AttachOptions, type Entry, type Position } from './att
 import type { Connection } from './connection.js'
 import { Decoder } from './events.js'
 import { SandgateError } from './fault.js'
-import { json, recordKind } from './frame.js'
+import { inputFlag, json, recordKind } from './frame.js'
 import { Input } from './input.js'
+import { newKey } from './key.js'
 import { Output } from './output.js'
 import type { Abortable, ChannelInfo, Exit, ProgramEvent } from './types.js'
 
@@ -17,27 +18,33 @@ export function exitError(e: Exit): SandgateError | undefined {
   return new SandgateError('sandbox_lost', e.reason === 'memory' ? 'the sandbox ran out of memory' : `the sandbox ended: ${e.reason}`)
 }
 
+export interface TerminalOptions extends AttachOptions {
+  /** What this viewer's terminal measures. */
+  size?: { cols: number; rows: number } | undefined
+}
+
 /** A program with its output and input: a process or a terminal. */
 export abstract class Program extends Output<ProgramEvent, Exit> {
   readonly session: string
   readonly id: string
   protected readonly attachment: Attachment
-  readonly #connection: Connection
+  protected readonly connection: Connection
+  protected readonly input: Input
   readonly #decoder = new Decoder()
-  readonly #input: Input
+  readonly #writer = newKey()
 
   /** @internal */
   constructor(connection: Connection, session: string, id: string, o: AttachOptions, strict: boolean) {
     super()
     this.session = session
     this.id = id
-    this.#connection = connection
+    this.connection = connection
     this.attachment = connection.add((ch) => new Attachment(connection, ch, session, id, o, {
       record: (e) => this.#record(e),
       ended: (error) => (error ? this.fail(error) : this.finish(this.info?.exit ?? { code: -1, reason: 'unknown' })),
-      changed: () => this.changed(),
-    }))
-    this.#input = new Input(this.attachment, strict)
+      changed: () => this.input.changed(),
+    }, () => ({ writer: this.#writer, ...this.size() })))
+    this.input = new Input(this.attachment, strict)
   }
 
   #record(e: Entry): void {
@@ -45,8 +52,9 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
     if (e.record.kind === recordKind.exit) this.finish(json<Exit>(e.record.payload, 'an exit record'))
   }
 
-  protected changed(): void {
-    this.#input?.changed()
+  /** What this viewer's terminal measures. */
+  protected size(): { cols: number; rows: number } | undefined {
+    return undefined
   }
 
   protected override event(e: Entry): ProgramEvent | undefined {
@@ -73,26 +81,11 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
    * it, so that a program that does not read holds back who awaits this.
    */
   write(data: string | Uint8Array, o: Abortable = {}): Promise<void> {
-    return this.#input.write(typeof data === 'string' ? new TextEncoder().encode(data) : data, false, o.signal)
-  }
-
-  /** Gives it the end of its input. */
-  end(o: Abortable = {}): Promise<void> {
-    return this.#input.write(new Uint8Array(0), true, o.signal)
+    return this.input.write(bytes(data), 0, o.signal)
   }
 
   /** Sends a signal, such as SIGINT, to it and its children. */
-  async signal(name: string, o: Abortable = {}): Promise<void> {
-    // Over an attachment of its own: on this one it would wait behind input
-    // that the program does not read.
-    const side = this.#connection.add((ch) => new Attachment(
-      this.#connection, ch, this.session, this.id, { offset: -1, window: 1 }, { record: (e) => e.release(), ended() {} }))
-    try {
-      await side.call('signal', { signal: name }, o)
-    } finally {
-      side.close()
-    }
-  }
+  abstract signal(name: string, o?: Abortable): Promise<void>
 
   /** Detaches; the program goes on. */
   close(): void {
@@ -107,34 +100,55 @@ export class Process extends Program {
   constructor(connection: Connection, session: string, id: string, o: AttachOptions) {
     super(connection, session, id, o, true)
   }
+
+  /** Gives it the end of its input. */
+  end(o: Abortable = {}): Promise<void> {
+    return this.input.write(new Uint8Array(0), inputFlag.end, o.signal)
+  }
+
+  override async signal(name: string, o: Abortable = {}): Promise<void> {
+    // Over an attachment of its own: on this one it would wait behind input
+    // that the program does not read.
+    const side = this.connection.add((ch) => new Attachment(
+      this.connection, ch, this.session, this.id, { offset: -1, window: 1 }, { record: (e) => e.release(), ended() {} }))
+    try {
+      await side.call('signal', { signal: name }, o)
+    } finally {
+      side.close()
+    }
+  }
 }
 
 /** A terminal: what it shows comes as stdout, with escape sequences. */
 export class Terminal extends Program {
   #size: { cols: number; rows: number } | undefined
-  #told = true
 
   /** @internal */
-  constructor(connection: Connection, session: string, id: string, o: AttachOptions & { size?: { cols: number; rows: number } | undefined }) {
+  constructor(connection: Connection, session: string, id: string, o: TerminalOptions) {
     super(connection, session, id, o, false)
     this.#size = o.size
-    this.#told = false
+  }
+
+  /** Types text that was pasted: the server makes it harmless, and tells the program that it was pasted if it wants to know. */
+  paste(text: string, o: Abortable = {}): Promise<void> {
+    return this.input.write(bytes(text), inputFlag.paste, o.signal)
   }
 
   /** Tells it this viewer's size, now and after each reconnect. */
   async resize(cols: number, rows: number, o: Abortable = {}): Promise<void> {
     this.#size = { cols, rows }
-    this.#told = true
-    await this.attachment.call('resize', { cols, rows }, { ...o, repeat: true })
+    await this.attachment.call('resize', this.#size, { ...o, repeat: true })
   }
 
-  protected override changed(): void {
-    super.changed()
-    if (!this.attachment.attached) {
-      this.#told = false
-    } else if (!this.#told && this.#size) {
-      this.#told = true
-      this.attachment.call('resize', this.#size).catch(() => {})
-    }
+  override async signal(name: string, o: Abortable = {}): Promise<void> {
+    await this.attachment.call('signal', { signal: name }, o)
   }
+
+  protected override size(): { cols: number; rows: number } | undefined {
+    return this.#size
+  }
+}
+
+function bytes(data: string | Uint8Array): Uint8Array {
+  return typeof data === 'string' ? new TextEncoder().encode(data) : data
 }

@@ -4,7 +4,7 @@ import { download, upload, type Download, type FileContent, type UploadOptions }
 import type { Http } from './http.js'
 import { Kernel, type KernelOptions } from './kernel.js'
 import { newKey } from './key.js'
-import { Process, Terminal } from './program.js'
+import { Process, Terminal, type TerminalOptions } from './program.js'
 import type { Platform } from './socket.js'
 import type { Abortable, ChannelInfo, FileInfo, ProgramStart, SessionInfo, TerminalOpen } from './types.js'
 import { Viewer } from './viewer.js'
@@ -93,7 +93,7 @@ export class Session {
   }
 
   /** A terminal that is there; size is this viewer's. */
-  async terminal(channel: string, o: AttachOptions & { size?: { cols: number; rows: number } | undefined } = {}): Promise<Terminal> {
+  async terminal(channel: string, o: TerminalOptions = {}): Promise<Terminal> {
     return ready(new Terminal(this.#connection, this.id, channel, o), o)
   }
 

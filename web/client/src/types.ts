@@ -34,6 +34,10 @@ export interface ChannelInfo {
   exit?: Exit
   info?: Record<string, unknown>
   queued?: number
+  /** Of a terminal: its size, and what the program in it calls its window. */
+  cols?: number
+  rows?: number
+  title?: string
   epoch: number
   oldest: number
   end: number
@@ -123,12 +127,19 @@ export type CellEvent =
   | (Stamp & { type: 'clear_output'; wait: boolean })
   | (Stamp & { type: 'input_request'; prompt: string; password: boolean })
   | (Stamp & { type: 'status'; execution_state: string })
+  /** What became of the kernel's state: restored, state_lost or notice. */
+  | (Stamp & { type: 'kernel_event'; event: string; message: string })
   | (Stamp & { type: 'execute_reply' } & ExecuteReply)
   /** A message that this client does not know. */
   | (Stamp & { type: 'message'; msg_type: string; content: unknown })
 
 /** What comes of a program. exit is the last. */
-export type ProgramEvent = TextEvent | ChannelEvent | (Stamp & { type: 'exit' } & Exit)
+export type ProgramEvent =
+  | TextEvent
+  | ChannelEvent
+  /** To be written to a terminal of that size, fresh or reset: the state that the output up to here left it in. */
+  | (Stamp & { type: 'restore'; cols: number; rows: number; bytes: Uint8Array })
+  | (Stamp & { type: 'exit' } & Exit)
 
 export interface Completion {
   matches?: { text: string; type?: string }[]
@@ -152,6 +163,14 @@ export interface Variable {
   type: string
   size?: string
   value: string
+}
+
+export interface HistoryEntry {
+  cell: number
+  execution_count: number
+  code: string
+  /** running, ok or error. */
+  status: string
 }
 
 export interface FileInfo {

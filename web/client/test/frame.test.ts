@@ -16,7 +16,7 @@ const bytes = (s: string) => new TextEncoder().encode(s)
 
 describe('the examples of docs/protocol.md', () => {
   it('are what this client makes', () => {
-    expect(encodeInput(7, 1, bytes('hi\n'), false)).toEqual(example('input'))
+    expect(encodeInput(7, 1, bytes('hi\n'), 0)).toEqual(example('input'))
     expect(encodeAck(7, 4121)).toEqual(example('ack'))
   })
   it('are what this client reads', () => {

@@ -1,7 +1,8 @@
 // What viewers, cells and programs make of a channel's log.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { codePoints, recordKind, Sandgate, type CellEvent, type KernelOptions, type LogRecord, type Session } from '../src/node.js'
-import { FakeServer, Log, until } from './rig.js'
+import { encodeFrame } from '../src/frame.js'
+import { encodeRecords, FakeServer, Log, until } from './rig.js'
 
 let server: FakeServer
 let sg: Sandgate
@@ -436,7 +437,7 @@ describe('input', () => {
     await w
   })
 
-  it('of a terminal goes on after a reconnect, and its size is told again', async () => {
+  it('of a terminal goes on after a reconnect, also where it is not known what arrived', async () => {
     server.log('t1')
     const t = await s.terminal('t1', { size: { cols: 80, rows: 24 } })
     const first = t.write('x')
@@ -448,7 +449,45 @@ describe('input', () => {
     last().ack(1, last().input[0]!.sequence)
     await second
     await t.resize(100, 30)
-    expect(server.requests.filter((r) => r.op === 'resize').map((r) => r.params)).toEqual([{ cols: 80, rows: 24 }, { cols: 80, rows: 24 }, { cols: 100, rows: 30 }])
+    last().cut()
+    await until(() => server.peers.length === 3 && last().attached.size === 1)
+    const sizes = server.requests.filter((r) => r.op === 'attach' || r.op === 'resize').map((r) => [r.op, r.params.cols, r.params.rows])
+    expect(sizes).toEqual([['attach', 80, 24], ['attach', 80, 24], ['resize', 100, 30], ['attach', 100, 30]])
+  })
+
+  it('arrives once and in order over many lost connections where the server knows its writer', async () => {
+    server.writers = new Map()
+    server.log('p1')
+    let n = 0
+    server.on = (p, r) => {
+      if (r.op !== '#input' || ++n % 5 !== 0 || n > 300) return false
+      if (n % 2) return (p.cut(), true) // lost on the way
+      const ack = p.ack
+      p.ack = () => p.cut() // taken, and its confirmation lost
+      queueMicrotask(() => (p.ack = ack))
+      return false
+    }
+    const p = await s.process('p1')
+    const want = Array.from({ length: 200 }, (_, i) => `${i},`)
+    await Promise.all(want.map((w) => p.write(w)))
+    expect([...server.writers.values()].map((taken) => taken.join(''))).toEqual([want.join('')])
+    expect(sg.reconnects).toBeGreaterThan(20)
+  })
+
+  it('that was pasted is marked, and a viewer that only looks names no writer', async () => {
+    server.writers = new Map()
+    server.log('t1')
+    const t = await s.terminal('t1', {})
+    let flags = -1
+    server.on = (p, r) => {
+      if (r.op === '#input') flags = p.input.at(-1)!.flags
+      return false
+    }
+    await t.paste('x'.repeat(100_000))
+    expect(last().input.map((i) => i.text.length)).toEqual([100_000])
+    expect(flags).toBe(8)
+    await s.terminal('t1', { readOnly: true })
+    expect(server.requests.filter((r) => r.op === 'attach')[1]!.params).toEqual({ session: 's1', channel: 't1', offset: 0, window: 262144, read_only: true })
   })
 
   it('that is refused says why', async () => {
@@ -489,6 +528,27 @@ describe('a program', () => {
     for await (const e of p) events.push(e.type)
     expect(events).toEqual(['stdout', 'exit'])
     expect(await p.done).toEqual({ code: 3 })
+  })
+
+  it('in a terminal is restored to what its viewer has to show, which takes no place in the log', async () => {
+    const log = server.log('t1')
+    log.append(1, 'abc')
+    server.on = (p, r) => {
+      if (r.op !== 'attach' || r.params.offset === 23) return false
+      p.reply(r.id, { epoch: 7, offset: 23, channel: { id: 't1', kind: 'terminal', state: 'running', epoch: 7, oldest: 0, end: 23 } })
+      const payload = new TextEncoder().encode(JSON.stringify({ cols: 80, rows: 24, data: btoa('\x1b[?1049h') }))
+      p.send(encodeFrame({ type: 2, flags: 0, channel: r.ch!, cell: 0, body: encodeRecords(23, [{ kind: 7, cell: 0, time: 1, payload }]) }))
+      p.attached.set(r.ch!, { taken: undefined, offset: 23, acked: 23, window: 1000, log, stop: log.watch(() => {}) })
+      return true
+    }
+    const t = await s.terminal('t1', { offset: -1 })
+    const events = t[Symbol.asyncIterator]()
+    expect((await events.next()).value).toEqual({ type: 'restore', cell: 0, time: 1, cols: 80, rows: 24, bytes: new TextEncoder().encode('\x1b[?1049h') })
+    last().cut()
+    await until(() => server.peers.length === 2)
+    log.append(1, 'def')
+    expect((await events.next()).value).toMatchObject({ type: 'stdout', text: 'def' })
+    expect(t.position).toEqual({ epoch: 7, offset: 46 })
   })
 
   it('is signalled over an attachment of its own', async () => {

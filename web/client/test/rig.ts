@@ -108,10 +108,10 @@ interface Req {
 
 /** One WebSocket of the scripted server. */
 export class Peer {
-  attached = new Map<number, { offset: number; window: number; acked: number; log: Log; stop: () => void }>()
+  attached = new Map<number, { taken: string[] | undefined; offset: number; window: number; acked: number; log: Log; stop: () => void }>()
   acks: number[] = []
   /** Input that came, by sequence number. */
-  input: { sequence: number; text: string; end: boolean }[] = []
+  input: { sequence: number; text: string; end: boolean; flags: number }[] = []
 
   constructor(readonly duplex: Duplex, readonly server: FakeServer) {}
 
@@ -196,6 +196,8 @@ export class FakeServer {
   on: ((p: Peer, r: Req) => boolean | void) | undefined
   onHTTP: ((req: IncomingMessage, body: string) => { status: number; body: string; headers?: Record<string, string> } | undefined) | undefined
   silent = false
+  /** What each writer has given, if this server remembers that. */
+  writers: Map<string, string[]> | undefined
   #http = createServer((req, res) => {
     let body = ''
     req.on('data', (b) => (body += b))
@@ -264,8 +266,11 @@ export class FakeServer {
     const f = parseFrame(body)
     const n = Number(Buffer.from(f.body).readBigUInt64BE(0))
     if (f.type === frameType.input) {
-      p.input.push({ sequence: n, text: Buffer.from(f.body.subarray(8)).toString(), end: f.flags === 1 })
-      this.on?.(p, { op: '#input', ch: f.channel, params: {} })
+      p.input.push({ sequence: n, text: Buffer.from(f.body.subarray(8)).toString(), end: f.flags === 1, flags: f.flags })
+      if (this.on?.(p, { op: '#input', ch: f.channel, params: {} })) return
+      const taken = p.attached.get(f.channel)?.taken
+      if (taken && n === taken.length + 1) taken.push(p.input.at(-1)!.text)
+      if (taken) p.ack(f.channel, n)
     } else {
       p.acks.push(n)
       const a = p.attached.get(f.channel)
@@ -297,14 +302,16 @@ export class FakeServer {
         let offset = (r.params.offset as number | undefined) ?? 0
         if (offset < 0) offset = log.end
         if (r.params.epoch !== undefined && r.params.epoch !== log.epoch) offset = 0
-        p.reply(r.id, { epoch: log.epoch, offset, channel: this.#info(id, log) })
+        const writer = r.params.writer as string | undefined
+        const taken = writer && this.writers ? (this.writers.get(writer) ?? this.writers.set(writer, []).get(writer)!) : undefined
+        p.reply(r.id, { epoch: log.epoch, offset, channel: this.#info(id, log), input: taken?.length })
         const gap = { from: offset, to: log.oldest }
         offset = Math.max(offset, log.oldest)
         if (gap.to > gap.from) {
           const payload = new TextEncoder().encode(JSON.stringify({ ...gap, bytes: gap.to - gap.from }))
           p.send(encodeFrame({ type: 2, flags: 0, channel: r.ch!, cell: 0, body: encodeRecords(gap.to, [{ kind: 5, cell: 0, time: 1, payload }]) }))
         }
-        p.attached.set(r.ch!, { offset, acked: offset, window: (r.params.window as number) || 262144, log, stop: log.watch(() => this.#pump(p, r.ch!)) })
+        p.attached.set(r.ch!, { taken, offset, acked: offset, window: (r.params.window as number) || 262144, log, stop: log.watch(() => this.#pump(p, r.ch!)) })
         return this.#pump(p, r.ch!)
       }
       default:
