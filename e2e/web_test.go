@@ -1,0 +1,24 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestTypeScriptClient runs the TypeScript client's tests against the server:
+// in Node, and in Chromium where there is one. Hundreds of its connections are
+// cut at random bytes.
+func TestTypeScriptClient(t *testing.T) {
+	vitest, err := filepath.Abs("../node_modules/.bin/vitest")
+	check(t, err)
+	cmd := exec.CommandContext(deadline(t), vitest, "run", "--project", "server")
+	cmd.Dir = "../web/client"
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token, "NO_COLOR=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
