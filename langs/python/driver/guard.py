@@ -1,5 +1,6 @@
 """Sections of the driver that a KeyboardInterrupt must not cut in two."""
-from threading import get_ident
+import sys
+from _thread import get_ident
 
 
 class Guard:
@@ -9,8 +10,8 @@ class Guard:
     came meanwhile. Other threads pass: signals are handled by the main one.
     """
 
-    def __init__(self, active):
-        self._active = active  # returns the running cell or None
+    def __init__(self):
+        self.interrupt = None  # raises in a frame, if a cell runs
         self._main = get_ident()
         self.depth = 0
         self.pending = False
@@ -24,5 +25,4 @@ class Guard:
             self.depth -= 1
             if self.pending and not self.depth:
                 self.pending = False
-                if self._active() is not None:
-                    raise KeyboardInterrupt
+                self.interrupt(sys._getframe(1))

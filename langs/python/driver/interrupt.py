@@ -7,20 +7,17 @@
                                  reports as KeyboardInterrupt
     a section of the driver      KeyboardInterrupt at the section's end
 
-A cell that swallows it (`except:` in a loop) gets, from the second signal on,
-one more KeyboardInterrupt at the next line that it comes to. Code that awaits
-and swallows CancelledError does not: Python cannot trace a suspended coroutine.
+What the cell does with it is watched, see insist.py.
 """
 import os
 import signal
-import sys
-from asyncio import base_events, events
+from asyncio import events
 
-_RUN_ONCE = base_events.BaseEventLoop._run_once.__code__
+from .cells import CURRENT
+from .insist import Watch
+
 _HANDLE_RUN = events.Handle._run.__code__
 _HERE = os.path.dirname(__file__) + os.sep
-# Files whose code is not the user's.
-_LIBRARY = ("<", _HERE, os.path.dirname(os.__file__), sys.prefix + "/lib")
 
 
 class Interrupts:
@@ -30,6 +27,8 @@ class Interrupts:
         self._guard, self._loop = guard, loop
         self._active = active    # returns the running cell or None
         self._waiting = waiting  # returns whether a request has not been read
+        self._watch = Watch(self._of_cell, loop)
+        guard.interrupt = self._raise
         self.cell_code = None    # the code object that every step of a cell has below it
         self.helping = False     # completion or inspection is at work
 
@@ -40,6 +39,10 @@ class Interrupts:
         """Take the signal back if a cell has left its own handler."""
         if signal.getsignal(signal.SIGINT) != self.handle:
             self.install()
+
+    def rest(self):
+        """The cell has ended."""
+        self._watch.end()
 
     def handle(self, _signum, frame):
         cell = self._active()
@@ -54,23 +57,41 @@ class Interrupts:
             return
         if cell is None:
             raise KeyboardInterrupt
-        cell.interrupts += 1
-        in_cell, in_callback = self._at_work(frame)
-        if in_cell:
-            if cell.interrupts > 1:
-                self._insist(frame)
+        if any(self._at_work(frame)):
+            self._raise(frame)
+        self.cancel(cell)
+
+    def _raise(self, frame):
+        """Interrupt the code that runs."""
+        cell = self._active()
+        if cell is not None:
+            cell.interrupts += 1
+            self._watch.mark(frame, cell.interrupts > 1)
             raise KeyboardInterrupt
-        if in_callback:
-            raise KeyboardInterrupt
-        self._cancel(cell)
 
     def cancel(self, cell):
-        """Interrupt a cell that awaits, without a signal."""
+        """Interrupt a cell that awaits."""
         cell.interrupts += 1
-        self._cancel(cell)
+        self._loop.call_soon_threadsafe(self._cancel, cell)
+
+    def escaped(self, cell):
+        """A KeyboardInterrupt went through a callback: the cell is meant."""
+        if not cell.interrupts:
+            cell.interrupts = 1
+        self._loop.call_soon_threadsafe(self._cancel, cell)
 
     def _cancel(self, cell):
-        self._loop.call_soon_threadsafe(cell.task.cancel)
+        if cell is self._active():
+            self._watch.mark(None, cell.interrupts > 1)
+            cell.task.cancel()
+
+    def _of_cell(self, task):
+        """Whether a task is the running cell itself, or else made by it; None
+        if it belongs to another cell."""
+        cell = self._active()
+        if task is cell.task:
+            return True
+        return False if task.get_context().get(CURRENT) is cell else None
 
     def _at_work(self, frame):
         """Whether the stack holds code of the cell, and of another callback."""
@@ -84,19 +105,3 @@ class Interrupts:
                 callback = True
             above, frame = frame, frame.f_back
         return False, callback
-
-    def _insist(self, frame):
-        """Raise once more at the next line of the cell's code on the stack:
-        outside of the try that swallowed what is raised now."""
-        def line(_frame, event, _arg):
-            if event == "line" and self._active() is not None:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-            return line
-
-        while frame is not None and frame.f_code is not self.cell_code:
-            name = frame.f_code.co_filename
-            if name.startswith("<ipython-input-") or not name.startswith(_LIBRARY):
-                frame.f_trace = line
-            frame = frame.f_back
-        sys.settrace(lambda *_: None)

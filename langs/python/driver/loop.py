@@ -12,6 +12,8 @@ import threading
 from asyncio import events, tasks
 from contextlib import contextmanager
 
+GRACE = 0.2  # seconds that a canceled run_until_complete waits for its future
+
 
 @contextmanager
 def set_aside():
@@ -100,6 +102,9 @@ class CellLoop(asyncio.SelectorEventLoop):
         except BaseException:
             if not future.done():
                 future.cancel()
+                end = self.time() + GRACE
+                self.call_at(end, lambda: None)
+                self._drive(lambda: future.done() or self.time() >= end)
             elif made and not future.cancelled():
                 future.exception()
             raise

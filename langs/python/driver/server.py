@@ -22,7 +22,6 @@ from .tracebacks import clean
 from .wire import CONTROL, MAX_BODY, STDERR, STDOUT, Reader, Writer
 
 REQUESTS, REPLIES = 3, 4
-EAGER = sys.version_info >= (3, 12)  # tasks that start without a round of the loop
 
 
 class Server:
@@ -37,7 +36,7 @@ class Server:
         self._cell = None
         self._busy = False
         self._queue = deque()
-        self._guard = Guard(self._active)
+        self._guard = Guard()
         self._reader = Reader(REQUESTS)
         self._output = Output(Writer(REPLIES, self._plain), self._guard)
         self._messages = Messages(self._output)
@@ -89,7 +88,7 @@ class Server:
             except (KeyboardInterrupt, SystemExit):
                 # It went through a callback of a task: the cell is meant.
                 if self._cell is not None:
-                    self._interrupts.cancel(self._cell)
+                    self._interrupts.escaped(self._cell)
             except BaseException:
                 traceback.print_exc()
 
@@ -177,12 +176,8 @@ class Server:
             return
         self._busy = True
         request = self._queue.popleft()
-        context = contextvars.Context()
-        coroutine = self._execute(request)
-        if EAGER:
-            asyncio.Task(coroutine, loop=self._loop, context=context, eager_start=True)
-        else:
-            asyncio.Task(coroutine, loop=self._loop, context=context)
+        # Eager: it starts without a round of the loop.
+        asyncio.Task(self._execute(request), loop=self._loop, context=contextvars.Context(), eager_start=True)
 
     async def _execute(self, request):
         cell = cells.Cell(request.get("cell", 0), request.get("no_input", False), request.get("silent", False))
@@ -199,8 +194,8 @@ class Server:
         except BaseException as error:  # an interrupt between the shell's own steps
             self._cell = None
             self._report(cell, error)
-        if sys.gettrace() is not None and cell.interrupts > 1:
-            sys.settrace(None)
+        if cell.interrupts:
+            self._interrupts.rest()
         if self._output.forked:
             self._end_child(cell)
         if not cell.silent:

@@ -114,7 +114,7 @@ class Shell(InteractiveShell):
         task = asyncio.current_task()
         while task is not None and task.cancelling():
             task.uncancel()
-        return KeyboardInterrupt().with_traceback(error.__traceback__)
+        return KeyboardInterrupt(*error.args).with_traceback(error.__traceback__)
 
     def _leave(self, error):
         """exit(), sys.exit(n): the cell ends, the session lives."""

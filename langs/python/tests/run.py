@@ -1,6 +1,6 @@
 """Runs the tests: python3 run.py [--python PATH] [--timings] [unittest options].
 
-PATH is the Python that runs the driver: 3.11 or later with IPython, pandas and
+PATH is the Python that runs the driver: 3.12 or later with IPython, pandas and
 matplotlib. The default is the one that runs this.
 """
 import argparse
