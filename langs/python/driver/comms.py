@@ -1,6 +1,33 @@
-"""Widgets' messages, once a user's code imports the package comm."""
-import importlib.util
+"""Widgets' messages, once a user's code imports the package comm.
+
+A message is {msg_type, content} in both directions: comm_open, comm_msg or
+comm_close, and {comm_id, data, target_name, metadata, buffers}, the buffers in
+base64. What a message from the client makes the code print belongs to the cell
+that opened the comm.
+"""
+import base64
+import importlib
+import importlib.machinery
 import sys
+import traceback
+
+from .cells import CURRENT, NONE, current
+from .tracebacks import clean
+
+KINDS = ("comm_open", "comm_msg", "comm_close")
+
+
+class Kernel:
+    """get_ipython().kernel, as far as widgets and Jupyter's guide to comms use it."""
+
+    @property
+    def comm_manager(self):
+        return importlib.import_module("comm").get_comm_manager()
+
+    @staticmethod
+    def get_parent(_channel=None):
+        """The message that the code runs for: its id is the cell's number."""
+        return {"header": {"msg_id": str(current().number), "msg_type": "execute_request"}, "content": {}}
 
 
 class Hook:
@@ -10,28 +37,27 @@ class Hook:
         self._messages = messages
 
     def find_spec(self, name, path=None, target=None):
-        if name != "comm":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)
-            return None
-        execute = spec.loader.exec_module
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if name == "comm" else None
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
 
-        def exec_module(module):
-            execute(module)
-            adopt(module, self._messages)
+            def exec_module(module):
+                execute(module)
+                adopt(module, self._messages)
 
-        spec.loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module
         return spec
 
 
 def adopt(comm, messages):
     """Let comm's channels speak in messages."""
     class Comm(comm.base_comm.BaseComm):
+        def __init__(self, *args, **options):
+            self.cell = current()
+            super().__init__(*args, **options)
+
         def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
-            content = {"data": data or {}, "comm_id": self.comm_id, **keys}
+            content = {"comm_id": self.comm_id, "data": data or {}, **keys}
             if metadata:
                 content["metadata"] = metadata
             if buffers:
@@ -43,12 +69,39 @@ def adopt(comm, messages):
     comm.get_comm_manager = lambda: manager
 
 
-def receive(_shell, request):
-    """A message for the kernel's end: {msg_type, content}."""
-    comm = sys.modules.get("comm")
-    message = request.get("comm") or {}
-    kind = message.get("msg_type")
-    if comm is None or kind not in ("comm_open", "comm_msg", "comm_close"):
-        return
-    message.setdefault("buffers", [])
-    getattr(comm.get_comm_manager(), kind)(None, None, message)
+class Receiver:
+    """Takes messages for the kernel's end."""
+
+    def __init__(self, messages):
+        self._messages = messages
+
+    def receive(self, _shell, request):
+        """One message. A comm that is not known, since the kernel was started
+        anew for example, is closed."""
+        message = request.get("comm")
+        kind, content = message["msg_type"], message["content"]
+        if kind not in KINDS:
+            raise ValueError(f"a comm message of type {kind!r}")
+        name = content["comm_id"]
+        comm = sys.modules.get("comm")
+        manager = comm and comm.get_comm_manager()
+        if kind == "comm_open":
+            known = manager and content.get("target_name") in manager.targets
+            cell = NONE
+        else:
+            known = manager and manager.comms.get(name)
+            cell = getattr(known, "cell", NONE)
+        if not known:
+            if kind != "comm_close":
+                self._messages.send("comm_close", {"comm_id": name, "data": {}})
+            return
+        content.setdefault("data", {})
+        message["metadata"] = content.pop("metadata", {})
+        message["buffers"] = [memoryview(base64.b64decode(b)) for b in content.pop("buffers", ())]
+        before = CURRENT.set(cell)
+        try:
+            getattr(manager, kind)(None, None, message)
+        except BaseException as error:  # an interrupt, since comm reports an Exception itself
+            traceback.print_exception(clean(error))
+        finally:
+            CURRENT.reset(before)

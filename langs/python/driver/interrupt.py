@@ -55,9 +55,7 @@ class Interrupts:
         if self._guard.depth:
             self._guard.pending = True
             return
-        if cell is None:
-            raise KeyboardInterrupt
-        if any(self._at_work(frame)):
+        if cell is None or any(self._at_work(frame)):
             self._raise(frame)
         self.cancel(cell)
 
@@ -67,6 +65,7 @@ class Interrupts:
         if cell is not None:
             cell.interrupts += 1
             self._watch.mark(frame, cell.interrupts > 1)
+        if cell is not None or self.helping:
             raise KeyboardInterrupt
 
     def cancel(self, cell):

@@ -41,6 +41,7 @@ class Server:
         self._output = Output(Writer(REPLIES, self._plain), self._guard)
         self._messages = Messages(self._output)
         self._lines = stdin.Lines(self._guard, self._reader, self._messages, self._output, self._take)
+        self._comms = comms.Receiver(self._messages)
         self._c = clib.CStdout()
         self._loop = loop.CellLoop()
         self._interrupts = Interrupts(self._guard, self._loop, self._active, self._waiting)
@@ -132,7 +133,7 @@ class Server:
                 if self._cell is not None:
                     self._interrupts.cancel(self._cell)
             elif op == "comm":
-                self._help(comms.receive, request, reply=False)
+                self._help(self._comms.receive, request, reply=False)
             elif op in self._helpers:
                 self._help(self._helpers[op], request)
             else:

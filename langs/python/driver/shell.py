@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Type, default
 from traitlets.config import Config
 
-from . import children
+from . import children, comms
 from .cells import current
 from .display import Hook, Publisher
 from .magics import Scripts
@@ -178,5 +178,6 @@ def make_shell(messages, output):
     config.Completer.use_jedi = False  # its first completion takes more than a second
     config.IPCompleter.use_jedi = False
     shell = Shell.instance(config=config, messages=messages, output=output)
+    shell.kernel = comms.Kernel()
     shell.display_pub.messages = shell.displayhook.messages = messages
     return shell
