@@ -67,6 +67,7 @@ const (
 	OpIsComplete    = "is_complete"    // Complete, with ch → kernel.Reply's is_complete fields
 	OpVariables     = "variables"      // with ch → kernel.Reply's variables
 	OpHistory       = "history"        // with ch → History
+	OpComm          = "comm"           // kernel.Message with a kernel.Comm, with ch → {}
 	OpInput         = "input"          // InputReply, with ch → {}
 	OpInterrupt     = "interrupt"      // Interrupt, with ch → {}
 	OpRestart       = "restart"        // with ch → {}; once the new kernel is ready

@@ -85,6 +85,9 @@ func driverMain() {
 			for k, v := range r.Env {
 				env[k] = v
 			}
+		case "comm":
+			print("comm " + string(r.Comm))
+			continue
 		case "complete":
 			reply.Matches = []kernel.Match{{Text: "print"}}
 		case "variables":

@@ -55,6 +55,7 @@ func operations() map[string]operation {
 		protocol.OpIsComplete:    {run: opAsk},
 		protocol.OpVariables:     {run: opVariables},
 		protocol.OpHistory:       {run: opHistory},
+		protocol.OpComm:          {run: opComm, ordered: true},
 		protocol.OpFileWrite:     {run: opFileWrite, inline: true},
 		protocol.OpFileRead:      {run: opFileRead, limit: fileLimit},
 		protocol.OpFileStat:      {run: opFileStat},

@@ -119,6 +119,9 @@ func TestInvalidRequests(t *testing.T) {
 		"code":           {protocol.OpExecute, 1, protocol.Execute{Code: strings.Repeat("x", protocol.MaxCode+1)}, fault.TooLarge, "code"},
 		"timeout":        {protocol.OpExecute, 1, protocol.Execute{TimeoutMS: -1}, fault.InvalidArgument, "timeout_ms"},
 		"cursor":         {protocol.OpComplete, 1, protocol.Complete{Code: "ab", Cursor: 3}, fault.InvalidArgument, "cursor"},
+		"comm type":      {protocol.OpComm, 1, kernel.Message{Type: "status"}, fault.InvalidArgument, "msg_type"},
+		"comm content":   {protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType}, fault.InvalidArgument, "content"},
+		"comm id":        {protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType, Content: []byte("{}")}, fault.InvalidArgument, "content.comm_id"},
 		"grace":          {protocol.OpInterrupt, 1, protocol.Interrupt{GraceMS: -1}, fault.InvalidArgument, "grace_ms"},
 		"signal":         {protocol.OpSignal, 1, protocol.Signal{Signal: "SIGSEGV"}, fault.InvalidArgument, "signal"},
 		"signal kernel":  {protocol.OpSignal, 1, protocol.Signal{Signal: "SIGTERM"}, fault.InvalidArgument, "ch"},
@@ -180,6 +183,9 @@ func TestKernelLife(t *testing.T) {
 	if len(variables.Variables) != 1 || variables.Variables[0] != (kernel.Variable{Name: "x", Type: "int", Value: "3"}) {
 		t.Errorf("variables: %+v", variables)
 	}
+
+	p.must(protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType, Content: []byte(`{"comm_id":"c1","data":7}`)}, nil)
+	p.printed(1, `comm {"msg_type":"comm_msg","content":{"comm_id":"c1","data":7}}`)
 
 	cell = p.execute(1, "hang")
 	p.printed(1, "hanging")

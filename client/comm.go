@@ -1,0 +1,20 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Comm sends a message to the kernel's end of a comm. kind is comm_open,
+// comm_msg or comm_close. The kernel's own messages, and what its handlers
+// print, come as records; those of cells that have ended go to Other.
+func (k *Kernel) Comm(ctx context.Context, kind string, c kernel.Comm) error {
+	content, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return k.viewer.call(ctx, protocol.OpComm, kernel.Message{Type: kind, Content: content}, nil, false)
+}

@@ -1,0 +1,42 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Comm is the content of comm_open, comm_msg and comm_close, which the two
+// ends of a widget send each other. The kernel opens a comm, or the client
+// does, under the name of a target; either may close it.
+type Comm struct {
+	ID       string          `json:"comm_id"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Target   string          `json:"target_name,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	// Buffers are bytes that Data refers to.
+	Buffers [][]byte `json:"buffers,omitempty"`
+}
+
+// Comm passes a message to the kernel's end of a comm, beside the queue. A
+// kernel that is busy handles it when its language next looks; when too much
+// waits for that, it is refused as exhausted. A comm that the kernel does not
+// know is closed by a comm_close in the log.
+func (q *Queue) Comm(ctx context.Context, m Message) error {
+	const op = "kernel.comm"
+	q.mu.Lock()
+	k := q.kernel
+	q.mu.Unlock()
+	if k == nil {
+		return fault.New(fault.Conflict, op, "the kernel does not run, and its comms are gone")
+	}
+	body, err := json.Marshal(m)
+	if err != nil {
+		return fault.Invalid(op, "content", "the content is no JSON")
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	_, err = k.driver.Request(ctx, Request{Op: "comm", Comm: body}) // the agent answers, that it has passed it on
+	return err
+}
