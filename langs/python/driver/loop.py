@@ -117,5 +117,13 @@ class CellLoop(asyncio.SelectorEventLoop):
             return super().run_forever()
         self._drive(lambda: False)
 
+    def call_exception_handler(self, context):
+        """Report what nobody has taken as output of the cell that the task is of."""
+        task = context.get("task") or context.get("future")
+        if isinstance(task, asyncio.Task):
+            task.get_context().copy().run(super().call_exception_handler, context)
+        else:
+            super().call_exception_handler(context)
+
     def close(self):
         """Nothing: the loop is the session's."""

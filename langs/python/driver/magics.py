@@ -1,8 +1,10 @@
-"""%%bash and its like."""
+"""%%bash and its like, %less."""
+from pathlib import Path
 from subprocess import CalledProcessError
 
-from IPython.core import magic_arguments
-from IPython.core.magic import cell_magic, magics_class
+from IPython.core import magic_arguments, page
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magics.script import ScriptMagics, script_args
 from IPython.utils.process import arg_split
 
@@ -39,3 +41,19 @@ class Scripts(ScriptMagics):
         if args.raise_error and code:
             raise CalledProcessError(code, text)
         return None
+
+
+@magics_class
+class Pages(Magics):
+    """%less and %more."""
+
+    @line_magic
+    def less(self, line):
+        """Show a file: %less FILE"""
+        try:
+            text = Path(line.strip().strip("'\"")).expanduser().read_text("utf-8", "replace")
+        except OSError as error:
+            raise UsageError(str(error)) from None
+        page.page(text)
+
+    more = line_magic("more")(less)

@@ -12,7 +12,8 @@ import termios
 import traceback
 from collections import deque
 
-from . import cells, children, clib, comms, help, loop, reseed, safejson, stdin, streams, variables
+from . import (
+    cells, children, clib, comms, debugger, help, loop, reseed, safejson, stdin, streams, variables)
 from .guard import Guard
 from .interrupt import Interrupts
 from .messages import MAX_VALUE, Messages, shorten
@@ -68,6 +69,7 @@ class Server:
         sys.stdout = sys.__stdout__ = out
         sys.stderr = sys.__stderr__ = err
         stdin.install(self._lines)
+        debugger.install()
         cells.follow_threads()
         children.keep_order(self._output)
         loop.allow_nesting()

@@ -3,8 +3,10 @@ import asyncio
 import os
 import sys
 import traceback
+from bdb import BdbQuit
 
 from IPython.core.autocall import ExitAutocall
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Type, default
 from traitlets.config import Config
@@ -12,7 +14,8 @@ from traitlets.config import Config
 from . import children, comms
 from .cells import current
 from .display import Hook, Publisher
-from .magics import Scripts
+from .history import History
+from .magics import Pages, Scripts
 from .messages import shorten
 from .tracebacks import clean
 
@@ -46,13 +49,18 @@ class Shell(InteractiveShell):
     def _exit_default(self):
         return Exit(self)
 
+    def init_history(self):
+        self.history_manager = History(shell=self, parent=self)
+        self.configurables.append(self.history_manager)
+
     def init_hooks(self):
         super().init_hooks()
         self.set_hook("show_in_pager", self._page)
+        self.set_hook("editor", self._edit)
 
     def init_magics(self):
         super().init_magics()
-        self.register_magics(Scripts)
+        self.register_magics(Scripts, Pages)
 
     @staticmethod
     def _page(_shell, data, start=0, screen_lines=0, pager_cmd=None):
@@ -61,11 +69,23 @@ class Shell(InteractiveShell):
         data = {k: shorten(v, MAX_PAYLOAD) if isinstance(v, str) else v for k, v in data.items()}
         current().payload.append({"source": "page", "data": data, "start": start})
 
+    @staticmethod
+    def _edit(_shell, filename, linenum=None, wait=True):
+        raise UsageError("%edit needs a terminal: use %load and %%writefile")
+
     def set_next_input(self, s, replace=False):
         current().payload.append({"source": "set_next_input", "text": s, "replace": replace})
 
     def enable_gui(self, gui=None):
         """There is no window to show anything in."""
+
+    def enable_matplotlib(self, gui=None):
+        """%matplotlib: inline in place of what there is not."""
+        try:
+            return super().enable_matplotlib(gui)
+        except (ImportError, RuntimeError, KeyError, UsageError):
+            print(f"figures are shown inline: there is no backend {gui} here", file=sys.stderr)
+            return super().enable_matplotlib("inline")
 
     def ask_exit(self):
         raise SystemExit(None)
@@ -138,11 +158,18 @@ class Shell(InteractiveShell):
             print("No traceback available to show.", file=sys.stderr)
             return
         clean(error)
+        if isinstance(error, SystemExit):  # of %run, which does not raise it
+            self._leave(error)
+            return
+        if isinstance(error, BdbQuit):
+            self._keep(error)
+            self.fail("BdbQuit", "the debugger was quit", ["BdbQuit: the debugger was quit"])
+            return
         if _grouped(error):
             self._keep(error)
             self._showtraceback(type(error), error, traceback.format_exception(error))
             return
-        super().showtraceback((type(error), error, error.__traceback__), filename, tb_offset or 0,
+        super().showtraceback((type(error), error, error.__traceback__), filename, 0,
                               exception_only, running_compiled_code)
 
     @staticmethod

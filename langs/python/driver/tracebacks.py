@@ -1,17 +1,28 @@
-"""Tracebacks without the driver's frames."""
+"""Tracebacks without frames of the driver, of IPython's magics and of debuggers."""
+import bdb
+import cmd
 import os
+import pdb
 
-_HERE = os.path.dirname(__file__) + os.sep
+import IPython
+
+_IPYTHON = os.path.dirname(IPython.__file__)
+_HIDDEN = (os.path.dirname(__file__) + os.sep, _IPYTHON + "/core/interactiveshell.py", _IPYTHON + "/core/magic",
+           _IPYTHON + "/core/debugger.py", _IPYTHON + "/utils/py3compat.py", bdb.__file__, pdb.__file__, cmd.__file__)
+
+
+def _hidden(tb):
+    return tb.tb_frame.f_code.co_filename.startswith(_HIDDEN)
 
 
 def _strip(tb):
-    """The traceback without frames of this folder."""
-    while tb is not None and tb.tb_frame.f_code.co_filename.startswith(_HERE):
+    """The traceback without hidden frames."""
+    while tb is not None and _hidden(tb):
         tb = tb.tb_next
     first = tb
     while tb is not None:
         after = tb.tb_next
-        while after is not None and after.tb_frame.f_code.co_filename.startswith(_HERE):
+        while after is not None and _hidden(after):
             after = after.tb_next
         if after is not tb.tb_next:
             tb.tb_next = after

@@ -84,3 +84,32 @@ class Input(KernelCase):
     def test_breakpoint(self):
         r = self.kernel.run("v = 3\nbreakpoint()\nv", inputs=["p v + 100", "c"])
         self.assertIn("103", r.stdout)
+
+    def test_debugger_at_an_error(self):
+        r = self.kernel.run("def bug(x):\n    1/0\n%pdb on\nbug(76)", inputs=["p x + 1", "u", "q"])
+        self.assertEqual((r.reply["ename"], "77\n" in r.stdout), ("ZeroDivisionError", True))
+        self.kernel.run("%pdb off")
+
+    def test_debugger_steps(self):
+        r = self.kernel.run("def g():\n    a = 40\n    breakpoint()\n    b = 2\n    return a + b\ng()", inputs=["n", "p a", "w", "c"])
+        self.assertEqual(r.value, "42")
+        self.assertIn("-> b = 2", r.stdout)
+
+    def test_debugger_is_left(self):
+        for inputs in (["q"], [None]):
+            r = self.kernel.run("breakpoint()\nafter_quit = 1", inputs=inputs)
+            self.assertEqual((r.reply["ename"], r.error["traceback"]), ("BdbQuit", ["BdbQuit: the debugger was quit"]))
+        self.assertEqual(self.kernel.run("after_quit").reply["ename"], "NameError")
+
+    def test_interrupt_of_debuggers(self):
+        self.kernel.run("1/0")
+        for code in ("breakpoint()", "%debug", "import pdb; pdb.set_trace()", "from IPython.core.debugger import set_trace; set_trace()"):
+            r = self.kernel.run(f"{code}\nafter_debugger = 1", inputs=[KeyboardInterrupt])
+            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+            self.assertNotIn("bdb.py", "".join(r.error["traceback"]))
+        self.assertEqual(self.kernel.run("after_debugger").reply["ename"], "NameError")
+        self.assertEqual(self.kernel.run("import sys; sys.gettrace()").value, None)
+
+    def test_interrupt_after_continue(self):
+        r = self.kernel.run("breakpoint()\nprint('go', flush=True)\nwhile True: pass", inputs=["c"], interrupt="go")
+        self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
