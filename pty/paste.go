@@ -1,0 +1,116 @@
+package pty
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	pasteBegin = "\x1b[200~"
+	pasteEnd   = "\x1b[201~"
+)
+
+// Paste is text as a terminal brings it to the program: in brackets if the
+// program wants them, with CR at the ends of lines, and with all controls but
+// the tabulator turned into pictures of themselves, so that nothing in the
+// text can end the brackets, send a signal or press a key.
+func Paste(text []byte, brackets bool) []byte {
+	b := make([]byte, 0, len(text)+len(pasteBegin)+len(pasteEnd))
+	if brackets {
+		b = append(b, pasteBegin...)
+	}
+	b = appendHarmless(b, text)
+	if brackets {
+		b = append(b, pasteEnd...)
+	}
+	return b
+}
+
+// appendHarmless appends pasted text to b.
+func appendHarmless(b, text []byte) []byte {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b = utf8.AppendRune(b, utf8.RuneError)
+		case r == '\r' && len(text) > 1 && text[1] == '\n':
+			b = append(b, '\r')
+			size = 2
+		case r == '\n':
+			b = append(b, '\r')
+		case r == '\t', r == '\r':
+			b = append(b, byte(r))
+		case r < ' ':
+			b = utf8.AppendRune(b, 0x2400+r)
+		case r == 0x7f:
+			b = utf8.AppendRune(b, 0x2421)
+		case r >= 0x80 && r < 0xa0:
+			b = utf8.AppendRune(b, utf8.RuneError)
+		default:
+			b = append(b, text[:size]...)
+		}
+		text = text[size:]
+	}
+	return b
+}
+
+// Guard makes pastes harmless that come in brackets already, as terminals send
+// them among the keys. The brackets tell where a paste begins but not for sure
+// where it ends, since the text may hold an end of its own: the last end in a
+// piece of input counts, and what lies before it is text. A paste goes on from
+// piece to piece until there is an end. Ctrl-C as a piece of its own is a key
+// press and ends it too, so that nobody is shut in.
+type Guard struct {
+	open bool
+	tail []byte // an unfinished character, or an unfinished end, of the open paste
+}
+
+// Filter returns the input that may go to the program. It returns b itself when
+// there is no paste in it.
+func (g *Guard) Filter(b []byte) []byte {
+	if !g.open && !bytes.Contains(b, []byte(pasteBegin)) {
+		return b
+	}
+	var out []byte
+	if g.open && len(b) == 1 && b[0] == 3 {
+		out = appendHarmless(out, g.tail)
+		g.open, g.tail = false, nil
+		return append(append(out, pasteEnd...), b...)
+	}
+	if !g.open {
+		i := bytes.Index(b, []byte(pasteBegin))
+		out = append(out, b[:i+len(pasteBegin)]...)
+		b = b[i+len(pasteBegin):]
+		g.open = true
+	} else {
+		b = append(g.tail, b...)
+	}
+	g.tail = nil
+	text, after, ended := b, b[:0], false
+	if i := bytes.LastIndex(b, []byte(pasteEnd)); i >= 0 {
+		text, after, ended = b[:i], b[i:], true
+	} else if n := held(b); n > 0 {
+		text, g.tail = b[:len(b)-n], bytes.Clone(b[len(b)-n:])
+	}
+	out = appendHarmless(out, text)
+	if !ended {
+		return out
+	}
+	g.open = false
+	out = append(out, pasteEnd...)
+	return append(out, g.Filter(after[len(pasteEnd):])...)
+}
+
+// held is how many bytes at the end of an open paste cannot be judged yet.
+func held(b []byte) int {
+	for n := min(len(pasteEnd)-1, len(b)); n > 0; n-- {
+		if strings.HasPrefix(pasteEnd, string(b[len(b)-n:])) {
+			return n
+		}
+	}
+	if n := len(b); n > 0 && b[n-1] == '\r' {
+		return 1
+	}
+	return incomplete(b)
+}

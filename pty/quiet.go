@@ -1,0 +1,256 @@
+package pty
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// Quiet takes out of old output what would make a terminal answer: questions
+// about its state, colours, size and name. They were answered long ago, and
+// would now be answered into whatever reads the terminal's input. The rest
+// passes through unchanged; a sequence comes once it is complete.
+type Quiet struct {
+	parser parser
+	out    []byte
+	drop   bool // of parts
+	whole  bool // the last piece was no part
+	open   bool // what has passed ends in what only the next piece would end
+	late   [3]bool
+}
+
+// reporting are the modes that make a terminal report as soon as they are
+// turned on.
+func reporting() [3]int { return [3]int{1004, 2031, 2048} }
+
+// NewQuiet returns a filter at the beginning of a stream.
+func NewQuiet() *Quiet {
+	q := &Quiet{whole: true}
+	q.parser.emit = q.take
+	return q
+}
+
+// Append appends what may pass of b to dst.
+func (q *Quiet) Append(dst, b []byte) []byte {
+	q.out = dst
+	q.parser.write(b)
+	dst, q.out = q.out, nil
+	return dst
+}
+
+// End appends what has been held back, once what follows is new: the modes
+// that report, where the program has them on, and an unfinished sequence.
+func (q *Quiet) End(dst []byte) []byte {
+	for i, on := range q.late {
+		if on {
+			dst = append(dst, "\x1b[?"+strconv.Itoa(reporting()[i])+"h"...)
+		}
+	}
+	if q.parser.in != plain && !q.parser.over {
+		dst = append(dst, q.parser.buf...)
+	}
+	if q.parser.c2 {
+		dst = append(dst, 0xc2)
+	}
+	return dst
+}
+
+func (q *Quiet) take(k kind, b []byte) {
+	if k == part {
+		if q.whole {
+			q.drop = q.mayAsk(b)
+		}
+		q.whole = false
+		if q.drop {
+			q.leave()
+		} else {
+			q.out, q.open = append(q.out, b...), true
+		}
+		return
+	}
+	q.whole = true
+	switch {
+	case k == plain:
+		for {
+			i := bytes.IndexByte(b, enq)
+			if i < 0 {
+				break
+			}
+			q.open = i > 0 && b[i-1] >= 0x80 || i == 0 && q.open
+			q.out = append(q.out, b[:i]...)
+			q.leave()
+			b = b[i+1:]
+		}
+		if len(b) == 0 {
+			return
+		}
+	case asks(k, b):
+		q.leave()
+		return
+	case k == csi:
+		if b = q.reports(b); len(b) == 0 {
+			q.leave()
+		}
+	case k == escape && string(b) == "\x1bc":
+		q.late = [3]bool{}
+	}
+	q.out = append(q.out, b...)
+	if n := len(b); n > 0 {
+		q.open = k >= osc && b[n-1] != bel || k == broken && b[n-1] != can && b[n-1] != sub || k == plain && b[n-1] >= 0x80
+	}
+}
+
+// leave is called for a piece that does not pass. The one before it may have
+// been waiting to be ended by it.
+func (q *Quiet) leave() {
+	if q.open {
+		q.out, q.open = append(q.out, "\x1b\\"...), false
+	}
+}
+
+// mayAsk reports whether a sequence that is too long to be looked at as a whole
+// could be a question.
+func (q *Quiet) mayAsk(begin []byte) bool {
+	switch k := q.parser.in; k {
+	case osc:
+		head, _, _ := strings.Cut(content(begin), ";")
+		return number(head) != 52 && asksOSC(head+";?")
+	case dcs, mute:
+		return asks(k, begin)
+	}
+	return true
+}
+
+// reports takes the modes that report out of a CSI ? Pm h and keeps them for
+// the end.
+func (q *Quiet) reports(b []byte) []byte {
+	s := parseCSI(b)
+	on := s.is('?', "", 'h')
+	if !on && !s.is('?', "", 'l') {
+		return b
+	}
+	var left []string
+	for p := range strings.SplitSeq(s.params, ";") {
+		late := false
+		for i, n := range reporting() {
+			if number(p) == n {
+				q.late[i], late = on, on
+			}
+		}
+		if !late {
+			left = append(left, p)
+		}
+	}
+	if len(left) == strings.Count(s.params, ";")+1 {
+		return b
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return []byte("\x1b[?" + strings.Join(left, ";") + "h")
+}
+
+// asks reports whether a terminal answers to the piece.
+func asks(k kind, b []byte) bool {
+	switch k {
+	case escape:
+		return string(b) == "\x1bZ" || string(b) == "\xc2\x9a"
+	case csi:
+		return parseCSI(b).asks()
+	case osc:
+		return asksOSC(content(b))
+	case dcs:
+		t := strings.TrimLeft(content(b), "0123456789;")
+		return strings.HasPrefix(t, "$q") || strings.HasPrefix(t, "+q") || strings.HasPrefix(t, "+Q")
+	case mute: // pictures of the kitty protocol are acknowledged
+		return bytes.HasPrefix(b, []byte("\x1b_G")) || bytes.HasPrefix(b, []byte("\xc2\x9fG"))
+	}
+	return false
+}
+
+func (s sequence) asks() bool {
+	switch s.inter + string(s.final) {
+	case "c":
+		return s.prefix != '?' // that is an answer
+	case "n":
+		return s.prefix == 0 || s.prefix == '?'
+	case "x":
+		return s.prefix == 0
+	case "q":
+		return s.prefix == '>'
+	case "u":
+		return s.prefix == '?'
+	case "S":
+		return s.prefix == '?'
+	case "t":
+		switch s.first() {
+		case 11, 13, 14, 15, 16, 18, 19, 20, 21:
+			return s.prefix == 0
+		}
+	case "$p", "$w", "$u", "*y", "\"v", "&u", "'|", "#|", "*x":
+		return s.inter != "*" || s.final == 'y'
+	}
+	return false
+}
+
+func asksOSC(text string) bool {
+	head, rest, _ := strings.Cut(text, ";")
+	switch n := number(head); {
+	case head == "":
+	case n == 4, n == 5, n >= 10 && n <= 19, n == 21, n == 22, n == 52, n == 60, n == 61, n == 99, n == 5522:
+		return strings.Contains(rest, "?")
+	case n == 1337:
+		return strings.HasPrefix(rest, "Report") || strings.HasPrefix(rest, "Request")
+	}
+	return false
+}
+
+// WithoutAnswers returns input without what a terminal says by itself: its
+// answers to questions and its reports of focus. Keys, mouse and text stay.
+// It looks at whole sequences in b alone, and returns b itself when there is
+// nothing to take out.
+func WithoutAnswers(b []byte) []byte {
+	if bytes.IndexByte(b, esc) < 0 {
+		return b
+	}
+	var kept []byte
+	dropped, ended := false, false // ended: the end of a dropped string may follow
+	p := parser{}
+	p.emit = func(k kind, piece []byte) {
+		drop := k == dcs || k == osc || k == mute || k == part || k == csi && parseCSI(piece).answers() || ended && k == escape && string(piece) == "\x1b\\"
+		ended = drop && k >= osc
+		if drop {
+			dropped = true
+		} else {
+			kept = append(kept, piece...)
+		}
+	}
+	p.write(b)
+	if p.in != plain && !p.over {
+		kept = append(kept, p.buf...)
+	}
+	if p.c2 {
+		kept = append(kept, 0xc2)
+	}
+	if !dropped {
+		return b
+	}
+	return kept
+}
+
+// answers reports whether only a terminal sends the sequence, and no key.
+func (s sequence) answers() bool {
+	switch s.inter + string(s.final) {
+	case "c", "u", "S":
+		return s.prefix != 0
+	case "n", "t", "x":
+		return true
+	case "$y", "*y", "$u", "&w":
+		return true
+	case "R":
+		return s.prefix == '?' || strings.Count(s.params, ";") == 1
+	case "I", "O":
+		return s.params == ""
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+package pty
+
+import "strings"
+
+// sequence is a control sequence taken apart.
+type sequence struct {
+	prefix byte   // one of < = > ?, or 0
+	params string // digits, semicolons and colons
+	inter  string // intermediates
+	final  byte
+}
+
+// parseCSI takes a complete CSI apart. Controls within it were carried out and
+// do not belong to it.
+func parseCSI(b []byte) sequence {
+	s := sequence{final: b[len(b)-1]}
+	b = b[2 : len(b)-1] // ESC [ and U+009B both have two bytes
+	if len(b) > 0 && b[0] >= '<' && b[0] <= '?' {
+		s.prefix, b = b[0], b[1:]
+	}
+	var params, inter []byte
+	for _, c := range b {
+		switch {
+		case c >= 0x30 && c <= 0x3f:
+			params = append(params, c)
+		case c >= 0x20 && c <= 0x2f:
+			inter = append(inter, c)
+		}
+	}
+	s.params, s.inter = string(params), string(inter)
+	return s
+}
+
+// is reports whether the sequence has this prefix, intermediates and final.
+func (s sequence) is(prefix byte, inter string, final byte) bool {
+	return s.prefix == prefix && s.inter == inter && s.final == final
+}
+
+// first is the first parameter; 0 when there is none, -1 when it is no number.
+func (s sequence) first() int {
+	head, _, _ := strings.Cut(s.params, ";")
+	return number(head)
+}
+
+// content is what stands in an OSC or DCS, without what begins and ends it.
+func content(b []byte) string {
+	b = b[2:]
+	if n := len(b); n > 0 && b[n-1] == bel {
+		b = b[:n-1]
+	}
+	return string(b)
+}
