@@ -14,11 +14,12 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// channel is one kernel or process.
+// channel is one kernel, process or terminal.
 type channel struct {
 	s        *Server
 	id       uint32
-	manifest *kernel.Manifest // nil for a process
+	manifest *kernel.Manifest // of a kernel
+	terminal *terminal        // of a terminal
 	group    uint32           // see members
 	startID  uint64           // the host's request that started it
 	win      window
@@ -52,7 +53,8 @@ type pending struct {
 	exec bool
 }
 
-func (c *channel) isKernel() bool { return c.manifest != nil }
+func (c *channel) isKernel() bool   { return c.manifest != nil }
+func (c *channel) isTerminal() bool { return c.terminal != nil }
 
 func (c *channel) isOver() bool {
 	c.mu.Lock()
@@ -141,6 +143,25 @@ func (s *Server) kernelStart(r Request) {
 		return
 	}
 	s.launch(c, m.Argv, q.Cwd, true, m.Env, q.Env)
+}
+
+func (s *Server) terminalStart(r Request) {
+	const op = "agent.terminal.start"
+	var q StartTerminal
+	err := params(r, &q)
+	if err == nil {
+		err = q.Size.Check(op)
+	}
+	var c *channel
+	if err == nil {
+		c, err = s.register(r, nil)
+	}
+	if err != nil {
+		s.respond(r.ID, nil, err)
+		return
+	}
+	c.terminal = newTerminal(q.Size)
+	s.launch(c, q.Argv, q.Cwd, true, map[string]string{"COLORTERM": "truecolor"}, q.Env)
 }
 
 func (s *Server) processStart(r Request) {
@@ -239,22 +260,36 @@ func (c *channel) start(argv []string, cwd string, input bool, env []map[string]
 		return lack(err)
 	}
 	theirs = append(theirs, null)
-	in, stdin := -1, null
-	if input && !c.isKernel() {
-		if in, stdin, err = pipe(false); err != nil {
+	p := program{argv: argv, dir: dir, group: c.group, terminal: c.isTerminal()}
+	in, out, errs, events := -1, -1, -1, -1
+	if c.isTerminal() {
+		var fds ends
+		if fds, err = c.terminal.open(s.cfg.UID, s.cfg.GID); err != nil {
+			return lack(err)
+		}
+		defer func() {
+			if err != nil {
+				c.terminal.close()
+			}
+		}()
+		in, out = fds.in, fds.out
+		ours = append(ours, in, out)
+		p.files = []int{fds.program, fds.program, fds.program}
+	} else {
+		stdin, stdout, stderr := null, -1, -1
+		if input && !c.isKernel() {
+			if in, stdin, err = pipe(false); err != nil {
+				return err
+			}
+		}
+		if out, stdout, err = pipe(true); err != nil {
 			return err
 		}
+		if errs, stderr, err = pipe(true); err != nil {
+			return err
+		}
+		p.files = []int{stdin, stdout, stderr}
 	}
-	out, stdout, err := pipe(true)
-	if err != nil {
-		return err
-	}
-	errs, stderr, err := pipe(true)
-	if err != nil {
-		return err
-	}
-	p := program{argv: argv, dir: dir, group: c.group, files: []int{stdin, stdout, stderr}}
-	events := -1
 	if c.isKernel() {
 		var requests, replies int
 		if in, requests, err = pipe(false); err != nil {
@@ -296,7 +331,7 @@ func (c *channel) start(argv []string, cwd string, input bool, env []map[string]
 		return err
 	}
 	if in >= 0 {
-		c.in.open(in)
+		c.in.open(in, c.terminal)
 	} else {
 		c.in.close()
 	}
@@ -384,6 +419,10 @@ func (c *channel) kill(op string, sig syscall.Signal) error {
 // it so.
 func (c *channel) interrupt() error {
 	const op = "agent.interrupt"
+	if c.isTerminal() {
+		c.s.job(0, func() { _ = c.signalTerminal("SIGINT") })
+		return nil
+	}
 	if !c.isKernel() || c.manifest.Interrupt != "message" {
 		return c.kill(op, syscall.SIGINT)
 	}

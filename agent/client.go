@@ -137,6 +137,17 @@ func (c *Client) StartProcess(ctx context.Context, ch uint32, p StartProcess) (S
 	return s, c.start(ctx, OpProcessStart, ch, p, &s)
 }
 
+// StartTerminal starts a program in a terminal as channel ch.
+func (c *Client) StartTerminal(ctx context.Context, ch uint32, p StartTerminal) (Started, error) {
+	var s Started
+	return s, c.start(ctx, OpTerminalStart, ch, p, &s)
+}
+
+// Resize gives the terminal of channel ch another size.
+func (c *Client) Resize(ctx context.Context, ch uint32, p Resize) error {
+	return c.call(ctx, OpResize, ch, p, nil)
+}
+
 // start registers the channel, so that its output is let through. When ctx
 // ends first, the channel is closed: nobody would know of it.
 func (c *Client) start(ctx context.Context, op string, ch uint32, p, result any) error {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"sync"
 	"syscall"
 
@@ -17,18 +18,46 @@ type inbox struct {
 	fd     int        // -1 before the start and after the end
 	q      []byte
 	begun  bool
+	tty    *terminal // nil for a pipe
 	end    bool // close after q
 	closed bool
 	taken  uint64 // bytes that went into the pipe, or nowhere
 	told   uint64 // of these, what the host knows of
 }
 
-// open hands the inbox its descriptor.
-func (b *inbox) open(fd int) {
+// open hands the inbox its descriptor, which may be a terminal's.
+func (b *inbox) open(fd int, tty *terminal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fd, b.begun = fd, true
+	b.fd, b.begun, b.tty = fd, true, tty
 	b.push()
+}
+
+// skip throws away what was typed before a key that is a signal, as terminals
+// do, and returns the rest of p. Where type-ahead has filled the terminal, the
+// key would wait behind it for a program that does not read.
+func (b *inbox) skip(p []byte) []byte {
+	if b.tty == nil || b.fd < 0 || bytes.IndexFunc(p, func(r rune) bool { return r < ' ' }) < 0 {
+		return p
+	}
+	i := b.tty.skippable(p)
+	if i < 0 {
+		return p
+	}
+	b.taken += uint64(len(b.q) + i)
+	b.q = b.q[:0]
+	return p[i:]
+}
+
+// key types a key that is a signal, ahead of all that waits. It is not part of
+// what the host sends.
+func (b *inbox) key(c byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.skip([]byte{c})
+	if b.fd >= 0 {
+		_, _ = syscall.Write(b.fd, []byte{c})
+	}
 }
 
 // write adds p, and the end of the input if end is true. It does not wait.
@@ -43,6 +72,7 @@ func (b *inbox) write(p []byte, end bool) error {
 		return fault.New(fault.Exhausted, "agent.input", "%d bytes already wait to be read", len(b.q))
 	}
 	b.end = end
+	p = b.skip(p)
 	if len(b.q) == 0 && b.fd >= 0 {
 		p = b.put(p)
 	}

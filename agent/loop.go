@@ -56,6 +56,11 @@ type loop struct {
 	bad      bool   // the driver broke the protocol
 	muteAt   time.Time
 	oomKills uint64
+
+	held    int       // in out: where the terminal's open frame begins, if joins
+	joins   bool      // there is one
+	heldAt  time.Time // when its first byte came
+	flushed time.Time // the last flush
 }
 
 // run moves output until the process has ended and its output has been sent.
@@ -67,12 +72,14 @@ func (c *channel) run() {
 			c.stall = false
 		}
 		c.pump()
-		c.flush()
+		timeout := c.hold()
+		if timeout < 0 {
+			c.flush()
+		}
 		if !c.finished && c.hasEnded() {
 			c.finish()
 			continue
 		}
-		timeout := -1
 		if c.finished {
 			if c.finishDone() {
 				break
@@ -323,6 +330,9 @@ func (c *channel) readPipe(i, n int) int {
 		}
 	}
 	at := len(c.out)
+	if c.isTerminal() {
+		return c.readTerminal(fd, n)
+	}
 	if need := at + stream.HeaderSize + n; cap(c.out) < need {
 		c.out = append(make([]byte, 0, max(need, 2*cap(c.out))), c.out...)
 	}
@@ -373,6 +383,10 @@ func (c *channel) flush() {
 	if len(c.out) > 0 {
 		c.s.wire.write(c.out)
 		c.out = c.out[:0]
+		c.joins = false
+		if c.isTerminal() {
+			c.flushed = time.Now()
+		}
 		if cap(c.out) > 1<<20 {
 			c.out = nil
 		}
@@ -402,6 +416,9 @@ func (c *channel) finish() {
 	c.finished = true
 	c.deadline = time.Now().Add(drainTime)
 	c.in.close()
+	if c.isTerminal() {
+		c.terminal.hangUp()
+	}
 	if c.isKernel() {
 		// What a dead kernel has left running is of no use to anybody, and
 		// would stand in the way of the next one.
@@ -447,6 +464,9 @@ func (c *channel) leave() {
 			syscall.Close(fd)
 			c.pipes[i] = -1
 		}
+	}
+	if c.isTerminal() {
+		c.terminal.close()
 	}
 	c.mu.Lock()
 	e := *c.end

@@ -222,15 +222,37 @@ func (s *Server) request(r Request) {
 		err := params(r, &q)
 		if err == nil {
 			var c *channel
-			if c, err = s.find(r); err == nil {
+			if c, err = s.find(r); err == nil && c.isTerminal() {
+				// To whom it goes is read from /proc.
+				s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.signalTerminal(q.Signal)) })
+				return
+			}
+			if err == nil {
 				err = c.signal(q.Signal)
 			}
+		}
+		s.respond(r.ID, struct{}{}, err)
+	case OpResize:
+		var q Resize
+		err := params(r, &q)
+		var c *channel
+		if err == nil {
+			c, err = s.find(r)
+		}
+		if err == nil && q.Redraw {
+			s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.redraw(q.Size)) })
+			return
+		}
+		if err == nil {
+			err = c.resize(q.Size)
 		}
 		s.respond(r.ID, struct{}{}, err)
 	case OpKernelStart:
 		s.kernelStart(r)
 	case OpProcessStart:
 		s.processStart(r)
+	case OpTerminalStart:
+		s.terminalStart(r)
 	case OpClose:
 		s.mu.Lock()
 		c := s.channels[r.Channel]

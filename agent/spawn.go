@@ -126,6 +126,8 @@ type program struct {
 	dir   string
 	files []int  // descriptors 0, 1, 2, …
 	group uint32 // marks the process tree
+	// terminal says that descriptor 0 is to be the controlling terminal.
+	terminal bool
 }
 
 // start starts p as the user, in a session and a process group of its own.
@@ -143,6 +145,7 @@ func (s *Server) start(p program, tell func(ended)) (int, error) {
 		Dir: p.dir, Env: p.env, Files: files,
 		Sys: &syscall.SysProcAttr{
 			Setsid:     true,
+			Setctty:    p.terminal, // descriptor 0, which Ctty is by default
 			Credential: &syscall.Credential{Uid: uint32(s.cfg.UID), Gid: uint32(s.cfg.GID), Groups: []uint32{uint32(s.cfg.GID), p.group}},
 		},
 	}

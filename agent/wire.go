@@ -4,7 +4,11 @@
 // what dies, and touches users' files, so that the host never does.
 package agent
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/sandgate/sandgate/pty"
+)
 
 // Version is the wire's. Host and agent come from one build; a snapshot from
 // another build is never used, so they must be equal.
@@ -40,8 +44,10 @@ const (
 	OpKernelStart   = "kernel.start"   // StartKernel → kernel.Info, once the driver is ready
 	OpKernelRequest = "kernel.request" // kernel.Request → kernel.Reply
 	OpProcessStart  = "process.start"  // StartProcess → Started
-	OpInterrupt     = "interrupt"      // → {}: SIGINT to the process group, or the driver's message
-	OpSignal        = "signal"         // Signal → {}: to the channel's process group
+	OpTerminalStart = "terminal.start" // StartTerminal → Started
+	OpResize        = "resize"         // Resize → {}: of a terminal
+	OpInterrupt     = "interrupt"      // → {}: SIGINT to the process group or through the terminal, or the driver's message
+	OpSignal        = "signal"         // Signal → {}: to the channel's process group, or see signalTerminal
 	OpClose         = "close"          // → {}: SIGHUP, SIGTERM, after 2 s SIGKILL, for the whole process tree
 	OpFileWrite     = "file.write"     // FileWrite, then Data frames on Channel until FlagEnd → FileStat; atomic
 	OpFileRead      = "file.read"      // FileRead → FileStat, then Data frames on Channel until FlagEnd
@@ -101,6 +107,24 @@ type StartProcess struct {
 	// Stdin keeps the standard input open for Input frames; otherwise it is
 	// /dev/null.
 	Stdin bool `json:"stdin,omitempty"`
+}
+
+// StartTerminal starts a program in a terminal of its own, in a session of
+// its own with that as its controlling terminal. Input frames are what is
+// typed; they have no end.
+type StartTerminal struct {
+	Argv []string          `json:"argv"`
+	Env  map[string]string `json:"env,omitempty"`
+	// Cwd is relative to the user's home.
+	Cwd  string   `json:"cwd,omitempty"`
+	Size pty.Size `json:"size"`
+}
+
+// Resize gives a terminal another size. With Redraw the program is made to
+// draw its screen anew even if the size is the same.
+type Resize struct {
+	Size   pty.Size `json:"size"`
+	Redraw bool     `json:"redraw,omitempty"`
 }
 
 // Started is a process that runs.

@@ -1,0 +1,263 @@
+package agent
+
+import (
+	"encoding/binary"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// How a terminal's output is gathered. What comes after a pause goes at once,
+// so that a key's echo does not wait; in a flood small writes wait for more.
+const (
+	pauseTime = 16 * time.Millisecond
+	holdTime  = 5 * time.Millisecond
+	page      = 4 << 10 // bytes that the kernel gives at once
+	// redrawTime is how long a terminal has another size to make its program
+	// draw anew.
+	redrawTime = 50 * time.Millisecond
+)
+
+// terminal is the agent's ends of a channel's terminal.
+type terminal struct {
+	mu      sync.Mutex // guards all below
+	size    pty.Size
+	master  int // -1 when closed
+	program int // kept open, so that reading does not end while the first process lives; -1 when closed
+}
+
+func newTerminal(s pty.Size) *terminal { return &terminal{size: s, master: -1, program: -1} }
+
+// ends are descriptors for the channel: in and out are its own to close.
+type ends struct{ in, out, program int }
+
+func (t *terminal) open(uid, gid int) (ends, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	none := ends{-1, -1, -1}
+	master, program, err := pty.Open(t.size, uid, gid)
+	if err != nil {
+		return none, err
+	}
+	in, err := unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 3)
+	if err == nil {
+		var out int
+		if out, err = unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 3); err == nil {
+			t.master, t.program = master, program
+			return ends{in, out, program}, nil
+		}
+		syscall.Close(in)
+	}
+	syscall.Close(master)
+	syscall.Close(program)
+	return none, err
+}
+
+// hangUp lets go of the program's end: what is in the terminal can be read,
+// and then it ends unless other processes hold it.
+func (t *terminal) hangUp() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.program >= 0 {
+		syscall.Close(t.program)
+		t.program = -1
+	}
+}
+
+// close lets the terminal go. What still has it as its controlling terminal is
+// sent SIGHUP by the kernel.
+func (t *terminal) close() {
+	t.hangUp()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.master >= 0 {
+		syscall.Close(t.master)
+		t.master = -1
+	}
+}
+
+// set gives the terminal a size.
+func (t *terminal) set(s pty.Size) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.master < 0 {
+		return fault.New(fault.NotFound, "agent.resize", "the terminal has ended")
+	}
+	if err := pty.Resize(t.master, s); err != nil {
+		return fault.Wrap(fault.Internal, "agent.resize", err)
+	}
+	t.size = s
+	return nil
+}
+
+// skippable returns the position of the last byte of b that is a key for a
+// signal, and throws away what was typed before it and has not been read. It
+// returns -1 when there is none, or the program wants its type-ahead kept.
+func (t *terminal) skippable(b []byte) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.master < 0 || t.program < 0 {
+		return -1
+	}
+	i := pty.LastKey(t.master, b)
+	if i >= 0 {
+		pty.Flush(t.program)
+	}
+	return i
+}
+
+func (t *terminal) key(sig syscall.Signal) (byte, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.master < 0 {
+		return 0, false
+	}
+	return pty.Key(t.master, sig)
+}
+
+// resize gives the channel's terminal a size.
+func (c *channel) resize(s pty.Size) error {
+	const op = "agent.resize"
+	if !c.isTerminal() {
+		return fault.New(fault.Conflict, op, "channel %d is no terminal", c.id)
+	}
+	if err := s.Check(op); err != nil {
+		return err
+	}
+	<-c.started
+	return c.terminal.set(s)
+}
+
+// redraw makes the program draw its screen anew, by another size for a moment:
+// a program may pay no heed to a SIGWINCH that changes nothing.
+func (c *channel) redraw(s pty.Size) error {
+	other := s
+	if other.Rows++; other.Rows > pty.MaxRows {
+		other.Rows -= 2
+	}
+	if err := c.resize(other); err != nil {
+		return err
+	}
+	t := time.NewTimer(redrawTime)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.done:
+	}
+	return c.resize(s)
+}
+
+// signalTerminal sends a signal to what runs in a terminal. SIGINT and SIGQUIT
+// go through the terminal, as its keys, while the program leaves them to it.
+// SIGHUP and SIGKILL reach all processes of the terminal. Other signals, and
+// those two while a program takes its keys as they are, reach what the first
+// process, the shell as a rule, has started, and the first one alone when there
+// is nothing else.
+func (c *channel) signalTerminal(name string) error {
+	const op = "agent.signal"
+	sig, ok := signalByName(name)
+	if !ok {
+		return fault.Invalid(op, "signal", "there is no signal %q to send", name)
+	}
+	<-c.started
+	if key, ok := c.terminal.key(sig); ok {
+		c.in.key(key)
+		return nil
+	}
+	all := sig == syscall.SIGHUP || sig == syscall.SIGKILL
+	if all {
+		c.mark(ReasonKilled)
+	}
+	c.mu.Lock()
+	first := c.pid
+	c.mu.Unlock()
+	sent := 0
+	for _, pid := range c.s.members(c) {
+		if all || pid != first {
+			if syscall.Kill(pid, sig) == nil {
+				sent++
+			}
+		}
+	}
+	if sent == 0 {
+		return c.kill(op, sig)
+	}
+	return nil
+}
+
+// readTerminal reads what there is of a terminal's output, at most n bytes,
+// and joins it to the frame before it while that has not been sent. It returns
+// as readPipe does. The kernel gives at most a page at a time.
+func (c *channel) readTerminal(fd, n int) int {
+	const header = stream.HeaderSize
+	if room := chunk - (len(c.out) - c.held - header); c.joins && room < page {
+		c.joins = false
+	} else if c.joins {
+		n = min(n, room)
+	}
+	at := c.held
+	if !c.joins {
+		at = len(c.out)
+	}
+	need := len(c.out) + header + n
+	if cap(c.out) < need {
+		c.out = append(make([]byte, 0, max(need, 2*cap(c.out))), c.out...)
+	}
+	end := len(c.out)
+	if !c.joins {
+		end += header
+	}
+	body := c.out[end : end+n]
+	total, over := 0, false
+	for total < n {
+		m, err := syscall.Read(fd, body[total:])
+		if err == syscall.EINTR {
+			continue
+		}
+		if err == syscall.EAGAIN {
+			break
+		}
+		if err != nil || m <= 0 {
+			over = true
+			break
+		}
+		total += m
+	}
+	if total > 0 {
+		if !c.joins {
+			stream.AppendFrame(c.out[:at], stream.Frame{Type: stream.Stdout, Channel: c.id})
+			c.held, c.joins, c.heldAt = at, true, time.Now()
+		}
+		c.out = c.out[:end+total]
+		binary.BigEndian.PutUint32(c.out[c.held:], uint32(len(c.out)-c.held-header))
+		c.win.sentBytes(total)
+		c.quiet = time.Time{}
+	}
+	c.last[0] = 0
+	if over {
+		syscall.Close(fd)
+		c.pipes[0] = -1
+	}
+	c.flushFull()
+	return total
+}
+
+// hold returns how long output may wait for more, in milliseconds, or -1 when
+// it is to be sent now.
+func (c *channel) hold() int {
+	if !c.isTerminal() || len(c.out) == 0 || c.finished || c.stall || len(c.out) >= chunk {
+		return -1
+	}
+	now := time.Now()
+	left := holdTime - now.Sub(c.heldAt)
+	if left <= 0 || now.Sub(c.flushed) > pauseTime {
+		return -1
+	}
+	return int(left/time.Millisecond) + 1
+}

@@ -1,0 +1,230 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/pty"
+)
+
+// shell starts a script in a terminal.
+func (r *rig) shell(ch uint32, script string) {
+	r.t.Helper()
+	if _, err := r.StartTerminal(r.ctx, ch, StartTerminal{Argv: []string{"bash", "--norc", "-c", script}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) typed(ch uint32, keys string) {
+	r.t.Helper()
+	if err := r.Input(ch, []byte(keys), false); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// says waits for output after the first n bytes.
+func (r *rig) says(ch uint32, text string) {
+	r.t.Helper()
+	for {
+		r.sink.mu.Lock()
+		changed := r.sink.changed
+		_, ended := r.sink.exits[ch]
+		r.sink.mu.Unlock()
+		if got := r.sink.text(ch, 0); strings.Contains(got, text) {
+			return
+		} else if ended {
+			r.t.Fatalf("the terminal ended without %q, with %q", text, got)
+		}
+		select {
+		case <-changed:
+		case <-r.ctx.Done():
+			r.t.Fatalf("%q never came, only %q", text, r.sink.text(ch, 0))
+		}
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell(1, `tty; stty size; ls -ln "$(tty)" | cut -d' ' -f3; test -t 0 -a -t 1 -a -t 2 && echo all; echo $TERM $COLORTERM; read x; echo "got $x"; exit 7`)
+	r.says(1, "truecolor")
+	r.typed(1, "h\u00e4llo\r")
+	if e := r.sink.waitExit(t, 1); e.Code != 7 || e.Reason != ReasonExited {
+		t.Errorf("it ended with %+v", e)
+	}
+	got := r.sink.text(1, 0)
+	for _, want := range []string{"/dev/pts/", "24 80\r\n", fmt.Sprintf("\r\n%d\r\n", r.uid), "all\r\n", "xterm-256color truecolor", "got h\u00e4llo\r\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	wantKind(t, r.Resize(r.ctx, 1, Resize{Size: pty.Size{Cols: 1, Rows: 1}}), fault.NotFound)
+	for i, x := range []struct {
+		p     StartTerminal
+		field string
+	}{
+		{StartTerminal{Argv: []string{"sh"}}, "cols"},
+		{StartTerminal{Argv: []string{"sh"}, Size: pty.Size{Cols: 80, Rows: 1 << 20}}, "rows"},
+		{StartTerminal{Size: pty.Size{Cols: 80, Rows: 24}}, "argv"},
+	} {
+		_, err := r.StartTerminal(r.ctx, uint32(100+i), x.p)
+		if e := wantKind(t, err, fault.InvalidArgument); e.Field != x.field {
+			t.Errorf("%+v: the field at fault is %q", x.p, e.Field)
+		}
+	}
+	// The agent keeps nothing of terminals that have ended or never were.
+	out, _ := r.program(200, "ls /proc/"+fmt.Sprint(r.cmd.Process.Pid)+"/fd 2>/dev/null | wc -l; ls -l /proc/$PPID/fd 2>/dev/null | grep -c ptmx")
+	if strings.Contains(out, "ptmx") {
+		t.Errorf("the agent holds %s", out)
+	}
+}
+
+func TestTerminalResize(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell(1, `trap 'echo "size $(stty size)."' WINCH; echo on; while :; do sleep 0.05; done`)
+	r.says(1, "on")
+	if err := r.Resize(r.ctx, 1, Resize{Size: pty.Size{Cols: 100, Rows: 30}}); err != nil {
+		t.Fatal(err)
+	}
+	r.says(1, "size 30 100.")
+	if err := r.Resize(r.ctx, 1, Resize{Size: pty.Size{Cols: 100, Rows: 30}, Redraw: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is told of the same size again", func() bool {
+		return strings.Count(r.sink.text(1, 0), "size ") > 1 && strings.HasSuffix(strings.TrimSpace(r.sink.text(1, 0)), "size 30 100.")
+	})
+	wantKind(t, r.Resize(r.ctx, 1, Resize{Size: pty.Size{Cols: 100}}), fault.InvalidArgument)
+	r.program(2, "true")
+	if _, err := r.StartProcess(r.ctx, 3, StartProcess{Argv: []string{"sleep", "1000"}}); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, r.Resize(r.ctx, 3, Resize{Size: pty.Size{Cols: 100, Rows: 30}}), fault.Conflict)
+}
+
+// TestTerminalInterrupt: Ctrl-C and SIGINT are obeyed in a flood, and behind
+// type-ahead that nobody reads.
+func TestTerminalInterrupt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		flood  bool
+		ahead  string
+		stop   func(r *rig) error
+	}{
+		"key in a flood":    {"exec yes", true, "", func(r *rig) error { return r.Input(1, []byte{3}, false) }},
+		"signal in a flood": {"exec yes", true, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") }},
+		"interrupt":         {"exec yes", true, "", func(r *rig) error { return r.Interrupt(r.ctx, 1) }},
+		"key after a line":  {"echo y; exec sleep 1000", false, "not read\r", func(r *rig) error { return r.Input(1, []byte{3}, false) }},
+		"key after much":    {"echo y; exec sleep 1000", false, strings.Repeat("not read\r", 40_000), func(r *rig) error { return r.Input(1, []byte{3}, false) }},
+		"signal after much": {"echo y; exec sleep 1000", false, strings.Repeat("not read\r", 40_000), func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") }},
+		"quit":              {"echo y; exec sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGQUIT") }},
+		"raw, a signal":     {"stty raw -echo; echo y; sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") }},
+		"terminate":         {"trap '' TERM; echo y; env --default-signal=TERM sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGTERM") }},
+		"hang up":           {"trap 'exit 1' HUP; echo y; sleep 1000 & wait", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGHUP") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.sink.mu.Lock()
+			r.sink.keep = !c.flood
+			r.sink.mu.Unlock()
+			r.shell(1, c.script)
+			r.sink.until(t, "it runs", func() bool { return r.sink.bytes[1] > 0 && (!c.flood || r.sink.bytes[1] > 1<<20) })
+			if c.ahead != "" {
+				r.typed(1, c.ahead)
+			}
+			// A shell's child may not be there yet.
+			eventually(t, "it is obeyed", func() bool {
+				r.sink.mu.Lock()
+				_, ended := r.sink.exits[1]
+				r.sink.mu.Unlock()
+				return ended || c.stop(r) != nil
+			})
+			r.sink.waitExit(t, 1)
+		})
+	}
+}
+
+// TestTerminalCloseEndsTheWholeTree: jobs, daemons and the deaf.
+func TestTerminalCloseEndsTheWholeTree(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if _, err := r.StartTerminal(r.ctx, 1, StartTerminal{Argv: []string{"bash", "--norc", "-i"}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
+		t.Fatal(err)
+	}
+	r.typed(1, "PS1='$ '; sleep 1002 & setsid -f sleep 1002; nohup sleep 1002 >/dev/null 2>&1 &\r")
+	r.typed(1, "bash -c 'trap \"\" HUP TERM INT; sleep 1002' &\recho star''ted\r")
+	r.says(1, "started")
+	eventually(t, "all run", func() bool { return children(r, "1002") == 4 })
+	if err := r.Close(r.ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.sink.waitExit(t, 1); e.Reason != ReasonKilled {
+		t.Errorf("it ended with %+v", e)
+	}
+	if n := children(r, ""); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	// What a shell that exits leaves behind goes with the close after it.
+	r.shell(2, "setsid -f sleep 1003; exit 3")
+	if e := r.sink.waitExit(t, 2); e.Code != 3 {
+		t.Errorf("it ended with %+v", e)
+	}
+	if err := r.Close(r.ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if n := children(r, ""); n != 0 {
+		t.Errorf("%d processes are left by the one that exited", n)
+	}
+}
+
+// TestTerminalOutputIsWhole: all there was before the end is sent, and small
+// writes are gathered.
+func TestTerminalOutputIsWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 200_000
+	r.shell(1, fmt.Sprintf("stty -opost; head -c %d /dev/zero | tr '\\0' x | dd bs=1 status=none; echo end", n))
+	r.sink.waitExit(t, 1)
+	got := r.sink.text(1, 0)
+	if len(got) != n+4 || !strings.HasSuffix(got, "xend\n") {
+		t.Errorf("%d bytes came, ending in %q", len(got), got[max(0, len(got)-10):])
+	}
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	if frames := len(r.sink.frames[1]); frames > n/50 {
+		t.Errorf("%d writes of one byte came in %d frames", n, frames)
+	}
+	for _, f := range r.sink.frames[1] {
+		if len(f.Body) > chunk {
+			t.Errorf("a frame has %d bytes", len(f.Body))
+		}
+	}
+}
+
+// TestTerminalPaste: much more than a terminal holds goes in as fast as it is
+// read, and comes out whole.
+func TestTerminalPaste(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shell(1, "stty raw -echo; echo ready; head -c 3000000 | md5sum")
+	r.says(1, "ready")
+	block := bytes.Repeat([]byte("0123456789"), 10_000)
+	for range 30 {
+		eventually(t, "there is room", func() bool {
+			err := r.Input(1, block, false)
+			if err != nil {
+				wantKind(t, err, fault.Exhausted)
+			}
+			return err == nil
+		})
+	}
+	r.sink.waitExit(t, 1)
+	if got := r.sink.text(1, 0); !strings.Contains(got, "55a95d24c5e52ee25a245028a1768961") {
+		t.Errorf("got %q", got)
+	}
+}
