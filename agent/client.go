@@ -148,6 +148,13 @@ func (c *Client) Resize(ctx context.Context, ch uint32, p Resize) error {
 	return c.call(ctx, OpResize, ch, p, nil)
 }
 
+// Running is how many processes channel ch has beside its first.
+func (c *Client) Running(ctx context.Context, ch uint32) (int, error) {
+	var r Running
+	err := c.call(ctx, OpRunning, ch, nil, &r)
+	return r.Processes, err
+}
+
 // start registers the channel, so that its output is let through. When ctx
 // ends first, the channel is closed: nobody would know of it.
 func (c *Client) start(ctx context.Context, op string, ch uint32, p, result any) error {

@@ -19,7 +19,7 @@ type inbox struct {
 	q      []byte
 	begun  bool
 	tty    *terminal // nil for a pipe
-	end    bool // close after q
+	end    bool      // close after q
 	closed bool
 	taken  uint64 // bytes that went into the pipe, or nowhere
 	told   uint64 // of these, what the host knows of

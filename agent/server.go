@@ -247,6 +247,13 @@ func (s *Server) request(r Request) {
 			err = c.resize(q.Size)
 		}
 		s.respond(r.ID, struct{}{}, err)
+	case OpRunning:
+		c, err := s.find(r)
+		if err != nil {
+			s.respond(r.ID, nil, err)
+			return
+		}
+		s.job(r.ID, func() { s.respond(r.ID, Running{Processes: max(len(s.members(c))-1, 0)}, nil) })
 	case OpKernelStart:
 		s.kernelStart(r)
 	case OpProcessStart:

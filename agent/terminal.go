@@ -178,9 +178,9 @@ func (c *channel) signalTerminal(name string) error {
 	first := c.pid
 	c.mu.Unlock()
 	sent := 0
-	for _, pid := range c.s.members(c) {
-		if all || pid != first {
-			if syscall.Kill(pid, sig) == nil {
+	for _, p := range c.s.members(c) {
+		if all || p.pid != first {
+			if syscall.Kill(p.pid, sig) == nil {
 				sent++
 			}
 		}

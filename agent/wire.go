@@ -46,6 +46,7 @@ const (
 	OpProcessStart  = "process.start"  // StartProcess → Started
 	OpTerminalStart = "terminal.start" // StartTerminal → Started
 	OpResize        = "resize"         // Resize → {}: of a terminal
+	OpRunning       = "running"        // → Running: beside the channel's first process
 	OpInterrupt     = "interrupt"      // → {}: SIGINT to the process group or through the terminal, or the driver's message
 	OpSignal        = "signal"         // Signal → {}: to the channel's process group, or see signalTerminal
 	OpClose         = "close"          // → {}: SIGHUP, SIGTERM, after 2 s SIGKILL, for the whole process tree
@@ -125,6 +126,11 @@ type StartTerminal struct {
 type Resize struct {
 	Size   pty.Size `json:"size"`
 	Redraw bool     `json:"redraw,omitempty"`
+}
+
+// Running counts processes.
+type Running struct {
+	Processes int `json:"processes"`
 }
 
 // Started is a process that runs.

@@ -14,7 +14,7 @@ func opScope(op string) (Scope, bool) {
 		return ScopeRead, true
 	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpChannelOpen, protocol.OpChannelClose,
 		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
-		protocol.OpVariables, protocol.OpComm, protocol.OpInput,
+		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal:
 		return ScopeWrite, true
 	case protocol.OpStatus:

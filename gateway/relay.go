@@ -214,8 +214,8 @@ func (r *relay) checkFrame(b []byte) (stream.Frame, error) {
 		}
 	case f.Type != stream.Input:
 		return f, fault.New(fault.Malformed, op, "a client sends frames of the types Input and Ack only")
-	case len(f.Body) < 8 || f.Flags&^stream.FlagEnd != 0:
-		return f, fault.New(fault.Malformed, op, "an Input frame begins with a sequence number of 8 bytes and has no flag but end")
+	case len(f.Body) < 8 || f.Flags&^(stream.FlagEnd|stream.FlagPaste) != 0:
+		return f, fault.New(fault.Malformed, op, "an Input frame begins with a sequence number of 8 bytes and has no flag but end and paste")
 	case !allows(r.who, ScopeWrite):
 		return f, fault.New(fault.PermissionDenied, op, "these credentials lack the scope %s", ScopeWrite)
 	}

@@ -26,6 +26,8 @@ const (
 	DefaultWindow = 256 << 10 // bytes a viewer is sent ahead of its Ack
 	MaxWindow     = 4 << 20
 	MaxQueue      = 1000 // executions waiting in one kernel
+	MaxWriter     = 128  // bytes of a writer's name
+	MaxWriters    = 256  // writers that a channel remembers
 )
 
 // Request is what a client asks. ID is the client's own, above 0 and not in
@@ -72,6 +74,7 @@ const (
 	OpInterrupt     = "interrupt"      // Interrupt, with ch → {}
 	OpRestart       = "restart"        // with ch → {}; once the new kernel is ready
 	OpSignal        = "signal"         // Signal, with ch → {}
+	OpResize        = "resize"         // Resize, with ch → {}
 	OpFileWrite     = "file.write"     // FileRef; over a link of its own, Data frames follow → File
 	OpFileRead      = "file.read"      // FileRef; over a link of its own → File, then Data frames
 	OpFileStat      = "file.stat"      // FileRef → File
@@ -139,36 +142,45 @@ type SessionList struct {
 	Sessions []Session `json:"sessions"`
 }
 
-// ChannelOpen opens a kernel or starts a process.
+// ChannelOpen opens a kernel or starts a process or a terminal.
 type ChannelOpen struct {
 	Session string `json:"session"`
-	// Kind is kernel or process.
+	// Kind is kernel, process or terminal.
 	Kind string `json:"kind"`
 	// Key makes a repeated open return the channel that the first one made.
 	Key string `json:"key,omitempty"`
 	// Language is a kernel's; empty means the session's.
 	Language string `json:"language,omitempty"`
-	// Argv, Cwd and Stdin are a process's. With File in place of Argv the
-	// language's own way to run that file is taken, and Args follow it.
+	// Argv and Cwd are a process's or terminal's, Stdin a process's. With File
+	// in place of Argv the language's own way to run that file is taken, and
+	// Args follow it. A terminal without either has a shell.
 	Argv  []string          `json:"argv,omitempty"`
 	File  string            `json:"file,omitempty"`
 	Args  []string          `json:"args,omitempty"`
 	Cwd   string            `json:"cwd,omitempty"`
 	Env   map[string]string `json:"env,omitempty"`
 	Stdin bool              `json:"stdin,omitempty"`
+	// Cols and Rows are a terminal's size; 0 means 80 and 24.
+	Cols int `json:"cols,omitempty"`
+	Rows int `json:"rows,omitempty"`
 }
 
 // Channel is a channel as clients see it.
 type Channel struct {
-	// ID is unique in its session: k1, k2, p3, …
+	// ID is unique in its session: k1, k2, p3, t4, …
 	ID       string   `json:"id"`
 	Kind     string   `json:"kind"`
 	Language string   `json:"language,omitempty"`
 	Argv     []string `json:"argv,omitempty"`
 	// State is starting, idle, busy, running, exited or dead.
 	State string `json:"state"`
-	// Exit is set once a process has ended.
+	// Exit is set once a process or terminal has ended.
 	Exit *Exit `json:"exit,omitempty"`
+	// Cols and Rows are a terminal's size, and Title what the program in it
+	// has called its window, as plain text.
+	Cols  int    `json:"cols,omitempty"`
+	Rows  int    `json:"rows,omitempty"`
+	Title string `json:"title,omitempty"`
 	// Info is the kernel's.
 	Info json.RawMessage `json:"info,omitempty"`
 	// Queued is how many executions wait.
@@ -209,6 +221,15 @@ type Attach struct {
 	// Window is how many bytes may be sent ahead of the viewer's Ack; 0 means
 	// DefaultWindow.
 	Window int64 `json:"window,omitempty"`
+	// ReadOnly makes a viewer that can change nothing.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// Writer names a stream of input that goes on over lost connections: its
+	// Input frames are numbered from 1, and each is taken once. A later
+	// attachment with the name takes it over.
+	Writer string `json:"writer,omitempty"`
+	// Cols and Rows are the size of the viewer's terminal.
+	Cols int `json:"cols,omitempty"`
+	Rows int `json:"rows,omitempty"`
 }
 
 // Attached says where the stream begins.
@@ -216,6 +237,9 @@ type Attached struct {
 	Epoch   uint64  `json:"epoch"`
 	Offset  int64   `json:"offset"`
 	Channel Channel `json:"channel"`
+	// Input is the number of the writer's last Input that was taken: it sends
+	// again what came after it.
+	Input uint64 `json:"input,omitempty"`
 }
 
 // Execute queues code in a kernel. The reply comes when it is queued; the end
@@ -282,6 +306,12 @@ type Interrupt struct {
 // Signal names a signal for a process.
 type Signal struct {
 	Signal string `json:"signal"`
+}
+
+// Resize says how large the viewer's terminal is.
+type Resize struct {
+	Cols int `json:"cols"`
+	Rows int `json:"rows"`
 }
 
 // FileRef names a file in a session. Paths are relative to the user's home

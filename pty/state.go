@@ -184,9 +184,7 @@ func (s *State) escape(b []byte) {
 	switch code {
 	case "c": // RIS
 		*s = State{Size: s.Size, shape: -1, modes: defaultModes(), saved: defaultModes(), wasAlt: s.wasAlt}
-		for i := range table() {
-			s.modes.touched |= 1 << i
-		}
+		s.modes.touched = 1<<len(table()) - 1
 	case "7":
 		s.cursor[1] = s.cursor[0]
 	case "8":

@@ -9,25 +9,13 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Limits of what waits for one attached channel: requests and input that have
-// been read from the link and not been carried out.
-const (
-	maxTasks     = 256
-	maxTaskBytes = 4 << 20
-)
-
-// task is a request or an input that waits for its turn.
-type task struct {
-	size int
-	run  func()
-}
-
 // attachment is a link's view of a channel, under a number of the client's.
-// One goroutine pumps the log to the link; another, which lives only while
-// there is something to do, carries tasks out in order.
+// One goroutine pumps the log to the link. Requests and input have a lane each,
+// so that a signal does not wait behind input that nobody reads.
 type attachment struct {
 	conn    *conn
 	ch      uint32
@@ -39,10 +27,17 @@ type attachment struct {
 	once    sync.Once
 	pumped  chan struct{} // closed when the pump has ended
 
-	mu      sync.Mutex // guards all below
-	tasks   []task
-	bytes   int
-	working bool
+	readOnly bool
+	// fresh says that the viewer has seen nothing of a terminal yet: it begins
+	// with a restore.
+	fresh            bool
+	begin            int64    // the offset at which it begins
+	replay           int64    // the end of the log when it came: before it all is old
+	size             pty.Size // of the viewer's terminal, if it has one; guarded by the channel's terminal
+	writer           *writer
+	requests, inputs lane
+
+	mu sync.Mutex // guards all below
 	// stuck is set when an input was refused: what followed it would be
 	// input with a hole.
 	stuck bool
@@ -57,6 +52,10 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 		return none, nil, fault.Invalid(op, "ch", "choose a number above 0")
 	case p.Window < 0 || p.Window > protocol.MaxWindow:
 		return none, nil, fault.Invalid(op, "window", "a window has between 0 and %d bytes", protocol.MaxWindow)
+	case len(p.Writer) > protocol.MaxWriter:
+		return none, nil, fault.Invalid(op, "writer", "a writer's name has at most %d bytes", protocol.MaxWriter)
+	case p.ReadOnly && p.Writer != "":
+		return none, nil, fault.Invalid(op, "writer", "a viewer that is read-only writes nothing")
 	}
 	s, err := c.m.find(c.principal, p.Session)
 	if err != nil {
@@ -71,6 +70,12 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 	default:
 		return none, nil, fault.New(fault.Conflict, op, "the channel is starting; attach when its open has been answered")
 	}
+	size := pty.Size{Cols: p.Cols, Rows: p.Rows}
+	if ch.terminal != nil && size != (pty.Size{}) {
+		if err := size.Check(op); err != nil {
+			return none, nil, err
+		}
+	}
 	if !ch.hold() {
 		return none, nil, fault.New(fault.NotFound, op, "the channel has been closed")
 	}
@@ -80,13 +85,26 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 	}
 	reader := ch.log.Reader(p.Epoch, p.Offset, window)
 	start, err := reader.Start()
+	if t := ch.terminal; t != nil && err == nil && p.Offset < 0 {
+		// The last n bytes at most, from where the screen's state is known.
+		if known := t.floor(ch.log, start); known > start {
+			reader.Close()
+			reader = ch.log.Reader(0, known, window)
+			start, err = reader.Start()
+		}
+	}
 	if err != nil {
 		reader.Close()
 		ch.release()
 		return none, nil, err
 	}
-	a := &attachment{conn: c, ch: r.Ch, session: s, channel: ch, reader: reader, pumped: make(chan struct{})}
+	a := &attachment{
+		conn: c, ch: r.Ch, session: s, channel: ch, reader: reader, pumped: make(chan struct{}), readOnly: p.ReadOnly, begin: start,
+		requests: lane{work: &c.work}, inputs: lane{work: &c.work},
+	}
 	a.ctx, a.cancel = context.WithCancel(c.ctx)
+	b := ch.log.Bounds()
+	a.replay, a.fresh = b.End, ch.terminal != nil && (p.Epoch != b.Epoch || p.Offset < 0)
 	c.mu.Lock()
 	switch {
 	case c.attached == nil:
@@ -103,15 +121,43 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 		a.close()
 		return none, nil, err
 	}
+	var taken uint64
+	if !p.ReadOnly {
+		if a.writer, taken, err = ch.adopt(p.Writer, a); err != nil {
+			_ = c.detach(r.Ch)
+			return none, nil, err
+		}
+		if ch.terminal != nil {
+			a.size = size
+			if first := ch.terminal.join(a, !a.fresh || size == (pty.Size{})); first {
+				a.replay = 0 // nobody has answered what was asked before it came
+			}
+		}
+	}
 	v := ch.view()
-	return protocol.Attached{Epoch: v.Epoch, Offset: start, Channel: v}, a, nil
+	return protocol.Attached{Epoch: v.Epoch, Offset: start, Channel: v, Input: taken}, a, nil
 }
 
 // start begins to pump; the reply to the attach has been sent.
 func (a *attachment) start() {
 	a.conn.work.Go(a.pump)
+	if a.channel.terminal != nil && !a.readOnly {
+		a.conn.work.Go(a.settle)
+	}
 	if !a.session.addWatcher(a) {
 		a.tellLost(a.session.lostEvent())
+	}
+}
+
+// settle gives the terminal the new driver's size, and shows the driver the
+// whole screen of a program that draws one.
+func (a *attachment) settle() {
+	size, _ := a.channel.terminal.now()
+	if err := a.channel.fit(a.ctx); err != nil {
+		return // the sandbox has ended, or the viewer has left
+	}
+	if now, _ := a.channel.terminal.now(); now == size && a.fresh && a.begin < a.replay {
+		a.channel.redraw(a.ctx)
 	}
 }
 
@@ -119,6 +165,9 @@ func (a *attachment) start() {
 func (a *attachment) pump() {
 	defer close(a.pumped)
 	var body []byte
+	if a.fresh {
+		a.restore(a.begin)
+	}
 	for {
 		chunk, err := a.reader.Next(a.ctx)
 		if err != nil {
@@ -131,7 +180,32 @@ func (a *attachment) pump() {
 		if cap(body) > 1<<20 {
 			body = nil
 		}
+		if t := a.channel.terminal; t != nil && isGap(chunk) {
+			// Nobody knows what the screen was like where the log begins now:
+			// go on where somebody does, at most 64 KiB of output further.
+			if known := t.floor(a.channel.log, chunk.Offset); known > chunk.Offset {
+				a.reader.Skip(known)
+			} else {
+				a.restore(chunk.Offset)
+			}
+		}
 	}
+}
+
+// restore sends what brings a terminal into the state at offset. Where nobody
+// knows it any more, a gap follows, and with it another restore.
+func (a *attachment) restore(offset int64) {
+	s, err := a.channel.terminal.at(a.ctx, a.channel.log, offset)
+	if err != nil {
+		return
+	}
+	payload, err := json.Marshal(stream.Restore{Cols: s.Size.Cols, Rows: s.Size.Rows, Data: s.Restore()})
+	if err != nil {
+		return
+	}
+	record := stream.Record{Kind: stream.KindRestore, Time: time.Now().UnixMicro(), Payload: payload}
+	a.conn.send(stream.Frame{Type: stream.Records, Channel: a.ch, Body: stream.AppendRecords(nil, offset, stream.AppendRecord(nil, record))})
+	a.conn.m.count.screensRestored.Add(1)
 }
 
 // ack returns credit.
@@ -140,6 +214,9 @@ func (a *attachment) ack(offset int64) {
 		a.conn.event(protocol.EventError, a.ch, fault.PublicOf(err))
 	}
 }
+
+// fitLimit bounds the change of size that a driver's leaving brings about.
+const fitLimit = 10 * time.Second
 
 // lostWait is how long the news of a loss waits for the last records to be
 // sent first, which a viewer without credit holds up.
@@ -175,48 +252,22 @@ func (c *conn) event(name string, ch uint32, params any) {
 	c.control(protocol.Reply{Event: name, Ch: ch, Params: body})
 }
 
-// enqueue has a task carried out after those before it. It is false when too
-// much waits.
-func (a *attachment) enqueue(t task) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.tasks) >= maxTasks || a.bytes+t.size > maxTaskBytes && len(a.tasks) > 0 {
-		return false
-	}
-	a.tasks = append(a.tasks, t)
-	a.bytes += t.size
-	if !a.working {
-		a.working = true
-		a.conn.work.Go(a.run)
-	}
-	return true
-}
-
-// run carries tasks out until there is none.
-func (a *attachment) run() {
-	for {
-		a.mu.Lock()
-		if len(a.tasks) == 0 {
-			a.working, a.tasks = false, nil
-			a.mu.Unlock()
-			return
-		}
-		t := a.tasks[0]
-		a.tasks[0] = task{}
-		a.tasks = a.tasks[1:]
-		a.mu.Unlock()
-		t.run()
-		a.mu.Lock()
-		a.bytes -= t.size
-		a.mu.Unlock()
-	}
-}
-
 // close lets the channel go; the channel goes on.
 func (a *attachment) close() {
 	a.once.Do(func() {
 		a.cancel()
 		a.session.removeWatcher(a)
+		if t := a.channel.terminal; t != nil {
+			t.leave(a)
+			// The next driver's size, when there is one.
+			if _, other := t.wanted(); other {
+				a.conn.work.Go(func() {
+					ctx, cancel := context.WithTimeout(a.session.life, fitLimit)
+					defer cancel()
+					_ = a.channel.fit(ctx) // it can only have ended
+				})
+			}
+		}
 		a.reader.Close()
 		a.channel.release()
 	})
@@ -251,10 +302,21 @@ func (c *conn) input(f stream.Frame) {
 	case a.channel.queue != nil:
 		c.event(protocol.EventError, f.Channel, fault.PublicOf(fault.New(fault.Unsupported, op, "a kernel takes input by the operation input")))
 		return
+	case a.readOnly:
+		a.refuse(fault.New(fault.PermissionDenied, op, "this viewer is read-only"))
+		return
+	case a.channel.terminal != nil && f.Flags&stream.FlagEnd != 0:
+		a.refuse(fault.New(fault.Unsupported, op, "what is typed into a terminal has no end: type Ctrl-D"))
+		return
+	case a.channel.terminal == nil && f.Flags&stream.FlagPaste != 0:
+		a.refuse(fault.New(fault.Unsupported, op, "a paste is for a terminal"))
+		return
 	}
-	sequence := binary.BigEndian.Uint64(f.Body)
-	data, end := append([]byte(nil), f.Body[8:]...), f.Flags&stream.FlagEnd != 0
-	ok := a.enqueue(task{size: len(data), run: func() { a.write(sequence, data, end) }})
+	p := part{
+		sequence: binary.BigEndian.Uint64(f.Body), data: append([]byte(nil), f.Body[8:]...),
+		end: f.Flags&stream.FlagEnd != 0, paste: f.Flags&stream.FlagPaste != 0,
+	}
+	ok := a.inputs.add(task{size: len(p.data), run: func() { a.write(p) }})
 	if !ok {
 		a.refuse(&fault.Error{Kind: fault.Exhausted, Op: op, Message: "the program does not read its input, and too much waits"})
 	}
@@ -273,7 +335,7 @@ func (a *attachment) refuse(err error) {
 
 // write brings input to the program, waiting for one that is slow to read. A
 // frame with a sequence number is acknowledged with it.
-func (a *attachment) write(sequence uint64, data []byte, end bool) {
+func (a *attachment) write(p part) {
 	a.mu.Lock()
 	stuck := a.stuck
 	a.mu.Unlock()
@@ -293,7 +355,7 @@ func (a *attachment) write(sequence uint64, data []byte, end bool) {
 	defer timer.Stop()
 	<-timer.C
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		err = a.session.agent.Input(a.channel.wire, data, end)
+		err = a.writer.put(a.ctx, a, p)
 		if !fault.Is(err, fault.Exhausted) && !fault.Is(err, fault.Slow) {
 			break
 		}
@@ -312,8 +374,11 @@ func (a *attachment) write(sequence uint64, data []byte, end bool) {
 		}
 		return
 	}
-	a.conn.m.count.inputBytes.Add(int64(len(data)))
-	if sequence != 0 {
-		a.conn.send(stream.Frame{Type: stream.Ack, Channel: a.ch, Body: binary.BigEndian.AppendUint64(nil, sequence)})
+	a.conn.m.count.inputBytes.Add(int64(len(p.data)))
+	if p.sequence != 0 {
+		a.conn.send(stream.Frame{Type: stream.Ack, Channel: a.ch, Body: binary.BigEndian.AppendUint64(nil, p.sequence)})
+	}
+	if a.channel.terminal != nil {
+		_ = a.channel.fitAwake(a.ctx) // it can only have ended
 	}
 }

@@ -5,23 +5,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sandgate/sandgate/agent"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// channel is a kernel or a process of a session.
+// channel is a kernel, a process or a terminal of a session.
 type channel struct {
 	session  *session
 	id       string
-	kind     string // kernel or process
+	kind     string // kernel, process or terminal
 	language string
 	argv     []string
 	log      *stream.Log
 	queue    *kernel.Queue // of a kernel
-	wire     uint32        // of a process: its number on the agent's wire
+	wire     uint32        // of a process or terminal: its number on the agent's wire
+	terminal *terminal     // of a terminal
 	// opened is closed once queue or wire is set, or opening has failed.
 	opened chan struct{}
 
@@ -29,6 +32,8 @@ type channel struct {
 	exit    *protocol.Exit
 	readers int
 	retired bool // closed, and to be forgotten with its last reader
+	writers map[string]*writer
+	order   []*writer // oldest first
 }
 
 // view is the channel as clients see it.
@@ -46,8 +51,13 @@ func (c *channel) view() protocol.Channel {
 	default:
 		return v
 	}
+	if c.terminal != nil {
+		var size pty.Size
+		size, v.Title = c.terminal.now()
+		v.Cols, v.Rows = size.Cols, size.Rows
+	}
 	switch {
-	case v.Exit != nil && c.kind == "process":
+	case v.Exit != nil && c.kind != "kernel":
 		v.State = "exited"
 	case v.Exit != nil:
 		v.State = "dead"
@@ -63,8 +73,9 @@ func (c *channel) view() protocol.Channel {
 	return v
 }
 
-// working reports whether the channel keeps its sandbox awake.
-func (c *channel) working() bool {
+// working reports whether the channel keeps its sandbox awake. Output since the
+// given time is work.
+func (c *channel) working(ctx context.Context, since time.Time) bool {
 	select {
 	case <-c.opened:
 	default:
@@ -73,7 +84,7 @@ func (c *channel) working() bool {
 	if c.queue != nil {
 		return c.queue.State().Work
 	}
-	return !c.ended()
+	return !c.ended() && (c.terminal == nil || c.busy(ctx, since))
 }
 
 func (c *channel) ended() bool {

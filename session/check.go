@@ -112,8 +112,25 @@ func (m *Manager) checkOpen(s *session, r protocol.ChannelOpen) (language string
 		return language, nil, nil
 	case "process":
 		return m.checkProcess(op, r)
+	case "terminal":
+		return m.checkTerminal(op, r)
 	}
-	return "", nil, fault.Invalid(op, "kind", "a channel is a kernel or a process, not %.40q", r.Kind)
+	return "", nil, fault.Invalid(op, "kind", "a channel is a kernel, a process or a terminal, not %.40q", r.Kind)
+}
+
+// checkTerminal is checkProcess for a terminal, which has a shell unless
+// something else is asked for.
+func (m *Manager) checkTerminal(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
+	if err := sizeOf(r).Check(op); err != nil {
+		return "", nil, err
+	}
+	if r.Stdin {
+		return "", nil, fault.Invalid(op, "stdin", "a terminal always takes input")
+	}
+	if len(r.Argv) == 0 && r.File == "" {
+		r.Argv = []string{"bash"}
+	}
+	return m.checkProcess(op, r)
 }
 
 func (m *Manager) checkProcess(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {

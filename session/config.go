@@ -115,6 +115,7 @@ type counters struct {
 	filesWritten, filesRead, fileBytes                atomic.Int64
 	pauses, resumes, coldBoots, restores              atomic.Int64
 	inputRefused                                      atomic.Int64
+	terminalsStarted, screensRestored, answersDropped atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
 }
 
@@ -141,6 +142,9 @@ func (c *counters) table() map[string]int64 {
 		"executes":          c.executes.Load(),
 		"kernels_started":   c.kernelsStarted.Load(),
 		"processes_started": c.processesStarted.Load(),
+		"terminals_started": c.terminalsStarted.Load(),
+		"screens_restored":  c.screensRestored.Load(),
+		"answers_dropped":   c.answersDropped.Load(),
 		"output_bytes":      c.outputBytes.Load(),
 		"output_dropped":    c.outputDropped.Load(),
 		"input_bytes":       c.inputBytes.Load(),

@@ -97,6 +97,12 @@ func (c *conn) request(body []byte) {
 		c.reply(r.ID, nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "op", Message: "there is no such operation"})
 		return
 	}
+	if o.writes {
+		if a := c.find(r.Ch); a != nil && a.readOnly {
+			c.reply(r.ID, nil, fault.New(fault.PermissionDenied, op, "this viewer is read-only"))
+			return
+		}
+	}
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -124,7 +130,7 @@ func (c *conn) request(body []byte) {
 			done()
 			return
 		}
-		ok := a.enqueue(task{size: len(body), run: run})
+		ok := a.requests.add(task{size: len(body), run: run})
 		if !ok {
 			c.m.count.refusedRequests.Add(1)
 			c.reply(r.ID, nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 1, Message: "too much waits for this channel"})

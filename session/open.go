@@ -9,6 +9,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
 )
 
 // newChannel makes a channel with a log and gives it an id. A session has at
@@ -69,7 +70,7 @@ func (s *session) forget(c *channel) {
 	}
 }
 
-// open opens a kernel or starts a process.
+// open opens a kernel or starts a process or a terminal.
 func (s *session) open(ctx context.Context, r protocol.ChannelOpen) (*channel, error) {
 	language, argv, err := s.m.checkOpen(s, r)
 	if err != nil {
@@ -98,6 +99,9 @@ func (s *session) open(ctx context.Context, r protocol.ChannelOpen) (*channel, e
 	if err != nil {
 		return nil, err
 	}
+	if r.Kind == "terminal" {
+		c.terminal = newTerminal(sizeOf(r), len(r.Argv) == 0 && r.File == "")
+	}
 	if r.Kind == "kernel" {
 		c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.touch})
 		close(c.opened)
@@ -113,11 +117,25 @@ func (s *session) open(ctx context.Context, r protocol.ChannelOpen) (*channel, e
 	return c, nil
 }
 
+// sizeOf is the size that a terminal is opened with.
+func sizeOf(r protocol.ChannelOpen) pty.Size {
+	s := pty.Size{Cols: r.Cols, Rows: r.Rows}
+	if s == (pty.Size{}) {
+		s = pty.Size{Cols: pty.DefaultCols, Rows: pty.DefaultRows}
+	}
+	return s
+}
+
 // start starts the process of a channel, or forgets the channel.
 func (s *session) start(ctx context.Context, c *channel, r protocol.ChannelOpen) error {
 	c.wire = s.router.number()
 	s.router.set(c.wire, target{channel: c})
-	_, err := s.agent.StartProcess(ctx, c.wire, agent.StartProcess{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Stdin: r.Stdin})
+	var err error
+	if c.terminal != nil {
+		_, err = s.agent.StartTerminal(ctx, c.wire, agent.StartTerminal{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Size: sizeOf(r)})
+	} else {
+		_, err = s.agent.StartProcess(ctx, c.wire, agent.StartProcess{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Stdin: r.Stdin})
+	}
 	if err != nil {
 		s.router.remove(c.wire)
 		s.mu.Lock()
@@ -128,7 +146,11 @@ func (s *session) start(ctx context.Context, c *channel, r protocol.ChannelOpen)
 		return err
 	}
 	close(c.opened)
-	s.m.count.processesStarted.Add(1)
+	if c.terminal != nil {
+		s.m.count.terminalsStarted.Add(1)
+	} else {
+		s.m.count.processesStarted.Add(1)
+	}
 	return nil
 }
 
@@ -166,9 +188,7 @@ func (s *session) stop(ctx context.Context, c *channel) error {
 		}
 		return nil
 	}
-	if c.ended() {
-		return nil
-	}
+	// Also when the first process has ended: what it left running ends here.
 	if err := s.agent.Close(ctx, c.wire); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
 )
 
 // operation is how one op is carried out.
@@ -18,6 +19,9 @@ type operation struct {
 	ordered bool
 	// inline: it takes no time, and later frames depend on it.
 	inline bool
+	// writes: it does something to the channel that it names, and so is
+	// nothing for a viewer that is read-only.
+	writes bool
 	// limit is the longest it may take; 0 means opLimit.
 	limit time.Duration
 }
@@ -45,17 +49,18 @@ func operations() map[string]operation {
 		protocol.OpChannelClose:  {run: opChannelClose},
 		protocol.OpAttach:        {run: opAttach, inline: true},
 		protocol.OpDetach:        {run: opDetach, inline: true},
-		protocol.OpExecute:       {run: opExecute, ordered: true},
-		protocol.OpInput:         {run: opInput, ordered: true},
-		protocol.OpSignal:        {run: opSignal, ordered: true},
-		protocol.OpInterrupt:     {run: opInterrupt, ordered: true},
-		protocol.OpRestart:       {run: opRestart, limit: createLimit},
-		protocol.OpComplete:      {run: opAsk},
-		protocol.OpInspect:       {run: opAsk},
-		protocol.OpIsComplete:    {run: opAsk},
-		protocol.OpVariables:     {run: opVariables},
+		protocol.OpExecute:       {run: opExecute, ordered: true, writes: true},
+		protocol.OpInput:         {run: opInput, ordered: true, writes: true},
+		protocol.OpSignal:        {run: opSignal, ordered: true, writes: true},
+		protocol.OpResize:        {run: opResize, ordered: true, writes: true},
+		protocol.OpInterrupt:     {run: opInterrupt, ordered: true, writes: true},
+		protocol.OpRestart:       {run: opRestart, limit: createLimit, writes: true},
+		protocol.OpComplete:      {run: opAsk, writes: true},
+		protocol.OpInspect:       {run: opAsk, writes: true},
+		protocol.OpIsComplete:    {run: opAsk, writes: true},
+		protocol.OpVariables:     {run: opVariables, writes: true},
 		protocol.OpHistory:       {run: opHistory},
-		protocol.OpComm:          {run: opComm, ordered: true},
+		protocol.OpComm:          {run: opComm, ordered: true, writes: true},
 		protocol.OpFileWrite:     {run: opFileWrite, inline: true},
 		protocol.OpFileRead:      {run: opFileRead, limit: fileLimit},
 		protocol.OpFileStat:      {run: opFileStat},
@@ -210,7 +215,7 @@ func (c *conn) kernelAt(ctx context.Context, r protocol.Request) (q *kernel.Queu
 		return nil, nil, err
 	}
 	if a.channel.kind != "kernel" {
-		return nil, nil, fault.Invalid(r.Op, "ch", "%d is a process and not a kernel", r.Ch)
+		return nil, nil, fault.Invalid(r.Op, "ch", "%d is no kernel", r.Ch)
 	}
 	end, err = a.session.begin(ctx)
 	return a.channel.queue, end, err
@@ -288,7 +293,7 @@ func opSignal(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.channel.kind != "process" {
+	if a.channel.kind == "kernel" {
 		return nil, fault.Invalid(r.Op, "ch", "%d is a kernel: interrupt or restart it", r.Ch)
 	}
 	end, err := a.session.begin(ctx)
@@ -297,6 +302,26 @@ func opSignal(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	}
 	defer end()
 	return nothing{}, a.signal(ctx, p.Signal)
+}
+
+func opResize(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.Resize](r)
+	if err != nil {
+		return nil, err
+	}
+	size := pty.Size{Cols: p.Cols, Rows: p.Rows}
+	if err := size.Check(r.Op); err != nil {
+		return nil, err
+	}
+	a, err := c.at(r)
+	if err != nil {
+		return nil, err
+	}
+	if a.channel.terminal == nil {
+		return nil, fault.Invalid(r.Op, "ch", "%d is no terminal", r.Ch)
+	}
+	a.channel.terminal.active(a, size)
+	return nothing{}, a.channel.fit(ctx)
 }
 
 // signal sends a signal to a process. One that has ended needs none.

@@ -118,6 +118,12 @@ func (s *session) touch() {
 	s.mu.Unlock()
 }
 
+func (s *session) isPaused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == paused
+}
+
 func (s *session) isLost() bool { return s.life.Err() != nil }
 
 func (s *session) lostBefore(t time.Time) bool {
@@ -192,7 +198,10 @@ func (s *session) pauseIdle(ctx context.Context, since time.Time) {
 		return
 	}
 	for _, c := range all {
-		if c.working() {
+		if c.working(ctx, since) {
+			if c.terminal != nil {
+				s.touch() // ask again after the same time
+			}
 			return
 		}
 	}

@@ -126,7 +126,7 @@ func TestInvalidRequests(t *testing.T) {
 		"signal":         {protocol.OpSignal, 1, protocol.Signal{Signal: "SIGSEGV"}, fault.InvalidArgument, "signal"},
 		"signal kernel":  {protocol.OpSignal, 1, protocol.Signal{Signal: "SIGTERM"}, fault.InvalidArgument, "ch"},
 		"input":          {protocol.OpInput, 1, protocol.InputReply{Cell: 5}, fault.Conflict, ""},
-		"kind":           {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "terminal"}, fault.InvalidArgument, "kind"},
+		"kind":           {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "teletype"}, fault.InvalidArgument, "kind"},
 		"argv":           {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process"}, fault.InvalidArgument, "argv"},
 		"argv and file":  {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"a"}, File: "b"}, fault.InvalidArgument, "file"},
 		"file ending":    {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process", File: "b.cbl"}, fault.InvalidArgument, "file"},

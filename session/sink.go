@@ -96,7 +96,13 @@ func (r *router) Output(n uint32, f stream.Frame) {
 		r.counters.outputDropped.Add(int64(len(f.Body)))
 		return
 	}
-	if _, err := t.channel.log.Append(kind, f.Cell, f.Body); err != nil {
+	var err error
+	if t.channel.terminal != nil {
+		err = t.channel.terminal.append(t.channel.log, f.Body)
+	} else {
+		_, err = t.channel.log.Append(kind, f.Cell, f.Body)
+	}
+	if err != nil {
 		r.counters.outputDropped.Add(int64(len(f.Body)))
 		if fault.Is(err, fault.TooLarge) {
 			note, _ := json.Marshal(map[string]any{"event": "dropped", "bytes": len(f.Body), "message": fault.PublicOf(err).Message})

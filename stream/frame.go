@@ -62,6 +62,9 @@ const (
 	// unread when it wrote the frame. The frame then goes before whatever
 	// the agent finds in them; without it, after.
 	FlagClear uint8 = 1 << 1
+	// FlagPaste marks Input to a terminal as pasted text: the node makes it
+	// harmless and puts it in brackets if the program wants them.
+	FlagPaste uint8 = 1 << 3
 )
 
 // Frame is one unit on a wire.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -910,4 +911,39 @@ func FuzzLog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b uint64, steps uint16) {
 		play(t, t.TempDir(), rand.New(rand.NewPCG(a, b)), int(steps%2000))
 	})
+}
+
+// TestSkip: a reader that skips is told of what lay between, and of nothing
+// that it had passed already.
+func TestSkip(t *testing.T) {
+	l, err := NewLog(LogOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var at []int64
+	for i := range 4 {
+		offset, err := l.Append(KindMessage, 0, []byte{byte('a' + i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, offset)
+	}
+	r := l.Reader(0, 0, 0)
+	defer r.Close()
+	r.Skip(at[2])
+	r.Skip(at[1])
+	c, err := r.Next(context.Background())
+	if err != nil || Kind(c.Records[4]) != KindGap || c.Offset != at[2] || !strings.Contains(string(c.Records), fmt.Sprintf(`{"from":0,"to":%d,"bytes":%d}`, at[2], at[2])) {
+		t.Fatalf("the skip gives %q at %d, %v", c.Records, c.Offset, err)
+	}
+	if c, err = r.Next(context.Background()); err != nil || c.Offset != at[2] || c.End() != l.Bounds().End {
+		t.Errorf("then come %d to %d, %v", c.Offset, c.End(), err)
+	}
+	r.Skip(at[3])
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if c, err := r.Next(ctx); err == nil {
+		t.Errorf("a skip backwards gives %q", c.Records)
+	}
 }

@@ -52,6 +52,7 @@ type LogReader struct {
 	acked    int64
 	skipped  []Gap // gaps between acked and pos
 	newEpoch bool  // the reader comes from another epoch and is yet to be told
+	skip     int64 // where the reader wants to go on, if beyond pos
 	parked   bool
 	closed   bool
 	err      error
@@ -203,6 +204,8 @@ func (r *LogReader) next(op string) (Chunk, bool, error) {
 		case r.newEpoch:
 			r.newEpoch = false
 			return r.gap(l.oldest()), true, nil
+		case r.pos < r.skip:
+			return r.gap(r.skip), true, nil
 		case r.pos == l.end && l.ended:
 			return Chunk{}, false, io.EOF
 		case r.pos == l.end:
@@ -269,6 +272,16 @@ func (r *LogReader) gap(to int64) Chunk {
 	return Chunk{Offset: to, Records: AppendRecord(nil, Record{
 		Kind: KindGap, Time: r.log.now().UnixMicro(), Payload: payload,
 	})}
+}
+
+// Skip makes the reader go on at offset, where a record begins or the log ends.
+// What lies before it comes as a gap. An offset that has been passed changes
+// nothing.
+func (r *LogReader) Skip(offset int64) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	r.skip = max(r.skip, min(offset, r.log.end))
+	r.signal()
 }
 
 // credit is how many more bytes may be sent. Bytes in a gap never were. Needs

@@ -27,6 +27,10 @@ const (
 	// KindEvent is JSON {event, …}: something that happened to the channel,
 	// such as a restart.
 	KindEvent Kind = 6
+	// KindRestore is JSON {cols, rows, data}: what brings a viewer's terminal
+	// into the state that the program's had at this offset. It is made for a
+	// viewer that begins or goes on in the middle and occupies no offset.
+	KindRestore Kind = 7
 )
 
 // RecordHeaderSize is the length of a record's header: size u32, kind u8,
@@ -73,6 +77,14 @@ func ParseRecord(b []byte) (Record, []byte, error) {
 		Time: int64(binary.BigEndian.Uint64(b[12:])), Payload: b[RecordHeaderSize : RecordHeaderSize+size],
 	}
 	return r, b[RecordHeaderSize+size:], nil
+}
+
+// Restore is the payload of a KindRestore record. Data, which JSON has in
+// base64, is to be written to a terminal of that size, fresh or reset.
+type Restore struct {
+	Cols int    `json:"cols"`
+	Rows int    `json:"rows"`
+	Data []byte `json:"data"`
 }
 
 // Gap is the payload of a KindGap record.

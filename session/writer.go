@@ -1,0 +1,129 @@
+package session
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
+)
+
+// writer is a stream of input to a channel. One that has a name goes on over
+// lost connections: what was taken is taken once, whatever is sent again.
+type writer struct {
+	name string
+
+	mu    sync.Mutex // guards all below, and is held while a part is given to the agent
+	owner *attachment
+	taken uint64 // the number of the last part
+	guard pty.Guard
+}
+
+// adopt finds the writer of that name, or makes it, and gives it to a. It
+// returns the number of the last part that was taken.
+func (c *channel) adopt(name string, a *attachment) (*writer, uint64, error) {
+	if name == "" {
+		return &writer{owner: a}, 0, nil
+	}
+	c.mu.Lock()
+	w := c.writers[name]
+	if w == nil {
+		if len(c.order) >= protocol.MaxWriters && !c.forgetWriter() {
+			c.mu.Unlock()
+			return nil, 0, fault.New(fault.Exhausted, "link.attach", "a channel has at most %d writers", protocol.MaxWriters)
+		}
+		w = &writer{name: name}
+		if c.writers == nil {
+			c.writers = map[string]*writer{}
+		}
+		c.writers[name] = w
+		c.order = append(c.order, w)
+	}
+	c.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.owner = a
+	return w, w.taken, nil
+}
+
+// forgetWriter makes room by the oldest writer whose link has ended.
+// Preconditions: c.mu is held.
+func (c *channel) forgetWriter() bool {
+	for i, w := range c.order {
+		w.mu.Lock()
+		gone := w.owner == nil || w.owner.ctx.Err() != nil
+		w.mu.Unlock()
+		if gone {
+			delete(c.writers, w.name)
+			c.order = append(c.order[:i:i], c.order[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// part is one Input frame.
+type part struct {
+	sequence uint64
+	data     []byte
+	end      bool
+	paste    bool
+}
+
+// put gives a part to the program, if it has not had it yet. It does not wait:
+// when there is no room the error is Exhausted or Slow and nothing has
+// happened.
+func (w *writer) put(ctx context.Context, a *attachment, p part) error {
+	const op = "link.input"
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return fault.Wrap(fault.KindOf(err), op, err)
+	}
+	if w.name != "" {
+		switch {
+		case w.owner != a:
+			return fault.New(fault.Conflict, op, "another attachment has taken this writer over")
+		case p.sequence == 0:
+			return fault.New(fault.Malformed, op, "the input of a named writer is numbered from 1")
+		case p.sequence <= w.taken:
+			return nil
+		case p.sequence != w.taken+1:
+			return fault.New(fault.Malformed, op, "input %d came where %d was due", p.sequence, w.taken+1)
+		}
+	}
+	data, guard := p.data, w.guard
+	if t := a.channel.terminal; t != nil {
+		if data = a.typed(p, &guard); len(data) == 0 {
+			w.taken, w.guard = p.sequence, guard
+			return nil
+		}
+	}
+	if err := a.session.agent.Input(a.channel.wire, data, p.end); err != nil {
+		return err
+	}
+	w.taken, w.guard = p.sequence, guard
+	return nil
+}
+
+// typed turns a part into what a terminal's program gets. Answers that the
+// viewer's terminal gives to questions pass only when they are new and no
+// other terminal gives them too; pastes are made harmless.
+func (a *attachment) typed(p part, guard *pty.Guard) []byte {
+	t := a.channel.terminal
+	if p.paste {
+		t.active(a, pty.Size{})
+		return pty.Paste(p.data, t.paste())
+	}
+	keys := pty.WithoutAnswers(p.data)
+	if len(keys) > 0 {
+		t.active(a, pty.Size{})
+	}
+	data := p.data
+	if len(keys) < len(data) && (a.reader.Acked() < a.replay || !t.speaks(a)) {
+		a.conn.m.count.answersDropped.Add(1)
+		data = keys
+	}
+	return guard.Filter(data)
+}
