@@ -480,7 +480,7 @@ func (c *Conn) lower(l *link, cause error) {
 func (c *Conn) receive(l *link, kind websocket.MessageType, body []byte) error {
 	const op = "client.receive"
 	if kind == websocket.MessageText {
-		return c.control(body)
+		return c.control(l, body)
 	}
 	f, err := stream.ParseMessage(body)
 	if err != nil {
@@ -488,7 +488,7 @@ func (c *Conn) receive(l *link, kind websocket.MessageType, body []byte) error {
 	}
 	switch f.Type {
 	case stream.Control:
-		return c.control(f.Body)
+		return c.control(l, f.Body)
 	case stream.Records:
 		c.mu.Lock()
 		v := c.viewers[f.Channel]
@@ -502,20 +502,20 @@ func (c *Conn) receive(l *link, kind websocket.MessageType, body []byte) error {
 		v := c.viewers[f.Channel]
 		c.mu.Unlock()
 		if v != nil && len(f.Body) == 8 {
-			v.inputTaken(l, binary.BigEndian.Uint64(f.Body))
+			v.inputTaken(binary.BigEndian.Uint64(f.Body))
 		}
 		return nil
 	}
 	return fault.New(fault.Malformed, op, "the server sent a frame of type %d", f.Type)
 }
 
-func (c *Conn) control(body []byte) error {
+func (c *Conn) control(l *link, body []byte) error {
 	var reply protocol.Reply
 	if err := json.Unmarshal(body, &reply); err != nil {
 		return &fault.Error{Kind: fault.Malformed, Op: "client.receive", Message: "the server sent a message that is no JSON", Err: err}
 	}
 	if reply.Event != "" {
-		c.event(reply)
+		c.event(l, reply)
 		return nil
 	}
 	c.mu.Lock()
@@ -537,7 +537,7 @@ func (c *Conn) control(body []byte) error {
 const eventError = "error"
 
 // event passes news on to the viewers they concern.
-func (c *Conn) event(reply protocol.Reply) {
+func (c *Conn) event(l *link, reply protocol.Reply) {
 	switch reply.Event {
 	case protocol.EventLost:
 	case eventError:
@@ -546,7 +546,7 @@ func (c *Conn) event(reply protocol.Reply) {
 		v := c.viewers[reply.Ch]
 		c.mu.Unlock()
 		if v != nil && json.Unmarshal(reply.Params, &p) == nil {
-			v.inputRefused(p.Err("client.stdin"))
+			v.inputRefused(l, p.Err("client.stdin"))
 		}
 		return
 	default:

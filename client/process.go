@@ -2,12 +2,9 @@ package client
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"io"
 	"sync"
-
-	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
@@ -21,10 +18,6 @@ type Process struct {
 
 	exitMu sync.Mutex // guards exit
 	exit   *protocol.Exit
-
-	inputMu chan struct{} // cap 1: held by the one who writes input; guards all below
-	seq     uint64
-	broken  error // input may have been lost, so no more is sent
 }
 
 // Start starts a program and attaches to its output from the first byte.
@@ -40,11 +33,19 @@ func (c *Conn) Start(ctx context.Context, p protocol.ChannelOpen) (*Process, err
 // Process attaches to a program that was started before. Input that another
 // client sends at the same time mixes with this one's, by whole calls.
 func (c *Conn) Process(ctx context.Context, session, channel string, o AttachOptions) (*Process, error) {
-	v, err := c.Attach(ctx, session, channel, o)
+	var in *input
+	if !o.ReadOnly {
+		in = newInput()
+	}
+	v, err := c.attach(ctx, session, channel, o, in)
 	if err != nil {
 		return nil, err
 	}
-	return &Process{Viewer: v, inputMu: make(chan struct{}, 1)}, nil
+	if in != nil && !c.background(func() { in.pump(c.ctx, v.ch) }) {
+		_ = v.Close()
+		return nil, c.Err()
+	}
+	return &Process{Viewer: v}, nil
 }
 
 // Next is Viewer.Next, and keeps the exit status for Exit.
@@ -106,98 +107,49 @@ func (p *Process) Wait(ctx context.Context) (protocol.Exit, error) {
 	}
 }
 
-// Stdin writes to the program's standard input and returns once its pipe has
-// taken all of it, so that a program that does not read holds the caller up.
-// When the connection is lost before the server has confirmed a part, it is
-// not known whether the program has it: Stdin then fails with
-// fault.Unavailable, now and from then on, rather than double or drop a byte.
+// Stdin writes to the program's standard input and returns once the sandbox has
+// taken all of it, so that a program that does not read holds the caller up. A
+// lost connection neither loses nor doubles a byte.
 func (p *Process) Stdin(ctx context.Context, data []byte) error {
-	for len(data) > 0 {
-		n := min(len(data), protocol.MaxInput)
-		if err := p.input(ctx, data[:n], 0); err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	return nil
+	return p.write(ctx, data, 0, true)
 }
 
 // CloseStdin gives the program the end of its input.
 func (p *Process) CloseStdin(ctx context.Context) error {
-	return p.input(ctx, nil, stream.FlagEnd)
+	return p.write(ctx, nil, stream.FlagEnd, true)
 }
 
-func (p *Process) input(ctx context.Context, data []byte, flags uint8) error {
+// write sends input in parts of at most protocol.MaxInput bytes. With wait it
+// returns once all of it was taken, else once there was room to keep it.
+func (p *Process) write(ctx context.Context, data []byte, flags uint8, wait bool) error {
 	const op = "client.stdin"
-	select {
-	case p.inputMu <- struct{}{}:
-		defer func() { <-p.inputMu }()
-	case <-ctx.Done():
-		return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+	in := p.input
+	if in == nil {
+		return fault.New(fault.PermissionDenied, op, "this viewer is read-only")
 	}
-	if p.broken != nil {
-		return p.broken
+	if len(data) == 0 && flags == 0 {
+		return nil
 	}
-	p.seq++
-	body := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(data)), p.seq)
-	body = append(body, data...)
-	message := stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Flags: flags, Channel: p.ch, Body: body})
-	for {
-		l, err := p.attachedLink(ctx)
-		if err != nil {
+	var last uint64
+	for first := true; first || len(data) > 0; first = false {
+		n := min(len(data), protocol.MaxInput)
+		if n < len(data) {
+			n -= incomplete(data[:n])
+		}
+		var err error
+		if last, err = in.add(ctx, data[:n], flags); err != nil {
 			return err
 		}
-		if !l.send(ctx, websocket.MessageBinary, message) {
-			if ctx.Err() != nil {
-				return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
-			}
-			continue // it never left
-		}
-		err = p.taken(ctx, l)
-		if err != nil && !fault.Is(err, fault.Conflict) {
-			// Some of it may be with the program: neither to send it again
-			// nor to go on behind it would be right.
-			p.broken = err
-		}
-		return err
+		data = data[n:]
 	}
-}
-
-// taken waits until the program's pipe has taken the last input.
-func (p *Process) taken(ctx context.Context, l *link) error {
-	const op = "client.stdin"
-	for {
-		p.mu.Lock()
-		done, link, refused, err, exited, changed := p.Viewer.input >= p.seq, p.link, p.refused, p.err, p.exited, p.changed
-		p.mu.Unlock()
-		switch {
-		case done:
-			return nil
-		case exited:
-			return fault.New(fault.Conflict, op, "the program has ended")
-		case err != nil:
-			return err
-		case refused != nil:
-			return refused
-		case link != l:
-			return fault.New(fault.Unavailable, op, "the connection was lost before the server confirmed the input; whether the program has it is not known")
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
-		}
+	if !wait {
+		return nil
 	}
+	return in.wait(ctx, last)
 }
 
 // Signal sends a signal, such as SIGINT, to the program and its children. It
-// goes over an attachment of its own: on the program's it would wait behind
-// input that the program does not read.
+// does not wait behind input that the program does not read.
 func (p *Process) Signal(ctx context.Context, name string) error {
-	v, err := p.conn.Attach(ctx, p.session, p.channel, AttachOptions{Offset: -1, Window: 1})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = v.Close() }()
-	return v.call(ctx, protocol.OpSignal, protocol.Signal{Signal: name}, nil, false)
+	return p.call(ctx, protocol.OpSignal, protocol.Signal{Signal: name}, nil, false)
 }

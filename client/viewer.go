@@ -26,18 +26,24 @@ type AttachOptions struct {
 	// Window is how many bytes the server may send ahead of Next; 0 means
 	// 256 KiB, at most 4 MiB.
 	Window int64
+	// ReadOnly makes a viewer that can change nothing.
+	ReadOnly bool
+	// Cols and Rows are the size of the viewer's terminal; 0 for none.
+	Cols, Rows int
 }
 
 // Viewer reads a channel's log. It is attached anew after each reconnect, at
 // the byte after the last that arrived. Next is for one goroutine, all else
 // for any.
 type Viewer struct {
-	conn    *Conn
-	ch      uint32
-	session string
-	channel string
-	window  int64
-	wake    chan struct{} // cap 1: something below has changed
+	conn     *Conn
+	ch       uint32
+	session  string
+	channel  string
+	window   int64
+	wake     chan struct{} // cap 1: something below has changed
+	input    *input        // nil for one that only looks
+	readOnly bool
 
 	mu       sync.Mutex // guards all below
 	link     *link      // the one it is attached over; nil while it is not
@@ -57,9 +63,10 @@ type Viewer struct {
 	queue    []entry
 	queued   int64
 	info     protocol.Channel
-	changed  chan struct{} // closed, and made anew, when link, input, refused, exited or err change
-	input    uint64        // the number of the last input that the program's pipe took
-	refused  error         // why the server takes no more input
+	changed  chan struct{} // closed, and made anew, when link, exited or err change
+	cols     int
+	rows     int
+	old      int64 // the end of the log at the attachment in use
 	exited   bool
 	err      error
 }
@@ -79,6 +86,11 @@ type entry struct {
 
 // Attach makes a viewer of a channel.
 func (c *Conn) Attach(ctx context.Context, session, channel string, o AttachOptions) (*Viewer, error) {
+	return c.attach(ctx, session, channel, o, nil)
+}
+
+// attach is Attach for one who writes, too.
+func (c *Conn) attach(ctx context.Context, session, channel string, o AttachOptions, in *input) (*Viewer, error) {
 	const op = "client.attach"
 	if o.Window < 0 || o.Window > protocol.MaxWindow {
 		return nil, fault.Invalid(op, "window", "must be at most %d", int64(protocol.MaxWindow))
@@ -91,6 +103,7 @@ func (c *Conn) Attach(ctx context.Context, session, channel string, o AttachOpti
 		conn: c, session: session, channel: channel, window: o.Window, wake: make(chan struct{}, 1), changed: make(chan struct{}),
 		epoch: o.Epoch, received: o.Offset, attached: o.Epoch != 0 && o.Offset >= 0,
 		pending: place{o.Epoch, o.Offset}, first: func(err error) { first <- err },
+		input: in, readOnly: o.ReadOnly, cols: o.Cols, rows: o.Rows,
 	}
 	c.mu.Lock()
 	switch {
@@ -136,7 +149,13 @@ func (v *Viewer) attach() {
 		return
 	}
 	v.asking, v.parked = true, false
-	p := protocol.Attach{Session: v.session, Channel: v.channel, Epoch: v.epoch, Offset: v.received, Window: v.window}
+	p := protocol.Attach{
+		Session: v.session, Channel: v.channel, Epoch: v.epoch, Offset: v.received, Window: v.window,
+		ReadOnly: v.readOnly, Cols: v.cols, Rows: v.rows,
+	}
+	if v.input != nil {
+		p.Writer = v.input.writer
+	}
 	v.mu.Unlock()
 	_, err := v.conn.startOn(v.conn.ctx, l, protocol.OpAttach, v.ch, p, false, func(r json.RawMessage, err error) { v.answered(l, r, err) })
 	if err != nil {
@@ -185,8 +204,7 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	}
 	v.pause = 0
 	v.link = l
-	v.info = a.Channel
-	v.refused = nil
+	v.info, v.old = a.Channel, a.Channel.End
 	if v.attached && a.Epoch != v.epoch {
 		// History could not be kept: offsets mean something else now.
 		body, _ := json.Marshal(map[string]any{"event": EventEpoch, "from": v.epoch, "to": a.Epoch})
@@ -204,11 +222,17 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	v.epoch, v.jump, v.base, v.acked = a.Epoch, a.Offset, v.received, v.received
 	if a.Channel.State == "exited" && a.Channel.Epoch == a.Epoch && a.Channel.Exit != nil && a.Channel.End > 0 && v.received >= a.Channel.End {
 		v.exited = true // the exit record was seen in an earlier life
+		if v.input != nil {
+			v.input.fail(fault.New(fault.Conflict, "client.stdin", "the program has ended"))
+		}
 	}
 	first := v.first
 	v.first = nil
 	v.change()
 	v.mu.Unlock()
+	if v.input != nil {
+		v.input.resume(l, a.Input)
+	}
 	if first != nil {
 		first(nil)
 	}
@@ -230,22 +254,20 @@ func (v *Viewer) again(pause time.Duration) {
 }
 
 // inputTaken is told that the server has given input to the program.
-func (v *Viewer) inputTaken(l *link, sequence uint64) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.link == l && sequence > v.input {
-		v.input = sequence
-		v.change()
+func (v *Viewer) inputTaken(sequence uint64) {
+	if v.input != nil {
+		v.input.took(sequence)
 	}
 }
 
-// inputRefused is told why the server takes no more input over this
-// attachment.
-func (v *Viewer) inputRefused(err error) {
+// inputRefused is told why the server takes no more input over l.
+func (v *Viewer) inputRefused(l *link, err error) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.refused = err
-	v.change()
+	is := v.link == l
+	v.mu.Unlock()
+	if is && v.input != nil {
+		v.input.fail(err)
+	}
 }
 
 // lower is called when the link in use is lost.
@@ -307,6 +329,10 @@ func (v *Viewer) receive(l *link, body []byte) error {
 			}
 			continue
 		}
+		if r.Kind == stream.KindRestore {
+			v.push(entry{r, v.epoch, v.received})
+			continue
+		}
 		after := at + r.Size()
 		switch {
 		case after <= v.received: // known already
@@ -325,6 +351,9 @@ func (v *Viewer) receive(l *link, body []byte) error {
 		if r.Kind == stream.KindExit && after == v.received {
 			v.exited = true
 			v.change()
+			if v.input != nil {
+				v.input.fail(fault.New(fault.Conflict, "client.stdin", "the program has ended"))
+			}
 		}
 		at = after
 	}
@@ -414,6 +443,14 @@ func (v *Viewer) Offset() (epoch uint64, offset int64) {
 	return v.pending.epoch, v.pending.offset
 }
 
+// Old reports whether what Next returned last had been written before the
+// viewer came, or came back after a lost connection.
+func (v *Viewer) Old() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.pending.epoch == v.epoch && v.pending.offset <= v.old
+}
+
 // Channel is the channel as it was at the last attach.
 func (v *Viewer) Channel() protocol.Channel {
 	v.mu.Lock()
@@ -450,6 +487,9 @@ func (v *Viewer) fail(err error) {
 	first := v.first
 	v.first = nil
 	v.mu.Unlock()
+	if v.input != nil {
+		v.input.fail(err)
+	}
 	v.remove()
 	if first != nil {
 		first(err)

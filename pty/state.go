@@ -68,11 +68,13 @@ type mode struct {
 	alone int
 }
 
+const modeCount = 27
+
 // table is all modes that are restored. Among what is not there on purpose is
 // 2026, synchronised output: a terminal that came into it late would show
 // nothing.
-func table() [27]mode {
-	return [27]mode{
+func table() [modeCount]mode {
+	return [modeCount]mode{
 		{number: 1, always: true}, // cursor keys
 		{number: 5},               // reverse screen
 		{number: 6},               // origin
@@ -184,7 +186,7 @@ func (s *State) escape(b []byte) {
 	switch code {
 	case "c": // RIS
 		*s = State{Size: s.Size, shape: -1, modes: defaultModes(), saved: defaultModes(), wasAlt: s.wasAlt}
-		s.modes.touched = 1<<len(table()) - 1
+		s.modes.touched = 1<<modeCount - 1
 	case "7":
 		s.cursor[1] = s.cursor[0]
 	case "8":

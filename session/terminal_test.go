@@ -25,20 +25,6 @@ func (p *peer) count(ch uint32, text string) int {
 	return strings.Count(p.view[ch].text(stream.KindStdout, 0), text)
 }
 
-// restored is what a channel's viewer was told last of the terminal's state.
-func (p *peer) restored(ch uint32) (stream.Restore, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var r stream.Restore
-	found := false
-	for _, rec := range p.view[ch].records {
-		if rec.Kind == stream.KindRestore && json.Unmarshal(rec.Payload, &r) == nil {
-			found = true
-		}
-	}
-	return r, found
-}
-
 func (p *peer) resized(ch uint32, cols, rows int) {
 	p.r.t.Helper()
 	want := fmt.Sprintf(`{"event":"resize","cols":%d,"rows":%d}`, cols, rows)

@@ -32,6 +32,8 @@ type channel struct {
 	signals     chan string
 	subscribers map[*attachment]struct{}
 	executed    int
+	writers     map[string]uint64 // the last input that was taken
+	size        protocol.Resize   // of a terminal
 }
 
 func (s *Server) open(known *session, p protocol.ChannelOpen) (*channel, error) {
@@ -40,17 +42,21 @@ func (s *Server) open(known *session, p protocol.ChannelOpen) (*channel, error) 
 		return nil, err
 	}
 	prefix := "p"
+	if p.Kind == "terminal" {
+		prefix, p.Stdin = "t", true
+	}
 	if p.Kind == "kernel" {
 		prefix = "k"
 	}
 	ch := &channel{
 		id: fmt.Sprintf("%s%d", prefix, len(known.order)+1), open: p, log: log, state: "running",
-		keys: make(map[string]uint32), signals: make(chan string, 16), stdin: newInputPipe(),
+		keys: make(map[string]uint32), writers: make(map[string]uint64), signals: make(chan string, 16), stdin: newInputPipe(),
 		subscribers: make(map[*attachment]struct{}), jobs: make(chan *Cell, protocol.MaxQueue),
 	}
 	if p.Kind == "kernel" {
 		ch.state = "idle"
 	}
+	ch.size = protocol.Resize{Cols: p.Cols, Rows: p.Rows}
 	ch.ctx, ch.cancel = context.WithCancel(s.ctx)
 	if !p.Stdin {
 		ch.stdin.close()
@@ -81,6 +87,7 @@ func (ch *channel) public() protocol.Channel {
 		ID: ch.id, Kind: ch.open.Kind, Language: ch.open.Language, Argv: ch.open.Argv, State: ch.state, Exit: ch.exit,
 		Queued: len(ch.jobs), Epoch: b.Epoch, Oldest: b.Oldest, End: b.End,
 	}
+	c.Cols, c.Rows = ch.size.Cols, ch.size.Rows
 	if c.Kind == "kernel" {
 		c.Info = json.RawMessage(`{"language":"python","version":"3.test","implementation":"test","banner":"Test kernel"}`)
 	}
@@ -93,6 +100,13 @@ type Program struct {
 	Stdin   io.Reader
 	Signals <-chan string
 	ch      *channel
+}
+
+// Size is a terminal's size.
+func (p *Program) Size() (cols, rows int) {
+	p.ch.mu.Lock()
+	defer p.ch.mu.Unlock()
+	return p.ch.size.Cols, p.ch.size.Rows
 }
 
 // Stdout and Stderr write output.
@@ -242,8 +256,25 @@ func newInputPipe() *inputPipe {
 	return p
 }
 
-// write takes every part that comes, as Sandgate does: that none comes twice
-// is the client's to see to.
+// take gives a part of a writer's input to the program, once. It is false for a
+// part behind one that is missing.
+func (ch *channel) take(writer string, sequence uint64, b []byte, end bool) bool {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if writer != "" {
+		if sequence <= ch.writers[writer] {
+			return true
+		}
+		if sequence != ch.writers[writer]+1 {
+			return false
+		}
+		ch.writers[writer] = sequence
+	}
+	ch.stdin.write(b, end)
+	return true
+}
+
+// write takes every part that comes.
 func (p *inputPipe) write(b []byte, end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

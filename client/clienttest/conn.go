@@ -32,6 +32,7 @@ type attachment struct {
 	ch     uint32
 	to     *channel
 	reader *stream.LogReader
+	writer string
 }
 
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +133,7 @@ func (c *conn) attach(req protocol.Request) (any, func(), error) {
 		return nil, nil, fault.New(fault.Conflict, req.Op, "channel number %d is in use", req.Ch)
 	}
 	ch := known.channels[p.Channel]
-	a := &attachment{conn: c, ch: req.Ch, to: ch, reader: ch.log.Reader(p.Epoch, p.Offset, p.Window)}
+	a := &attachment{conn: c, ch: req.Ch, to: ch, reader: ch.log.Reader(p.Epoch, p.Offset, p.Window), writer: p.Writer}
 	at, err := a.reader.Start()
 	if err != nil {
 		return nil, nil, err
@@ -140,10 +141,14 @@ func (c *conn) attach(req protocol.Request) (any, func(), error) {
 	c.attached[req.Ch] = a
 	ch.mu.Lock()
 	ch.subscribers[a] = struct{}{}
+	taken := ch.writers[p.Writer]
+	if p.Cols > 0 {
+		ch.size = protocol.Resize{Cols: p.Cols, Rows: p.Rows}
+	}
 	ch.mu.Unlock()
 	public := ch.public()
 	c.work.Add(1)
-	return protocol.Attached{Epoch: public.Epoch, Offset: at, Channel: public}, func() { go a.send() }, nil
+	return protocol.Attached{Epoch: public.Epoch, Offset: at, Channel: public, Input: taken}, func() { go a.send() }, nil
 }
 
 func (a *attachment) send() {
@@ -174,7 +179,9 @@ func (c *conn) frame(f stream.Frame) error {
 	case stream.Ack:
 		return a.reader.Ack(int64(n))
 	case stream.Input:
-		a.to.stdin.write(f.Body[8:], f.Flags&stream.FlagEnd != 0)
+		if !a.to.take(a.writer, n, f.Body[8:], f.Flags&stream.FlagEnd != 0) {
+			return fault.New(fault.Malformed, "input", "input %d came too early", n)
+		}
 		body := binary.BigEndian.AppendUint64(nil, n)
 		_ = c.ws.Write(c.ctx, websocket.MessageBinary, stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: f.Channel, Body: body}))
 	}
@@ -205,6 +212,17 @@ func (c *conn) do(req protocol.Request) (any, error) {
 		ch.interrupt()
 		return struct{}{}, nil
 	case protocol.OpRestart:
+		return struct{}{}, nil
+	case protocol.OpResize:
+		var p protocol.Resize
+		_ = json.Unmarshal(req.Params, &p)
+		ch.mu.Lock()
+		ch.size = p
+		ch.mu.Unlock()
+		select {
+		case ch.signals <- "SIGWINCH":
+		default:
+		}
 		return struct{}{}, nil
 	case protocol.OpSignal:
 		var p protocol.Signal

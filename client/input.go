@@ -1,0 +1,204 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Limits of input that the server has not confirmed.
+const (
+	maxUnconfirmed = 1 << 20 // bytes
+	maxParts       = 64
+	// maxJoined is how many bytes of keys are joined into one part while they
+	// wait to be sent.
+	maxJoined = 32 << 10
+)
+
+// input is a stream of input to a channel that goes on over lost connections:
+// what was not confirmed is kept and sent again under its number, and the
+// server takes each number once.
+type input struct {
+	writer string
+	kick   chan struct{} // cap 1: there may be something to send
+
+	mu      sync.Mutex // guards all below
+	parts   []part     // not confirmed, by number
+	sent    int        // how many of them went out over link
+	bytes   int        // of parts
+	link    *link      // nil before the first attachment
+	last    uint64     // the number of the last part there was
+	taken   uint64
+	err     error
+	changed chan struct{} // closed, and made anew, when taken or err change
+}
+
+// part is one Input frame.
+type part struct {
+	sequence uint64
+	flags    uint8
+	data     []byte
+}
+
+func newInput() *input {
+	return &input{writer: NewKey(), kick: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// add keeps a part and has it sent. It waits while too much is unconfirmed. The
+// number it returns is to be waited for.
+func (in *input) add(ctx context.Context, data []byte, flags uint8) (uint64, error) {
+	for {
+		in.mu.Lock()
+		if in.err != nil {
+			defer in.mu.Unlock()
+			return 0, in.err
+		}
+		if n := len(in.parts); n > in.sent && flags == 0 && in.parts[n-1].flags == 0 && len(in.parts[n-1].data)+len(data) <= maxJoined {
+			p := &in.parts[n-1]
+			p.data = append(p.data, data...)
+			in.bytes += len(data)
+			defer in.mu.Unlock()
+			return p.sequence, nil
+		}
+		if n := len(in.parts); n == 0 || n < maxParts && in.bytes+len(data) <= maxUnconfirmed {
+			in.last++
+			in.parts = append(in.parts, part{in.last, flags, append([]byte(nil), data...)})
+			in.bytes += len(data)
+			signal(in.kick)
+			defer in.mu.Unlock()
+			return in.last, nil
+		}
+		changed := in.changed
+		in.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, fault.Wrap(fault.KindOf(ctx.Err()), "client.stdin", ctx.Err())
+		}
+	}
+}
+
+// wait waits until a part was taken.
+func (in *input) wait(ctx context.Context, sequence uint64) error {
+	for {
+		in.mu.Lock()
+		done, err, changed := in.taken >= sequence, in.err, in.changed
+		in.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case err != nil:
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fault.Wrap(fault.KindOf(ctx.Err()), "client.stdin", ctx.Err())
+		}
+	}
+}
+
+// pump sends parts in order, whichever link is up, until the input or ctx
+// ends.
+func (in *input) pump(ctx context.Context, ch uint32) {
+	for {
+		in.mu.Lock()
+		if in.err != nil {
+			in.mu.Unlock()
+			return
+		}
+		var message []byte
+		l := in.link
+		if l != nil && l.ended.Err() == nil && in.sent < len(in.parts) {
+			p := in.parts[in.sent]
+			in.sent++
+			body := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(p.data)), p.sequence)
+			message = stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Flags: p.flags, Channel: ch, Body: append(body, p.data...)})
+		}
+		in.mu.Unlock()
+		if message != nil {
+			l.send(ctx, websocket.MessageBinary, message) // else it is sent again over the next link
+			continue
+		}
+		select {
+		case <-in.kick:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// resume goes on over another link: the server has taken parts up to a number.
+func (in *input) resume(l *link, taken uint64) {
+	in.took(taken)
+	in.mu.Lock()
+	in.link, in.sent = l, 0
+	in.mu.Unlock()
+	signal(in.kick)
+}
+
+// took notes that the server has taken parts up to a number.
+func (in *input) took(sequence uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if sequence <= in.taken || sequence > in.last {
+		return
+	}
+	in.taken = sequence
+	for len(in.parts) > 0 && in.parts[0].sequence <= sequence {
+		in.bytes -= len(in.parts[0].data)
+		in.parts[0] = part{}
+		in.parts = in.parts[1:]
+		in.sent = max(in.sent-1, 0)
+	}
+	in.change()
+}
+
+// fail ends the input. The first reason stays.
+func (in *input) fail(err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.err == nil {
+		in.err = err
+		in.change()
+		signal(in.kick)
+	}
+}
+
+// change wakes those who wait. mu is held.
+func (in *input) change() {
+	close(in.changed)
+	in.changed = make(chan struct{})
+}
+
+// background runs f until the connection is closed, which waits for it. It is
+// false when the connection has ended.
+func (c *Conn) background(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return false
+	}
+	c.work.Go(f)
+	return true
+}
+
+// incomplete returns how many bytes at the end of b, 0 to 3, begin a character
+// that is not there as a whole.
+func incomplete(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if c := b[len(b)-n]; utf8.RuneStart(c) {
+			if c >= 0x80 && !utf8.FullRune(b[len(b)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Terminal is a program in a terminal. What it prints are the KindStdout
+// records of Next. A KindRestore record, which Restored reads, says what to
+// write to a terminal first that begins in the middle.
+type Terminal struct {
+	*Process
+}
+
+// StartTerminal starts a program in a terminal, a shell if p names none, and
+// attaches as its driver.
+func (c *Conn) StartTerminal(ctx context.Context, p protocol.ChannelOpen) (*Terminal, error) {
+	p.Kind = "terminal"
+	ch, err := c.OpenChannel(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return c.Terminal(ctx, p.Session, ch.ID, AttachOptions{Cols: ch.Cols, Rows: ch.Rows})
+}
+
+// Terminal attaches to a terminal.
+func (c *Conn) Terminal(ctx context.Context, session, channel string, o AttachOptions) (*Terminal, error) {
+	p, err := c.Process(ctx, session, channel, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Terminal{p}, nil
+}
+
+// Type sends keys. It does not wait for the server unless 1 MiB is on its way:
+// an error may be that of an earlier call. A lost connection neither loses nor
+// doubles a key.
+func (t *Terminal) Type(ctx context.Context, keys []byte) error {
+	return t.write(ctx, keys, 0, false)
+}
+
+// Paste sends text as a paste. The server makes it harmless and puts it in
+// brackets if the program wants them. Text over 256 KiB is several pastes.
+func (t *Terminal) Paste(ctx context.Context, text []byte) error {
+	return t.write(ctx, text, stream.FlagPaste, false)
+}
+
+// Resize tells the size of the viewer's own terminal. It is told again after a
+// lost connection.
+func (t *Terminal) Resize(ctx context.Context, cols, rows int) error {
+	t.mu.Lock()
+	t.cols, t.rows = cols, rows
+	t.mu.Unlock()
+	return t.call(ctx, protocol.OpResize, protocol.Resize{Cols: cols, Rows: rows}, nil, true)
+}
+
+// Interrupt does what Ctrl-C does, also behind input that nobody reads.
+func (t *Terminal) Interrupt(ctx context.Context) error {
+	return t.call(ctx, protocol.OpInterrupt, protocol.Interrupt{}, nil, false)
+}
+
+// Restored reads a KindRestore record.
+func Restored(r stream.Record) (stream.Restore, error) {
+	var s stream.Restore
+	if err := json.Unmarshal(r.Payload, &s); err != nil {
+		return s, &fault.Error{Kind: fault.Malformed, Op: "client.restore", Message: "the restore record cannot be read", Err: err}
+	}
+	return s, nil
+}
