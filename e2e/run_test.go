@@ -55,7 +55,7 @@ func TestRunStreamsAndExits(t *testing.T) {
 // TestReplKeepsState feeds lines to the command line's REPL.
 func TestReplKeepsState(t *testing.T) {
 	cmd := sandgate(t, deadline(t), "repl", "python")
-	cmd.Stdin = strings.NewReader("x = 20\nx += 1\nprint(x * 2)\n")
+	cmd.Stdin = strings.NewReader("x = 20\nfor i in range(2):\n    x += i\n    x += 0\n\nprint(x * 2)\n")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

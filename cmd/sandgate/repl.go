@@ -197,6 +197,7 @@ func (r *repl) talk(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
+		first := pending == ""
 		pending += line + "\n"
 		if strings.TrimSpace(pending) == "" {
 			pending = ""
@@ -209,7 +210,10 @@ func (r *repl) talk(ctx context.Context) error {
 		if err != nil && !fault.Is(err, fault.Unsupported) {
 			return err
 		}
-		if state.IsComplete == "incomplete" {
+		// A block could end with any of its lines; it does with an empty one, or
+		// with one that is not indented.
+		inside := !first && strings.TrimSpace(line) != "" && strings.TrimLeft(line, " \t") != line
+		if state.IsComplete == "incomplete" || inside && state.IsComplete == "complete" {
 			continue
 		}
 		code := strings.TrimSuffix(pending, "\n")
