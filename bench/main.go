@@ -52,9 +52,27 @@ func main() {
 	code := flag.String("code", "print(1)", "the trivial cell")
 	megabytes := flag.Int("flood", 50, "size of the flood in MB")
 	asJSON := flag.Bool("json", false, "print JSON")
+	languages := flag.String("languages", "", "measure these languages instead, separated by commas; all for all")
+	terminals := flag.Bool("terminals", false, "measure terminals and connections instead")
+	keys := flag.Int("keys", 200, "keys typed for a figure of terminals")
+	idle := flag.Int("idle", 10_000, "idle connections")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
+	if *languages != "" {
+		if err := measureLanguages(ctx, *languages, *rounds, *cells); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if *terminals {
+		if err := measureTerminals(ctx, *keys, *idle); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	figures, err := measure(ctx, *rounds, *cells, *megabytes, *code)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -114,7 +132,7 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 		if err != nil {
 			return nil, err
 		}
-		id, r, err := w.session(ctx, "print(1)")
+		id, r, err := w.session(ctx, "python", "print(1)")
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +152,7 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := w.session(ctx, "print(1)"); err != nil {
+	if _, _, err := w.session(ctx, "python", "print(1)"); err != nil {
 		return nil, err
 	}
 	k, err := j.kernel(ctx)

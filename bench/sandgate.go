@@ -92,6 +92,26 @@ func (w *wire) call(ctx context.Context, op string, ch uint32, params, result an
 	}
 }
 
+// interrupt runs code that never ends, and returns how long it takes from an
+// interrupt to the end of the cell. The code prints a line first, unless it
+// cannot: then blind is how long to wait for it to be at work.
+func (w *wire) interrupt(ctx context.Context, ch uint32, key, code string, blind time.Duration) (time.Duration, error) {
+	if _, err := w.send(ctx, protocol.OpExecute, ch, protocol.Execute{Key: key, Code: code}); err != nil {
+		return 0, err
+	}
+	if blind > 0 {
+		time.Sleep(blind)
+	} else if _, err := w.read(ctx, ch, time.Now(), true, true); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if _, err := w.send(ctx, protocol.OpInterrupt, ch, protocol.Interrupt{}); err != nil {
+		return 0, err
+	}
+	r, err := w.read(ctx, ch, start, false, true)
+	return r.done, err
+}
+
 // run executes code on ch and reads until the cell's execute_reply.
 func (w *wire) run(ctx context.Context, ch uint32, key, code string) (result, error) {
 	start := time.Now()
@@ -102,6 +122,12 @@ func (w *wire) run(ctx context.Context, ch uint32, key, code string) (result, er
 }
 
 func (w *wire) finish(ctx context.Context, ch uint32, start time.Time) (result, error) {
+	return w.read(ctx, ch, start, false, false)
+}
+
+// read reads a cell's records up to its execute_reply, or to its first output.
+// A cell that fails is an error unless it mayFail.
+func (w *wire) read(ctx context.Context, ch uint32, start time.Time, toOutput, mayFail bool) (result, error) {
 	var r result
 	var acked int64
 	for {
@@ -149,7 +175,7 @@ func (w *wire) finish(ctx context.Context, ch uint32, start time.Time) (result, 
 				if err := json.Unmarshal(rec.Payload, &m); err != nil {
 					return r, err
 				}
-				if m.Type == kernel.ErrorType {
+				if m.Type == kernel.ErrorType && !mayFail {
 					return r, fmt.Errorf("bench: the cell failed: %s", m.Content)
 				}
 				done = done || m.Type == kernel.ExecuteReplyType
@@ -162,6 +188,9 @@ func (w *wire) finish(ctx context.Context, ch uint32, start time.Time) (result, 
 				return r, err
 			}
 		}
+		if toOutput && r.first > 0 {
+			return r, nil
+		}
 		if done {
 			r.done = time.Since(start)
 			return r, nil
@@ -172,10 +201,10 @@ func (w *wire) finish(ctx context.Context, ch uint32, start time.Time) (result, 
 // session creates a session, attaches its first kernel as channel 1 and runs
 // code in it; the clock starts before the create. The three requests are sent
 // without waiting in between where the protocol allows it.
-func (w *wire) session(ctx context.Context, code string) (string, result, error) {
+func (w *wire) session(ctx context.Context, language, code string) (string, result, error) {
 	start := time.Now()
 	var s protocol.Session
-	if err := w.call(ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "python"}, &s); err != nil {
+	if err := w.call(ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: language}, &s); err != nil {
 		return "", result{}, err
 	}
 	if _, err := w.send(ctx, protocol.OpAttach, 1, protocol.Attach{Session: s.ID, Channel: s.Channels[0].ID}); err != nil {
