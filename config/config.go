@@ -39,10 +39,17 @@ type Config struct {
 	Origins  []string `yaml:"allowed_origins" doc:"Origins of web pages, such as https://app.example.org, that may use the API beside the server's own pages."`
 	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
 
+	Gateway  Gateway  `yaml:"gateway"`
 	Pool     Pool     `yaml:"pool"`
 	Limits   Limits   `yaml:"limits"`
 	Sessions Sessions `yaml:"sessions"`
 	Log      Log      `yaml:"log"`
+}
+
+// Gateway is about what clients may hold open.
+type Gateway struct {
+	Connections int `yaml:"connections" default:"10000" doc:"Connections of all clients at one time, at least 16. More are closed at once."`
+	Sockets     int `yaml:"sockets_per_principal" default:"256" doc:"WebSockets of one principal at one time; at least 1. More are refused with 429."`
 }
 
 // Pool is about the sandboxes that wait for a session.
@@ -216,6 +223,8 @@ func (c *Config) Validate() error {
 		oneOf("platform", c.Platform, "systrap", "kvm"),
 		oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
 		oneOf("log.format", c.Log.Format, "text", "json"),
+		atLeast("gateway.connections", c.Gateway.Connections >= 16, "16"),
+		atLeast("gateway.sockets_per_principal", c.Gateway.Sockets >= 1, "1"),
 		atLeast("pool.size", c.Pool.Size >= 0, "0"),
 		atLeast("limits.memory", c.Limits.Memory >= 256<<20, "256MiB"),
 		atLeast("limits.cpus", c.Limits.CPUs >= 0.1, "0.1"),

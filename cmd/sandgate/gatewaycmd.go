@@ -92,6 +92,7 @@ func serveGateway(ctx context.Context, a *app, cfg *config.Config, tokens map[st
 		Version: version, Tokens: tokens,
 		AllowedHosts:   append([]string{"localhost", "127.0.0.1", "[::1]"}, cfg.Hosts...),
 		AllowedOrigins: cfg.Origins,
+		Limits:         gateway.Limits{Connections: cfg.Gateway.Connections, PerPrincipal: cfg.Gateway.Sockets},
 	}, gateway.Remote(remote), log)
 	if err != nil {
 		_ = ln.Close()
