@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Sandgate, type RunEvent, type Session } from '../src/node.js'
 import { fileSegments } from '../src/files.js'
 import { FakeServer } from './rig.js'
@@ -73,6 +73,10 @@ describe('files', () => {
     const s = await session()
     server.onHTTP = () => ({ status: 200, body: 'short', headers: { 'Content-Length': '10', Connection: 'close' } })
     await expect(s.download('x').then((d) => d.bytes())).rejects.toMatchObject({ kind: 'unavailable' })
+    // Some browsers let such a body pass.
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response('short', { headers: { 'Content-Length': '10' } })))
+    await expect(s.download('x').then((d) => d.text())).rejects.toMatchObject({ kind: 'unavailable', message: '5 bytes arrived of 10' })
+    vi.unstubAllGlobals()
   })
 
   it('go up as they are, with their mode', async () => {

@@ -16,6 +16,7 @@ beforeEach(async () => {
 afterEach(() => {
   sg.close()
   server.stop()
+  expect(server.liedTo).toBe(0)
 })
 
 const text = (r: LogRecord) => new TextDecoder().decode(r.payload)
@@ -66,6 +67,30 @@ describe('a viewer', () => {
     let rest = 1000
     for (; rest < 1_000_000; rest += (await reader.next()).value!.payload.length);
     expect(rest).toBe(1_000_000)
+  })
+
+  it('acknowledges nothing that this link has not brought again', async () => {
+    const log = server.log('p1')
+    for (let i = 0; i < 20; i++) log.append(1, `${i % 10}`)
+    const v = await s.attach('p1')
+    const reader = v[Symbol.asyncIterator]()
+    await until(() => last().attached.get(1)!.offset === 420)
+    let hold: (() => void) | undefined
+    server.on = (p, r) => {
+      if (r.op !== 'attach') return false
+      // The reply is there, the records wait.
+      p.reply(r.id, { epoch: 7, offset: r.params.offset, channel: { id: 'p1', kind: 'process', state: 'running', epoch: 7, oldest: 0, end: 420 } })
+      p.attached.set(r.ch!, { taken: undefined, offset: r.params.offset as number, acked: r.params.offset as number, window: 0, log, stop: log.watch(() => {}) })
+      hold = () => (p.attached.get(r.ch!)!.window = 1000)
+      return true
+    }
+    last().cut()
+    await until(() => hold !== undefined && last().attached.size === 1)
+    await s.channels()
+    for (let i = 0; i < 20; i++) await reader.next()
+    void reader.next().catch(() => {})
+    await s.channels()
+    expect(last().acks).toEqual([])
   })
 
   it('acknowledges what was rendered, not what has arrived', async () => {
@@ -297,6 +322,7 @@ describe('a kernel', () => {
     })
     const a = k.execute('a')
     const b = k.execute('b')
+    await until(() => last().attached.get(1)!.offset > 250_000)
     a.close()
     expect(await b.done).toMatchObject({ status: 'ok' })
     await expect(a.done).rejects.toMatchObject({ kind: 'canceled' })
@@ -360,6 +386,16 @@ describe('a kernel', () => {
       }
     })()).rejects.toMatchObject({ kind: 'slow' })
     expect(types).toEqual(['execute_input', 'gap'])
+  })
+
+  it('tells of a repeated cell whose output came before', async () => {
+    const { k } = await kernel(() => {})
+    await k.execute('a', { key: 'mine' }).done
+    k.close()
+    const again = await s.openKernel('python')
+    const c = again.execute('a', { key: 'mine' })
+    expect(await c.queued).toBe(1)
+    await expect(c.done).rejects.toMatchObject({ kind: 'slow' })
   })
 
   it('fails its cells when the kernel, the sandbox or the server says no', async () => {
@@ -446,6 +482,7 @@ describe('input', () => {
     await expect(first).rejects.toMatchObject({ kind: 'unavailable' })
     const second = t.write('y')
     await until(() => last().input.length === 1 && server.peers.length === 2)
+    expect(last().input[0]!.sequence).toBe(1) // as the server knows of none
     last().ack(1, last().input[0]!.sequence)
     await second
     await t.resize(100, 30)
