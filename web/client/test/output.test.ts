@@ -323,6 +323,7 @@ describe('a kernel', () => {
     const a = k.execute('a')
     const b = k.execute('b')
     await until(() => last().attached.get(1)!.offset > 250_000)
+    await s.channels() // what was sent has arrived
     a.close()
     expect(await b.done).toMatchObject({ status: 'ok' })
     await expect(a.done).rejects.toMatchObject({ kind: 'canceled' })
