@@ -73,8 +73,6 @@ export class Attachment {
   exited = false
   /** The number of the last input that the program's pipe has taken. */
   taken = 0
-  /** Whether the server knew, at the last attach, what it had taken before. */
-  resumes = false
   /** Why the server takes no more input over this attachment. */
   refused: SandgateError | undefined
 
@@ -154,8 +152,7 @@ export class Attachment {
     this.attached = true
     this.info = a.channel
     this.refused = undefined
-    this.taken = a.input ?? 0
-    this.resumes = a.input !== undefined
+    this.taken = Math.max(this.taken, a.input ?? 0)
     if (this.#known && a.epoch !== this.#epoch) {
       // History could not be kept: offsets mean something else now, and what
       // waits to be rendered has none.

@@ -8,7 +8,8 @@ export interface Message {
 }
 
 const known = new Set([
-  'execute_input', 'display_data', 'update_display_data', 'execute_result', 'error', 'clear_output', 'input_request', 'status', 'kernel_event', 'execute_reply',
+  'execute_input', 'display_data', 'update_display_data', 'execute_result', 'error', 'clear_output', 'input_request', 'status', 'kernel_event',
+  'comm_open', 'comm_msg', 'comm_close', 'execute_reply',
 ])
 
 /** How many streams have an unfinished character kept for them. */

@@ -23,23 +23,19 @@ interface Part {
 /**
  * The input of a program: in order, without holes, and never twice. Parts go
  * out numbered; the server confirms each that the program has taken, and after
- * a reconnect says how far it got, so that the rest is sent again. A server
- * that cannot say so leaves open whether the program has what was under way:
- * those writes fail as unavailable. Of a strict input all later ones do too; a
- * terminal goes on, as the one who types sees what is there.
+ * a reconnect says how far it got, so that the rest is sent again. Input that
+ * was refused once is refused for good: what followed would have a hole.
  */
 export class Input {
   readonly #attachment: Attachment
-  readonly #strict: boolean
   #sequence = 0
   #parts: Part[] = []
   #waiting = 0
-  #broken: SandgateError | undefined
+  #refused: SandgateError | undefined
   #up = false // whether what was sent is on a link that lives
 
-  constructor(attachment: Attachment, strict: boolean) {
+  constructor(attachment: Attachment) {
     this.#attachment = attachment
-    this.#strict = strict
   }
 
   write(data: Uint8Array, flags: number, signal: AbortSignal | undefined): Promise<void> {
@@ -82,38 +78,28 @@ export class Input {
   /** Looks at the attachment, which has changed. */
   changed(): void {
     const a = this.#attachment
-    const back = a.attached && !this.#up
-    this.#up = a.attached
     while (this.#parts[0] && this.#parts[0].sequence > 0 && this.#parts[0].sequence <= a.taken) {
       const p = this.#parts.shift()!
       this.#waiting -= p.data.length
       if (p.last) p.told()
     }
     const refused = this.#refusal()
-    if (refused) return this.#fail(() => true, refused)
-    if (back) {
-      if (!a.resumes && this.#parts[0]?.sent) {
-        const lost = new SandgateError('unavailable', 'the connection was lost before the server confirmed the input; whether the program has it is not known')
-        if (this.#strict) this.#broken = lost
-        this.#fail((p) => this.#strict || p.sent, lost)
-      }
-      for (const p of this.#parts) p.sent = false
-      if (!this.#parts[0]?.sequence) this.#sequence = a.taken
+    if (refused) {
+      const failed = this.#parts
+      this.#parts = []
+      this.#waiting = 0
+      for (const p of failed) p.told(refused)
+      return
     }
+    if (a.attached && !this.#up) for (const p of this.#parts) p.sent = false
+    this.#up = a.attached
     this.#pump()
   }
 
   #refusal(): SandgateError | undefined {
     const a = this.#attachment
     if (a.exited) return new SandgateError('conflict', 'the program has ended')
-    return this.#broken ?? a.error ?? a.refused
-  }
-
-  #fail(which: (p: Part) => boolean, e: SandgateError): void {
-    const failed = this.#parts.filter(which)
-    this.#parts = this.#parts.filter((p) => !failed.includes(p))
-    for (const p of failed) this.#waiting -= p.data.length
-    for (const p of failed) p.told(e)
+    return (this.#refused ??= a.error ?? a.refused)
   }
 
   #pump(): void {

@@ -7,7 +7,7 @@ import { newKey } from './key.js'
 import { Output } from './output.js'
 import { exitError } from './program.js'
 import type {
-  Abortable, CellEvent, ChannelInfo, Completeness, Completion, ExecuteReply, Exit, HistoryEntry, Inspection, Variable,
+  Abortable, CellEvent, ChannelInfo, CommContent, Completeness, Completion, ExecuteReply, Exit, HistoryEntry, Inspection, Variable,
 } from './types.js'
 
 export interface KernelOptions extends AttachOptions {
@@ -191,6 +191,11 @@ export class Kernel {
 
   #ask<T>(op: string, params: unknown, { signal }: Abortable): Promise<T> {
     return this.#call<T>(op, params, { signal, repeat: true })
+  }
+
+  /** Sends a message to the kernel's end of a widget. */
+  async comm(msg_type: 'comm_open' | 'comm_msg' | 'comm_close', content: CommContent, { signal }: Abortable = {}): Promise<void> {
+    await this.#call('comm', { msg_type, content }, { signal })
   }
 
   /** Detaches; the kernel goes on. */

@@ -28,23 +28,21 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
   readonly session: string
   readonly id: string
   protected readonly attachment: Attachment
-  protected readonly connection: Connection
   protected readonly input: Input
   readonly #decoder = new Decoder()
   readonly #writer = newKey()
 
   /** @internal */
-  constructor(connection: Connection, session: string, id: string, o: AttachOptions, strict: boolean) {
+  constructor(connection: Connection, session: string, id: string, o: AttachOptions) {
     super()
     this.session = session
     this.id = id
-    this.connection = connection
     this.attachment = connection.add((ch) => new Attachment(connection, ch, session, id, o, {
       record: (e) => this.#record(e),
       ended: (error) => (error ? this.fail(error) : this.finish(this.info?.exit ?? { code: -1, reason: 'unknown' })),
       changed: () => this.input.changed(),
     }, () => ({ writer: this.#writer, ...this.size() })))
-    this.input = new Input(this.attachment, strict)
+    this.input = new Input(this.attachment)
   }
 
   #record(e: Entry): void {
@@ -77,15 +75,18 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
   }
 
   /**
-   * Writes to its input and resolves once the program's pipe has taken all of
-   * it, so that a program that does not read holds back who awaits this.
+   * Writes to its input and resolves once the sandbox has taken all of it, so
+   * that a program that does not read holds back who awaits this. A lost
+   * connection neither loses nor doubles a byte.
    */
   write(data: string | Uint8Array, o: Abortable = {}): Promise<void> {
     return this.input.write(bytes(data), 0, o.signal)
   }
 
-  /** Sends a signal, such as SIGINT, to it and its children. */
-  abstract signal(name: string, o?: Abortable): Promise<void>
+  /** Sends a signal, such as SIGINT, to it and its children. It does not wait behind input. */
+  async signal(name: string, o: Abortable = {}): Promise<void> {
+    await this.attachment.call('signal', { signal: name }, o)
+  }
 
   /** Detaches; the program goes on. */
   close(): void {
@@ -96,26 +97,9 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
 
 /** A process. stdout and stderr come apart; exit is the last event. */
 export class Process extends Program {
-  /** @internal */
-  constructor(connection: Connection, session: string, id: string, o: AttachOptions) {
-    super(connection, session, id, o, true)
-  }
-
   /** Gives it the end of its input. */
   end(o: Abortable = {}): Promise<void> {
     return this.input.write(new Uint8Array(0), inputFlag.end, o.signal)
-  }
-
-  override async signal(name: string, o: Abortable = {}): Promise<void> {
-    // Over an attachment of its own: on this one it would wait behind input
-    // that the program does not read.
-    const side = this.connection.add((ch) => new Attachment(
-      this.connection, ch, this.session, this.id, { offset: -1, window: 1 }, { record: (e) => e.release(), ended() {} }))
-    try {
-      await side.call('signal', { signal: name }, o)
-    } finally {
-      side.close()
-    }
   }
 }
 
@@ -125,7 +109,7 @@ export class Terminal extends Program {
 
   /** @internal */
   constructor(connection: Connection, session: string, id: string, o: TerminalOptions) {
-    super(connection, session, id, o, false)
+    super(connection, session, id, o)
     this.#size = o.size
   }
 
@@ -138,10 +122,6 @@ export class Terminal extends Program {
   async resize(cols: number, rows: number, o: Abortable = {}): Promise<void> {
     this.#size = { cols, rows }
     await this.attachment.call('resize', this.#size, { ...o, repeat: true })
-  }
-
-  override async signal(name: string, o: Abortable = {}): Promise<void> {
-    await this.attachment.call('signal', { signal: name }, o)
   }
 
   protected override size(): { cols: number; rows: number } | undefined {

@@ -88,6 +88,16 @@ export interface Bundle {
   transient?: { display_id?: string } & Record<string, unknown>
 }
 
+/** What a widget's two ends tell each other. */
+export interface CommContent {
+  comm_id: string
+  target_name?: string
+  data?: Record<string, unknown>
+  metadata?: Record<string, unknown>
+  /** In base64. */
+  buffers?: string[]
+}
+
 export interface Gap {
   /** Offsets of the log between which everything is gone. */
   from: number
@@ -127,6 +137,7 @@ export type CellEvent =
   | (Stamp & { type: 'clear_output'; wait: boolean })
   | (Stamp & { type: 'input_request'; prompt: string; password: boolean })
   | (Stamp & { type: 'status'; execution_state: string })
+  | (Stamp & { type: 'comm_open' | 'comm_msg' | 'comm_close' } & CommContent)
   /** What became of the kernel's state: restored, state_lost or notice. */
   | (Stamp & { type: 'kernel_event'; event: string; message: string })
   | (Stamp & { type: 'execute_reply' } & ExecuteReply)

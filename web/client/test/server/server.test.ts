@@ -118,6 +118,90 @@ describe('a cut connection', () => {
   })
 })
 
+describe('a cut connection, for input,', () => {
+  it('neither loses nor doubles a byte', async () => {
+    const s = await session()
+    const cutter = await Cutter.start(url, 0, 30_000, 7)
+    try {
+      const mine = await client({ url: cutter.url }).session(s.id)
+      cutter.cuts = 150
+      const p = await mine.start({ argv: ['sha256sum'], stdin: true })
+      const rnd = random(8)
+      const h = createHash('sha256')
+      const writes: Promise<void>[] = []
+      for (let i = 0; i < 400; i++) {
+        const data = Buffer.alloc(1 + Math.floor(rnd() * 6000), `${i} `)
+        h.update(data)
+        writes.push(p.write(data))
+        if (i % 10 === 9) await Promise.all(writes.splice(0))
+      }
+      await p.end()
+      let out = ''
+      for await (const e of p) if (e.type === 'stdout') out += e.text
+      expect(out.split(' ')[0]).toBe(h.digest('hex'))
+      expect(cutter.cut).toBeGreaterThan(50)
+    } finally {
+      cutter.stop()
+    }
+  })
+})
+
+describe('a terminal', () => {
+  it('echoes, is resized, shows a late viewer its screen, and exits', async () => {
+    const s = await session()
+    const t = await s.openTerminal({ cols: 91, rows: 31, argv: ['sh'] })
+    const seen = { text: '', events: [] as string[] }
+    const read = async (until: (text: string) => boolean) => {
+      for await (const e of t) {
+        seen.events.push(e.type)
+        if (e.type === 'stdout') seen.text += e.text
+        if (until(seen.text)) return
+      }
+    }
+    await t.write('stty size; echo "got"ten\n')
+    await read((x) => x.includes('31 91') && x.includes('gotten'))
+    await t.resize(70, 20)
+    await t.write('stty size; printf "\\033[?1049h\\033[?2004h"; echo al""t\n')
+    await read((x) => x.includes('20 70') && /[^"]alt/.test(x))
+    const late = await (await client().session(s.id)).terminal(t.id, { offset: -1, readOnly: true })
+    const restore = (await late[Symbol.asyncIterator]().next()).value
+    expect(restore).toMatchObject({ type: 'restore', cols: 70, rows: 20 })
+    expect(restore?.type === 'restore' && new TextDecoder().decode(restore.bytes)).toContain('\x1b[?1049h')
+    await expect(late.write('x')).rejects.toMatchObject({ kind: 'permission_denied' })
+    await t.write('exit 7\n')
+    await read(() => false)
+    expect(seen.events.at(-1)).toBe('exit')
+    expect(await t.done).toMatchObject({ code: 7 })
+  })
+
+  it('gets what is typed once while the connection is cut, and a paste that cannot break out', async () => {
+    const s = await session()
+    const cutter = await Cutter.start(url, 0, 4_000, 9)
+    try {
+      const mine = await client({ url: cutter.url }).session(s.id)
+      cutter.cuts = 100
+      const t = await mine.openTerminal({ argv: ['sh', '-c', 'stty raw -echo; printf "\\033[?2004h"; echo ready; exec head -c 2100 | tr -d "\\033" | sha256sum'] })
+      let out = ''
+      const reading = (async () => {
+        for await (const e of t) if (e.type === 'stdout') out += e.text
+      })()
+      await until(() => out.includes('ready'))
+      const h = createHash('sha256')
+      for (let i = 0; i < 420; i++) {
+        const keys = `${String(i).padStart(4, '0')},`
+        h.update(keys)
+        void t.write(keys).catch(() => {}) // as a person would, without waiting
+        if (i % 7 === 0) await new Promise((resolve) => setTimeout(resolve, 2))
+      }
+      await reading
+      expect(out).toContain(h.digest('hex'))
+      expect(cutter.cut).toBeGreaterThan(10)
+    } finally {
+      cutter.stop()
+    }
+  })
+})
+
 describe('credit', () => {
   it('stops a flood that nobody reads, and lets all else flow on', async () => {
     const s = await session()
@@ -189,6 +273,8 @@ describe('a kernel', () => {
     expect((await k.complete('import sys; sys.byteor', 22)).matches!.map((m) => m.text).join()).toContain('byteorder')
     expect((await k.inspect('len', 3)).found).toBe(true)
     expect((await k.isComplete('def f():')).is_complete).toBe('incomplete')
+    expect((await k.variables()).find((v) => v.name === 'x')).toMatchObject({ type: 'int', value: '41' })
+    expect((await k.history()).map((h) => h.code)).toContain('1/0')
     await k.restart()
     expect(await k.execute('x').done).toMatchObject({ ename: 'NameError' })
   })
