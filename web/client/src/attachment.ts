@@ -1,5 +1,6 @@
 import type { Connection } from './connection.js'
 import { asError, SandgateError } from './fault.js'
+import { Fifo } from './fifo.js'
 import { encodeAck, json, limits, parseRecords, recordKind, sizeOf, type LogRecord } from './frame.js'
 import type { Abortable, ChannelInfo, Gap } from './types.js'
 
@@ -91,7 +92,7 @@ export class Attachment {
   #seen = 0 // how far the server has got on this link
   #acked = 0
   #jump = -1 // where the server says that it begins
-  #entries: { after: number; done: boolean }[] = []
+  #entries = new Fifo<{ after: number; done: boolean }>() // that are not all rendered
   #held = 0
   #first: { resolve(): void; reject(e: SandgateError): void } | undefined
   /** Settles when the first attach has been answered. */
@@ -157,7 +158,7 @@ export class Attachment {
       // History could not be kept: offsets mean something else now, and what
       // waits to be rendered has none.
       const payload = new TextEncoder().encode(JSON.stringify({ event: 'epoch', from: this.#epoch, to: a.epoch }))
-      this.#entries = []
+      this.#entries = new Fifo()
       this.#held = 0
       this.#known = false
       this.#epoch = a.epoch
@@ -247,15 +248,13 @@ export class Attachment {
         if (slot.done || entries !== this.#entries) return
         slot.done = true
         this.#held -= size
-        if (entries[0] === slot) this.#advance()
+        if (entries.first === slot) this.#advance()
       },
     })
   }
 
   #advance(): void {
-    let n = 0
-    while (this.#entries[n]?.done) this.#rendered = this.#entries[n++]!.after
-    this.#entries.splice(0, n)
+    while (this.#entries.first?.done) this.#rendered = this.#entries.shift()!.after
     this.#acknowledge()
   }
 

@@ -1,4 +1,4 @@
-import { aborted, asError, fromClose, fromFault, SandgateError, type Fault } from './fault.js'
+import { aborted, asError, fromClose, fromFault, orAborted, SandgateError, type Fault } from './fault.js'
 import { frameType, limits, parseAck, parseFrame } from './frame.js'
 import type { Login } from './http.js'
 import { subprotocol, type Platform, type Socket } from './socket.js'
@@ -220,7 +220,7 @@ export class Connection {
     try {
       let who
       try {
-        who = await this.#login.credentials(stop.signal)
+        who = await orAborted(this.#login.credentials(stop.signal), stop.signal)
       } catch (e) {
         const error = asError(e, 'unavailable')
         return { useful: false, error, final: this.#login.final(error) }

@@ -1,4 +1,4 @@
-import { aborted, fromResponse, SandgateError } from './fault.js'
+import { aborted, fromResponse, orAborted, SandgateError } from './fault.js'
 import type { Credentials, Platform } from './socket.js'
 import type { Abortable } from './types.js'
 
@@ -62,7 +62,7 @@ export class Http {
 
   /** Sends a request. An answer that is no success is thrown. */
   send(segments: string[], r: Request = {}): Promise<Response> {
-    return this.withToken((token) => this.once(token, segments, r))
+    return orAborted(this.withToken((token) => this.once(token, segments, r)), r.signal)
   }
 
   /** Sends a request with this token. */

@@ -1,5 +1,6 @@
 import type { Entry } from './attachment.js'
 import { SandgateError } from './fault.js'
+import { Fifo } from './fifo.js'
 import { recordKind, sizeOf } from './frame.js'
 
 /** What is kept of output that nobody reads although its end is awaited, in bytes. */
@@ -12,7 +13,7 @@ const kept = 64 << 10
  * another one.
  */
 export abstract class Output<T, D> implements AsyncIterable<T> {
-  #queue: Entry[] = []
+  readonly #queue = new Fifo<Entry>()
   #bytes = 0
   #current: Entry | undefined
   #readers = 0
@@ -96,23 +97,23 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
   protected discard(): void {
     this.#closed = true
     this.#settle.reject(new SandgateError('canceled', 'it was closed'))
-    const queue = this.#queue
-    this.#queue = []
     this.#bytes = 0
     this.#current?.release()
     this.#current = undefined
-    for (const e of queue) e.release()
+    for (const e of this.#queue.take()) e.release()
     this.#wake?.()
   }
 
   /** Lets go of what nobody reads although its end is awaited: all of the credit, and of memory beyond what is kept. */
   #trim(): void {
     if (!this.#awaited || this.#readers > 0) return
-    for (const e of this.#queue) e.release()
-    if (this.#bytes <= kept) return
-    const first = this.#queue[0]!
-    this.#lost = { from: this.#lost?.from ?? first.after - sizeOf(first.record), to: this.#queue.at(-1)!.after }
-    this.#queue = []
+    const all = this.#queue.take()
+    for (const e of all) e.release()
+    if (this.#bytes <= kept) {
+      for (const e of all) this.#queue.push(e)
+      return
+    }
+    this.#lost = { from: this.#lost?.from ?? all[0]!.after - sizeOf(all[0]!.record), to: all.at(-1)!.after }
     this.#bytes = 0
   }
 

@@ -1,5 +1,6 @@
 import type { AttachOptions } from './attachment.js'
 import type { Connection } from './connection.js'
+import { orAborted } from './fault.js'
 import { download, upload, type Download, type FileContent, type UploadOptions } from './files.js'
 import type { Http } from './http.js'
 import { Kernel, type KernelOptions } from './kernel.js'
@@ -124,9 +125,10 @@ export class Session {
 
 /** Waits for the first attach; signal then ends the view whenever it is aborted. */
 async function ready<T extends { ready: Promise<void>; close(): void }>(view: T, { signal }: Abortable): Promise<T> {
+  const attached = orAborted(view.ready, signal)
   const close = () => view.close()
   if (signal?.aborted) close()
   signal?.addEventListener('abort', close, { once: true })
-  await view.ready
+  await attached
   return view
 }

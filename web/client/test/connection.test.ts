@@ -134,6 +134,20 @@ describe('the connection', () => {
     expect(n).toBe(4)
   })
 
+  it('does not wait for ever for a function that gets a token', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+    let n = 0
+    const c = client({ token: () => (++n < 3 ? new Promise<string>(() => {}) : 'late') })
+    const connected = c.connect()
+    await vi.advanceTimersByTimeAsync(21_000)
+    vi.useRealTimers()
+    await connected
+    expect(n).toBe(3)
+    const stuck = client({ token: () => new Promise<string>(() => {}) })
+    await expect(stuck.sessions({ signal: AbortSignal.timeout(10) })).rejects.toMatchObject({ kind: 'deadline_exceeded' })
+    await expect(stuck.connect({ signal: AbortSignal.timeout(10) })).rejects.toMatchObject({ kind: 'deadline_exceeded' })
+  })
+
   it('takes tickets, a fresh one each time', async () => {
     let n = 0
     const c = client({ token: undefined, ticket: () => `t${++n}` })
