@@ -55,6 +55,7 @@ unit: node_modules
 
 web: node_modules
 	@echo "web: the TypeScript client, its types and its tests"
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "web: this takes Node 20 or later, here is $$(node --version)"; exit 1; }
 	@npm run --silent --workspaces build
 	@npm run --silent --workspaces check
 	@npm run --silent --workspaces test

@@ -174,7 +174,7 @@ describe('a terminal', () => {
     expect(await t.done).toMatchObject({ code: 7 })
   })
 
-  it('gets what is typed once while the connection is cut, and a paste that cannot break out', async () => {
+  it('gets what is typed once while the connection is cut', async () => {
     const s = await session()
     const cutter = await Cutter.start(url, 0, 4_000, 9)
     try {
@@ -199,6 +199,23 @@ describe('a terminal', () => {
     } finally {
       cutter.stop()
     }
+  })
+})
+
+describe('a paste', () => {
+  it('is told to the program, and cannot end itself', async () => {
+    const s = await session()
+    const t = await s.openTerminal({ argv: ['sh', '-c', 'stty raw -echo; printf "\\033[?2004h"; echo ready; sed -u /END/q | cat -v'] })
+    let out = ''
+    const reading = (async () => {
+      for await (const e of t) if (e.type === 'stdout') out += e.text
+    })()
+    await until(() => out.includes('ready'))
+    await t.paste('a\x1b[201~b')
+    await t.write('\nEND\n')
+    await reading
+    expect(out).toMatch(/\^\[\[200~a.*b\^\[\[201~/)
+    expect(out.match(/(?<!M-)\^\[\[201~/g)).toHaveLength(1) // cat -v shows the last byte of ␛ as M-^[
   })
 })
 
