@@ -54,6 +54,8 @@ export class Http {
 
   /** The address of a path, whose segments are escaped. */
   endpoint(segments: string[], query: Record<string, string> = {}): URL {
+    // An address would take these for others before it left this machine.
+    if (segments.some((s) => s === '' || s === '.' || s === '..')) throw new SandgateError('not_found', 'there is nothing of that name')
     const u = new URL(this.base)
     u.pathname = [u.pathname.replace(/\/$/, ''), ...segments.map(encodeURIComponent)].join('/')
     for (const [k, v] of Object.entries(query)) u.searchParams.set(k, v)

@@ -52,6 +52,13 @@ describe('requests', () => {
     await expect(sg.sessions()).rejects.toMatchObject({ kind: 'unavailable' })
   })
 
+  it('name nothing else than was meant', async () => {
+    let asked = 0
+    server.onHTTP = () => (asked++, { status: 200, body: '{}' })
+    for (const id of ['', '.', '..']) await expect(sg.session(id)).rejects.toMatchObject({ kind: 'not_found' })
+    expect(asked).toBe(0)
+  })
+
   it('keep the path of a server below one', async () => {
     let path = ''
     server.onHTTP = (req) => ((path = req.url!), { status: 200, body: '{"sessions":[]}' })

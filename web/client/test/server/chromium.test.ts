@@ -75,6 +75,32 @@ describe.skipIf(!there)('in Chromium, the bundle', () => {
     await page.close()
   })
 
+  it('comes back at once when the network does', async () => {
+    const cutter = await Cutter.start(url, 0, 1, 6)
+    try {
+      const { page } = await open(cutter.url)
+      const states = await page.evaluate(async (token) => {
+        const states: string[] = []
+        const sg = new Sandgate({
+          url: location.origin, token, backoff: { min: 3_600_000, max: 3_600_000 }, onState: (s: { state: string }) => states.push(s.state),
+        })
+        Object.assign(window, { states })
+        await sg.connect()
+        return states
+      }, token)
+      expect(states).toEqual(['connecting', 'open'])
+      cutter.cutNow()
+      const seen = () => page.evaluate(() => (window as unknown as { states: string[] }).states)
+      while ((await seen()).at(-1) !== 'waiting');
+      await page.evaluate(() => window.dispatchEvent(new Event('online')))
+      while ((await seen()).at(-1) !== 'open');
+      expect(await seen()).toEqual(['connecting', 'open', 'waiting', 'connecting', 'open'])
+      await page.close()
+    } finally {
+      cutter.stop()
+    }
+  })
+
   it('gets every byte once while its connection is cut at random bytes', async () => {
     const cutter = await Cutter.start(url, 0, 60_000, 6)
     try {
