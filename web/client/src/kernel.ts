@@ -97,6 +97,8 @@ export class Kernel {
   #cells = new Map<number, Cell>()
   #keys = new Map<string, Cell>()
   #unsure = new Set<Cell>() // whose end may have passed unseen
+  #asking = false
+  #due = false
   #recount: { end: number; cells: Cell[] } | undefined
   #counting = new AbortController()
   #error: SandgateError | undefined // why it has ended
@@ -303,18 +305,28 @@ export class Kernel {
 
   /** Asks whether the kernel has anything to do; if not, those cells end where the log does. */
   async #count(): Promise<void> {
-    if (this.#unsure.size === 0) return
-    const cells = [...this.#unsure]
+    this.#due = true
+    if (this.#asking) return
+    this.#asking = true
     try {
-      const { channels } = await this.#connection.call<{ channels: ChannelInfo[] }>(
-        'channel.list', { session: this.session }, { repeat: true, signal: this.#counting.signal })
-      const channel = channels.find((c) => c.id === this.id)
-      if (!channel || channel.state === 'busy' || channel.queued) return // asked again at the next reply
-      this.#recount = { end: channel.end, cells: [...(this.#recount?.cells ?? []), ...cells] }
-      if (this.#attachment.received >= channel.end) this.#giveUp()
+      while (this.#due && this.#unsure.size > 0) {
+        this.#due = false
+        await this.#ended([...this.#unsure])
+      }
     } catch {
       // The connection's end is told by other means.
+    } finally {
+      this.#asking = false
     }
+  }
+
+  async #ended(cells: Cell[]): Promise<void> {
+    const { channels } = await this.#connection.call<{ channels: ChannelInfo[] }>(
+      'channel.list', { session: this.session }, { repeat: true, signal: this.#counting.signal })
+    const channel = channels.find((c) => c.id === this.id)
+    if (!channel || channel.state === 'busy' || channel.queued) return // asked again at the next reply
+    this.#recount = { end: channel.end, cells: [...(this.#recount?.cells ?? []), ...cells] }
+    if (this.#attachment.received >= channel.end) this.#giveUp()
   }
 
   #giveUp(): void {
