@@ -120,7 +120,7 @@ func TestInvalidRequests(t *testing.T) {
 		"timeout":        {protocol.OpExecute, 1, protocol.Execute{TimeoutMS: -1}, fault.InvalidArgument, "timeout_ms"},
 		"cursor":         {protocol.OpComplete, 1, protocol.Complete{Code: "ab", Cursor: 3}, fault.InvalidArgument, "cursor"},
 		"comm type":      {protocol.OpComm, 1, kernel.Message{Type: "status"}, fault.InvalidArgument, "msg_type"},
-		"comm content":   {protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType}, fault.InvalidArgument, "content"},
+		"comm content":   {protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType, Content: []byte("7")}, fault.InvalidArgument, "content"},
 		"comm id":        {protocol.OpComm, 1, kernel.Message{Type: kernel.CommMsgType, Content: []byte("{}")}, fault.InvalidArgument, "content.comm_id"},
 		"grace":          {protocol.OpInterrupt, 1, protocol.Interrupt{GraceMS: -1}, fault.InvalidArgument, "grace_ms"},
 		"signal":         {protocol.OpSignal, 1, protocol.Signal{Signal: "SIGSEGV"}, fault.InvalidArgument, "signal"},

@@ -3,12 +3,15 @@ from IPython.core.completer import provisionalcompleter, rectify_completions
 from IPython.utils.tokenutil import token_at_cursor
 
 MAX_MATCHES = 1000
+WINDOW = 4096  # characters before the cursor that completion looks at: its time grows with their square
 
 
 def complete(shell, request):
     """What may stand at the cursor, with types."""
     code = request.get("code", "")
     cursor = min(request.get("cursor", 0), len(code))
+    cut = max(0, cursor - WINDOW)
+    code, cursor = code[cut:cursor + WINDOW], cursor - cut
     with provisionalcompleter():
         found = list(rectify_completions(code, shell.Completer.completions(code, cursor)))
     matches, seen = [], set()
@@ -20,8 +23,8 @@ def complete(shell, request):
                 match["type"] = c.type
             matches.append(match)
     return {"matches": matches,
-            "cursor_start": found[0].start if found else cursor,
-            "cursor_end": found[0].end if found else cursor}
+            "cursor_start": cut + (found[0].start if found else cursor),
+            "cursor_end": cut + (found[0].end if found else cursor)}
 
 
 def inspect(shell, request):

@@ -139,14 +139,15 @@ class Server:
             elif op in self._helpers:
                 self._help(self._helpers[op], request)
             else:
+                reason = request["code"] if op == "malformed" else f"there is no operation {op!r}"
                 self._reply({"op": "reply", "id": request.get("id", 0), "status": "error", "ename": "ValueError",
-                             "evalue": f"there is no operation {op!r}"})
+                             "evalue": shorten(reason, MAX_VALUE)})
 
     def _end(self):
         """The agent has closed the requests."""
         self._output.flush()
         atexit._run_exitfuncs()
-        os._exit(0)
+        os._exit(1 if self._reader.broken else 0)
 
     def _help(self, function, request, reply=True):
         """Answer at once, also while a cell awaits."""

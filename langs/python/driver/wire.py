@@ -23,12 +23,40 @@ PATIENCE, PENALTY = 0.005, 0.25
 _header = struct.Struct(">IBBxxII")
 
 
+# The fields of a request that the driver knows.
+FIELDS = {"op": str, "id": int, "cell": int, "code": str, "cursor": int, "detail": int, "silent": bool, "no_input": bool,
+          "value": str, "eof": bool, "env": dict, "seed": str, "comm": dict}
+UNSIGNED = {"id": 1 << 64, "cell": 1 << 32, "cursor": 1 << 31, "detail": 2}
+
+
+def parse(body):
+    """A request from its JSON. One that is none has op "malformed" and the
+    reason in code."""
+    request = {}
+    try:
+        request = json.loads(body)
+        if not isinstance(request, dict):
+            raise ValueError("it is no object")
+        for name, value in request.items():
+            kind = FIELDS.get(name)
+            if kind is not None and value.__class__ is not kind:
+                raise ValueError(f"{name} is a {type(value).__name__} and not a {kind.__name__}")
+            if name in UNSIGNED and not 0 <= value < UNSIGNED[name]:
+                raise ValueError(f"{name} is {value}")
+        return request
+    except (ValueError, RecursionError) as error:
+        number = request.get("id") if isinstance(request, dict) else 0
+        known = number.__class__ is int and 0 <= number < UNSIGNED["id"]
+        return {"op": "malformed", "id": number if known else 0, "code": f"the request is malformed: {error}"}
+
+
 class Reader:
     """Requests from a descriptor."""
 
     def __init__(self, fd):
         self.fd = fd
         self.requests = deque()
+        self.broken = False  # by a frame after which nothing can be read
         self._data = bytearray()
 
     def fill(self):
@@ -42,12 +70,14 @@ class Reader:
         while len(buf) - at >= 16:
             size, kind, _, _, _ = _header.unpack_from(buf, at)
             if size > MAX_BODY:
-                raise ValueError(f"a request of {size} bytes")
+                _write(2, b"the kernel was sent a request of %d bytes and ends: the limit is %d\n" % (size, MAX_BODY))
+                self.broken = True
+                return False
             end = at + 16 + size
             if len(buf) < end:
                 break
             if kind == CONTROL:
-                self.requests.append(json.loads(buf[at + 16:end]))
+                self.requests.append(parse(buf[at + 16:end]))
             at = end
         if at:
             del buf[:at]

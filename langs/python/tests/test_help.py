@@ -33,6 +33,13 @@ class Help(KernelCase):
         reply = self.complete("'😀'; grö")
         self.assertEqual((reply["matches"][0]["text"], reply["cursor_start"]), ("größe", 5))
 
+    def test_complete_in_much_code(self):
+        self.kernel.run("alphabet = 1")
+        code = "x = '" + "y" * 1_000_000 + "'\nalpha"
+        reply = self.complete(code)
+        self.assertEqual([m["text"] for m in reply["matches"]], ["alphabet"])
+        self.assertEqual((reply["cursor_start"], reply["cursor_end"]), (len(code) - 5, len(code)))
+
     def test_complete_keys(self):
         self.kernel.run("d = {'key1': 1, 'key2': 2}")
         self.assertIn("key1", [m["text"] for m in self.complete("d['ke")["matches"]])
