@@ -1,7 +1,32 @@
 """IPython's display hooks, as messages."""
 from IPython.core.displayhook import DisplayHook
+from IPython.core.formatters import DisplayFormatter
 from IPython.core.displaypub import DisplayPublisher
 from traitlets import Any
+
+
+# Types that have a text and nothing else, unless somebody has said more.
+_TEXT = {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, range}
+
+
+class Formatter(DisplayFormatter):
+    """Asks the dozen formatters about values of other types only: half of the
+    time that a cell like 1 + 1 takes."""
+
+    def format(self, obj, include=None, exclude=None):
+        kind = type(obj)
+        if kind in _TEXT and not include and not exclude and not self._known(kind):
+            text = self.formatters["text/plain"](obj)
+            return ({} if text is None else {"text/plain": text}), {}
+        return super().format(obj, include=include, exclude=exclude)
+
+    def _known(self, kind):
+        for name, formatter in self.formatters.items():
+            printers = formatter.type_printers
+            if name != "text/plain" and printers and (kind in printers or object in printers):
+                return True
+        others = self.ipython_display_formatter.type_printers, self.mimebundle_formatter.type_printers
+        return any(kind in printers or object in printers for printers in others)
 
 
 class Publisher(DisplayPublisher):

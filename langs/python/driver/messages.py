@@ -46,7 +46,7 @@ class Messages:
             content["data"] = {"text/plain": data.get("text/plain", f"<{left}>")}
             content["metadata"] = {}
             body = safejson.dumps({"msg_type": kind, "content": content})
-        self._output.message(body)
+        self._output.message(body, last=kind == "execute_result")
 
     def error(self, ename, evalue, traceback):
         """error, once for each failure."""

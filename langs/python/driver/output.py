@@ -129,12 +129,15 @@ class Output:
         """Bytes as they are."""
         return self._begin(kind, bytes(data))
 
-    def message(self, body, cell=None):
-        """A Message frame. body is JSON."""
+    def message(self, body, cell=None, last=False):
+        """A Message frame. body is JSON. The last one of a cell goes out with
+        the cell's reply, in one write."""
         if self.forked:
             return
         self._queue.append((MESSAGE, (current() if cell is None else cell).number, body))
         self._disown(False)
+        if last:
+            return
         if len(body) > LIMIT or time.monotonic() - self._flushed > FRESH:
             self.flush()
         else:

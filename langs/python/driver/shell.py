@@ -13,7 +13,7 @@ from traitlets.config import Config
 
 from . import children, comms
 from .cells import current
-from .display import Hook, Publisher
+from .display import Formatter, Hook, Publisher
 from .history import History
 from .magics import Pages, Scripts
 from .messages import shorten
@@ -48,6 +48,10 @@ class Shell(InteractiveShell):
     @default("exiter")
     def _exit_default(self):
         return Exit(self)
+
+    def init_display_formatter(self):
+        self.display_formatter = Formatter(parent=self)
+        self.configurables.append(self.display_formatter)
 
     def init_history(self):
         self.history_manager = History(shell=self, parent=self)

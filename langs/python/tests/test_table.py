@@ -130,6 +130,10 @@ TABLE = [
     ("figure as value", "fig, ax = plt.subplots(); ax.plot([1]); plt.close(fig)\nfig", dict(check=lambda r: "image/png" in data(r, "execute_result"))),
     ("figure of a cell that fails", "plt.plot([1])\n1/0", dict(ename="ZeroDivisionError", check=is_png)),
     ("matplotlib inline", "%matplotlib inline\nplt.plot([3]);", dict(check=is_png)),
+    ("formatter for a plain type", ["get_ipython().display_formatter.formatters['text/html'].for_type(int, lambda n: f'<b>{n}</b>');", "5"], dict(value="5", check=lambda r: data(r, "execute_result")["text/html"] == "<b>5</b>")),
+    ("and without it again", ["get_ipython().display_formatter.formatters['text/html'].pop(int);", "5"], dict(value="5", check=lambda r: list(data(r, "execute_result")) == ["text/plain"])),
+    ("subclass of a plain type", "class Hi(str):\n    def _repr_html_(self): return '<i>hi</i>'\nHi('x')", dict(value="'x'", check=lambda r: data(r, "execute_result")["text/html"] == "<i>hi</i>")),
+    ("plain type with a failing part", "class R2:\n    def __repr__(self): raise ValueError('no repr')\n[R2()]", dict(check=lambda r: r.error["ename"] == "ValueError")),
     ("numpy", "import numpy as np\nnp.arange(3)", dict(value="array([0, 1, 2])")),
     # Magics and commands.
     ("time", "%time sum(range(10))", dict(value="45", check=lambda r: "Wall time" in r.stdout)),
