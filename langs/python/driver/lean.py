@@ -1,31 +1,48 @@
-"""Imports IPython without what only a terminal needs: half of its start.
+"""Imports IPython without what few cells need: more than half of its start.
 
-IPython's package imports its terminal (prompt_toolkit) and its completer
-imports jedi, which the driver does not use. Both are held back while IPython
-is imported and are there for user code afterwards.
+IPython's package imports its terminal (prompt_toolkit), its completer imports
+jedi, which the driver does not use, and single functions of it need servers,
+HTTP and TLS. They are held back while IPython is imported, and are there for
+user code and for those functions afterwards.
 """
 import importlib
 import sys
 import types
 
+# Functions that are imported when they are called.
+HELD = {"IPython.terminal.embed": ("embed",), "urllib.request": ("Request", "urlopen"), "logging.config": ("dictConfig",)}
+
+
+def _later(module, name):
+    def later(*args, **options):
+        return getattr(importlib.import_module(module), name)(*args, **options)
+
+    later.__name__ = later.__qualname__ = name
+    later.__doc__ = f"{module}.{name}, imported when it is called."
+    return later
+
+
+def _stub(module, names):
+    stub = types.ModuleType(module)
+    for name in names:
+        setattr(stub, name, _later(module, name))
+    return stub
+
 
 def import_ipython():
     """Import IPython's shell and completer."""
-    name = "IPython.terminal.embed"
-    stub = types.ModuleType(name)
-
-    def embed(**options):
-        """IPython.embed, imported when it is called."""
-        return importlib.import_module(name).embed(**options)
-
-    stub.embed = embed
-    sys.modules[name] = stub
+    stubs = {module: _stub(module, names) for module, names in HELD.items() if module not in sys.modules}
+    sys.modules.update(stubs)
     sys.modules["jedi"] = None
     try:
         importlib.import_module("IPython.core.interactiveshell")
         importlib.import_module("IPython.core.completer")
+        importlib.import_module("IPython.core.magics")
     finally:
-        del sys.modules[name], sys.modules["jedi"]
-    terminal = sys.modules.get("IPython.terminal")
-    if getattr(terminal, "embed", None) is stub:
-        del terminal.embed
+        del sys.modules["jedi"]
+        for module, stub in stubs.items():
+            del sys.modules[module]
+            parent, _, child = module.rpartition(".")
+            parent = sys.modules.get(parent)
+            if getattr(parent, child, None) is stub:
+                delattr(parent, child)

@@ -74,6 +74,13 @@ class Help(KernelCase):
         r = self.kernel.run("import IPython, IPython.terminal.embed as e; e.InteractiveShellEmbed.__name__, IPython.embed.__name__", timeout=60)
         self.assertEqual(r.value, "('InteractiveShellEmbed', 'embed')")
 
+    def test_what_is_held_back_is_there(self):
+        r = self.kernel.run("import logging.config, urllib.request, pathlib\nlogging.config.dictConfig({'version': 1, 'incremental': True})\n"
+                            "pathlib.Path('/tmp/sg_held').write_text('1 + 1')\nurllib.request.urlopen('file:///tmp/sg_held').read(), logging.config.__file__ is not None")
+        self.assertEqual(r.value, "(b'1 + 1', True)", r)
+        r = self.kernel.run("from IPython.core.magics import code\ncode.urlopen(code.Request('file:///tmp/sg_held')).read()")
+        self.assertEqual(r.value, "b'1 + 1'")
+
     def test_unknown_operation(self):
         self.assertEqual(self.kernel.ask("nonsense")["status"], "error")
 
