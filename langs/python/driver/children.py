@@ -159,7 +159,7 @@ class _Hooked:
         return self._call(*args, **kwargs)
 
 
-def keep_order(output):
+def keep_order(output, memory):
     """Flush before anything else may print to descriptors 1 and 2, and hold
     the streams together over a fork."""
     execute = subprocess.Popen._execute_child
@@ -167,7 +167,8 @@ def keep_order(output):
 
     def execute_child(self, *args, **kwargs):
         output.before_child()
-        return execute(self, *args, **kwargs)
+        with memory.unbounded():
+            return execute(self, *args, **kwargs)
 
     def write_plain(fd, data, /):
         if fd == 1 or fd == 2:
@@ -188,7 +189,8 @@ def keep_order(output):
     def before(real):
         def call(*args, **kwargs):
             output.before_child()
-            return real(*args, **kwargs)
+            with memory.unbounded():
+                return real(*args, **kwargs)
         return call
 
     load = ctypes.CDLL.__init__

@@ -3,7 +3,7 @@ from IPython.core.completer import provisionalcompleter, rectify_completions
 from IPython.utils.tokenutil import token_at_cursor
 
 MAX_MATCHES = 1000
-WINDOW = 4096  # characters before the cursor that completion looks at: its time grows with their square
+WINDOW = 1000  # characters before the cursor that completion looks at: its time grows with their square
 
 
 def complete(shell, request):

@@ -16,6 +16,7 @@ from . import (
     cells, children, clib, comms, debugger, help, loop, reseed, safejson, stdin, streams, variables)
 from .guard import Guard
 from .interrupt import Interrupts
+from .memory import Memory
 from .messages import MAX_VALUE, Messages, shorten
 from .output import Output
 from .shell import make_shell, text_of
@@ -43,13 +44,14 @@ class Server:
         self._messages = Messages(self._output)
         self._lines = stdin.Lines(self._guard, self._reader, self._messages, self._output, self._take)
         self._comms = comms.Receiver(self._messages)
+        self._memory = Memory()
         self._c = clib.CStdout()
         self._loop = loop.CellLoop()
         self._interrupts = Interrupts(self._guard, self._loop, self._active, self._waiting)
         self._interrupts.cell_code = Server._run.__code__
         self._helpers = {"complete": help.complete, "inspect": help.inspect,
                          "is_complete": help.is_complete, "variables": variables.variables,
-                         "reseed": reseed.reseed}
+                         "reseed": self._reseed}
 
     def _active(self):
         return self._cell
@@ -71,7 +73,7 @@ class Server:
         stdin.install(self._lines)
         debugger.install()
         cells.follow_threads()
-        children.keep_order(self._output)
+        children.keep_order(self._output, self._memory)
         loop.allow_nesting()
         os.register_at_fork(before=self._output.before_fork, after_in_child=self._forked)
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
@@ -79,9 +81,10 @@ class Server:
         os.environ.setdefault("GIT_PAGER", "cat")
         if site.ENABLE_USER_SITE and (user := site.getusersitepackages()) not in sys.path:
             sys.path.append(user)  # pip may make it later
-        self._shell = make_shell(self._messages, self._output)
+        self._shell = make_shell(self._messages, self._output, self._memory)
         sys.meta_path.insert(0, comms.Hook(self._messages))
         faulthandler.enable(self._plain[1])
+        self._memory.bound()
         self._interrupts.install()
         self._loop.add_reader(REQUESTS, self._readable)
         self._reply({"op": "ready", "id": 0, "status": "ok", "info": self._info()})
@@ -171,6 +174,11 @@ class Server:
                      "evalue": f"an answer of {len(body)} bytes: the limit is {MAX_BODY} bytes"}
             body = safejson.dumps(reply)
         self._output.flush((CONTROL, cell, body), wait=wait)
+
+    def _reseed(self, shell, request):
+        """After a restore, on a machine that may have other memory."""
+        self._memory.bound()
+        return reseed.reseed(shell, request)
 
     # Cells.
 

@@ -44,6 +44,7 @@ class Shell(InteractiveShell):
     displayhook_class = Type(Hook)
     messages = Any()
     output = Any()
+    memory = Any()
 
     @default("exiter")
     def _exit_default(self):
@@ -121,6 +122,14 @@ class Shell(InteractiveShell):
         except asyncio.CancelledError as error:
             failure = self.interrupted(error)
             self.showtraceback((type(failure), failure, failure.__traceback__), running_compiled_code=True)
+        except MemoryError as error:
+            self.memory.relieve()
+            failure = error
+            self.showtraceback(running_compiled_code=True)
+            # The frames hold what has filled the memory.
+            traceback.clear_frames(error.__traceback__)
+            sys.last_traceback = None
+            failure = sys.last_value = error.with_traceback(None)
         except BaseException as error:
             failure = error
             self.showtraceback(running_compiled_code=True)
@@ -200,7 +209,7 @@ def _grouped(error):
     return False
 
 
-def make_shell(messages, output):
+def make_shell(messages, output, memory):
     """The process's one shell."""
     config = Config()
     config.HistoryManager.enabled = False  # no sqlite; the session's log is the history
@@ -208,7 +217,7 @@ def make_shell(messages, output):
     config.InteractiveShell.colors = "NoColor" if os.environ.get("NO_COLOR") else "Neutral"
     config.Completer.use_jedi = False  # its first completion takes more than a second
     config.IPCompleter.use_jedi = False
-    shell = Shell.instance(config=config, messages=messages, output=output)
+    shell = Shell.instance(config=config, messages=messages, output=output, memory=memory)
     shell.kernel = comms.Kernel()
     shell.display_pub.messages = shell.displayhook.messages = messages
     return shell

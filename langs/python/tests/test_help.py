@@ -134,6 +134,33 @@ class Help(KernelCase):
             kernel.close()
 
 
+class Memory(KernelCase):
+    LIMIT = "import resource\nsize = int(open('/proc/self/statm').read().split()[0]) * 4096\nresource.setrlimit(resource.RLIMIT_AS, (size + (200 << 20), -1))"
+
+    def test_there_is_a_bound(self):
+        r = self.kernel.run("import resource; 0 < resource.getrlimit(resource.RLIMIT_AS)[0] < 1 << 50")
+        self.assertEqual(r.value, "True")
+
+    def test_programs_are_not_bound(self):
+        for code in ("!ulimit -v", "import subprocess; subprocess.run(['sh', '-c', 'ulimit -v']);", "import os; os.system('ulimit -v');"):
+            self.assertEqual(self.kernel.run(code).stdout, "unlimited\n", code)
+        self.assertEqual(self.kernel.run("import resource; resource.getrlimit(resource.RLIMIT_AS)[0] > 0").value, "True")
+
+    def test_running_out(self):
+        """The error is told, what was there stays, and what filled the memory goes with its function."""
+        for fill in ("parts.append(bytearray(1 << 24))", "parts.append(object())", "parts.append(str(len(parts)) * 9)"):
+            self.kernel.run(self.LIMIT + "\nkept = 5")
+            r = self.kernel.run(f"def fill():\n    parts = []\n    while True: {fill}\nfill()", timeout=60)
+            self.assertEqual((r.reply.get("ename"), "fill" in "".join(r.error["traceback"])), ("MemoryError", True), r)
+            self.assertEqual(self.kernel.run("len(bytearray(100 << 20)), kept").value, f"({100 << 20}, 5)")
+
+    def test_running_out_in_the_session(self):
+        self.kernel.run(self.LIMIT)
+        self.assertEqual(self.kernel.run("parts = []\nwhile True: parts.append(object())", timeout=60).reply.get("ename"), "MemoryError")
+        self.assertEqual(self.kernel.run("print(len(parts) > 1000)").stdout, "True\n")
+        self.assertEqual(self.kernel.run("del parts\nlen(bytearray(100 << 20))").value, str(100 << 20))
+
+
 class End(KernelCase):
     def end(self, code):
         kernel = harness.Kernel()

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// TestWidget moves a slider from outside: the value reaches Python, and what
+// its observer prints comes under the number of the cell that made it, long
+// after that cell has ended. A message for a widget that is gone closes it.
+func TestWidget(t *testing.T) {
+	s := open(t, server)
+	late := make(chan stream.Record, 64)
+	s.kernel.Other(func(r stream.Record) {
+		select {
+		case late <- r:
+		default: // of no interest: the test waits for one record at a time
+		}
+	})
+	cell := s.begin("import ipywidgets\ns = ipywidgets.IntSlider(value=3, max=10)\ns.observe(lambda change: print('now', change['new']), 'value')\ns")
+	out := s.collect(cell, nil)
+	var view kernel.Bundle
+	if len(out.messages[kernel.ExecuteResultType]) != 1 || len(out.messages[kernel.CommOpenType]) == 0 {
+		t.Fatalf("a slider: %+v", out)
+	}
+	check(t, json.Unmarshal(out.messages[kernel.ExecuteResultType][0], &view))
+	var model struct {
+		ID string `json:"model_id"`
+	}
+	check(t, json.Unmarshal(view.Data["application/vnd.jupyter.widget-view+json"], &model))
+	check(t, s.kernel.Comm(s.ctx, kernel.CommMsgType, kernel.Comm{
+		ID: model.ID, Data: json.RawMessage(`{"method":"update","state":{"value":8},"buffer_paths":[]}`),
+	}))
+	await := func(what string, is func(stream.Record) bool) stream.Record {
+		t.Helper()
+		for {
+			select {
+			case r := <-late:
+				if is(r) {
+					return r
+				}
+			case <-s.ctx.Done():
+				t.Fatalf("%s does not come", what)
+			}
+		}
+	}
+	r := await("what the observer prints", func(r stream.Record) bool { return r.Kind == stream.KindStdout })
+	if string(r.Payload) != "now 8\n" || r.Cell != cell.Number() {
+		t.Errorf("the observer printed %q in cell %d, want it in %d", r.Payload, r.Cell, cell.Number())
+	}
+	if got := s.run("ok", "s.value").result(t); got != "8" {
+		t.Errorf("the slider's value is %s", got)
+	}
+	check(t, s.kernel.Restart(s.ctx))
+	check(t, s.kernel.Comm(s.ctx, kernel.CommMsgType, kernel.Comm{ID: model.ID}))
+	await("the close of a widget that is gone", func(r stream.Record) bool {
+		return r.Kind == stream.KindMessage && bytes.Contains(r.Payload, []byte(kernel.CommCloseType)) && bytes.Contains(r.Payload, []byte(model.ID))
+	})
+}
