@@ -396,8 +396,12 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 // fail writes what closes a cell whose kernel is gone.
 func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 	name, value := "KernelDied", d.Message
-	if d.Reason == LostReason {
+	switch d.Reason {
+	case LostReason:
 		name = "SandboxLost"
+	case "start": // there was none
+	default:
+		value += "; the variables it held in memory are gone"
 	}
 	q.record(x, count, "error")
 	q.message(x.cell, ErrorType, Error{EName: name, EValue: value, Traceback: []string{}})

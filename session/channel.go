@@ -176,8 +176,8 @@ func describe(e agent.Exit) string {
 	default:
 		s = fmt.Sprintf("the kernel exited with status %d", e.Code)
 	}
-	if e.Message != "" {
-		s += ": " + e.Message
+	if e.Message != "" && e.Reason != agent.ReasonExited && e.Reason != agent.ReasonSignaled && e.Reason != agent.ReasonMemory {
+		s += ": " + e.Message // by whom and why; the others say the same again
 	}
 	return s
 }

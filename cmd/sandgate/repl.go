@@ -207,7 +207,8 @@ func (r *repl) talk(ctx context.Context) error {
 			return fault.New(fault.TooLarge, "repl.read", "a cell has over %d bytes", protocol.MaxCode)
 		}
 		state, err := r.kernel.IsComplete(ctx, pending)
-		if err != nil && !fault.Is(err, fault.Unsupported) {
+		// A kernel that has died cannot say; the cell starts it anew.
+		if err != nil && !fault.Is(err, fault.Unsupported) && !fault.Is(err, fault.Conflict) {
 			return err
 		}
 		// A block could end with any of its lines; it does with an empty one, or
