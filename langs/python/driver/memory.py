@@ -5,12 +5,26 @@ the kernel's address space is bounded below that. Programs that it starts are
 not bound, since some reserve far more than they use. A user may lift the
 bound: resource.setrlimit(resource.RLIMIT_AS, (-1, -1)).
 """
+import functools
 import resource
+import sys
 from contextlib import contextmanager
 
 RESERVE = 512 << 20  # bytes for other processes, and for files, which lie in memory too
 RELIEF = 64 << 20    # bytes that are added when they have run out, so that the error can be told
 RELIEFS = 4
+DEPTH = 1_000_000    # the highest limit of recursion: a few million frames end the interpreter
+
+
+def limit_recursion():
+    """Let sys.setrecursionlimit take DEPTH for what is above it."""
+    real = sys.setrecursionlimit
+
+    @functools.wraps(real)
+    def setrecursionlimit(limit, /):
+        real(min(limit, DEPTH) if isinstance(limit, int) else limit)
+
+    sys.setrecursionlimit = setrecursionlimit
 
 
 class Memory:

@@ -16,7 +16,7 @@ from . import (
     cells, children, clib, comms, debugger, help, loop, reseed, safejson, stdin, streams, variables)
 from .guard import Guard
 from .interrupt import Interrupts
-from .memory import Memory
+from .memory import Memory, limit_recursion
 from .messages import MAX_VALUE, Messages, shorten
 from .output import Output
 from .shell import make_shell, text_of
@@ -84,6 +84,7 @@ class Server:
         self._shell = make_shell(self._messages, self._output, self._memory)
         sys.meta_path.insert(0, comms.Hook(self._messages))
         faulthandler.enable(self._plain[1])
+        limit_recursion()
         self._memory.bound()
         self._interrupts.install()
         self._loop.add_reader(REQUESTS, self._readable)

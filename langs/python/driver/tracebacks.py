@@ -11,6 +11,9 @@ _HIDDEN = (os.path.dirname(__file__) + os.sep, _IPYTHON + "/core/interactiveshel
            _IPYTHON + "/core/debugger.py", _IPYTHON + "/utils/py3compat.py", bdb.__file__, pdb.__file__, cmd.__file__)
 
 
+MAX_FRAMES, ENDS = 4000, 200
+
+
 def _hidden(tb):
     return tb.tb_frame.f_code.co_filename.startswith(_HIDDEN)
 
@@ -27,7 +30,24 @@ def _strip(tb):
         if after is not tb.tb_next:
             tb.tb_next = after
         tb = after
+    _shorten(first)
     return first
+
+
+def _shorten(tb):
+    """Take the middle out of a traceback of more than MAX_FRAMES: millions of
+    frames, of a recursion without limit, would take minutes to format."""
+    size, at = 0, tb
+    while at is not None:
+        size, at = size + 1, at.tb_next
+    if size <= MAX_FRAMES:
+        return
+    for _ in range(ENDS - 1):
+        tb = tb.tb_next
+    at = tb
+    for _ in range(size - 2 * ENDS + 1):
+        at = at.tb_next
+    tb.tb_next = at
 
 
 def clean(error):

@@ -154,6 +154,12 @@ class Memory(KernelCase):
             self.assertEqual((r.reply.get("ename"), "fill" in "".join(r.error["traceback"])), ("MemoryError", True), r)
             self.assertEqual(self.kernel.run("len(bytearray(100 << 20)), kept").value, f"({100 << 20}, 5)")
 
+    def test_recursion_without_limit(self):
+        self.kernel.run("kept = 6")
+        r = self.kernel.run("import sys; sys.setrecursionlimit(10**9)\ndef down(n): return down(n + 1)\ndown(0)", timeout=60)
+        self.assertEqual(r.reply.get("ename"), "RecursionError", r.reply)
+        self.assertEqual(self.kernel.run("sys.setrecursionlimit(3000); kept").value, "6")
+
     def test_running_out_in_the_session(self):
         self.kernel.run(self.LIMIT)
         self.assertEqual(self.kernel.run("parts = []\nwhile True: parts.append(object())", timeout=60).reply.get("ename"), "MemoryError")
