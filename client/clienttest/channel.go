@@ -58,6 +58,7 @@ func (s *Server) open(known *session, p protocol.ChannelOpen) (*channel, error) 
 	}
 	ch.size = protocol.Resize{Cols: p.Cols, Rows: p.Rows}
 	ch.ctx, ch.cancel = context.WithCancel(s.ctx)
+	context.AfterFunc(ch.ctx, ch.stdin.close)
 	if !p.Stdin {
 		ch.stdin.close()
 	}

@@ -258,7 +258,7 @@ func (s *Server) do(c *conn, req protocol.Request) (any, error) {
 		list := protocol.SessionList{Sessions: []protocol.Session{}}
 		for i := len(s.order) - 1; i >= 0; i-- {
 			if n := s.sessions[s.order[i]]; n != nil {
-				list.Sessions = append(list.Sessions, n.public)
+				list.Sessions = append(list.Sessions, n.view())
 			}
 		}
 		return list, nil
@@ -266,7 +266,7 @@ func (s *Server) do(c *conn, req protocol.Request) (any, error) {
 		if known == nil {
 			return nil, missing()
 		}
-		return known.public, nil
+		return known.view(), nil
 	case protocol.OpSessionDelete:
 		if known == nil {
 			return nil, missing()
@@ -326,4 +326,14 @@ func (s *Server) Lose(id, reason string) {
 	for _, ch := range all {
 		ch.lose(protocol.Lost{Session: id, Reason: reason, Message: "the sandbox ended: " + reason})
 	}
+}
+
+// view is a session as clients see it.
+func (n *session) view() protocol.Session {
+	p := n.public
+	p.Channels = nil
+	for _, id := range n.order {
+		p.Channels = append(p.Channels, n.channels[id].public())
+	}
+	return p
 }

@@ -1,6 +1,6 @@
 // Command sandgate is Sandgate: the server (serve, node, gateway), its clients
-// on the command line (run, repl, sessions, rm, cp, status, token) and what
-// helps an operator (doctor, config, version).
+// on the command line (run, repl, shell, attach, ps, logs, sessions, rm, cp,
+// status, token) and what helps an operator (doctor, config, version).
 package main
 
 import (
@@ -48,7 +48,8 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		serveCommand(), runCommand(), replCommand(), sessionsCommand(), rmCommand(), cpCommand(), statusCommand(),
+		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(),
+		sessionsCommand(), rmCommand(), cpCommand(), statusCommand(),
 		tokenCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
 	}
 }
