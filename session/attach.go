@@ -156,7 +156,7 @@ func (a *attachment) settle() {
 	if err := a.channel.fit(a.ctx); err != nil {
 		return // the sandbox has ended, or the viewer has left
 	}
-	if now, _ := a.channel.terminal.now(); now == size && a.fresh && a.begin < a.replay {
+	if now, _ := a.channel.terminal.now(); now == size && a.fresh && a.begin > 0 {
 		a.channel.redraw(a.ctx)
 	}
 }
