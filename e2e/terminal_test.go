@@ -24,8 +24,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// screen is a viewer of a terminal that keeps what it was shown.
-type screen struct {
+// viewer is one of a terminal that keeps what it was shown.
+type viewer struct {
 	t    *testing.T
 	ctx  context.Context
 	term *client.Terminal
@@ -43,9 +43,9 @@ type screen struct {
 }
 
 // watch reads a terminal in the background.
-func watch(t *testing.T, ctx context.Context, term *client.Terminal) *screen {
+func watch(t *testing.T, ctx context.Context, term *client.Terminal) *viewer {
 	t.Helper()
-	s := &screen{t: t, ctx: ctx, term: term, changed: make(chan struct{})}
+	s := &viewer{t: t, ctx: ctx, term: term, changed: make(chan struct{})}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -59,7 +59,7 @@ func watch(t *testing.T, ctx context.Context, term *client.Terminal) *screen {
 	return s
 }
 
-func (s *screen) take() bool {
+func (s *viewer) take() bool {
 	r, err := s.term.Next(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *screen) take() bool {
 }
 
 // until waits for a condition that is looked at under the lock.
-func (s *screen) until(what string, ok func() bool) {
+func (s *viewer) until(what string, ok func() bool) {
 	s.t.Helper()
 	late := time.After(60 * time.Second)
 	for {
@@ -116,7 +116,7 @@ func (s *screen) until(what string, ok func() bool) {
 
 // shows waits for text after the first n bytes of what there is now, and
 // returns where it ends.
-func (s *screen) shows(text string, after int) int {
+func (s *viewer) shows(text string, after int) int {
 	s.t.Helper()
 	at := -1
 	s.until(fmt.Sprintf("%q", text), func() bool {
@@ -129,13 +129,13 @@ func (s *screen) shows(text string, after int) int {
 	return at
 }
 
-func (s *screen) keys(keys string) {
+func (s *viewer) keys(keys string) {
 	s.t.Helper()
 	check(s.t, s.term.Type(s.ctx, []byte(keys)))
 }
 
 // do types a command line and waits for what it must show.
-func (s *screen) do(line, want string) {
+func (s *viewer) do(line, want string) {
 	s.t.Helper()
 	s.mu.Lock()
 	n := s.text.Len()
@@ -144,13 +144,13 @@ func (s *screen) do(line, want string) {
 	s.shows(want, n)
 }
 
-func (s *screen) seen() int {
+func (s *viewer) seen() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Len()
 }
 
-func (s *screen) ended() protocol.Exit {
+func (s *viewer) ended() protocol.Exit {
 	s.t.Helper()
 	s.until("the end", func() bool { return s.exit != nil })
 	s.mu.Lock()
@@ -159,7 +159,7 @@ func (s *screen) ended() protocol.Exit {
 }
 
 // terminal opens a shell, whose prompt is "$ ".
-func (s *session) terminal(o protocol.ChannelOpen) *screen {
+func (s *session) terminal(o protocol.ChannelOpen) *viewer {
 	s.t.Helper()
 	o.Session = s.id
 	if o.Argv == nil {
@@ -172,7 +172,7 @@ func (s *session) terminal(o protocol.ChannelOpen) *screen {
 }
 
 // attach is another viewer of a terminal, over a connection of its own.
-func (s *session) attach(channel string, o client.AttachOptions) *screen {
+func (s *session) attach(channel string, o client.AttachOptions) *viewer {
 	s.t.Helper()
 	conn, err := s.client.Connect(s.ctx)
 	check(s.t, err)
@@ -422,7 +422,7 @@ func TestManyViewers(t *testing.T) {
 	sc.do("stty -echo; echo re''ady", "ready")
 	id := sc.term.Channel().ID
 	_, from := sc.term.Offset()
-	var all []*screen
+	var all []*viewer
 	for range 62 {
 		all = append(all, s.attach(id, client.AttachOptions{ReadOnly: true, Offset: from}))
 	}
