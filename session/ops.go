@@ -150,6 +150,14 @@ func opChannelOpen(ctx context.Context, c *conn, r protocol.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
+	if p.Key != "" {
+		// It goes on when the connection is lost, and the repeat finds it.
+		// Undone and begun anew each time, it would never end while
+		// connections come and go.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), opLimit)
+		defer cancel()
+	}
 	ch, err := s.open(ctx, p)
 	if err != nil {
 		return nil, err

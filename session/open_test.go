@@ -1,0 +1,39 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// A channel that was asked for with a key is opened even when the connection
+// is lost meanwhile, so that the repeat finds it.
+func TestKeyedOpenOutlivesItsConnection(t *testing.T) {
+	r := newRig(t)
+	s := r.create()
+	lost, cancel := context.WithCancel(r.ctx)
+	cancel()
+	open := func(ctx context.Context, key string) (protocol.Channel, error) {
+		params, err := json.Marshal(protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "60"}, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := opChannelOpen(ctx, &conn{m: r.m, principal: alice}, protocol.Request{Params: params})
+		if err != nil {
+			return protocol.Channel{}, err
+		}
+		return got.(protocol.Channel), nil
+	}
+	if _, err := open(lost, ""); err == nil {
+		t.Error("without a key the channel was opened for nobody")
+	}
+	first, err := open(lost, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := open(r.ctx, "k"); err != nil || again.ID != first.ID {
+		t.Errorf("the repeat got %q, %v, want %q", again.ID, err, first.ID)
+	}
+}
