@@ -1,0 +1,106 @@
+'use strict';
+// From a cell's text to a script for V8. JavaScript is tried first; what is
+// not JavaScript may be TypeScript; what is neither is reported as that which
+// its parser got further with.
+const { parse, asObject, rewrite } = require('./rewrite.js');
+const { Origin } = require('./positions.js');
+const typescript = require('./typescript.js');
+
+// Calls like identity<string>(x) are comparisons in JavaScript.
+const ARGUMENTS = /[\w$\]]<[\w$\s,.|&[\]{}'":;?]*>\(/;
+const MODULE = /^\s*(import|export)\b(?!\s*\()/m;
+
+// compile returns {name, code, origin, declared}. If V8 is to tell what is
+// wrong with the source, declared is null. Otherwise a SyntaxError with line
+// and column, both from 1, is thrown.
+function compile(source, number, names) {
+  let { script, map, tree, ts } = understand(source);
+  const name = `cell_${number}.${ts ? 'ts' : 'js'}`;
+  if (!tree) return { name, code: source, origin: new Origin({ name, source }), declared: null };
+  if (tree.object) {
+    // One space less is one column more: the parenthesis takes the place of
+    // a blank before it, or shifts the first line by one.
+    const { from, to } = tree.object;
+    const code = `(${script.slice(from, to)})`;
+    tree = parse(code);
+    const kept = [[1, from, to - from]];
+    const result = rewrite(code, tree, names);
+    const pieces = result.kept ? result.kept.map(([a, b, n]) => [a, b + from - 1, n]) : kept;
+    return { name, code: result.code, declared: result.declared, origin: new Origin({ name, source, script, map, code: result.code, kept: pieces }) };
+  }
+  const { code, kept, declared } = rewrite(script, tree, names, ts);
+  return { name, code, declared, origin: new Origin({ name, source, script, map, code, kept }) };
+}
+
+// understand returns {script, map, tree, ts}: the source as JavaScript with
+// its syntax tree. Without a tree, V8 is to tell what is wrong.
+function understand(source) {
+  const object = asObject(source);
+  if (object) return { script: source, map: null, tree: { object }, ts: false };
+  let failure;
+  try {
+    const tree = parse(source);
+    if (!ARGUMENTS.test(source)) return { script: source, map: null, tree, ts: false };
+    const stripped = tryStrip(source);
+    if (!stripped || stripped.code === source) return { script: source, map: null, tree, ts: false };
+    return { script: stripped.code, map: stripped.map, tree: parse(stripped.code), ts: true };
+  } catch (error) {
+    failure = error;
+  }
+  let failed;
+  let stripped;
+  try {
+    stripped = typescript.strip(source);
+    return { script: stripped.code, map: stripped.map, tree: parse(stripped.code), ts: true };
+  } catch (error) {
+    failed = error;
+  }
+  if (/@|accessor|<\/|\/>/.test(source)) {
+    try {
+      const built = typescript.build(source);
+      return { script: built.code, map: built.map, tree: parse(built.code), ts: true };
+    } catch (error) {
+      // Only esbuild knows this syntax: what it says counts if it looked.
+      if (error.line && stripped) failed = error;
+    }
+  }
+  const js = failure.loc ? [failure.loc.line, failure.loc.column + 1] : [1, 1];
+  const ours = failed.line ? [failed.line, failed.column] : [0, 0];
+  if (ours[0] > js[0] || (ours[0] === js[0] && ours[1] > js[1] + 2)) throw failed;
+  if (MODULE.test(source)) {
+    const message = failure.message.replace(/ \(\d+:\d+\)$/, '');
+    throw Object.assign(new SyntaxError(message), { line: js[0], column: js[1] });
+  }
+  return { script: source, map: null, tree: null, ts: false };
+}
+
+function tryStrip(source) {
+  try {
+    return typescript.strip(source);
+  } catch {
+    return null;
+  }
+}
+
+// completeness is complete, incomplete or invalid.
+function completeness(source) {
+  if (asObject(source)) return 'complete';
+  let js;
+  try {
+    parse(source);
+    return 'complete';
+  } catch (error) {
+    js = error;
+  }
+  const open = js.pos >= source.trimEnd().length || /^Unterminated (template|comment)/.test(js.message);
+  if (open) return 'incomplete';
+  try {
+    typescript.strip(source);
+    return 'complete';
+  } catch (error) {
+    if (/<eof>'$|Unexpected eof|Unterminated (template|block comment)/.test(error.message)) return 'incomplete';
+  }
+  return 'invalid';
+}
+
+module.exports = { compile, completeness };

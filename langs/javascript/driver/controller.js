@@ -1,0 +1,221 @@
+'use strict';
+// The controller: a thread that reads requests from descriptor 3, hands them
+// to the main thread, writes output that lies too long, and can always end
+// what runs on the main thread.
+//
+// An interrupt asks first: a main thread that comes to its event loop ends the
+// cell by itself, and finally blocks run. One that does not within ASK runs
+// code or waits in a call: the controller ends that through the inspector.
+const { workerData } = require('node:worker_threads');
+const inspector = require('node:inspector');
+const net = require('node:net');
+const shared = require('./shared.js');
+const { writeAll } = require('./output.js');
+const children = require('./family.js');
+
+const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
+const CONTROL = 1;
+const TICK = 40; // ms that output may lie while a cell runs
+const ASK = 3; // ms until a main thread that does not answer is taken to run code
+const GRACE = 120; // ms that a cell has for its finally blocks
+const CHILD = 300; // ms until children that outlive an interrupt are killed
+
+const { requests, answers, memory, heap } = workerData;
+const words = shared.words(memory);
+const bytes = shared.bytes(memory);
+const session = new inspector.Session();
+session.connectToMainThread();
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function until(condition, ms) {
+  for (const end = performance.now() + ms; !condition(); ) {
+    if (performance.now() >= end) return false;
+    await sleep(1);
+  }
+  return true;
+}
+
+// --- The lock ---
+
+let holding = false;
+
+function lock() {
+  holding ||= Atomics.compareExchange(words, LOCK, FREE, CONTROLLER) === FREE;
+  return holding;
+}
+
+function unlock() {
+  holding = false;
+  Atomics.store(words, LOCK, FREE);
+  Atomics.notify(words, LOCK);
+}
+
+// --- Output that lies ---
+
+let ticking = false;
+
+function tick() {
+  if (words[USED] > 0) {
+    const held = holding;
+    if (lock()) {
+      const n = words[USED];
+      words[USED] = 0;
+      // The main thread looks at USED to know whether its last frame is there.
+      if (n > 0) writeAll(4, bytes.subarray(0, n));
+      if (!held) unlock();
+    }
+  }
+  watchMemory();
+  ticking = Atomics.load(words, BUSY) !== 0 || waiting();
+  if (ticking) setTimeout(tick, TICK);
+}
+
+// --- The main thread ---
+
+let posted = 0;
+
+function post(message) {
+  posted++;
+  requests.postMessage(message);
+}
+
+// waiting reports whether the main thread has not begun what it was sent.
+const waiting = () => Atomics.load(words, TAKEN) !== posted;
+
+let interrupting = false;
+let count = 0;
+
+async function interrupt() {
+  if (interrupting) return;
+  interrupting = true;
+  try {
+    const cell = Atomics.load(words, BUSY);
+    const over = () => Atomics.load(words, BUSY) !== cell || (cell === 0 && !waiting());
+    while (!over()) {
+      const n = ++count;
+      post({ op: 'interrupt', n, cell });
+      const heard = () => Atomics.load(words, HEARD) === n;
+      await until(() => heard() || over(), ASK);
+      if (!over() && !heard() && (await terminate(over))) {
+        post({ op: 'terminated', cell });
+        if (cell === 0) break;
+      }
+      await until(over, GRACE);
+    }
+  } finally {
+    interrupting = false;
+  }
+}
+
+// terminate ends the code that the main thread runs, unless over() says that
+// it is too late. It reports whether code was ended.
+async function terminate(over) {
+  while (!lock()) {
+    if (over()) return false;
+    await sleep(1);
+  }
+  try {
+    if (over()) return false;
+    let ended = false;
+    session.post('Runtime.terminateExecution', () => { ended = true; });
+    // Should no code run, this message is what is ended.
+    post({ op: 'nothing' });
+    for (let began = performance.now(); !(await until(() => ended, CHILD)); ) {
+      children.kill(process.pid, performance.now() - began > 4 * CHILD ? 'SIGKILL' : 'SIGTERM');
+    }
+    return true;
+  } finally {
+    unlock();
+  }
+}
+
+// --- Memory ---
+
+// When the process has grown to half of V8's limit, the inspector's debugger
+// is turned on, since it stops the program before the heap is full instead of
+// letting V8 abort. It is off otherwise, because it costs every cell.
+let watching = false;
+
+function watchMemory() {
+  const large = process.memoryUsage.rss() > heap / 2;
+  if (large === watching) return;
+  watching = large;
+  session.post(large ? 'Debugger.enable' : 'Debugger.disable');
+}
+
+session.on('Debugger.paused', ({ params }) => {
+  if (params.reason === 'OOM') {
+    post({ op: 'memory' });
+    session.post('Runtime.terminateExecution', () => post({ op: 'terminated', cell: Atomics.load(words, BUSY) }));
+  }
+  session.post('Debugger.resume');
+});
+
+// --- Requests ---
+
+function take(request) {
+  switch (request.op) {
+    case 'interrupt':
+      interrupt();
+      return;
+    case 'input':
+      answers.postMessage({ value: request.value, eof: request.eof });
+      Atomics.store(words, ANSWERED, 1);
+      Atomics.notify(words, ANSWERED);
+      return;
+    case 'execute':
+      if (!ticking) {
+        ticking = true;
+        setTimeout(tick, TICK);
+      }
+  }
+  post(request);
+}
+
+// fail ends the driver: whoever speaks like this cannot be answered.
+function fail(what) {
+  writeAll(2, Buffer.from(`the driver ${what}\n`));
+  process.kill(process.pid, 'SIGKILL');
+}
+
+let chunks = [];
+let have = 0; // bytes in chunks
+let need = HEADER; // bytes until there is something to do
+
+function receive(chunk) {
+  chunks.push(chunk);
+  have += chunk.length;
+  if (have < need) return;
+  let data = chunks.length > 1 ? Buffer.concat(chunks) : chunk;
+  need = HEADER;
+  while (data.length >= HEADER) {
+    const size = data.readUInt32BE(0);
+    if (size > MAX_BODY) return fail(`got a request of ${size} bytes: the limit is ${MAX_BODY} bytes`);
+    need = HEADER + size;
+    if (data.length < need) break;
+    if (data[4] === CONTROL) parse(data.subarray(HEADER, need));
+    data = data.subarray(need);
+    need = HEADER;
+  }
+  chunks = data.length > 0 ? [data] : [];
+  have = data.length;
+}
+
+function parse(body) {
+  let request;
+  try {
+    request = JSON.parse(body.toString());
+  } catch {
+    return fail('got a request that is no JSON');
+  }
+  if (request === null || typeof request !== 'object' || Array.isArray(request)) {
+    return fail('got a request that is no object');
+  }
+  take(request);
+}
+
+const pipe = new net.Socket({ fd: 3, readable: true, writable: false });
+pipe.on('data', receive);
+pipe.on('end', () => process.kill(process.pid, 'SIGKILL'));
+pipe.on('error', (error) => fail(`could not read requests: ${error.message}`));

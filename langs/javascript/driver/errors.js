@@ -1,0 +1,92 @@
+'use strict';
+// Errors as messages: name, message, and a stack that shows the user's lines
+// and columns and none of the driver's frames.
+const { inspect } = require('node:util');
+
+const OURS = __dirname + '/';
+const MAX_VALUE = 64 << 10; // characters
+const MAX_TRACE = 1 << 20;
+const own = (text) => text.includes(OURS) || text.includes('node:inspector');
+
+function shorten(text, limit) {
+  return text.length <= limit ? text : `${text.slice(0, limit)}… (${text.length} characters in all)`;
+}
+
+// visible drops the driver's frames, and what called them if there is no
+// code of a cell below.
+function visible(frames) {
+  const first = frames.findIndex((f) => f.includes('node:inspector'));
+  if (first >= 0 && !frames.slice(first).some((f) => f.includes('cell_'))) frames = frames.slice(0, first);
+  return frames.filter((f) => !own(f));
+}
+
+// install makes V8 write stacks this way.
+function install(origins) {
+  Error.prepareStackTrace = function prepareStackTrace(error, sites) {
+    let head;
+    try {
+      head = Reflect.apply(Error.prototype.toString, error, []);
+    } catch {
+      head = 'Error';
+    }
+    const frames = visible(sites.map((site) => origins.translate(String(site))));
+    return frames.length > 0 ? `${head}\n    at ${frames.join('\n    at ')}` : head;
+  };
+}
+
+// attempt is what an accessor of the user's gives, or undefined.
+function attempt(get) {
+  try {
+    return get();
+  } catch {
+    return undefined;
+  }
+}
+
+// text is a short text of anything, made without failing.
+function text(value, options) {
+  try {
+    return inspect(value, options);
+  } catch {
+    return attempt(() => Object.prototype.toString.call(value)) ?? '[object]';
+  }
+}
+
+// describe returns {ename, evalue, traceback} for anything that was thrown.
+function describe(error, origins) {
+  if (!(attempt(() => error instanceof Error || Object.prototype.toString.call(error) === '[object Error]'))) {
+    const value = typeof error === 'string' ? error : text(error);
+    return { ename: 'Uncaught', evalue: shorten(value, MAX_VALUE), traceback: [shorten(`Uncaught ${text(error)}`, MAX_TRACE)] };
+  }
+  let name = attempt(() => error.name);
+  const made = attempt(() => error.constructor?.name);
+  if (typeof name !== 'string' || !name || (name === 'Error' && typeof made === 'string' && made)) name = made || 'Error';
+  const message = attempt(() => String(error.message)) ?? '';
+  const stack = text(error);
+  return {
+    ename: name,
+    evalue: shorten(message, MAX_VALUE),
+    traceback: shorten([...excerpt(stack, origins), ...stack.split('\n')].join('\n'), MAX_TRACE).split('\n'),
+  };
+}
+
+// excerpt is the line of the cell that a stack begins in, with a mark.
+function excerpt(stack, origins) {
+  const [, name, line, column] = /\n\s+at .*?(cell_\w+\.[jt]s):(\d+):(\d+)/.exec(stack) ?? [];
+  return name ? mark(origins.get(name), Number(line), Number(column)) : [];
+}
+
+function mark(origin, line, column) {
+  if (!origin) return [];
+  const code = origin.line(line);
+  if (code.length > 500) return [`${origin.name}:${line}`, ''];
+  const before = code.slice(0, column - 1).replace(/[^\t]/g, ' ');
+  return [`${origin.name}:${line}`, code, `${before}^`, ''];
+}
+
+// syntax is describe for code that does not compile.
+function syntax(message, origin, line, column, name = 'SyntaxError') {
+  return { ename: name, evalue: shorten(message, MAX_VALUE), traceback: [...mark(origin, line, column), `${name}: ${message}`] };
+}
+
+module.exports = { install, describe, syntax, text, shorten };

@@ -1,0 +1,265 @@
+'use strict';
+// The one queue that all output goes through, in order: frames in the shared
+// buffer. It is written when it is full, at a flush, before a child process
+// starts, with the reply of a cell, and by the controller every 40 ms.
+const fs = require('node:fs');
+const shared = require('./shared.js');
+const cells = require('./cells.js');
+
+const { LOCK, USED, BUSY, FREE, MAIN, CONTROLLER, HEADER, MAX_BODY } = shared;
+const CONTROL = 1;
+const STDOUT = 4;
+const STDERR = 5;
+const MESSAGE = 6;
+const CLEAR = 1 << 1; // descriptors 1 and 2 held nothing unread
+const CHUNK = 256 << 10; // bytes of a frame of text
+const LINGER = 5; // ms that output between cells may lie
+const REPLIES = 4; // the descriptor
+
+// What user code could replace.
+const { writeSync } = fs;
+const { setTimeout: later } = globalThis;
+
+class Output {
+  #words;
+  #bytes;
+  #last = -1; // where the last frame of text in the buffer begins
+  #lastKind = 0;
+  #lastCell = 0;
+  #timer = null;
+  #lingers = 0; // child processes that may print to descriptors 1 and 2
+  #unclear = false; // something may lie in them
+
+  constructor(memory) {
+    this.#words = shared.words(memory);
+    this.#bytes = shared.bytes(memory);
+  }
+
+  // text appends text or bytes to a stream.
+  text(kind, text, cell = cells.current()) {
+    const most = typeof text === 'string' ? text.length * 3 : text.byteLength;
+    if (most > CHUNK / 2) return this.#long(kind, text, cell.number);
+    this.#lock();
+    try {
+      this.#append(kind, cell.number, text, most);
+    } finally {
+      this.#unlock();
+    }
+    this.#settleLater();
+  }
+
+  // message appends a Message frame. body is JSON.
+  message(body, cell = cells.current()) {
+    const most = body.length * 3;
+    if (most > CHUNK / 2) {
+      this.#direct(MESSAGE, cell.number, Buffer.from(body));
+      return;
+    }
+    this.#lock();
+    try {
+      this.#append(MESSAGE, cell.number, body, most);
+    } finally {
+      this.#unlock();
+    }
+    this.#settleLater();
+  }
+
+  // reply writes all and the reply, at once. If it is a cell's last, no
+  // interrupt hits after it. It reports whether it was written: the cell may
+  // have its reply already.
+  reply(body, cell) {
+    const data = Buffer.from(body);
+    this.#lock();
+    try {
+      if (cell) {
+        if (cell.done) return false;
+        cell.done = true;
+      }
+      this.#room(HEADER + data.length);
+      if (HEADER + data.length <= shared.BUFFER) {
+        this.#frame(CONTROL, cell ? cell.number : 0, data);
+        this.#write();
+      } else {
+        this.#writeFrame(CONTROL, cell ? cell.number : 0, data);
+      }
+      if (cell) Atomics.store(this.#words, BUSY, 0);
+    } finally {
+      this.#unlock();
+    }
+    return true;
+  }
+
+  flush() {
+    if (this.#words[USED] === 0) return;
+    this.#lock();
+    try {
+      this.#write();
+    } finally {
+      this.#unlock();
+    }
+  }
+
+  // beforeChild writes what a child's output must come after.
+  beforeChild() {
+    const barrier = this.#unclear && this.#words[USED] > 0;
+    this.flush();
+    // The agent must have read a frame that is not clear before more comes
+    // through the pipes: give it a moment.
+    if (barrier) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2);
+  }
+
+  // childPrints says that a child with our descriptors 1 or 2 runs; childEnded
+  // that it has ended, and what it printed is in the pipes.
+  childPrints() {
+    this.#lingers++;
+    this.#unclear = true;
+  }
+
+  childEnded() {
+    this.#lingers--;
+  }
+
+  #settleLater() {
+    // While a cell runs, the controller sees to it.
+    if (this.#timer !== null || this.#words[BUSY] !== 0) return;
+    cells.storage.exit(() => {
+      this.#timer = later(() => {
+        this.#timer = null;
+        this.flush();
+      }, LINGER);
+      this.#timer.unref();
+    });
+  }
+
+  #lock() {
+    for (;;) {
+      const holder = Atomics.compareExchange(this.#words, LOCK, FREE, MAIN);
+      // Held by this thread already: a stack overflow got in the way of the
+      // release. Sections do not nest, and change the buffer at their end.
+      if (holder !== CONTROLLER) return;
+      Atomics.wait(this.#words, LOCK, CONTROLLER, 10);
+    }
+  }
+
+  #unlock() {
+    Atomics.store(this.#words, LOCK, FREE);
+  }
+
+  // #room makes room for size bytes, or as much as there can be.
+  #room(size) {
+    if (this.#words[USED] + size > shared.BUFFER) this.#write();
+  }
+
+  // #append adds text to the frame that the buffer ends with, or begins one.
+  #append(kind, cell, text, most) {
+    this.#room(HEADER + most);
+    const at = this.#words[USED];
+    const joins = kind !== MESSAGE && at > 0 && at > this.#last && this.#last >= 0 &&
+      this.#lastKind === kind && this.#lastCell === cell && this.#flags() === this.#bytes[this.#last + 5];
+    if (!joins) {
+      this.#frame(kind, cell, text);
+      return;
+    }
+    const n = this.#put(text, at);
+    this.#size(this.#last, at - this.#last - HEADER + n);
+    this.#words[USED] = at + n;
+  }
+
+  // #frame adds a frame; there is room.
+  #frame(kind, cell, body) {
+    const at = this.#words[USED];
+    const n = this.#put(body, at + HEADER);
+    this.#header(this.#bytes, at, n, kind, cell);
+    this.#last = kind === MESSAGE || kind === CONTROL ? -1 : at;
+    this.#lastKind = kind;
+    this.#lastCell = cell;
+    this.#words[USED] = at + HEADER + n;
+  }
+
+  #put(text, at) {
+    if (typeof text === 'string') return this.#bytes.utf8Write(text, at);
+    this.#bytes.set(text, at);
+    return text.byteLength;
+  }
+
+  #size(at, n) {
+    const b = this.#bytes;
+    b[at] = n >>> 24;
+    b[at + 1] = n >>> 16;
+    b[at + 2] = n >>> 8;
+    b[at + 3] = n;
+  }
+
+  #flags() {
+    return this.#unclear ? 0 : CLEAR;
+  }
+
+  #header(b, at, size, kind, cell) {
+    const words = [size, 0, 0, cell];
+    for (let i = 0; i < 4; i++) {
+      const w = words[i];
+      b[at + 4 * i] = w >>> 24;
+      b[at + 4 * i + 1] = w >>> 16;
+      b[at + 4 * i + 2] = w >>> 8;
+      b[at + 4 * i + 3] = w;
+    }
+    b[at + 4] = kind;
+    b[at + 5] = this.#flags();
+  }
+
+  // #long sends text that is too long for the buffer, in pieces.
+  #long(kind, text, cell) {
+    const bytes = typeof text === 'string' ? Buffer.from(text) : Buffer.from(text.buffer, text.byteOffset, text.byteLength);
+    for (let at = 0; at < bytes.length; at += CHUNK) this.#direct(kind, cell, bytes.subarray(at, at + CHUNK));
+  }
+
+  // #direct writes what is queued and one frame past the buffer.
+  #direct(kind, cell, body) {
+    this.#lock();
+    try {
+      this.#write();
+      this.#writeFrame(kind, cell, body);
+    } finally {
+      this.#unlock();
+    }
+  }
+
+  #writeFrame(kind, cell, body) {
+    if (body.length > MAX_BODY) throw new RangeError(`a frame of ${body.length} bytes: the limit is ${MAX_BODY} bytes`);
+    const data = Buffer.allocUnsafe(HEADER + body.length);
+    this.#header(data, 0, body.length, kind, cell);
+    body.copy(data, HEADER);
+    this.#written();
+    writeAll(REPLIES, data);
+  }
+
+  // #write empties the buffer; the lock is held.
+  #write() {
+    const n = this.#words[USED];
+    this.#last = -1;
+    if (n === 0) return;
+    this.#words[USED] = 0;
+    this.#written();
+    writeAll(REPLIES, this.#bytes.subarray(0, n));
+  }
+
+  // #written notes that a frame goes out after which the pipes are empty,
+  // unless a child still prints.
+  #written() {
+    if (this.#lingers === 0) this.#unclear = false;
+  }
+}
+
+// writeAll writes all of data, also to a descriptor that does not block.
+function writeAll(fd, data) {
+  for (let at = 0; at < data.length; ) {
+    try {
+      at += writeSync(fd, data, at, data.length - at);
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
+}
+
+module.exports = { Output, writeAll, STDOUT, STDERR };

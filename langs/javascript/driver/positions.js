@@ -1,0 +1,164 @@
+'use strict';
+// Where the code that runs stands in the code that the user wrote.
+const { SourceMap } = require('node:module');
+
+// Edits collects changes of a source and tells positions in the result from
+// positions in the source.
+class Edits {
+  #source;
+  #list = []; // {at, end, text}: text in place of the source from at to end
+  #head = []; // pieces that go before everything: text, or [from, to] of the source
+
+  constructor(source) {
+    this.#source = source;
+  }
+
+  replace(at, end, text, rank = 0) {
+    this.#list.push({ at, end, text, rank, order: this.#list.length });
+  }
+
+  // insert puts text before what stands at the offset.
+  insert(at, text) {
+    this.replace(at, at, text);
+  }
+
+  // wrap puts text around a node of the syntax tree. Where two nodes begin or
+  // end together, the larger one's text is outside.
+  wrap({ start, end }, open, close) {
+    if (open) this.replace(start, start, open, 1 + 1 / (1 + end));
+    if (close) this.replace(end, end, close, -2 + 1 / (1 + start));
+  }
+
+  // blank removes the source from at to end, and keeps its lines.
+  blank(at, end) {
+    this.replace(at, end, this.#source.slice(at, end).replace(/[^\n\r\u2028\u2029]/g, ' '));
+  }
+
+  // first puts pieces before everything else, in the first line.
+  first(...pieces) {
+    this.#head.push(...pieces);
+  }
+
+  // veryFirst puts text before that.
+  veryFirst(text) {
+    this.#head.unshift(text);
+  }
+
+  get empty() {
+    return this.#list.length === 0 && this.#head.length === 0;
+  }
+
+  // apply returns the result and the pieces of the source in it:
+  // [start in the result, start in the source, length].
+  apply() {
+    const kept = [];
+    let out = '';
+    const keep = (from, to) => {
+      if (to <= from) return;
+      kept.push([out.length, from, to - from]);
+      out += this.#source.slice(from, to);
+    };
+    for (const piece of this.#head) {
+      if (typeof piece === 'string') out += piece;
+      else keep(piece[0], piece[1]);
+    }
+    let at = 0;
+    this.#list.sort((a, b) => a.at - b.at || (a.end > a.at) - (b.end > b.at) || a.rank - b.rank || a.order - b.order);
+    for (const edit of this.#list) {
+      if (edit.at < at) continue; // within what is gone
+      keep(at, edit.at);
+      out += edit.text;
+      at = edit.end;
+    }
+    keep(at, this.#source.length);
+    return { code: out, kept };
+  }
+}
+
+// lineStarts returns the offset of each line.
+function lineStarts(text) {
+  const starts = [0];
+  for (let i = 0; (i = text.indexOf('\n', i)) >= 0; ) starts.push(++i);
+  return starts;
+}
+
+// place is the line and column, from 0, of an offset.
+function place(starts, offset) {
+  let low = 0;
+  for (let high = starts.length; high - low > 1; ) {
+    const middle = (low + high) >> 1;
+    if (starts[middle] <= offset) low = middle;
+    else high = middle;
+  }
+  return { line: low, column: offset - starts[low] };
+}
+
+// Origin remembers what became of one cell's source.
+class Origin {
+  // source is what the user wrote; script is it as JavaScript, with map the
+  // way back if it has other positions; code and kept are Edits' result.
+  constructor({ name, source, script, map, code, kept }) {
+    this.name = name;
+    this.source = source;
+    this.map = map ? new SourceMap(map) : null;
+    if (kept) {
+      this.kept = kept;
+      this.codeLines = lineStarts(code);
+      this.scriptLines = lineStarts(script);
+    }
+  }
+
+  // find returns the user's line and column, from 1, for those that run.
+  find(line, column) {
+    let at = { line: line - 1, column: column - 1 };
+    if (this.kept) {
+      const start = this.codeLines[Math.min(at.line, this.codeLines.length - 1)];
+      at = place(this.scriptLines, this.#offset(start + at.column));
+    }
+    if (this.map) {
+      const entry = this.map.findEntry(at.line, at.column);
+      if (entry.originalLine !== undefined) {
+        at = { line: entry.originalLine, column: entry.originalColumn };
+      }
+    }
+    return { line: at.line + 1, column: at.column + 1 };
+  }
+
+  #offset(offset) {
+    let best = 0;
+    for (const [to, from, length] of this.kept) {
+      if (offset >= to && offset < to + length) return from + offset - to;
+      if (to + length <= offset) best = from + length;
+    }
+    return best;
+  }
+
+  line(n) {
+    return this.source.split('\n')[n - 1] ?? '';
+  }
+}
+
+// Origins finds a cell's source by its name.
+class Origins {
+  #known = new Map();
+
+  add(origin) {
+    this.#known.set(origin.name, origin);
+  }
+
+  get(name) {
+    return this.#known.get(name);
+  }
+
+  // translate replaces the positions in a line of a stack.
+  translate(text) {
+    return text.replace(/(cell_\w+\.[jt]s):(\d+):(\d+)/g, (all, name, line, column) => {
+      const origin = this.#known.get(name);
+      if (!origin || (!origin.kept && !origin.map)) return all;
+      const at = origin.find(Number(line), Number(column));
+      return `${name}:${at.line}:${at.column}`;
+    });
+  }
+}
+
+module.exports = { Edits, Origin, Origins };

@@ -1,0 +1,289 @@
+'use strict';
+// Makes of a cell what V8's REPL mode takes. It has no modules, lets no name
+// change between let, const, var and function, and forgets a promise that
+// nobody else holds. So, at the top level of a cell:
+//
+//	import a, {b} from 'm'       a let with await $sandgate.import('m'), moved to the top
+//	import(), import.meta        $sandgate.import(), $sandgate.meta
+//	export                       is left out
+//	await p                      await $sandgate.hold(p), likewise each step of for await
+//	const                        let; an assignment to such a name throws as JavaScript does
+//	let, class, var, function    assignments, where the name is of the other kind already
+//	{ a: 1 }                     ({ a: 1 })
+//
+// A cell that ends by starting an async function of its own, as programs do,
+// waits for it.
+const acorn = require('./acorn.js');
+const { Edits } = require('./positions.js');
+const { FUNCTION, children, names, vars, assignments } = require('./scope.js');
+
+const OPTIONS = {
+  ecmaVersion: 'latest',
+  sourceType: 'script',
+  allowImportExportEverywhere: true,
+  allowAwaitOutsideFunction: true,
+  allowHashBang: true,
+};
+
+// parse returns the syntax tree of a cell, or throws acorn's SyntaxError.
+function parse(code) {
+  return acorn.parse(code, OPTIONS);
+}
+
+// asObject returns code in parentheses if it is an object literal, else null.
+function asObject(code) {
+  const text = code.trim();
+  if (text[0] !== '{' || text.length > 1 << 20 || !/\}[\s;]*$/.test(text)) return null;
+  const from = code.indexOf('{');
+  const to = code.lastIndexOf('}') + 1;
+  try {
+    const node = acorn.parseExpressionAt(code.slice(0, to), from, OPTIONS);
+    if (node.type !== 'ObjectExpression' || node.end !== to) return null;
+  } catch {
+    return null;
+  }
+  return { from, to };
+}
+
+// Names is what the session has declared: how V8 keeps a name, which is for
+// good, and whether the latest declaration says const.
+class Names {
+  #kept = new Map(); // lexical or global
+  #constant = new Set();
+
+  kept(name) {
+    return this.#kept.get(name);
+  }
+
+  get constants() {
+    return this.#constant;
+  }
+
+  list() {
+    return [...this.#kept.keys()];
+  }
+
+  // add notes what a cell declares that V8 has accepted.
+  add(declared) {
+    for (const [name, { kind, constant }] of declared) {
+      if (!this.#kept.has(name)) this.#kept.set(name, kind);
+      if (constant) this.#constant.add(name);
+      else this.#constant.delete(name);
+    }
+  }
+}
+
+// rewrite returns {code, kept, declared} for a cell. Without a change, code is
+// the source and kept is undefined.
+function rewrite(source, tree, session) {
+  const cell = new Rewriting(source, tree, session);
+  return cell.run();
+}
+
+class Rewriting {
+  #source;
+  #tree;
+  #session;
+  #edits;
+  #declared = new Map(); // name → {kind, constant}
+  #needed = new Set(); // names that must be declared before they are assigned
+
+  constructor(source, tree, session) {
+    this.#source = source;
+    this.#tree = tree;
+    this.#session = session;
+    this.#edits = new Edits(source);
+  }
+
+  run() {
+    for (const node of this.#tree.body) this.#statement(node);
+    vars(this.#tree, (node, parent, key) => this.#var(node, parent, key));
+    this.#constants();
+    if (/\b(await|import)\b/.test(this.#source)) children(this.#tree, (node) => this.#inner(node, false));
+    this.#start();
+    if (this.#needed.size > 0) this.#edits.veryFirst(`let ${[...this.#needed].join(', ')};`);
+    const result = this.#edits.empty ? { code: this.#source } : this.#edits.apply();
+    return { ...result, declared: this.#declared };
+  }
+
+  #text(node) {
+    return this.#source.slice(node.start, node.end);
+  }
+
+  #declare(name, kind, constant = false) {
+    this.#declared.set(name, { kind: this.#session.kept(name) ?? kind, constant });
+  }
+
+  // #conflict reports whether V8 keeps one of the names as the other kind.
+  #conflict(list, kind) {
+    return list.some((name) => (this.#session.kept(name) ?? kind) !== kind);
+  }
+
+  #statement(node) {
+    switch (node.type) {
+      case 'ImportDeclaration':
+        return this.#import(node);
+      case 'ExportAllDeclaration':
+        return this.#edits.replace(node.start, node.end, `await $sandgate.hold($sandgate.import(${node.source.raw}));`);
+      case 'ExportNamedDeclaration':
+        if (!node.declaration) return this.#edits.blank(node.start, node.end);
+        this.#edits.blank(node.start, node.declaration.start);
+        return this.#statement(node.declaration);
+      case 'ExportDefaultDeclaration':
+        this.#edits.blank(node.start, node.declaration.start);
+        if (node.declaration.id) this.#statement(node.declaration);
+        else if (/^(Function|Class)Declaration$/.test(node.declaration.type)) {
+          this.#edits.wrap(node.declaration, '(', ')');
+        }
+        return;
+      case 'VariableDeclaration':
+        if (node.kind !== 'var') this.#lexical(node);
+        return;
+      case 'ClassDeclaration':
+        this.#declare(node.id.name, 'lexical');
+        if (this.#conflict([node.id.name], 'lexical')) {
+          this.#edits.wrap(node, `${node.id.name} = `, ';');
+        }
+        return;
+      case 'FunctionDeclaration':
+        this.#declare(node.id.name, 'global');
+        if (this.#conflict([node.id.name], 'global')) {
+          this.#edits.first(`${node.id.name} = `, [node.start, node.end], ';');
+          this.#edits.blank(node.start, node.end);
+        }
+    }
+  }
+
+  // #lexical is for let, const and using at the top level.
+  #lexical(node) {
+    const list = [];
+    for (const d of node.declarations) names(d.id, (name) => list.push(name));
+    for (const name of list) this.#declare(name, 'lexical', node.kind === 'const');
+    if (this.#conflict(list, 'lexical')) this.#assign(node, list, true);
+    else if (node.kind === 'const') this.#edits.replace(node.start, node.start + 5, 'let  ');
+  }
+
+  // #var is for var, wherever it is in the cell's own scope.
+  #var(node, parent, key) {
+    const list = [];
+    for (const d of node.declarations) names(d.id, (name) => list.push(name));
+    const top = parent.type === 'Program';
+    for (const name of list) this.#declare(name, 'global');
+    if (!this.#conflict(list, 'global')) return;
+    const loop = (key === 'left' || key === 'init') && /^For/.test(parent.type);
+    this.#assign(node, list, top || !loop, key === 'left' && loop);
+  }
+
+  // #assign makes assignments of a declaration.
+  #assign(node, list, statement, target = false) {
+    for (const name of list) if (!this.#session.kept(name)) {
+      this.#needed.add(name);
+      this.#declared.get(name).kind = 'lexical';
+    }
+    const first = node.declarations[0];
+    this.#edits.replace(node.start, first.start, target ? '' : '(');
+    if (target) return;
+    for (const d of node.declarations) {
+      if (d.init) continue;
+      if (node.kind === 'var') this.#edits.replace(d.start, d.end, '0');
+      else this.#edits.wrap(d, '', ' = undefined');
+    }
+    const all = { start: node.start, end: node.declarations.at(-1).end };
+    this.#edits.wrap(all, '', statement ? ', undefined);' : ')');
+  }
+
+  #import(node) {
+    const attributes = node.attributes?.length
+      ? `, {with: {${node.attributes.map((a) => `${a.key.raw ?? JSON.stringify(a.key.name)}: ${a.value.raw}`)}}}`
+      : '';
+    const asked = [];
+    let whole = '';
+    const list = [];
+    for (const s of node.specifiers) {
+      list.push(s.local.name);
+      if (s.type === 'ImportNamespaceSpecifier') whole = s.local.name;
+      else if (s.type === 'ImportDefaultSpecifier') asked.push(['"default"', s.local.name]);
+      else asked.push([s.imported.raw ?? JSON.stringify(s.imported.name), s.local.name]);
+    }
+    for (const name of list) {
+      this.#declare(name, 'lexical', true);
+      if (!this.#session.kept(name)) this.#needed.add(name);
+    }
+    const wanted = `[${asked.map(([imported]) => imported)}]`;
+    const module = `await $sandgate.hold($sandgate.module(${node.source.raw}, ${wanted}${attributes}))`;
+    const pattern = [...asked.map(([imported, local]) => `${imported}: ${local}`)];
+    if (whole) this.#edits.first(`${whole} = ${module};${asked.length ? `({${pattern}} = ${whole});` : ''}`);
+    else if (asked.length) this.#edits.first(`({${pattern}} = ${module});`);
+    else this.#edits.first(`${module};`);
+    this.#edits.blank(node.start, node.end);
+    this.#edits.insert(node.end, ';');
+  }
+
+  // #constants makes assignments to constants throw.
+  #constants() {
+    const wanted = new Set(this.#session.constants);
+    for (const [name, { constant }] of this.#declared) {
+      if (constant) wanted.add(name);
+      else wanted.delete(name);
+    }
+    if (wanted.size === 0) return;
+    assignments(this.#tree, wanted, (id, node, how) => {
+      const target = `$sandgate.constants.${id.name}`;
+      if (how === 'shorthand') this.#edits.insert(id.end, `: ${target}`);
+      else if (how === 'logical') {
+        this.#edits.replace(id.start, node.right.start, `(${id.name} ${node.operator.slice(0, -1)} (${target} = `);
+        this.#edits.wrap(node.right, '', '))');
+      } else this.#edits.replace(id.start, id.end, target);
+    });
+  }
+
+  // #inner is for await, import() and import.meta, at any depth.
+  #inner(node, inFunction) {
+    switch (node.type) {
+      case 'ImportDeclaration':
+        return;
+      case 'ImportExpression':
+        this.#edits.replace(node.start, node.start + 6, '$sandgate.import');
+        break;
+      case 'MetaProperty':
+        if (node.meta.name === 'import') this.#edits.replace(node.start, node.end, '$sandgate.meta');
+        return;
+      case 'AwaitExpression':
+        if (inFunction) break;
+        this.#edits.wrap(node.argument, '$sandgate.hold(', ')');
+        break;
+      case 'ForOfStatement':
+        if (inFunction || !node.await) break;
+        this.#edits.wrap(node.right, '$sandgate.holdEach(', ')');
+    }
+    const below = inFunction || FUNCTION.test(node.type) || /^(StaticBlock|PropertyDefinition)$/.test(node.type);
+    children(node, (child) => this.#inner(child, below));
+  }
+
+  // #start lets a cell wait for the async function that it ends by calling.
+  #start() {
+    const last = this.#tree.body.at(-1);
+    if (last?.type !== 'ExpressionStatement') return;
+    let call = last.expression;
+    if (call.type === 'UnaryExpression' && call.operator === 'void') call = call.argument;
+    const whole = call;
+    while (call.type === 'CallExpression' && call.callee.type === 'MemberExpression' &&
+      /^(then|catch|finally)$/.test(call.callee.property.name)) call = call.callee.object;
+    if (call.type !== 'CallExpression') return;
+    const called = call.callee.type === 'Identifier' ? this.#ownFunction(call.callee.name) : call.callee;
+    if (!called || !FUNCTION.test(called.type) || !called.async || called.generator || called.body.type !== 'BlockStatement') return;
+    this.#edits.wrap(whole, 'await $sandgate.hold(', ')');
+  }
+
+  #ownFunction(name) {
+    for (let node of this.#tree.body) {
+      if (/^Export/.test(node.type) && node.declaration) node = node.declaration;
+      if (node.type === 'FunctionDeclaration' && node.id?.name === name) return node;
+      if (node.type !== 'VariableDeclaration') continue;
+      for (const d of node.declarations) if (d.id.type === 'Identifier' && d.id.name === name) return d.init;
+    }
+    return null;
+  }
+}
+
+module.exports = { parse, asObject, rewrite, Names };

@@ -1,0 +1,331 @@
+'use strict';
+// The server: takes requests from the controller, runs cells, answers.
+//
+// What runs can be ended anywhere by an interrupt, which nothing catches and
+// which drops the microtasks that wait. So nothing here relies on a promise of
+// its own: each step is a callback of Node's, and a cell that is ended is
+// answered for when the controller says so.
+const shared = require('./shared.js');
+const cells = require('./cells.js');
+const timers = require('./timers.js');
+const errors = require('./errors.js');
+const variables = require('./variables.js');
+const { compile, completeness } = require('./compile.js');
+const { dumps } = require('./safejson.js');
+const { bundle } = require('./display.js');
+const { Interrupted } = require('./waits.js');
+const { STDERR } = require('./output.js');
+const { reseed } = require('./reseed.js');
+
+const { BUSY, TAKEN, HEARD, MAX_BODY } = shared;
+const FAR = 'RangeError';
+
+class Server {
+  #words;
+  #output;
+  #messages;
+  #inspection;
+  #names;
+  #help;
+  #origins;
+  #lines;
+  #port;
+  #cell = null; // the one that runs
+  #queue = [];
+  #count = 0;
+  #silent = 0;
+  #full = false; // the heap was
+  #self = new MessageChannel(); // for what must happen after code was ended
+
+  constructor({ memory, output, messages, inspection, names, help, origins, lines, port }) {
+    this.#words = shared.words(memory);
+    this.#output = output;
+    this.#messages = messages;
+    this.#inspection = inspection;
+    this.#names = names;
+    this.#help = help;
+    this.#origins = origins;
+    this.#lines = lines;
+    this.#port = port;
+    process.on('uncaughtException', (error) => this.#uncaught(error));
+    process.on('unhandledRejection', (reason) => this.#rejected(reason));
+  }
+
+  start(info) {
+    this.#port.on('message', (request) => this.#take(request));
+    this.#self.port1.on('message', (serial) => this.#ended(serial));
+    this.#output.reply(dumps({ op: 'ready', id: 0, status: 'ok', info }));
+  }
+
+  #take(request) {
+    Atomics.add(this.#words, TAKEN, 1);
+    switch (request.op) {
+      case 'execute':
+        this.#queue.push(request);
+        return this.#next();
+      case 'complete':
+        return this.#answer(request, () => this.#help.complete(request));
+      case 'inspect':
+        return this.#answer(request, () => this.#help.inspect(request));
+      case 'is_complete':
+        return this.#answer(request, () => isComplete(String(request.code ?? '')));
+      case 'variables':
+        return this.#answer(request, () => variables.list(this.#help, this.#inspection, this.#names));
+      case 'reseed':
+        return this.#answer(request, () => reseed(request));
+      case 'interrupt':
+        Atomics.store(this.#words, HEARD, request.n);
+        return this.#interrupt(request.cell);
+      case 'terminated':
+        return this.#ended(request.cell);
+      case 'memory':
+        this.#full = true;
+        return undefined;
+      case 'nothing':
+      case 'comm':
+        return undefined;
+    }
+    return this.#answer(request, () => { throw new RangeError(`there is no operation ${errors.text(request.op)}`); });
+  }
+
+  // #answer answers at once, also while a cell awaits.
+  #answer(request, make) {
+    let reply;
+    try {
+      reply = { status: 'ok', ...make() };
+    } catch (error) {
+      const { ename, evalue } = errors.describe(error, this.#origins);
+      reply = { status: 'error', ename, evalue };
+    }
+    this.#reply(request, reply);
+  }
+
+  #reply(request, reply, cell) {
+    const head = { op: 'reply', id: Number.isSafeInteger(request.id) && request.id >= 0 ? request.id : 0 };
+    let body = dumps({ ...head, ...reply });
+    if (body.length > MAX_BODY / 3 && Buffer.byteLength(body) > MAX_BODY) {
+      body = dumps({ ...head, status: 'error', ename: FAR, evalue: `an answer of ${Buffer.byteLength(body)} bytes: the limit is ${MAX_BODY} bytes` });
+    }
+    return this.#output.reply(body, cell);
+  }
+
+  // --- Cells ---
+
+  #next() {
+    if (this.#cell || this.#queue.length === 0) return;
+    const request = this.#queue.shift();
+    const cell = new cells.Cell(request);
+    cell.request = request;
+    this.#cell = cell;
+    this.#lines.clear();
+    process.exitCode = undefined;
+    Atomics.store(this.#words, BUSY, cell.serial);
+    cells.storage.run(cell, () => this.#run(cell, String(request.code ?? '')));
+  }
+
+  #run(cell, source) {
+    const number = cell.silent ? `silent${++this.#silent}` : ++this.#count;
+    let compiled;
+    try {
+      compiled = compile(source, number, this.#names);
+    } catch (error) {
+      if (!error.line) return this.#fail(cell, errors.describe(error, this.#origins));
+      return this.#fail(cell, errors.syntax(error.message, { name: `cell_${number}.js`, line: (n) => source.split('\n')[n - 1] ?? '' }, error.line, error.column));
+    }
+    const { name, code, origin, declared } = compiled;
+    this.#origins.add(origin);
+    if (declared) makeRoom(declared);
+    return this.#inspection.run(`${code}\n//# sourceURL=${name}`, (error, answer) => {
+      // The cell may have been given up.
+      if (cell.done || this.#cell !== cell) return;
+      cells.storage.run(cell, () => {
+        if (error) return this.#stopped(cell);
+        const { exceptionDetails: details, result } = answer;
+        if (declared && !(details && refused(details))) this.#names.add(declared);
+        return details ? this.#thrown(cell, details, origin) : this.#value(cell, result);
+      });
+    });
+  }
+
+  #thrown(cell, details, origin) {
+    const { exception } = details;
+    if (!exception) return this.#fail(cell, this.#interruption(cell, details.text));
+    const error = this.#inspection.value(exception);
+    if (cell.interrupts > 0 && (error instanceof Interrupted || error?.name === 'AbortError')) {
+      return this.#fail(cell, this.#interruption(cell));
+    }
+    if (refused(details)) {
+      const at = origin.find(details.lineNumber + 1, details.columnNumber + 1);
+      return this.#fail(cell, errors.syntax(String(error.message), origin, at.line, at.column, error.name));
+    }
+    return this.#fail(cell, errors.describe(error, this.#origins));
+  }
+
+  #value(cell, remote) {
+    if (cell.silent || remote.type === 'undefined') return this.#finish(cell, { status: 'ok' });
+    const value = this.#inspection.value(remote);
+    remember(value);
+    const show = (data) => {
+      if (cell.done) return;
+      this.#messages.bundle('execute_result', data, { count: this.#count, cell });
+      this.#finish(cell, { status: 'ok' });
+    };
+    const failed = (error) => { if (!cell.done) this.#fail(cell, errors.describe(error, this.#origins)); };
+    try {
+      const data = bundle(value);
+      if (typeof data?.then === 'function') data.then(show, failed);
+      else show(data);
+    } catch (error) {
+      failed(error);
+    }
+    return undefined;
+  }
+
+  #fail(cell, { ename, evalue, traceback }) {
+    if (cell.done) return;
+    this.#messages.send('error', { ename, evalue, traceback }, cell);
+    this.#finish(cell, { status: 'error', ename, evalue });
+  }
+
+  #finish(cell, reply) {
+    if (cell.done) return;
+    if (!cell.silent) reply.execution_count = this.#count;
+    if (cell.exitCode === undefined && process.exitCode !== undefined) cell.exitCode = Number(process.exitCode) || 0;
+    if (cell.exitCode !== undefined) reply.exit_code = cell.exitCode;
+    this.#reply(cell.request, reply, cell);
+    this.#cell = null;
+    this.#inspection.forget();
+    if (this.#queue.length > 0) setImmediate(() => this.#next());
+  }
+
+  // --- Interrupts ---
+
+  #interruption(cell, text = '') {
+    if (this.#full) {
+      this.#full = false;
+      const evalue = 'JavaScript heap out of memory: the execution was ended, and the session\'s state is kept';
+      return { ename: 'RangeError', evalue, traceback: [`RangeError: ${evalue}`] };
+    }
+    const evalue = text || 'the execution was interrupted';
+    return { ename: 'Interrupted', evalue, traceback: [`Interrupted: ${evalue}`] };
+  }
+
+  // #interrupt is the controller's question whether the event loop is reached.
+  #interrupt(serial) {
+    const cell = this.#cell;
+    if (!cell || cell.serial !== serial || cell.done) return;
+    cell.interrupts++;
+    timers.stop(cell);
+    if (cell.interrupts === 1 && cell.waits.size > 0) {
+      // It awaits: its finally blocks run, and then it ends.
+      for (const cancel of [...cell.waits]) cancel(new Interrupted());
+      return;
+    }
+    this.#abandon(cell);
+  }
+
+  // #abandon ends a cell that does not end by itself.
+  #abandon(cell) {
+    cell.abandoned = true;
+    timers.stop(cell);
+    this.#inspection.renew();
+    this.#fail(cell, this.#interruption(cell));
+  }
+
+  // #ended is told that the code which ran was ended from outside, or by exit.
+  #ended(serial) {
+    const cell = this.#cell;
+    if (!cell || cell.serial !== serial || cell.done) return;
+    cell.interrupts++;
+    cell.abandoned = true;
+    timers.stop(cell);
+    this.#inspection.renew();
+    this.#stopped(cell);
+  }
+
+  // #stopped answers for a cell whose code was ended.
+  #stopped(cell) {
+    if (cell.exitCode !== undefined) this.#finish(cell, { status: 'ok' });
+    else this.#fail(cell, this.#interruption(cell));
+  }
+
+  // exit is process.exit in user code: the cell ends, the session stays.
+  exit(code) {
+    const cell = cells.current();
+    const status = code ?? process.exitCode ?? 0;
+    if (!cell.done && cell === this.#cell) cell.exitCode = Number(status) || 0;
+    try {
+      process.emit('exit', Number(status) || 0);
+    } catch (error) {
+      this.#print('Uncaught ', error);
+    }
+    process.removeAllListeners('exit');
+    process.exitCode = undefined;
+    timers.stop(cell);
+    // Nothing of the cell goes on: its code ends here, uncaught.
+    this.#self.port2.postMessage(cell.serial);
+    this.#inspection.stop();
+    for (;;);
+  }
+
+  // --- What nobody catches ---
+
+  #uncaught(error) {
+    if (process.listenerCount('uncaughtException') > 1) return;
+    this.#print('Uncaught ', error);
+  }
+
+  #rejected(reason) {
+    if (process.listenerCount('unhandledRejection') > 1) return;
+    this.#print('Uncaught (in promise) ', reason);
+  }
+
+  #print(head, error) {
+    const cell = cells.current();
+    if (cell.interrupts > 0 && (error instanceof Interrupted || error?.name === 'AbortError')) return;
+    const { traceback } = errors.describe(error, this.#origins);
+    const lines = [...traceback];
+    const at = lines.findIndex((l, i) => i > 0 && lines[i - 1] === '') ;
+    lines[Math.max(at, 0)] = head.trimEnd() === 'Uncaught' && /^Uncaught /.test(lines[Math.max(at, 0)]) ? lines[Math.max(at, 0)] : head + lines[Math.max(at, 0)].replace(/^Uncaught /, '');
+    this.#output.text(STDERR, `${lines.join('\n')}\n`, cell);
+  }
+}
+
+// refused reports whether the cell did not compile: V8 then tells where, but
+// not in the error's stack.
+function refused({ exception }) {
+  return exception?.className === 'SyntaxError' && !/\n\s+at /.test(exception.description);
+}
+
+function isComplete(code) {
+  const status = completeness(code);
+  if (status !== 'incomplete') return { is_complete: status };
+  const last = /([ \t]*)[^\n]*$/.exec(code.trimEnd());
+  return { is_complete: status, indent: last[1] + (/[[{(]\s*$/.test(code) ? '  ' : '') };
+}
+
+// makeRoom lets a cell declare a name that is an accessor of the global
+// object, such as crypto.
+function makeRoom(declared) {
+  for (const [name, { kind }] of declared) {
+    if (kind !== 'global') continue;
+    const d = Object.getOwnPropertyDescriptor(globalThis, name);
+    if (d?.get && d.configurable) Object.defineProperty(globalThis, name, { value: undefined, writable: true, configurable: true, enumerable: true });
+  }
+}
+
+let latest;
+
+// remember keeps the last result in _, unless the user has given _ a value.
+function remember(value) {
+  latest = value;
+}
+
+Object.defineProperty(globalThis, '_', {
+  configurable: true,
+  enumerable: false,
+  get: () => latest,
+  set: (value) => Object.defineProperty(globalThis, '_', { value, writable: true, configurable: true, enumerable: true }),
+});
+
+module.exports = { Server };

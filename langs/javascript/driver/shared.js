@@ -1,0 +1,33 @@
+'use strict';
+// Memory that the main thread and the controller share: words for locks and
+// flags, and the buffer of output that has not been written.
+//
+// The lock guards the buffer, descriptor 4 and BUSY. The controller ends what
+// runs only while it holds the lock: so no section of the driver's under the
+// lock is ever cut in two, and no cell is ended after its reply.
+
+const WORDS = 16;
+const BUFFER = 256 << 10; // bytes
+
+module.exports = {
+  BUFFER,
+  make: () => new SharedArrayBuffer(WORDS * 4 + BUFFER),
+  words: (memory) => new Int32Array(memory, 0, WORDS),
+  bytes: (memory) => Buffer.from(memory, WORDS * 4, BUFFER),
+
+  // Words.
+  LOCK: 0, // FREE, MAIN or CONTROLLER
+  USED: 1, // bytes in the buffer
+  BUSY: 2, // the serial number of the cell that has no reply yet, or 0
+  TAKEN: 3, // messages that the main thread has begun to handle
+  HEARD: 4, // the last interrupt that the main thread has handled
+  ANSWERED: 5, // 1 when an answer to prompt() may be there
+
+  // Who holds the lock.
+  FREE: 0,
+  MAIN: 1,
+  CONTROLLER: 2,
+
+  HEADER: 16, // bytes of a frame's header
+  MAX_BODY: 8 << 20, // bytes of a frame's body
+};

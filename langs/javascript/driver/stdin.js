@@ -1,0 +1,175 @@
+'use strict';
+// prompt, confirm, alert, process.stdin and readline: lines that somebody
+// else types.
+const fs = require('node:fs');
+const { Readable } = require('node:stream');
+const { receiveMessageOnPort } = require('node:worker_threads');
+const { current } = require('./cells.js');
+const { ANSWERED, words } = require('./shared.js');
+
+class NoInput extends Error {
+  constructor() {
+    super('input was requested, but this execution does not allow input (no_input)');
+  }
+}
+Object.defineProperty(NoInput.prototype, 'name', { value: 'NoInputError', configurable: true });
+
+// Lines asks for lines. null is the end of input.
+class Lines {
+  #messages;
+  #output;
+  #port;
+  #words;
+  #waiting = []; // {cell, take} of asynchronous asks, oldest first
+
+  constructor(messages, output, port, memory) {
+    this.#messages = messages;
+    this.#output = output;
+    this.#port = port;
+    this.#words = words(memory);
+    port.on('message', (answer) => this.#waiting.shift()?.take(line(answer)));
+    port.unref();
+  }
+
+  #request(prompt, password) {
+    if (current().noInput) throw new NoInput();
+    this.#messages.send('input_request', { prompt, password });
+    this.#output.flush();
+  }
+
+  // ask waits for a line, and nothing else runs meanwhile.
+  ask(prompt = '', password = false) {
+    this.clear();
+    this.#request(String(prompt), password);
+    for (;;) {
+      Atomics.store(this.#words, ANSWERED, 0);
+      const answer = receiveMessageOnPort(this.#port);
+      if (answer) return line(answer.message);
+      Atomics.wait(this.#words, ANSWERED, 0);
+    }
+  }
+
+  // later calls take with a line.
+  later(prompt, password, take) {
+    this.#request(prompt, password);
+    this.#waiting.push({ cell: current(), take });
+  }
+
+  // clear forgets what was typed for an earlier cell.
+  clear() {
+    this.#waiting.length = 0;
+    while (receiveMessageOnPort(this.#port));
+  }
+}
+
+const line = ({ value, eof }) => (eof ? null : typeof value === 'string' ? value : '');
+
+// Stdin is a stream of the lines that are asked for.
+class Stdin extends Readable {
+  #lines;
+
+  constructor(lines) {
+    super({ highWaterMark: 0 });
+    this.#lines = lines;
+    this.fd = 0;
+  }
+
+  _read() {
+    try {
+      this.#lines.later('', false, (text) => this.push(text === null ? null : `${text}\n`));
+    } catch (error) {
+      this.destroy(error);
+    }
+  }
+
+  ref() {
+    return this;
+  }
+
+  unref() {
+    return this;
+  }
+}
+
+// install puts the ways to read in place.
+function install(lines) {
+  let stream = null;
+  Object.defineProperty(process, 'stdin', {
+    configurable: true,
+    enumerable: true,
+    get() {
+      adoptReadline(lines);
+      if (!stream || stream.destroyed || stream.readableEnded) stream = new Stdin(lines);
+      return stream;
+    },
+  });
+  const define = (name, value) => Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
+  const prompt = (message = '', fallback = null) => {
+    const text = lines.ask(message);
+    return text === '' && fallback !== null ? String(fallback) : text;
+  };
+  prompt.password = (message = 'Password: ') => lines.ask(message, true);
+  define('prompt', prompt);
+  define('confirm', (message = '') => /^y(es)?$/i.test((lines.ask(`${message} [y/N] `) ?? '').trim()));
+  define('alert', (message = '') => { lines.ask(`${message} [Enter] `); });
+  readFiles(lines);
+}
+
+// readFiles lets fs read standard input.
+function readFiles(lines) {
+  const { readFileSync, readSync } = fs;
+  const isInput = (file) => file === 0 || file === '/dev/stdin';
+  fs.readFileSync = function (file, options) {
+    if (!isInput(file)) return Reflect.apply(readFileSync, this, arguments);
+    let all = '';
+    for (let text; (text = lines.ask()) !== null; ) all += `${text}\n`;
+    const encoding = typeof options === 'string' ? options : options?.encoding;
+    return encoding ? Buffer.from(all).toString(encoding) : Buffer.from(all);
+  };
+  let rest = Buffer.alloc(0);
+  fs.readSync = function (fd, buffer, offset, length, ...more) {
+    if (fd !== 0) return Reflect.apply(readSync, this, [fd, buffer, offset, length, ...more]);
+    if (offset !== null && typeof offset === 'object') ({ offset, length } = offset);
+    if (rest.length === 0) {
+      const text = lines.ask();
+      if (text === null) return 0;
+      rest = Buffer.from(`${text}\n`);
+    }
+    const n = Math.min(length ?? buffer.byteLength - (offset ?? 0), rest.length);
+    new Uint8Array(buffer.buffer, buffer.byteOffset + (offset ?? 0), n).set(rest.subarray(0, n));
+    rest = rest.subarray(n);
+    return n;
+  };
+}
+
+let adopted = false;
+
+// adoptReadline makes question() an input request with its prompt.
+function adoptReadline(lines) {
+  if (adopted) return;
+  adopted = true;
+  const readline = require('node:readline');
+  const promises = require('node:readline/promises');
+  const ours = (rl) => rl.input instanceof Stdin && !rl.closed;
+
+  const { question } = readline.Interface.prototype;
+  readline.Interface.prototype.question = function (query, options, callback) {
+    const answer = typeof options === 'function' ? options : callback;
+    if (!ours(this) || typeof answer !== 'function') return Reflect.apply(question, this, arguments);
+    return lines.later(String(query), false, (text) => (text === null ? this.close() : answer(text)));
+  };
+  const wait = promises.Interface.prototype.question;
+  promises.Interface.prototype.question = function (query, options) {
+    if (!ours(this)) return Reflect.apply(wait, this, arguments);
+    return new Promise((resolve, reject) => {
+      options?.signal?.addEventListener('abort', () => reject(options.signal.reason), { once: true });
+      lines.later(String(query), false, (text) => {
+        if (text !== null) return resolve(text);
+        this.close();
+        return reject(new Error('the input has ended'));
+      });
+    });
+  };
+}
+
+module.exports = { Lines, install };

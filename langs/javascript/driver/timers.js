@@ -1,0 +1,99 @@
+'use strict';
+// Timers belong to the cell that made them, and go on when it has ended. Those
+// of a cell that is interrupted are cleared.
+const timers = require('node:timers');
+const promises = require('node:timers/promises');
+const { promisify } = require('node:util');
+const { storage } = require('./cells.js');
+
+const CELL = Symbol('cell');
+
+function install() {
+  const real = { ...timers };
+  const forget = (timer) => timer?.[CELL]?.timers.delete(timer);
+
+  const once = (name) => {
+    const make = real[name];
+    const timed = function (callback, ...rest) {
+      const cell = storage.getStore();
+      if (!cell || typeof callback !== 'function') return make(callback, ...rest);
+      const timer = make(function (...args) {
+        cell.timers.delete(timer);
+        return Reflect.apply(callback, this, args);
+      }, ...rest);
+      return keep(cell, timer, real[name.replace('set', 'clear')]);
+    };
+    return named(timed, name, make);
+  };
+  const keep = (cell, timer, clear) => {
+    if (cell.abandoned) {
+      clear(timer);
+      return timer;
+    }
+    Object.defineProperty(timer, CELL, { value: cell });
+    cell.timers.add(timer);
+    return timer;
+  };
+  const repeated = named(function (callback, ...rest) {
+    const timer = real.setInterval(callback, ...rest);
+    const cell = storage.getStore();
+    return cell ? keep(cell, timer, real.clearInterval) : timer;
+  }, 'setInterval', real.setInterval);
+  const clearing = (name) => named(function (timer) {
+    forget(timer);
+    return real[name](timer);
+  }, name, real[name]);
+
+  const changed = {
+    setTimeout: once('setTimeout'),
+    setImmediate: once('setImmediate'),
+    setInterval: repeated,
+    clearTimeout: clearing('clearTimeout'),
+    clearImmediate: clearing('clearImmediate'),
+    clearInterval: clearing('clearInterval'),
+  };
+  sleeps();
+  for (const [name, value] of Object.entries(changed)) {
+    timers[name] = value;
+    Object.defineProperty(globalThis, name, { value, configurable: true, enumerable: true, writable: true });
+  }
+  for (const name of ['setTimeout', 'setImmediate']) {
+    Object.defineProperty(changed[name], promisify.custom, { get: () => promises[name], configurable: true });
+  }
+}
+
+function named(made, name, like) {
+  return Object.defineProperties(made, {
+    name: { value: name, configurable: true },
+    length: { value: like.length, configurable: true },
+  });
+}
+
+// sleeps makes the promises of node:timers/promises reject at an interrupt.
+function sleeps() {
+  const signal = (options) => {
+    const cell = storage.getStore();
+    if (!cell) return options;
+    cell.abort ??= new AbortController();
+    const own = options?.signal;
+    return { ...options, signal: own instanceof AbortSignal ? AbortSignal.any([own, cell.abort.signal]) : cell.abort.signal };
+  };
+  for (const name of ['setTimeout', 'setInterval']) {
+    const make = promises[name];
+    promises[name] = named(function (ms, value, options) {
+      return make(ms, value, options === undefined || typeof options === 'object' ? signal(options) : options);
+    }, name, make);
+  }
+}
+
+// stop clears a cell's timers.
+function stop(cell) {
+  for (const timer of cell.timers) {
+    clearTimeout(timer);
+    clearImmediate(timer);
+  }
+  cell.timers.clear();
+  cell.abort?.abort();
+}
+
+module.exports = { install, stop };

@@ -1,0 +1,63 @@
+'use strict';
+// TypeScript to JavaScript. Types are stripped by Node, which keeps every
+// position; enums, namespaces and parameter properties are transformed by
+// Node; decorators, accessors and JSX by esbuild, a program of its own.
+const { stripTypeScriptTypes, SourceMap } = require('node:module');
+const { spawnSync } = require('node:child_process');
+const path = require('node:path');
+
+const ESBUILD = path.join(__dirname, 'esbuild');
+const LIMIT = 10_000; // ms that esbuild may take
+
+// strip returns {code, map} or throws a SyntaxError with line and column,
+// both from 1.
+function strip(source) {
+  try {
+    return { code: stripTypeScriptTypes(source, { mode: 'strip' }), map: null };
+  } catch (error) {
+    if (error.code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw located(error);
+  }
+  try {
+    return unpack(stripTypeScriptTypes(source, { mode: 'transform', sourceMap: true, sourceUrl: 'cell' }));
+  } catch (error) {
+    throw located(error);
+  }
+}
+
+// unpack splits code from the source map that it ends with.
+function unpack(text) {
+  const at = text.lastIndexOf('\n//# sourceMappingURL=');
+  if (at < 0) return { code: text, map: null };
+  const data = text.slice(text.indexOf('base64,', at) + 7);
+  return { code: text.slice(0, at), map: JSON.parse(Buffer.from(data, 'base64').toString()) };
+}
+
+// located gives an error of Node's parser the position that its stack tells.
+function located(error) {
+  const [head, text = '', mark = ''] = String(error.stack).split('\n');
+  const line = Number(/^.*:(\d+)$/.exec(head)?.[1] ?? 1);
+  const column = mark.includes('^') ? mark.indexOf('^') + 1 : text.length + 1;
+  return Object.assign(new SyntaxError(error.message), { line, column });
+}
+
+// legacy reports whether decorators are written the way that TypeScript had
+// them before version 5, with (target, key, descriptor).
+const legacy = (source) => /\bPropertyDescriptor\b|\bdescriptor\b|\bpropertyKey\b|@(Injectable|Component|Entity|Controller|Module)\b/.test(source) &&
+  !/\bClass\w*DecoratorContext\b|\bcontext\.(name|kind|addInitializer)\b/.test(source);
+
+// build is strip by esbuild.
+function build(source) {
+  const config = { compilerOptions: { experimentalDecorators: legacy(source), useDefineForClassFields: !legacy(source), verbatimModuleSyntax: false, preserveValueImports: true } };
+  const loader = /<\/|\/>/.test(source) ? 'tsx' : 'ts';
+  const run = spawnSync(ESBUILD, [`--loader=${loader}`, '--target=es2024', '--sourcemap=inline', '--sourcefile=cell', '--log-level=error',
+    '--supported:decorators=false', '--supported:top-level-await=true', '--log-limit=1', `--tsconfig-raw=${JSON.stringify(config)}`],
+  { input: source, timeout: LIMIT, maxBuffer: 64 << 20, encoding: 'utf8' });
+  if (run.error) throw run.error;
+  if (run.status !== 0) {
+    const [, message, line, column] = /\[ERROR\] (.*)\n\n\s+\S+?:(\d+):(\d+):/.exec(run.stderr) ?? [null, run.stderr.trim(), 1, 0];
+    throw Object.assign(new SyntaxError(message), { line: Number(line), column: Number(column) + 1 });
+  }
+  return unpack(run.stdout.trimEnd());
+}
+
+module.exports = { strip, build, SourceMap };
