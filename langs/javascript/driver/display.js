@@ -1,6 +1,7 @@
 'use strict';
 // Rich forms of values, and the function display.
 const fs = require('node:fs');
+const { types } = require('node:util');
 const { text } = require('./errors.js');
 const { current } = require('./cells.js');
 
@@ -22,15 +23,15 @@ const method = (value, key) => {
 // bundle returns the MIME bundle of a value, or a promise of it.
 function bundle(value) {
   if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return plain(value);
-  if (value instanceof Bundle) return complete(value.data, value);
+  if (!types.isProxy(value) && value instanceof Bundle) return complete(value.data, value);
   for (const key of CONVENTIONS) {
     const call = method(value, key);
     if (!call) continue;
     const made = Reflect.apply(call, value, []);
     return typeof made?.then === 'function' ? made.then((data) => complete(data, value)) : complete(made, value);
   }
-  if (/^(Timeout|Immediate)$/.test(value.constructor?.name) && typeof value.hasRef === 'function') {
-    return { 'text/plain': text(value, { depth: -1 }) };
+  if (!types.isProxy(value) && /^(Timeout|Immediate)$/.test(value.constructor?.name) && typeof value.hasRef === 'function') {
+    return { 'text/plain': text(value, { depth: -1, customInspect: false }) };
   }
   const html = typeof value === 'object' && element(value);
   return html ? { 'text/html': html, 'text/plain': text(value, INSPECT) } : plain(value);

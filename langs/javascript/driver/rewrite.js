@@ -148,7 +148,7 @@ class Rewriting {
       case 'FunctionDeclaration':
         this.#declare(node.id.name, 'global');
         if (this.#conflict([node.id.name], 'global')) {
-          this.#edits.first(`${node.id.name} = `, [node.start, node.end], ';');
+          this.#edits.first(`void (${node.id.name} = `, [node.start, node.end], ');');
           this.#edits.blank(node.start, node.end);
         }
     }
@@ -212,9 +212,10 @@ class Rewriting {
     const wanted = `[${asked.map(([imported]) => imported)}]`;
     const module = `await $sandgate.hold($sandgate.module(${node.source.raw}, ${wanted}${attributes}))`;
     const pattern = [...asked.map(([imported, local]) => `${imported}: ${local}`)];
-    if (whole) this.#edits.first(`${whole} = ${module};${asked.length ? `({${pattern}} = ${whole});` : ''}`);
-    else if (asked.length) this.#edits.first(`({${pattern}} = ${module});`);
-    else this.#edits.first(`${module};`);
+    // void, since an import has no value.
+    if (whole) this.#edits.first(`void (${whole} = ${module});${asked.length ? `void ({${pattern}} = ${whole});` : ''}`);
+    else if (asked.length) this.#edits.first(`void ({${pattern}} = ${module});`);
+    else this.#edits.first(`void ${module};`);
     this.#edits.blank(node.start, node.end);
     this.#edits.insert(node.end, ';');
   }
