@@ -66,7 +66,7 @@ function understand(source) {
   }
   const js = failure.loc ? [failure.loc.line, failure.loc.column + 1] : [1, 1];
   const ours = failed.line ? [failed.line, failed.column] : [0, 0];
-  if (ours[0] > js[0] || (ours[0] === js[0] && ours[1] > js[1] + 2)) throw failed;
+  if (ours[0] > js[0] || (ours[0] === js[0] && ours[1] > js[1])) throw failed;
   if (MODULE.test(source)) {
     const message = failure.message.replace(/ \(\d+:\d+\)$/, '');
     throw Object.assign(new SyntaxError(message), { line: js[0], column: js[1] });

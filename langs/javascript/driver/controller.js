@@ -18,7 +18,8 @@ const CONTROL = 1;
 const TICK = 40; // ms that output may lie while a cell runs
 const ASK = 3; // ms until a main thread that does not answer is taken to run code
 const GRACE = 120; // ms that a cell has for its finally blocks
-const CHILD = 300; // ms until children that outlive an interrupt are killed
+const IDLE = 50; // ms, likewise, while no cell runs
+const CHILD = 150; // ms until children that outlive an interrupt are killed
 
 const { requests, answers, memory, heap } = workerData;
 const words = shared.words(memory);
@@ -91,16 +92,15 @@ async function interrupt() {
   interrupting = true;
   try {
     const cell = Atomics.load(words, BUSY);
-    const over = () => Atomics.load(words, BUSY) !== cell || (cell === 0 && !waiting());
+    const over = () => Atomics.load(words, BUSY) !== cell;
     while (!over()) {
       const n = ++count;
       post({ op: 'interrupt', n, cell });
       const heard = () => Atomics.load(words, HEARD) === n;
-      await until(() => heard() || over(), ASK);
-      if (!over() && !heard() && (await terminate(over))) {
-        post({ op: 'terminated', cell });
-        if (cell === 0) break;
-      }
+      await until(() => heard() || over(), cell === 0 ? IDLE : ASK);
+      if (!over() && !heard() && (await terminate(over))) post({ op: 'terminated', cell });
+      // Without a cell, it was for a callback that would not end.
+      if (cell === 0) return;
       await until(over, GRACE);
     }
   } finally {

@@ -79,6 +79,7 @@ function excerpt(stack, origins) {
 function mark(origin, line, column) {
   if (!origin) return [];
   const code = origin.line(line);
+  column = Math.min(column, code.length + 1);
   if (code.length > 500) return [`${origin.name}:${line}`, ''];
   const before = code.slice(0, column - 1).replace(/[^\t]/g, ' ');
   return [`${origin.name}:${line}`, code, `${before}^`, ''];

@@ -34,9 +34,10 @@ function unpack(text) {
 
 // located gives an error of Node's parser the position that its stack tells.
 function located(error) {
-  const [head, text = '', mark = ''] = String(error.stack).split('\n');
-  const line = Number(/^.*:(\d+)$/.exec(head)?.[1] ?? 1);
-  const column = mark.includes('^') ? mark.indexOf('^') + 1 : text.length + 1;
+  const lines = String(error.stack).split('\n');
+  const mark = lines.findIndex((l) => /^\s*\^+\s*$/.test(l));
+  const line = Number(/^.*:(\d+)$/.exec(lines[0])?.[1] ?? 1);
+  const column = mark > 0 ? lines[mark].indexOf('^') + 1 : Infinity; // at the end of the line
   return Object.assign(new SyntaxError(error.message), { line, column });
 }
 
