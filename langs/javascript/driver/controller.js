@@ -13,7 +13,7 @@ const shared = require('./shared.js');
 const { writeAll } = require('./output.js');
 const children = require('./family.js');
 
-const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
+const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
 const CONTROL = 1;
 const TICK = 40; // ms that output may lie while a cell runs
 const ASK = 3; // ms until a main thread that does not answer is taken to run code
@@ -146,8 +146,15 @@ function watchMemory() {
 
 session.on('Debugger.paused', ({ params }) => {
   if (params.reason === 'OOM') {
-    post({ op: 'memory' });
-    session.post('Runtime.terminateExecution', () => post({ op: 'terminated', cell: Atomics.load(words, BUSY) }));
+    Atomics.store(words, FULL, 1);
+    const cell = Atomics.load(words, BUSY);
+    session.post('Runtime.terminateExecution', () => {
+      post({ op: 'terminated', cell });
+      // V8 has raised the limit so that the debugger has room. This takes it
+      // back, as far as can be, and asks to be stopped there again.
+      session.post('Debugger.disable');
+      session.post('Debugger.enable');
+    });
   }
   session.post('Debugger.resume');
 });

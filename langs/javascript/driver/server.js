@@ -17,7 +17,7 @@ const { Interrupted } = require('./waits.js');
 const { STDERR } = require('./output.js');
 const { reseed } = require('./reseed.js');
 
-const { BUSY, TAKEN, HEARD, MAX_BODY } = shared;
+const { BUSY, TAKEN, HEARD, FULL, MAX_BODY } = shared;
 const FAR = 'RangeError';
 
 class Server {
@@ -34,7 +34,6 @@ class Server {
   #queue = [];
   #count = 0;
   #silent = 0;
-  #full = false; // the heap was
   #self = new MessageChannel(); // for what must happen after code was ended
 
   constructor({ memory, output, messages, inspection, names, help, origins, lines, port }) {
@@ -78,9 +77,6 @@ class Server {
         return this.#interrupt(request.cell);
       case 'terminated':
         return this.#ended(request.cell);
-      case 'memory':
-        this.#full = true;
-        return undefined;
       case 'nothing':
       case 'comm':
         return undefined;
@@ -119,6 +115,7 @@ class Server {
     this.#cell = cell;
     this.#lines.clear();
     process.exitCode = undefined;
+    Atomics.store(this.#words, FULL, 0);
     Atomics.store(this.#words, BUSY, cell.serial);
     cells.storage.run(cell, () => this.#run(cell, String(request.code ?? '')));
   }
@@ -201,8 +198,7 @@ class Server {
   // --- Interrupts ---
 
   #interruption(cell, text = '') {
-    if (this.#full) {
-      this.#full = false;
+    if (Atomics.exchange(this.#words, FULL, 0) === 1) {
       const evalue = 'JavaScript heap out of memory: the execution was ended, and the session\'s state is kept';
       return { ename: 'RangeError', evalue, traceback: [`RangeError: ${evalue}`] };
     }

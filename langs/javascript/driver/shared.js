@@ -22,6 +22,7 @@ module.exports = {
   TAKEN: 3, // messages that the main thread has begun to handle
   HEARD: 4, // the last interrupt that the main thread has handled
   ANSWERED: 5, // 1 when an answer to prompt() may be there
+  FULL: 6, // 1 when code was ended because the heap is full
 
   // Who holds the lock.
   FREE: 0,

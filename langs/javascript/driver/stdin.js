@@ -7,12 +7,12 @@ const { receiveMessageOnPort } = require('node:worker_threads');
 const { current } = require('./cells.js');
 const { ANSWERED, words } = require('./shared.js');
 
-class NoInput extends Error {
+class NoInputError extends Error {
   constructor() {
     super('input was requested, but this execution does not allow input (no_input)');
   }
 }
-Object.defineProperty(NoInput.prototype, 'name', { value: 'NoInputError', configurable: true });
+Object.defineProperty(NoInputError.prototype, 'name', { value: 'NoInputError', configurable: true });
 
 // Lines asks for lines. null is the end of input.
 class Lines {
@@ -32,7 +32,7 @@ class Lines {
   }
 
   #request(prompt, password) {
-    if (current().noInput) throw new NoInput();
+    if (current().noInput) throw new NoInputError();
     this.#messages.send('input_request', { prompt, password });
     this.#output.flush();
   }
@@ -64,9 +64,12 @@ class Lines {
 
 const line = ({ value, eof }) => (eof ? null : typeof value === 'string' ? value : '');
 
-// Stdin is a stream of the lines that are asked for.
+// Stdin is a stream of the lines that are asked for. A readline interface
+// reads as soon as it is made; a line is asked for when somebody wants one.
 class Stdin extends Readable {
   #lines;
+  #interfaces = [];
+  #wanted = false;
 
   constructor(lines) {
     super({ highWaterMark: 0 });
@@ -74,7 +77,37 @@ class Stdin extends Readable {
     this.fd = 0;
   }
 
+  // adopt is told of a readline interface that reads this stream.
+  adopt(rl) {
+    this.#interfaces.push(rl);
+    rl.on('close', () => { this.#interfaces = this.#interfaces.filter((other) => other !== rl); });
+    rl.on('newListener', (event) => { if (event === 'line') setImmediate(() => this.#ask()); });
+  }
+
   _read() {
+    this.#wanted = true;
+    setImmediate(() => this.#ask());
+  }
+
+  on(event, listener) {
+    if (event === 'readable') setImmediate(() => this.#ask());
+    return super.on(event, listener);
+  }
+
+  addListener(event, listener) {
+    return this.on(event, listener);
+  }
+
+  resume() {
+    setImmediate(() => this.#ask());
+    return super.resume();
+  }
+
+  #ask() {
+    const flows = this.readableFlowing &&
+      (this.#interfaces.length === 0 || this.#interfaces.some((rl) => rl.listenerCount('line') > 0));
+    if (!this.#wanted || this.destroyed || !(flows || this.listenerCount('readable') > 0)) return;
+    this.#wanted = false;
     try {
       this.#lines.later('', false, (text) => this.push(text === null ? null : `${text}\n`));
     } catch (error) {
@@ -98,7 +131,6 @@ function install(lines) {
     configurable: true,
     enumerable: true,
     get() {
-      adoptReadline(lines);
       if (!stream || stream.destroyed || stream.readableEnded) stream = new Stdin(lines);
       return stream;
     },
@@ -113,6 +145,7 @@ function install(lines) {
   define('confirm', (message = '') => /^y(es)?$/i.test((lines.ask(`${message} [y/N] `) ?? '').trim()));
   define('alert', (message = '') => { lines.ask(`${message} [Enter] `); });
   readFiles(lines);
+  adoptReadline(lines);
 }
 
 // readFiles lets fs read standard input.
@@ -142,16 +175,20 @@ function readFiles(lines) {
   };
 }
 
-let adopted = false;
-
 // adoptReadline makes question() an input request with its prompt.
 function adoptReadline(lines) {
-  if (adopted) return;
-  adopted = true;
   const readline = require('node:readline');
   const promises = require('node:readline/promises');
   const ours = (rl) => rl.input instanceof Stdin && !rl.closed;
 
+  for (const library of [readline, promises]) {
+    const { createInterface } = library;
+    library.createInterface = function (...args) {
+      const rl = Reflect.apply(createInterface, this, args);
+      if (rl.input instanceof Stdin) rl.input.adopt(rl);
+      return rl;
+    };
+  }
   const { question } = readline.Interface.prototype;
   readline.Interface.prototype.question = function (query, options, callback) {
     const answer = typeof options === 'function' ? options : callback;
