@@ -126,12 +126,16 @@ class Stdin extends Readable {
 
 // install puts the ways to read in place.
 function install(lines) {
-  let stream = null;
+  // Each cell has its own, so that what one leaves open is not in the way of
+  // the next.
+  const streams = new WeakMap();
   Object.defineProperty(process, 'stdin', {
     configurable: true,
     enumerable: true,
     get() {
-      if (!stream || stream.destroyed || stream.readableEnded) stream = new Stdin(lines);
+      const cell = current();
+      let stream = streams.get(cell);
+      if (!stream || stream.destroyed || stream.readableEnded) streams.set(cell, (stream = new Stdin(lines)));
       return stream;
     },
   });
