@@ -4,7 +4,7 @@
 const fs = require('node:fs');
 const { Readable } = require('node:stream');
 const { receiveMessageOnPort } = require('node:worker_threads');
-const { current } = require('./cells.js');
+const { current, storage } = require('./cells.js');
 const { ANSWERED, words } = require('./shared.js');
 
 class NoInputError extends Error {
@@ -27,7 +27,10 @@ class Lines {
     this.#output = output;
     this.#port = port;
     this.#words = words(memory);
-    port.on('message', (answer) => this.#waiting.shift()?.take(line(answer)));
+    port.on('message', (answer) => {
+      const asked = this.#waiting.shift();
+      if (asked) storage.run(asked.cell, asked.take, line(answer));
+    });
     port.unref();
   }
 
