@@ -12,12 +12,14 @@ function shorten(text, limit) {
   return text.length <= limit ? text : `${text.slice(0, limit)}… (${text.length} characters in all)`;
 }
 
-// visible drops the driver's frames, and what called them if there is no
-// code of a cell below.
+// visible drops the driver's frames, and those of Node's own that called the
+// outermost code of the user's.
 function visible(frames) {
   const first = frames.findIndex((f) => f.includes('node:inspector'));
   if (first >= 0 && !frames.slice(first).some((f) => f.includes('cell_'))) frames = frames.slice(0, first);
-  return frames.filter((f) => !own(f));
+  const shown = frames.filter((f) => !own(f));
+  const last = shown.findLastIndex((f) => !f.includes('node:internal/'));
+  return last < 0 ? shown : shown.slice(0, last + 1);
 }
 
 // install makes V8 write stacks this way.

@@ -38,6 +38,7 @@ class Output {
   // text appends text or bytes to a stream.
   text(kind, text, cell = cells.current()) {
     const most = typeof text === 'string' ? text.length * 3 : text.byteLength;
+    if (most === 0) return undefined;
     if (most > CHUNK / 2) return this.#long(kind, text, cell.number);
     this.#lock();
     try {
@@ -45,7 +46,7 @@ class Output {
     } finally {
       this.#unlock();
     }
-    this.#settleLater();
+    return this.#settleLater();
   }
 
   // message appends a Message frame. body is JSON.

@@ -50,6 +50,7 @@ function asObject(code) {
 class Names {
   #kept = new Map(); // lexical or global
   #constant = new Set();
+  #own = new Set();
 
   kept(name) {
     return this.#kept.get(name);
@@ -59,14 +60,20 @@ class Names {
     return this.#constant;
   }
 
+  // list returns the user's names: those of silent cells are nobody's.
   list() {
-    return [...this.#kept.keys()];
+    return [...this.#own];
+  }
+
+  hidden(name) {
+    return this.#kept.has(name) && !this.#own.has(name);
   }
 
   // add notes what a cell declares that V8 has accepted.
-  add(declared) {
+  add(declared, silent) {
     for (const [name, { kind, constant }] of declared) {
       if (!this.#kept.has(name)) this.#kept.set(name, kind);
+      if (!silent) this.#own.add(name);
       if (constant) this.#constant.add(name);
       else this.#constant.delete(name);
     }

@@ -138,7 +138,7 @@ class Server {
       cells.storage.run(cell, () => {
         if (error) return this.#stopped(cell);
         const { exceptionDetails: details, result } = answer;
-        if (declared && !(details && refused(details))) this.#names.add(declared);
+        if (declared && !(details && refused(details))) this.#names.add(declared, cell.silent);
         return details ? this.#thrown(cell, details, origin) : this.#value(cell, result);
       });
     });

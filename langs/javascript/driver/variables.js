@@ -20,7 +20,7 @@ function begin() {
 function list(help, inspection, names) {
   const own = names.list();
   const known = new Set(own);
-  for (const name of help.globals()) if (!given.has(name) && !known.has(name)) own.push(name);
+  for (const name of help.globals()) if (!given.has(name) && !known.has(name) && !names.hidden(name)) own.push(name);
   const found = [];
   for (const name of own) {
     if (found.length >= MAX) break;
