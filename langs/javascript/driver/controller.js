@@ -3,9 +3,10 @@
 // to the main thread, writes output that lies too long, and can always end
 // what runs on the main thread.
 //
-// An interrupt asks first: a main thread that comes to its event loop ends the
-// cell by itself, and finally blocks run. One that does not within ASK runs
-// code or waits in a call: the controller ends that through the inspector.
+// An interrupt asks first, unless the cell's code has not come to an await
+// yet: a main thread that comes to its event loop ends the cell by itself, and
+// finally blocks run. One that does not within ASK runs code or waits in a
+// call: the controller ends that through the inspector.
 const { workerData } = require('node:worker_threads');
 const inspector = require('node:inspector');
 const net = require('node:net');
@@ -13,7 +14,7 @@ const shared = require('./shared.js');
 const { writeAll } = require('./output.js');
 const children = require('./family.js');
 
-const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
+const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
 const CONTROL = 1;
 const TICK = 40; // ms that output may lie while a cell runs
 const ASK = 3; // ms until a main thread that does not answer is taken to run code
@@ -95,9 +96,11 @@ async function interrupt() {
     const over = () => Atomics.load(words, BUSY) !== cell;
     while (!over()) {
       const n = ++count;
-      post({ op: 'interrupt', n, cell });
       const heard = () => Atomics.load(words, HEARD) === n;
-      await until(() => heard() || over(), cell === 0 ? IDLE : ASK);
+      if (cell === 0 || Atomics.load(words, RUNNING) !== cell) {
+        post({ op: 'interrupt', n, cell });
+        await until(() => heard() || over(), cell === 0 ? IDLE : ASK);
+      }
       if (!over() && !heard() && (await terminate(over))) post({ op: 'terminated', cell });
       // Without a cell, it was for a callback that would not end.
       if (cell === 0) return;

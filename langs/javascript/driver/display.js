@@ -1,5 +1,6 @@
 'use strict';
 // Rich forms of values, and the function display.
+const process = require('node:process');
 const fs = require('node:fs');
 const { types } = require('node:util');
 const { text } = require('./errors.js');

@@ -45,6 +45,9 @@ function attempt(get) {
   }
 }
 
+// plain is a text with names as the user knows them.
+const plain = (string) => string.replaceAll('sandgate$', '');
+
 // text is a short text of anything, made without failing.
 function text(value, options) {
   try {
@@ -67,8 +70,8 @@ function describe(error, origins) {
   const stack = text(error);
   return {
     ename: name,
-    evalue: shorten(message, MAX_VALUE),
-    traceback: shorten([...excerpt(stack, origins), ...stack.split('\n')].join('\n'), MAX_TRACE).split('\n'),
+    evalue: shorten(plain(message), MAX_VALUE),
+    traceback: shorten([...excerpt(stack, origins), ...plain(stack).split('\n')].join('\n'), MAX_TRACE).split('\n'),
   };
 }
 

@@ -1,6 +1,7 @@
 'use strict';
 // Completion and inspection from live objects. V8 evaluates what stands before
 // the cursor and refuses it if that has a side effect.
+const process = require('node:process');
 const { builtinModules } = require('node:module');
 const fs = require('node:fs');
 const path = require('node:path');
@@ -73,9 +74,14 @@ class Help {
     });
   }
 
+  // inside is an expression as V8 knows its first name.
+  #inside(expression) {
+    return expression.replace(/^[\p{ID_Start}$_][\p{ID_Continue}$]*/u, (name) => this.#names.inside(name));
+  }
+
   // look returns {value} of an expression without side effects, or null.
   look(expression) {
-    const found = this.#evaluate(`(${expression}\n)`);
+    const found = this.#evaluate(`(${this.#inside(expression)}\n)`);
     if (found.error || found.exceptionDetails) return null;
     return { value: this.#inspection.value(found.result), type: found.result };
   }
@@ -84,7 +90,7 @@ class Help {
   #members(expression) {
     const found = this.#evaluate(`(() => {
       const names = [], seen = new Set();
-      const value = (${expression}\n);
+      const value = (${this.#inside(expression)}\n);
       if (value === null || value === undefined) return names;
       for (let o = Object(value), level = 0; o !== null && level < 20; o = Object.getPrototypeOf(o), level++) {
         for (const name of Object.getOwnPropertyNames(o)) {
@@ -102,7 +108,8 @@ class Help {
 
   globals() {
     const lexical = this.#inspection.ask('Runtime.globalLexicalScopeNames', {}).names ?? [];
-    return [...new Set([...lexical, ...this.#names.list(), ...Object.getOwnPropertyNames(globalThis)])]
+    const all = [...lexical, ...this.#names.list(), ...Object.getOwnPropertyNames(globalThis)];
+    return [...new Set(all.map((name) => this.#names.outside(name)))]
       .filter((name) => name !== '$sandgate');
   }
 

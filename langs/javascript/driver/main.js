@@ -44,7 +44,10 @@ const { exiting } = require('./exit.js');
 const output = new Output(memory);
 const messages = new Messages(output);
 const origins = new Origins();
-const names = new Names();
+// What belongs to a cell as to a file, cells may declare anew.
+const OWN = ['require', 'module', 'exports', '__filename', '__dirname', '_', 'display', 'prompt', 'confirm', 'alert'];
+const FIXED = ['undefined', 'NaN', 'Infinity', 'globalThis', '$sandgate'];
+const names = new Names(Object.getOwnPropertyNames(globalThis).filter((name) => !OWN.includes(name) && !FIXED.includes(name)));
 const inspection = new Inspection();
 const lines = new Lines(messages, output, answers.port1, memory);
 const help = new Help(inspection, names);

@@ -1,6 +1,7 @@
 'use strict';
 // require and import of a cell: as if the cell were a file in the working
 // directory.
+const process = require('node:process');
 const module_ = require('node:module');
 const path = require('node:path');
 const { pathToFileURL, fileURLToPath } = require('node:url');

@@ -39,6 +39,13 @@ class Edits {
     this.#head.push(...pieces);
   }
 
+  // hoist moves a node before everything else, between two texts.
+  hoist({ start, end }, before, after) {
+    this.#head.push(before, [start, end], after);
+    this.blank(start, end);
+    this.#list.at(-1).moves = true;
+  }
+
   // veryFirst puts text before that.
   veryFirst(text) {
     this.#head.unshift(text);
@@ -58,19 +65,23 @@ class Edits {
       kept.push([out.length, from, to - from]);
       out += this.#source.slice(from, to);
     };
+    this.#list.sort((a, b) => a.at - b.at || (a.end > a.at) - (b.end > b.at) || a.rank - b.rank || a.order - b.order);
+    const render = (from, to, moved) => {
+      let at = from;
+      for (const edit of this.#list) {
+        // Not what lies elsewhere, is within what is gone, or is what moves.
+        if (edit.at < at || edit.end > to || (moved && edit.moves)) continue;
+        keep(at, edit.at);
+        out += edit.text;
+        at = edit.end;
+      }
+      keep(at, to);
+    };
     for (const piece of this.#head) {
       if (typeof piece === 'string') out += piece;
-      else keep(piece[0], piece[1]);
+      else render(piece[0], piece[1], true);
     }
-    let at = 0;
-    this.#list.sort((a, b) => a.at - b.at || (a.end > a.at) - (b.end > b.at) || a.rank - b.rank || a.order - b.order);
-    for (const edit of this.#list) {
-      if (edit.at < at) continue; // within what is gone
-      keep(at, edit.at);
-      out += edit.text;
-      at = edit.end;
-    }
-    keep(at, this.#source.length);
+    render(0, this.#source.length, false);
     return { code: out, kept };
   }
 }

@@ -1,5 +1,6 @@
 'use strict';
 // After a restore: what must differ between sandboxes of one snapshot.
+const process = require('node:process');
 const path = require('node:path');
 const crypto = require('node:crypto');
 

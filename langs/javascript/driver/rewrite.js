@@ -10,12 +10,14 @@
 //	const                        let; an assignment to such a name throws as JavaScript does
 //	let, class, var, function    assignments, where the name is of the other kind already
 //	{ a: 1 }                     ({ a: 1 })
+//	a name of Node's, declared   another name: what a script declares, every module sees, and
+//	                             fetch would not work with a setTimeout that returns promises
 //
 // A cell that ends by starting an async function of its own, as programs do,
 // waits for it.
 const acorn = require('./acorn.js');
 const { Edits } = require('./positions.js');
-const { FUNCTION, children, names, vars, assignments } = require('./scope.js');
+const { FUNCTION, children, names, vars, assignments, references } = require('./scope.js');
 
 const OPTIONS = {
   ecmaVersion: 'latest',
@@ -45,12 +47,35 @@ function asObject(code) {
   return { from, to };
 }
 
+const MARK = 'sandgate$';
+
 // Names is what the session has declared: how V8 keeps a name, which is for
 // good, and whether the latest declaration says const.
 class Names {
+  #taken; // names that are not to be declared as they are
+  #inside = new Map(); // names that have been, and what they are to V8
   #kept = new Map(); // lexical or global
   #constant = new Set();
   #own = new Set();
+
+  constructor(taken) {
+    this.#taken = new Set(taken);
+  }
+
+  // inside is what a name is to V8, if the cell that uses it declares it or
+  // an earlier one has.
+  inside(name, declares = false) {
+    return this.#inside.get(name) ?? (declares && this.#taken.has(name) ? `${MARK}${name}` : name);
+  }
+
+  // outside is the user's name for one of V8's.
+  outside(name) {
+    return name.startsWith(MARK) ? name.slice(MARK.length) : name;
+  }
+
+  get changed() {
+    return this.#inside.keys();
+  }
 
   kept(name) {
     return this.#kept.get(name);
@@ -73,6 +98,7 @@ class Names {
   add(declared, silent) {
     for (const [name, { kind, constant }] of declared) {
       if (!this.#kept.has(name)) this.#kept.set(name, kind);
+      if (this.#taken.has(name)) this.#inside.set(name, `${MARK}${name}`);
       if (!silent) this.#own.add(name);
       if (constant) this.#constant.add(name);
       else this.#constant.delete(name);
@@ -94,6 +120,7 @@ class Rewriting {
   #edits;
   #declared = new Map(); // name → {kind, constant}
   #needed = new Set(); // names that must be declared before they are assigned
+  #handled = new Set(); // where identifiers stand that need no other name
 
   constructor(source, tree, session) {
     this.#source = source;
@@ -106,15 +133,16 @@ class Rewriting {
     for (const node of this.#tree.body) this.#statement(node);
     vars(this.#tree, (node, parent, key) => this.#var(node, parent, key));
     this.#constants();
+    this.#rename();
     if (/\b(await|import)\b/.test(this.#source)) children(this.#tree, (node) => this.#inner(node, false));
     this.#start();
-    if (this.#needed.size > 0) this.#edits.veryFirst(`let ${[...this.#needed].join(', ')};`);
+    if (this.#needed.size > 0) this.#edits.veryFirst(`let ${[...this.#needed].map((name) => this.#inside(name)).join(', ')};`);
     const result = this.#edits.empty ? { code: this.#source } : this.#edits.apply();
     return { ...result, declared: this.#declared };
   }
 
-  #text(node) {
-    return this.#source.slice(node.start, node.end);
+  #inside(name) {
+    return this.#session.inside(name, this.#declared.has(name));
   }
 
   #declare(name, kind, constant = false) {
@@ -148,17 +176,40 @@ class Rewriting {
         return;
       case 'ClassDeclaration':
         this.#declare(node.id.name, 'lexical');
-        if (this.#conflict([node.id.name], 'lexical')) {
-          this.#edits.wrap(node, `${node.id.name} = `, ';');
+        if (this.#conflict([node.id.name], 'lexical') || this.#renamed(node)) {
+          this.#edits.wrap(node, `void (${this.#inside(node.id.name)} = `, ');');
         }
         return;
       case 'FunctionDeclaration':
         this.#declare(node.id.name, 'global');
-        if (this.#conflict([node.id.name], 'global')) {
-          this.#edits.first(`void (${node.id.name} = `, [node.start, node.end], ');');
-          this.#edits.blank(node.start, node.end);
+        if (this.#conflict([node.id.name], 'global') || this.#renamed(node)) {
+          this.#edits.hoist(node, `void (${this.#inside(node.id.name)} = `, ');');
         }
     }
+  }
+
+  // #renamed reports whether a function or class has another name to V8. It
+  // keeps its own by being an expression.
+  #renamed({ id }) {
+    const { name } = id;
+    if (this.#inside(name) === name) return false;
+    if (!this.#session.kept(name)) {
+      this.#needed.add(name);
+      this.#declared.get(name).kind = 'lexical';
+    }
+    this.#handled.add(id.start);
+    return true;
+  }
+
+  // #rename gives names another one.
+  #rename() {
+    const wanted = new Set([...this.#session.changed, ...this.#declared.keys()].filter((name) => this.#inside(name) !== name));
+    if (wanted.size === 0) return;
+    references(this.#tree, wanted, (id, shorthand) => {
+      if (this.#handled.has(id.start)) return;
+      if (shorthand) this.#edits.insert(id.end, `: ${this.#inside(id.name)}`);
+      else this.#edits.replace(id.start, id.end, this.#inside(id.name));
+    });
   }
 
   // #lexical is for let, const and using at the top level.
@@ -218,7 +269,8 @@ class Rewriting {
     }
     const wanted = `[${asked.map(([imported]) => imported)}]`;
     const module = `await $sandgate.hold($sandgate.module(${node.source.raw}, ${wanted}${attributes}))`;
-    const pattern = [...asked.map(([imported, local]) => `${imported}: ${local}`)];
+    const pattern = asked.map(([imported, local]) => `${imported}: ${this.#inside(local)}`);
+    if (whole) whole = this.#inside(whole);
     // void, since an import has no value.
     if (whole) this.#edits.first(`void (${whole} = ${module});${asked.length ? `void ({${pattern}} = ${whole});` : ''}`);
     else if (asked.length) this.#edits.first(`void ({${pattern}} = ${module});`);
@@ -237,9 +289,10 @@ class Rewriting {
     if (wanted.size === 0) return;
     assignments(this.#tree, wanted, (id, node, how) => {
       const target = `$sandgate.constants.${id.name}`;
+      this.#handled.add(id.start);
       if (how === 'shorthand') this.#edits.insert(id.end, `: ${target}`);
       else if (how === 'logical') {
-        this.#edits.replace(id.start, node.right.start, `(${id.name} ${node.operator.slice(0, -1)} (${target} = `);
+        this.#edits.replace(id.start, node.right.start, `(${this.#inside(id.name)} ${node.operator.slice(0, -1)} (${target} = `);
         this.#edits.wrap(node.right, '', '))');
       } else this.#edits.replace(id.start, id.end, target);
     });

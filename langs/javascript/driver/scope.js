@@ -128,4 +128,36 @@ function assignments(program, wanted, found) {
   walk(program, []);
 }
 
-module.exports = { FUNCTION, children, names, vars, assignments };
+// references calls found(identifier, shorthand) for each identifier that means
+// a name of the program's own scope, or of none, and is in wanted. shorthand
+// says that it is also the key of a property.
+function references(program, wanted, found) {
+  const walk = (node, hidden, parent, key) => {
+    if (node.type === 'Identifier') {
+      const isKey = (key === 'key' || key === 'property') && !parent.computed && !(parent.shorthand && key === 'key');
+      const isName = isKey || key === 'label' || key === 'meta' || /Specifier$|^ExportAll/.test(parent.type);
+      if (isName || !wanted.has(node.name) || hidden.some((s) => s.has(node.name))) return;
+      found(node, false);
+      return;
+    }
+    if (node.type === 'ImportDeclaration') return;
+    const bound = node === program ? new Set() : blockNames(node);
+    const inner = bound.size > 0 ? [...hidden, bound] : hidden;
+    children(node, (child, k) => {
+      if (node.type === 'Property' && node.shorthand) {
+        // { a } and { a = 1 }: one identifier is both key and value.
+        if (k === 'key') return;
+        const id = child.type === 'AssignmentPattern' ? child.left : child;
+        if (wanted.has(id.name) && !inner.some((s) => s.has(id.name))) found(id, true);
+        if (child.type === 'AssignmentPattern') walk(child.right, inner, child, 'right');
+        return;
+      }
+      // The name of a declared function or class belongs to the scope around it.
+      const outside = k === 'id' && /^(Function|Class)Declaration$/.test(node.type);
+      walk(child, outside ? hidden : inner, node, k);
+    });
+  };
+  walk(program, [], program, '');
+}
+
+module.exports = { FUNCTION, children, names, vars, assignments, references };

@@ -5,6 +5,7 @@
 // which drops the microtasks that wait. So nothing here relies on a promise of
 // its own: each step is a callback of Node's, and a cell that is ended is
 // answered for when the controller says so.
+const process = require('node:process');
 const shared = require('./shared.js');
 const cells = require('./cells.js');
 const timers = require('./timers.js');
@@ -17,7 +18,7 @@ const { Interrupted } = require('./waits.js');
 const { STDERR } = require('./output.js');
 const { reseed } = require('./reseed.js');
 
-const { BUSY, TAKEN, HEARD, FULL, MAX_BODY } = shared;
+const { BUSY, TAKEN, HEARD, FULL, RUNNING, MAX_BODY } = shared;
 const FAR = 'RangeError';
 
 class Server {
@@ -46,8 +47,28 @@ class Server {
     this.#origins = origins;
     this.#lines = lines;
     this.#port = port;
-    process.on('uncaughtException', (error) => this.#uncaught(error));
-    process.on('unhandledRejection', (reason) => this.#rejected(reason));
+    this.#listen();
+  }
+
+  // #listen is for what nobody catches. It hears it also after user code has
+  // removed all listeners.
+  #listen() {
+    const own = {
+      uncaughtException: (error) => this.#uncaught('uncaughtException', 'Uncaught ', error),
+      unhandledRejection: (reason) => this.#uncaught('unhandledRejection', 'Uncaught (in promise) ', reason),
+    };
+    const listen = () => {
+      for (const [event, listener] of Object.entries(own)) {
+        if (!process.listeners(event).includes(listener)) process.on(event, listener);
+      }
+      return process;
+    };
+    listen();
+    const { removeAllListeners } = process;
+    process.removeAllListeners = (...args) => {
+      Reflect.apply(removeAllListeners, process, args);
+      return listen();
+    };
   }
 
   start(info) {
@@ -117,7 +138,9 @@ class Server {
     process.exitCode = undefined;
     Atomics.store(this.#words, FULL, 0);
     Atomics.store(this.#words, BUSY, cell.serial);
+    Atomics.store(this.#words, RUNNING, cell.serial);
     cells.storage.run(cell, () => this.#run(cell, String(request.code ?? '')));
+    Atomics.store(this.#words, RUNNING, 0);
   }
 
   #run(cell, source) {
@@ -131,7 +154,6 @@ class Server {
     }
     const { name, code, origin, declared } = compiled;
     this.#origins.add(origin);
-    if (declared) makeRoom(declared);
     return this.#inspection.run(`${code}\n//# sourceURL=${name}`, (error, answer) => {
       // The cell may have been given up.
       if (cell.done || this.#cell !== cell) return;
@@ -230,6 +252,7 @@ class Server {
 
   // #ended is told that the code which ran was ended from outside, or by exit.
   #ended(serial) {
+    Atomics.store(this.#words, RUNNING, 0);
     const cell = this.#cell;
     if (!cell || cell.serial !== serial || cell.done) return;
     cell.interrupts++;
@@ -266,23 +289,18 @@ class Server {
 
   // --- What nobody catches ---
 
-  #uncaught(error) {
-    if (process.listenerCount('uncaughtException') > 1) return;
-    this.#print('Uncaught ', error);
-  }
-
-  #rejected(reason) {
-    if (process.listenerCount('unhandledRejection') > 1) return;
-    this.#print('Uncaught (in promise) ', reason);
+  #uncaught(event, head, error) {
+    // A listener of the user's has heard it, or will.
+    if (process.listenerCount(event) === 1) this.#print(head, error);
   }
 
   #print(head, error) {
     const cell = cells.current();
     if (cell.interrupts > 0 && (error instanceof Interrupted || error?.name === 'AbortError')) return;
-    const { traceback } = errors.describe(error, this.#origins);
-    const lines = [...traceback];
-    const at = lines.findIndex((l, i) => i > 0 && lines[i - 1] === '') ;
-    lines[Math.max(at, 0)] = head.trimEnd() === 'Uncaught' && /^Uncaught /.test(lines[Math.max(at, 0)]) ? lines[Math.max(at, 0)] : head + lines[Math.max(at, 0)].replace(/^Uncaught /, '');
+    const lines = [...errors.describe(error, this.#origins).traceback];
+    // The message follows the excerpt of the code, which ends with an empty line.
+    const at = lines[2]?.trim() === '^' ? lines.indexOf('') + 1 : 0;
+    lines[at] = head + lines[at].replace(/^Uncaught /, '');
     this.#output.text(STDERR, `${lines.join('\n')}\n`, cell);
   }
 }
@@ -298,16 +316,6 @@ function isComplete(code) {
   if (status !== 'incomplete') return { is_complete: status };
   const last = /([ \t]*)[^\n]*$/.exec(code.trimEnd());
   return { is_complete: status, indent: last[1] + (/[[{(]\s*$/.test(code) ? '  ' : '') };
-}
-
-// makeRoom lets a cell declare a name that is an accessor of the global
-// object, such as crypto.
-function makeRoom(declared) {
-  for (const [name, { kind }] of declared) {
-    if (kind !== 'global') continue;
-    const d = Object.getOwnPropertyDescriptor(globalThis, name);
-    if (d?.get && d.configurable) Object.defineProperty(globalThis, name, { value: undefined, writable: true, configurable: true, enumerable: true });
-  }
 }
 
 let latest;

@@ -23,6 +23,7 @@ module.exports = {
   HEARD: 4, // the last interrupt that the main thread has handled
   ANSWERED: 5, // 1 when an answer to prompt() may be there
   FULL: 6, // 1 when code was ended because the heap is full
+  RUNNING: 7, // the serial number of the cell whose code has not returned to the event loop yet, or 0
 
   // Who holds the lock.
   FREE: 0,

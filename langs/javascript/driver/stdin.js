@@ -1,6 +1,7 @@
 'use strict';
 // prompt, confirm, alert, process.stdin and readline: lines that somebody
 // else types.
+const process = require('node:process');
 const fs = require('node:fs');
 const { Readable } = require('node:stream');
 const { receiveMessageOnPort } = require('node:worker_threads');

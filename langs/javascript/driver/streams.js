@@ -1,5 +1,6 @@
 'use strict';
 // process.stdout, process.stderr and console.
+const process = require('node:process');
 const fs = require('node:fs');
 const { Writable } = require('node:stream');
 const { Console } = require('node:console');

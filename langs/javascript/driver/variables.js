@@ -25,11 +25,11 @@ function list(help, inspection, names) {
   for (const name of own) {
     if (found.length >= MAX) break;
     const d = Object.getOwnPropertyDescriptor(globalThis, name);
-    if (d?.get && names.kept(name) !== 'lexical') {
+    if (d?.get && !names.kept(name)) {
       found.push({ name, type: 'accessor', size: '', value: '[getter]' });
       continue;
     }
-    const looked = help.look(name);
+    const looked = help.look(names.inside(name));
     if (looked) found.push({ name, ...describe(looked.value) });
   }
   inspection.ask('Runtime.releaseObjectGroup', { objectGroup: 'help' });
