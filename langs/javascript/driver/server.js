@@ -255,15 +255,15 @@ class Server {
     Atomics.store(this.#words, RUNNING, 0);
     const cell = this.#cell;
     if (!cell || cell.serial !== serial || cell.done) return;
-    cell.interrupts++;
-    cell.abandoned = true;
-    timers.stop(cell);
     this.#inspection.renew();
     this.#stopped(cell);
   }
 
   // #stopped answers for a cell whose code was ended.
   #stopped(cell) {
+    cell.interrupts++;
+    cell.abandoned = true;
+    timers.stop(cell);
     if (cell.exitCode !== undefined) this.#finish(cell, { status: 'ok' });
     else this.#fail(cell, this.#interruption(cell));
   }

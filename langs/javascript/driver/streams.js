@@ -69,7 +69,17 @@ function install(output) {
     if (typeof own[name] === 'function' && name !== 'Console') console[name] = own[name];
   }
   console.context = () => own;
+  load();
   plainWrites(output);
+}
+
+// load has Node load what console needs at its first use: an interrupt in the
+// middle of that would leave it half loaded.
+function load() {
+  const sink = new Writable({ write: (chunk, encoding, callback) => callback() });
+  const quiet = new Console({ stdout: sink, stderr: sink });
+  quiet.log('%s %o', 'load', [{ a: 1 }]);
+  quiet.error(new Error('load'));
 }
 
 // plainWrites gives what is written to descriptors 1 and 2 its place among

@@ -40,8 +40,8 @@ function install() {
     return cell ? keep(cell, timer, real.clearInterval) : timer;
   }, 'setInterval', real.setInterval);
   const clearing = (name) => named(function (timer) {
+    real[name](timer);
     forget(timer);
-    return real[name](timer);
   }, name, real[name]);
 
   const changed = {
@@ -86,11 +86,13 @@ function sleeps() {
   }
 }
 
+const { clearTimeout: clear, clearImmediate: drop } = timers;
+
 // stop clears a cell's timers.
 function stop(cell) {
   for (const timer of cell.timers) {
-    clearTimeout(timer);
-    clearImmediate(timer);
+    clear(timer);
+    drop(timer);
   }
   cell.timers.clear();
   cell.abort?.abort();

@@ -1,0 +1,125 @@
+'use strict';
+// What cells cannot show: broken requests, interrupts at any moment, and
+// fresh randomness. Run it with node --test.
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+const { start, frame } = require('./harness.js');
+
+// random is a generator with a seed, so that a failure comes again.
+function random(seed) {
+  return () => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return seed / 2 ** 32;
+  };
+}
+
+test('wrong requests have an answer, and the kernel goes on', async (t) => {
+  const kernel = await start(t);
+  for (const request of [
+    { op: 'nonsense' }, { op: null }, { op: {} }, {}, { op: 'toString' },
+    { op: 'complete' }, { op: 'complete', code: 5, cursor: 'x' }, { op: 'complete', code: 'a.b', cursor: -3 }, { op: 'complete', code: 'a', cursor: 1e9 },
+    { op: 'inspect', code: null, cursor: {} }, { op: 'inspect', code: '((((', cursor: 4 }, { op: 'is_complete' }, { op: 'is_complete', code: [] },
+    { op: 'variables', extra: 1 }, { op: 'reseed', seed: 'not hex', env: 7 }, { op: 'reseed' },
+    { op: 'execute' }, { op: 'execute', code: 5, cell: 'x' }, { op: 'execute', code: null, cell: -1 }, { op: 'execute', code: {}, cell: 2 ** 40, silent: 'yes' },
+  ]) {
+    const { op, ...fields } = request;
+    const reply = await kernel.ask(op, fields);
+    assert.equal(reply.op, 'reply');
+    assert.match(reply.status, /^(ok|error)$/);
+  }
+  for (const request of [{ op: 'input' }, { op: 'input', value: {} }, { op: 'interrupt', id: 'x' }, { op: 'comm' }]) kernel.send(request);
+  kernel.write(frame(Buffer.from('no control frame'), 6));
+  assert.equal((await kernel.run('6 * 7')).value, '42');
+  await kernel.close();
+});
+
+test('bytes that are no request end the driver with a message', async (t) => {
+  const size = Buffer.alloc(16);
+  size.writeUInt32BE(9 << 20, 0);
+  size[4] = 1;
+  for (const [data, message] of [
+    [frame(Buffer.from('{"op":')), /no JSON/],
+    [frame(Buffer.from('[1]')), /no object/],
+    [frame(Buffer.from('null')), /no object/],
+    [frame(Buffer.from([0xff, 0xfe])), /no JSON/],
+    [size, /9437184 bytes: the limit is 8388608/],
+  ]) {
+    const kernel = await start(t);
+    kernel.write(data);
+    await assert.rejects(kernel.until(() => false), /the driver ended/);
+    assert.match(kernel.plain, message);
+  }
+});
+
+test('a request comes in pieces, and many in one', async (t) => {
+  const kernel = await start(t);
+  const request = frame(Buffer.from(JSON.stringify({ op: 'execute', id: 900, cell: 900, code: `"${'x'.repeat(200_000)}".length` })));
+  for (let at = 0; at < request.length; at += 40_000) kernel.write(request.subarray(at, at + 40_000));
+  assert.equal((await kernel.until(() => kernel.replies.get(900))).status, 'ok');
+  kernel.write(Buffer.concat([1, 2, 3].map((n) => frame(Buffer.from(JSON.stringify({ op: 'execute', id: 900 + n, cell: 900 + n, code: `console.log(${n})` }))))));
+  await kernel.until(() => kernel.replies.get(903));
+  assert.deepEqual(kernel.events.filter((e) => e.type === 'stdout').map((e) => [e.cell, e.text]), [[901, '1\n'], [902, '2\n'], [903, '3\n']]);
+  await kernel.close();
+});
+
+test('an interrupt at any moment hits its cell or none', async (t) => {
+  const kernel = await start(t);
+  const next = random(7);
+  await kernel.run('let done = 0');
+  const bodies = [
+    'for (let i = 0; i < N; i++);',
+    'await null; for (let i = 0; i < N; i++);',
+    'for (let i = 0; i < N / 1e4; i++) await null;',
+    'for (let i = 0; i < N / 1e5; i++) console.log(i);',
+    'try { for (let i = 0; i < N; i++); } catch {} finally { }',
+    'await new Promise((resolve) => setTimeout(resolve, N / 1e6));',
+    'await new Promise((resolve) => setImmediate(resolve));',
+    'const N2 = JSON.stringify(Array.from({ length: N / 1e4 }, (_, i) => i));',
+  ];
+  let finished = 0;
+  let interrupted = 0;
+  for (let round = 0; round < 100; round++) {
+    const body = bodies[Math.floor(next() * bodies.length)].replace(/\bN\b/g, String(Math.floor(next() * 8e6)));
+    const { reply } = kernel.start(`${body}\ndone++; void 0`);
+    await new Promise((resolve) => setTimeout(resolve, next() * 10));
+    kernel.interrupt();
+    if (next() < 0.3) kernel.interrupt();
+    const { status, ename, evalue } = await reply;
+    if (status === 'ok') finished++;
+    else {
+      assert.equal(ename, 'Interrupted', `${body}: ${evalue} ${JSON.stringify(kernel.events.findLast((e) => e.type === 'error'))}`);
+      interrupted++;
+    }
+    // The next cell is never hit.
+    const after = await kernel.run('let sum = 0; for (let i = 0; i < 1e5; i++) sum += i; sum');
+    assert.equal(after.value, '4999950000', `after ${body}`);
+  }
+  assert.ok(finished > 0 && interrupted > 0, `${finished} finished, ${interrupted} were interrupted`);
+  const { value } = await kernel.run('done');
+  assert.ok(Number(value) >= finished, `${value} of ${finished}`);
+  // Timers, ticks and promises work as before.
+  const alive = await kernel.run("await new Promise((r) => setTimeout(() => process.nextTick(() => queueMicrotask(r)), 1)); 'alive'");
+  assert.equal(alive.value, "'alive'");
+  await kernel.close();
+});
+
+test('a seed decides Math.random, and node:crypto is fresh', async (t) => {
+  const [one, two] = await Promise.all([start(t), start(t)]);
+  const draw = async (kernel, seed) => {
+    assert.equal((await kernel.ask('reseed', { seed, env: { FRESH: seed } })).status, 'ok');
+    const { value } = await kernel.run('[Math.random(), Math.random(), process.env.FRESH].join()');
+    return value;
+  };
+  const seed = 'ab'.repeat(32);
+  assert.equal(await draw(one, seed), await draw(two, seed));
+  assert.notEqual(await draw(one, 'cd'.repeat(32)), await draw(two, 'ef'.repeat(32)));
+  const { value } = await one.run('let s = 0, ok = true; for (let i = 0; i < 1e5; i++) { const r = Math.random(); ok &&= r >= 0 && r < 1; s += r } [ok, Math.abs(s / 1e5 - 0.5) < 0.01]');
+  assert.equal(value, '[ true, true ]');
+  await Promise.all([one.close(), two.close()]);
+});
+
+test('the driver ends with its requests', async (t) => {
+  const kernel = await start(t);
+  kernel.start('for (;;);');
+  await kernel.close();
+});
