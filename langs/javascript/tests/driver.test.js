@@ -120,6 +120,6 @@ test('a seed decides Math.random, and node:crypto is fresh', async (t) => {
 
 test('the driver ends with its requests', async (t) => {
   const kernel = await start(t);
-  kernel.start('for (;;);');
-  await kernel.close();
+  const { reply } = kernel.start('for (;;);');
+  await Promise.all([assert.rejects(reply, /the driver ended/), kernel.close()]);
 });
