@@ -1,0 +1,14 @@
+package sandgate;
+
+import java.util.Map;
+
+/** A value in several MIME types. As the last expression of a cell, or given to display, it is shown in the best one. */
+public record Rich(Map<String, ?> data) {
+    public Rich {
+        data = Map.copyOf(data);
+    }
+
+    @Override public String toString() {
+        return data.containsKey("text/plain") ? String.valueOf(data.get("text/plain")) : "Rich" + data.keySet();
+    }
+}

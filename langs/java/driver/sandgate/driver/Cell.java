@@ -1,0 +1,77 @@
+package sandgate.driver;
+
+import java.util.concurrent.ForkJoinWorkerThread;
+
+/** One execution. Threads inherit the cell that starts them; what they print later carries its number. */
+final class Cell {
+    private static final InheritableThreadLocal<Cell> MARK = new InheritableThreadLocal<>();
+    private static final Cell NONE = new Cell(0, 0, "", true, true);
+    /** The cell that runs or ran last: that of threads which belong to no cell, such as those of the common pool. */
+    private static volatile Cell latest = NONE;
+
+    final int number;
+    final int count;
+    final String code;
+    final boolean silent;
+    final boolean noInput;
+    /** Threads with a higher number were started by this cell, or since. */
+    final long firstThread;
+
+    /** Why the cell's threads are to stop, null while they are not. */
+    volatile Stop stop;
+    volatile boolean ended;
+    Integer exitCode;
+    String[] failure;
+
+    private int strikes;
+    private long quietUntil;
+
+    Cell(int number, int count, String code, boolean silent, boolean noInput) {
+        this.number = number;
+        this.count = count;
+        this.code = code;
+        this.silent = silent;
+        this.noInput = noInput;
+        this.firstThread = Thread.ofVirtual().unstarted(() -> {}).threadId();
+    }
+
+    /** The cell that the calling thread works for. */
+    static Cell current() {
+        Cell cell = Thread.currentThread() instanceof ForkJoinWorkerThread ? null : MARK.get();
+        return cell == null ? latest : cell;
+    }
+
+    static Cell latest() {
+        return latest;
+    }
+
+    /** The calling thread works for this cell from now on. */
+    void enter() {
+        MARK.set(this);
+    }
+
+    void begin() {
+        latest = this;
+    }
+
+    /** What source frames of this cell are called in stack traces. */
+    String file() {
+        return "cell " + count;
+    }
+
+    /**
+     * Called by a thread of this cell at a check while stop is set. The first times it throws and then lets the thread run for
+     * 30 ms, so that finally blocks get done; code that catches everything meets it at every check after that.
+     */
+    void strike() {
+        Stop reason = stop;
+        if (reason == null) return;
+        synchronized (this) {
+            long now = System.nanoTime();
+            if (strikes > 0 && strikes < 3 && now - quietUntil < 0) return;
+            strikes++;
+            quietUntil = now + 30_000_000;
+        }
+        throw reason.fresh();
+    }
+}

@@ -1,0 +1,145 @@
+package sandgate.driver;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Pattern;
+import jdk.jshell.ImportSnippet;
+import jdk.jshell.Snippet;
+
+/** The commands of jshell that make sense in a cell, at its beginning, one a line; %classpath besides. */
+final class Commands {
+    private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
+    private static final String HELP = """
+        /vars  /methods  /types  /imports    what is declared
+        /list [NAME]                         its source
+        /drop NAME…, /drop -all, /reset      forget it
+        /open FILE                           run a file as a cell
+        /env -class-path PATH, %classpath PATH…    use jars and folders of classes; dir/* means all jars in it
+        /exit [STATUS]                       end the cell
+        Shown with: display(x), table(rows), html(s), markdown(s), json(x), image(i), svg(s), chart(mark, rows, x, y), vegaLite(spec)
+        """;
+
+    private final Session session;
+
+    Commands(Session session) {
+        this.session = session;
+    }
+
+    /** Do the commands that the cell begins with. Returns where the rest begins. */
+    int run(Cell cell) throws Failure {
+        int at = 0;
+        while (true) {
+            while (at < cell.code.length() && Character.isWhitespace(cell.code.charAt(at))) at++;
+            var m = COMMAND.matcher(cell.code).region(at, cell.code.length());
+            if (!m.lookingAt()) return at;
+            at = m.end();
+            command(cell, m.group().strip());
+        }
+    }
+
+    private void command(Cell cell, String line) throws Failure {
+        String[] words = line.split("\\s+");
+        var args = List.of(words).subList(1, words.length);
+        switch (words[0]) {
+            case "/vars" -> {
+                for (var v : session.variables()) System.out.println("|    " + v.typeName() + " " + v.name() + " = " + value(v));
+            }
+            case "/methods" -> {
+                for (var m : session.methods()) System.out.println("|    " + m.signature().replaceFirst("^\\((.*)\\)(.*)$", "$2 " + m.name() + "($1)"));
+            }
+            case "/types" -> {
+                for (var t : session.types()) System.out.println("|    " + t.subKind().name().replace("_SUBKIND", "").toLowerCase() + " " + t.name());
+            }
+            case "/imports" -> session.shell.imports().map(ImportSnippet::source).forEach(s -> System.out.println("|    " + s.strip()));
+            case "/list" -> active().filter(s -> args.isEmpty() || args.contains(name(s))).forEach(s -> System.out.println(s.source().strip()));
+            case "/drop" -> drop(args);
+            case "/reset" -> session.dropAll();
+            case "/open" -> open(cell, args);
+            case "/env" -> {
+                if (args.size() != 2 || !args.getFirst().matches("-?-class-?path")) throw wrong("use /env -class-path PATH");
+                classPath(List.of(args.get(1).split(File.pathSeparator)));
+            }
+            case "%classpath" -> classPath(args);
+            case "/help", "/?" -> System.out.print(HELP);
+            case "/exit" -> exit(cell, args);
+            default -> throw wrong("there is no command " + words[0] + "; /help lists them");
+        }
+    }
+
+    private static Failure wrong(String message) {
+        return new Failure("CommandError", message);
+    }
+
+    private java.util.stream.Stream<Snippet> active() {
+        return session.shell.snippets().filter(s -> session.shell.status(s).isActive() && s.kind().isPersistent() && s.kind() != Snippet.Kind.IMPORT);
+    }
+
+    private static String name(Snippet s) {
+        return s instanceof jdk.jshell.PersistentSnippet p ? p.name() : "";
+    }
+
+    private String value(jdk.jshell.VarSnippet v) {
+        try {
+            return Values.brief(session.value(v));
+        } catch (ReflectiveOperationException e) {
+            return "?";
+        }
+    }
+
+    private void drop(List<String> names) throws Failure {
+        if (names.equals(List.of("-all"))) {
+            session.dropAll();
+            return;
+        }
+        for (String n : names) {
+            var found = active().filter(s -> name(s).equals(n)).toList();
+            if (found.isEmpty()) throw wrong("nothing is called " + n);
+            found.forEach(session::drop);
+        }
+    }
+
+    private void open(Cell cell, List<String> args) throws Failure {
+        if (args.size() != 1) throw wrong("use /open FILE");
+        try {
+            String code = Files.readString(Path.of(args.getFirst()));
+            var inner = new Cell(cell.number, cell.count, code, cell.silent, cell.noInput);
+            session.run(inner, 0);
+        } catch (IOException | java.nio.file.InvalidPathException e) {
+            throw wrong("cannot read " + args.getFirst() + ": " + e.getMessage());
+        }
+    }
+
+    private void classPath(List<String> paths) throws Failure {
+        if (paths.isEmpty()) {
+            System.out.println(session.classPath().replace(File.pathSeparatorChar, '\n'));
+            return;
+        }
+        var found = new ArrayList<String>();
+        for (String p : paths) {
+            var file = new File(p);
+            if (file.getName().equals("*")) {
+                var jars = file.getAbsoluteFile().getParentFile().listFiles((d, n) -> n.endsWith(".jar"));
+                if (jars == null || jars.length == 0) throw wrong("there are no jars in " + file.getParent());
+                for (File j : jars) found.add(j.getPath());
+            } else if (file.exists()) {
+                found.add(file.getAbsolutePath());
+            } else {
+                throw wrong("there is no " + p);
+            }
+        }
+        found.forEach(session::addPath);
+    }
+
+    private static void exit(Cell cell, List<String> args) throws Failure {
+        try {
+            cell.exitCode = args.isEmpty() ? 0 : Integer.parseInt(args.getFirst()) & 0xff;
+        } catch (NumberFormatException e) {
+            throw wrong("use /exit STATUS, a number");
+        }
+        throw new Failure("SystemExit", String.valueOf(cell.exitCode));
+    }
+}

@@ -1,0 +1,70 @@
+package sandgate.driver;
+
+import java.io.IOException;
+
+/** What woven user code calls. It is public because user code is in other class loaders; it is no interface for people. */
+public final class Hooks {
+    /** True while some cell is to stop. */
+    private static volatile boolean stops;
+    private static Output output;
+    private static Input input;
+
+    private Hooks() {}
+
+    static void install(Output o, Input i) {
+        output = o;
+        input = i;
+    }
+
+    static void stops(boolean some) {
+        stops = some;
+    }
+
+    /** A check: ends the calling thread's cell if it is to stop. */
+    public static void check() {
+        if (stops) Cell.current().strike();
+    }
+
+    /** System.exit: ends the cell, not the kernel. */
+    public static void exit(int code) {
+        Cell cell = Cell.current();
+        var stop = new Stop(code & 0xff);
+        if (cell.stop == null && !cell.ended) {
+            cell.stop = stop;
+            stops = true;
+            Interrupts.wake(cell);
+        }
+        throw stop;
+    }
+
+    public static void exit(Runtime runtime, int code) {
+        runtime.hashCode(); // null fails as it would
+        exit(code);
+    }
+
+    /** ProcessBuilder.start: what was printed comes before what the child prints. */
+    public static Process start(ProcessBuilder builder) throws IOException {
+        output.beforeChild();
+        return builder.start();
+    }
+
+    /** IO.readln with a prompt, which goes with the request. */
+    public static String readln(String prompt) {
+        try {
+            return input.ask(prompt, false);
+        } catch (IOException e) {
+            throw new java.io.IOError(e);
+        }
+    }
+
+    /** Throwable.printStackTrace: without the driver's frames. */
+    public static void printStackTrace(Throwable t) {
+        Traces.clean(t);
+        t.printStackTrace();
+    }
+
+    /** A class that calls C functions was loaded: what they print must keep its place. */
+    static void nativeCode() {
+        if (output != null && Cell.latest().number > 0) output.exact();
+    }
+}

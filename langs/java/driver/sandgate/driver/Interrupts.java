@@ -1,0 +1,124 @@
+package sandgate.driver;
+
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.stream.Stream;
+import jdk.internal.vm.ThreadContainer;
+import jdk.internal.vm.ThreadContainers;
+
+/**
+ * Stops a cell. Its threads stop at the next check in their code, and Thread.interrupt ends what they wait for. What has no checks
+ * (a loop inside the JDK, a lock that ignores interrupts) gets the exception from the virtual machine after 100 ms. A thread
+ * that still does not react (a system call, a monitor) is left behind after 250 ms and ends at its next check.
+ */
+final class Interrupts {
+    private static final long[] AGAIN = {30, 60, 60, 40, 40, 20}; // milliseconds between attempts; the JVM's from the third on
+    private static final int FORCE = 2;
+    private static final long AFTERMATH = 500; // milliseconds that a stopped cell's other threads have
+
+    private static Interrupts installed;
+
+    private final Runner runner;
+    private final Output output;
+    private final LinkedBlockingQueue<Cell> stopped = new LinkedBlockingQueue<>();
+    private final Jvmti jvmti = new Jvmti();
+
+    Interrupts(Runner runner, Output output) {
+        this.runner = runner;
+        this.output = output;
+        installed = this;
+        Thread.ofPlatform().daemon().name("sandgate interrupts").start(this::watch);
+    }
+
+    /** A cell has been told to stop by its own code: its threads shall notice. */
+    static void wake(Cell cell) {
+        if (installed != null) installed.stopped.add(cell);
+    }
+
+    /** Stop the cell. Called by the thread that reads requests. */
+    void interrupt(Cell cell) {
+        if (cell.ended) return;
+        if (cell.stop == null) cell.stop = new Stop();
+        Hooks.stops(true);
+        prod(cell);
+        stopped.add(cell);
+    }
+
+    /** Make the JVM ready to force a stop, which takes 100 ms the first time. */
+    void warm() {
+        jvmti.warm();
+    }
+
+    /** Interrupt the threads of the cell: the main one while it is in user code, and those that were started since. */
+    private void prod(Cell cell) {
+        runner.inside(cell, Thread::interrupt);
+        Thread main = runner.thread();
+        started(cell).filter(t -> t != main).forEach(Thread::interrupt);
+    }
+
+    /** The threads that were started since the cell began, the driver's not counted. */
+    private Stream<Thread> started(Cell cell) {
+        var platform = new Thread[runner.group().activeCount() + 16];
+        int n = runner.group().enumerate(platform);
+        return Stream.concat(Stream.of(platform).limit(n), virtual(ThreadContainers.root()))
+            .filter(t -> t.threadId() > cell.firstThread);
+    }
+
+    private static Stream<Thread> virtual(ThreadContainer container) {
+        return Stream.concat(container.threads().filter(Thread::isVirtual), container.children().flatMap(Interrupts::virtual));
+    }
+
+    private void watch() {
+        while (true) {
+            try {
+                Cell cell = stopped.take();
+                Thread left = insist(cell);
+                for (long end = System.nanoTime() + AFTERMATH * 1_000_000; System.nanoTime() < end;) {
+                    Thread.sleep(20);
+                    if (left != null && left.isAlive()) jvmti.stop(left, runner);
+                    if (!stopped.isEmpty()) break;
+                }
+                if (left != null && left.isAlive()) {
+                    // It dies at its next check. Until then all checks are slower.
+                    Thread.ofPlatform().daemon().name("sandgate left behind").start(() -> {
+                        try {
+                            left.join();
+                        } catch (InterruptedException e) {
+                            // nobody does that
+                        }
+                        settle();
+                    });
+                } else {
+                    settle();
+                }
+            } catch (InterruptedException e) {
+                // nobody does that
+            }
+        }
+    }
+
+    /** No cell is stopping any more, unless one has just begun to. */
+    private void settle() {
+        if (!stopped.isEmpty()) return;
+        Hooks.stops(false);
+        Cell cell = Cell.latest();
+        if (cell.stop != null && !cell.ended) Hooks.stops(true);
+    }
+
+    /** Repeat until the cell has ended. Returns the thread that had to be left behind. */
+    private Thread insist(Cell cell) throws InterruptedException {
+        for (int i = 0; i < AGAIN.length; i++) {
+            for (long end = System.nanoTime() + AGAIN[i] * 1_000_000; System.nanoTime() < end;) {
+                if (cell.ended) return null;
+                Thread.sleep(2);
+            }
+            prod(cell);
+            if (i >= FORCE) runner.inside(cell, t -> jvmti.stop(t, runner));
+        }
+        if (cell.ended) return null;
+        Thread left = runner.abandon(cell);
+        if (left != null) {
+            output.print(Wire.STDERR, cell.number, "The thread of this cell is blocked and was left behind; it ends when it can.\n");
+        }
+        return left;
+    }
+}

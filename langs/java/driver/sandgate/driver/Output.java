@@ -1,0 +1,182 @@
+package sandgate.driver;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * The one queue that all output of the language goes through, in order. It goes out at 64 KiB, 40 ms after its first piece, at a
+ * flush of the driver's, before a child process starts, and with the reply of the cell.
+ */
+final class Output {
+    private static final int LIMIT = 64 << 10;
+    private static final int CHUNK = 1 << 20;
+    private static final long INTERVAL = 40;
+    private static final long FRESH = 40_000_000;
+    /** Intervals without output after which the ticker waits to be woken. */
+    private static final int QUIET = 50;
+
+    private final Wire wire;
+    private final Object lock = new Object(); // guards all below
+    private final List<Wire.Frame> queue = new ArrayList<>();
+    private byte[] text = new byte[8192];
+    private int length;
+    private int kind;
+    private int cell;
+    private int weight;
+    private boolean ticking;
+    private boolean exact;
+    private long flushed = System.nanoTime();
+
+    Output(Wire wire) {
+        this.wire = wire;
+    }
+
+    /** Start the thread that flushes what lies. */
+    void start() {
+        Thread.ofPlatform().daemon().name("sandgate output").start(this::tick);
+    }
+
+    PrintStream stream(int kind) {
+        return new PrintStream(new Text(kind), false, StandardCharsets.UTF_8);
+    }
+
+    /** The bytes of one of the two streams. */
+    private final class Text extends OutputStream {
+        private final int kind;
+
+        Text(int kind) { this.kind = kind; }
+
+        @Override public void write(int b) {
+            write(new byte[] {(byte) b}, 0, 1);
+        }
+
+        @Override public void write(byte[] b, int off, int n) {
+            write0(kind, Cell.current().number, b, off, n);
+        }
+    }
+
+    /** Text of one stream. */
+    void print(int kind, int cell, String text) {
+        byte[] b = text.getBytes(StandardCharsets.UTF_8);
+        write0(kind, cell, b, 0, b.length);
+    }
+
+    private void write0(int kind, int cell, byte[] b, int off, int n) {
+        if (n == 0) return;
+        synchronized (lock) {
+            if (kind != this.kind || cell != this.cell) {
+                cut();
+                this.kind = kind;
+                this.cell = cell;
+            }
+            while (n > 0) {
+                int part = Math.min(n, CHUNK - length);
+                if (length + part > text.length) text = Arrays.copyOf(text, Math.max(2 * text.length, length + part));
+                System.arraycopy(b, off, text, length, part);
+                length += part;
+                weight += part;
+                off += part;
+                n -= part;
+                if (length == CHUNK) flush();
+            }
+            if (weight > LIMIT || exact && b[off - 1] == '\n') flush();
+            else arm();
+        }
+    }
+
+    /** A message. A bundle that is too large for a frame becomes its plain text and a note. */
+    void message(Cell of, String type, Map<String, ?> content) {
+        byte[] body = Json.bytes(Map.of("msg_type", type, "content", content));
+        if (body.length > Wire.MAX_BODY) {
+            print(Wire.STDERR, of.number, type + " of " + body.length + " bytes was left out: the limit is " + Wire.MAX_BODY + " bytes\n");
+            return;
+        }
+        synchronized (lock) {
+            cut();
+            queue.add(new Wire.Frame(Wire.MESSAGE, of.number, body));
+            weight += body.length;
+            if (weight > LIMIT || System.nanoTime() - flushed > FRESH) flush();
+            else arm();
+        }
+    }
+
+    /** From now on C code may print: each line goes out at once. */
+    void exact() {
+        synchronized (lock) {
+            exact = true;
+            flush();
+        }
+    }
+
+    boolean isExact() {
+        synchronized (lock) {
+            return exact;
+        }
+    }
+
+    /** Make a frame of the text so far. */
+    private void cut() {
+        if (length == 0) return;
+        queue.add(new Wire.Frame(kind, cell, Arrays.copyOf(text, length)));
+        length = 0;
+        if (text.length > 2 * LIMIT) text = new byte[8192];
+    }
+
+    /** Send all, and then the frames of last. */
+    void flush(Wire.Frame... last) {
+        synchronized (lock) {
+            cut();
+            queue.addAll(Arrays.asList(last));
+            if (queue.isEmpty()) return;
+            try {
+                wire.send(queue);
+            } catch (IOException e) {
+                Runtime.getRuntime().halt(1); // the agent has gone
+            }
+            queue.clear();
+            weight = 0;
+            flushed = System.nanoTime();
+        }
+    }
+
+    /** What was printed must be read before what a child prints. */
+    void beforeChild() {
+        flush();
+        wire.settle();
+    }
+
+    private void arm() {
+        if (ticking) return;
+        ticking = true;
+        lock.notifyAll();
+    }
+
+    private void tick() {
+        int quiet = 0;
+        while (true) {
+            try {
+                synchronized (lock) {
+                    while (!ticking) lock.wait();
+                }
+                Thread.sleep(INTERVAL);
+            } catch (InterruptedException e) {
+                continue;
+            }
+            synchronized (lock) {
+                if (length > 0 || !queue.isEmpty()) {
+                    quiet = 0;
+                    flush();
+                } else if (++quiet > QUIET) {
+                    quiet = 0;
+                    ticking = false;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+package sandgate.driver;
+
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.function.Supplier;
+
+/**
+ * One kernel. The thread main takes requests in order and drives JShell; a reader passes requests on and acts on interrupts and
+ * input at once; user code runs in a thread of its own. While a cell runs, main answers completion and the like.
+ */
+final class Server implements Control.Caller {
+    private final Wire wire;
+    private final Output output;
+    private final Input input;
+    private final Loader loader = new Loader(Server.class.getClassLoader());
+    private final Runner runner = new Runner(loader);
+    private final Interrupts interrupts;
+    private final Session session;
+    private final Commands commands;
+    private final Help help;
+    private final Programs programs = new Programs();
+    private final Memory memory;
+    private final Native c = new Native();
+    /** Requests, and tasks of the runner's that have ended. */
+    private final LinkedBlockingQueue<Object> inbox = new LinkedBlockingQueue<>();
+    private final Deque<Map<String, Object>> waiting = new ArrayDeque<>();
+    private volatile Cell running;
+    private int count = 1;
+
+    Server() throws ReflectiveOperationException {
+        wire = new Wire(3, 4);
+        output = new Output(wire);
+        input = new Input(output);
+        System.setOut(output.stream(Wire.STDOUT));
+        System.setErr(output.stream(Wire.STDERR));
+        input.install();
+        Hooks.install(output, input);
+        Screen.install(output);
+        interrupts = new Interrupts(runner, output);
+        session = new Session(loader, this);
+        commands = new Commands(session);
+        help = new Help(session);
+        memory = new Memory(session, output);
+        Thread.setDefaultUncaughtExceptionHandler(this::uncaught);
+    }
+
+    /** An exception that ended a thread of the user's. */
+    private void uncaught(Thread t, Throwable e) {
+        if (e instanceof Stop) return;
+        System.err.println("Exception in thread \"" + t.getName() + "\" " + String.join("\n", Traces.lines(e, session::sourceLine)));
+    }
+
+    // Requests.
+
+    void serve() throws InterruptedException {
+        output.start();
+        Thread.ofPlatform().daemon().name("sandgate requests").start(this::read);
+        var info = Map.of("language", "java", "version", System.getProperty("java.version"),
+            "implementation", "JShell " + Runtime.version().feature(), "file_extension", ".java", "mimetype", "text/x-java",
+            "banner", System.getProperty("java.vm.name") + " " + Runtime.version(), "pid", ProcessHandle.current().pid());
+        send(0, Map.of("op", "ready", "id", 0, "status", "ok", "info", info));
+        while (true) {
+            Map<String, Object> request = waiting.poll();
+            if (request == null && inbox.take() instanceof Map<?, ?> m) request = cast(m);
+            if (request == null) continue; // a task that was left behind and has ended now
+            if ("execute".equals(request.get("op"))) execute(request);
+            else assist(request);
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Object> cast(Map<?, ?> m) {
+        return (Map<String, Object>) m;
+    }
+
+    /** The reader: requests as they come. */
+    private void read() {
+        try {
+            for (byte[] body; (body = wire.read()) != null;) {
+                try {
+                    take(Json.object(body));
+                } catch (Json.Malformed | IllegalArgumentException e) {
+                    send(0, Map.of("op", "reply", "id", 0, "status", "error", "ename", "Malformed", "evalue", "a request is no JSON object: " + e.getMessage()));
+                }
+            }
+            end(0);
+        } catch (IOException e) {
+            output.print(Wire.STDERR, 0, "sandgate: " + e.getMessage() + "\n");
+            end(1);
+        }
+    }
+
+    private void take(Map<String, Object> request) {
+        switch (text(request, "op")) {
+            case "interrupt" -> {
+                Cell cell = running;
+                if (cell != null) interrupts.interrupt(cell);
+            }
+            case "input" -> input.answer(Boolean.TRUE.equals(request.get("eof")) ? null : text(request, "value"));
+            case "comm" -> { }
+            default -> inbox.add(request);
+        }
+    }
+
+    /** The agent has closed the requests: shutdown hooks get half a second. */
+    private void end(int status) {
+        output.flush();
+        Thread.ofPlatform().daemon().start(() -> {
+            try {
+                Thread.sleep(500);
+            } catch (InterruptedException e) {
+                // at once, then
+            }
+            Runtime.getRuntime().halt(status);
+        });
+        System.exit(status);
+    }
+
+    private static String text(Map<String, Object> request, String key) {
+        Object v = request.getOrDefault(key, "");
+        if (v instanceof String s) return s;
+        throw new IllegalArgumentException(key + " is no text");
+    }
+
+    private static int number(Map<String, Object> request, String key) {
+        Object v = request.getOrDefault(key, 0L);
+        if (v instanceof Long n && n == n.intValue()) return n.intValue();
+        throw new IllegalArgumentException(key + " is no number");
+    }
+
+    /** Answer what is no execution. */
+    private void assist(Map<String, Object> request) {
+        var reply = new HashMap<String, Object>();
+        try {
+            Map<String, Object> answer = switch (text(request, "op")) {
+                case "complete" -> help.complete(text(request, "code"), number(request, "cursor"));
+                case "inspect" -> help.inspect(text(request, "code"), number(request, "cursor"), number(request, "detail"));
+                case "is_complete" -> help.isComplete(text(request, "code"));
+                case "variables" -> help.variables();
+                case "reseed" -> {
+                    var env = request.get("env") instanceof Map<?, ?> m ? m : Map.of();
+                    var strings = new HashMap<String, String>();
+                    env.forEach((k, v) -> strings.put(String.valueOf(k), String.valueOf(v)));
+                    Reseed.reseed(text(request, "seed"), strings, runner);
+                    yield Map.of();
+                }
+                default -> throw new IllegalArgumentException("there is no operation " + request.get("op"));
+            };
+            reply.putAll(answer);
+            reply.put("status", "ok");
+        } catch (Exception | LinkageError | StackOverflowError | OutOfMemoryError e) {
+            reply.putAll(Map.of("status", "error", "ename", Traces.name(e.getClass()), "evalue", Traces.message(e)));
+        }
+        reply.put("op", "reply");
+        reply.put("id", request.getOrDefault("id", 0));
+        send(0, reply);
+    }
+
+    private void send(int cell, Map<String, Object> reply) {
+        byte[] body = Json.bytes(reply);
+        if (body.length > Wire.MAX_BODY) {
+            body = Json.bytes(Map.of("op", "reply", "id", reply.get("id"), "status", "error", "ename", "TooLarge",
+                "evalue", "an answer of " + body.length + " bytes: the limit is " + Wire.MAX_BODY + " bytes"));
+        }
+        output.flush(new Wire.Frame(Wire.CONTROL, cell, body));
+    }
+
+    // Cells.
+
+    private void execute(Map<String, Object> request) {
+        var reply = new HashMap<String, Object>(Map.of("op", "reply", "id", request.getOrDefault("id", 0), "status", "ok"));
+        Cell cell;
+        try {
+            boolean silent = Boolean.TRUE.equals(request.get("silent"));
+            String code = text(request, "code").replace("\r\n", "\n").replaceFirst("^\uFEFF", "");
+            cell = new Cell(number(request, "cell"), silent ? 0 : count, code, silent, Boolean.TRUE.equals(request.get("no_input")));
+            if (!silent) reply.put("execution_count", count++);
+        } catch (IllegalArgumentException e) {
+            reply.putAll(Map.of("status", "error", "ename", "Malformed", "evalue", e.getMessage()));
+            send(0, reply);
+            return;
+        }
+        input.clear();
+        session.remember(cell.file(), cell.code);
+        cell.begin();
+        cell.enter();
+        running = cell;
+        Failure failure = attempt(cell, () -> run(cell));
+        cell.ended = true;
+        running = null;
+        if (output.isExact()) c.flush();
+        if (failure != null && !(cell.exitCode != null && cell.exitCode == 0)) {
+            output.message(cell, "error", Map.of("ename", failure.name, "evalue", failure.value, "traceback", failure.traceback));
+            reply.putAll(Map.of("status", "error", "ename", failure.name, "evalue", failure.value));
+        }
+        if (cell.exitCode != null) reply.put("exit_code", cell.exitCode);
+        send(cell.number, reply);
+    }
+
+    /** Do something for the cell. A failure is returned, whatever it was. */
+    private Failure attempt(Cell cell, Supplier<Failure> work) {
+        Failure failure;
+        Throwable full = null;
+        try {
+            failure = work.get();
+        } catch (Throwable t) {
+            // JShell or the compiler failed: too deep nesting, no memory, a defect.
+            if (Memory.isFull(t)) full = t;
+            failure = new Failure(Traces.name(t.getClass()), Traces.message(t), List.of(Traces.name(t.getClass()) + ": " + Traces.message(t) + " (in the compiler)"));
+        }
+        if (full != null || failure != null && failure.name.equals("java.lang.OutOfMemoryError")) memory.recover(cell);
+        return failure;
+    }
+
+    private Failure run(Cell cell) {
+        try {
+            Programs.Program program = programs.find(cell.code);
+            if (program != null) return program(cell, program);
+            int from = commands.run(cell);
+            Session.Result result = session.run(cell, from);
+            if (cell.stop != null) throw session.stopped(cell, cell.stop);
+            if (result != null && !cell.silent && !Screen.silent(result.value())) show(cell, result.value());
+            return null;
+        } catch (Failure f) {
+            return f;
+        }
+    }
+
+    private Failure program(Cell cell, Programs.Program program) throws Failure {
+        try {
+            var outcome = call(programs.compile(program, cell, session, runner));
+            cell.exitCode = 0;
+            if (outcome.thrown() != null) {
+                cell.exitCode = 1;
+                Failure f = session.thrown(cell, outcome.thrown());
+                if (f.name.equals("Interrupted")) cell.exitCode = 130;
+                throw f;
+            }
+            return null;
+        } catch (Failure f) {
+            if (cell.exitCode == null) cell.exitCode = 1;
+            throw f;
+        }
+    }
+
+    private void show(Cell cell, Object value) throws Failure {
+        var outcome = call(() -> Screen.bundle(value));
+        if (outcome.thrown() != null) throw session.thrown(cell, outcome.thrown());
+        output.message(cell, "execute_result", Map.of("data", outcome.value(), "metadata", Map.of(), "execution_count", cell.count));
+    }
+
+    /** Call user code in its thread, and answer requests for help meanwhile. */
+    @Override public Runner.Outcome call(Callable<?> code) {
+        var task = runner.start(running == null ? Cell.current() : running, code, inbox::add);
+        while (task.outcome() == null) {
+            try {
+                if (!(inbox.take() instanceof Map<?, ?> m)) continue;
+                var request = cast(m);
+                Object op = request.get("op");
+                if ("execute".equals(op) || "reseed".equals(op)) waiting.add(request);
+                else assist(request);
+            } catch (InterruptedException e) {
+                // nobody does that
+            }
+        }
+        return task.outcome();
+    }
+
+    /** Prepare what is slow the first time. */
+    void warm() {
+        interrupts.warm();
+        c.flush();
+    }
+}

@@ -1,0 +1,313 @@
+package sandgate.driver;
+
+import java.io.ByteArrayInputStream;
+import java.io.PrintStream;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.WeakHashMap;
+import java.util.regex.Pattern;
+import jdk.jshell.DeclarationSnippet;
+import jdk.jshell.Diag;
+import jdk.jshell.JShell;
+import jdk.jshell.MethodSnippet;
+import jdk.jshell.Snippet;
+import jdk.jshell.SnippetEvent;
+import jdk.jshell.SourceCodeAnalysis;
+import jdk.jshell.SourceCodeAnalysis.Completeness;
+import jdk.jshell.TypeDeclSnippet;
+import jdk.jshell.VarSnippet;
+import jdk.jshell.spi.SPIResolutionException;
+
+/** The state of a session: JShell, and what the driver knows of its snippets. Only ever called by the driver's main thread. */
+final class Session {
+    static final String IMPORTS = "import module java.base; import sandgate.Rich; import static sandgate.Display.*;";
+    /** Results $1, $2, … that are kept: each one that lives makes every cell a little slower. */
+    private static final int KEPT = 3;
+    private static final int MAX_SOURCES = 4 << 20;
+    private static final Pattern ASSIGNS = Pattern.compile(
+        "(?s)\\s*(?:(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:\\+\\+|--)\\s*;?\\s*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*)");
+
+    /** Where a snippet's text begins in its cell: line counts from 0, at is an offset. */
+    private record Origin(String file, int line, int at) {}
+
+    /** A part of a cell that JShell takes as one. */
+    private record Piece(String source, int at, boolean whole, boolean semicolon) {}
+
+    final Loader loader;
+    final JShell shell;
+    final SourceCodeAnalysis analysis;
+    private final Control control;
+    private final Internals internals;
+    private final Map<Snippet, Origin> origins = Collections.synchronizedMap(new WeakHashMap<>());
+    private final LinkedHashMap<String, String> sources = new LinkedHashMap<>(); // file → text; guarded by itself
+    private int sourceSize;
+    private final Map<String, Snippet> declared = new HashMap<>(); // by source
+    private final Deque<VarSnippet> results = new ArrayDeque<>();
+    private Origin origin = new Origin("cell 0", 0, 0);
+    private int resultNumber;
+    private String classPath = System.getProperty("java.class.path");
+
+    Session(Loader loader, Control.Caller caller) throws ReflectiveOperationException {
+        this.loader = loader;
+        control = new Control(loader, caller, this::lines);
+        shell = JShell.builder().executionEngine(control.provider(), null)
+            .in(new ByteArrayInputStream(new byte[0])).out(System.out).err(new PrintStream(System.err))
+            .tempVariableNameGenerator(() -> "$" + ++resultNumber).build();
+        analysis = shell.sourceCodeAnalysis();
+        internals = new Internals(shell);
+        imports();
+    }
+
+    private void imports() {
+        for (String i : IMPORTS.split("(?<=;)")) shell.eval(i.strip());
+    }
+
+    // Lines and sources.
+
+    /** How the lines of a generated class are those of cells. */
+    private Weaver.Lines lines(String className) {
+        Object wrap = internals.wrap(className);
+        if (wrap == null) return null;
+        return new Weaver.Lines() {
+            private Origin first;
+
+            @Override public String file() {
+                return first == null ? origin.file : first.file;
+            }
+
+            @Override public int line(int generated) {
+                Internals.Line l = internals.line(wrap, generated);
+                if (l == null) return 0;
+                Origin o = origins.getOrDefault(l.snippet(), origin);
+                if (first == null) first = o;
+                return o.file.equals(first.file) ? o.line + l.line() + 1 : 0;
+            }
+        };
+    }
+
+    /** Keep the text of a cell for stack traces. At most 4 Mi characters of the newest are kept. */
+    void remember(String file, String code) {
+        synchronized (sources) {
+            sources.put(file, code);
+            sourceSize += code.length();
+            for (var i = sources.values().iterator(); sourceSize > MAX_SOURCES && i.hasNext(); i.remove()) sourceSize -= i.next().length();
+        }
+    }
+
+    String sourceLine(String file, int line) {
+        synchronized (sources) {
+            String code = file == null ? null : sources.get(file);
+            return code == null || line < 1 ? null : code.lines().skip(line - 1).findFirst().filter(s -> !s.isBlank()).orElse(null);
+        }
+    }
+
+    // Running.
+
+    /** What a cell's last expression gave. */
+    record Result(Object value) {}
+
+    /** Run the code of a cell from an offset on. The result is null if there is none. */
+    Result run(Cell cell, int from) throws Failure {
+        List<Piece> pieces = split(cell, from);
+        var broken = new LinkedHashSet<Snippet>();
+        Result result = null;
+        for (Piece p : pieces) {
+            if (cell.stop != null) throw stopped(cell, cell.stop);
+            result = piece(cell, p, broken);
+        }
+        notice(cell, broken);
+        return result;
+    }
+
+    private List<Piece> split(Cell cell, int from) throws Failure {
+        var pieces = new ArrayList<Piece>();
+        String rest = cell.code.substring(from);
+        while (!rest.isBlank()) {
+            int at = cell.code.length() - rest.length();
+            var info = analysis.analyzeCompletion(rest);
+            Completeness c = info.completeness();
+            if (c == Completeness.EMPTY) break;
+            boolean whole = c.isComplete() && info.source() != null;
+            String source = whole ? info.source() : rest;
+            if (!whole && c != Completeness.CONSIDERED_INCOMPLETE) check(cell, rest, at);
+            rest = whole ? info.remaining() : "";
+            if (!source.isBlank()) pieces.add(new Piece(source, at, whole, c == Completeness.COMPLETE && source.stripTrailing().endsWith(";")));
+        }
+        return pieces;
+    }
+
+    /** Refuse code that does not parse before anything of its cell has run. */
+    private void check(Cell cell, String source, int at) throws Failure {
+        for (Snippet s : analysis.sourceToSnippets(source)) {
+            if (s.kind() == Snippet.Kind.ERRONEOUS) throw rejected(cell, s, at);
+        }
+    }
+
+    private Result piece(Cell cell, Piece p, Set<Snippet> broken) throws Failure {
+        String key = p.source.strip();
+        Snippet same = declared.get(key);
+        if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // declared as it is already
+        origin = new Origin(cell.file(), (int) cell.code.substring(0, p.at).chars().filter(c -> c == '\n').count(), p.at);
+        control.take();
+        var events = shell.eval(p.source);
+        Runner.Outcome outcome = control.take();
+        Result result = null;
+        for (SnippetEvent e : events) {
+            Snippet s = e.snippet();
+            boolean own = e.causeSnippet() == null;
+            if (own) {
+                origins.put(s, origin);
+                if (e.status() == Snippet.Status.REJECTED) throw rejected(cell, s, p.at);
+                if (s instanceof DeclarationSnippet && s.kind() != Snippet.Kind.VAR || s.kind() == Snippet.Kind.IMPORT) declared.put(key, s);
+            }
+            if (s instanceof VarSnippet v && e.status() == Snippet.Status.VALID) internals.fix(v);
+            if (e.status() == Snippet.Status.RECOVERABLE_DEFINED || e.status() == Snippet.Status.RECOVERABLE_NOT_DEFINED) broken.add(s);
+            if (own && outcome != null && outcome.thrown() == null) result = result(e, p, outcome.value());
+        }
+        if (outcome != null && outcome.thrown() != null) throw thrown(cell, outcome.thrown());
+        return result;
+    }
+
+    /** A result, if the snippet is an expression; its variable is dropped once there are newer ones. */
+    private Result result(SnippetEvent e, Piece p, Object value) {
+        Snippet s = e.snippet();
+        boolean temporary = s.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
+        if (temporary) {
+            results.add((VarSnippet) s);
+            while (results.size() > KEPT) shell.drop(results.removeFirst());
+        }
+        if (!temporary && s.kind() != Snippet.Kind.EXPRESSION) return null;
+        if (p.semicolon && (value == null || ASSIGNS.matcher(p.source).matches())) return null;
+        return new Result(value);
+    }
+
+    // Failures.
+
+    private Failure rejected(Cell cell, Snippet s, int at) {
+        var errors = new Compiling(cell.file(), cell.code);
+        for (Diag d : shell.diagnostics(s).toList()) {
+            if (d.isError()) {
+                errors.add(at + d.getStartPosition(), at + d.getPosition(), at + d.getEndPosition(), d.getMessage(Locale.ENGLISH));
+            }
+        }
+        return errors.failure();
+    }
+
+    /** The failure that an exception stands for. */
+    Failure thrown(Cell cell, Throwable t) {
+        if (cell.stop != null || t instanceof Stop) return stopped(cell, t);
+        if (t instanceof SPIResolutionException r) return unresolved(r);
+        return new Failure(Traces.name(t.getClass()), Traces.message(t), Traces.lines(t, this::sourceLine));
+    }
+
+    Failure stopped(Cell cell, Throwable t) {
+        Stop stop = cell.stop != null ? cell.stop : (Stop) t;
+        if (stop.code != null) {
+            cell.exitCode = stop.code;
+            return new Failure("SystemExit", String.valueOf(stop.code));
+        }
+        var lines = new ArrayList<>(Traces.lines(t, this::sourceLine));
+        lines.removeFirst();
+        if (!(t instanceof Stop) && !(t instanceof InterruptedException)) lines.addFirst("    " + Traces.name(t.getClass()) + ": " + Traces.message(t));
+        lines.addFirst("Interrupted: " + new Stop().getMessage());
+        return new Failure("Interrupted", new Stop().getMessage(), lines);
+    }
+
+    private Failure unresolved(SPIResolutionException e) {
+        var snippet = shell.snippets().filter(s -> s.id().equals(String.valueOf(e.id()))).findFirst().orElse(null);
+        String text = snippet instanceof DeclarationSnippet d ? missing(d) : "something it needs is not declared";
+        var lines = new ArrayList<>(List.of("UnresolvedReference: " + text));
+        var trace = Traces.lines(e, this::sourceLine);
+        lines.addAll(trace.subList(1, trace.size()));
+        return new Failure("UnresolvedReference", text, lines);
+    }
+
+    /** Why a declaration cannot be used. */
+    private String missing(DeclarationSnippet d) {
+        String name = d instanceof MethodSnippet m ? m.name() + "(" + m.parameterTypes() + ")" : d.name();
+        var needs = shell.unresolvedDependencies(d).toList();
+        String what = d instanceof MethodSnippet ? "cannot be called" : "cannot be used";
+        if (!needs.isEmpty()) return name + " " + what + " until " + String.join(", ", needs) + " is declared";
+        String why = shell.diagnostics(d).filter(Diag::isError).map(x -> x.getMessage(Locale.ENGLISH).lines().findFirst().orElse("")).findFirst().orElse("it has errors");
+        return name + " " + what + ": " + Traces.expunge(why);
+    }
+
+    /** Tell of declarations that wait for others. */
+    private void notice(Cell cell, Set<Snippet> broken) {
+        for (Snippet s : broken) {
+            var status = shell.status(s);
+            if (status != Snippet.Status.RECOVERABLE_DEFINED && status != Snippet.Status.RECOVERABLE_NOT_DEFINED) continue;
+            if (cell.number > 0) System.err.println(missing((DeclarationSnippet) s) + ".");
+        }
+    }
+
+    // Names.
+
+    /** The variables that the user has declared, with the results that are kept last. */
+    List<VarSnippet> variables() {
+        return shell.variables().filter(v -> shell.status(v).isDefined()).toList();
+    }
+
+    List<MethodSnippet> methods() {
+        return shell.methods().filter(m -> shell.status(m).isActive()).toList();
+    }
+
+    List<TypeDeclSnippet> types() {
+        return shell.types().filter(t -> shell.status(t).isActive()).toList();
+    }
+
+    /** A variable's value, read from the class that holds it. */
+    Object value(VarSnippet v) throws ReflectiveOperationException {
+        return field(v).get(null);
+    }
+
+    private java.lang.reflect.Field field(VarSnippet v) throws ReflectiveOperationException {
+        var f = loader.loadClass(internals.className(v)).getDeclaredField(v.name());
+        f.setAccessible(true);
+        return f;
+    }
+
+    /** Set a variable of a reference type to null. False for a primitive one, and for one that is null already. */
+    boolean clear(VarSnippet v) {
+        try {
+            var f = field(v);
+            if (f.getType().isPrimitive() || f.get(null) == null) return false;
+            f.set(null, null);
+            return true;
+        } catch (ReflectiveOperationException e) {
+            return false;
+        }
+    }
+
+    void drop(Snippet s) {
+        results.remove(s);
+        declared.values().remove(s);
+        shell.drop(s);
+    }
+
+    /** Drop all that was declared, and begin with the imports of a new session. */
+    void dropAll() {
+        for (Snippet s : shell.snippets().filter(s -> shell.status(s).isActive() && s.kind().isPersistent()).toList()) drop(s);
+        declared.clear();
+        resultNumber = 0;
+        imports();
+    }
+
+    void addPath(String path) {
+        shell.addToClasspath(path);
+        classPath += java.io.File.pathSeparator + path;
+    }
+
+    String classPath() {
+        return classPath;
+    }
+}

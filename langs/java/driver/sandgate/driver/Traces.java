@@ -1,0 +1,138 @@
+package sandgate.driver;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Set;
+import java.util.regex.Pattern;
+
+/** Exceptions as people see them: names without JShell's wrappers, frames of the cell and of libraries, none of the driver. */
+final class Traces {
+    static final String WRAPPER = "REPL.$JShell$";
+    private static final String DO_IT = "do_it$";
+    private static final Pattern PREFIX = Pattern.compile("\\bREPL\\.\\$JShell\\$\\w+?(?:[$.](?=[\\p{L}_$])|(?=\\s|$))");
+    private static final int MAX_FRAMES = 100;
+    private static final int MAX_CAUSES = 16;
+
+    /** Finds a line of a cell's text, or null. */
+    interface Source {
+        String line(String file, int line);
+    }
+
+    private Traces() {}
+
+    /** Text without the names of JShell's wrapper classes. */
+    static String expunge(String text) {
+        return text == null || !text.contains("REPL.$JShell$") ? text : PREFIX.matcher(text).replaceAll("");
+    }
+
+    /** A class's name as the user knows it. */
+    static String name(Class<?> c) {
+        return expunge(c.getName()).replace('$', '.');
+    }
+
+    /** Whether the frame is a part of how cells are run. */
+    private static boolean ours(StackTraceElement f) {
+        String c = f.getClassName();
+        return c.startsWith("sandgate.driver.") || c.startsWith("jdk.internal.reflect.") || c.startsWith("java.lang.reflect.")
+            || c.startsWith("java.lang.invoke.LambdaForm");
+    }
+
+    /** The frames down to the cell's own, without those that run it. */
+    private static List<StackTraceElement> frames(Throwable t) {
+        var all = new ArrayList<>(List.of(t.getStackTrace()));
+        while (!all.isEmpty()) {
+            var last = all.getLast();
+            boolean base = last.getClassName().equals("java.lang.Thread") && last.getMethodName().startsWith("run");
+            if (!base && !ours(last)) break;
+            all.removeLast();
+        }
+        if (!all.isEmpty() && ours(all.getFirst())) {
+            int n = 0;
+            while (n < all.size() && ours(all.get(n))) n++;
+            all.subList(0, n).clear();
+        }
+        return all;
+    }
+
+    /** Take the driver's frames out of the exception and its causes. */
+    static void clean(Throwable t) {
+        Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+        for (; t != null && seen.size() < MAX_CAUSES && seen.add(t); t = t.getCause()) {
+            t.setStackTrace(frames(t).stream().map(Traces::plain).toArray(StackTraceElement[]::new));
+        }
+    }
+
+    /** A frame without JShell's names. */
+    private static StackTraceElement plain(StackTraceElement f) {
+        String name = expunge(f.getClassName());
+        if (name.equals(f.getClassName()) && !name.startsWith(WRAPPER)) return f;
+        return new StackTraceElement(name.isEmpty() ? f.getFileName() : name, method(f), f.getFileName(), f.getLineNumber());
+    }
+
+    private static String method(StackTraceElement f) {
+        String m = f.getMethodName();
+        if (m.equals(DO_IT)) return "run";
+        if (m.startsWith("lambda$")) return "lambda";
+        return m;
+    }
+
+    /** The traceback, a line each. */
+    static List<String> lines(Throwable t, Source source) {
+        var out = new ArrayList<String>();
+        Set<Throwable> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+        add(out, "", "", t, source, seen, 0);
+        return out;
+    }
+
+    private static void add(List<String> out, String indent, String title, Throwable t, Source source, Set<Throwable> seen, int depth) {
+        for (String line : (title + headline(t)).split("\n", -1)) out.add(indent + line);
+        if (!seen.add(t) || depth > MAX_CAUSES) {
+            out.add(indent + "    …");
+            return;
+        }
+        var frames = frames(t);
+        boolean shown = false;
+        for (int i = 0; i < frames.size(); i++) {
+            if (i == MAX_FRAMES / 2 && frames.size() > MAX_FRAMES) {
+                out.add(indent + "    … " + (frames.size() - MAX_FRAMES) + " more");
+                i = frames.size() - MAX_FRAMES / 2;
+                shown = false;
+            }
+            StackTraceElement f = frames.get(i);
+            out.add(indent + "    at " + place(f));
+            String text = shown ? null : source.line(f.getFileName(), f.getLineNumber());
+            if (text != null) {
+                out.add(indent + "        " + text.strip());
+                shown = true; // the innermost line of the user's is enough
+            }
+        }
+        for (Throwable s : t.getSuppressed()) add(out, indent + "    ", "Suppressed: ", s, source, seen, depth + 1);
+        if (t.getCause() != null) add(out, indent, "Caused by: ", t.getCause(), source, seen, depth + 1);
+    }
+
+    private static String headline(Throwable t) {
+        String message = message(t);
+        return name(t.getClass()) + (message.isEmpty() ? "" : ": " + message);
+    }
+
+    /** The message, whatever getMessage does. */
+    static String message(Throwable t) {
+        try {
+            String m = expunge(t.getLocalizedMessage());
+            if (m == null) return "";
+            return m.length() > 64 << 10 ? m.substring(0, 64 << 10) + "…" : m;
+        } catch (Throwable x) {
+            return "";
+        }
+    }
+
+    private static String place(StackTraceElement f) {
+        if (!f.getClassName().startsWith(WRAPPER)) return f.toString();
+        String type = expunge(f.getClassName());
+        String at = f.getFileName() + (f.getLineNumber() > 0 ? ":" + f.getLineNumber() : "");
+        if (f.getMethodName().equals(DO_IT)) return at;
+        return (type.isEmpty() ? "" : type.replace('$', '.') + ".") + method(f) + "(" + at + ")";
+    }
+}
