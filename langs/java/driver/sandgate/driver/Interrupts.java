@@ -46,6 +46,7 @@ final class Interrupts {
     /** Make the JVM ready to force a stop, which takes 100 ms the first time. */
     void warm() {
         jvmti.warm();
+        if (jvmti.broken() != null) throw new IllegalStateException("this virtual machine cannot stop threads", jvmti.broken());
     }
 
     /** Interrupt the threads of the cell: the main one while it is in user code, and those that were started since. */
@@ -74,7 +75,7 @@ final class Interrupts {
                 Thread left = insist(cell);
                 for (long end = System.nanoTime() + AFTERMATH * 1_000_000; System.nanoTime() < end;) {
                     Thread.sleep(20);
-                    if (left != null && left.isAlive()) jvmti.stop(left, runner);
+                    if (left != null && left.isAlive()) jvmti.stop(left);
                     if (!stopped.isEmpty()) break;
                 }
                 if (left != null && left.isAlive()) {
@@ -112,7 +113,7 @@ final class Interrupts {
                 Thread.sleep(2);
             }
             prod(cell);
-            if (i >= FORCE) runner.inside(cell, t -> jvmti.stop(t, runner));
+            if (i >= FORCE) runner.inside(cell, t -> jvmti.stop(t));
         }
         if (cell.ended) return null;
         Thread left = runner.abandon(cell);

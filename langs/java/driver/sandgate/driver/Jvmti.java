@@ -11,125 +11,169 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * The virtual machine's own way to throw an exception in another thread (JVMTI StopThread), which is all that ends code without
  * checks. Numbers are places in the function tables of the JNI and JVMTI specifications.
+ *
+ * A local reference of JNI lasts until the thread calls the next native method. Therefore each is made global by the very next
+ * call, all calls go through one call site that is linked before, and their arguments are plain numbers: nothing in between
+ * calls a native method.
  */
 final class Jvmti {
     private static final int VERSION = 0x30010000;
     private static final int JNI_VERSION = 0x00150000;
     private static final int SIGNAL_THREAD = 1 << 10; // in the first word of jvmtiCapabilities
-    /** Code that must not be torn in two: while it is on a thread's stack, the thread is asked again later. */
+    /** Code that must not be torn in two: while it is on top of a thread's stack, the thread is asked again later. */
     private static final String[] DELICATE = {
         "java.io.PrintStream", "java.lang.ClassLoader", "java.lang.invoke.", "jdk.internal.loader.", "java.lang.Shutdown", "sandgate."};
+    private static final FunctionDescriptor SHAPE = FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);
 
-    private final Linker linker = Linker.nativeLinker();
+    // Read by JNI.
+    @SuppressWarnings("unused") private static Thread target;
+    @SuppressWarnings("unused") private static Stop stop;
+
     private final Arena arena = Arena.ofShared();
-    private MemorySegment vm;
-    private MemorySegment jvmti;
-    private boolean broken;
+    private long vm;
+    private long jvmti;
+    private long self;
+    private long targetField;
+    private long stopField;
+    private MethodHandle getEnvironment;
+    private MethodHandle getStatic;
+    private MethodHandle makeGlobal;
+    private MethodHandle deleteGlobal;
+    private MethodHandle stopThread;
+    private Throwable broken;
 
-    private MemorySegment function(MemorySegment env, int index) {
-        return env.reinterpret(8).get(ADDRESS, 0).reinterpret(8L * 256).getAtIndex(ADDRESS, index);
+    private static long call(MethodHandle f, long a, long b, long c, long d) throws Throwable {
+        return (long) f.invokeExact(a, b, c, d);
     }
 
-    private MethodHandle call(MemorySegment env, int index, FunctionDescriptor type) {
-        return linker.downcallHandle(function(env, index), type);
+    private static MethodHandle function(long env, int index) {
+        var table = MemorySegment.ofAddress(env).reinterpret(8).get(ADDRESS, 0).reinterpret(8L * 256);
+        return Linker.nativeLinker().downcallHandle(table.getAtIndex(ADDRESS, index), SHAPE);
     }
 
-    private static FunctionDescriptor type(java.lang.foreign.MemoryLayout result, java.lang.foreign.MemoryLayout... args) {
-        return FunctionDescriptor.of(result, args);
+    private static void must(long error) {
+        if ((int) error != 0) throw new IllegalStateException("JVMTI error " + (int) error);
+    }
+
+    /** The environment of the calling thread. */
+    private long environment(int version) throws Throwable {
+        var env = arena.allocate(JAVA_LONG);
+        must(call(getEnvironment, vm, env.address(), version, 0));
+        return env.get(JAVA_LONG, 0);
     }
 
     /** Find the virtual machine and its functions. */
     private void open() throws Throwable {
-        if (jvmti != null) return;
-        var vms = arena.allocate(ADDRESS);
+        if (jvmti != 0) return;
+        var vms = arena.allocate(JAVA_LONG);
         var count = arena.allocate(JAVA_INT);
         var library = SymbolLookup.libraryLookup(Path.of(System.getProperty("java.home"), "lib/server/libjvm.so"), arena);
-        var created = library.find("JNI_GetCreatedJavaVMs").orElseThrow();
-        linker.downcallHandle(created, type(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS)).invoke(vms, 1, count);
-        vm = vms.get(ADDRESS, 0);
-        var env = environment(VERSION);
+        var created = Linker.nativeLinker().downcallHandle(library.findOrThrow("JNI_GetCreatedJavaVMs"), SHAPE);
+        must(call(created, vms.address(), 1, count.address(), 0));
+        vm = vms.get(JAVA_LONG, 0);
+        getEnvironment = function(vm, 6);
+        long jni = environment(JNI_VERSION);
+        long env = environment(VERSION);
         var capabilities = arena.allocate(16);
         capabilities.set(JAVA_INT, 0, SIGNAL_THREAD);
-        must((int) call(env, 141, type(JAVA_INT, ADDRESS, ADDRESS)).invoke(env, capabilities));
+        must(call(function(env, 141), env, capabilities.address(), 0, 0));
+        getStatic = function(jni, 145);
+        makeGlobal = function(jni, 21);
+        deleteGlobal = function(jni, 22);
+        stopThread = function(env, 6);
+        self = ownClass(jni);
+        targetField = field(jni, "target", "Ljava/lang/Thread;");
+        stopField = field(jni, "stop", "Lsandgate/driver/Stop;");
         jvmti = env;
     }
 
-    private MemorySegment environment(int version) throws Throwable {
-        var env = arena.allocate(ADDRESS);
-        must((int) call(vm, 6, type(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT)).invoke(vm, env, version));
-        return env.get(ADDRESS, 0);
+    /** This class. FindClass sees those of the JDK alone: it is asked for a loader, and that for the class. */
+    private long ownClass(long jni) throws Throwable {
+        long loaders = keep(jni, call(function(jni, 6), jni, text("java/lang/ClassLoader"), 0, 0));
+        long system = call(function(jni, 113), jni, loaders, text("getSystemClassLoader"), text("()Ljava/lang/ClassLoader;"));
+        long loader = keep(jni, call(function(jni, 116), jni, loaders, system, 0));
+        long load = call(function(jni, 33), jni, loaders, text("loadClass"), text("(Ljava/lang/String;)Ljava/lang/Class;"));
+        long name = keep(jni, call(function(jni, 167), jni, text(Jvmti.class.getName()), 0, 0));
+        var arguments = arena.allocate(JAVA_LONG);
+        arguments.set(JAVA_LONG, 0, name);
+        long own = keep(jni, call(function(jni, 36), jni, loader, load, arguments.address()));
+        if (own == 0) throw new IllegalStateException("the class was not found");
+        return own;
     }
 
-    private static void must(int error) {
-        if (error != 0) throw new IllegalStateException("JVMTI error " + error);
+    /** A reference made global. The argument is a call, and this is the next one. */
+    private long keep(long jni, long local) throws Throwable {
+        return call(makeGlobal, jni, local, 0, 0);
     }
 
-    /** Do all but the throwing. */
+    private long text(String s) {
+        return arena.allocateFrom(s).address();
+    }
+
+    private long field(long jni, String name, String type) throws Throwable {
+        return call(function(jni, 144), jni, self, text(name), text(type));
+    }
+
+    /** Stop a thread of our own, so that the first of the user's is stopped in microseconds. */
     void warm() {
-        throwIn(-1);
+        var thread = Thread.ofPlatform().daemon().start(() -> {
+            try {
+                while (true) LockSupport.park();
+            } catch (Stop e) {
+                // as it should be
+            }
+        });
+        throwIn(thread);
+        try {
+            thread.join(1000);
+        } catch (InterruptedException e) {
+            // nobody does that
+        }
+        if (thread.isAlive()) broken = new IllegalStateException("the thread went on", broken);
     }
 
     /** Throw a Stop in the thread, unless it is in code that must not be torn. */
-    void stop(Thread thread, Runner runner) {
+    void stop(Thread thread) {
         boolean user = false;
         for (StackTraceElement f : thread.getStackTrace()) {
             String name = f.getClassName();
+            if (f.getMethodName().equals("<clinit>")) return;
             if (name.startsWith(Traces.WRAPPER) || f.getFileName() != null && f.getFileName().startsWith("cell ")) {
                 user = true;
                 break;
             }
-            if (f.getMethodName().equals("<clinit>")) return;
             for (String d : DELICATE) if (name.startsWith(d)) return;
         }
-        if (user) throwIn(thread.threadId());
+        if (user) throwIn(thread);
     }
 
-    /** Throw a Stop in the thread with that number, if there is one. */
-    private synchronized void throwIn(long id) {
-        if (broken) return;
-        try (var local = Arena.ofConfined()) {
+    private synchronized void throwIn(Thread thread) {
+        if (broken != null) return;
+        try {
             open();
-            var jni = environment(JNI_VERSION); // each thread has its own
-            must((int) call(jni, 19, type(JAVA_INT, ADDRESS, JAVA_INT)).invoke(jni, 64)); // PushLocalFrame
-            try {
-                var threadClass = find(jni, local, "java/lang/Thread");
-                var threadId = method(jni, local, threadClass, "threadId", "()J");
-                var stopClass = find(jni, local, "sandgate/driver/Stop");
-                var init = method(jni, local, stopClass, "<init>", "()V");
-                var none = MemorySegment.NULL;
-                var stop = (MemorySegment) call(jni, 30, type(ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS)).invoke(jni, stopClass, init, none);
-                var count = local.allocate(JAVA_INT);
-                var list = local.allocate(ADDRESS);
-                must((int) call(jvmti, 3, type(JAVA_INT, ADDRESS, ADDRESS, ADDRESS)).invoke(jvmti, count, list));
-                var array = list.get(ADDRESS, 0);
-                var threads = array.reinterpret(8L * count.get(JAVA_INT, 0));
-                var number = call(jni, 54, type(JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-                for (int i = 0; i < count.get(JAVA_INT, 0); i++) {
-                    var thread = threads.getAtIndex(ADDRESS, i);
-                    if ((long) number.invoke(jni, thread, threadId, none) == id) {
-                        int ignored = (int) call(jvmti, 6, type(JAVA_INT, ADDRESS, ADDRESS, ADDRESS)).invoke(jvmti, thread, stop);
-                    }
-                }
-                int freed = (int) call(jvmti, 46, type(JAVA_INT, ADDRESS, ADDRESS)).invoke(jvmti, array);
-            } finally {
-                var ignored = (MemorySegment) call(jni, 20, type(ADDRESS, ADDRESS, ADDRESS)).invoke(jni, MemorySegment.NULL); // PopLocalFrame
-            }
-        } catch (Throwable t) {
-            broken = true;
-            System.err.println("sandgate: code without checks cannot be stopped: " + t);
+            target = thread;
+            stop = new Stop();
+            long jni = environment(JNI_VERSION);
+            long t = keep(jni, call(getStatic, jni, self, targetField, 0));
+            long s = keep(jni, call(getStatic, jni, self, stopField, 0));
+            call(stopThread, jvmti, t, s, 0);
+            call(deleteGlobal, jni, t, 0, 0);
+            call(deleteGlobal, jni, s, 0, 0);
+        } catch (Throwable e) {
+            broken = e;
+        } finally {
+            target = null;
+            stop = null;
         }
     }
 
-    private MemorySegment find(MemorySegment jni, Arena local, String name) throws Throwable {
-        return (MemorySegment) call(jni, 6, type(ADDRESS, ADDRESS, ADDRESS)).invoke(jni, local.allocateFrom(name));
-    }
-
-    private MemorySegment method(MemorySegment jni, Arena local, MemorySegment of, String name, String signature) throws Throwable {
-        return (MemorySegment) call(jni, 33, type(ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS))
-            .invoke(jni, of, local.allocateFrom(name), local.allocateFrom(signature));
+    /** Why it does not work here, or null. */
+    Throwable broken() {
+        return broken;
     }
 }

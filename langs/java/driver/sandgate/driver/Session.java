@@ -33,6 +33,8 @@ final class Session {
     /** Results $1, $2, … that are kept: each one that lives makes every cell a little slower. */
     private static final int KEPT = 3;
     private static final int MAX_SOURCES = 4 << 20;
+    /** What may stand before a snippet. JShell counts lines from behind it. */
+    private static final Pattern BLANK = Pattern.compile("(?:\\s+|//[^\\n]*|/\\*(?s:.*?)\\*/)*+");
     private static final Pattern ASSIGNS = Pattern.compile(
         "(?s)\\s*(?:(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:\\+\\+|--)\\s*;?\\s*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*)");
 
@@ -140,7 +142,9 @@ final class Session {
             String source = whole ? info.source() : rest;
             if (!whole && c != Completeness.CONSIDERED_INCOMPLETE) check(cell, rest, at);
             rest = whole ? info.remaining() : "";
-            if (!source.isBlank()) pieces.add(new Piece(source, at, whole, c == Completeness.COMPLETE && source.stripTrailing().endsWith(";")));
+            var blank = BLANK.matcher(source);
+            int skip = blank.lookingAt() ? blank.end() : 0;
+            if (skip < source.length()) pieces.add(new Piece(source.substring(skip), at + skip, whole, c == Completeness.COMPLETE && source.stripTrailing().endsWith(";")));
         }
         return pieces;
     }
