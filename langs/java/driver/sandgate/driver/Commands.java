@@ -6,13 +6,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.regex.Pattern;
 import jdk.jshell.ImportSnippet;
 import jdk.jshell.Snippet;
 
-/** The commands of jshell that make sense in a cell, at its beginning, one a line; %classpath besides. */
+/** The commands of jshell that make sense in a cell, and %classpath. */
 final class Commands {
-    private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
     private static final String HELP = """
         /vars  /methods  /types  /imports    what is declared
         /list [NAME]                         its source
@@ -29,19 +27,8 @@ final class Commands {
         this.session = session;
     }
 
-    /** Do the commands that the cell begins with. Returns where the rest begins. */
-    int run(Cell cell) throws Failure {
-        int at = 0;
-        while (true) {
-            while (at < cell.code.length() && Character.isWhitespace(cell.code.charAt(at))) at++;
-            var m = COMMAND.matcher(cell.code).region(at, cell.code.length());
-            if (!m.lookingAt()) return at;
-            at = m.end();
-            command(cell, m.group().strip());
-        }
-    }
-
-    private void command(Cell cell, String line) throws Failure {
+    /** Do what a line says. */
+    void run(Cell cell, String line) throws Failure {
         String[] words = line.split("\\s+");
         var args = List.of(words).subList(1, words.length);
         switch (words[0]) {
@@ -107,7 +94,7 @@ final class Commands {
         try {
             String code = Files.readString(Path.of(args.getFirst()));
             var inner = new Cell(cell.number, cell.count, code, cell.silent, cell.noInput);
-            session.run(inner, 0);
+            session.run(inner);
         } catch (IOException | java.nio.file.InvalidPathException e) {
             throw wrong("cannot read " + args.getFirst() + ": " + e.getMessage());
         }

@@ -1,10 +1,17 @@
 package sandgate.driver;
 
+import com.sun.source.tree.Tree;
 import java.lang.reflect.AccessibleObject;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Predicate;
+import jdk.jshell.Diag;
 import jdk.jshell.JShell;
 import jdk.jshell.Snippet;
 
@@ -23,7 +30,30 @@ final class Internals {
     private final Method className;
     private final Method key;
     private final Method index;
+    private final Object tasks;
+    private final Class<?> worker;
+    private final Method parse;
+    private final Method units;
+    private final Method diagnostics;
     private final Map<String, Set<Integer>> dependencies;
+    private final Imported imported = new Imported();
+
+    /**
+     * JShell's list of snippets. It is walked for one purpose: to import each into what is compiled. Imports that nothing needs
+     * cost 0.1 ms each in every cell, so the walk passes them over.
+     */
+    private static final class Imported extends ArrayList<Snippet> {
+        private transient Predicate<Snippet> needed = s -> true;
+
+        @Override public Iterator<Snippet> iterator() {
+            return stream().filter(s -> s != null && needed.test(s)).iterator();
+        }
+    }
+
+    /** From now on only these snippets are imported into what is compiled. */
+    void imports(Predicate<Snippet> needed) {
+        imported.needed = needed;
+    }
 
     @SuppressWarnings("unchecked")
     Internals(JShell shell) throws ReflectiveOperationException {
@@ -36,13 +66,37 @@ final class Internals {
         className = open(Snippet.class.getDeclaredMethod("classFullName"));
         key = open(Snippet.class.getDeclaredMethod("key"));
         index = open(key.getReturnType().getDeclaredMethod("index"));
+        tasks = open(JShell.class.getDeclaredField("taskFactory")).get(shell);
+        worker = Class.forName("jdk.jshell.TaskFactory$Worker");
+        parse = open(tasks.getClass().getDeclaredMethod("parse", String.class, worker));
+        units = open(Class.forName("jdk.jshell.TaskFactory$ParseTask").getDeclaredMethod("units"));
+        diagnostics = open(Class.forName("jdk.jshell.TaskFactory$BaseTask").getDeclaredMethod("getDiagnostics"));
         Object m = maps.get(shell);
+        open(m.getClass().getDeclaredField("keyIndexToSnippet")).set(m, imported);
         dependencies = (Map<String, Set<Integer>>) open(m.getClass().getDeclaredField("dependencies")).get(m);
     }
 
     private static <T extends AccessibleObject> T open(T member) {
         member.setAccessible(true);
         return member;
+    }
+
+    /** The errors that the parser finds in a snippet. That an expression is no statement is none here. */
+    @SuppressWarnings("unchecked")
+    List<Diag> syntax(String source) {
+        boolean[] expression = {false};
+        var work = Proxy.newProxyInstance(worker.getClassLoader(), new Class<?>[] {worker}, (self, method, args) -> {
+            var trees = (List<Tree>) call(units, args[0]);
+            expression[0] = !trees.isEmpty() && trees.getFirst().getKind() == Tree.Kind.EXPRESSION_STATEMENT;
+            return List.copyOf((List<Diag>) call(diagnostics, args[0]));
+        });
+        var found = ((List<Diag>) call(parse, tasks, source, work)).stream()
+            .filter(d -> d.isError() && !d.getCode().equals("compiler.err.not.stmt")).toList();
+        // The parser is content with an expression and does not look whether something follows it.
+        if (found.isEmpty() && expression[0] && source.contains("\n")) {
+            return syntax("var $=" + source.stripTrailing().replaceFirst(";+$", "") + ";");
+        }
+        return found;
     }
 
     /** What a class was generated from, or null. */

@@ -15,6 +15,11 @@ import java.util.function.Supplier;
  * input at once; user code runs in a thread of its own. While a cell runs, main answers completion and the like.
  */
 final class Server implements Control.Caller {
+    /** In the inbox: the agent has closed the requests. What is queued is done first, for at most a minute. */
+    private static final Object END = new Object();
+    private static final long MAX_END = 60_000;
+    private static final long HOOKS = Long.getLong("sandgate.hooks", 500);
+
     private final Wire wire;
     private final Output output;
     private final Input input;
@@ -22,7 +27,6 @@ final class Server implements Control.Caller {
     private final Runner runner = new Runner(loader);
     private final Interrupts interrupts;
     private final Session session;
-    private final Commands commands;
     private final Help help;
     private final Programs programs = new Programs();
     private final Memory memory;
@@ -44,7 +48,6 @@ final class Server implements Control.Caller {
         Screen.install(output);
         interrupts = new Interrupts(runner, output);
         session = new Session(loader, this);
-        commands = new Commands(session);
         help = new Help(session);
         memory = new Memory(session, output);
         Thread.setDefaultUncaughtExceptionHandler(this::uncaught);
@@ -67,8 +70,12 @@ final class Server implements Control.Caller {
         send(0, Map.of("op", "ready", "id", 0, "status", "ok", "info", info));
         while (true) {
             Map<String, Object> request = waiting.poll();
-            if (request == null && inbox.take() instanceof Map<?, ?> m) request = cast(m);
-            if (request == null) continue; // a task that was left behind and has ended now
+            if (request == null) {
+                Object next = inbox.take();
+                if (next == END) end(0);
+                if (!(next instanceof Map<?, ?> m)) continue; // a task that was left behind and has ended now
+                request = cast(m);
+            }
             if ("execute".equals(request.get("op"))) execute(request);
             else assist(request);
         }
@@ -89,8 +96,10 @@ final class Server implements Control.Caller {
                     send(0, Map.of("op", "reply", "id", 0, "status", "error", "ename", "Malformed", "evalue", "a request is no JSON object: " + e.getMessage()));
                 }
             }
-            end(0);
-        } catch (IOException e) {
+            inbox.add(END);
+            Thread.sleep(MAX_END);
+            end(1);
+        } catch (InterruptedException | IOException e) {
             output.print(Wire.STDERR, 0, "sandgate: " + e.getMessage() + "\n");
             end(1);
         }
@@ -108,12 +117,12 @@ final class Server implements Control.Caller {
         }
     }
 
-    /** The agent has closed the requests: shutdown hooks get half a second. */
+    /** There will be no more requests: shutdown hooks get half a second. */
     private void end(int status) {
         output.flush();
         Thread.ofPlatform().daemon().start(() -> {
             try {
-                Thread.sleep(500);
+                Thread.sleep(HOOKS);
             } catch (InterruptedException e) {
                 // at once, then
             }
@@ -222,8 +231,7 @@ final class Server implements Control.Caller {
         try {
             Programs.Program program = programs.find(cell.code);
             if (program != null) return program(cell, program);
-            int from = commands.run(cell);
-            Session.Result result = session.run(cell, from);
+            Session.Result result = session.run(cell);
             if (cell.stop != null) throw session.stopped(cell, cell.stop);
             if (result != null && !cell.silent && !Screen.silent(result.value())) show(cell, result.value());
             return null;
@@ -260,7 +268,9 @@ final class Server implements Control.Caller {
         var task = runner.start(running == null ? Cell.current() : running, code, inbox::add);
         while (task.outcome() == null) {
             try {
-                if (!(inbox.take() instanceof Map<?, ?> m)) continue;
+                Object next = inbox.take();
+                if (next == END) inbox.add(END);
+                if (!(next instanceof Map<?, ?> m)) continue;
                 var request = cast(m);
                 Object op = request.get("op");
                 if ("execute".equals(op) || "reseed".equals(op)) waiting.add(request);

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -32,9 +33,13 @@ final class Session {
     static final String IMPORTS = "import module java.base; import sandgate.Rich; import static sandgate.Display.*;";
     /** Results $1, $2, … that are kept: each one that lives makes every cell a little slower. */
     private static final int KEPT = 3;
+    private static final int MAX_LINES = 100;
     private static final int MAX_SOURCES = 4 << 20;
     /** What may stand before a snippet. JShell counts lines from behind it. */
     private static final Pattern BLANK = Pattern.compile("(?:\\s+|//[^\\n]*|/\\*(?s:.*?)\\*/)*+");
+    /** /vars and its like, and %classpath: a line for themselves. */
+    private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
+    private static final Pattern NAME = Pattern.compile("[\\p{L}_$][\\p{L}\\p{N}_$]*");
     private static final Pattern ASSIGNS = Pattern.compile(
         "(?s)\\s*(?:(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:\\+\\+|--)\\s*;?\\s*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*)");
 
@@ -42,17 +47,19 @@ final class Session {
     private record Origin(String file, int line, int at) {}
 
     /** A part of a cell that JShell takes as one. */
-    private record Piece(String source, int at, boolean whole, boolean semicolon) {}
+    private record Piece(String source, int at, boolean semicolon, boolean command) {}
 
     final Loader loader;
     final JShell shell;
     final SourceCodeAnalysis analysis;
     private final Control control;
     private final Internals internals;
+    private final Commands commands = new Commands(this);
     private final Map<Snippet, Origin> origins = Collections.synchronizedMap(new WeakHashMap<>());
     private final LinkedHashMap<String, String> sources = new LinkedHashMap<>(); // file → text; guarded by itself
     private int sourceSize;
     private final Map<String, Snippet> declared = new HashMap<>(); // by source
+    private final Set<String> mentioned = new HashSet<>(); // names in methods and types, which may be compiled again
     private final Deque<VarSnippet> results = new ArrayDeque<>();
     private Origin origin = new Origin("cell 0", 0, 0);
     private int resultNumber;
@@ -118,42 +125,76 @@ final class Session {
     record Result(Object value) {}
 
     /** Run the code of a cell from an offset on. The result is null if there is none. */
-    Result run(Cell cell, int from) throws Failure {
-        List<Piece> pieces = split(cell, from);
+    Result run(Cell cell) throws Failure {
+        List<Piece> pieces = split(cell);
         var broken = new LinkedHashSet<Snippet>();
         Result result = null;
         for (Piece p : pieces) {
             if (cell.stop != null) throw stopped(cell, cell.stop);
-            result = piece(cell, p, broken);
+            if (p.command) commands.run(cell, p.source);
+            else result = piece(cell, p, broken);
         }
         notice(cell, broken);
         return result;
     }
 
-    private List<Piece> split(Cell cell, int from) throws Failure {
+    /** The pieces of a cell. Code that does not parse is refused before anything of its cell has run. */
+    private List<Piece> split(Cell cell) throws Failure {
         var pieces = new ArrayList<Piece>();
-        String rest = cell.code.substring(from);
-        while (!rest.isBlank()) {
-            int at = cell.code.length() - rest.length();
-            var info = analysis.analyzeCompletion(rest);
-            Completeness c = info.completeness();
-            if (c == Completeness.EMPTY) break;
-            boolean whole = c.isComplete() && info.source() != null;
-            String source = whole ? info.source() : rest;
-            if (!whole && c != Completeness.CONSIDERED_INCOMPLETE) check(cell, rest, at);
-            rest = whole ? info.remaining() : "";
-            var blank = BLANK.matcher(source);
-            int skip = blank.lookingAt() ? blank.end() : 0;
-            if (skip < source.length()) pieces.add(new Piece(source.substring(skip), at + skip, whole, c == Completeness.COMPLETE && source.stripTrailing().endsWith(";")));
+        for (int at = 0; at < cell.code.length();) {
+            String rest = cell.code.substring(at);
+            int begin = blank(rest);
+            var command = COMMAND.matcher(rest).region(begin, rest.length());
+            if (command.lookingAt()) {
+                pieces.add(new Piece(command.group().strip(), at + begin, false, true));
+                at += command.end();
+                continue;
+            }
+            Part part = part(rest);
+            if (part == null) break;
+            boolean alone = part.whole && pieces.isEmpty() && part.end == rest.length() && !rest.strip().contains("\n");
+            var wrong = alone ? List.<Diag>of() : internals.syntax(part.source);
+            if (!part.whole || !wrong.isEmpty()) {
+                Part line = line(rest);
+                if (line != null) part = line;
+                else if (!wrong.isEmpty()) throw rejected(cell, wrong, at);
+            }
+            if (begin < part.end) {
+                boolean semicolon = rest.substring(0, part.end).stripTrailing().endsWith(";");
+                pieces.add(new Piece(part.source.substring(begin), at + begin, semicolon, false));
+            }
+            at += part.end;
         }
         return pieces;
     }
 
-    /** Refuse code that does not parse before anything of its cell has run. */
-    private void check(Cell cell, String source, int at) throws Failure {
-        for (Snippet s : analysis.sourceToSnippets(source)) {
-            if (s.kind() == Snippet.Kind.ERRONEOUS) throw rejected(cell, s, at);
+    private static int blank(String code) {
+        var m = BLANK.matcher(code);
+        return m.lookingAt() ? m.end() : 0;
+    }
+
+    /** Whether the code begins with a command. */
+    static boolean isCommand(String code) {
+        return COMMAND.matcher(code).region(blank(code), code.length()).lookingAt();
+    }
+
+    /** The first snippet of some code: its source, with a semicolon where one may be left out, and where it ends in the code. */
+    private record Part(String source, int end, boolean whole) {}
+
+    private Part part(String code) {
+        var info = analysis.analyzeCompletion(code);
+        if (info.completeness() == Completeness.EMPTY) return null;
+        int end = info.completeness().isComplete() ? code.length() - info.remaining().length() : 0;
+        return end > 0 ? new Part(info.source(), end, true) : new Part(code, code.length(), false);
+    }
+
+    /** The first lines that are complete for themselves, as jshell reads them: they need no semicolon. Null if there are none. */
+    private Part line(String code) {
+        for (int end = code.indexOf('\n'), n = 0; end >= 0 && n < MAX_LINES; end = code.indexOf('\n', end + 1), n++) {
+            Part p = part(code.substring(0, end));
+            if (p != null && p.whole && p.end == end && internals.syntax(p.source).isEmpty()) return p;
         }
+        return null;
     }
 
     private Result piece(Cell cell, Piece p, Set<Snippet> broken) throws Failure {
@@ -162,7 +203,16 @@ final class Session {
         if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // declared as it is already
         origin = new Origin(cell.file(), (int) cell.code.substring(0, p.at).chars().filter(c -> c == '\n').count(), p.at);
         control.take();
-        var events = shell.eval(p.source);
+        var names = names(p.source);
+        List<SnippetEvent> events;
+        try {
+            internals.imports(s -> !(s instanceof VarSnippet || s instanceof MethodSnippet)
+                || names == null || names.contains(((DeclarationSnippet) s).name())
+                || mentioned.contains(((DeclarationSnippet) s).name()));
+            events = shell.eval(p.source);
+        } finally {
+            internals.imports(s -> true);
+        }
         Runner.Outcome outcome = control.take();
         Result result = null;
         for (SnippetEvent e : events) {
@@ -170,15 +220,24 @@ final class Session {
             boolean own = e.causeSnippet() == null;
             if (own) {
                 origins.put(s, origin);
-                if (e.status() == Snippet.Status.REJECTED) throw rejected(cell, s, p.at);
+                if (e.status() == Snippet.Status.REJECTED) throw rejected(cell, shell.diagnostics(s).toList(), p.at);
                 if (s instanceof DeclarationSnippet && s.kind() != Snippet.Kind.VAR || s.kind() == Snippet.Kind.IMPORT) declared.put(key, s);
             }
             if (s instanceof VarSnippet v && e.status() == Snippet.Status.VALID) internals.fix(v);
+            else if (own && s instanceof DeclarationSnippet && names != null) mentioned.addAll(names);
             if (e.status() == Snippet.Status.RECOVERABLE_DEFINED || e.status() == Snippet.Status.RECOVERABLE_NOT_DEFINED) broken.add(s);
             if (own && outcome != null && outcome.thrown() == null) result = result(e, p, outcome.value());
         }
         if (outcome != null && outcome.thrown() != null) throw thrown(cell, outcome.thrown());
         return result;
+    }
+
+    /** The names in source, or null if they cannot be told without the compiler. */
+    private static Set<String> names(String source) {
+        if (source.contains("\\u")) return null;
+        var names = new HashSet<String>();
+        NAME.matcher(source).results().forEach(m -> names.add(m.group()));
+        return names;
     }
 
     /** A result, if the snippet is an expression; its variable is dropped once there are newer ones. */
@@ -196,9 +255,9 @@ final class Session {
 
     // Failures.
 
-    private Failure rejected(Cell cell, Snippet s, int at) {
+    private Failure rejected(Cell cell, List<Diag> wrong, int at) {
         var errors = new Compiling(cell.file(), cell.code);
-        for (Diag d : shell.diagnostics(s).toList()) {
+        for (Diag d : wrong) {
             if (d.isError()) {
                 errors.add(at + d.getStartPosition(), at + d.getPosition(), at + d.getEndPosition(), d.getMessage(Locale.ENGLISH));
             }
