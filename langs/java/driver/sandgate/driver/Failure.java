@@ -3,7 +3,7 @@ package sandgate.driver;
 import java.util.List;
 
 /** Why a cell failed, as it is reported. */
-final class Failure extends Exception {
+class Failure extends Exception {
     final String name;
     final String value;
     final List<String> traceback;

@@ -81,22 +81,24 @@ final class Internals {
         return member;
     }
 
-    /** The errors that the parser finds in a snippet. That an expression is no statement is none here. */
+    /** What the parser makes of a snippet: the kind of its tree, null without one, and errors. */
+    record Parsed(Tree.Kind kind, List<Diag> errors) {}
+
+    /** Parse a snippet. That an expression is no statement is no error. */
     @SuppressWarnings("unchecked")
-    List<Diag> syntax(String source) {
-        boolean[] expression = {false};
+    Parsed parse(String source) {
         var work = Proxy.newProxyInstance(worker.getClassLoader(), new Class<?>[] {worker}, (self, method, args) -> {
             var trees = (List<Tree>) call(units, args[0]);
-            expression[0] = !trees.isEmpty() && trees.getFirst().getKind() == Tree.Kind.EXPRESSION_STATEMENT;
-            return List.copyOf((List<Diag>) call(diagnostics, args[0]));
+            var errors = ((List<Diag>) call(diagnostics, args[0])).stream()
+                .filter(d -> d.isError() && !d.getCode().equals("compiler.err.not.stmt")).toList();
+            return new Parsed(trees.isEmpty() ? null : trees.getFirst().getKind(), errors);
         });
-        var found = ((List<Diag>) call(parse, tasks, source, work)).stream()
-            .filter(d -> d.isError() && !d.getCode().equals("compiler.err.not.stmt")).toList();
+        var parsed = (Parsed) call(parse, tasks, source, work);
         // The parser is content with an expression and does not look whether something follows it.
-        if (found.isEmpty() && expression[0] && source.contains("\n")) {
-            return syntax("var $=" + source.stripTrailing().replaceFirst(";+$", "") + ";");
+        if (parsed.errors.isEmpty() && parsed.kind == Tree.Kind.EXPRESSION_STATEMENT && source.contains("\n")) {
+            return new Parsed(parsed.kind, parse("var $=" + source.stripTrailing().replaceFirst(";+$", "") + ";").errors);
         }
-        return found;
+        return parsed;
     }
 
     /** What a class was generated from, or null. */

@@ -1,5 +1,6 @@
 package sandgate.driver;
 
+import com.sun.source.tree.Tree;
 import java.io.ByteArrayInputStream;
 import java.io.PrintStream;
 import java.util.ArrayDeque;
@@ -39,6 +40,9 @@ final class Session {
     private static final Pattern BLANK = Pattern.compile("(?:\\s+|//[^\\n]*|/\\*(?s:.*?)\\*/)*+");
     /** /vars and its like, and %classpath: a line for themselves. */
     private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
+    /** An expression that is a statement: a call, an assignment, an increment. */
+    private static final Pattern STATEMENT = Pattern.compile("(?s).*(?:\\)|\\+\\+|--)\\s*;\\s*|(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*");
+    private static final Pattern PRINTS = Pattern.compile("System\\.(?:out|err)\\.print(?:ln|f)?\\(|IO\\.print(?:ln)?\\(|for\\b|if\\b|try\\b");
     private static final Pattern NAME = Pattern.compile("[\\p{L}_$][\\p{L}\\p{N}_$]*");
     private static final Pattern ASSIGNS = Pattern.compile(
         "(?s)\\s*(?:(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:\\+\\+|--)\\s*;?\\s*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*)");
@@ -47,7 +51,17 @@ final class Session {
     private record Origin(String file, int line, int at) {}
 
     /** A part of a cell that JShell takes as one. */
-    private record Piece(String source, int at, boolean semicolon, boolean command) {}
+    private record Piece(String source, int at, boolean semicolon, boolean command, Tree.Kind kind) {
+        /** Whether it can stand in a block, others behind it, without a change of meaning. */
+        boolean joins() {
+            if (kind == null || command) return false;
+            return switch (kind) {
+                case EXPRESSION_STATEMENT -> semicolon && STATEMENT.matcher(source).matches();
+                case IF, TRY, SWITCH, ENHANCED_FOR_LOOP, FOR_LOOP, SYNCHRONIZED, BLOCK -> true;
+                default -> false;
+            };
+        }
+    }
 
     final Loader loader;
     final JShell shell;
@@ -129,13 +143,52 @@ final class Session {
         List<Piece> pieces = split(cell);
         var broken = new LinkedHashSet<Snippet>();
         Result result = null;
-        for (Piece p : pieces) {
+        for (int i = 0, n; i < pieces.size(); i += n) {
             if (cell.stop != null) throw stopped(cell, cell.stop);
+            Piece p = pieces.get(i);
+            n = joined(pieces, i);
             if (p.command) commands.run(cell, p.source);
-            else result = piece(cell, p, broken);
+            else if (n == 1 || !block(cell, p, pieces.get(i + n - 1))) {
+                result = piece(cell, p, broken);
+                n = 1;
+            }
         }
         notice(cell, broken);
         return result;
+    }
+
+    /** How many pieces from i on can be compiled as one block. The last of a cell is for itself, unless it is known to print. */
+    private static int joined(List<Piece> pieces, int i) {
+        int n = 0;
+        while (i + n < pieces.size() && pieces.get(i + n).joins()) n++;
+        if (i + n == pieces.size() && n > 0 && !PRINTS.matcher(pieces.getLast().source).lookingAt()) n--;
+        return Math.max(n, 1);
+    }
+
+    /** Run statements as one block: compiled once, not one by one. False if they have to be run one by one. */
+    private boolean block(Cell cell, Piece first, Piece last) throws Failure {
+        int end = last.at + last.source.length();
+        if (end > cell.code.length()) return false;
+        String source = "{" + cell.code.substring(first.at, end) + "\n}";
+        var errors = new LinkedHashSet<Snippet>();
+        try {
+            piece(cell, new Piece(source, first.at - 1, true, false, null), errors);
+            return true;
+        } catch (Rejected e) {
+            // A block has rules of its own, about code that cannot be reached.
+            if (e.unreachable) return false;
+            throw e;
+        }
+    }
+
+    /** A failure of the compiler's. */
+    private static final class Rejected extends Failure {
+        final boolean unreachable;
+
+        Rejected(Failure f, boolean unreachable) {
+            super(f.name, f.value, f.traceback);
+            this.unreachable = unreachable;
+        }
     }
 
     /** The pieces of a cell. Code that does not parse is refused before anything of its cell has run. */
@@ -146,22 +199,22 @@ final class Session {
             int begin = blank(rest);
             var command = COMMAND.matcher(rest).region(begin, rest.length());
             if (command.lookingAt()) {
-                pieces.add(new Piece(command.group().strip(), at + begin, false, true));
+                pieces.add(new Piece(command.group().strip(), at + begin, false, true, null));
                 at += command.end();
                 continue;
             }
             Part part = part(rest);
             if (part == null) break;
             boolean alone = part.whole && pieces.isEmpty() && part.end == rest.length() && !rest.strip().contains("\n");
-            var wrong = alone ? List.<Diag>of() : internals.syntax(part.source);
-            if (!part.whole || !wrong.isEmpty()) {
+            var parsed = alone ? new Internals.Parsed(null, List.of()) : internals.parse(part.source);
+            if (!part.whole || !parsed.errors().isEmpty()) {
                 Part line = line(rest);
                 if (line != null) part = line;
-                else if (!wrong.isEmpty()) throw rejected(cell, wrong, at);
+                else if (!parsed.errors().isEmpty()) throw rejected(cell, parsed.errors(), at);
             }
             if (begin < part.end) {
                 boolean semicolon = rest.substring(0, part.end).stripTrailing().endsWith(";");
-                pieces.add(new Piece(part.source.substring(begin), at + begin, semicolon, false));
+                pieces.add(new Piece(part.source.substring(begin), at + begin, semicolon, false, parsed.kind()));
             }
             at += part.end;
         }
@@ -192,7 +245,7 @@ final class Session {
     private Part line(String code) {
         for (int end = code.indexOf('\n'), n = 0; end >= 0 && n < MAX_LINES; end = code.indexOf('\n', end + 1), n++) {
             Part p = part(code.substring(0, end));
-            if (p != null && p.whole && p.end == end && internals.syntax(p.source).isEmpty()) return p;
+            if (p != null && p.whole && p.end == end && internals.parse(p.source).errors().isEmpty()) return p;
         }
         return null;
     }
@@ -201,7 +254,7 @@ final class Session {
         String key = p.source.strip();
         Snippet same = declared.get(key);
         if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // declared as it is already
-        origin = new Origin(cell.file(), (int) cell.code.substring(0, p.at).chars().filter(c -> c == '\n').count(), p.at);
+        origin = new Origin(cell.file(), (int) cell.code.substring(0, Math.max(0, p.at)).chars().filter(c -> c == '\n').count(), p.at);
         control.take();
         var names = names(p.source);
         List<SnippetEvent> events;
@@ -262,7 +315,8 @@ final class Session {
                 errors.add(at + d.getStartPosition(), at + d.getPosition(), at + d.getEndPosition(), d.getMessage(Locale.ENGLISH));
             }
         }
-        return errors.failure();
+        return new Rejected(errors.failure(), wrong.stream().anyMatch(d -> d.isError() && d.getCode().startsWith("compiler.err.unreachable")
+            || d.getCode().startsWith("compiler.err.initializer.must")));
     }
 
     /** The failure that an exception stands for. */
