@@ -8,10 +8,10 @@ import jdk.internal.vm.ThreadContainers;
 /**
  * Stops a cell. Its threads stop at the next check in their code, and Thread.interrupt ends what they wait for. What has no checks
  * (a loop inside the JDK, a lock that ignores interrupts) gets the exception from the virtual machine after 100 ms. A thread
- * that still does not react (a system call, a monitor) is left behind after 250 ms and ends at its next check.
+ * that still does not react (a system call, a monitor) is left behind after 190 ms and ends at its next check.
  */
 final class Interrupts {
-    private static final long[] AGAIN = {30, 60, 60, 40, 40, 20}; // milliseconds between attempts; the JVM's from the third on
+    private static final long[] AGAIN = {20, 40, 40, 40, 30, 20}; // milliseconds between attempts; the JVM's from the third on
     private static final int FORCE = 2;
     private static final long AFTERMATH = 500; // milliseconds that a stopped cell's other threads have
 

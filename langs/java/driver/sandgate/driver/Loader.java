@@ -14,7 +14,7 @@ final class Loader extends URLClassLoader {
     private final Map<String, byte[]> classes = new ConcurrentHashMap<>();
 
     Loader(ClassLoader parent) {
-        super("cells", new URL[0], parent);
+        super(new URL[0], parent);
     }
 
     /** Classes that can be found from now on, already woven. */

@@ -83,7 +83,7 @@ final class Runner {
         if (tasks != null) tasks.add(new Task(Cell.current(), () -> { throw new Abandoned(); }, t -> { throw new Abandoned(); }));
         var queue = tasks = new LinkedBlockingQueue<>();
         thread = new Thread(group, () -> serve(queue), "main", STACK);
-        thread.setDaemon(true);
+        thread.setDaemon(false); // what it starts shall not be either
         thread.setContextClassLoader(loader);
         thread.start();
     }

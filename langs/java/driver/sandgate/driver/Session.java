@@ -31,7 +31,8 @@ import jdk.jshell.spi.SPIResolutionException;
 
 /** The state of a session: JShell, and what the driver knows of its snippets. Only ever called by the driver's main thread. */
 final class Session {
-    static final String IMPORTS = "import module java.base; import sandgate.Rich; import static sandgate.Display.*;";
+    /** As jshell has them, and ours. List by name: import java.awt.* would else take it away from java.util. */
+    static final String IMPORTS = "import module java.base; import java.util.List; import sandgate.Rich; import static sandgate.Display.*;";
     /** Results $1, $2, … that are kept: each one that lives makes every cell a little slower. */
     private static final int KEPT = 3;
     private static final int MAX_LINES = 100;
@@ -42,6 +43,9 @@ final class Session {
     private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
     /** An expression that is a statement: a call, an assignment, an increment. */
     private static final Pattern STATEMENT = Pattern.compile("(?s).*(?:\\)|\\+\\+|--)\\s*;\\s*|(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*");
+    private static final Pattern IMPORT = Pattern.compile("import\\s+(?!static\\s|module\\s)[\\w.\\s]*?\\b(\\w+)\\s*;");
+    private static final Pattern TYPE = Pattern.compile(
+        "(?:@\\w+(?:\\([^)]*\\))?\\s+|(?:public|private|protected|static|final|abstract|sealed|non-sealed|strictfp)\\s+)*(?:class|record|interface|enum|@interface)\\s+(\\w+)");
     private static final Pattern PRINTS = Pattern.compile("System\\.(?:out|err)\\.print(?:ln|f)?\\(|IO\\.print(?:ln)?\\(|for\\b|if\\b|try\\b");
     private static final Pattern NAME = Pattern.compile("[\\p{L}_$][\\p{L}\\p{N}_$]*");
     private static final Pattern ASSIGNS = Pattern.compile(
@@ -255,6 +259,7 @@ final class Session {
         Snippet same = declared.get(key);
         if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // declared as it is already
         origin = new Origin(cell.file(), (int) cell.code.substring(0, Math.max(0, p.at)).chars().filter(c -> c == '\n').count(), p.at);
+        makeWay(p.source);
         control.take();
         var names = names(p.source);
         List<SnippetEvent> events;
@@ -283,6 +288,16 @@ final class Session {
         }
         if (outcome != null && outcome.thrown() != null) throw thrown(cell, outcome.thrown());
         return result;
+    }
+
+    /** A type and an import of the same name exclude each other: the later one wins. */
+    private void makeWay(String source) {
+        var m = IMPORT.matcher(source);
+        if (m.lookingAt()) types().stream().filter(t -> t.name().equals(m.group(1))).toList().forEach(this::drop);
+        var type = TYPE.matcher(source);
+        if (type.lookingAt()) {
+            shell.imports().filter(i -> !i.isStatic() && i.name().equals(type.group(1))).toList().forEach(this::drop);
+        }
     }
 
     /** The names in source, or null if they cannot be told without the compiler. */
