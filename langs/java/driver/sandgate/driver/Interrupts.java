@@ -116,10 +116,7 @@ final class Interrupts {
             if (i >= FORCE) runner.inside(cell, t -> jvmti.stop(t));
         }
         if (cell.ended) return null;
-        Thread left = runner.abandon(cell);
-        if (left != null) {
-            output.print(Wire.STDERR, cell.number, "The thread of this cell is blocked and was left behind; it ends when it can.\n");
-        }
-        return left;
+        return runner.abandon(cell, () -> output.print(Wire.STDERR, cell.number,
+            "The thread of this cell is blocked and was left behind; it ends when it can.\n"));
     }
 }

@@ -132,8 +132,8 @@ final class Runner {
         return group;
     }
 
-    /** Leave the thread that runs the cell's code behind: the task ends as stopped. Returns the thread, or null. */
-    Thread abandon(Cell cell) {
+    /** Leave the thread that runs the cell's code behind: first tell, then end the task as stopped. Returns the thread, or null. */
+    Thread abandon(Cell cell, Runnable tell) {
         Thread left;
         Task task;
         synchronized (this) {
@@ -146,6 +146,7 @@ final class Runner {
         }
         var stop = cell.stop.fresh();
         stop.setStackTrace(left.getStackTrace());
+        tell.run();
         task.end(new Outcome(null, stop));
         return left;
     }
