@@ -16,6 +16,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
+import java.util.function.LongUnaryOperator;
 import java.util.regex.Pattern;
 import jdk.jshell.DeclarationSnippet;
 import jdk.jshell.Diag;
@@ -44,7 +45,7 @@ final class Session {
     /** An expression that is a statement: a call, an assignment, an increment. */
     private static final Pattern STATEMENT = Pattern.compile("(?s).*(?:\\)|\\+\\+|--)\\s*;\\s*|(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*");
     private static final Pattern IMPORT = Pattern.compile("import\\s+(?!static\\s|module\\s)[\\w.\\s]*?\\b(\\w+)\\s*;");
-    private static final Pattern TYPE = Pattern.compile(
+    static final Pattern TYPE = Pattern.compile(
         "(?:@\\w+(?:\\([^)]*\\))?\\s+|(?:public|private|protected|static|final|abstract|sealed|non-sealed|strictfp)\\s+)*(?:class|record|interface|enum|@interface)\\s+(\\w+)");
     private static final Pattern PRINTS = Pattern.compile("System\\.(?:out|err)\\.print(?:ln|f)?\\(|IO\\.print(?:ln)?\\(|for\\b|if\\b|try\\b");
     private static final Pattern NAME = Pattern.compile("[\\p{L}_$][\\p{L}\\p{N}_$]*");
@@ -153,7 +154,7 @@ final class Session {
             n = joined(pieces, i);
             if (p.command) commands.run(cell, p.source);
             else if (n == 1 || !block(cell, p, pieces.get(i + n - 1))) {
-                result = piece(cell, p, broken);
+                result = piece(cell, p, broken, pieces.subList(i + 1, pieces.size()));
                 n = 1;
             }
         }
@@ -176,7 +177,7 @@ final class Session {
         String source = "{" + cell.code.substring(first.at, end) + "\n}";
         var errors = new LinkedHashSet<Snippet>();
         try {
-            piece(cell, new Piece(source, first.at - 1, true, false, null), errors);
+            piece(cell, new Piece(source, first.at - 1, true, false, null), errors, List.of());
             return true;
         } catch (Rejected e) {
             // A block has rules of its own, about code that cannot be reached.
@@ -214,7 +215,7 @@ final class Session {
             if (!part.whole || !parsed.errors().isEmpty()) {
                 Part line = line(rest);
                 if (line != null) part = line;
-                else if (!parsed.errors().isEmpty()) throw rejected(cell, parsed.errors(), at);
+                else if (!parsed.errors().isEmpty()) throw rejected(cell, parsed.errors(), at, x -> x);
             }
             if (begin < part.end) {
                 boolean semicolon = rest.substring(0, part.end).stripTrailing().endsWith(";");
@@ -254,7 +255,7 @@ final class Session {
         return null;
     }
 
-    private Result piece(Cell cell, Piece p, Set<Snippet> broken) throws Failure {
+    private Result piece(Cell cell, Piece p, Set<Snippet> broken, List<Piece> later) throws Failure {
         String key = p.source.strip();
         Snippet same = declared.get(key);
         if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // declared as it is already
@@ -262,12 +263,13 @@ final class Session {
         makeWay(p.source);
         control.take();
         var names = names(p.source);
+        var patched = Patched.of(p.source, later.stream().map(Piece::source).toList());
         List<SnippetEvent> events;
         try {
             internals.imports(s -> !(s instanceof VarSnippet || s instanceof MethodSnippet)
                 || names == null || names.contains(((DeclarationSnippet) s).name())
                 || mentioned.contains(((DeclarationSnippet) s).name()));
-            events = shell.eval(p.source);
+            events = shell.eval(patched.text());
         } finally {
             internals.imports(s -> true);
         }
@@ -278,7 +280,7 @@ final class Session {
             boolean own = e.causeSnippet() == null;
             if (own) {
                 origins.put(s, origin);
-                if (e.status() == Snippet.Status.REJECTED) throw rejected(cell, shell.diagnostics(s).toList(), p.at);
+                if (e.status() == Snippet.Status.REJECTED) throw rejected(cell, shell.diagnostics(s).toList(), p.at, patched::original);
                 if (s instanceof DeclarationSnippet && s.kind() != Snippet.Kind.VAR || s.kind() == Snippet.Kind.IMPORT) declared.put(key, s);
             }
             if (s instanceof VarSnippet v && e.status() == Snippet.Status.VALID) internals.fix(v);
@@ -323,11 +325,12 @@ final class Session {
 
     // Failures.
 
-    private Failure rejected(Cell cell, List<Diag> wrong, int at) {
+    private Failure rejected(Cell cell, List<Diag> wrong, int at, LongUnaryOperator original) {
         var errors = new Compiling(cell.file(), cell.code);
         for (Diag d : wrong) {
             if (d.isError()) {
-                errors.add(at + d.getStartPosition(), at + d.getPosition(), at + d.getEndPosition(), d.getMessage(Locale.ENGLISH));
+                errors.add(at + original.applyAsLong(d.getStartPosition()), at + original.applyAsLong(d.getPosition()),
+                    at + original.applyAsLong(d.getEndPosition()), d.getMessage(Locale.ENGLISH));
             }
         }
         return new Rejected(errors.failure(), wrong.stream().anyMatch(d -> d.isError() && d.getCode().startsWith("compiler.err.unreachable")
