@@ -1,10 +1,14 @@
 package sandgate.driver;
 
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import jdk.jshell.SourceCodeAnalysis.Completeness;
 import jdk.jshell.SourceCodeAnalysis.Suggestion;
 
@@ -12,6 +16,7 @@ import jdk.jshell.SourceCodeAnalysis.Suggestion;
 final class Help {
     private static final int MAX_MATCHES = 1000;
     private static final int MAX_VARIABLES = 500;
+    private static final int MAX_MEMBERS = 200;
 
     private final Session session;
 
@@ -105,12 +110,26 @@ final class Help {
         String part = code.substring(from, at);
         for (String input : new String[] {part + "(", part}) {
             var docs = session.analysis.documentation(input, input.length(), false);
+            if (docs.size() == 1 && type(docs.getFirst().signature()) != null) return type(docs.getFirst().signature());
             if (!docs.isEmpty()) {
                 return Traces.expunge(String.join("\n", docs.stream().map(d -> d.signature()).distinct().limit(40).toList()));
             }
         }
         String type = session.analysis.analyzeType(part, part.length());
         return type == null ? null : Traces.expunge(type);
+    }
+
+    /** A class with its public members, or null if the name is none's. It is not initialized. */
+    private String type(String name) {
+        try {
+            Class<?> c = Class.forName(name, false, session.loader);
+            var members = Stream.concat(Arrays.stream(c.getConstructors()).map(Constructor::toString),
+                Arrays.stream(c.getMethods()).filter(m -> m.getDeclaringClass() == c).map(Method::toString))
+                .map(m -> "    " + m.replace(name + ".", "").replaceAll("\\bjava\\.lang\\.(?=[A-Z])", "")).sorted().limit(MAX_MEMBERS).toList();
+            return c.toGenericString() + "\n" + String.join("\n", members);
+        } catch (ClassNotFoundException | LinkageError e) {
+            return null;
+        }
     }
 
     Map<String, Object> isComplete(String code) {

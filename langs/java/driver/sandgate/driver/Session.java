@@ -259,7 +259,7 @@ final class Session {
         String key = p.source.strip();
         Snippet same = declared.get(key);
         if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // declared as it is already
-        origin = new Origin(cell.file(), (int) cell.code.substring(0, Math.max(0, p.at)).chars().filter(c -> c == '\n').count(), p.at);
+        origin = new Origin(cell.file(), (int) cell.code.substring(0, p.at + 1).chars().filter(c -> c == '\n').count(), p.at);
         makeWay(p.source);
         control.take();
         var names = names(p.source);
