@@ -110,7 +110,8 @@ final class Help {
         String part = code.substring(from, at);
         for (String input : new String[] {part + "(", part}) {
             var docs = session.analysis.documentation(input, input.length(), false);
-            if (docs.size() == 1 && type(docs.getFirst().signature()) != null) return type(docs.getFirst().signature());
+            String only = docs.size() == 1 ? type(docs.getFirst().signature().replaceFirst("<.*", "")) : null;
+            if (only != null) return only;
             if (!docs.isEmpty()) {
                 return Traces.expunge(String.join("\n", docs.stream().map(d -> d.signature()).distinct().limit(40).toList()));
             }

@@ -36,6 +36,9 @@ final class Internals {
     private final Method units;
     private final Method diagnostics;
     private final Map<String, Set<Integer>> dependencies;
+    private final Object snippets;
+    private final Method snippet;
+    private final Map<String, Object> types;
     private final Imported imported = new Imported();
 
     /**
@@ -72,6 +75,10 @@ final class Internals {
         units = open(Class.forName("jdk.jshell.TaskFactory$ParseTask").getDeclaredMethod("units"));
         diagnostics = open(Class.forName("jdk.jshell.TaskFactory$BaseTask").getDeclaredMethod("getDiagnostics"));
         Object m = maps.get(shell);
+        snippets = m;
+        snippet = open(m.getClass().getDeclaredMethod("getSnippet", key.getReturnType()));
+        Object keys = open(JShell.class.getDeclaredField("keyMap")).get(shell);
+        types = (Map<String, Object>) open(keys.getClass().getDeclaredField("classMap")).get(keys);
         open(m.getClass().getDeclaredField("keyIndexToSnippet")).set(m, imported);
         dependencies = (Map<String, Set<Integer>>) open(m.getClass().getDeclaredField("dependencies")).get(m);
     }
@@ -115,6 +122,11 @@ final class Internals {
     /** The class that holds a variable or a method. */
     String className(Snippet s) {
         return (String) call(className, s);
+    }
+
+    /** Forget the names of types that were refused or dropped: JShell stumbles over them whenever it prints a type. */
+    void forgetTypes() {
+        types.values().removeIf(k -> call(snippet, snippets, k) == null);
     }
 
     /** A variable keeps its class, and so its value, whatever becomes of the types it was declared with. */

@@ -280,7 +280,10 @@ final class Session {
             boolean own = e.causeSnippet() == null;
             if (own) {
                 origins.put(s, origin);
-                if (e.status() == Snippet.Status.REJECTED) throw rejected(cell, shell.diagnostics(s).toList(), p.at, patched::original);
+                if (e.status() == Snippet.Status.REJECTED) {
+                    internals.forgetTypes();
+                    throw rejected(cell, shell.diagnostics(s).toList(), p.at, patched::original);
+                }
                 if (s instanceof DeclarationSnippet && s.kind() != Snippet.Kind.VAR || s.kind() == Snippet.Kind.IMPORT) declared.put(key, s);
             }
             if (s instanceof VarSnippet v && e.status() == Snippet.Status.VALID) internals.fix(v);
@@ -427,6 +430,7 @@ final class Session {
         results.remove(s);
         declared.values().remove(s);
         shell.drop(s);
+        internals.forgetTypes();
     }
 
     /** Drop all that was declared, and begin with the imports of a new session. */
