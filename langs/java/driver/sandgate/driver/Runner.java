@@ -67,6 +67,8 @@ final class Runner {
     /** Ends a thread that was left behind. */
     private static final class Abandoned extends Error {}
 
+    /** Ends a thread that has no task. */
+    private final Task quit = new Task(null, null, null);
     private final ClassLoader loader;
     private final ThreadGroup group = new ThreadGroup("main");
     private LinkedBlockingQueue<Task> tasks;
@@ -80,7 +82,7 @@ final class Runner {
 
     /** Start a new thread: fresh thread locals, fresh random numbers. */
     synchronized void renew() {
-        if (tasks != null) tasks.add(new Task(Cell.current(), () -> { throw new Abandoned(); }, t -> { throw new Abandoned(); }));
+        if (tasks != null) tasks.add(quit);
         var queue = tasks = new LinkedBlockingQueue<>();
         thread = new Thread(group, () -> serve(queue), "main", STACK);
         thread.setDaemon(false); // what it starts shall not be either
@@ -92,7 +94,9 @@ final class Runner {
         try {
             while (true) {
                 try {
-                    queue.take().run(Thread.currentThread());
+                    Task task = queue.take();
+                    if (task == quit) return;
+                    task.run(Thread.currentThread());
                 } catch (InterruptedException | Stop e) {
                     // not in user code any more
                 }

@@ -143,6 +143,11 @@ final class Server implements Control.Caller {
         throw new IllegalArgumentException(key + " is no number");
     }
 
+    /** The request's number; 0, which nobody waits for, if it has none. */
+    private static long id(Map<String, Object> request) {
+        return request.get("id") instanceof Long n && n > 0 ? n : 0;
+    }
+
     /** Answer what is no execution. */
     private void assist(Map<String, Object> request) {
         var reply = new HashMap<String, Object>();
@@ -167,7 +172,7 @@ final class Server implements Control.Caller {
             reply.putAll(Map.of("status", "error", "ename", Traces.name(e.getClass()), "evalue", Traces.message(e)));
         }
         reply.put("op", "reply");
-        reply.put("id", request.getOrDefault("id", 0));
+        reply.put("id", id(request));
         send(0, reply);
     }
 
@@ -183,7 +188,7 @@ final class Server implements Control.Caller {
     // Cells.
 
     private void execute(Map<String, Object> request) {
-        var reply = new HashMap<String, Object>(Map.of("op", "reply", "id", request.getOrDefault("id", 0), "status", "ok"));
+        var reply = new HashMap<String, Object>(Map.of("op", "reply", "id", id(request), "status", "ok"));
         Cell cell;
         try {
             boolean silent = Boolean.TRUE.equals(request.get("silent"));
