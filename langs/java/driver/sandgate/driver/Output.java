@@ -20,6 +20,7 @@ final class Output {
     private static final long FRESH = 40_000_000;
     /** Intervals without output after which the ticker waits to be woken. */
     private static final int QUIET = 50;
+    private static final int LINES = 16;
 
     private final Wire wire;
     private final Object lock = new Object(); // guards all below
@@ -31,6 +32,7 @@ final class Output {
     private int weight;
     private boolean ticking;
     private boolean exact;
+    private int lines; // that may still go out at once in this interval
     private long flushed = System.nanoTime();
 
     Output(Wire wire) {
@@ -85,8 +87,15 @@ final class Output {
                 n -= part;
                 if (length == CHUNK) flush();
             }
-            if (weight > LIMIT || exact && b[off - 1] == '\n') flush();
-            else arm();
+            if (weight > LIMIT) {
+                flush();
+            } else {
+                if (exact && lines > 0 && b[off - 1] == '\n') {
+                    lines--;
+                    flush();
+                }
+                arm();
+            }
         }
     }
 
@@ -106,10 +115,11 @@ final class Output {
         }
     }
 
-    /** From now on C code may print: each line goes out at once. */
+    /** From now on C code may print: the first lines of each interval go out at once, a flood is still gathered. */
     void exact() {
         synchronized (lock) {
             exact = true;
+            lines = LINES;
             flush();
         }
     }
@@ -169,6 +179,7 @@ final class Output {
                 continue;
             }
             synchronized (lock) {
+                lines = LINES;
                 if (length > 0 || !queue.isEmpty()) {
                     quiet = 0;
                     flush();

@@ -2,7 +2,11 @@ package sandgate.driver;
 
 import com.sun.source.tree.Tree;
 import java.io.ByteArrayInputStream;
+import java.io.IOException;
 import java.io.PrintStream;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -18,8 +22,10 @@ import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.function.LongUnaryOperator;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import jdk.jshell.DeclarationSnippet;
 import jdk.jshell.Diag;
+import jdk.jshell.ImportSnippet;
 import jdk.jshell.JShell;
 import jdk.jshell.MethodSnippet;
 import jdk.jshell.Snippet;
@@ -32,8 +38,12 @@ import jdk.jshell.spi.SPIResolutionException;
 
 /** The state of a session: JShell, and what the driver knows of its snippets. Only ever called by the driver's main thread. */
 final class Session {
+    /** Packages whose names are known without the module's import, which costs a fifth of a cell's time. The first is the language's. */
+    private static final List<String> PACKAGES = List.of("java.lang", "java.io", "java.math", "java.net", "java.nio.file", "java.util",
+        "java.util.concurrent", "java.util.function", "java.util.regex", "java.util.stream");
     /** As jshell has them, and ours. List by name: import java.awt.* would else take it away from java.util. */
-    static final String IMPORTS = "import module java.base; import java.util.List; import sandgate.Rich; import static sandgate.Display.*;";
+    static final String IMPORTS = "import module java.base; " + PACKAGES.stream().skip(1).map(p -> "import " + p + ".*; ").collect(Collectors.joining())
+        + "import java.util.List; import sandgate.Rich; import static sandgate.Display.*;";
     /** Results $1, $2, … that are kept: each one that lives makes every cell a little slower. */
     private static final int KEPT = 3;
     private static final int MAX_LINES = 100;
@@ -79,6 +89,8 @@ final class Session {
     private int sourceSize;
     private final Map<String, Snippet> declared = new HashMap<>(); // by source
     private final Set<String> mentioned = new HashSet<>(); // names in methods and types, which may be compiled again
+    private final Set<String> common = common();
+    private boolean allKnown = true; // no method or type mentions a name that only the module's import brings
     private final Deque<VarSnippet> results = new ArrayDeque<>();
     private Origin origin = new Origin("cell 0", 0, 0);
     private int resultNumber;
@@ -264,14 +276,12 @@ final class Session {
         control.take();
         var names = names(p.source);
         var patched = Patched.of(p.source, later.stream().map(Piece::source).toList());
-        List<SnippetEvent> events;
-        try {
-            internals.imports(s -> !(s instanceof VarSnippet || s instanceof MethodSnippet)
-                || names == null || names.contains(((DeclarationSnippet) s).name())
-                || mentioned.contains(((DeclarationSnippet) s).name()));
-            events = shell.eval(patched.text());
-        } finally {
-            internals.imports(s -> true);
+        boolean module = names == null || !allKnown || !known(names);
+        var events = eval(patched.text(), names, module);
+        if (!module && events.stream().anyMatch(e -> e.causeSnippet() == null && e.status() != Snippet.Status.VALID)) {
+            // It may need a name that it does not mention: the type of an expression.
+            for (SnippetEvent e : events) if (e.causeSnippet() == null && e.status().isActive()) shell.drop(e.snippet());
+            events = eval(patched.text(), names, true);
         }
         Runner.Outcome outcome = control.take();
         Result result = null;
@@ -287,12 +297,51 @@ final class Session {
                 if (s instanceof DeclarationSnippet && s.kind() != Snippet.Kind.VAR || s.kind() == Snippet.Kind.IMPORT) declared.put(key, s);
             }
             if (s instanceof VarSnippet v && e.status() == Snippet.Status.VALID) internals.fix(v);
-            else if (own && s instanceof DeclarationSnippet && names != null) mentioned.addAll(names);
+            else if (own && s instanceof DeclarationSnippet) {
+                if (names != null) mentioned.addAll(names);
+                allKnown &= names != null && known(names);
+            }
             if (e.status() == Snippet.Status.RECOVERABLE_DEFINED || e.status() == Snippet.Status.RECOVERABLE_NOT_DEFINED) broken.add(s);
             if (own && outcome != null && outcome.thrown() == null) result = result(e, p, outcome.value());
         }
         if (outcome != null && outcome.thrown() != null) throw thrown(cell, outcome.thrown());
         return result;
+    }
+
+    /** Compile with the imports that the names need, and run. */
+    private List<SnippetEvent> eval(String source, Set<String> names, boolean module) {
+        try {
+            internals.imports(s -> switch (s) {
+                case ImportSnippet i -> module || i.subKind() != Snippet.SubKind.MODULE_IMPORT_SUBKIND || !i.fullname().equals("java.base");
+                case TypeDeclSnippet t -> true;
+                case DeclarationSnippet d -> names == null || names.contains(d.name()) || mentioned.contains(d.name());
+                default -> true;
+            });
+            return shell.eval(source);
+        } finally {
+            internals.imports(s -> true);
+        }
+    }
+
+    /** Whether none of the names can be that of a class which only the module's import brings. */
+    private boolean known(Set<String> names) {
+        for (String n : names) {
+            if (Character.isUpperCase(n.charAt(0)) && !common.contains(n) && types().stream().noneMatch(t -> t.name().equals(n))) return false;
+        }
+        return true;
+    }
+
+    /** The simple names of the classes in the packages that are always imported. */
+    private static Set<String> common() {
+        var names = new HashSet<String>();
+        for (String p : PACKAGES) {
+            try (var files = Files.list(Path.of(URI.create("jrt:/java.base/" + p.replace('.', '/'))))) {
+                files.map(f -> f.getFileName().toString()).filter(f -> f.endsWith(".class")).forEach(f -> names.add(f.replaceFirst("[$.].*", "")));
+            } catch (IOException e) {
+                // then its names are taken for unknown ones
+            }
+        }
+        return names;
     }
 
     /** A type and an import of the same name exclude each other: the later one wins. */
@@ -437,6 +486,8 @@ final class Session {
     void dropAll() {
         for (Snippet s : shell.snippets().filter(s -> shell.status(s).isActive() && s.kind().isPersistent()).toList()) drop(s);
         declared.clear();
+        mentioned.clear();
+        allKnown = true;
         resultNumber = 0;
         imports();
     }
