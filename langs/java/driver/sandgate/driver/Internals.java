@@ -39,6 +39,7 @@ final class Internals {
     private final Object snippets;
     private final Method snippet;
     private final Map<String, Object> types;
+    private final Map<String, Object> variables;
     private final Imported imported = new Imported();
 
     /**
@@ -79,6 +80,7 @@ final class Internals {
         snippet = open(m.getClass().getDeclaredMethod("getSnippet", key.getReturnType()));
         Object keys = open(JShell.class.getDeclaredField("keyMap")).get(shell);
         types = (Map<String, Object>) open(keys.getClass().getDeclaredField("classMap")).get(keys);
+        variables = (Map<String, Object>) open(keys.getClass().getDeclaredField("varMap")).get(keys);
         open(m.getClass().getDeclaredField("keyIndexToSnippet")).set(m, imported);
         dependencies = (Map<String, Set<Integer>>) open(m.getClass().getDeclaredField("dependencies")).get(m);
     }
@@ -124,9 +126,13 @@ final class Internals {
         return (String) call(className, s);
     }
 
-    /** Forget the names of types that were refused or dropped: JShell stumbles over them whenever it prints a type. */
-    void forgetTypes() {
+    /**
+     * Forget the names of types and variables that were refused or dropped: JShell stumbles over the types whenever it prints one,
+     * and gives no result the name of an earlier one.
+     */
+    void forgetNames() {
         types.values().removeIf(k -> call(snippet, snippets, k) == null);
+        variables.values().removeIf(k -> call(snippet, snippets, k) == null);
     }
 
     /** A variable keeps its class, and so its value, whatever becomes of the types it was declared with. */

@@ -45,7 +45,12 @@ final class Output {
     }
 
     PrintStream stream(int kind) {
-        return new PrintStream(new Text(kind), false, StandardCharsets.UTF_8);
+        return new PrintStream(new Text(kind), false, StandardCharsets.UTF_8) {
+            /** Programs close what they print to. The next cell prints there too. */
+            @Override public void close() {
+                flush();
+            }
+        };
     }
 
     /** The bytes of one of the two streams. */

@@ -104,10 +104,16 @@ final class Programs {
         output.classes.forEach((name, bytes) -> loader.add(name, Weaver.weave(bytes.toByteArray(), lines)));
         return () -> {
             Thread.currentThread().setContextClassLoader(loader);
+            var in = System.in;
+            var out = System.out;
+            var err = System.err;
             try {
                 launch(loader.loadClass(p.mainClass));
                 join(cell, runner);
             } finally {
+                System.setIn(in);
+                System.setOut(out);
+                System.setErr(err);
                 Thread.currentThread().setContextClassLoader(session.loader);
             }
             return null;

@@ -205,7 +205,9 @@ final class Server implements Control.Caller {
         cell.begin();
         cell.enter();
         running = cell;
+        int results = session.resultNumber();
         Failure failure = attempt(cell, () -> run(cell));
+        if (cell.silent) session.forgetResults(results);
         cell.ended = true;
         running = null;
         if (output.isExact()) c.flush();

@@ -291,7 +291,7 @@ final class Session {
             if (own) {
                 origins.put(s, origin);
                 if (e.status() == Snippet.Status.REJECTED) {
-                    internals.forgetTypes();
+                    internals.forgetNames();
                     throw rejected(cell, shell.diagnostics(s).toList(), p.at, patched::original);
                 }
                 if (s instanceof DeclarationSnippet && s.kind() != Snippet.Kind.VAR || s.kind() == Snippet.Kind.IMPORT) declared.put(key, s);
@@ -479,7 +479,20 @@ final class Session {
         results.remove(s);
         declared.values().remove(s);
         shell.drop(s);
-        internals.forgetTypes();
+        internals.forgetNames();
+    }
+
+    /** Forget the results since number, as if their cell had not been. */
+    void forgetResults(int number) {
+        while (!results.isEmpty() && resultNumber > number) {
+            drop(results.getLast());
+            resultNumber--;
+        }
+        resultNumber = Math.min(resultNumber, number);
+    }
+
+    int resultNumber() {
+        return resultNumber;
     }
 
     /** Drop all that was declared, and begin with the imports of a new session. */
