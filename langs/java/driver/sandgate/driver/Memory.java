@@ -6,7 +6,7 @@ import java.util.Map;
 
 /**
  * What to do when the heap is full: the driver needs memory too, and gets it by setting variables to null, the newest first, until
- * an eighth of the heap is free. The user is told which.
+ * a quarter of the heap is free. The user is told which.
  */
 final class Memory {
     private static final int RESERVE = 8 << 20;
@@ -27,7 +27,7 @@ final class Memory {
 
     private static boolean enough() {
         var r = Runtime.getRuntime();
-        return r.maxMemory() - r.totalMemory() + r.freeMemory() > r.maxMemory() / 8;
+        return r.maxMemory() - r.totalMemory() + r.freeMemory() > r.maxMemory() / 4;
     }
 
     /** Make room. Where that fails the process ends, and the node starts another. */
