@@ -135,7 +135,7 @@ final class Help {
 
     Map<String, Object> isComplete(String code) {
         String rest = code;
-        if (Session.isCommand(code)) return Map.of("is_complete", "complete");
+        if (Pieces.isCommand(code)) return Map.of("is_complete", "complete");
         while (true) {
             var info = session.analysis.analyzeCompletion(rest);
             Completeness c = info.completeness();

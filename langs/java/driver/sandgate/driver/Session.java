@@ -1,18 +1,12 @@
 package sandgate.driver;
 
-import com.sun.source.tree.Tree;
 import java.io.ByteArrayInputStream;
-import java.io.IOException;
 import java.io.PrintStream;
-import java.net.URI;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Deque;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -22,75 +16,43 @@ import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.function.LongUnaryOperator;
 import java.util.regex.Pattern;
-import java.util.stream.Collectors;
 import jdk.jshell.DeclarationSnippet;
 import jdk.jshell.Diag;
-import jdk.jshell.ImportSnippet;
 import jdk.jshell.JShell;
 import jdk.jshell.MethodSnippet;
 import jdk.jshell.Snippet;
 import jdk.jshell.SnippetEvent;
 import jdk.jshell.SourceCodeAnalysis;
-import jdk.jshell.SourceCodeAnalysis.Completeness;
 import jdk.jshell.TypeDeclSnippet;
 import jdk.jshell.VarSnippet;
 import jdk.jshell.spi.SPIResolutionException;
 
 /** The state of a session: JShell, and what the driver knows of its snippets. Only ever called by the driver's main thread. */
 final class Session {
-    /** Packages whose names are known without the module's import, which costs a fifth of a cell's time. The first is the language's. */
-    private static final List<String> PACKAGES = List.of("java.lang", "java.io", "java.math", "java.net", "java.nio.file", "java.util",
-        "java.util.concurrent", "java.util.function", "java.util.regex", "java.util.stream");
-    /** As jshell has them, and ours. List by name: import java.awt.* would else take it away from java.util. */
-    static final String IMPORTS = "import module java.base; " + PACKAGES.stream().skip(1).map(p -> "import " + p + ".*; ").collect(Collectors.joining())
-        + "import java.util.List; import sandgate.Rich; import static sandgate.Display.*;";
     /** Results $1, $2, … that are kept: each one that lives makes every cell a little slower. */
     private static final int KEPT = 3;
-    private static final int MAX_LINES = 100;
     private static final int MAX_SOURCES = 4 << 20;
-    /** What may stand before a snippet. JShell counts lines from behind it. */
-    private static final Pattern BLANK = Pattern.compile("(?:\\s+|//[^\\n]*|/\\*(?s:.*?)\\*/)*+");
-    /** /vars and its like, and %classpath: a line for themselves. */
-    private static final Pattern COMMAND = Pattern.compile("(?:/[a-z!?][^\\n/*]*(?:/[^\\n]*)?|%[a-z][^\\n]*)(?:\\n|$)");
-    /** An expression that is a statement: a call, an assignment, an increment. */
-    private static final Pattern STATEMENT = Pattern.compile("(?s).*(?:\\)|\\+\\+|--)\\s*;\\s*|(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*");
     private static final Pattern IMPORT = Pattern.compile("import\\s+(?!static\\s|module\\s)[\\w.\\s]*?\\b(\\w+)\\s*;");
     static final Pattern TYPE = Pattern.compile(
         "(?:@\\w+(?:\\([^)]*\\))?\\s+|(?:public|private|protected|static|final|abstract|sealed|non-sealed|strictfp)\\s+)*(?:class|record|interface|enum|@interface)\\s+(\\w+)");
-    private static final Pattern PRINTS = Pattern.compile("System\\.(?:out|err)\\.print(?:ln|f)?\\(|IO\\.print(?:ln)?\\(|for\\b|if\\b|try\\b");
-    private static final Pattern NAME = Pattern.compile("[\\p{L}_$][\\p{L}\\p{N}_$]*");
     private static final Pattern ASSIGNS = Pattern.compile(
         "(?s)\\s*(?:(?:\\+\\+|--).*|[\\w.\\[\\]$ ]+?(?:\\+\\+|--)\\s*;?\\s*|[\\w.\\[\\]$ ]+?(?:[-+*/%&|^]|<<|>>>?)?=[^=].*)");
 
     /** Where a snippet's text begins in its cell: line counts from 0, at is an offset. */
     private record Origin(String file, int line, int at) {}
 
-    /** A part of a cell that JShell takes as one. */
-    private record Piece(String source, int at, boolean semicolon, boolean command, Tree.Kind kind) {
-        /** Whether it can stand in a block, others behind it, without a change of meaning. */
-        boolean joins() {
-            if (kind == null || command) return false;
-            return switch (kind) {
-                case EXPRESSION_STATEMENT -> semicolon && STATEMENT.matcher(source).matches();
-                case IF, TRY, SWITCH, ENHANCED_FOR_LOOP, FOR_LOOP, SYNCHRONIZED, BLOCK -> true;
-                default -> false;
-            };
-        }
-    }
-
     final Loader loader;
     final JShell shell;
     final SourceCodeAnalysis analysis;
     private final Control control;
     private final Internals internals;
+    private final Pieces pieces;
+    private final Imports imports = new Imports();
     private final Commands commands = new Commands(this);
     private final Map<Snippet, Origin> origins = Collections.synchronizedMap(new WeakHashMap<>());
     private final LinkedHashMap<String, String> sources = new LinkedHashMap<>(); // file → text; guarded by itself
     private int sourceSize;
     private final Map<String, Snippet> declared = new HashMap<>(); // by source
-    private final Set<String> mentioned = new HashSet<>(); // names in methods and types, which may be compiled again
-    private final Set<String> common = common();
-    private boolean allKnown = true; // no method or type mentions a name that only the module's import brings
     private final Deque<VarSnippet> results = new ArrayDeque<>();
     private Origin origin = new Origin("cell 0", 0, 0);
     private int resultNumber;
@@ -104,11 +66,12 @@ final class Session {
             .tempVariableNameGenerator(() -> "$" + ++resultNumber).build();
         analysis = shell.sourceCodeAnalysis();
         internals = new Internals(shell);
-        imports();
+        pieces = new Pieces(analysis, internals);
+        beginImports();
     }
 
-    private void imports() {
-        for (String i : IMPORTS.split("(?<=;)")) shell.eval(i.strip());
+    private void beginImports() {
+        for (String i : Imports.IMPORTS.split("(?<=;)")) shell.eval(i.strip());
     }
 
     // Lines and sources.
@@ -157,16 +120,21 @@ final class Session {
 
     /** Run the code of a cell from an offset on. The result is null if there is none. */
     Result run(Cell cell) throws Failure {
-        List<Piece> pieces = split(cell);
+        List<Pieces.Piece> list;
+        try {
+            list = pieces.split(cell.code);
+        } catch (Pieces.Unparsed e) {
+            throw rejected(cell, e.errors, e.at, x -> x); // before anything of the cell has run
+        }
         var broken = new LinkedHashSet<Snippet>();
         Result result = null;
-        for (int i = 0, n; i < pieces.size(); i += n) {
+        for (int i = 0, n; i < list.size(); i += n) {
             if (cell.stop != null) throw stopped(cell, cell.stop);
-            Piece p = pieces.get(i);
-            n = joined(pieces, i);
-            if (p.command) commands.run(cell, p.source);
-            else if (n == 1 || !block(cell, p, pieces.get(i + n - 1))) {
-                result = piece(cell, p, broken, pieces.subList(i + 1, pieces.size()));
+            Pieces.Piece p = list.get(i);
+            n = Pieces.joined(list, i);
+            if (p.command()) commands.run(cell, p.source());
+            else if (n == 1 || !block(cell, p, list.get(i + n - 1))) {
+                result = piece(cell, p, broken, list.subList(i + 1, list.size()));
                 n = 1;
             }
         }
@@ -174,22 +142,14 @@ final class Session {
         return result;
     }
 
-    /** How many pieces from i on can be compiled as one block. The last of a cell is for itself, unless it is known to print. */
-    private static int joined(List<Piece> pieces, int i) {
-        int n = 0;
-        while (i + n < pieces.size() && pieces.get(i + n).joins()) n++;
-        if (i + n == pieces.size() && n > 0 && !PRINTS.matcher(pieces.getLast().source).lookingAt()) n--;
-        return Math.max(n, 1);
-    }
-
     /** Run statements as one block: compiled once, not one by one. False if they have to be run one by one. */
-    private boolean block(Cell cell, Piece first, Piece last) throws Failure {
-        int end = last.at + last.source.length();
+    private boolean block(Cell cell, Pieces.Piece first, Pieces.Piece last) throws Failure {
+        int end = last.at() + last.source().length();
         if (end > cell.code.length()) return false;
-        String source = "{" + cell.code.substring(first.at, end) + "\n}";
+        String source = "{" + cell.code.substring(first.at(), end) + "\n}";
         var errors = new LinkedHashSet<Snippet>();
         try {
-            piece(cell, new Piece(source, first.at - 1, true, false, null), errors, List.of());
+            piece(cell, new Pieces.Piece(source, first.at() - 1, true, false, null), errors, List.of());
             return true;
         } catch (Rejected e) {
             // A block has rules of its own, about code that cannot be reached.
@@ -208,140 +168,57 @@ final class Session {
         }
     }
 
-    /** The pieces of a cell. Code that does not parse is refused before anything of its cell has run. */
-    private List<Piece> split(Cell cell) throws Failure {
-        var pieces = new ArrayList<Piece>();
-        for (int at = 0; at < cell.code.length();) {
-            String rest = cell.code.substring(at);
-            int begin = blank(rest);
-            var command = COMMAND.matcher(rest).region(begin, rest.length());
-            if (command.lookingAt()) {
-                pieces.add(new Piece(command.group().strip(), at + begin, false, true, null));
-                at += command.end();
-                continue;
-            }
-            Part part = part(rest);
-            if (part == null) break;
-            boolean alone = part.whole && pieces.isEmpty() && part.end == rest.length() && !rest.strip().contains("\n");
-            var parsed = alone ? new Internals.Parsed(null, List.of()) : internals.parse(part.source);
-            if (!part.whole || !parsed.errors().isEmpty()) {
-                Part line = line(rest);
-                if (line != null) part = line;
-                else if (!parsed.errors().isEmpty()) throw rejected(cell, parsed.errors(), at, x -> x);
-            }
-            if (begin < part.end) {
-                boolean semicolon = rest.substring(0, part.end).stripTrailing().endsWith(";");
-                pieces.add(new Piece(part.source.substring(begin), at + begin, semicolon, false, parsed.kind()));
-            }
-            at += part.end;
-        }
-        return pieces;
-    }
-
-    private static int blank(String code) {
-        var m = BLANK.matcher(code);
-        return m.lookingAt() ? m.end() : 0;
-    }
-
-    /** Whether the code begins with a command. */
-    static boolean isCommand(String code) {
-        return COMMAND.matcher(code).region(blank(code), code.length()).lookingAt();
-    }
-
-    /** The first snippet of some code: its source, with a semicolon where one may be left out, and where it ends in the code. */
-    private record Part(String source, int end, boolean whole) {}
-
-    private Part part(String code) {
-        var info = analysis.analyzeCompletion(code);
-        if (info.completeness() == Completeness.EMPTY) return null;
-        int end = info.completeness().isComplete() ? code.length() - info.remaining().length() : 0;
-        return end > 0 ? new Part(info.source(), end, true) : new Part(code, code.length(), false);
-    }
-
-    /** The first lines that are complete for themselves, as jshell reads them: they need no semicolon. Null if there are none. */
-    private Part line(String code) {
-        for (int end = code.indexOf('\n'), n = 0; end >= 0 && n < MAX_LINES; end = code.indexOf('\n', end + 1), n++) {
-            Part p = part(code.substring(0, end));
-            if (p != null && p.whole && p.end == end && internals.parse(p.source).errors().isEmpty()) return p;
-        }
-        return null;
-    }
-
-    private Result piece(Cell cell, Piece p, Set<Snippet> broken, List<Piece> later) throws Failure {
-        String key = p.source.strip();
+    private Result piece(Cell cell, Pieces.Piece p, Set<Snippet> broken, List<Pieces.Piece> later) throws Failure {
+        String key = p.source().strip();
         Snippet same = declared.get(key);
         if (same != null && shell.status(same) == Snippet.Status.VALID) return null; // declared as it is already
-        origin = new Origin(cell.file(), (int) cell.code.substring(0, p.at + 1).chars().filter(c -> c == '\n').count(), p.at);
-        makeWay(p.source);
+        origin = new Origin(cell.file(), (int) cell.code.substring(0, p.at() + 1).chars().filter(c -> c == '\n').count(), p.at());
+        makeWay(p.source());
         control.take();
-        var names = names(p.source);
-        var patched = Patched.of(p.source, later.stream().map(Piece::source).toList());
-        boolean module = names == null || !allKnown || !known(names);
-        var events = eval(patched.text(), names, module);
-        if (!module && events.stream().anyMatch(e -> e.causeSnippet() == null && e.status() != Snippet.Status.VALID)) {
-            // It may need a name that it does not mention: the type of an expression.
-            for (SnippetEvent e : events) if (e.causeSnippet() == null && e.status().isActive()) shell.drop(e.snippet());
-            events = eval(patched.text(), names, true);
+        var names = Imports.names(p.source());
+        var patched = Patched.of(p.source(), later.stream().map(Pieces.Piece::source).toList());
+        boolean sparse = imports.sparse(names, this::isType);
+        var events = eval(patched.text(), names, sparse);
+        var own = events.stream().filter(e -> e.causeSnippet() == null).toList();
+        if (sparse && !own.isEmpty() && own.stream().noneMatch(e -> e.status() == Snippet.Status.VALID)) {
+            // Nothing has run. It may need a name that it does not mention: the type of an expression.
+            for (SnippetEvent e : own) if (e.status().isActive()) shell.drop(e.snippet());
+            events = eval(patched.text(), names, false);
         }
         Runner.Outcome outcome = control.take();
         Result result = null;
         for (SnippetEvent e : events) {
             Snippet s = e.snippet();
-            boolean own = e.causeSnippet() == null;
-            if (own) {
+            boolean mine = e.causeSnippet() == null;
+            if (mine) {
                 origins.put(s, origin);
                 if (e.status() == Snippet.Status.REJECTED) {
                     internals.forgetNames();
-                    throw rejected(cell, shell.diagnostics(s).toList(), p.at, patched::original);
+                    throw rejected(cell, shell.diagnostics(s).toList(), p.at(), patched::original);
                 }
                 if (s instanceof DeclarationSnippet && s.kind() != Snippet.Kind.VAR || s.kind() == Snippet.Kind.IMPORT) declared.put(key, s);
             }
             if (s instanceof VarSnippet v && e.status() == Snippet.Status.VALID) internals.fix(v);
-            else if (own && s instanceof DeclarationSnippet) {
-                if (names != null) mentioned.addAll(names);
-                allKnown &= names != null && known(names);
-            }
+            else if (mine && s instanceof DeclarationSnippet) imports.mention(names, this::isType);
             if (e.status() == Snippet.Status.RECOVERABLE_DEFINED || e.status() == Snippet.Status.RECOVERABLE_NOT_DEFINED) broken.add(s);
-            if (own && outcome != null && outcome.thrown() == null) result = result(e, p, outcome.value());
+            if (mine && outcome != null && outcome.thrown() == null) result = result(e, p, outcome.value());
         }
         if (outcome != null && outcome.thrown() != null) throw thrown(cell, outcome.thrown());
         return result;
     }
 
     /** Compile with the imports that the names need, and run. */
-    private List<SnippetEvent> eval(String source, Set<String> names, boolean module) {
+    private List<SnippetEvent> eval(String source, Set<String> names, boolean sparse) {
         try {
-            internals.imports(s -> switch (s) {
-                case ImportSnippet i -> module || i.subKind() != Snippet.SubKind.MODULE_IMPORT_SUBKIND || !i.fullname().equals("java.base");
-                case TypeDeclSnippet t -> true;
-                case DeclarationSnippet d -> names == null || names.contains(d.name()) || mentioned.contains(d.name());
-                default -> true;
-            });
+            internals.imports(imports.needed(names, sparse));
             return shell.eval(source);
         } finally {
             internals.imports(s -> true);
         }
     }
 
-    /** Whether none of the names can be that of a class which only the module's import brings. */
-    private boolean known(Set<String> names) {
-        for (String n : names) {
-            if (Character.isUpperCase(n.charAt(0)) && !common.contains(n) && types().stream().noneMatch(t -> t.name().equals(n))) return false;
-        }
-        return true;
-    }
-
-    /** The simple names of the classes in the packages that are always imported. */
-    private static Set<String> common() {
-        var names = new HashSet<String>();
-        for (String p : PACKAGES) {
-            try (var files = Files.list(Path.of(URI.create("jrt:/java.base/" + p.replace('.', '/'))))) {
-                files.map(f -> f.getFileName().toString()).filter(f -> f.endsWith(".class")).forEach(f -> names.add(f.replaceFirst("[$.].*", "")));
-            } catch (IOException e) {
-                // then its names are taken for unknown ones
-            }
-        }
-        return names;
+    private boolean isType(String name) {
+        return types().stream().anyMatch(t -> t.name().equals(name));
     }
 
     /** A type and an import of the same name exclude each other: the later one wins. */
@@ -354,16 +231,8 @@ final class Session {
         }
     }
 
-    /** The names in source, or null if they cannot be told without the compiler. */
-    private static Set<String> names(String source) {
-        if (source.contains("\\u")) return null;
-        var names = new HashSet<String>();
-        NAME.matcher(source).results().forEach(m -> names.add(m.group()));
-        return names;
-    }
-
     /** A result, if the snippet is an expression; its variable is dropped once there are newer ones. */
-    private Result result(SnippetEvent e, Piece p, Object value) {
+    private Result result(SnippetEvent e, Pieces.Piece p, Object value) {
         Snippet s = e.snippet();
         boolean temporary = s.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
         if (temporary) {
@@ -371,7 +240,7 @@ final class Session {
             while (results.size() > KEPT) shell.drop(results.removeFirst());
         }
         if (!temporary && s.kind() != Snippet.Kind.EXPRESSION) return null;
-        if (p.semicolon && (value == null || ASSIGNS.matcher(p.source).matches())) return null;
+        if (p.semicolon() && (value == null || ASSIGNS.matcher(p.source()).matches())) return null;
         return new Result(value);
     }
 
@@ -499,10 +368,9 @@ final class Session {
     void dropAll() {
         for (Snippet s : shell.snippets().filter(s -> shell.status(s).isActive() && s.kind().isPersistent()).toList()) drop(s);
         declared.clear();
-        mentioned.clear();
-        allKnown = true;
+        imports.clear();
         resultNumber = 0;
-        imports();
+        beginImports();
     }
 
     void addPath(String path) {
