@@ -1,0 +1,224 @@
+<?php
+namespace Sandgate;
+
+/**
+ * PHP's own tables, reached through FFI: names are taken out of them so that a later cell can declare them again.
+ * What is taken out is never destroyed, so old values and frames keep what they were made of.
+ *
+ * The layouts are those of PHP 8.4, 64 bits, without threads. check() proves them before anything relies on them.
+ */
+final class Engine
+{
+    /** Live objects that are looked through for closures; with more of them a closure may call what it called before. */
+    private const MAX_OBJECTS = 200_000;
+
+    private \FFI $c;
+    private \FFI\CData $executor;
+    private \FFI\CData $functions;
+    private \FFI\CData $classes;
+    private \FFI\CData $constants;
+    private int $ownClasses = 0;
+    /** @var \FFI\CData[] functions and classes that were taken out */
+    private array $oldFunctions = [];
+    private array $oldClasses = [];
+
+    public function __construct()
+    {
+        $this->c = \FFI::cdef('
+            typedef struct { uint32_t refcount, type; uint32_t flags, mask; void *data; uint32_t used, num, size, pos;
+                             int64_t next; void *destructor; } Table;
+            typedef struct { void *value; uint32_t type, extra; } Value;
+            typedef struct { Value value; uint64_t hash; void *key; } Bucket;
+            typedef struct { int size, top, max; void *elements; } Stack;
+            typedef struct Function {
+                uint8_t type, arg_flags[3]; uint32_t flags; void *name, *scope, *prototype; uint32_t args, required;
+                void *arg_info, *attributes; char *cache; void *doc; uint32_t temporaries; void *property;
+                int cache_size, variables; uint32_t last; void *opcodes, *static_pointer, *statics; void **names;
+                uint32_t *references; int live, tries; void *live_ranges, *try_catch, *file;
+                uint32_t line_start, line_end; int literals; uint32_t inner_count; void *literal;
+                struct Function **inner;
+            } Function;
+            typedef struct { char type; void *name, *parent; int references; uint32_t flags; int properties, statics;
+                             Value *defaults, *static_defaults; void *static_members; Table methods; } Class;
+            typedef struct { uint32_t refcount, type, handle, flags; Class *class; void *handlers, *table;
+                             Value properties[1]; } Object;
+            typedef struct { Object object; Function function; } Closure;
+            typedef struct {
+                Value uninitialized, error; void *cache[34]; Table symbols, included; void *bailout;
+                int error_reporting, exit_status; Table *functions, *classes, *constants;
+                void *stack_top, *stack_end, *stack; size_t stack_page; void *current, *scope; uint32_t jit;
+                void *observed; int ticks; int64_t precision; uint32_t persistent[3];
+                bool no_extensions, full_cleanup, interrupt, timed_out; Table *autoload; int64_t timeout;
+                void *stack_base, *stack_limit; Table regular, persistent_list; int handler_reporting;
+                bool ignore_args; Value error_handler, exception_handler; Stack handlers[3]; void *exception_class;
+                int handling, capture; int64_t seconds; void *ini, *modified, *reporting;
+                Object **objects; uint32_t objects_top, objects_size;
+            } Executor;
+            extern Executor executor_globals;
+            Value *zend_hash_str_find(Table *table, const char *key, size_t length);
+            int zend_hash_str_del(Table *table, const char *key, size_t length);
+            void *memset(void *at, int byte, size_t length);
+            void php_output_set_status(int status);
+        ');
+        $this->executor = $this->c->executor_globals;
+        $this->functions = $this->executor->functions;
+        $this->classes = $this->executor->classes;
+        $this->constants = $this->executor->constants;
+    }
+
+    /** Throws unless the layouts are those of this PHP. To be called when all of the driver's classes are loaded. */
+    public function check(): void
+    {
+        $reporting = error_reporting(E_ALL & ~E_DEPRECATED);
+        $ok = $this->executor->error_reporting === (E_ALL & ~E_DEPRECATED);
+        error_reporting($reporting);
+        eval('namespace Sandgate\Check; function a() { return 1; } function b() { return a(); } class C {}
+            const D = 1; function f() { static $f; return $f ??= fn () => a(); }');
+        $closure = Check\f();
+        $ok = $ok && Check\b() === 1 && $closure() === 1 && $this->function('sandgate\check\b')->cache_size === 8;
+        $object = $this->executor->objects[spl_object_id($closure)];
+        $ok = $ok && $this->executor->objects_top > spl_object_id($closure)
+            && $object->handle === spl_object_id($closure);
+        if ($ok) {
+            $this->forgetFunction('sandgate\check\a');
+            $this->forgetClass('Sandgate\Check\C');
+            $this->forgetConstant('Sandgate\Check\D');
+            eval('namespace Sandgate\Check; function a() { return 2; } class C { const X = 2; } const D = 2;');
+            $ok = Check\b() === 1 && $closure() === 1;
+            $this->refresh(['sandgate\check\b', 'sandgate\check\f']);
+            $ok = $ok && Check\b() === 2 && $closure() === 2 && Check\C::X === 2 && \constant('Sandgate\Check\D') === 2;
+        }
+        if (!$ok) {
+            throw new \RuntimeException('this PHP (' . PHP_VERSION . ') has tables of another layout than 8.4 without threads');
+        }
+        $this->oldFunctions = $this->oldClasses = [];
+        $this->ownClasses = \count(get_declared_classes());
+    }
+
+    public function exitStatus(): int
+    {
+        return $this->executor->exit_status;
+    }
+
+    public function clearExitStatus(): void
+    {
+        $this->executor->exit_status = 0;
+    }
+
+    /** Lets echo work again after a write to descriptor 1 was interrupted. */
+    public function enableOutput(): void
+    {
+        $this->c->php_output_set_status(0);
+    }
+
+    public function forgetFunction(string $name): void
+    {
+        $this->oldFunctions[] = $this->function($name);
+        $this->delete($this->functions, strtolower($name));
+    }
+
+    public function forgetClass(string $name): void
+    {
+        $name = strtolower($name);
+        $found = $this->c->zend_hash_str_find($this->classes, $name, \strlen($name));
+        $this->oldClasses[] = $this->c->cast('Class *', $found->value);
+        $this->delete($this->classes, $name);
+    }
+
+    public function forgetConstant(string $name): void
+    {
+        if (($slash = strrpos($name, '\\')) !== false) { // a constant's namespace has no case, its name has
+            $name = strtolower(substr($name, 0, $slash)) . substr($name, $slash);
+        }
+        $this->delete($this->constants, $name);
+    }
+
+    /**
+     * Empties the caches in which compiled code keeps the functions, classes and constants that it has found, so
+     * that it finds the new ones.
+     *
+     * @param string[]|null $names the functions; null for all of the user's
+     */
+    public function refresh(?array $names = null): void
+    {
+        foreach ($names ?? get_defined_functions()['user'] as $name) {
+            if ($names !== null || !str_starts_with($name, 'sandgate\\')) {
+                $this->clear($this->function($name));
+            }
+        }
+        foreach ($this->oldFunctions as $function) {
+            $this->clear($function);
+        }
+        foreach (\array_slice(get_declared_classes(), $this->ownClasses) as $name) {
+            $lower = strtolower($name);
+            $found = str_starts_with($lower, 'sandgate\\') ? null : $this->c->zend_hash_str_find($this->classes, $lower, \strlen($lower));
+            if ($found !== null) { // not an alias of another case, nor an anonymous class
+                $this->clearMethods($this->c->cast('Class *', $found->value));
+            }
+        }
+        foreach ($this->oldClasses as $class) {
+            $this->clearMethods($class);
+        }
+        $objects = $this->executor->objects;
+        $closure = null;
+        for ($i = 1, $top = min($this->executor->objects_top, self::MAX_OBJECTS); $i < $top; $i++) {
+            $address = $this->c->cast('uintptr_t', $objects[$i])->cdata;
+            if ($address === 0 || $address & 1) {
+                continue; // free
+            }
+            $class = $this->c->cast('uintptr_t', $objects[$i]->class)->cdata;
+            $closure ??= $this->closureClass();
+            if ($class === $closure) {
+                $this->clear(\FFI::addr($this->c->cast('Closure *', $objects[$i])->function));
+            }
+        }
+    }
+
+    private function closureClass(): int
+    {
+        $found = $this->c->zend_hash_str_find($this->classes, 'closure', 7);
+        return $this->c->cast('uintptr_t', $found->value)->cdata;
+    }
+
+    private function function(string $name): \FFI\CData
+    {
+        $name = strtolower($name);
+        return $this->c->cast('Function *', $this->c->zend_hash_str_find($this->functions, $name, \strlen($name))->value);
+    }
+
+    private function clearMethods(\FFI\CData $class): void
+    {
+        if ($class->type !== "\2") {
+            return; // an extension's
+        }
+        $methods = $class->methods;
+        $bucket = $this->c->cast('Bucket *', $methods->data);
+        for ($i = 0; $i < $methods->used; $i++) {
+            if ($bucket[$i]->value->type !== 0) {
+                $this->clear($this->c->cast('Function *', $bucket[$i]->value->value));
+            }
+        }
+    }
+
+    private function clear(\FFI\CData $function): void
+    {
+        if ($function->type !== 2) {
+            return; // an extension's
+        }
+        $cache = $function->cache;
+        if ($cache !== null && !($this->c->cast('uintptr_t', $cache)->cdata & 1)) {
+            $this->c->memset($cache, 0, $function->cache_size);
+        }
+        for ($i = 0; $i < $function->inner_count; $i++) {
+            $this->clear($function->inner[$i]);
+        }
+    }
+
+    private function delete(\FFI\CData $table, string $key): void
+    {
+        $destructor = $table->destructor;
+        $table->destructor = null;
+        $this->c->zend_hash_str_del($table, $key, \strlen($key));
+        $table->destructor = $destructor;
+    }
+}

@@ -1,0 +1,116 @@
+<?php
+namespace Sandgate;
+
+/** What went wrong, as people read it: the cells' own lines, and none of the driver's. */
+final class Errors
+{
+    private const MAX_VALUE = 64 << 10;   // characters
+    private const MAX_FRAMES = 100;       // of one exception; the middle is left out
+    private const CONTEXT = 2;            // lines before and after
+    private const MAX_PREVIOUS = 10;
+
+    /** @return array{ename: string, evalue: string, traceback: list<string>} */
+    public static function of(\Throwable $e): array
+    {
+        if ($e instanceof CompileError) {
+            return self::compile($e);
+        }
+        $lines = [];
+        for ($one = $e, $n = 0; $one !== null && $n < self::MAX_PREVIOUS; $one = $one->getPrevious(), $n++) {
+            array_push($lines, ...($n > 0 ? ['', 'Previous:'] : []), ...self::one($one));
+        }
+        return ['ename' => self::name($e), 'evalue' => Dump::cut($e->getMessage(), self::MAX_VALUE), 'traceback' => $lines];
+    }
+
+    /** The error that PHP ended with. */
+    public static function fatal(string $message, string $file, int $line): array
+    {
+        // An exception that nobody caught has its trace in the message.
+        $first = strstr("$message\n", "\n", true);
+        return ['ename' => 'FatalError', 'evalue' => Dump::cut($first, self::MAX_VALUE),
+            'traceback' => ['FatalError: ' . Dump::cut($first, self::MAX_VALUE) . ($file === '' ? '' : ' in ' . self::place($file, $line)), ...self::excerpt($file, $line)]];
+    }
+
+    /** A file and a line, as tracebacks name them. */
+    public static function place(string $file, int $line): string
+    {
+        $file = self::file($file);
+        return str_starts_with($file, 'cell ') ? "$file, line $line" : "$file:$line";
+    }
+
+    /** Cells go by their number. */
+    public static function file(string $file): string
+    {
+        return preg_replace('~^cell://~', 'cell ', $file);
+    }
+
+    private static function name(\Throwable $e): string
+    {
+        return $e instanceof Interrupted ? 'Interrupted' : ($e instanceof NoInput ? 'NoInput' : Dump::className($e));
+    }
+
+    private static function compile(CompileError $e): array
+    {
+        $message = $e->getMessage();
+        $lines = ["$e->kind: $message in " . self::place(Kernel::get()->file(), $e->at)];
+        array_push($lines, ...self::excerpt(Kernel::get()->file(), $e->at, $e->column));
+        return ['ename' => $e->kind, 'evalue' => "$message, line $e->at", 'traceback' => $lines];
+    }
+
+    private static function one(\Throwable $e): array
+    {
+        $trace = $e->getTrace();
+        // Where it was thrown by the driver, it is the user's call that counts.
+        [$file, $line] = [$e->getFile(), $e->getLine()];
+        while (self::isOurs($file) && $trace !== []) {
+            $call = array_shift($trace);
+            [$file, $line] = [$call['file'] ?? '', $call['line'] ?? 0];
+        }
+        $file = self::isOurs($file) ? '' : $file;
+        $message = Dump::cut($e->getMessage(), self::MAX_VALUE);
+        $lines = [self::name($e) . ($message === '' ? '' : ": $message") . ($file === '' ? '' : ' in ' . self::place($file, $line))];
+        array_push($lines, ...self::excerpt($file, $line));
+        $frames = [];
+        foreach ($trace as $call) {
+            $from = $call['file'] ?? '';
+            if ($from !== '' && self::isOurs($from) || str_starts_with($call['class'] ?? '', 'Sandgate\\') || str_starts_with($call['function'], 'Sandgate\\')) {
+                continue;
+            }
+            $name = ($call['class'] ?? '') . ($call['type'] ?? '') . $call['function'];
+            $name = preg_replace(['~@anonymous[^-:]*~', '~\{closure:cell://~'], ['@anonymous', '{closure:cell '], str_replace("\0", '', $name));
+            $arguments = array_map(static fn ($a) => Dump::line($a, 30), $call['args'] ?? []);
+            $frames[] = '#' . \count($frames) . ' ' . ($from === '' ? '[internal]' : self::place($from, $call['line'] ?? 0)) . ": $name(" . implode(', ', $arguments) . ')';
+        }
+        $count = \count($frames);
+        if ($count > self::MAX_FRAMES) {
+            array_splice($frames, self::MAX_FRAMES / 2, $count - self::MAX_FRAMES, ['… ' . ($count - self::MAX_FRAMES) . ' more …']);
+        }
+        return $count === 0 ? $lines : [...$lines, 'Stack trace:', ...$frames];
+    }
+
+    private static function isOurs(string $file): bool
+    {
+        return str_starts_with($file, __DIR__ . '/') || $file === '';
+    }
+
+    /** The lines around one, which is marked. */
+    private static function excerpt(string $file, int $line, int $column = 0): array
+    {
+        $lines = [];
+        if (!str_starts_with($file, Cells::SCHEME)) {
+            return $lines;
+        }
+        $width = \strlen((string) ($line + self::CONTEXT));
+        for ($i = max(1, $line - self::CONTEXT); $i <= $line + self::CONTEXT; $i++) {
+            $text = Cells::line($file, $i);
+            if ($text === null) {
+                break;
+            }
+            $lines[] = sprintf('  %s %' . $width . 'd | %s', $i === $line ? '>' : ' ', $i, Dump::cut(rtrim($text), 200));
+            if ($i === $line && $column > 0 && $column < 200) {
+                $lines[] = str_repeat(' ', $width + 7) . preg_replace('/[^\t]/u', ' ', mb_scrub(substr($text, 0, $column - 1))) . '^';
+            }
+        }
+        return $lines;
+    }
+}

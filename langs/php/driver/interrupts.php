@@ -1,0 +1,120 @@
+<?php
+namespace Sandgate;
+
+/** Thrown into a cell that is interrupted. */
+final class Interrupted extends \Error {}
+
+/**
+ * What SIGINT does. The first throws Interrupted into the cell, so that its finally blocks run. When the cell goes on
+ * nevertheless, the supervisor sends HARD, which ends it as exit does: nothing can catch that.
+ *
+ * While the driver is at work for a cell it holds both back: enter() and leave() stand around that.
+ */
+final class Interrupts
+{
+    private int $held = 1;
+    private bool $active = false;
+    private int $pending = 0; // a signal that came while they were held
+    private bool $early = false; // one came when a request was on its way: the cell to come is meant
+    public bool $arriving = false; // a request is being read
+    public private(set) bool $thrown = false;
+
+    public function __construct(private \FFI\CData $shared, private Engine $engine, private Wire $wire, private int $kernel) {}
+
+    public function install(): void
+    {
+        pcntl_async_signals(true);
+        pcntl_signal(SIGINT, $this->soft(...), false);
+        pcntl_signal(Supervisor::HARD, $this->hard(...), false);
+    }
+
+    public function movedTo(int $kernel): void
+    {
+        $this->kernel = $kernel;
+    }
+
+    /** A cell begins, held. */
+    public function begin(): void
+    {
+        if (!pcntl_async_signals() || !pcntl_signal_get_handler(SIGINT) instanceof \Closure) {
+            $this->install(); // a cell has changed it
+        }
+        [$this->active, $this->thrown, $this->held] = [true, false, 1];
+        $this->shared->handled = (int) $this->early;
+        $this->pending = $this->early ? SIGINT : 0;
+        $this->early = $this->arriving = false;
+    }
+
+    /** A cell is over: what comes from now on comes too late. */
+    public function end(): void
+    {
+        [$this->active, $this->pending, $this->held] = [false, 0, 1];
+        $this->early = $this->arriving = false;
+    }
+
+    public function enter(): void
+    {
+        $this->held++;
+    }
+
+    public function leave(): void
+    {
+        if (--$this->held === 0 && $this->pending !== 0) {
+            $pending = $this->pending;
+            $this->pending = 0;
+            $pending === SIGINT ? $this->soft() : $this->hard();
+        }
+    }
+
+    /** Throws what is pending at a point where the driver can be left. */
+    public function check(): void
+    {
+        if ($this->pending !== 0) {
+            $held = $this->held;
+            $this->held = 1;
+            try {
+                $this->leave();
+            } finally {
+                $this->held = $held;
+            }
+        }
+    }
+
+    private function soft(): void
+    {
+        if (!$this->mine(SIGINT) || $this->thrown) {
+            return;
+        }
+        $this->thrown = true;
+        throw new Interrupted('the cell was interrupted');
+    }
+
+    private function hard(): void
+    {
+        if ($this->mine(Supervisor::HARD)) {
+            $this->thrown = true;
+            exit(130);
+        }
+    }
+
+    /** Whether a signal is for the cell, now. */
+    private function mine(int $signal): bool
+    {
+        if (getmypid() !== $this->kernel) { // a fork of the user's
+            pcntl_signal(SIGINT, SIG_DFL);
+            posix_kill(getmypid(), SIGINT);
+            return false;
+        }
+        if (!$this->active) {
+            $this->early = $this->early || $this->arriving || $this->wire->waits(0);
+            return false;
+        }
+        $this->shared->handled = 1;
+        $this->engine->enableOutput();
+        if ($this->held > 0) {
+            $this->pending = max($this->pending, $signal);
+            return false;
+        }
+        return true;
+    }
+}

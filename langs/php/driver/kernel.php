@@ -1,0 +1,445 @@
+<?php
+namespace Sandgate;
+
+/** The session: takes requests, runs cells, answers. */
+final class Kernel
+{
+    /** Milliseconds without a request after which the state is saved, and seconds after which it is saved in any case. */
+    private const SAVE_IDLE = 10;
+    private const SAVE_AFTER = 0.25;
+
+    private static self $kernel;
+
+    public readonly Output $output;
+    public readonly Input $input;
+    public readonly Source $source;
+    private Wire $wire;
+    private Interrupts $interrupts;
+    private Savegame $savegame;
+    private Reseed $reseed;
+
+    private int $pid;
+    private int $count = 0;
+    private int $silentCount = 0;
+    private bool $dirty = false;   // there is something to save
+    private float $dirtySince = 0;
+    private bool $live = false;    // not any more what a snapshot is made of
+    private ?array $request = null; // the cell at work
+    private array $later = [];     // requests that came while a cell waited for input
+    private string $file = '';
+    /** @var list<array{callable, array}> */
+    private array $atEnd = [];
+
+    public static function get(): self
+    {
+        return self::$kernel;
+    }
+
+    public function __construct(private Libc $libc, private Engine $engine, private \FFI\CData $shared)
+    {
+        self::$kernel = $this;
+        $this->pid = getmypid();
+        $this->wire = new Wire($libc, $shared);
+        $this->interrupts = new Interrupts($shared, $engine, $this->wire, $this->pid);
+        $this->output = new Output($this->wire, $this->interrupts, $this);
+        $this->input = new Input($this, $this->wire, $this->interrupts);
+        $this->source = new Source($engine);
+        $this->savegame = new Savegame($libc, $shared);
+        $this->reseed = new Reseed();
+        stream_wrapper_register('cell', Cells::class);
+        stream_wrapper_register('sandgate', StandardStream::class);
+        $this->standardStreams();
+        register_shutdown_function($this->shutdown(...));
+        foreach (['readline', 'register_shutdown_function'] as $name) {
+            $engine->forgetFunction($name);
+        }
+        set_error_handler($this->output->diagnose(...));
+    }
+
+    /** Tells the agent that there is a kernel. */
+    public function start(): void
+    {
+        $this->interrupts->install();
+        $this->reply(['op' => 'ready', 'id' => 0, 'status' => 'ok', 'info' => [
+            'language' => 'php', 'version' => PHP_VERSION, 'implementation' => 'Sandgate PHP ' . PHP_VERSION,
+            'file_extension' => '.php', 'mimetype' => 'application/x-php', 'banner' => 'PHP ' . PHP_VERSION,
+        ]]);
+    }
+
+    /** Whether this process is a fork that a cell has made. */
+    public function isFork(): bool
+    {
+        return getmypid() !== $this->pid;
+    }
+
+    public function noInput(): bool
+    {
+        return $this->request === null || !empty($this->request['no_input']);
+    }
+
+    /** The cell's file, as PHP names it. */
+    public function file(): string
+    {
+        return $this->file;
+    }
+
+    public function atEnd(callable $callback, array $arguments): void
+    {
+        $this->atEnd[] = [$callback, $arguments];
+    }
+
+    /** STDIN and STDERR are ours; STDOUT is PHP's. */
+    public function standardStreams(): void
+    {
+        foreach (['STDIN' => 'r', 'STDERR' => 'w'] as $name => $mode) {
+            $this->engine->forgetConstant($name);
+            \define($name, fopen('sandgate://' . strtolower($name), $mode));
+        }
+    }
+
+    // --- Cells ---
+
+    /** Answers requests until there is a cell; returns the file to include. */
+    public function next(): string
+    {
+        while (true) {
+            $request = array_shift($this->later) ?? $this->receive();
+            if (($request['op'] ?? '') === 'execute') {
+                if ($this->shared->savegame === 0 && empty($request['silent']) && $this->savegame->make()) {
+                    $this->takeOver(); // the request was the other's, and has been answered
+                    continue;
+                }
+                return $this->begin($request);
+            }
+            $this->answer($request);
+            $this->interrupts->end();
+        }
+    }
+
+    private function receive(): ?array
+    {
+        while ($this->dirty) {
+            $wait = microtime(true) - $this->dirtySince > self::SAVE_AFTER ? 0 : self::SAVE_IDLE;
+            if ($wait > 0 && $this->wire->waits($wait)) {
+                return $this->take();
+            }
+            if ($this->dirty && !$this->live) {
+                break;
+            }
+            $this->dirty = false;
+            if ($this->savegame->make()) {
+                $this->takeOver();
+            }
+        }
+        while (!$this->wire->waits(-1));
+        return $this->take();
+    }
+
+    private function take(): ?array
+    {
+        $this->interrupts->arriving = true;
+        return $this->wire->receive();
+    }
+
+    private function begin(array $request): string
+    {
+        $silent = !empty($request['silent']);
+        $code = (string) ($request['code'] ?? '');
+        if (!$silent) {
+            $this->count++;
+            $this->live = true;
+        }
+        $this->request = $request;
+        $this->output->cell = (int) ($request['cell'] ?? 0);
+        $this->file = Cells::SCHEME . ($silent ? 'silent ' . ++$this->silentCount : $this->count);
+        $shared = $this->shared;
+        $shared->id = (int) ($request['id'] ?? 0);
+        $shared->cell = $this->output->cell;
+        $shared->count = $this->count;
+        $shared->silent = (int) $silent;
+        $shared->sequence++;
+        $shared->failed = 0;
+        $this->engine->clearExitStatus();
+        $this->interrupts->begin();
+        $shared->busy = 1;
+        $this->input->begin();
+        if (is_file('vendor/autoload.php')) {
+            Composer::load();
+        }
+        $name = substr($this->file, \strlen(Cells::SCHEME));
+        $path = Cells::add($name, $code, $code); // for the error, if there is one
+        $path = Cells::add($name, $code, $this->source->prepare($code));
+        $this->interrupts->leave();
+        return $path;
+    }
+
+    /** A cell came to its end. */
+    public function finish(ExitGuard $guard, mixed $value): void
+    {
+        $guard->done = true;
+        if ($this->isFork()) {
+            exit(0); // a fork that ran to the end of its cell
+        }
+        $frames = '';
+        if ($value instanceof Value && $value->value !== null && !$this->shared->silent) {
+            $value = $value->value;
+            $ended = !ExitGuard::call(function () use ($value, &$frames) {
+                $frames = $this->output->frame('execute_result', ['data' => Bundle::of($value), 'metadata' => new \stdClass(), 'execution_count' => $this->count]);
+            });
+        }
+        unset($value);
+        if ($this->endOutput()) {
+            $code = Source::isTagged((string) $this->request['code']) ? ['exit_code' => 0] : [];
+            $this->done($frames, ['status' => 'ok'] + $code);
+        }
+    }
+
+    /** A cell ended by an exception, or by exit. The variable of the caller is emptied. */
+    public function fail(?\Throwable &$error): void
+    {
+        $e = $error;
+        if ($e instanceof Ended) {
+            $e = $e->getPrevious(); // what the guard's own has replaced; null after exit
+        }
+        if ($this->isFork()) {
+            if ($e !== null) {
+                file_put_contents('php://stderr', 'PHP Fatal error:  Uncaught ' . $e . "\n");
+            }
+            exit($e === null ? $this->engine->exitStatus() : 255);
+        }
+        if ($this->request === null) { // between cells: a signal's handler
+            if ($e !== null && !$e instanceof Interrupted) {
+                $this->output->stderr('Uncaught ' . $e . "\n");
+            }
+            $error = null;
+            return;
+        }
+        $handled = false;
+        if ($e !== null && !$e instanceof Interrupted && !$e instanceof CompileError) {
+            $handler = set_exception_handler(null);
+            if ($handler !== null) {
+                set_exception_handler($handler);
+                $handled = true;
+                ExitGuard::call(fn () => $handler($e));
+            }
+        }
+        if ($this->interrupts->thrown && $e === null) {
+            $e = new Interrupted('the cell was interrupted, and cut off as it went on');
+        }
+        if (!$this->endOutput()) {
+            $error = $e = null;
+            return;
+        }
+        if ($e === null || $handled) {
+            $error = null;
+            $code = $handled ? 255 : $this->engine->exitStatus();
+            $this->exited($code & 0xFF);
+            return;
+        }
+        $content = Errors::of($e);
+        $program = !$e instanceof Interrupted && Source::isTagged((string) $this->request['code']) ? ['exit_code' => 255] : [];
+        $error = $e = null; // its arguments may hold the last of something: before the reply
+        $this->failed($content, $program);
+    }
+
+    private function exited(int $code): void
+    {
+        if ($code === 0) {
+            $this->done('', ['status' => 'ok', 'exit_code' => 0]);
+        } else {
+            $this->failed(['ename' => 'Exit', 'evalue' => (string) $code, 'traceback' => ["Exit: $code"]], ['exit_code' => $code]);
+        }
+    }
+
+    private function failed(array $content, array $more = []): void
+    {
+        $this->done($this->output->frame('error', $content), ['status' => 'error', 'ename' => $content['ename'], 'evalue' => $content['evalue']] + $more);
+    }
+
+    /**
+     * Runs what the cell has left for its end, and prints what its buffers hold. False when that failed and has been
+     * told.
+     */
+    private function endOutput(): bool
+    {
+        if ($this->atEnd === [] && ob_get_level() === 0) {
+            return true;
+        }
+        try {
+            while ($this->atEnd !== []) {
+                [$callback, $arguments] = array_shift($this->atEnd);
+                if (!ExitGuard::call(fn () => $callback(...$arguments))) {
+                    $this->atEnd = [];
+                }
+            }
+            while (ob_get_level() > 0) {
+                ob_end_flush();
+            }
+            return true;
+        } catch (\Throwable $e) {
+            $this->atEnd = [];
+            while (ob_get_level() > 0 && @ob_end_clean());
+            $this->failed(Errors::of($e));
+            return false;
+        }
+    }
+
+    private function done(string $frames, array $reply): void
+    {
+        $this->interrupts->end();
+        if (\ini_get('max_execution_time') !== '0') {
+            set_time_limit(0); // set_time_limit() holds for its cell
+        }
+        $reply = ['op' => 'reply', 'id' => $this->request['id'] ?? 0, 'execution_count' => $this->count] + $reply;
+        $this->request = null;
+        $this->changed();
+        $this->wire->last($frames . Wire::frame(Wire::CONTROL, 0, Json::encode($reply)));
+        $this->shared->busy = 0;
+    }
+
+    private static function signalName(int $signal): string
+    {
+        return array_search($signal, ['SIGSEGV' => SIGSEGV, 'SIGBUS' => SIGBUS, 'SIGABRT' => SIGABRT, 'SIGFPE' => SIGFPE, 'SIGILL' => SIGILL, 'SIGKILL' => SIGKILL, 'SIGTERM' => SIGTERM], true) ?: "signal $signal";
+    }
+
+    private function changed(): void
+    {
+        if (!$this->dirty) {
+            $this->dirty = true;
+            $this->dirtySince = microtime(true);
+        }
+    }
+
+    private function reply(array $reply): void
+    {
+        $this->wire->last(Wire::frame(Wire::CONTROL, 0, Json::encode($reply)));
+    }
+
+    // --- Other requests ---
+
+    /** A request that comes while a cell waits for input. */
+    public function meanwhile(?array $request): void
+    {
+        if (\in_array($request['op'] ?? '', ['execute', 'reseed'], true)) {
+            $this->later[] = $request;
+        } else {
+            $this->answer($request);
+        }
+    }
+
+    private function answer(?array $request): void
+    {
+        $op = $request['op'] ?? null;
+        $id = $request['id'] ?? 0;
+        if ($request === null || !\is_string($op) || !\is_int($id)) {
+            $this->output->stderr("the kernel was sent a request that is none\n");
+            return;
+        }
+        if (\in_array($op, ['input', 'interrupt', 'comm'], true)) {
+            return; // there is no cell that they could be for
+        }
+        try {
+            $code = (string) ($request['code'] ?? '');
+            $cursor = (int) ($request['cursor'] ?? mb_strlen($code));
+            $reply = match ($op) {
+                'complete' => (new Help($this->source))->complete($code, $cursor),
+                'inspect' => (new Help($this->source))->inspect($code, $cursor, (int) ($request['detail'] ?? 0)),
+                'is_complete' => $this->isComplete($code),
+                'variables' => ['variables' => Variables::all()],
+                'reseed' => $this->reseeded($request),
+                default => throw new \ValueError("the kernel has no operation \"$op\""),
+            };
+            $reply += ['status' => 'ok'];
+        } catch (\Throwable $e) {
+            $reply = ['status' => 'error', 'ename' => $e::class, 'evalue' => $e->getMessage()];
+        }
+        $this->reply(['op' => 'reply', 'id' => $id] + $reply);
+    }
+
+    private function isComplete(string $code): array
+    {
+        $state = $this->source->isComplete($code);
+        $depth = 0;
+        foreach ($state === 'incomplete' ? \PhpToken::tokenize(Source::isTagged($code) ? $code : "<?php $code") : [] as $token) {
+            $depth += match ($token->text) { '{', '(', '[', '${', '{$', '#[' => 1, '}', ')', ']' => -1, default => 0 };
+        }
+        return ['is_complete' => $state, 'indent' => str_repeat('    ', max(0, min($depth, 20)))];
+    }
+
+    private function reseeded(array $request): array
+    {
+        $this->live = true;
+        $this->savegame->drop();
+        $this->changed();
+        $this->reseed->apply((string) ($request['seed'] ?? ''), (array) ($request['env'] ?? []));
+        return [];
+    }
+
+    // --- The end of a process ---
+
+    /** PHP ends this process. Only what nothing can catch comes here, and forks of the user's. */
+    private function shutdown(): void
+    {
+        if ($this->isFork()) {
+            foreach ($this->atEnd as [$callback, $arguments]) {
+                $callback(...$arguments);
+            }
+            return;
+        }
+        ini_set('memory_limit', '-1');
+        $this->interrupts->end();
+        $error = error_get_last();
+        if ($this->request !== null && $error !== null) {
+            while (ob_get_level() > 0 && @ob_end_flush());
+            $content = Errors::fatal($error['message'], $error['file'], $error['line']);
+            $this->wire->last($this->output->frame('error', $content));
+            $reason = mb_strcut($content['evalue'], 0, 1023, 'UTF-8') . "\0";
+            \FFI::memcpy($this->shared->reason, $reason, \strlen($reason));
+            $this->shared->failed = 1;
+        }
+        posix_kill($this->pid, SIGKILL); // without destructors: the savegame has the objects, and goes on
+    }
+
+    /** The kernel has died, and this is its savegame. */
+    private function takeOver(): void
+    {
+        $shared = $this->shared;
+        $this->pid = getmypid();
+        $this->interrupts->movedTo($this->pid);
+        if ($shared->writing) {
+            // The end of a frame is missing, and nobody knows how much of it.
+            fwrite(fopen('php://stderr', 'w'), "the kernel died while it wrote\n");
+            posix_kill($this->pid, SIGKILL);
+        }
+        [$busy, $failed, $lost] = [$shared->busy, $shared->failed, $shared->count - $shared->saved - ($shared->busy && !$shared->silent ? 1 : 0)];
+        $this->count = $shared->count;
+        $this->output->cell = $shared->cell;
+        $name = $failed ? 'FatalError' : ($shared->handled ? 'Interrupted' : 'KernelDied');
+        $why = match (true) {
+            (bool) $failed => 'the error ended the PHP process',
+            (bool) $shared->handled => 'the cell could not be interrupted',
+            default => 'the PHP process was ended' . ($shared->signal ? ' by ' . self::signalName($shared->signal) : ''),
+        };
+        $frames = '';
+        if ($busy && !$failed) {
+            $frames .= $this->output->frame('error', ['ename' => $name, 'evalue' => $why, 'traceback' => ["$name: $why"]]);
+        }
+        $first = $shared->saved + 1;
+        $state = match (true) {
+            $lost === 1 => "as they were before cell $first, the last one",
+            $lost > 1 => "as they were before cell $first: the last $lost cells came too fast to be saved",
+            (bool) $busy => 'as they were before this cell',
+            default => 'as they were after the last cell',
+        };
+        $frames .= $this->output->frame('kernel_event', ['event' => 'restored',
+            'message' => ucfirst($why) . ". Variables, functions and classes are $state. Child processes, pipes and connections were not kept."]);
+        if ($busy) {
+            $frames .= Wire::frame(Wire::CONTROL, 0, Json::encode(['op' => 'reply', 'id' => $shared->id, 'status' => 'error',
+                'execution_count' => $this->count, 'ename' => $name, 'evalue' => $failed ? \FFI::string($shared->reason) : $why]));
+        }
+        $shared->busy = 0;
+        $this->wire->last($frames);
+        $this->changed();
+        $this->dirtySince = 0; // save before anything else
+    }
+}

@@ -1,0 +1,135 @@
+<?php
+namespace Sandgate;
+
+/** What the driver needs of the operating system and PHP has no word for. */
+final class Libc
+{
+    private const EINTR = 4;
+    private const FIONREAD = 0x541B;
+    private const SYS_CLONE = 56;
+    private const CLONE_PARENT = 0x8000;
+
+    private \FFI $c;
+    private \FFI\CData $buffer;
+    private \FFI\CData $count;
+    private \FFI\CData $poll;
+    /** @var \FFI[] what the types of shared memory live by */
+    private array $declared = [];
+
+    public function __construct()
+    {
+        $this->c = \FFI::cdef('
+            typedef struct { int fd; short events, revents; } Poll;
+            long read(int fd, void *to, size_t n);
+            long write(int fd, const char *from, size_t n);
+            int poll(Poll *list, unsigned long n, int milliseconds);
+            int ioctl(int fd, unsigned long what, ...);
+            int fcntl(int fd, int what, ...);
+            int open(const char *path, int flags, ...);
+            int close(int fd);
+            int dup2(int from, int to);
+            long lseek(int fd, long offset, int whence);
+            void *mmap(void *at, size_t n, int protection, int flags, int fd, long offset);
+            long syscall(long number, ...);
+            int *__errno_location(void);
+        ');
+        $this->buffer = $this->c->new('char[65536]');
+        $this->count = $this->c->new('int');
+        $this->poll = $this->c->new('Poll[1]');
+    }
+
+    /** At most $n bytes; '' at the end, null when a signal came first. */
+    public function read(int $fd, int $n): ?string
+    {
+        $got = $this->c->read($fd, $this->buffer, min($n, 65536));
+        if ($got < 0) {
+            return $this->c->__errno_location()[0] === self::EINTR ? null : '';
+        }
+        return \FFI::string($this->buffer, $got);
+    }
+
+    /** Writes all of it. False when nobody reads any more. */
+    public function write(int $fd, string $data): bool
+    {
+        $left = \strlen($data);
+        while (true) {
+            $n = $this->c->write($fd, $data, $left);
+            if ($n === $left) {
+                return true;
+            }
+            if ($n < 0) {
+                if ($this->c->__errno_location()[0] !== self::EINTR) {
+                    return false;
+                }
+                continue;
+            }
+            $data = substr($data, $n);
+            $left -= $n;
+        }
+    }
+
+    /** Whether there is something to read within some milliseconds. */
+    public function readable(int $fd, int $milliseconds): bool
+    {
+        $this->poll[0]->fd = $fd;
+        $this->poll[0]->events = 1;
+        return $this->c->poll($this->poll, 1, $milliseconds) > 0;
+    }
+
+    /** How many bytes a pipe holds. */
+    public function unread(int $fd): int
+    {
+        return $this->c->ioctl($fd, self::FIONREAD, \FFI::addr($this->count)) < 0 ? 0 : $this->count->cdata;
+    }
+
+    /** Keeps a descriptor from programs that are started. */
+    public function closeOnExec(int $fd): void
+    {
+        $this->c->fcntl($fd, 2, 1);
+    }
+
+    /**
+     * Forks a sibling: the child of this process's parent. So it is none of the children that user code counts or
+     * waits for. The child gets 0.
+     */
+    public function forkSibling(): int
+    {
+        return $this->c->syscall(self::SYS_CLONE, self::CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    }
+
+    /** Memory that forks share, of a type that $declaration has. */
+    public function shared(string $declaration, string $type): \FFI\CData
+    {
+        $this->declared[] = $ffi = \FFI::cdef($declaration);
+        return $ffi->cast("$type *", $this->c->mmap(null, 4096, 3, 0x21, -1, 0))[0];
+    }
+
+    /**
+     * Gives this process's descriptors from $first on a life of their own: regular files are opened anew at their
+     * place, without the locks; all else, pipes and connections, becomes /dev/null. The numbers stay.
+     */
+    public function part(int $first): void
+    {
+        foreach (scandir('/proc/self/fd') as $name) {
+            $fd = (int) $name;
+            if ($fd < $first || ($target = @readlink("/proc/self/fd/$fd")) === false) {
+                continue;
+            }
+            $new = -1;
+            if ($target[0] === '/' && is_file("/proc/self/fd/$fd")) {
+                $flags = $this->c->fcntl($fd, 3) & ~0o1300; // not O_CREAT, O_EXCL or O_TRUNC
+                $new = $this->c->open("/proc/self/fd/$fd", $flags);
+                if ($new >= 0) {
+                    $this->c->lseek($new, $this->c->lseek($fd, 0, 1), 0);
+                }
+            } elseif ($target[0] === '/' && !str_starts_with($target, '/dev/')) {
+                continue; // a folder
+            }
+            if ($new < 0) {
+                $new = $this->c->open('/dev/null', 2);
+            }
+            $this->c->dup2($new, $fd);
+            $this->c->close($new);
+        }
+    }
+}

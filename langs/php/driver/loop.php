@@ -1,0 +1,15 @@
+<?php
+// In the global scope and outside of any namespace, so that the variables of cells are real globals. The one variable
+// here is there only while an error is told.
+while (true) {
+    try {
+        try {
+            \Sandgate\Kernel::get()->finish(new \Sandgate\ExitGuard(), include \Sandgate\Kernel::get()->next());
+        } catch (\Throwable $__error) {
+            \Sandgate\Kernel::get()->fail($__error);
+        }
+    } catch (\Throwable $__error) { // an interrupt in the moment between
+        \Sandgate\Kernel::get()->fail($__error);
+    }
+    unset($__error);
+}

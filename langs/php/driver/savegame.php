@@ -1,0 +1,48 @@
+<?php
+namespace Sandgate;
+
+/**
+ * A copy of the kernel that waits, made by a fork while there is nothing to do. It takes over when the kernel dies.
+ * It is a sibling of the kernel, which stays who it is for its child processes and its connections.
+ */
+final class Savegame
+{
+    /** What is left to the user's descriptors: 0 to 2 are standard, 3 and 4 the driver's. */
+    private const FIRST_DESCRIPTOR = 5;
+
+    public function __construct(private Libc $libc, private \FFI\CData $shared) {}
+
+    /** Makes a new savegame in place of the old one. True in a process that has just taken over. */
+    public function make(): bool
+    {
+        pcntl_sigprocmask(SIG_SETMASK, [...range(1, 31), ...range(34, 64)], $before);
+        $pid = $this->libc->forkSibling();
+        if ($pid !== 0) {
+            $old = $this->shared->savegame;
+            if ($pid > 0) {
+                $this->shared->savegame = $pid;
+                $this->shared->saved = $this->shared->count;
+            }
+            if ($old > 0 && $pid > 0) {
+                posix_kill($old, SIGKILL);
+            }
+            pcntl_sigprocmask(SIG_SETMASK, $before);
+            return false;
+        }
+        $this->libc->part(self::FIRST_DESCRIPTOR);
+        $info = [];
+        while (pcntl_sigwaitinfo([Supervisor::TAKE_OVER], $info) !== Supervisor::TAKE_OVER);
+        while (@pcntl_sigtimedwait([SIGINT, Supervisor::HARD], $info, 0, 1) > 0); // they were for the one that died
+        pcntl_sigprocmask(SIG_SETMASK, $before);
+        return true;
+    }
+
+    /** Gives the savegame up: what it holds must not come back. */
+    public function drop(): void
+    {
+        if ($this->shared->savegame > 0) {
+            posix_kill($this->shared->savegame, SIGKILL);
+            $this->shared->savegame = 0;
+        }
+    }
+}

@@ -1,0 +1,25 @@
+<?php
+namespace Sandgate;
+
+/**
+ * What the supervisor, the kernel and its savegame tell each other: memory that all three have.
+ *
+ *   savegame     the process that waits to take over, 0 for none
+ *   sequence     the number of requests so far
+ *   busy         1 while a cell is at work
+ *   handled      1 when the kernel has noticed the interrupt of this cell
+ *   writing      1 while a frame is on its way out
+ *   failed       1 when the kernel has told the cell's error before it died, with reason as its value
+ *   ending       1 when there are no more requests; status is how the driver is to exit then
+ *   signal       what the kernel was ended by
+ *   cell, id, count, saved   of the cell at work; saved is the count when the savegame was made
+ */
+final class Shared
+{
+    public static function make(Libc $libc): \FFI\CData
+    {
+        return $libc->shared('typedef struct { int32_t savegame; uint32_t sequence, busy, handled, writing, failed,
+            ending, status, signal, silent, cell, count, saved; int64_t id;
+            char reason[1024]; } Shared;', 'Shared');
+    }
+}

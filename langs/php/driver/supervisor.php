@@ -1,0 +1,145 @@
+<?php
+namespace Sandgate;
+
+/**
+ * The process that the agent knows. It loads next to nothing, holds no state of the user's, and sees to it that there
+ * is a kernel: when that dies, the savegame takes over; when there is none, it ends as the kernel did.
+ *
+ * An interrupt reaches the kernel directly, being sent to the process group. The supervisor watches what becomes of it.
+ */
+final class Supervisor
+{
+    /** Tells a savegame to take over, and a kernel to end its cell whatever the cell catches. */
+    public const TAKE_OVER = 34;
+    public const HARD = 35;
+
+    /** Milliseconds after an interrupt. A read in PHP is tried again after a first signal, so there is a second. */
+    private const NUDGE = 50;
+    private const HARD_AFTER = 200;
+    private const CHILDREN_AFTER = 400;
+    private const KILL_AFTER = 1200;
+
+    private const SIGNALS = [SIGINT, SIGTERM, SIGHUP, SIGCHLD];
+
+    private ?int $sequence = null; // of the cell that is interrupted
+    private bool $early = false;   // it was not there yet; the kernel knows whether it is meant
+    private float $since = 0;
+
+    private function __construct(private \FFI\CData $shared, private int $kernel) {}
+
+    /** Forks. Returns in the kernel only. */
+    public static function start(\FFI\CData $shared): void
+    {
+        pcntl_sigprocmask(SIG_BLOCK, self::SIGNALS);
+        $kernel = pcntl_fork();
+        if ($kernel === 0) {
+            pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
+            return;
+        }
+        if ($kernel < 0) {
+            fwrite(STDERR, "the sandbox has as many processes as it may\n");
+            exit(1);
+        }
+        (new self($shared, $kernel))->run();
+    }
+
+    private function run(): never
+    {
+        while (true) {
+            $info = [];
+            $signal = $this->sequence === null
+                ? pcntl_sigwaitinfo(self::SIGNALS, $info)
+                : @pcntl_sigtimedwait(self::SIGNALS, $info, 0, self::NUDGE * 1_000_000);
+            match ($signal) {
+                SIGCHLD => $this->collect(),
+                SIGINT => $this->interrupted(),
+                SIGTERM, SIGHUP => $this->end($signal),
+                default => null,
+            };
+            if ($this->sequence !== null) {
+                $this->press();
+            }
+        }
+    }
+
+    private function collect(): void
+    {
+        while (($pid = pcntl_waitpid(-1, $status, WNOHANG)) > 0) {
+            if ($pid !== $this->kernel) {
+                continue; // a savegame that a newer one has replaced
+            }
+            $next = $this->shared->savegame;
+            $this->shared->savegame = 0;
+            if ($this->shared->ending) {
+                $this->end(0, $this->shared->status);
+            }
+            $this->shared->signal = pcntl_wifsignaled($status) ? pcntl_wtermsig($status) : 0;
+            if ($next === 0 || !posix_kill($next, self::TAKE_OVER)) {
+                $this->end($this->shared->signal, pcntl_wifexited($status) ? pcntl_wexitstatus($status) : 0);
+            }
+            $this->kernel = $next;
+            $this->sequence = null;
+        }
+    }
+
+    private function interrupted(): void
+    {
+        $sequence = $this->shared->sequence + ($this->shared->busy ? 0 : 1);
+        if ($sequence !== $this->sequence) {
+            $this->early = !$this->shared->busy;
+            $this->sequence = $sequence;
+            $this->since = hrtime(true) / 1e6;
+        }
+    }
+
+    /** Presses a cell that has been interrupted and is still at work. */
+    private function press(): void
+    {
+        $past = hrtime(true) / 1e6 - $this->since;
+        if ($this->early && !$this->shared->busy && $past < self::NUDGE) {
+            return;
+        }
+        if (!$this->shared->busy || $this->shared->sequence !== $this->sequence || $this->early && !$this->shared->handled) {
+            $this->sequence = null;
+            return;
+        }
+        if ($past > self::KILL_AFTER && !$this->shared->writing) {
+            posix_kill($this->kernel, SIGKILL);
+            return;
+        }
+        if ($past > self::CHILDREN_AFTER && !$this->shared->handled) {
+            $this->killChildren($this->kernel); // it waits for one that ignores the interrupt
+        }
+        if ($past > self::NUDGE / 2) {
+            posix_kill($this->kernel, $past > self::HARD_AFTER ? self::HARD : SIGINT);
+        }
+    }
+
+    private function killChildren(int $parent): void
+    {
+        foreach (glob('/proc/[0-9]*/stat') as $file) {
+            $stat = @file_get_contents($file) ?: '';
+            $fields = explode(' ', substr($stat, (int) strrpos($stat, ')') + 2));
+            if ((int) ($fields[1] ?? 0) === $parent) {
+                $this->killChildren((int) $stat);
+                posix_kill((int) $stat, SIGKILL);
+            }
+        }
+    }
+
+    /** Ends the kernel and its savegame, and itself in the way that is asked for. */
+    private function end(int $signal, int $status = 0): never
+    {
+        foreach ([$this->kernel, $this->shared->savegame] as $pid) {
+            if ($pid > 0) {
+                posix_kill($pid, SIGKILL);
+            }
+        }
+        if ($signal !== 0) {
+            pcntl_sigprocmask(SIG_UNBLOCK, [$signal]);
+            pcntl_signal($signal, SIG_DFL);
+            posix_kill(getmypid(), $signal);
+        }
+        exit($status);
+    }
+}
