@@ -144,8 +144,3 @@ function renew(string $table, string $name): void
 {
     Kernel::get()->source->renew($table, $name);
 }
-
-function define(string $name, mixed $value, bool ...$more): bool
-{
-    return Kernel::get()->source->define($name, $more, $value);
-}

@@ -19,16 +19,15 @@ final class Errors
         for ($one = $e, $n = 0; $one !== null && $n < self::MAX_PREVIOUS; $one = $one->getPrevious(), $n++) {
             array_push($lines, ...($n > 0 ? ['', 'Previous:'] : []), ...self::one($one));
         }
-        return ['ename' => self::name($e), 'evalue' => Dump::cut($e->getMessage(), self::MAX_VALUE), 'traceback' => $lines];
+        return ['ename' => self::name($e), 'evalue' => self::message($e->getMessage()), 'traceback' => $lines];
     }
 
     /** The error that PHP ended with. */
     public static function fatal(string $message, string $file, int $line): array
     {
         // An exception that nobody caught has its trace in the message.
-        $first = strstr("$message\n", "\n", true);
-        return ['ename' => 'FatalError', 'evalue' => Dump::cut($first, self::MAX_VALUE),
-            'traceback' => ['FatalError: ' . Dump::cut($first, self::MAX_VALUE) . ($file === '' ? '' : ' in ' . self::place($file, $line)), ...self::excerpt($file, $line)]];
+        $first = self::message(strstr("$message\n", "\n", true));
+        return ['ename' => 'FatalError', 'evalue' => $first, 'traceback' => ["FatalError: $first" . ($file === '' ? '' : ' in ' . self::place($file, $line)), ...self::excerpt($file, $line)]];
     }
 
     /** A file and a line, as tracebacks name them. */
@@ -38,10 +37,15 @@ final class Errors
         return str_starts_with($file, 'cell ') ? "$file, line $line" : "$file:$line";
     }
 
-    /** Cells go by their number. */
-    public static function file(string $file): string
+    /** A file or a text that names some: cells go by their number. */
+    public static function file(string $text): string
     {
-        return preg_replace('~^cell://~', 'cell ', $file);
+        return str_replace(Cells::SCHEME, 'cell ', $text);
+    }
+
+    private static function message(string $text): string
+    {
+        return Dump::cut(self::file($text), self::MAX_VALUE);
     }
 
     private static function name(\Throwable $e): string
@@ -67,7 +71,7 @@ final class Errors
             [$file, $line] = [$call['file'] ?? '', $call['line'] ?? 0];
         }
         $file = self::isOurs($file) ? '' : $file;
-        $message = Dump::cut($e->getMessage(), self::MAX_VALUE);
+        $message = self::message($e->getMessage());
         $lines = [self::name($e) . ($message === '' ? '' : ": $message") . ($file === '' ? '' : ' in ' . self::place($file, $line))];
         array_push($lines, ...self::excerpt($file, $line));
         $frames = [];

@@ -12,7 +12,11 @@ final class Interrupted extends \Error {}
  */
 final class Interrupts
 {
+    /** Milliseconds that a cell has to unwind before it is pressed again. */
+    private const PAUSE = 90;
+
     private int $held = 1;
+    private int $last = 0; // when something was thrown, in nanoseconds
     private bool $active = false;
     private int $pending = 0; // a signal that came while they were held
     private bool $early = false; // one came when a request was on its way: the cell to come is meant
@@ -82,17 +86,22 @@ final class Interrupts
 
     private function soft(): void
     {
-        if (!$this->mine(SIGINT) || $this->thrown) {
-            return;
+        if ($this->mine(SIGINT) && !$this->thrown) {
+            $this->thrown = true;
+            $this->last = hrtime(true);
+            throw new Interrupted('the cell was interrupted');
         }
-        $this->thrown = true;
-        throw new Interrupted('the cell was interrupted');
     }
 
     private function hard(): void
     {
-        if ($this->mine(Supervisor::HARD)) {
-            $this->thrown = true;
+        if (!$this->mine(Supervisor::HARD)) {
+            return;
+        }
+        if (!$this->thrown) {
+            $this->soft();
+        } elseif (hrtime(true) - $this->last > self::PAUSE * 1_000_000) {
+            $this->last = hrtime(true);
             exit(130);
         }
     }

@@ -8,6 +8,8 @@ final class Kernel
     private const SAVE_IDLE = 10;
     private const SAVE_AFTER = 0.25;
 
+    private const FATAL = E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_RECOVERABLE_ERROR | E_USER_ERROR;
+
     private static self $kernel;
 
     public readonly Output $output;
@@ -105,7 +107,7 @@ final class Kernel
         while (true) {
             $request = array_shift($this->later) ?? $this->receive();
             if (($request['op'] ?? '') === 'execute') {
-                if ($this->shared->savegame === 0 && empty($request['silent']) && $this->savegame->make()) {
+                if ($this->isToBeSaved($request) && $this->savegame->make()) {
                     $this->takeOver(); // the request was the other's, and has been answered
                     continue;
                 }
@@ -114,6 +116,13 @@ final class Kernel
             $this->answer($request);
             $this->interrupts->end();
         }
+    }
+
+    /** Whether the state is saved before a cell although that takes its time. */
+    private function isToBeSaved(array $request): bool
+    {
+        return empty($request['silent'])
+            && ($this->shared->savegame === 0 || $this->dirty && Source::isRisky((string) ($request['code'] ?? '')));
     }
 
     private function receive(): ?array
@@ -157,9 +166,11 @@ final class Kernel
         $shared->cell = $this->output->cell;
         $shared->count = $this->count;
         $shared->silent = (int) $silent;
+        $shared->program = (int) Source::isTagged($code);
         $shared->sequence++;
         $shared->failed = 0;
         $this->engine->clearExitStatus();
+        error_clear_last();
         $this->interrupts->begin();
         $shared->busy = 1;
         $this->input->begin();
@@ -189,8 +200,7 @@ final class Kernel
         }
         unset($value);
         if ($this->endOutput()) {
-            $code = Source::isTagged((string) $this->request['code']) ? ['exit_code' => 0] : [];
-            $this->done($frames, ['status' => 'ok'] + $code);
+            $this->done($frames, ['status' => 'ok'] + ($this->shared->program ? ['exit_code' => 0] : []));
         }
     }
 
@@ -237,7 +247,7 @@ final class Kernel
             return;
         }
         $content = Errors::of($e);
-        $program = !$e instanceof Interrupted && Source::isTagged((string) $this->request['code']) ? ['exit_code' => 255] : [];
+        $program = !$e instanceof Interrupted && $this->shared->program ? ['exit_code' => 255] : [];
         $error = $e = null; // its arguments may hold the last of something: before the reply
         $this->failed($content, $program);
     }
@@ -389,7 +399,7 @@ final class Kernel
         ini_set('memory_limit', '-1');
         $this->interrupts->end();
         $error = error_get_last();
-        if ($this->request !== null && $error !== null) {
+        if ($this->request !== null && $error !== null && $error['type'] & self::FATAL) {
             while (ob_get_level() > 0 && @ob_end_flush());
             $content = Errors::fatal($error['message'], $error['file'], $error['line']);
             $this->wire->last($this->output->frame('error', $content));
@@ -435,7 +445,7 @@ final class Kernel
             'message' => ucfirst($why) . ". Variables, functions and classes are $state. Child processes, pipes and connections were not kept."]);
         if ($busy) {
             $frames .= Wire::frame(Wire::CONTROL, 0, Json::encode(['op' => 'reply', 'id' => $shared->id, 'status' => 'error',
-                'execution_count' => $this->count, 'ename' => $name, 'evalue' => $failed ? \FFI::string($shared->reason) : $why]));
+                'execution_count' => $this->count, 'ename' => $name, 'evalue' => $failed ? \FFI::string($shared->reason) : $why] + ($shared->program ? ['exit_code' => 255] : [])));
         }
         $shared->busy = 0;
         $this->wire->last($frames);

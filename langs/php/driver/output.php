@@ -81,7 +81,7 @@ final class Output
             E_USER_ERROR => 'Fatal error',
             default => 'Error',
         };
-        $this->stderr("$kind: $message in " . Errors::file($file) . " on line $line\n");
+        $this->stderr(Errors::file("$kind: $message in $file on line $line\n"));
         if ($level === E_USER_ERROR) {
             exit(255);
         }

@@ -26,15 +26,22 @@ final class Savegame
             if ($old > 0 && $pid > 0) {
                 posix_kill($old, SIGKILL);
             }
-            pcntl_sigprocmask(SIG_SETMASK, $before);
+            $this->unblock($before);
             return false;
         }
         $this->libc->part(self::FIRST_DESCRIPTOR);
         $info = [];
         while (pcntl_sigwaitinfo([Supervisor::TAKE_OVER], $info) !== Supervisor::TAKE_OVER);
-        while (@pcntl_sigtimedwait([SIGINT, Supervisor::HARD], $info, 0, 1) > 0); // they were for the one that died
-        pcntl_sigprocmask(SIG_SETMASK, $before);
+        $this->unblock($before);
         return true;
+    }
+
+    /** An interrupt that came meanwhile was for the cell before: it must not hit the next one. */
+    private function unblock(array $signals): void
+    {
+        $info = [];
+        while (@pcntl_sigtimedwait([SIGINT, Supervisor::HARD], $info, 0, 1) > 0);
+        pcntl_sigprocmask(SIG_SETMASK, $signals);
     }
 
     /** Gives the savegame up: what it holds must not come back. */

@@ -12,14 +12,14 @@ namespace Sandgate;
  *   failed       1 when the kernel has told the cell's error before it died, with reason as its value
  *   ending       1 when there are no more requests; status is how the driver is to exit then
  *   signal       what the kernel was ended by
- *   cell, id, count, saved   of the cell at work; saved is the count when the savegame was made
+ *   cell, id, count, saved, silent, program   of the cell at work; saved is the count when the savegame was made
  */
 final class Shared
 {
     public static function make(Libc $libc): \FFI\CData
     {
         return $libc->shared('typedef struct { int32_t savegame; uint32_t sequence, busy, handled, writing, failed,
-            ending, status, signal, silent, cell, count, saved; int64_t id;
+            ending, status, signal, silent, program, cell, count, saved; int64_t id;
             char reason[1024]; } Shared;', 'Shared');
     }
 }

@@ -6,12 +6,12 @@ final class Signature
 {
     public static function of(\ReflectionFunctionAbstract $f): string
     {
+        $name = $f instanceof \ReflectionFunction && $f->isAnonymous() ? '' : $f->getName();
         $return = $f->getReturnType() ?? $f->getTentativeReturnType();
         $parameters = array_map(self::parameter(...), $f->getParameters());
-        $text = ($f->returnsReference() ? '&' : '') . ($f->isAnonymous() ? '' : $f->getName())
-            . '(' . implode(', ', $parameters) . ')' . ($return === null ? '' : ": $return");
+        $text = ($f->returnsReference() ? '&' : '') . $name . '(' . implode(', ', $parameters) . ')' . ($return === null ? '' : ": $return");
         if (!$f instanceof \ReflectionMethod) {
-            return ($f->isAnonymous() ? 'function' : 'function ') . $text;
+            return "function $text";
         }
         return implode(' ', \Reflection::getModifierNames($f->getModifiers())) . " function $text";
     }

@@ -43,14 +43,14 @@ final class Source
     private Parser $parser;
     /** @var array<string, string> imports of earlier cells: kind and lower-case alias => what stands after "use" */
     private array $imports = [];
-    /** @var array<string, true> constants of earlier cells that the present one may define again */
-    private array $earlier = [];
 
     private string $text;
     /** @var list<array{int, int, string}> position, length and replacement */
     private array $edits;
     private array $used;
     private array $declared;
+    /** @var string[] what the cell gives to define() */
+    private array $defined;
 
     public function __construct(private Engine $engine)
     {
@@ -63,33 +63,32 @@ final class Source
         return (bool) preg_match('/^(\s|#![^\n]*\n)*<\?(php\b|=)/i', $code);
     }
 
+    /**
+     * Whether a cell may well end the process: what is wrong with a declaration, PHP cannot take back once it has
+     * begun to compile it.
+     */
+    public static function isRisky(string $code): bool
+    {
+        return (bool) preg_match('/\b(class|interface|trait|enum|function|include|require|include_once|require_once|eval|FFI)\b/i', $code);
+    }
+
     /** The file for a cell. */
     public function prepare(string $code): string
     {
         [$ast, $tagged] = $this->parse($code);
-        [$this->edits, $this->used, $this->declared] = [[], [], []];
+        [$this->edits, $this->used, $this->declared, $this->defined] = [[], [], [], []];
         $this->walk($ast, false, true);
         $this->redeclare();
         if (!$tagged) {
             $this->returnLast($ast);
         }
         $this->import($ast);
-        usort($this->edits, fn ($a, $b) => $b[0] <=> $a[0] ?: $a[1] <=> $b[1]);
+        // From the end; at one place what replaces first, and then what was noted last comes first.
+        usort($this->edits, fn ($a, $b) => $b[0] <=> $a[0] ?: $b[1] <=> $a[1]);
         foreach ($this->edits as [$position, $length, $text]) {
             $this->text = substr_replace($this->text, $text, $position, $length);
         }
         return $this->text;
-    }
-
-    /** define() of a cell: what an earlier one has defined gives way. */
-    public function define(string $name, array $more, mixed $value): bool
-    {
-        if (isset($this->earlier[$name])) {
-            unset($this->earlier[$name]);
-            $this->engine->forgetConstant($name);
-            $this->engine->refresh();
-        }
-        return \define($name, $value, ...$more);
     }
 
     /** A declaration in a block has been reached. */
@@ -143,16 +142,12 @@ final class Source
     /** The statements, and whether the cell has tags. */
     private function parse(string $code): array
     {
-        if (str_starts_with($code, '#!')) {
-            $end = strpos($code . "\n", "\n") + 1;
-            $code = "<?php ?>\n" . substr($code, $end);
-        }
         if (self::isTagged($code)) {
-            $this->text = preg_replace('/^\s+(?=<\?php)/i', '', $code);
-            $lines = substr_count($code, "\n") - substr_count($this->text, "\n");
-            if ($lines > 0) { // what stood before the tag was no output
-                $this->text = preg_replace('/^<\?php/i', '<?php ' . str_repeat("\n", $lines), $this->text);
-            }
+            // What stands before the first tag is no output. Its lines move behind the tag, where they stay lines.
+            preg_match('/^(\s|#![^\n]*\n)*/', $code, $lead);
+            $code = substr($code, \strlen($lead[0]));
+            $lines = str_repeat("\n", substr_count($lead[0], "\n"));
+            $this->text = $lines === '' ? $code : (preg_match('/^<\?php/i', $code) ? "<?php $lines" . substr($code, 5) : "<?php $lines?>$code");
             return [$this->tree($this->text, 0), true];
         }
         $this->text = "<?php $code";
@@ -249,7 +244,7 @@ final class Source
                     $this->replace($node, var_export((getcwd() ?: '') . '/cell.php', true));
                     break;
                 case $node instanceof Expr\FuncCall && $node->name instanceof Node\Name:
-                    $this->call($node, strtolower($node->name->toString()));
+                    $this->call($node, strtolower($node->name->toString()), $inside);
                     break;
                 case $node instanceof Expr\New_ && $node->class instanceof Node\Name && strtolower($node->class->toString()) === 'splfileobject':
                     $this->stream($node->args[0] ?? null);
@@ -280,16 +275,14 @@ final class Source
         }
     }
 
-    private function call(Expr\FuncCall $node, string $name): void
+    private function call(Expr\FuncCall $node, string $name, bool $inside): void
     {
         if (\in_array($name, self::OPENERS, true)) {
             $this->stream($node->args[0] ?? null);
-        } elseif ($name === 'define') {
+        } elseif ($name === 'define' && !$inside) {
             $const = ($node->args[0] ?? null) instanceof Node\Arg ? $node->args[0]->value : null;
-            if ($const instanceof Scalar\String_ && \defined($const->value)) {
-                $this->earlier[$const->value] = isset(get_defined_constants(true)['user'][$const->value]);
-                $this->earlier = array_filter($this->earlier);
-                $this->replace($node->name, '\Sandgate\define');
+            if ($const instanceof Scalar\String_) {
+                $this->defined[] = $const->value;
             }
         }
     }
@@ -321,6 +314,9 @@ final class Source
         $old = 0;
         foreach ($this->declared as [$table, $name, $line]) {
             $old += (int) $this->forget($table, $name, $line);
+        }
+        foreach ($this->defined as $name) { // now, since the value is compiled into the cell
+            $old += (int) $this->forget('constant', ltrim($name, '\\'), 0);
         }
         if ($old > 0) {
             $this->engine->refresh();

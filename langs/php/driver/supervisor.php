@@ -17,7 +17,7 @@ final class Supervisor
     private const NUDGE = 50;
     private const HARD_AFTER = 200;
     private const CHILDREN_AFTER = 400;
-    private const KILL_AFTER = 1200;
+    private const KILL_AFTER = 800;
 
     private const SIGNALS = [SIGINT, SIGTERM, SIGHUP, SIGCHLD];
 
