@@ -89,7 +89,12 @@ final class Interrupts
         if ($this->mine(SIGINT) && !$this->thrown) {
             $this->thrown = true;
             $this->last = hrtime(true);
-            throw new Interrupted('the cell was interrupted');
+            // Without arguments in its trace: those of a call that PHP 8.4 makes without a frame are freed by now,
+            // and reading them breaks the heap.
+            $arguments = ini_set('zend.exception_ignore_args', '1');
+            $interrupted = new Interrupted('the cell was interrupted');
+            ini_set('zend.exception_ignore_args', $arguments);
+            throw $interrupted;
         }
     }
 

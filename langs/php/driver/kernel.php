@@ -168,7 +168,7 @@ final class Kernel
         $shared->silent = (int) $silent;
         $shared->program = (int) Source::isTagged($code);
         $shared->sequence++;
-        $shared->failed = 0;
+        $shared->failed = $shared->pressed = 0;
         $this->engine->clearExitStatus();
         error_clear_last();
         $this->interrupts->begin();
@@ -424,11 +424,11 @@ final class Kernel
         [$busy, $failed, $lost] = [$shared->busy, $shared->failed, $shared->count - $shared->saved - ($shared->busy && !$shared->silent ? 1 : 0)];
         $this->count = $shared->count;
         $this->output->cell = $shared->cell;
-        $name = $failed ? 'FatalError' : ($shared->handled ? 'Interrupted' : 'KernelDied');
+        $name = $failed ? 'FatalError' : ($shared->signal === SIGKILL && $shared->pressed ? 'Interrupted' : 'KernelDied');
         $why = match (true) {
             (bool) $failed => 'the error ended the PHP process',
-            (bool) $shared->handled => 'the cell could not be interrupted',
-            default => 'the PHP process was ended' . ($shared->signal ? ' by ' . self::signalName($shared->signal) : ''),
+            $shared->signal === SIGKILL && $shared->pressed => 'the cell could not be interrupted',
+            default => 'the PHP process ' . ($shared->signal ? 'was ended by ' . self::signalName($shared->signal) : 'ended'),
         };
         $frames = '';
         if ($busy && !$failed) {

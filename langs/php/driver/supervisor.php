@@ -104,6 +104,7 @@ final class Supervisor
             return;
         }
         if ($past > self::KILL_AFTER && !$this->shared->writing) {
+            $this->shared->pressed = 1;
             posix_kill($this->kernel, SIGKILL);
             return;
         }
