@@ -5,7 +5,7 @@ namespace Sandgate;
 final class Reseed
 {
     /** The share of the sandbox's memory that one process may take, so that the kernel and its savegame have room. */
-    private const MEMORY = 0.4;
+    private const MEMORY = 0.2;
 
     public function apply(string $seed, array $env): void
     {

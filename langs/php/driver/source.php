@@ -69,7 +69,7 @@ final class Source
      */
     public static function isRisky(string $code): bool
     {
-        return (bool) preg_match('/\b(class|interface|trait|enum|function|include|require|include_once|require_once|eval|FFI)\b/i', $code);
+        return (bool) preg_match('/\b(class|interface|trait|enum|include|require|include_once|require_once|eval|FFI)\b/i', $code);
     }
 
     /** The file for a cell. */
