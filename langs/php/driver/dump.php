@@ -9,7 +9,7 @@ final class Dump
 {
     private const MAX_DEPTH = 12;
     private const MAX_ITEMS = 1000;  // of one array or object
-    private const MAX_STRING = 1 << 20;
+    private const MAX_STRING = 100_000;
     private const WIDTH = 100;       // what stays on one line
 
     private int $room;

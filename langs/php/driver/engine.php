@@ -12,6 +12,9 @@ final class Engine
     /** Live objects that are looked through for closures; with more of them a closure may call what it called before. */
     private const MAX_OBJECTS = 200_000;
 
+    /** The flag of a string whose count of references is the place of a class. */
+    private const REMEMBERS_CLASS = 1 << 5;
+
     private \FFI $c;
     private \FFI\CData $executor;
     private \FFI\CData $functions;
@@ -27,20 +30,21 @@ final class Engine
         $this->c = \FFI::cdef('
             typedef struct { uint32_t refcount, type; uint32_t flags, mask; void *data; uint32_t used, num, size, pos;
                              int64_t next; void *destructor; } Table;
-            typedef struct { void *value; uint32_t type, extra; } Value;
+            typedef struct { uintptr_t value; uint32_t type, extra; } Value;
             typedef struct { Value value; uint64_t hash; void *key; } Bucket;
             typedef struct { int size, top, max; void *elements; } Stack;
             typedef struct Function {
                 uint8_t type, arg_flags[3]; uint32_t flags; void *name, *scope, *prototype; uint32_t args, required;
-                void *arg_info, *attributes; char *cache; void *doc; uint32_t temporaries; void *property;
+                void *arg_info, *attributes; uintptr_t cache; void *doc; uint32_t temporaries; void *property;
                 int cache_size, variables; uint32_t last; void *opcodes, *static_pointer, *statics; void **names;
                 uint32_t *references; int live, tries; void *live_ranges, *try_catch, *file;
                 uint32_t line_start, line_end; int literals; uint32_t inner_count; void *literal;
                 struct Function **inner;
             } Function;
-            typedef struct { char type; void *name, *parent; int references; uint32_t flags; int properties, statics;
+            typedef struct { uint32_t refcount, type; } String;
+            typedef struct { char type; String *name; void *parent; int references; uint32_t flags; int properties, statics;
                              Value *defaults, *static_defaults; void *static_members; Table methods; } Class;
-            typedef struct { uint32_t refcount, type, handle, flags; Class *class; void *handlers, *table;
+            typedef struct { uint32_t refcount, type, handle, flags; uintptr_t class; void *handlers, *table;
                              Value properties[1]; } Object;
             typedef struct { Object object; Function function; } Closure;
             typedef struct {
@@ -52,7 +56,7 @@ final class Engine
                 void *stack_base, *stack_limit; Table regular, persistent_list; int handler_reporting;
                 bool ignore_args; Value error_handler, exception_handler; Stack handlers[3]; void *exception_class;
                 int handling, capture; int64_t seconds; void *ini, *modified, *reporting;
-                Object **objects; uint32_t objects_top, objects_size;
+                uintptr_t *objects; uint32_t objects_top, objects_size;
             } Executor;
             extern Executor executor_globals;
             Value *zend_hash_str_find(Table *table, const char *key, size_t length);
@@ -73,10 +77,10 @@ final class Engine
         $ok = $this->executor->error_reporting === (E_ALL & ~E_DEPRECATED);
         error_reporting($reporting);
         eval('namespace Sandgate\Check; function a() { return 1; } function b() { return a(); } class C {}
-            const D = 1; function f() { static $f; return $f ??= fn () => a(); }');
+            const D = 1; function f() { static $f; return $f ??= fn () => a(); } function g(C $c) { return new C; } g(new C);');
         $closure = Check\f();
         $ok = $ok && Check\b() === 1 && $closure() === 1 && $this->function('sandgate\check\b')->cache_size === 8;
-        $object = $this->executor->objects[spl_object_id($closure)];
+        $object = $this->c->cast('Object *', $this->executor->objects[spl_object_id($closure)]);
         $ok = $ok && $this->executor->objects_top > spl_object_id($closure)
             && $object->handle === spl_object_id($closure);
         if ($ok) {
@@ -85,8 +89,8 @@ final class Engine
             $this->forgetConstant('Sandgate\Check\D');
             eval('namespace Sandgate\Check; function a() { return 2; } class C { const X = 2; } const D = 2;');
             $ok = Check\b() === 1 && $closure() === 1;
-            $this->refresh(['sandgate\check\b', 'sandgate\check\f']);
-            $ok = $ok && Check\b() === 2 && $closure() === 2 && Check\C::X === 2 && \constant('Sandgate\Check\D') === 2;
+            $this->refresh(['sandgate\check\b', 'sandgate\check\f', 'sandgate\check\g']);
+            $ok = $ok && Check\b() === 2 && $closure() === 2 && (Check\g(new Check\C()))::X === 2 && \constant('Sandgate\Check\D') === 2;
         }
         if (!$ok) {
             throw new \RuntimeException('this PHP (' . PHP_VERSION . ') has tables of another layout than 8.4 without threads');
@@ -121,7 +125,9 @@ final class Engine
     {
         $name = strtolower($name);
         $found = $this->c->zend_hash_str_find($this->classes, $name, \strlen($name));
-        $this->oldClasses[] = $this->c->cast('Class *', $found->value);
+        $this->oldClasses[] = $class = $this->c->cast('Class *', $found->value);
+        // The string of its name may remember the class.
+        $class->name->type &= ~self::REMEMBERS_CLASS;
         $this->delete($this->classes, $name);
     }
 
@@ -160,24 +166,16 @@ final class Engine
             $this->clearMethods($class);
         }
         $objects = $this->executor->objects;
-        $closure = null;
+        $closure = $this->c->zend_hash_str_find($this->classes, 'closure', 7)->value;
         for ($i = 1, $top = min($this->executor->objects_top, self::MAX_OBJECTS); $i < $top; $i++) {
-            $address = $this->c->cast('uintptr_t', $objects[$i])->cdata;
-            if ($address === 0 || $address & 1) {
-                continue; // free
-            }
-            $class = $this->c->cast('uintptr_t', $objects[$i]->class)->cdata;
-            $closure ??= $this->closureClass();
-            if ($class === $closure) {
-                $this->clear(\FFI::addr($this->c->cast('Closure *', $objects[$i])->function));
+            $address = $objects[$i];
+            if ($address !== 0 && !($address & 1)) { // in use
+                $object = $this->c->cast('Closure *', $address);
+                if ($object->object->class === $closure) {
+                    $this->clear(\FFI::addr($object->function));
+                }
             }
         }
-    }
-
-    private function closureClass(): int
-    {
-        $found = $this->c->zend_hash_str_find($this->classes, 'closure', 7);
-        return $this->c->cast('uintptr_t', $found->value)->cdata;
     }
 
     private function function(string $name): \FFI\CData
@@ -205,9 +203,8 @@ final class Engine
         if ($function->type !== 2) {
             return; // an extension's
         }
-        $cache = $function->cache;
-        if ($cache !== null && !($this->c->cast('uintptr_t', $cache)->cdata & 1)) {
-            $this->c->memset($cache, 0, $function->cache_size);
+        if ($function->cache !== 0 && !($function->cache & 1)) {
+            $this->c->memset($this->c->cast('void *', $function->cache), 0, $function->cache_size);
         }
         for ($i = 0; $i < $function->inner_count; $i++) {
             $this->clear($function->inner[$i]);

@@ -63,6 +63,7 @@ final class StandardStream
     public mixed $context;
     private bool $input;
     private bool $ended = false;
+    private bool $begun = false;
 
     public function stream_open(string $path): bool
     {
@@ -74,6 +75,7 @@ final class StandardStream
     {
         $line = $this->input ? Kernel::get()->input->ask('', false) : false;
         $this->ended = $line === false;
+        $this->begun = true;
         return $line === false ? '' : "$line\n";
     }
 
@@ -86,6 +88,17 @@ final class StandardStream
     {
         Kernel::get()->output->stderr($text);
         return \strlen($text);
+    }
+
+    /** To the beginning, as long as that is where it is: SplFileObject asks for it. */
+    public function stream_seek(int $offset, int $whence): bool
+    {
+        return $offset === 0 && $whence === SEEK_SET && !$this->begun;
+    }
+
+    public function stream_tell(): int
+    {
+        return 0;
     }
 
     /** What stream_isatty() and stream_select() look at. */

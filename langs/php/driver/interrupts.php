@@ -15,8 +15,13 @@ final class Interrupts
     /** Milliseconds that a cell has to unwind before it is pressed again. */
     private const PAUSE = 90;
 
+    /** Milliseconds after a cell's end in which an interrupt was for that cell, whatever has come since. */
+    private const LATE = 20;
+
+    private int $ended = 0;
     private int $held = 1;
     private int $last = 0; // when something was thrown, in nanoseconds
+    private ?\Closure $handler = null;
     private bool $active = false;
     private int $pending = 0; // a signal that came while they were held
     private bool $early = false; // one came when a request was on its way: the cell to come is meant
@@ -28,7 +33,8 @@ final class Interrupts
     public function install(): void
     {
         pcntl_async_signals(true);
-        pcntl_signal(SIGINT, $this->soft(...), false);
+        $this->handler ??= $this->soft(...);
+        pcntl_signal(SIGINT, $this->handler, false);
         pcntl_signal(Supervisor::HARD, $this->hard(...), false);
     }
 
@@ -40,7 +46,7 @@ final class Interrupts
     /** A cell begins, held. */
     public function begin(): void
     {
-        if (!pcntl_async_signals() || !pcntl_signal_get_handler(SIGINT) instanceof \Closure) {
+        if (!pcntl_async_signals() || pcntl_signal_get_handler(SIGINT) !== $this->handler) {
             $this->install(); // a cell has changed it
         }
         [$this->active, $this->thrown, $this->held] = [true, false, 1];
@@ -54,6 +60,7 @@ final class Interrupts
     {
         [$this->active, $this->pending, $this->held] = [false, 0, 1];
         $this->early = $this->arriving = false;
+        $this->ended = hrtime(true);
     }
 
     public function enter(): void
@@ -120,7 +127,8 @@ final class Interrupts
             return false;
         }
         if (!$this->active) {
-            $this->early = $this->early || $this->arriving || $this->wire->waits(0);
+            $this->early = $this->early
+                || hrtime(true) - $this->ended > self::LATE * 1_000_000 && ($this->arriving || $this->wire->waits(0));
             return false;
         }
         $this->shared->handled = 1;

@@ -54,7 +54,7 @@ final class Kernel
         stream_wrapper_register('sandgate', StandardStream::class);
         $this->standardStreams();
         register_shutdown_function($this->shutdown(...));
-        foreach (['readline', 'register_shutdown_function'] as $name) {
+        foreach (['readline', 'register_shutdown_function', 'time_sleep_until'] as $name) {
             $engine->forgetFunction($name);
         }
         set_error_handler($this->output->diagnose(...));
@@ -207,14 +207,20 @@ final class Kernel
             exit(0); // a fork that ran to the end of its cell
         }
         $frames = '';
+        $whole = true;
         if ($value instanceof Value && $value->value !== null && !$this->shared->silent) {
             $value = $value->value;
-            $ended = !ExitGuard::call(function () use ($value, &$frames) {
+            $whole = ExitGuard::call(function () use ($value, &$frames) {
                 $frames = $this->output->frame('execute_result', ['data' => Bundle::of($value), 'metadata' => new \stdClass(), 'execution_count' => $this->count]);
             });
         }
         unset($value);
-        if ($this->endOutput()) {
+        if (!$this->endOutput()) {
+            return;
+        }
+        if (!$whole) { // a form of the value called exit
+            $this->exited($this->engine->exitStatus() & 0xFF);
+        } else {
             $this->done($frames, ['status' => 'ok'] + ($this->shared->program ? ['exit_code' => 0] : []));
         }
     }

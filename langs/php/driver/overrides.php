@@ -14,3 +14,16 @@ function register_shutdown_function(callable $callback, mixed ...$args): void
 {
     Sandgate\Kernel::get()->atEnd($callback, $args);
 }
+
+/** PHP's own goes on sleeping after a signal. */
+function time_sleep_until(float $timestamp): bool
+{
+    if ($timestamp <= microtime(true)) {
+        trigger_error('time_sleep_until(): Argument #1 ($timestamp) must be greater than or equal to the current time', E_USER_WARNING);
+        return false;
+    }
+    while (($left = $timestamp - microtime(true)) > 0) {
+        usleep((int) ceil(min($left, 1000) * 1e6));
+    }
+    return true;
+}

@@ -412,7 +412,7 @@ final class Source
             if ($statement instanceof Stmt\Use_ || $statement instanceof Stmt\GroupUse) {
                 $prefix = $statement instanceof Stmt\GroupUse ? $statement->prefix . '\\' : '';
                 foreach ($statement->uses as $use) {
-                    $kind = [Stmt\Use_::TYPE_FUNCTION => 'function ', Stmt\Use_::TYPE_CONSTANT => 'const '][($statement->type | $use->type) & 6] ?? '';
+                    $kind = [Stmt\Use_::TYPE_FUNCTION => 'function ', Stmt\Use_::TYPE_CONSTANT => 'const '][max($statement->type, $use->type)] ?? '';
                     $alias = $use->getAlias()->toString();
                     $key = self::key(trim($kind) ?: 'class', $alias);
                     $own[$key] = $kind . '\\' . $prefix . $use->name . " as $alias";

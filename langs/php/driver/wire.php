@@ -15,7 +15,7 @@ final class Wire
     private const FLAG_CLEAR = 2;
 
     /** How long the agent gets to read what descriptors 1 and 2 hold, and how long it gets none after that was in vain. */
-    private const PATIENCE = 0.005;
+    private const PATIENCE = 0.02;
     private const PENALTY = 0.25;
 
     private float $impatientUntil = 0;
@@ -63,7 +63,7 @@ final class Wire
             return false;
         }
         do {
-            $libc->readable(self::IN, 0); // a pause of a few microseconds
+            usleep(50);
             if ($libc->unread(1) + $libc->unread(2) === 0) {
                 return true;
             }
