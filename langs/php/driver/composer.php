@@ -4,21 +4,26 @@ namespace Sandgate;
 /** The packages of a working directory: its vendor/autoload.php is loaded before a cell, and again when it has changed. */
 final class Composer
 {
-    /** @var array<string, int> when the packages of a folder changed */
+    private const LISTS = ['psr4', 'namespaces', 'classmap', 'files', 'real'];
+
+    /** @var array<string, string> the times and sizes of a folder's lists */
     private static array $seen = [];
 
     public static function load(): void
     {
         $vendor = getcwd() . '/vendor';
-        clearstatcache(true, "$vendor/composer/autoload_real.php");
-        $time = (int) @filemtime("$vendor/composer/installed.php") ?: 1;
-        $before = self::$seen[$vendor] ?? 0;
-        if ($before === $time) {
+        $state = '';
+        foreach (self::LISTS as $name) {
+            clearstatcache(true, "$vendor/composer/autoload_$name.php");
+            $state .= @filemtime("$vendor/composer/autoload_$name.php") . ':' . @filesize("$vendor/composer/autoload_$name.php") . ' ';
+        }
+        $before = self::$seen[$vendor] ?? null;
+        if ($before === $state) {
             return;
         }
-        self::$seen[$vendor] = $time;
+        self::$seen[$vendor] = $state;
         $loader = require "$vendor/autoload.php";
-        if ($before === 0 || !$loader instanceof \Composer\Autoload\ClassLoader) {
+        if ($before === null || !$loader instanceof \Composer\Autoload\ClassLoader) {
             return;
         }
         // The loader is there and knows what was there before.

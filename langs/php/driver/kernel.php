@@ -4,7 +4,10 @@ namespace Sandgate;
 /** The session: takes requests, runs cells, answers. */
 final class Kernel
 {
-    /** Milliseconds without a request after which the state is saved, and seconds after which it is saved in any case. */
+    /**
+     * The state is saved after some milliseconds without a request; and at once when cells have been at work for some
+     * seconds since it was saved, or when it is as old as that.
+     */
     private const SAVE_IDLE = 10;
     private const SAVE_AFTER = 0.25;
 
@@ -27,6 +30,8 @@ final class Kernel
     private int $silentCount = 0;
     private bool $dirty = false;   // there is something to save
     private float $dirtySince = 0;
+    private float $begun = 0;      // when the cell began
+    private float $work = 0;       // seconds that cells have worked since the state was saved
     private bool $live = false;    // not any more what a snapshot is made of
     private ?array $request = null; // the cell at work
     private array $later = [];     // requests that came while a cell waited for input
@@ -130,7 +135,7 @@ final class Kernel
     private function receive(): ?array
     {
         while ($this->dirty) {
-            $wait = microtime(true) - $this->dirtySince > self::SAVE_AFTER ? 0 : self::SAVE_IDLE;
+            $wait = max($this->work, microtime(true) - $this->dirtySince) > self::SAVE_AFTER ? 0 : self::SAVE_IDLE;
             if ($wait > 0 && $this->wire->waits($wait)) {
                 return $this->take();
             }
@@ -138,6 +143,7 @@ final class Kernel
                 break;
             }
             $this->dirty = false;
+            $this->work = 0;
             if ($this->savegame->make()) {
                 $this->takeOver();
             } else {
@@ -188,6 +194,7 @@ final class Kernel
         error_clear_last();
         $this->interrupts->begin();
         $shared->busy = 1;
+        $this->begun = microtime(true);
         $this->input->begin();
         if (is_file('vendor/autoload.php')) {
             Composer::load();
@@ -335,6 +342,7 @@ final class Kernel
 
     private function changed(): void
     {
+        $this->work += microtime(true) - $this->begun;
         if (!$this->dirty) {
             $this->dirty = true;
             $this->dirtySince = microtime(true);
@@ -401,6 +409,7 @@ final class Kernel
     {
         $this->live = true;
         $this->savegame->drop();
+        $this->begun = microtime(true);
         $this->changed();
         $this->reseed->apply((string) ($request['seed'] ?? ''), (array) ($request['env'] ?? []));
         return [];
@@ -471,6 +480,6 @@ final class Kernel
         $shared->busy = 0;
         $this->wire->last($frames);
         $this->changed();
-        $this->dirtySince = 0; // save before anything else
+        $this->work = INF; // save before anything else
     }
 }

@@ -117,17 +117,16 @@ final class Libc
             }
             $new = -1;
             if ($target[0] === '/' && is_file("/proc/self/fd/$fd")) {
-                $flags = $this->c->fcntl($fd, 3) & ~0o1300; // not O_CREAT, O_EXCL or O_TRUNC
+                $flags = $this->c->fcntl($fd, 3) & 0o6003; // the mode, O_APPEND and O_NONBLOCK
                 $new = $this->c->open("/proc/self/fd/$fd", $flags);
-                if ($new >= 0) {
-                    $this->c->lseek($new, $this->c->lseek($fd, 0, 1), 0);
+                if ($new < 0) {
+                    continue; // it stays shared
                 }
+                $this->c->lseek($new, $this->c->lseek($fd, 0, 1), 0);
             } elseif ($target[0] === '/' && !str_starts_with($target, '/dev/')) {
                 continue; // a folder
             }
-            if ($new < 0) {
-                $new = $this->c->open('/dev/null', 2);
-            }
+            $new = $new >= 0 ? $new : $this->c->open('/dev/null', 2);
             $this->c->dup2($new, $fd);
             $this->c->close($new);
         }

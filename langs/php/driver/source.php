@@ -167,7 +167,8 @@ final class Source
                 $ast = $this->tree($code, 0);
                 $this->text = $code;
                 return [$ast, true];
-            } catch (CompileError) {
+            } catch (CompileError $page) {
+                throw ltrim($code)[0] === '<' ? $page : $failure;
             }
         }
         throw $failure;
@@ -458,8 +459,8 @@ final class Source
         if ($first === null) {
             return;
         }
-        if ($first instanceof Stmt\Echo_ && str_starts_with(substr($this->text, $first->getStartFilePos() - 3, 3), '<?=')) {
-            $this->insert($first->getStartFilePos() - 3, "<?php $uses?>");
+        if (substr($this->text, $first->getStartFilePos(), 3) === '<?=') {
+            $this->insert($first->getStartFilePos(), "<?php $uses?>");
         } else {
             $this->insert($first->getStartFilePos(), $uses);
         }
