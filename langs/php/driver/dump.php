@@ -125,8 +125,8 @@ final class Dump
             $key = (string) $key;
             $mark = '';
             if (($key[0] ?? '') === "\0") { // "\0*\0name" is protected, "\0Class\0name" private
-                [, $class, $key] = explode("\0", $key, 3);
-                $mark = $class === '*' ? '#' : '-';
+                $mark = $key[1] === '*' ? '#' : '-';
+                $key = substr($key, strrpos($key, "\0") + 1);
             }
             $this->room -= \strlen($key) + 2;
             $items[] = "$mark$key: " . $this->any($item, $depth + 1, $above);
