@@ -196,6 +196,7 @@ final class Kernel
         $shared->busy = 1;
         $this->begun = microtime(true);
         $this->input->begin();
+        $this->savegame->await();
         if (is_file('vendor/autoload.php')) {
             Composer::load();
         }

@@ -10,12 +10,16 @@ final class Savegame
     /** What is left to the user's descriptors: 0 to 2 are standard, 3 and 4 the driver's. */
     private const FIRST_DESCRIPTOR = 5;
 
+    /** How long to wait for a savegame's descriptors, in tenths of a millisecond. */
+    private const PATIENCE = 2000;
+
     public function __construct(private Libc $libc, private \FFI\CData $shared) {}
 
     /** Makes a new savegame in place of the old one. True in a process that has just taken over. */
     public function make(): bool
     {
         pcntl_sigprocmask(SIG_SETMASK, [...range(1, 31), ...range(34, 64)], $before);
+        $this->shared->parted = 0;
         $pid = $this->libc->forkSibling();
         if ($pid !== 0) {
             $old = $this->shared->savegame;
@@ -30,10 +34,22 @@ final class Savegame
             return false;
         }
         $this->libc->part(self::FIRST_DESCRIPTOR);
+        $this->shared->parted = 1;
         $info = [];
         while (pcntl_sigwaitinfo([Supervisor::TAKE_OVER], $info) !== Supervisor::TAKE_OVER);
         $this->unblock($before);
         return true;
+    }
+
+    /**
+     * Waits until the savegame holds none of the kernel's pipes, connections and locks: a cell might close one and
+     * rely on it.
+     */
+    public function await(): void
+    {
+        for ($i = 0; $i < self::PATIENCE && $this->shared->savegame > 0 && !$this->shared->parted; $i++) {
+            usleep(100);
+        }
     }
 
     /** An interrupt that came meanwhile was for the cell before: it must not hit the next one. */

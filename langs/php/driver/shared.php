@@ -5,6 +5,7 @@ namespace Sandgate;
  * What the supervisor, the kernel and its savegame tell each other: memory that all three have.
  *
  *   savegame     the process that waits to take over, 0 for none
+ *   parted       1 when its descriptors are its own
  *   sequence     the number of requests so far
  *   busy         1 while a cell is at work
  *   handled      1 when the kernel has noticed the interrupt of this cell
@@ -19,7 +20,7 @@ final class Shared
 {
     public static function make(Libc $libc): \FFI\CData
     {
-        return $libc->shared('typedef struct { int32_t savegame; uint32_t sequence, busy, handled, pressed, writing, failed,
+        return $libc->shared('typedef struct { int32_t savegame; uint32_t parted, sequence, busy, handled, pressed, writing, failed,
             ending, status, signal, silent, program, cell, count, saved; int64_t id;
             char reason[1024]; } Shared;', 'Shared');
     }

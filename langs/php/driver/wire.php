@@ -15,8 +15,8 @@ final class Wire
     private const FLAG_CLEAR = 2;
 
     /** How long the agent gets to read what descriptors 1 and 2 hold, and how long it gets none after that was in vain. */
-    private const PATIENCE = 0.02;
-    private const PENALTY = 0.25;
+    private const PATIENCE = 0.2;
+    private const PENALTY = 1.0;
 
     private float $impatientUntil = 0;
 

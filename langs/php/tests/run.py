@@ -26,7 +26,7 @@ def expect(what, got, step, key=None, absent=""):
     """Compare a text: key for exactly, key~ for a regular expression, absent when neither is given."""
     key = key or what
     if f"{key}~" in step:
-        if not re.search(step[f"{key}~"], got or "", re.S | re.M):
+        if not re.search(step[f"{key}~"], got or ""):
             raise Wrong(f"{what} is {got!r}, not like {step[f'{key}~']!r}")
     elif step.get(key) != "any":
         want = step.get(key, absent)
@@ -35,7 +35,7 @@ def expect(what, got, step, key=None, absent=""):
 
 
 def like(what, pattern, text):
-    if not re.search(pattern, text, re.S | re.M):
+    if not re.search(pattern, text):
         raise Wrong(f"{what} is {text!r}, not like {pattern!r}")
 
 
@@ -83,6 +83,8 @@ def check(kernel, step, reply):
             raise Wrong(f"order is {got}")
     else:
         expect("stdout", kernel.text(STDOUT), step)
+        if "stdout_bytes" in step and len(kernel.text(STDOUT)) != step["stdout_bytes"]:
+            raise Wrong(f"there are {len(kernel.text(STDOUT))} bytes")
         expect("stderr", kernel.text(STDERR), step)
     results = kernel.messages("execute_result")
     expect("result", results[0]["data"]["text/plain"] if results else None, step, absent=None if "data" not in step else results[0]["data"]["text/plain"] if results else None)
@@ -149,7 +151,7 @@ def other(kernel, step, home):
         listed = {v["name"]: v for v in kernel.ask("variables")["variables"]}
         for name, want in step["variables"].items():
             for key, pattern in want.items():
-                if name not in listed or not re.fullmatch(pattern, listed[name][key], re.S):
+                if name not in listed or not re.fullmatch(pattern, listed[name][key]):
                     raise Wrong(f"{name} is {listed.get(name)}")
     elif "program" in step:
         p = step["program"]
@@ -200,7 +202,7 @@ def main():
                             kernel.close()
                             kernel = Kernel(cwd=home, env={"HOME": home})
                         elif "run" in step:
-                            for i in range(step.get("repeat", 1)):
+                            for i in range(1, step.get("repeat", 1) + 1):
                                 run(kernel, step, step["run"].replace("{i}", str(i)) if "repeat" in step else step["run"])
                         else:
                             other(kernel, step, home)
