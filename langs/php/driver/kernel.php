@@ -191,6 +191,7 @@ final class Kernel
         $shared->sequence++;
         $shared->failed = $shared->pressed = 0;
         $this->engine->clearExitStatus();
+        $this->engine->enableOutput();
         error_clear_last();
         $this->interrupts->begin();
         $shared->busy = 1;

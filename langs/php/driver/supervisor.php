@@ -17,7 +17,7 @@ final class Supervisor
     private const NUDGE = 50;
     private const HARD_AFTER = 200;
     private const CHILDREN_AFTER = 400;
-    private const KILL_AFTER = 800;
+    private const KILL_AFTER = 1200;
 
     private const SIGNALS = [SIGINT, SIGTERM, SIGHUP, SIGCHLD];
 
@@ -111,8 +111,10 @@ final class Supervisor
         if ($past > self::CHILDREN_AFTER && !$this->shared->handled) {
             $this->killChildren($this->kernel); // it waits for one that ignores the interrupt
         }
-        if ($past > self::NUDGE / 2) {
-            posix_kill($this->kernel, $past > self::HARD_AFTER ? self::HARD : SIGINT);
+        if ($past > self::HARD_AFTER) {
+            posix_kill($this->kernel, self::HARD);
+        } elseif ($past > self::NUDGE / 2 && !$this->shared->handled) {
+            posix_kill($this->kernel, SIGINT);
         }
     }
 
