@@ -1,0 +1,169 @@
+"""One database and the cells that run in it."""
+import os
+import sqlite3
+import threading
+
+import commands
+import statements
+import table
+
+MAX_ROWS = 1000          # of a shown table, unless .limit says otherwise
+HEAP = 512 << 20         # bytes that SQLite may take
+# Statements that mind a transaction around them.
+_ALONE = {"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "VACUUM", "PRAGMA", "ATTACH", "DETACH"}
+_CHANGES = {"INSERT", "UPDATE", "DELETE", "REPLACE"}
+
+
+class Interrupted(Exception):
+    """Somebody has stopped the cell."""
+
+
+class Exit(Exception):
+    """.exit was called."""
+
+    def __init__(self, code):
+        super().__init__(code)
+        self.code = code
+
+
+class Failed(Exception):
+    """A statement failed. place is its file, line and column."""
+
+    def __init__(self, name, text, source, code, line, column):
+        super().__init__(text)
+        self.name, self.text = name, text
+        self.source, self.code, self.line, self.column = source, code, line, column
+
+    def traceback(self):
+        lines = self.code.split("\n")
+        shown = lines[self.line - 1] if self.line <= len(lines) else ""
+        where = f"{self.source}, line {self.line}, column {self.column}:"
+        return [f"{self.name}: {self.text}", f"  {where}", f"    {shown}", "    " + " " * (self.column - 1) + "^"]
+
+
+class Engine:
+    """The database. show(kind, data) and write(text) take what comes of it,
+    ask(prompt, password) asks the user."""
+
+    def __init__(self, show, write, ask):
+        self.show, self.write, self.ask = show, write, ask
+        self.limit = MAX_ROWS
+        self.parameters = {}
+        self.last = None      # names and rows of the last query
+        self._stop = threading.Event()
+        self._depth = 0
+        self.database = None
+        self.open(":memory:")
+
+    def open(self, path):
+        """Take another database in the place of the one that is open."""
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        database.execute(f"PRAGMA hard_heap_limit = {HEAP}")
+        database.create_function("env", 1, os.environ.get)
+        database.create_function("sleep", 1, self._sleep)
+        if path != ":memory:":
+            database.execute("PRAGMA schema_version")  # fails if it is no database
+        old, self.database = self.database, database
+        if old is not None:
+            old.close()
+
+    def _sleep(self, seconds):
+        if self._stop.wait(min(max(float(seconds), 0), 1e6)):
+            raise Interrupted
+        return seconds
+
+    def stop(self):
+        """Stop what runs. It may be called from another thread."""
+        self._stop.set()
+        self.database.interrupt()
+
+    def stopped(self):
+        return self._stop.is_set()
+
+    def begin(self):
+        """What was stopped before does not stop what comes."""
+        self._stop.clear()
+
+    def run(self, code, source="cell", last=True):
+        """Run all statements of code; the value of the last one is a result. A
+        failure undoes what the code has done, unless it has transactions."""
+        todo = statements.split(code)
+        if self._depth >= 16:
+            raise Failed("RecursionError", ".read is nested too deeply", source, code, 1, 1)
+        guard = not self._depth and len(todo) > 1 and not any(s.command or s.keyword() in _ALONE for s in todo)
+        self._depth += 1
+        try:
+            if guard:
+                self.database.execute("SAVEPOINT cell")
+            for i, s in enumerate(todo):
+                self._one(s, code, source, last and i == len(todo) - 1)
+            if guard:
+                self.database.execute("RELEASE cell")
+        except BaseException:
+            if guard and self.database.in_transaction:
+                self.database.execute("ROLLBACK TO cell")
+                self.database.execute("RELEASE cell")
+            raise
+        finally:
+            self._depth -= 1
+
+    def _one(self, statement, code, source, last):
+        if self.stopped():
+            raise Interrupted
+        try:
+            if statement.command:
+                commands.run(self, statement.text, last)
+            else:
+                self._query(statement, last)
+        except (Interrupted, Exit, Failed):
+            raise
+        except Exception as error:
+            if self.stopped():
+                raise Interrupted from None
+            text = str(error) or type(error).__name__
+            if isinstance(error, MemoryError):
+                text = f"out of memory: SQLite may take {HEAP >> 20} MiB"
+            line, column = statements.place(code, statement, text)
+            raise Failed(type(error).__name__, text, source, code, line, column) from None
+
+    def _query(self, statement, last):
+        cursor = self.database.execute(statement.text, self._bound(statement.text))
+        if cursor.description is None:
+            if statement.keyword() in _CHANGES and cursor.rowcount >= 0:
+                self.write(f"{table.count(cursor.rowcount)} changed\n")
+            return
+        names = [c[0] for c in cursor.description]
+        rows = cursor.fetchmany(self.limit + 1)
+        cursor.close()
+        more = len(rows) > self.limit
+        self.last = names, rows[:self.limit]
+        self.show("execute_result" if last else "display_data", table.bundle(*self.last, more))
+
+    def _bound(self, text):
+        """Values for the parameters: those that .parameter has set, or the user's."""
+        names = statements.parameters(text)
+        if not names:
+            return ()
+        values = {}
+        for name in names:
+            if name in self.parameters:
+                values[name] = self.parameters[name]
+            else:
+                secret = any(word in name.lower() for word in ("password", "secret", "token"))
+                values[name] = literal(self.ask(name + " ", secret))
+        if any(n.startswith("?") for n in names):
+            return list(values.values())
+        return {n[1:]: v for n, v in values.items()}
+
+    def rows(self, query, *values):
+        return self.database.execute(query, values).fetchall()
+
+
+def literal(text):
+    """A value as a person types it: a number, or text as it stands."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

@@ -1,0 +1,85 @@
+"""SQL text: its statements, their places, their parameters."""
+import re
+import sqlite3
+from dataclasses import dataclass
+
+# Strings, names in quotes, and comments: what is in them is no syntax.
+_OPAQUE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.S)
+_PARAMETER = re.compile(r"[:@$][A-Za-z_]\w*|\?\d*")
+
+
+@dataclass
+class Statement:
+    """A statement, or a command that begins with a dot, and where it begins."""
+
+    text: str
+    line: int
+    offset: int
+
+    @property
+    def command(self):
+        return self.text.startswith(".")
+
+    def keyword(self):
+        """Its first word, in upper case."""
+        found = re.match(r"\s*(\w+)", blank(self.text))
+        return found.group(1).upper() if found else ""
+
+
+def blank(text):
+    """text with spaces in the place of strings and comments."""
+    return _OPAQUE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+def split(code):
+    """The statements of a cell, in order."""
+    found, at = [], 0
+    while at < len(code):
+        if code[at].isspace() or code[at] == ";":
+            at += 1
+            continue
+        comment = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.S).match(code, at)
+        if comment:
+            at = comment.end()
+            continue
+        if code[at] == ".":
+            end = code.find("\n", at)
+            end = len(code) if end < 0 else end
+        else:
+            end = _end(code, at)
+        text = code[at:end].strip()
+        found.append(Statement(text, code.count("\n", 0, at) + 1, at))
+        at = end
+    return found
+
+
+def _end(code, at):
+    """Where the statement that begins at `at` ends."""
+    end = code.find(";", at)
+    while end >= 0:
+        if sqlite3.complete_statement(code[at:end + 1]):
+            return end + 1
+        end = code.find(";", end + 1)
+    return len(code)
+
+
+def parameters(text):
+    """The names of what is to be bound, each once, in order."""
+    text = blank(text)
+    return list(dict.fromkeys(m.group() for m in _PARAMETER.finditer(text)))
+
+
+def place(code, statement, message):
+    """The line and column, from 1, that an error's message points to."""
+    named = re.search(r'near "(.+?)": syntax error|no such (?:column|table|function): (\S+)|unrecognized token: "(.+?)"', message)
+    offset = statement.offset
+    if named:
+        token = next(g for g in named.groups() if g)
+        text = statement.text if named.group(3) else blank(statement.text)
+        at = re.search(r"(?<!\w)" + re.escape(token) + r"(?!\w)" if token[0].isalnum() else re.escape(token), text, re.I)
+        if at:
+            offset += at.start()
+    elif "incomplete input" in message:
+        offset += len(statement.text)
+    line = code.count("\n", 0, offset) + 1
+    return line, offset - (code.rfind("\n", 0, offset) + 1) + 1

@@ -1,0 +1,112 @@
+"""Frames on the driver's descriptors 3 and 4.
+
+A frame is a header of 16 bytes (size u32, type u8, flags u8, two zero bytes,
+channel u32, cell u32, big-endian) and a body of at most 8 MiB.
+"""
+import json
+import math
+import os
+import struct
+
+CONTROL, STDOUT, STDERR, MESSAGE = 1, 4, 5, 6
+FLAG_CLEAR = 1 << 1  # nothing but the driver prints: 1 and 2 are always empty
+MAX_BODY = 8 << 20
+MAX_TEXT = 256 << 10  # bytes of one frame of text
+
+_header = struct.Struct(">IBBxxII")
+
+
+class Malformed(Exception):
+    """What came is no request. id is whose, if that can be told."""
+
+    def __init__(self, text, number=0):
+        super().__init__(text)
+        self.id = number
+
+
+class Reader:
+    """Requests from a descriptor."""
+
+    def __init__(self, fd):
+        self.fd = fd
+        self._data = bytearray()
+
+    def fill(self):
+        """Read what is there. False at the end."""
+        data = os.read(self.fd, 1 << 16)
+        self._data += data
+        return bool(data)
+
+    def next(self):
+        """The next request, or None when there is no whole one."""
+        if len(self._data) < _header.size:
+            return None
+        size, kind, _, _, _ = _header.unpack_from(self._data)
+        if size > MAX_BODY:
+            raise SystemExit(f"a request of {size} bytes came; the limit is {MAX_BODY}")
+        if kind != CONTROL:
+            raise SystemExit(f"a frame of type {kind} came where requests do")
+        end = _header.size + size
+        if len(self._data) < end:
+            return None
+        body = bytes(self._data[_header.size:end])
+        del self._data[:end]
+        try:
+            request = json.loads(body)
+        except ValueError as error:
+            raise Malformed(f"the request cannot be read: {error}") from None
+        if not isinstance(request, dict):
+            raise Malformed("the request is no object")
+        number = request.get("id", 0)
+        number = number if type(number) is int else 0
+        for key, kinds in (("op", str), ("code", str), ("cursor", int), ("cell", int), ("value", str), ("env", dict)):
+            if not isinstance(request.get(key, kinds()), kinds):
+                raise Malformed(f"{key} is no {kinds.__name__}", number)
+        return request
+
+
+def _plain(o):
+    """A value that JSON has, from any that SQLite has."""
+    if isinstance(o, bytes):
+        return "x'" + o.hex().upper() + "'"
+    if isinstance(o, float) and not math.isfinite(o):
+        return repr(o)
+    if isinstance(o, dict):
+        return {str(k): _plain(v) for k, v in o.items()}
+    if isinstance(o, (list, tuple)):
+        return [_plain(v) for v in o]
+    return o
+
+
+def dumps(o):
+    """JSON in ASCII, so that lone surrogates pass too."""
+    return json.dumps(_plain(o), allow_nan=False).encode("ascii")
+
+
+class Writer:
+    """Frames to a descriptor."""
+
+    def __init__(self, fd):
+        self.fd = fd
+
+    def send(self, kind, cell, body):
+        view = memoryview(_header.pack(len(body), kind, FLAG_CLEAR, 0, cell) + body)
+        while view:
+            view = view[os.write(self.fd, view):]
+
+    def text(self, cell, text, kind=STDOUT):
+        data = text.encode("utf-8", "backslashreplace")
+        for at in range(0, len(data), MAX_TEXT):
+            self.send(kind, cell, data[at:at + MAX_TEXT])
+
+    def message(self, cell, kind, content):
+        body = dumps({"msg_type": kind, "content": content})
+        if len(body) > MAX_BODY:
+            left = ", ".join(k for k in content.get("data", {}) if k != "text/plain")
+            self.text(cell, f"{left} of {len(body)} bytes left out: the limit is {MAX_BODY} bytes\n", STDERR)
+            content = {**content, "data": {"text/plain": content.get("data", {}).get("text/plain", "")[:1 << 20]}}
+            body = dumps({"msg_type": kind, "content": content})
+        self.send(MESSAGE, cell, body)
+
+    def reply(self, reply):
+        self.send(CONTROL, 0, dumps({"op": "reply", "status": "ok", **reply}))
