@@ -64,12 +64,12 @@ type driver struct {
 	saved   string // its file; "" for none
 	savedAt uint32 // the cell it is of
 	saving  time.Time
+	again   bool   // it has to be written once more
 	last    uint32 // the last cell that ended
 	stale   bool
 	nextDue time.Time
 	waiting []func()        // to be done once it has been written
-	first   map[string]bool // the names that are not the user's
-	newborn bool            // first is to be taken from the next state
+	first   map[string]bool // the names that are not the user's; nil before the first state
 }
 
 // cell is the execution at work.
@@ -98,7 +98,7 @@ func newDriver(replies *os.File, interrupts <-chan os.Signal) (*driver, error) {
 	}
 	d := &driver{
 		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string), interrupts: interrupts, after: make(chan func()),
-		first: map[string]bool{}, newborn: true, reseeds: map[string]uint64{},
+		reseeds: map[string]uint64{},
 	}
 	go r.listen(d.events)
 	d.shell, err = r.start("")
@@ -233,10 +233,7 @@ func (d *driver) reseed(r kernel.Request) {
 	if !d.saving.IsZero() {
 		d.saving = time.Now() // a snapshot may lie in between
 	}
-	d.nextDue = time.Time{}
-	d.newborn = true // what the session brings is not the user's either
-	d.shell.send(". " + quote(d.room.path(name)) + "; __sg_tell reseeded " + name)
-	d.stale = true
+	d.shell.send(fmt.Sprintf(". %s; __sg_save %s; __sg_tell reseeded %s", quote(d.room.path(name)), quote(d.room.path("state-reseed")), name))
 }
 
 // ordersStreams finds cells that write to standard error themselves.
@@ -334,14 +331,22 @@ func (d *driver) event(e []string) {
 		}
 		d.saving, d.stale = time.Time{}, false
 		d.saved, d.savedAt = d.room.path("state-"+filepath.Base(arg(1))), d.last
-		d.noteFirst()
+		if d.again {
+			d.again = false
+			d.save()
+			return
+		}
+		if d.first == nil {
+			d.noteFirst()
+		}
 		d.flushWaiting()
 	case "reseeded":
 		if id, ok := d.reseeds[arg(1)]; ok {
 			delete(d.reseeds, arg(1))
 			_ = os.Remove(d.room.path(filepath.Base(arg(1))))
+			d.saved, d.savedAt, d.nextDue = d.room.path("state-reseed"), d.last, time.Time{}
+			d.noteFirst() // what the session brings is not the user's either
 			d.reply(kernel.Reply{ID: id})
-			d.save()
 		}
 	case "gone":
 		if arg(1) == fmt.Sprint(d.shell.cmd.Process.Pid) {
@@ -361,6 +366,7 @@ func (d *driver) flushWaiting() {
 // save has the shell write its state, in turn into one of two files.
 func (d *driver) save() {
 	if !d.saving.IsZero() {
+		d.again = true
 		return
 	}
 	d.saving = time.Now()
@@ -373,10 +379,6 @@ func (d *driver) save() {
 
 // noteFirst remembers the names that are there before any cell of the user's.
 func (d *driver) noteFirst() {
-	if !d.newborn {
-		return
-	}
-	d.newborn = false
 	first := map[string]bool{} // helpers may be reading the old one
 	for _, v := range readState(d.saved) {
 		first[v.name] = true
@@ -548,7 +550,7 @@ func (d *driver) gone() {
 		state, whole = d.room.path("state-exit"), true
 		status = *c.exit
 	}
-	d.saving = time.Time{}
+	d.saving, d.again = time.Time{}, false
 	if !d.shell.up {
 		state = "" // it may be what ends the shells
 	}

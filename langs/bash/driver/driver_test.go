@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("BASH_DRIVER") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// rig is a driver that runs without a sandbox, and what it has written.
+type rig struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	to      *os.File
+	frames  chan stream.Frame
+	mu      sync.Mutex // guards printed
+	printed bytes.Buffer
+	ended   chan error
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		t.Skip("this machine has no /bin/bash")
+	}
+	theirs, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, cmd: exec.Command(os.Args[0]), to: to, frames: make(chan stream.Frame, 64), ended: make(chan error, 1)}
+	r.cmd.Env = append(os.Environ(), "BASH_DRIVER=1", "TMPDIR="+t.TempDir())
+	r.cmd.ExtraFiles = []*os.File{theirs, ours}
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	ours.Close()
+	go func() {
+		lines := bufio.NewReader(out)
+		for {
+			line, err := lines.ReadString('\n')
+			r.mu.Lock()
+			r.printed.WriteString(line)
+			r.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		defer close(r.frames)
+		in := stream.NewReader(from, 0)
+		for {
+			f, err := in.Next()
+			if err != nil {
+				return
+			}
+			f.Body = bytes.Clone(f.Body)
+			r.frames <- f
+		}
+	}()
+	t.Cleanup(func() {
+		to.Close()
+		for range r.frames {
+			continue
+		}
+		from.Close()
+		_ = r.cmd.Wait()
+	})
+	if reply, ok := r.reply(0); !ok || reply.Op != "ready" || reply.Info == nil {
+		t.Fatalf("it begins with %+v", reply)
+	}
+	return r
+}
+
+func (r *rig) write(body string) {
+	r.t.Helper()
+	if err := stream.NewWriter(r.to).Write(stream.Frame{Type: stream.Control, Body: []byte(body)}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// reply waits for the reply with the id; false at the driver's end.
+func (r *rig) reply(id uint64) (kernel.Reply, bool) {
+	r.t.Helper()
+	limit := time.After(20 * time.Second)
+	for {
+		select {
+		case f, ok := <-r.frames:
+			if !ok {
+				return kernel.Reply{}, false
+			}
+			var reply kernel.Reply
+			if f.Type == stream.Control && json.Unmarshal(f.Body, &reply) == nil && reply.ID == id {
+				return reply, true
+			}
+		case <-limit:
+			r.t.Fatalf("there is no reply to %d", id)
+		}
+	}
+}
+
+func (r *rig) ask(q kernel.Request) kernel.Reply {
+	r.t.Helper()
+	body, err := json.Marshal(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.write(string(body))
+	reply, ok := r.reply(q.ID)
+	if !ok {
+		r.t.Fatalf("the driver ended at %+v", q)
+	}
+	return reply
+}
+
+// TestMalformedRequests wants an answer to each, and a driver that goes on.
+func TestMalformedRequests(t *testing.T) {
+	r := newRig(t)
+	for i, body := range []string{
+		`{"op":"dance","id":1}`, `{"id":2}`, `{"op":"execute","id":3,"code":7}`, `{"op":"execute","id":4,"code":{}}`,
+		`{"op":"complete","id":5,"code":"ec","cursor":"x"}`, `{"op":"inspect","id":6,"cell":-1}`,
+	} {
+		r.write(body)
+		if reply, ok := r.reply(uint64(i + 1)); !ok || reply.Status != "error" {
+			t.Errorf("%s: %+v", body, reply)
+		}
+	}
+	for _, body := range []string{`{`, ``, `[]`, `null`, "\x00\xff", `"execute"`} {
+		r.write(body) // nobody can be told whose it was
+	}
+	r.write(`{"op":"input","cell":99,"value":"nobody asked"}`)
+	for i, cursor := range []int{-5, 0, 3, 1 << 30} {
+		r.ask(kernel.Request{ID: uint64(20 + i), Op: "complete", Code: "ech", Cursor: cursor})
+		r.ask(kernel.Request{ID: uint64(30 + i), Op: "inspect", Code: "ech", Cursor: cursor})
+	}
+	if reply := r.ask(kernel.Request{ID: 40, Op: "execute", Cell: 1, Code: "echo on\x00"}); reply.EName != "SyntaxError" {
+		t.Errorf("a zero byte: %+v", reply)
+	}
+	if reply := r.ask(kernel.Request{ID: 41, Op: "execute", Cell: 2, Code: "true"}); reply.Status != "ok" {
+		t.Errorf("afterwards: %+v", reply)
+	}
+}
+
+// TestFramesThatAreNone wants an end, and no hang.
+func TestFramesThatAreNone(t *testing.T) {
+	for name, raw := range map[string]string{
+		"too large":  "\xff\xff\xff\xff\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+		"wrong type": "\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+		"no header":  "GET / HTTP/1.1\r\n\r\n",
+	} {
+		r := newRig(t)
+		if _, err := io.WriteString(r.to, raw); err != nil {
+			t.Fatal(err)
+		}
+		if reply, ok := r.reply(1 << 60); ok {
+			t.Errorf("%s: %+v", name, reply)
+		}
+		err := r.cmd.Wait()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+			t.Errorf("%s: it ended with %v", name, err)
+		}
+	}
+}
+
+// TestForgedEvents writes into the driver's own FIFOs, as a cell may.
+func TestForgedEvents(t *testing.T) {
+	r := newRig(t)
+	for i, code := range []string{
+		`printf 'done\x1e' > $__sg_dir/events`,
+		`printf 'done\x1f1\x1fx\x1e\x1e\x1f\x1e' > $__sg_dir/events`,
+		`printf 'saved\x1f../../etc/passwd\x1e' > $__sg_dir/events`,
+		`printf 'reseeded\x1fnone\x1egone\x1f1\x1edisplay\x1f1\x1f\x1f/etc\x1e' > $__sg_dir/events`,
+		`head -c 100000 /dev/zero | tr '\0' x > $__sg_dir/events; printf '\x1e' > $__sg_dir/events`,
+	} {
+		r.ask(kernel.Request{ID: uint64(i + 1), Op: "execute", Cell: uint32(i + 1), Code: code})
+	}
+	reply := r.ask(kernel.Request{ID: 10, Op: "execute", Cell: 10, Code: "(exit 7)"})
+	if reply.Status != "error" || reply.ExitCode == nil || *reply.ExitCode != 7 {
+		t.Errorf("afterwards: %+v", reply)
+	}
+}
+
+// TestReseed sets variables whatever is in them, and lists none of them.
+func TestReseed(t *testing.T) {
+	r := newRig(t)
+	env := map[string]string{"A": "it's $HOME `id` \"x\"\nnext", "B": ""}
+	if reply := r.ask(kernel.Request{ID: 1, Op: "reseed", Env: env, Seed: strings.Repeat("5a", 32)}); reply.Status != "ok" {
+		t.Fatalf("%+v", reply)
+	}
+	reply := r.ask(kernel.Request{ID: 2, Op: "execute", Cell: 1, Code: "mine=1; [[ $A == \"it's \\$HOME \\`id\\` \\\"x\\\"\"$'\\nnext' && -v B ]]"})
+	if reply.Status != "ok" || reply.ExitCode != nil {
+		t.Errorf("the variable is another: %+v", reply)
+	}
+	if reply := r.ask(kernel.Request{ID: 3, Op: "variables"}); len(reply.Variables) != 1 || reply.Variables[0].Name != "mine" {
+		t.Errorf("variables: %+v", reply.Variables)
+	}
+}
+
+func TestTable(t *testing.T) {
+	for text, want := range map[string]string{
+		"a,b\n1,<x>\n":      "<tr><td>1</td><td>&lt;x&gt;</td></tr>",
+		"a\tb\n1\t2,3\n":    "<td>2,3</td>",
+		"a\n\"open":         "<td>open</td>",
+		"":                  "<table></table>",
+		"\xff\xfe,2\nx,y\n": "<td>y</td>",
+	} {
+		data, err := tableOf([]byte(text))
+		if err != nil || !strings.Contains(data["text/html"].(string), want) {
+			t.Errorf("%q: %v, %v", text, data, err)
+		}
+	}
+}
