@@ -56,7 +56,8 @@ const segments = [
   [STACK, R | W, 0, 0, 16],
 ];
 file.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0]); // ELF, 64 bits, little-endian
-put(16, [2, 3 /* shared object */], [2, 62 /* x86-64 */], [4, 1], [8, 0], [8, 64], [8, 0], [4, 0], [2, 64], [2, 56], [2, segments.length], [2, 0], [2, 0], [2, 0]);
+put(16, [2, 3 /* shared object */], [2, 62 /* x86-64 */], [4, 1], [8, 0], [8, 64], [8, 0], [4, 0],
+  [2, 64], [2, 56], [2, segments.length], [2, 0], [2, 0], [2, 0]);
 at = 64;
 for (const [type, flags, offset, size, align] of segments) {
   at = put(at, [4, type], [4, flags], [8, offset], [8, offset], [8, offset], [8, size], [8, size], [8, align]);

@@ -67,7 +67,16 @@ module_.syncBuiltinESMExports();
 const constants = new Proxy(Object.create(null), {
   set() { throw new TypeError('Assignment to constant variable.'); },
 });
-const runtime = Object.freeze({ __proto__: null, hold, holdEach, take, constants, import: modules.importFrom, module: modules.importNames, meta: modules.meta });
+const runtime = Object.freeze({
+  __proto__: null,
+  hold,
+  holdEach,
+  take,
+  constants,
+  import: modules.importFrom,
+  module: modules.importNames,
+  meta: modules.meta,
+});
 Object.defineProperty(globalThis, '$sandgate', { value: runtime });
 Object.defineProperty(globalThis, 'display', { value: makeDisplay(messages), writable: true, configurable: true, enumerable: false });
 variables.begin();

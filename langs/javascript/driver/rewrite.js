@@ -107,9 +107,10 @@ class Names {
 }
 
 // rewrite returns {code, kept, declared} for a cell. Without a change, code is
-// the source and kept is undefined.
-function rewrite(source, tree, session) {
-  const cell = new Rewriting(source, tree, session);
+// the source and kept is undefined. In TypeScript a name may be imported for
+// its type alone, so that none need be there.
+function rewrite(source, tree, session, typescript = false) {
+  const cell = new Rewriting(source, tree, session, typescript);
   return cell.run();
 }
 
@@ -117,15 +118,17 @@ class Rewriting {
   #source;
   #tree;
   #session;
+  #typescript;
   #edits;
   #declared = new Map(); // name → {kind, constant}
   #needed = new Set(); // names that must be declared before they are assigned
   #handled = new Set(); // where identifiers stand that need no other name
 
-  constructor(source, tree, session) {
+  constructor(source, tree, session, typescript) {
     this.#source = source;
     this.#tree = tree;
     this.#session = session;
+    this.#typescript = typescript;
     this.#edits = new Edits(source);
   }
 
@@ -267,7 +270,7 @@ class Rewriting {
       this.#declare(name, 'lexical', true);
       if (!this.#session.kept(name)) this.#needed.add(name);
     }
-    const wanted = `[${asked.map(([imported]) => imported)}]`;
+    const wanted = this.#typescript ? '[]' : `[${asked.map(([imported]) => imported)}]`;
     const module = `await $sandgate.hold($sandgate.module(${node.source.raw}, ${wanted}${attributes}))`;
     const pattern = asked.map(([imported, local]) => `${imported}: ${this.#inside(local)}`);
     if (whole) whole = this.#inside(whole);

@@ -13,6 +13,7 @@ const errors = require('./errors.js');
 const variables = require('./variables.js');
 const { compile, completeness } = require('./compile.js');
 const { dumps } = require('./safejson.js');
+const { Origin } = require('./positions.js');
 const { bundle } = require('./display.js');
 const { Interrupted } = require('./waits.js');
 const { STDERR } = require('./output.js');
@@ -150,7 +151,8 @@ class Server {
       compiled = compile(source, number, this.#names);
     } catch (error) {
       if (!error.line) return this.#fail(cell, errors.describe(error, this.#origins));
-      return this.#fail(cell, errors.syntax(error.message, { name: `cell_${number}.js`, line: (n) => source.split('\n')[n - 1] ?? '' }, error.line, error.column));
+      const origin = new Origin({ name: `cell_${number}.js`, source });
+      return this.#fail(cell, errors.syntax(error.message, origin, error.line, error.column));
     }
     const { name, code, origin, declared } = compiled;
     this.#origins.add(origin);

@@ -2,7 +2,7 @@
 // TypeScript to JavaScript. Types are stripped by Node, which keeps every
 // position; enums, namespaces and parameter properties are transformed by
 // Node; decorators, accessors and JSX by esbuild, a program of its own.
-const { stripTypeScriptTypes, SourceMap } = require('node:module');
+const { stripTypeScriptTypes } = require('node:module');
 const { spawnSync } = require('node:child_process');
 const path = require('node:path');
 
@@ -43,16 +43,25 @@ function located(error) {
 
 // legacy reports whether decorators are written the way that TypeScript had
 // them before version 5, with (target, key, descriptor).
-const legacy = (source) => /\bPropertyDescriptor\b|\bdescriptor\b|\bpropertyKey\b|@(Injectable|Component|Entity|Controller|Module)\b/.test(source) &&
-  !/\bClass\w*DecoratorContext\b|\bcontext\.(name|kind|addInitializer)\b/.test(source);
+const OLD = /\bPropertyDescriptor\b|\bdescriptor\b|\bpropertyKey\b|@(Injectable|Component|Entity|Controller|Module)\b/;
+const STANDARD = /\bClass\w*DecoratorContext\b|\bcontext\.(name|kind|addInitializer)\b/;
+const legacy = (source) => OLD.test(source) && !STANDARD.test(source);
 
 // build is strip by esbuild.
 function build(source) {
-  const config = { compilerOptions: { experimentalDecorators: legacy(source), useDefineForClassFields: !legacy(source), verbatimModuleSyntax: false, preserveValueImports: true } };
-  const loader = /<\/|\/>/.test(source) ? 'tsx' : 'ts';
-  const run = spawnSync(ESBUILD, [`--loader=${loader}`, '--target=es2024', '--sourcemap=inline', '--sourcefile=cell', '--log-level=error',
-    '--supported:decorators=false', '--supported:top-level-await=true', '--log-limit=1', `--tsconfig-raw=${JSON.stringify(config)}`],
-  { input: source, timeout: LIMIT, maxBuffer: 64 << 20, encoding: 'utf8' });
+  const old = legacy(source);
+  const config = { compilerOptions: { experimentalDecorators: old, useDefineForClassFields: !old, preserveValueImports: true } };
+  const run = spawnSync(ESBUILD, [
+    `--loader=${/<\/|\/>/.test(source) ? 'tsx' : 'ts'}`,
+    `--tsconfig-raw=${JSON.stringify(config)}`,
+    '--target=es2024',
+    '--supported:decorators=false',
+    '--supported:top-level-await=true',
+    '--sourcemap=inline',
+    '--sourcefile=cell',
+    '--log-level=error',
+    '--log-limit=1',
+  ], { input: source, timeout: LIMIT, maxBuffer: 64 << 20, encoding: 'utf8' });
   if (run.error) throw run.error;
   if (run.status !== 0) {
     const [, message, line, column] = /\[ERROR\] (.*)\n\n\s+\S+?:(\d+):(\d+):/.exec(run.stderr) ?? [null, run.stderr.trim(), 1, 0];
@@ -61,4 +70,4 @@ function build(source) {
   return unpack(run.stdout.trimEnd());
 }
 
-module.exports = { strip, build, SourceMap };
+module.exports = { strip, build };

@@ -17,10 +17,13 @@ test('wrong requests have an answer, and the kernel goes on', async (t) => {
   const kernel = await start(t);
   for (const request of [
     { op: 'nonsense' }, { op: null }, { op: {} }, {}, { op: 'toString' },
-    { op: 'complete' }, { op: 'complete', code: 5, cursor: 'x' }, { op: 'complete', code: 'a.b', cursor: -3 }, { op: 'complete', code: 'a', cursor: 1e9 },
-    { op: 'inspect', code: null, cursor: {} }, { op: 'inspect', code: '((((', cursor: 4 }, { op: 'is_complete' }, { op: 'is_complete', code: [] },
+    { op: 'complete' }, { op: 'complete', code: 5, cursor: 'x' },
+    { op: 'complete', code: 'a.b', cursor: -3 }, { op: 'complete', code: 'a', cursor: 1e9 },
+    { op: 'inspect', code: null, cursor: {} }, { op: 'inspect', code: '((((', cursor: 4 },
+    { op: 'is_complete' }, { op: 'is_complete', code: [] },
     { op: 'variables', extra: 1 }, { op: 'reseed', seed: 'not hex', env: 7 }, { op: 'reseed' },
-    { op: 'execute' }, { op: 'execute', code: 5, cell: 'x' }, { op: 'execute', code: null, cell: -1 }, { op: 'execute', code: {}, cell: 2 ** 40, silent: 'yes' },
+    { op: 'execute' }, { op: 'execute', code: 5, cell: 'x' }, { op: 'execute', code: null, cell: -1 },
+    { op: 'execute', code: {}, cell: 2 ** 40, silent: 'yes' },
   ]) {
     const { op, ...fields } = request;
     const reply = await kernel.ask(op, fields);
@@ -56,7 +59,8 @@ test('a request comes in pieces, and many in one', async (t) => {
   const request = frame(Buffer.from(JSON.stringify({ op: 'execute', id: 900, cell: 900, code: `"${'x'.repeat(200_000)}".length` })));
   for (let at = 0; at < request.length; at += 40_000) kernel.write(request.subarray(at, at + 40_000));
   assert.equal((await kernel.until(() => kernel.replies.get(900))).status, 'ok');
-  kernel.write(Buffer.concat([1, 2, 3].map((n) => frame(Buffer.from(JSON.stringify({ op: 'execute', id: 900 + n, cell: 900 + n, code: `console.log(${n})` }))))));
+  const short = (n) => JSON.stringify({ op: 'execute', id: 900 + n, cell: 900 + n, code: `console.log(${n})` });
+  kernel.write(Buffer.concat([1, 2, 3].map((n) => frame(Buffer.from(short(n))))));
   await kernel.until(() => kernel.replies.get(903));
   assert.deepEqual(kernel.events.filter((e) => e.type === 'stdout').map((e) => [e.cell, e.text]), [[901, '1\n'], [902, '2\n'], [903, '3\n']]);
   await kernel.close();
@@ -87,7 +91,7 @@ test('an interrupt at any moment hits its cell or none', async (t) => {
     const { status, ename, evalue } = await reply;
     if (status === 'ok') finished++;
     else {
-      assert.equal(ename, 'Interrupted', `${body}: ${evalue} ${JSON.stringify(kernel.events.findLast((e) => e.type === 'error'))}`);
+      assert.equal(ename, 'Interrupted', `${body}: ${evalue}`);
       interrupted++;
     }
     // The next cell is never hit.
@@ -113,7 +117,9 @@ test('a seed decides Math.random, and node:crypto is fresh', async (t) => {
   const seed = 'ab'.repeat(32);
   assert.equal(await draw(one, seed), await draw(two, seed));
   assert.notEqual(await draw(one, 'cd'.repeat(32)), await draw(two, 'ef'.repeat(32)));
-  const { value } = await one.run('let s = 0, ok = true; for (let i = 0; i < 1e5; i++) { const r = Math.random(); ok &&= r >= 0 && r < 1; s += r } [ok, Math.abs(s / 1e5 - 0.5) < 0.01]');
+  const { value } = await one.run(`let sum = 0, ok = true;
+    for (let i = 0; i < 1e5; i++) { const r = Math.random(); ok &&= r >= 0 && r < 1; sum += r }
+    [ok, Math.abs(sum / 1e5 - 0.5) < 0.01]`);
   assert.equal(value, '[ true, true ]');
   await Promise.all([one.close(), two.close()]);
 });
