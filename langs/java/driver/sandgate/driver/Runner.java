@@ -35,14 +35,15 @@ final class Runner {
             return outcome;
         }
 
-        /** Set the outcome. The first one stays. */
+        /** Set the outcome and tell. The first one stays; whether it is this one is returned. */
         private boolean end(Outcome o) {
+            boolean mine;
             synchronized (this) {
-                if (outcome != null) return false;
-                outcome = o;
+                if (outcome == null) outcome = o;
+                mine = outcome == o;
             }
             done.done(this);
-            return true;
+            return mine;
         }
 
         private void run(Thread own) {
@@ -50,17 +51,26 @@ final class Runner {
             cell.enter();
             try {
                 if (!enter(this, own)) throw cell.stop.fresh();
-                try {
-                    o = new Outcome(work.call(), null);
-                } finally {
-                    leave();
-                }
+                o = new Outcome(work.call(), null);
             } catch (Throwable t) {
                 o = new Outcome(null, t);
             }
-            Thread.interrupted(); // one that came late
-            if (end(o)) return;
-            throw new Abandoned();
+            settle();
+            if (!end(o)) throw new Abandoned();
+        }
+
+        /** Leave user code for good: the virtual machine may still be about to throw a Stop that was meant for it. */
+        private void settle() {
+            while (true) {
+                try {
+                    leave();
+                    if (cell.stop != null) Thread.yield(); // one that is pending is thrown here
+                    Thread.interrupted(); // an interrupt that came late
+                    return;
+                } catch (Stop late) {
+                    // once more: leave may not have been done
+                }
+            }
         }
     }
 
@@ -96,7 +106,12 @@ final class Runner {
                 try {
                     Task task = queue.take();
                     if (task == quit) return;
-                    task.run(Thread.currentThread());
+                    try {
+                        task.run(Thread.currentThread());
+                    } catch (Stop late) { // between user code and its outcome
+                        task.settle();
+                        task.end(new Outcome(null, late));
+                    }
                 } catch (InterruptedException | Stop e) {
                     // not in user code any more
                 }
@@ -120,7 +135,7 @@ final class Runner {
     }
 
     private synchronized void leave() {
-        inside = null;
+        if (inside != null && Thread.currentThread() == thread) inside = null;
     }
 
     /** Call f with the thread that runs the cell's code, if there is one. It stays in that code meanwhile. */
