@@ -36,10 +36,14 @@ final class Commands {
                 for (var v : session.variables()) System.out.println("|    " + v.typeName() + " " + v.name() + " = " + value(v));
             }
             case "/methods" -> {
-                for (var m : session.methods()) System.out.println("|    " + m.signature().replaceFirst("^\\((.*)\\)(.*)$", "$2 " + m.name() + "($1)"));
+                for (var m : session.methods()) {
+                    System.out.println("|    " + m.signature().replaceFirst("^\\((.*)\\)(.*)$", "$2 " + m.name() + "($1)"));
+                }
             }
             case "/types" -> {
-                for (var t : session.types()) System.out.println("|    " + t.subKind().name().replace("_SUBKIND", "").toLowerCase() + " " + t.name());
+                for (var t : session.types()) {
+                    System.out.println("|    " + t.subKind().name().replace("_SUBKIND", "").toLowerCase() + " " + t.name());
+                }
             }
             case "/imports" -> session.shell.imports().map(ImportSnippet::source).forEach(s -> System.out.println("|    " + s.strip()));
             case "/list" -> active().filter(s -> args.isEmpty() || args.contains(name(s))).forEach(s -> System.out.println(s.source().strip()));
@@ -62,7 +66,8 @@ final class Commands {
     }
 
     private java.util.stream.Stream<Snippet> active() {
-        return session.shell.snippets().filter(s -> session.shell.status(s).isActive() && s.kind().isPersistent() && s.kind() != Snippet.Kind.IMPORT);
+        return session.shell.snippets()
+            .filter(s -> session.shell.status(s).isActive() && s.kind().isPersistent() && s.kind() != Snippet.Kind.IMPORT);
     }
 
     private static String name(Snippet s) {

@@ -53,7 +53,8 @@ final class Compiling {
     private void hint() {
         var m = java.util.regex.Pattern.compile("\\b(\\w+) cannot be converted to (\\w+)").matcher(first);
         if (m.find() && m.group(1).equals(m.group(2))) {
-            lines.add("    " + m.group(1) + " was declared again since: values of the earlier one keep their type, so declare the variable again too");
+            lines.add("    " + m.group(1)
+                + " was declared again since: values of the earlier one keep their type, so declare the variable again too");
         }
     }
 }

@@ -61,7 +61,8 @@ final class Patched {
     /** The source with spaces in place of what is in comments, text and characters. */
     private static String masked(String source) {
         var out = new StringBuilder(source);
-        var m = Pattern.compile("//[^\\n]*|(?s:/\\*.*?\\*/)|(?s:\"\"\".*?\"\"\")|\"(?:[^\"\\\\\\n]|\\\\.)*\"|'(?:[^'\\\\\\n]|\\\\.)+'").matcher(source);
+        var m = Pattern.compile(
+            "//[^\\n]*|(?s:/\\*.*?\\*/)|(?s:\"\"\".*?\"\"\")|\"(?:[^\"\\\\\\n]|\\\\.)*\"|'(?:[^'\\\\\\n]|\\\\.)+'").matcher(source);
         while (m.find()) {
             for (int i = m.start(); i < m.end(); i++) if (out.charAt(i) != '\n') out.setCharAt(i, ' ');
         }

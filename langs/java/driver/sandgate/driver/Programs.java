@@ -74,7 +74,8 @@ final class Programs {
     private static boolean isMain(Tree t) {
         return t instanceof MethodTree m && m.getName().contentEquals("main")
             && !m.getModifiers().getFlags().contains(javax.lang.model.element.Modifier.PRIVATE)
-            && (m.getParameters().isEmpty() || m.getParameters().size() == 1 && m.getParameters().getFirst().getType().toString().matches("(java\\.lang\\.)?String(\\[\\]|\\.\\.\\.)"));
+            && (m.getParameters().isEmpty() || m.getParameters().size() == 1
+                && m.getParameters().getFirst().getType().toString().matches("(java\\.lang\\.)?String(\\[\\]|\\.\\.\\.)"));
     }
 
     /** Compile the program and return what launches it. */
@@ -159,7 +160,8 @@ final class Programs {
             int n = runner.group().enumerate(threads);
             Thread one = null;
             for (int i = 0; i < n; i++) {
-                if (threads[i].threadId() > cell.firstThread && !threads[i].isDaemon() && threads[i] != Thread.currentThread()) one = threads[i];
+                Thread t = threads[i];
+                if (t.threadId() > cell.firstThread && !t.isDaemon() && t != Thread.currentThread()) one = t;
             }
             if (one == null) return;
             one.join();

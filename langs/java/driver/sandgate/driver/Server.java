@@ -93,7 +93,8 @@ final class Server implements Control.Caller {
                 try {
                     take(Json.object(body));
                 } catch (Json.Malformed | IllegalArgumentException e) {
-                    send(0, Map.of("op", "reply", "id", 0, "status", "error", "ename", "Malformed", "evalue", "a request is no JSON object: " + e.getMessage()));
+                    send(0, Map.of("op", "reply", "id", 0, "status", "error", "ename", "Malformed",
+                        "evalue", "a request is no JSON object: " + e.getMessage()));
                 }
             }
             inbox.add(END);
@@ -228,7 +229,8 @@ final class Server implements Control.Caller {
         } catch (Throwable t) {
             // JShell or the compiler failed: too deep nesting, no memory, a defect.
             if (Memory.isFull(t)) full = t;
-            failure = new Failure(Traces.name(t.getClass()), Traces.message(t), List.of(Traces.name(t.getClass()) + ": " + Traces.message(t) + " (in the compiler)"));
+            String name = Traces.name(t.getClass());
+            failure = new Failure(name, Traces.message(t), List.of(name + ": " + Traces.message(t) + " (in the compiler)"));
         }
         if (full != null || failure != null && failure.name.equals("java.lang.OutOfMemoryError")) memory.recover(cell);
         return failure;
