@@ -15,10 +15,6 @@ final class Interrupts
     /** Milliseconds that a cell has to unwind before it is pressed again. */
     private const PAUSE = 90;
 
-    /** Milliseconds after a cell's end in which an interrupt was for that cell, whatever has come since. */
-    private const LATE = 20;
-
-    private int $ended = 0;
     private int $held = 1;
     private int $last = 0; // when something was thrown, in nanoseconds
     private ?\Closure $handler = null;
@@ -60,7 +56,6 @@ final class Interrupts
     {
         [$this->active, $this->pending, $this->held] = [false, 0, 1];
         $this->early = $this->arriving = false;
-        $this->ended = hrtime(true);
     }
 
     public function enter(): void
@@ -127,8 +122,8 @@ final class Interrupts
             return false;
         }
         if (!$this->active) {
-            $this->early = $this->early
-                || hrtime(true) - $this->ended > self::LATE * 1_000_000 && ($this->arriving || $this->wire->waits(0));
+            // The agent sends a cell before the interrupt that is for it: with none on its way, this one comes late.
+            $this->early = $this->early || $this->arriving || $this->wire->waits(0);
             return false;
         }
         $this->shared->handled = 1;

@@ -30,14 +30,15 @@ final class Savegame
             if ($old > 0 && $pid > 0) {
                 posix_kill($old, SIGKILL);
             }
-            $this->unblock($before);
+            pcntl_sigprocmask(SIG_SETMASK, $before);
             return false;
         }
         $this->libc->part(self::FIRST_DESCRIPTOR);
         $this->shared->parted = 1;
         $info = [];
         while (pcntl_sigwaitinfo([Supervisor::TAKE_OVER], $info) !== Supervisor::TAKE_OVER);
-        $this->unblock($before);
+        while (@pcntl_sigtimedwait([SIGINT, Supervisor::HARD], $info, 0, 1) > 0); // they were for the one that died
+        pcntl_sigprocmask(SIG_SETMASK, $before);
         return true;
     }
 
@@ -50,14 +51,6 @@ final class Savegame
         for ($i = 0; $i < self::PATIENCE && $this->shared->savegame > 0 && !$this->shared->parted; $i++) {
             usleep(100);
         }
-    }
-
-    /** An interrupt that came meanwhile was for the cell before: it must not hit the next one. */
-    private function unblock(array $signals): void
-    {
-        $info = [];
-        while (@pcntl_sigtimedwait([SIGINT, Supervisor::HARD], $info, 0, 1) > 0);
-        pcntl_sigprocmask(SIG_SETMASK, $signals);
     }
 
     /** Gives the savegame up: what it holds must not come back. */

@@ -84,9 +84,10 @@ final class Supervisor
 
     private function interrupted(): void
     {
-        $sequence = $this->shared->sequence + ($this->shared->busy ? 0 : 1);
-        if ($sequence !== $this->sequence) {
-            $this->early = !$this->shared->busy;
+        $early = !$this->shared->busy;
+        $sequence = $this->shared->sequence + (int) $early;
+        if ($sequence !== $this->sequence || $this->early !== $early) {
+            $this->early = $early;
             $this->sequence = $sequence;
             $this->since = hrtime(true) / 1e6;
         }
