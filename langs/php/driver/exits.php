@@ -26,6 +26,7 @@ final class ExitGuard
             self::run($function);
             return true;
         } catch (Ended $e) {
+            Kernel::get()->exitable(false);
             if ($e->getPrevious() !== null) {
                 throw $e->getPrevious();
             }
@@ -36,7 +37,9 @@ final class ExitGuard
     private static function run(\Closure $function): void
     {
         $guard = new self();
+        Kernel::get()->exitable(true);
         $function();
+        Kernel::get()->exitable(false);
         $guard->done = true;
     }
 }

@@ -22,6 +22,7 @@ final class Interrupts
     private int $pending = 0; // a signal that came while they were held
     private bool $early = false; // one came when a request was on its way: the cell to come is meant
     public bool $arriving = false; // a request is being read
+    public bool $exitable = true; // exit would be stopped, and not end the process
     public private(set) bool $thrown = false;
 
     public function __construct(private \FFI\CData $shared, private Engine $engine, private Wire $wire, private int $kernel) {}
@@ -49,6 +50,7 @@ final class Interrupts
         $this->shared->handled = (int) $this->early;
         $this->pending = $this->early ? SIGINT : 0;
         $this->early = $this->arriving = false;
+        $this->exitable = true;
     }
 
     /** A cell is over: what comes from now on comes too late. */
@@ -107,7 +109,7 @@ final class Interrupts
         }
         if (!$this->thrown) {
             $this->soft();
-        } elseif (hrtime(true) - $this->last > self::PAUSE * 1_000_000) {
+        } elseif ($this->exitable && hrtime(true) - $this->last > self::PAUSE * 1_000_000) {
             $this->last = hrtime(true);
             exit(130);
         }

@@ -208,9 +208,16 @@ final class Kernel
         return $path;
     }
 
+    /** Whether exit would be stopped: in a cell, and where ExitGuard calls something. */
+    public function exitable(bool $is): void
+    {
+        $this->interrupts->exitable = $is;
+    }
+
     /** A cell came to its end. */
     public function finish(ExitGuard $guard, mixed $value): void
     {
+        $this->interrupts->exitable = false;
         $guard->done = true;
         if ($this->isFork()) {
             exit(0); // a fork that ran to the end of its cell
@@ -237,6 +244,7 @@ final class Kernel
     /** A cell ended by an exception, or by exit. The variable of the caller is emptied. */
     public function fail(?\Throwable &$error): void
     {
+        $this->interrupts->exitable = false;
         $e = $error;
         if ($e instanceof Ended) {
             $e = $e->getPrevious(); // what the guard's own has replaced; null after exit
