@@ -130,8 +130,12 @@ func (c *channel) resize(s pty.Size) error {
 	if err := s.Check(op); err != nil {
 		return err
 	}
-	<-c.started
-	return c.terminal.set(s)
+	select {
+	case <-c.started:
+		return c.terminal.set(s)
+	default:
+		return fault.New(fault.Conflict, op, "channel %d is starting", c.id)
+	}
 }
 
 // redraw makes the program draw its screen anew, by another size for a moment:

@@ -451,6 +451,13 @@ func (v *Viewer) Old() bool {
 	return v.pending.epoch == v.epoch && v.pending.offset <= v.old
 }
 
+// Behind reports whether there is more of what Old tells of.
+func (v *Viewer) Behind() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.pending.epoch == v.epoch && v.pending.offset < v.old
+}
+
 // Channel is the channel as it was at the last attach.
 func (v *Viewer) Channel() protocol.Channel {
 	v.mu.Lock()

@@ -342,6 +342,10 @@ func (l *loan) show(ctx context.Context, t *client.Terminal) error {
 			_ = json.Unmarshal(r.Payload, &g)
 			b = fmt.Appendf(nil, "\r\n[sandgate: %d bytes of output are no longer there]\r\n", g.Bytes)
 		}
+		if l.old != nil && !t.Behind() {
+			b = l.old.End(b)
+			l.old = nil
+		}
 		if len(b) == 0 {
 			continue
 		}
@@ -354,16 +358,11 @@ func (l *loan) show(ctx context.Context, t *client.Terminal) error {
 
 // filter takes questions out of old output.
 func (l *loan) filter(b []byte, old bool) []byte {
-	if old {
-		if l.old == nil {
-			l.old = pty.NewQuiet()
-		}
-		return l.old.Append(nil, b)
-	}
-	if l.old == nil {
+	if !old {
 		return b
 	}
-	b = append(l.old.End(nil), b...)
-	l.old = nil
-	return b
+	if l.old == nil {
+		l.old = pty.NewQuiet()
+	}
+	return l.old.Append(nil, b)
 }
