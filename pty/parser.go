@@ -113,7 +113,7 @@ func (p *parser) start(c byte) {
 	}
 	p.finish()
 	p.in, p.begun = escape, true
-	p.add([]byte{c})
+	p.addByte(c)
 }
 
 // finish ends what ESC and C1 controls end: a string is complete, all else is
@@ -169,27 +169,36 @@ func (p *parser) step(c byte) {
 	case c == esc, c == 0xc2:
 		p.start(c)
 	case c == can, c == sub:
-		p.add([]byte{c})
+		p.addByte(c)
 		p.end(broken)
 	case c >= 0x80:
 		p.character([]byte{c})
 	case c < 0x20, c == 0x7f:
-		p.add([]byte{c}) // carried out, and the sequence goes on
+		p.addByte(c) // carried out, and the sequence goes on
 	case p.in == csi:
-		p.add([]byte{c})
+		p.addByte(c)
 		if c >= 0x40 {
 			p.end(csi)
 		}
 	case c < 0x30:
 		p.begun = false
-		p.add([]byte{c})
+		p.addByte(c)
 	case p.begun:
-		p.add([]byte{c})
+		p.addByte(c)
 		p.opened(c)
 	default:
-		p.add([]byte{c})
+		p.addByte(c)
 		p.end(escape)
 	}
+}
+
+// addByte is add for one byte.
+func (p *parser) addByte(c byte) {
+	if p.over || len(p.buf) == maxSequence {
+		p.add([]byte{c})
+		return
+	}
+	p.buf = append(p.buf, c)
 }
 
 // add keeps bytes of a sequence, or passes them on when it is too long.

@@ -49,8 +49,8 @@ func (c *Scanner) State() State {
 func (c *Scanner) take(k kind, b []byte) {
 	switch k {
 	case plain:
-		if i := max(bytes.LastIndexByte(b, so), bytes.LastIndexByte(b, si)); i >= 0 {
-			c.state.cursor[0].shift = int(si - b[i])
+		if bytes.IndexByte(b, so) >= 0 || bytes.IndexByte(b, si) >= 0 {
+			c.state.cursor[0].shift = int(si - b[bytes.LastIndexAny(b, "\x0e\x0f")])
 		}
 	case escape:
 		c.state.escape(b)

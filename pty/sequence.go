@@ -18,6 +18,14 @@ func parseCSI(b []byte) sequence {
 	if len(b) > 0 && b[0] >= '<' && b[0] <= '?' {
 		s.prefix, b = b[0], b[1:]
 	}
+	n := 0
+	for n < len(b) && b[n] >= 0x30 && b[n] <= 0x3f {
+		n++
+	}
+	if n == len(b) { // as nearly all are
+		s.params = string(b)
+		return s
+	}
 	var params, inter []byte
 	for _, c := range b {
 		switch {

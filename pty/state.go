@@ -219,6 +219,8 @@ func charset(code string) string {
 
 func (s *State) csi(q sequence) {
 	switch {
+	case q.is(0, "", 'm'): // by far the most frequent
+		s.cursor[0].style.apply(q.params)
 	case q.is('?', "", 'h'), q.is('?', "", 'l'):
 		for p := range strings.SplitSeq(q.params, ";") {
 			s.private(number(p), q.final == 'h')
@@ -235,8 +237,6 @@ func (s *State) csi(q sequence) {
 		for p := range strings.SplitSeq(q.params, ";") {
 			s.modes.copyBits(s.saved, number(p))
 		}
-	case q.is(0, "", 'm'):
-		s.cursor[0].style.apply(q.params)
 	case q.is('>', "", 'm'):
 		if head, rest, _ := strings.Cut(q.params, ";"); head == "4" || head == "" {
 			s.other = min(max(number(rest), 0), 3)

@@ -23,6 +23,10 @@ type colour struct {
 
 // apply carries out the parameters of CSI Pm m.
 func (s *style) apply(params string) {
+	if params == "" || params == "0" {
+		*s = style{}
+		return
+	}
 	all := strings.Split(params, ";")
 	for i := 0; i < len(all); i++ {
 		head, sub, colon := strings.Cut(all[i], ":")
