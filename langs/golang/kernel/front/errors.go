@@ -1,0 +1,149 @@
+package front
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// maxErrors is how many errors of one cell are told, as by go build.
+const maxErrors = 10
+
+// Errors is why a cell cannot be run. Nothing of it has an effect.
+type Errors struct {
+	// Name is SyntaxError or CompileError.
+	Name string
+	List []Error
+	// Code is the text that the positions lead to.
+	Code string
+}
+
+// Error is one of them.
+type Error struct {
+	File      string
+	Line, Col int
+	Msg       string
+}
+
+func (e Error) String() string {
+	if e.Line == 0 {
+		return e.Msg
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg)
+}
+
+func (e *Errors) Error() string { return e.List[0].String() }
+
+// Traceback shows each error with its line and a mark below its column.
+func (e *Errors) Traceback() []string {
+	var out []string
+	for _, x := range e.List {
+		out = append(out, x.String())
+		if text, ok := lineText(e.Code, x.Line); ok && x.Line > 0 {
+			out = append(out, "    "+text, "    "+under(text, x.Col)+"^")
+		}
+	}
+	return out
+}
+
+// under is as wide as the text before a column, in bytes and from 1.
+func under(text string, col int) string {
+	var b strings.Builder
+	for i, r := range text {
+		if i >= col-1 {
+			break
+		}
+		if r == '\t' {
+			b.WriteByte('\t')
+		} else {
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+func (e *Errors) add(p token.Position, msg string) {
+	x := Error{p.Filename, p.Line, p.Column, msg}
+	// What stands behind the end stands at the end.
+	if lines := strings.Split(e.Code, "\n"); x.Line > len(lines) {
+		x.Line, x.Col = len(lines), len(lines[len(lines)-1])+1
+	}
+	for _, y := range e.List {
+		if y.Line == x.Line && (y.Msg == x.Msg || e.Name == "SyntaxError") {
+			return
+		}
+	}
+	if len(e.List) < maxErrors {
+		e.List = append(e.List, x)
+	}
+}
+
+// syntax adds what the parser found in a piece.
+func (e *Errors) syntax(err error) {
+	list, ok := err.(scanner.ErrorList)
+	if !ok {
+		e.add(token.Position{}, err.Error())
+		return
+	}
+	for _, x := range list {
+		e.add(x.Pos, x.Msg)
+	}
+}
+
+var (
+	qualified = regexp.MustCompile(`"?cells/(\d+)"?\.(\w+)`)
+	aliased   = regexp.MustCompile(`\bc\d+__\.`)
+	ours      = regexp.MustCompile(`\bmain\.`)
+)
+
+// types adds what the type checker found.
+func (s *Session) typeError(e *Errors, err types.Error) {
+	e.add(s.fset.Position(err.Pos), s.plain(err.Msg))
+}
+
+// plain says a message in the words of the session: types of other cells by
+// their name alone, and with their cell where two of one name meet.
+func (s *Session) plain(msg string) string {
+	names := map[string]map[string]bool{}
+	for _, m := range qualified.FindAllStringSubmatch(msg, -1) {
+		if names[m[2]] == nil {
+			names[m[2]] = map[string]bool{}
+		}
+		names[m[2]][m[1]] = true
+	}
+	msg = qualified.ReplaceAllStringFunc(msg, func(t string) string {
+		m := qualified.FindStringSubmatch(t)
+		if len(names[m[2]]) < 2 {
+			return m[2]
+		}
+		seq, _ := strconv.Atoi(m[1])
+		if u := s.units[Path(seq)]; u != nil {
+			return m[2] + " (of " + u.File + ")"
+		}
+		return m[2] + " (of this cell)"
+	})
+	return ours.ReplaceAllString(aliased.ReplaceAllString(msg, ""), "")
+}
+
+// CompilerErrors reads the output of the compiler, which has the last word.
+func CompilerErrors(output, code string) *Errors {
+	e := &Errors{Name: "CompileError", Code: code}
+	line := regexp.MustCompile(`^([^:\s]+):(\d+):(\d+): (.*)$`)
+	for _, l := range strings.Split(strings.TrimSpace(output), "\n") {
+		if m := line.FindStringSubmatch(l); m != nil {
+			n, _ := strconv.Atoi(m[2])
+			c, _ := strconv.Atoi(m[3])
+			e.add(token.Position{Filename: m[1], Line: n, Column: c}, m[4])
+		} else if l != "" {
+			e.add(token.Position{}, l)
+		}
+	}
+	if len(e.List) == 0 {
+		e.add(token.Position{}, "the compiler failed without saying why")
+	}
+	return e
+}

@@ -1,0 +1,225 @@
+// Package front is the front end of a session of Go cells: it turns the text of
+// a cell into the source of a package that the compiler takes, checks it, and
+// remembers what it declares for the cells that follow.
+//
+// A cell becomes one package, cells/N:
+//
+//	package main                    so that %T prints main.T
+//	import . "cells/0" ...          the support package, and the earlier cells whose names it uses
+//	import fmt "fmt" ...            packages, by use
+//	type, const, func, method       as written
+//	var x T                         top-level := and var, with the type that was found
+//	func Cell__() { ... }           the statements in order; the last expression in Result__
+//
+// Identifiers stay as they are, and line directives keep their positions, so
+// that errors, panics and reflection show what was written.
+package front
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// goVersion is the language that cells are written in.
+const goVersion = "go1.26"
+
+// Session is what earlier cells declared. It is not safe for concurrent use.
+type Session struct {
+	fset     *token.FileSet
+	packages types.Importer
+	std      map[string]string // package name to path
+	imports  map[string]imported
+	dots     []string         // paths of dot imports of packages
+	units    map[string]*Unit // by path
+	order    []*Unit
+	latest   map[string]*Unit // the cell that declared a name last
+	decls    map[string]*decl // types and functions, for cells that have to declare them again
+}
+
+type imported struct {
+	path string
+	seq  int
+}
+
+// Unit is one cell that has been translated.
+type Unit struct {
+	// Seq is its number in the session, and in its path.
+	Seq int
+	// File is what positions call it; Code is what was written.
+	File, Code string
+	// Path is its import path, Source what is to be compiled.
+	Path, Source string
+	// Imports are the paths of the packages that it imports, but for cells.
+	Imports []string
+
+	pkg     *types.Package
+	decls   []*decl
+	methods []*decl
+	imports map[string]imported
+	dots    []string
+}
+
+// decl is the source of a type, a function or a method.
+type decl struct {
+	name, recv string
+	isType     bool
+	text, doc  string // a type's without the keyword
+	mark       string // where it was written
+	uses       map[string]bool
+	methods    []*decl // of a type, the latest of each name
+}
+
+// NewSession returns a session that finds packages with the importer. std maps
+// the names of packages that need no import to their paths. support is the
+// source of package cells/0.
+func NewSession(packages types.Importer, std map[string]string, support string) (*Session, error) {
+	s := &Session{
+		fset: token.NewFileSet(), packages: packages, std: std,
+		imports: map[string]imported{}, units: map[string]*Unit{}, latest: map[string]*Unit{}, decls: map[string]*decl{},
+	}
+	u := &Unit{File: "support.go", Code: support, Path: Path(0), Source: support}
+	f, err := parser.ParseFile(s.fset, u.File, support, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	conf := types.Config{Importer: s, GoVersion: goVersion}
+	if u.pkg, err = conf.Check(u.Path, s.fset, []*ast.File{f}, nil); err != nil {
+		return nil, err
+	}
+	for _, i := range f.Imports {
+		u.Imports = append(u.Imports, strings.Trim(i.Path.Value, `"`))
+	}
+	s.units[u.Path] = u
+	s.order = append(s.order, u)
+	return s, nil
+}
+
+// Path is the import path of a cell.
+func Path(seq int) string { return fmt.Sprintf("cells/%d", seq) }
+
+// Support is the cell that all others import.
+func (s *Session) Support() *Unit { return s.order[0] }
+
+// Import implements types.Importer.
+func (s *Session) Import(path string) (*types.Package, error) {
+	if u := s.units[path]; u != nil {
+		return u.pkg, nil
+	}
+	return s.packages.Import(path)
+}
+
+// Accept adds a cell to the session, once it has been loaded.
+func (s *Session) Accept(u *Unit) {
+	s.units[u.Path] = u
+	s.order = append(s.order, u)
+	for _, name := range u.names() {
+		s.latest[name] = u
+		if d := s.decls[name]; d != nil && !slices.Contains(u.decls, d) {
+			delete(s.decls, name)
+		}
+	}
+	for _, d := range u.decls {
+		s.decls[d.name] = d
+	}
+	for _, m := range u.methods {
+		if t := s.decls[m.recv]; t != nil {
+			t.methods = append(slices.DeleteFunc(t.methods, func(o *decl) bool { return o.name == m.name }), m)
+		}
+	}
+	maps.Copy(s.imports, u.imports)
+	for _, d := range u.dots {
+		if !slices.Contains(s.dots, d) {
+			s.dots = append(s.dots, d)
+		}
+	}
+}
+
+// names are those that the cell declares for others.
+func (u *Unit) names() []string {
+	return slices.DeleteFunc(u.pkg.Scope().Names(), func(n string) bool {
+		return strings.HasSuffix(n, "__") || n == "main" || n == "init" || n == "_"
+	})
+}
+
+// object returns the latest declaration of a name in the session, or nil.
+func (s *Session) object(name string) types.Object {
+	if u := s.latest[name]; u != nil {
+		return u.pkg.Scope().Lookup(name)
+	}
+	return nil
+}
+
+// Line returns a line of a cell's text, by the name of its file.
+func (s *Session) Line(file string, line int) (string, bool) {
+	for _, u := range slices.Backward(s.order) {
+		if u.File == file && u.Seq > 0 {
+			return lineText(u.Code, line)
+		}
+	}
+	return "", false
+}
+
+func lineText(code string, line int) (string, bool) {
+	lines := strings.Split(code, "\n")
+	if line < 1 || line > len(lines) {
+		return "", false
+	}
+	return lines[line-1], true
+}
+
+// carried reports whether t mentions one of the named types of cells.
+func mentions(t types.Type, is func(*types.TypeName) bool) bool {
+	seen := map[types.Type]bool{}
+	var walk func(types.Type) bool
+	walk = func(t types.Type) bool {
+		if t == nil || seen[t] {
+			return false
+		}
+		seen[t] = true
+		switch t := t.(type) {
+		case *types.Alias:
+			return walk(types.Unalias(t))
+		case *types.Named:
+			if is(t.Obj()) {
+				return true
+			}
+			for a := range t.TypeArgs().Types() {
+				if walk(a) {
+					return true
+				}
+			}
+		case *types.Pointer:
+			return walk(t.Elem())
+		case *types.Slice:
+			return walk(t.Elem())
+		case *types.Array:
+			return walk(t.Elem())
+		case *types.Chan:
+			return walk(t.Elem())
+		case *types.Map:
+			return walk(t.Key()) || walk(t.Elem())
+		case *types.Signature:
+			return walk(t.Params()) || walk(t.Results())
+		case *types.Tuple:
+			for v := range t.Variables() {
+				if walk(v.Type()) {
+					return true
+				}
+			}
+		case *types.Struct:
+			for f := range t.Fields() {
+				if walk(f.Type()) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return walk(t)
+}

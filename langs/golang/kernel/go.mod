@@ -1,0 +1,3 @@
+module github.com/sandgate/sandgate/langs/golang/kernel
+
+go 1.26

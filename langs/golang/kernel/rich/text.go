@@ -1,0 +1,370 @@
+// Package rich turns values into what a client can show: text in Go's syntax,
+// JSON, tables, charts, pictures. It never fails, whatever the value: cyclic,
+// huge, half initialised, or with methods that panic.
+package rich
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// MaxText is the most bytes of a value's text; MaxElements how many
+	// elements of a list or map are shown; MaxDepth how deep values are followed.
+	MaxText     = 1 << 20
+	MaxElements = 1000
+	MaxDepth    = 16
+)
+
+// Text is a value in Go's syntax, on one line if it has no methods that say
+// otherwise. Methods Error and String are called.
+func Text(v any) string { return text(reflect.ValueOf(v), MaxText, true) }
+
+// Short is a value on one line of at most n bytes, without calling methods.
+func Short(v reflect.Value, n int) string {
+	s := text(v, n+1, false)
+	s = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		return r
+	}, s)
+	if len(s) <= n {
+		return s
+	}
+	s = s[:n-len("…")]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s + "…"
+}
+
+func text(v reflect.Value, limit int, methods bool) string {
+	p := printer{limit: limit, methods: methods}
+	p.value(v, 0, false)
+	s := p.b.String()
+	if len(s) > limit && methods {
+		s = strings.ToValidUTF8(s[:limit], "") + "… (cut off at " + strconv.Itoa(limit) + " bytes)"
+	}
+	return s
+}
+
+type printer struct {
+	b       strings.Builder
+	limit   int
+	methods bool
+	above   []uintptr // pointers that are being printed
+}
+
+func (p *printer) full() bool { return p.b.Len() > p.limit }
+
+func (p *printer) put(s string) {
+	if !p.full() {
+		if room := p.limit + 64 - p.b.Len(); len(s) > room {
+			s = s[:room]
+		}
+		p.b.WriteString(s)
+	}
+}
+
+// value prints v. typed says that its type can be seen from around it.
+func (p *printer) value(v reflect.Value, depth int, typed bool) {
+	if !v.IsValid() {
+		p.put("<nil>")
+		return
+	}
+	if p.full() {
+		return
+	}
+	if p.method(v) {
+		return
+	}
+	if depth > MaxDepth {
+		p.put("…")
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool, reflect.Complex64, reflect.Complex128, reflect.Float32, reflect.Float64, reflect.Uintptr,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		p.put(fmt.Sprint(v))
+	case reflect.String:
+		p.quoted(v.String())
+	case reflect.Pointer:
+		p.pointer(v, depth)
+	case reflect.Interface:
+		if v.IsNil() {
+			p.put("<nil>")
+		} else {
+			p.value(v.Elem(), depth, false)
+		}
+	case reflect.Struct:
+		p.structure(v, depth, typed)
+	case reflect.Map:
+		p.table(v, depth, typed)
+	case reflect.Slice, reflect.Array:
+		p.list(v, depth, typed)
+	case reflect.Chan:
+		if v.IsNil() {
+			p.put("(" + Type(v.Type()) + ")(nil)")
+		} else {
+			p.put(fmt.Sprintf("%s (%d of %d)", Type(v.Type()), v.Len(), v.Cap()))
+		}
+	case reflect.Func:
+		if v.IsNil() {
+			p.put("(" + Type(v.Type()) + ")(nil)")
+		} else {
+			p.put(Type(v.Type()))
+		}
+	case reflect.UnsafePointer:
+		p.put(fmt.Sprintf("unsafe.Pointer(%#x)", v.Pointer()))
+	}
+}
+
+// quoted prints a string as a literal, without working on what nobody sees.
+func (p *printer) quoted(s string) {
+	if len(s) > p.limit {
+		s = s[:p.limit]
+	}
+	p.put(strconv.Quote(s))
+}
+
+// method prints what Error or String says, if v has such a method.
+func (p *printer) method(v reflect.Value) (done bool) {
+	if !p.methods || !v.CanInterface() {
+		return false
+	}
+	if k := v.Kind(); (k == reflect.Pointer || k == reflect.Interface) && v.IsNil() {
+		return false
+	}
+	var call func() string
+	switch x := v.Interface().(type) {
+	case error:
+		call = x.Error
+	case fmt.Stringer:
+		call = x.String
+	default:
+		return false
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			p.put(fmt.Sprintf("<%s: its method panicked: %.200v>", Type(v.Type()), r))
+			done = true
+		}
+	}()
+	p.put(call())
+	return true
+}
+
+func (p *printer) pointer(v reflect.Value, depth int) {
+	if v.IsNil() {
+		p.put("(" + Type(v.Type()) + ")(nil)")
+		return
+	}
+	if p.enter(v.Pointer()) {
+		p.put("&…")
+		return
+	}
+	defer p.leave()
+	switch v.Elem().Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Array, reflect.Map:
+		p.put("&")
+		p.value(v.Elem(), depth+1, false)
+	default:
+		p.put("&")
+		p.put(Type(v.Type().Elem()) + "(")
+		p.value(v.Elem(), depth+1, true)
+		p.put(")")
+	}
+}
+
+// enter notes that what is at a is being printed, and reports whether it is
+// already.
+func (p *printer) enter(a uintptr) bool {
+	if slices.Contains(p.above, a) {
+		return true
+	}
+	p.above = append(p.above, a)
+	return false
+}
+
+func (p *printer) leave() { p.above = p.above[:len(p.above)-1] }
+
+func (p *printer) structure(v reflect.Value, depth int, typed bool) {
+	t := v.Type()
+	if !typed {
+		p.put(Type(t))
+	}
+	p.put("{")
+	for i := range t.NumField() {
+		if i > 0 {
+			p.put(", ")
+		}
+		p.put(t.Field(i).Name + ": ")
+		p.value(v.Field(i), depth+1, false)
+		if p.full() {
+			return
+		}
+	}
+	p.put("}")
+}
+
+func (p *printer) list(v reflect.Value, depth int, typed bool) {
+	if v.Kind() == reflect.Slice {
+		if v.IsNil() {
+			p.put(Type(v.Type()) + "(nil)")
+			return
+		}
+		if v.Len() > 0 {
+			if p.enter(v.Pointer()) {
+				p.put(Type(v.Type()) + "{…}")
+				return
+			}
+			defer p.leave()
+		}
+	}
+	if !typed {
+		p.put(Type(v.Type()))
+	}
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 && v.Type().Elem().PkgPath() == "" {
+		if b := v.Bytes(); len(b) > 0 && utf8.Valid(b) {
+			p.put("(")
+			p.quoted(string(b[:min(len(b), p.limit)]))
+			p.put(")")
+			return
+		}
+	}
+	p.put("{")
+	plain := simple(v.Type().Elem())
+	for i := range v.Len() {
+		if i > 0 {
+			p.put(", ")
+		}
+		if i == MaxElements {
+			p.put(fmt.Sprintf("… (%d in all)", v.Len()))
+			break
+		}
+		p.value(v.Index(i), depth+1, plain)
+		if p.full() {
+			return
+		}
+	}
+	p.put("}")
+}
+
+func (p *printer) table(v reflect.Value, depth int, typed bool) {
+	if v.IsNil() {
+		p.put(Type(v.Type()) + "(nil)")
+		return
+	}
+	if p.enter(v.Pointer()) {
+		p.put(Type(v.Type()) + "{…}")
+		return
+	}
+	defer p.leave()
+	if !typed {
+		p.put(Type(v.Type()))
+	}
+	p.put("{")
+	for i, k := range keys(v) {
+		if i > 0 {
+			p.put(", ")
+		}
+		if i == MaxElements {
+			p.put(fmt.Sprintf("… (%d in all)", v.Len()))
+			break
+		}
+		p.value(k, depth+1, true)
+		p.put(": ")
+		p.value(v.MapIndex(k), depth+1, simple(v.Type().Elem()))
+		if p.full() {
+			return
+		}
+	}
+	p.put("}")
+}
+
+// simple reports whether elements of a type need no type of their own in front.
+func simple(t reflect.Type) bool {
+	return t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer
+}
+
+// keys returns the keys of a map in order, of a large one some.
+func keys(v reflect.Value) []reflect.Value {
+	var list []reflect.Value
+	for it := v.MapRange(); it.Next() && len(list) <= 100*MaxElements; {
+		list = append(list, it.Key())
+	}
+	slices.SortFunc(list, compare)
+	return list
+}
+
+func compare(a, b reflect.Value) int {
+	for a.Kind() == reflect.Interface && b.Kind() == reflect.Interface {
+		a, b = a.Elem(), b.Elem()
+	}
+	if a.Kind() != b.Kind() {
+		return cmp.Compare(a.Kind(), b.Kind())
+	}
+	switch {
+	case a.CanInt():
+		return cmp.Compare(a.Int(), b.Int())
+	case a.CanUint():
+		return cmp.Compare(a.Uint(), b.Uint())
+	case a.CanFloat():
+		return cmp.Compare(a.Float(), b.Float())
+	case a.Kind() == reflect.String:
+		return cmp.Compare(a.String(), b.String())
+	}
+	return cmp.Compare(Short(a, 64), Short(b, 64))
+}
+
+// Type is a type as the session calls it: its own types have no package.
+func Type(t reflect.Type) string {
+	s := t.String()
+	var b strings.Builder
+	for {
+		i := strings.Index(s, "main.")
+		if i < 0 {
+			return b.String() + s
+		}
+		before := i > 0 && (s[i-1] == '_' || s[i-1] == '.' || s[i-1] == '/' || s[i-1] >= '0' && s[i-1] <= '9' || s[i-1] >= 'a' && s[i-1] <= 'z' || s[i-1] >= 'A' && s[i-1] <= 'Z')
+		b.WriteString(s[:i])
+		if before {
+			b.WriteString("main.")
+		}
+		s = s[i+len("main."):]
+	}
+}
+
+// Size says how large a value is, in what people count of its kind; it may be
+// nothing.
+func Size(v reflect.Value) string {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	switch v.Kind() {
+	case reflect.String, reflect.Map, reflect.Chan:
+		return strconv.Itoa(v.Len())
+	case reflect.Slice, reflect.Array:
+		if k := v.Type().Elem().Kind(); (k == reflect.Slice || k == reflect.Array) && v.Len() > 0 {
+			n := v.Index(0).Len()
+			for i := range min(v.Len(), MaxElements) {
+				if v.Index(i).Len() != n {
+					return strconv.Itoa(v.Len())
+				}
+			}
+			return fmt.Sprintf("%d × %d", v.Len(), n)
+		}
+		return strconv.Itoa(v.Len())
+	}
+	return ""
+}
