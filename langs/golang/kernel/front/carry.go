@@ -26,34 +26,32 @@ func (d *draft) carries(name string) bool {
 	return d.carry != nil && slices.ContainsFunc(d.carry.vars, func(m moved) bool { return m.name == name })
 }
 
-// carryTypes finds what has to be declared again.
-func (d *draft) carryTypes() {
+// carryTypes finds what has to be declared again because of methods, and with
+// functions also the functions that call one which the cell declares anew.
+func (d *draft) carryTypes(functions bool) {
 	names := map[string]bool{}
 	for _, m := range d.u.methods {
 		if t := d.s.decls[m.recv]; t != nil && t.isType && !d.own[m.recv] {
 			names[m.recv] = true
 		}
 	}
-	if len(names) == 0 {
-		return
-	}
-	for grew := true; grew; {
-		grew = false
-		for _, e := range d.s.decls {
-			if names[e.name] || d.own[e.name] {
-				continue
-			}
-			uses := maps.Clone(e.uses)
-			for _, m := range e.methods {
-				maps.Copy(uses, m.uses)
-			}
-			for n := range names {
-				if uses[n] {
-					names[e.name], grew = true, true
-					break
-				}
+	d.grow(names, func(*decl) bool { return true })
+	if functions {
+		callers := map[string]bool{}
+		for n := range d.own {
+			if old := d.s.decls[n]; old != nil && !old.isType {
+				callers[n] = true
 			}
 		}
+		d.grow(callers, func(e *decl) bool { return !e.isType })
+		for n := range callers {
+			if !d.own[n] {
+				names[n] = true
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
 	}
 	c := &carriage{}
 	for _, n := range slices.Sorted(maps.Keys(names)) {
@@ -71,6 +69,28 @@ func (d *draft) carryTypes() {
 	}
 	d.carry = c
 	d.carryVars(names)
+}
+
+// grow adds the declarations that mention one of names, as far as may says.
+func (d *draft) grow(names map[string]bool, may func(*decl) bool) {
+	for grew := len(names) > 0; grew; {
+		grew = false
+		for _, e := range d.s.decls {
+			if names[e.name] || d.own[e.name] || !may(e) {
+				continue
+			}
+			uses := maps.Clone(e.uses)
+			for _, m := range e.methods {
+				maps.Copy(uses, m.uses)
+			}
+			for n := range names {
+				if uses[n] {
+					names[e.name], grew = true, true
+					break
+				}
+			}
+		}
+	}
 }
 
 // carryVars finds the variables to take along. Their memory is read as the new

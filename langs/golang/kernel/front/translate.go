@@ -43,25 +43,34 @@ type step struct {
 // Translate turns a cell into the source of a package and checks it. file is
 // what positions call it. The error is an *Errors.
 func (s *Session) Translate(seq int, file, code string) (*Unit, error) {
+	u, err, carried := s.translate(seq, file, code, true)
+	if err != nil && carried {
+		// What calls a function of the cell may not fit to it any more, and
+		// then stays with the one it was written for.
+		u, err, _ = s.translate(seq, file, code, false)
+	}
+	return u, err
+}
+
+func (s *Session) translate(seq int, file, code string, functions bool) (u *Unit, err error, carried bool) {
 	d := s.draft(seq, file, code)
 	if len(d.errs.List) > 0 {
-		return nil, d.errs
+		return nil, d.errs, false
 	}
 	d.errs.Name = "CompileError"
-	d.carryTypes()
+	d.carryTypes(functions)
+	carried = d.carry != nil
 	info := d.firstPass()
-	if len(d.errs.List) > 0 {
-		return nil, d.errs
+	if len(d.errs.List) == 0 {
+		d.declare(info)
 	}
-	d.declare(info)
-	if len(d.errs.List) > 0 {
-		return nil, d.errs
+	if len(d.errs.List) == 0 {
+		d.secondPass(info)
 	}
-	d.secondPass(info)
 	if len(d.errs.List) > 0 {
-		return nil, d.errs
+		return nil, d.errs, carried
 	}
-	return d.u, nil
+	return d.u, nil, carried
 }
 
 // draft reads the pieces of a cell.
@@ -109,7 +118,12 @@ func (d *draft) addImports(fset *token.FileSet, decls []ast.Decl) {
 		for _, spec := range x.(*ast.GenDecl).Specs {
 			i := spec.(*ast.ImportSpec)
 			path, _ := strconv.Unquote(i.Path.Value)
-			fail := func(msg string) { d.errs.add(fset.Position(i.Path.Pos()), msg) }
+			fail := func(msg string) {
+				if len(d.errs.List) == 0 {
+					d.errs.Name = "CompileError"
+				}
+				d.errs.add(fset.Position(i.Path.Pos()), msg)
+			}
 			if path == "C" {
 				fail(`import "C" is not possible in a cell: there is no C compiler; run cgo code as a program`)
 				continue

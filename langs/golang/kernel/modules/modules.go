@@ -160,7 +160,7 @@ func (c *Cache) find(path string) error {
 	}
 	for _, p := range list {
 		if p.Error != nil {
-			return errors.New(p.Error.Err)
+			return errors.New(strings.Replace(p.Error.Err, " (/usr/local/go/src/"+p.ImportPath+")", "", 1))
 		}
 		if p.Standard || p.ImportPath == "unsafe" || c.found[p.ImportPath] != nil {
 			continue

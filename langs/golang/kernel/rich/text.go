@@ -183,6 +183,15 @@ func (p *printer) pointer(v reflect.Value, depth int) {
 	}
 }
 
+// none prints a slice or map that is nil.
+func (p *printer) none(v reflect.Value, typed bool) {
+	if typed {
+		p.put("nil")
+	} else {
+		p.put(Type(v.Type()) + "(nil)")
+	}
+}
+
 // enter notes that what is at a is being printed, and reports whether it is
 // already.
 func (p *printer) enter(a uintptr) bool {
@@ -217,7 +226,7 @@ func (p *printer) structure(v reflect.Value, depth int, typed bool) {
 func (p *printer) list(v reflect.Value, depth int, typed bool) {
 	if v.Kind() == reflect.Slice {
 		if v.IsNil() {
-			p.put(Type(v.Type()) + "(nil)")
+			p.none(v, typed)
 			return
 		}
 		if v.Len() > 0 {
@@ -259,7 +268,7 @@ func (p *printer) list(v reflect.Value, depth int, typed bool) {
 
 func (p *printer) table(v reflect.Value, depth int, typed bool) {
 	if v.IsNil() {
-		p.put(Type(v.Type()) + "(nil)")
+		p.none(v, typed)
 		return
 	}
 	if p.enter(v.Pointer()) {
@@ -326,7 +335,7 @@ func compare(a, b reflect.Value) int {
 
 // Type is a type as the session calls it: its own types have no package.
 func Type(t reflect.Type) string {
-	s := t.String()
+	s := strings.ReplaceAll(t.String(), "[]uint8", "[]byte")
 	var b strings.Builder
 	for {
 		i := strings.Index(s, "main.")

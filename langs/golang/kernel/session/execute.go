@@ -227,7 +227,7 @@ func callers() []uintptr {
 	return pcs[:runtime.Callers(2, pcs)]
 }
 
-// uncaught tells of a panic in a goroutine that a cell has started.
+// uncaught takes a panic of a goroutine that a cell has started.
 func (s *Session) uncaught(v any) {
 	r := s.runs.of(host.Now())
 	if r == nil {
@@ -235,8 +235,15 @@ func (s *Session) uncaught(v any) {
 	}
 	host.Enter(0) // what follows is the kernel's
 	f := s.panicked(v, callers())
+	f.value = "in a goroutine: " + f.value
+	if s.runs.now.Load() == r && !r.stopped.Load() {
+		// It would end a program. Here it ends the cell, which may be waiting
+		// for this goroutine.
+		s.stop(r, f)
+		return
+	}
 	s.message(r.cell, "error", map[string]any{
-		"ename": f.name, "evalue": clip("in a goroutine: "+f.value, maxValue), "traceback": clipLines(f.traceback, maxTraceback),
+		"ename": f.name, "evalue": clip(f.value, maxValue), "traceback": clipLines(f.traceback, maxTraceback),
 	})
 }
 
