@@ -211,7 +211,7 @@ func IsComplete(code string) (state, indent string) {
 		switch t := list[n-1].tok; {
 		case t.IsOperator() && t != token.SEMICOLON && t != token.RPAREN && t != token.RBRACE && t != token.RBRACK && t != token.INC && t != token.DEC:
 			return "incomplete", ""
-		case t == token.FUNC || t == token.TYPE || t == token.VAR || t == token.CONST || t == token.IMPORT || t == token.ELSE || t == token.GO || t == token.DEFER:
+		case t.IsKeyword() && t != token.BREAK && t != token.CONTINUE && t != token.RETURN && t != token.FALLTHROUGH:
 			return "incomplete", ""
 		}
 	}

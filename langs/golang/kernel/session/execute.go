@@ -52,8 +52,8 @@ func (s *Session) execute(q wire.Request) wire.Reply {
 	if code := r.exitCode.Load(); code >= 0 {
 		n := int(code)
 		reply.ExitCode = &n
-		if n != 0 && fail == nil {
-			fail = &failure{name: "Exit", value: fmt.Sprintf("exit status %d", n)}
+		if n != 0 && fail == nil { // no error of the code's: it is not shown as one
+			reply.Status, reply.EName, reply.EValue = "error", "Exit", fmt.Sprintf("exit status %d", n)
 		}
 	}
 	if fail != nil {
