@@ -582,7 +582,9 @@ func (d *draft) imports(f *ast.File, p *pass) string {
 		}
 	}
 	for _, path := range slices.Concat(d.s.dots, d.u.dots) {
-		add(".", path)
+		if pkg, err := d.s.packages.Import(path); err == nil && dotted(pkg, used) {
+			add(".", path)
+		}
 	}
 	for path, name := range d.extra {
 		add(name, path)
@@ -600,6 +602,17 @@ func (d *draft) imports(f *ast.File, p *pass) string {
 	}
 	b.WriteString(strings.Join(packages, ""))
 	return b.String()
+}
+
+// dotted reports whether a dot import of a package declares one of the names:
+// one that does not is an error to the compiler.
+func dotted(pkg *types.Package, names map[string]bool) bool {
+	for n := range names {
+		if token.IsExported(n) && pkg.Scope().Lookup(n) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // isVoid reports whether the last expression is no value to show: a call

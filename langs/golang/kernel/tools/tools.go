@@ -37,7 +37,7 @@ type Chain struct {
 	patch bool // the linker is the patched one
 
 	config strings.Builder // lines of the import configuration, for the compiler
-	held   strings.Builder // the same for the linker: what is loaded is held
+	held   strings.Builder // the same for the linker: the standard library is held
 	loaded map[string]bool // packages that are in objects which were loaded
 	more   symbols.Table
 
@@ -165,11 +165,7 @@ func (c *Chain) Keep(o *Object) error {
 	for _, p := range append(o.also, Package{o.Path, o.archive}) {
 		c.loaded[p.Path] = true
 		fmt.Fprintf(&c.config, "packagefile %s=%s\n", p.Path, p.Archive)
-		if c.patch {
-			fmt.Fprintf(&c.held, "packagefile %s=held\n", p.Path)
-		} else {
-			fmt.Fprintf(&c.held, "packagefile %s=%s\n", p.Path, p.Archive)
-		}
+		fmt.Fprintf(&c.held, "packagefile %s=%s\n", p.Path, p.Archive)
 	}
 	if !c.patch {
 		return nil

@@ -10,8 +10,8 @@
 //	CELLS_MORE   hashes of what came later, sorted; read when linking begins
 //	CELLS_DUMP   write the side table there and go on (when an image is built)
 //
-// An import configuration names "held" as the archive of a package that the
-// process holds.
+// An import configuration names "held" as the archive of a package of the
+// standard library.
 package ld
 
 import (
@@ -179,27 +179,25 @@ func cellUndefined(ctxt *Link) {
 }
 
 // cellRoots keeps everything that the cell, and a module that it brings,
-// declares: later cells may use it.
+// declares: later cells may use it. Archives of earlier cells are read for the
+// layout of their types alone.
 func cellRoots(d *deadcodePass) {
 	cellBegin(d.ctxt)
 	if !cells.on {
 		return
 	}
-	ours := map[string]bool{}
-	for _, l := range d.ctxt.Library {
-		if !cellSkip(d.ctxt, l) {
-			ours[l.Pkg] = true
-		}
-	}
 	for i, n := 1, d.ldr.NDef(); i < n; i++ {
 		s := loader.Sym(i)
-		pkg := d.ldr.SymPkg(s)
-		if !ours[pkg] && pkg != *flagPluginPath || d.ldr.SymType(s).IsText() && d.ldr.SymSize(s) == 0 {
+		t, pkg, name := d.ldr.SymType(s), d.ldr.SymPkg(s), d.ldr.SymName(s)
+		if name == "" || !strings.Contains(name, pkg+".") || t.IsText() && d.ldr.SymSize(s) == 0 {
 			continue
 		}
-		if name := d.ldr.SymName(s); name != "" && strings.Contains(name, pkg+".") {
-			d.mark(s, 0)
+		if pkg != *flagPluginPath {
+			if held, _ := cellName(name, d.ldr.SymVersion(s), t.IsText()); held != "" || pkg == "" {
+				continue
+			}
 		}
+		d.mark(s, 0)
 	}
 }
 
@@ -239,8 +237,8 @@ func cellHostlink(ctxt *Link) bool {
 	return true
 }
 
-// cellSkip reports whether the process holds a library, so that its archive is
-// not read.
+// cellSkip reports whether a library is of the standard library, so that its
+// archive is not read.
 func cellSkip(ctxt *Link, l *sym.Library) bool {
 	cellBegin(ctxt)
 	return cells.on && (l.File == "held" || l.File == "")
