@@ -242,6 +242,9 @@ func (s *Session) uncaught(v any) {
 		s.stop(r, f)
 		return
 	}
+	if r.failing() {
+		return // it has ended because of another one
+	}
 	s.message(r.cell, "error", map[string]any{
 		"ename": f.name, "evalue": clip(f.value, maxValue), "traceback": clipLines(f.traceback, maxTraceback),
 	})

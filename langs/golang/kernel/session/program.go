@@ -68,7 +68,7 @@ func (s *Session) spawn(r *run, o *tools.Object) error {
 		asked.Close()
 		return err
 	}
-	cmd.Stdout, cmd.Stderr = os.NewFile(1, "stdout"), os.NewFile(2, "stderr")
+	cmd.Stdout, cmd.Stderr = s.stdout, s.stderr
 	cmd.ExtraFiles = []*os.File{asked}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.out.Settle()

@@ -155,6 +155,13 @@ func (r *run) halt(reason *failure) {
 	}
 }
 
+// failing reports whether the run was stopped for a reason of its own.
+func (r *run) failing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reason != nil
+}
+
 // interrupt stops the cell that is at work, or the first that waits. Without
 // any it has no effect.
 func (s *Session) interrupt() {

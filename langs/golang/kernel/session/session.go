@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sandgate/sandgate/langs/golang/kernel/front"
@@ -38,11 +39,13 @@ const (
 
 // Session is one kernel. Serve is its life.
 type Session struct {
-	out     *wire.Output
-	dir     tools.Dir
-	work    string
-	chain   *tools.Chain
-	modules *modules.Cache
+	out  *wire.Output
+	dir  tools.Dir
+	work string
+	// What programs print to. Cells may close descriptors 1 and 2.
+	stdout, stderr *os.File
+	chain          *tools.Chain
+	modules        *modules.Cache
 
 	mu       sync.Mutex // guards the two below; held while a cell is made, not while it runs
 	front    *front.Session
@@ -63,6 +66,12 @@ func New(dir tools.Dir, work string, out *wire.Output) (*Session, error) {
 	s.runs.byID = map[uint32]*run{}
 	debug.SetMaxStack(hardStack)
 	var err error
+	if s.stdout, err = duplicate(1); err != nil {
+		return nil, err
+	}
+	if s.stderr, err = duplicate(2); err != nil {
+		return nil, err
+	}
 	if s.chain, err = tools.New(dir, work); err != nil {
 		return nil, err
 	}
@@ -86,6 +95,15 @@ func New(dir tools.Dir, work string, out *wire.Output) (*Session, error) {
 	)
 	s.memory.measure()
 	return s, nil
+}
+
+// duplicate returns a descriptor's file under a number of the kernel's own.
+func duplicate(fd int) (*os.File, error) {
+	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 100)
+	if errno != 0 {
+		return nil, os.NewSyscallError("fcntl", errno)
+	}
+	return os.NewFile(n, fmt.Sprint("descriptor ", fd)), nil
 }
 
 // load compiles, links and opens a cell of the kernel's own.

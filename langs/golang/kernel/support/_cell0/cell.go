@@ -150,11 +150,20 @@ func println(args ...any) {
 func plain__(a any) string {
 	switch a := a.(type) {
 	case float64:
-		return fmt.Sprintf("%+e", a)
+		return float__(a)
 	case float32:
-		return fmt.Sprintf("%+e", a)
+		return float__(float64(a))
 	case error, fmt.Stringer:
 		return fmt.Sprintf("%T", a)
 	}
 	return fmt.Sprint(a)
+}
+
+// float__ writes three digits of exponent, as the built-in functions do.
+func float__(f float64) string {
+	s := fmt.Sprintf("%+e", f)
+	if n := len(s); n > 4 && (s[n-3] == '+' || s[n-3] == '-') {
+		s = s[:n-2] + "0" + s[n-2:]
+	}
+	return s
 }

@@ -10,16 +10,20 @@ var cells struct {
 	read  func(b []byte) (int, error)
 	start func()
 	exit  func(code int) // returns where the process shall end
+	files [3]*file       // of the standard streams as they were then
 }
 
 //go:linkname cellInstall
 func cellInstall(write func(int, []byte), read func([]byte) (int, error), start func(), exit func(int)) {
 	cells.write, cells.read, cells.start, cells.exit = write, read, start, exit
+	cells.files = [3]*file{Stdin.file, Stdout.file, Stderr.file}
 }
 
-// cellStream reports whether f is standard output or error.
+// cellStream reports whether f is the standard output or error that the process
+// began with. The number of the descriptor would not do: once closed, it is the
+// next file's.
 func cellStream(f *File) bool {
-	return cells.write != nil && f != nil && f.file != nil && (f.pfd.Sysfd == 1 || f.pfd.Sysfd == 2)
+	return cells.write != nil && f != nil && f.file != nil && (f.file == cells.files[1] && f.pfd.Sysfd == 1 || f.file == cells.files[2] && f.pfd.Sysfd == 2)
 }
 
 func cellWrite(f *File, b []byte) (int, error, bool) {
@@ -31,7 +35,7 @@ func cellWrite(f *File, b []byte) (int, error, bool) {
 }
 
 func cellRead(f *File, b []byte) (int, error, bool) {
-	if cells.read == nil || f == nil || f.file == nil || f.pfd.Sysfd != 0 {
+	if cells.read == nil || f == nil || f.file == nil || f.file != cells.files[0] || f.pfd.Sysfd != 0 {
 		return 0, nil, false
 	}
 	n, err := cells.read(b)
