@@ -195,11 +195,9 @@ func IsComplete(code string) (state, indent string) {
 			}
 		}
 	}
-	for _, e := range errs {
-		if strings.Contains(e.Msg, "not terminated") {
-			if strings.Contains(e.Msg, "raw string") || strings.Contains(e.Msg, "comment") {
-				return "incomplete", ""
-			}
+	if len(errs) > 0 {
+		if m := errs[0].Msg; strings.Contains(m, "raw string") || strings.Contains(m, "comment") {
+			return "incomplete", "" // not terminated
 		}
 		return "invalid", ""
 	}

@@ -74,7 +74,13 @@ func TestShortCallsNothing(t *testing.T) {
 
 func TestJSONNeverFails(t *testing.T) {
 	for _, v := range []any{
-		math.Inf(-1), cyclic(), map[any]any{1: 2, "a": make(chan int)}, "\xff", []byte{1, 2}, complex(1, 2), loud{1}, func() {},
+		math.Inf(-1), cyclic(),
+		map[any]any{1: 2, "a": make(chan int)},
+		"\xff",
+		[]byte{1, 2},
+		complex(1, 2),
+		loud{1},
+		func() {},
 		struct {
 			A float64 `json:"a"`
 			b int

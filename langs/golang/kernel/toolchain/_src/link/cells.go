@@ -15,15 +15,14 @@
 package ld
 
 import (
+	"cmd/link/internal/loader"
+	"cmd/link/internal/sym"
 	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sort"
 	"strings"
-
-	"cmd/link/internal/loader"
-	"cmd/link/internal/sym"
 )
 
 // cells is what is known of the process that a cell is linked for.

@@ -1,13 +1,12 @@
 package ld
 
 import (
+	"cmd/link/internal/loader"
 	"encoding/binary"
 	"internal/abi"
 	"os"
 	"sort"
 	"strings"
-
-	"cmd/link/internal/loader"
 )
 
 // cellMaxMask is the most bytes of pointers that the side table keeps a mask

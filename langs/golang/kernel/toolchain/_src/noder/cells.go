@@ -2,10 +2,9 @@
 package noder
 
 import (
-	"strings"
-
 	"cmd/compile/internal/base"
 	"cmd/compile/internal/types2"
+	"strings"
 )
 
 // cellNames is the package of every unexported field and method name of a
