@@ -95,7 +95,7 @@ func k() { L: for range 3 { break L } }
 func session(t *testing.T) *Session {
 	t.Helper()
 	s, err := NewSession(importer.ForCompiler(token.NewFileSet(), "source", nil), map[string]string{"fmt": "fmt", "strings": "strings", "io": "io"},
-		"package main\nfunc Check__() {}\nfunc Result__(...any) {}\nfunc Var__(string, any) {}\nfunc main() {}\n")
+		"package main\nfunc Check__() {}\nfunc Result__(...any) {}\nfunc Var__(string, any) {}\nfunc Keep__(any) {}\nfunc main() {}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func FuzzTranslate(f *testing.F) {
 		if len(code) > 1000 || strings.Contains(code, "import") {
 			return
 		}
-		s, err := NewSession(importer.Default(), map[string]string{}, "package main\nfunc Check__() {}\nfunc Result__(...any) {}\nfunc Var__(string, any) {}\nfunc main() {}\n")
+		s, err := NewSession(importer.Default(), map[string]string{}, "package main\nfunc Check__() {}\nfunc Result__(...any) {}\nfunc Var__(string, any) {}\nfunc Keep__(any) {}\nfunc main() {}\n")
 		if err != nil {
 			t.Fatal(err)
 		}

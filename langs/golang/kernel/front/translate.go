@@ -438,6 +438,7 @@ func (d *draft) secondPass(first *pass) {
 	} else {
 		b.WriteString("\n}\nfunc main() {}\n")
 	}
+	b.WriteString("func init() { Keep__(Cell__) }\n")
 	p := d.check(d.source()+vars.String(), b.String(), func(e types.Error) { d.s.typeError(d.errs, e) })
 	if len(d.errs.List) > 0 {
 		return

@@ -50,7 +50,12 @@ func Var__(name string, pointer any) { kernel__.local(name, pointer) }
 // Cell__ is what each cell runs.
 func Cell__() {}
 
-func main() {}
+// Keep__ makes the stock linker keep a function that only the kernel calls.
+//
+//go:noinline
+func Keep__(any) {}
+
+func main() { Keep__(Install__) }
 
 // displayer__ shows things in a client.
 type displayer__ struct{ id string }

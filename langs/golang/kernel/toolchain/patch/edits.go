@@ -49,8 +49,8 @@ var compiler = map[string][]edit{
 	"cmd/compile/internal/noder/unified.go": {{in: "writeUnifiedExport", at: "types.IsExported(xname)", text: or("cellBuild()")}},
 	// Unexported fields and methods belong to the session, not to one cell.
 	"cmd/compile/internal/noder/writer.go": {{in: "pkgWriter.selectorIdx", at: "pw.pkgIdx(obj.Pkg())", text: "pw.pkgIdx(cellOwner(obj))"}},
-	// A cell for our linker needs no table of its exports: the kernel finds them as dynamic symbols.
-	"cmd/compile/internal/noder/reader.go": {{in: "reader.pkgObjs", at: `types.LocalPkg.Name == "main"`, text: and("!(cellBuild() && base.Ctxt.Flag_linkshared)")}},
+	// A cell needs no table of its exports: the kernel finds what it calls as dynamic symbols.
+	"cmd/compile/internal/noder/reader.go": {{in: "reader.pkgObjs", at: `types.LocalPkg.Name == "main"`, text: and("!cellBuild()")}},
 }
 
 const ld = "cmd/link/internal/ld/"
