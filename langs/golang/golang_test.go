@@ -278,10 +278,17 @@ func TestBothLinkers(t *testing.T) {
 	}
 }
 
-// TestFrames gives the kernel what no agent would send: it answers with an
-// error or ends, and never hangs.
-func TestFrames(t *testing.T) {
+// TestKernel tests what cells cannot.
+func TestKernel(t *testing.T) {
 	dir := build(t, "patched")
+	t.Run("frames", func(t *testing.T) { testFrames(t, dir) })
+	t.Run("reseed", func(t *testing.T) { testReseed(t, dir) })
+	t.Run("many cells", func(t *testing.T) { testManyCells(t, dir) })
+}
+
+// testFrames gives the kernel what no agent would send: it answers with an
+// error or ends, and never hangs.
+func testFrames(t *testing.T, dir string) {
 	t.Run("requests", func(t *testing.T) {
 		d := start(t, dir)
 		for i, body := range []string{
@@ -336,10 +343,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestReseed proves that two processes with one seed draw the same numbers, and
-// another seed gives others: the seed replaces all that a snapshot copies.
-func TestReseed(t *testing.T) {
-	dir := build(t, "patched")
+// testReseed proves that the seed replaces what random numbers come from.
+func testReseed(t *testing.T, dir string) {
 	draw := func(seed string) string {
 		d := start(t, dir)
 		d.run("warm := rand.Int63()", nil)
@@ -356,13 +361,13 @@ func TestReseed(t *testing.T) {
 	}
 }
 
-// TestManyCells proves that hundreds of cells leave no goroutine, descriptor
+// testManyCells proves that hundreds of cells leave no goroutine, descriptor
 // or file behind but what a cell keeps: its archive and its object.
-func TestManyCells(t *testing.T) {
+func testManyCells(t *testing.T, dir string) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
-	d := start(t, build(t, "patched"))
+	d := start(t, dir)
 	count := func() (n [2]int) {
 		o := d.run("runtime.NumGoroutine()", nil)
 		fmt.Sscan(o.result, &n[0])

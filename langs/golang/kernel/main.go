@@ -26,7 +26,7 @@ func main() {
 		return
 	}
 	if err := serve(); err != nil {
-		fmt.Fprintln(os.Stderr, "kernel:", err)
+		syscall.Write(2, fmt.Appendln(nil, "kernel:", err)) // os.Stderr is the session's
 		os.Exit(1)
 	}
 }

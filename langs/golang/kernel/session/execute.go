@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -268,5 +267,3 @@ func clipLines(lines []string, n int) []string {
 	}
 	return out
 }
-
-func init() { debug.SetTraceback("single") }

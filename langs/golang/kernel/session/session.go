@@ -65,6 +65,7 @@ func New(dir tools.Dir, work string, out *wire.Output) (*Session, error) {
 	s := &Session{out: out, dir: dir, work: work, pointers: map[string]any{}}
 	s.runs.byID = map[uint32]*run{}
 	debug.SetMaxStack(hardStack)
+	debug.SetTraceback("single")
 	var err error
 	if s.stdout, err = duplicate(1); err != nil {
 		return nil, err

@@ -173,6 +173,7 @@ func (c *Chain) Keep(o *Object) error {
 	if err := c.more.AddObject(o.File); err != nil {
 		return err
 	}
+	os.Remove(o.File) // it is mapped
 	return os.WriteFile(c.moreFile(), c.more.Bytes(), 0o600)
 }
 
