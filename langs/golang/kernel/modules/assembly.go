@@ -27,7 +27,7 @@ func (a *assembly) remove() { os.RemoveAll(a.dir) }
 func (a *assembly) run(ctx context.Context, args ...string) error {
 	all := append([]string{
 		"-p", a.p.ImportPath, "-I", a.dir, "-I", includeDir, "-D", "GOOS_linux", "-D", "GOARCH_amd64", "-D", "GOAMD64_v1",
-		"-D", "GOBUILDMODE_shared=1", "-dynlink",
+		"-D", "GOBUILDMODE_shared=1", "-dynlink", "-linkshared",
 	}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(toolDir, "asm"), all...)
 	cmd.Dir = a.p.Dir

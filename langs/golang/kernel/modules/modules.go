@@ -265,7 +265,9 @@ func (c *Cache) compile(p listed) error {
 	m.Archive = filepath.Join(c.work, "m-"+hex.EncodeToString(name[:8])+".a")
 	flags := []string{}
 	if p.Module != nil && p.Module.GoVersion != "" {
-		flags = append(flags, "-lang=go"+p.Module.GoVersion)
+		// A patch release is no language: go1.26.0 means go1.26.
+		parts := strings.SplitN(p.Module.GoVersion, ".", 3)
+		flags = append(flags, "-lang=go"+strings.Join(parts[:min(len(parts), 2)], "."))
 	}
 	if len(p.EmbedPatterns) > 0 {
 		file, err := c.embed(p)
