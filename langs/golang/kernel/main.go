@@ -26,8 +26,8 @@ func main() {
 		return
 	}
 	if err := serve(); err != nil {
-		syscall.Write(2, fmt.Appendln(nil, "kernel:", err)) // os.Stderr is the session's
-		os.Exit(1)
+		syscall.Write(2, fmt.Appendln(nil, "kernel:", err)) // os.Stderr and os.Exit are the session's
+		syscall.Exit(1)
 	}
 }
 

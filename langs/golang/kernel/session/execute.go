@@ -118,21 +118,26 @@ func (s *Session) build(r *run, seq int, file, code string) (*front.Unit, *tools
 }
 
 // admit loads the object and makes the cell a part of the session. It runs in
-// the cell's goroutine, since it runs init functions.
+// the cell's goroutine, since it runs init functions. These may block, so that
+// no lock is held; a cell that was left behind in them stays out.
 func (s *Session) admit(r *run) error {
+	o, u := r.object, r.unit
+	if err := host.Open(o.File); err != nil {
+		s.chain.Drop(o)
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := host.Open(r.object.File); err != nil {
-		s.chain.Drop(r.object)
+	if r.abandoned.Load() {
+		runtime.Goexit()
+	}
+	if err := s.chain.Keep(o); err != nil {
 		return err
 	}
-	if err := s.chain.Keep(r.object); err != nil {
-		return err
-	}
-	s.sources.Store(r.unit.File, r.unit.Code)
-	s.front.Accept(r.unit)
+	s.sources.Store(u.File, u.Code)
+	s.front.Accept(u)
 	var err error
-	r.body, err = host.Func[func()](r.unit.Path + ".Cell__")
+	r.body, err = host.Func[func()](u.Path + ".Cell__")
 	return err
 }
 

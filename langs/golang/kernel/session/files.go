@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -27,16 +28,18 @@ func (s *Session) write(fd int, b []byte) {
 	}
 }
 
-// exit takes an os.Exit: in a goroutine of a cell it ends the cell, deferred
-// calls run.
+// exit takes an os.Exit: it ends the cell, or what is left of one. Deferred
+// calls run. The kernel itself ends otherwise.
 func (s *Session) exit(code int) {
-	id := host.Now()
-	if id == 0 {
-		s.out.Flush()
-		return
-	}
-	r := s.runs.of(id)
-	if r.exitCode.CompareAndSwap(-1, int32(code&0xFF)) {
+	r := s.runs.byNumber(host.Now())
+	switch {
+	case r == nil || s.runs.now.Load() != r:
+		var cell uint32
+		if r != nil {
+			cell = r.cell
+		}
+		s.out.Stderr(cell, fmt.Appendf(nil, "exit status %d of what a cell has left running: it ends, the session does not\n", code))
+	case r.exitCode.CompareAndSwap(-1, int32(code&0xFF)):
 		r.halt(nil)
 		atomic.StoreUint32(s.alarm, 1)
 	}

@@ -87,7 +87,9 @@ func (s *Session) settle(r *run) {
 	x.mu.Lock()
 	x.current = nil
 	x.now.Store(nil)
-	r.unit, r.object, r.body = nil, nil, nil
+	if !r.abandoned.Load() {
+		r.unit, r.object, r.body = nil, nil, nil
+	}
 	if r.stopped.Load() {
 		list := append([]*run{r}, x.stoppedRuns()...)
 		x.stopped.Store(&list)
@@ -140,6 +142,13 @@ func (x *runs) of(id uint32) *run {
 		return x.current
 	}
 	return x.byID[x.last]
+}
+
+// byNumber returns the run with an id, or nil.
+func (x *runs) byNumber(id uint32) *run {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.byID[id]
 }
 
 // halt makes a run stop. Only the first reason counts.

@@ -132,7 +132,7 @@ func (o *Output) flush() {
 		}
 	}
 	if _, err := o.file.Write(o.buf); err != nil {
-		os.Exit(1) // nobody is there to be told
+		syscall.Exit(1) // nobody is there to be told
 	}
 	o.buf = o.buf[:0]
 	if cap(o.buf) > 1<<20 {

@@ -14,6 +14,7 @@ var added = map[string]string{
 	"cmd/link/cells.go":                    "main/cells.go",
 	"runtime/cells.go":                     "runtime/cells.go",
 	"os/cells.go":                          "os/cells.go",
+	"time/cells.go":                        "time/cells.go",
 }
 
 // edits are all changes, by file below src.
@@ -109,7 +110,13 @@ var linker = map[string][]edit{
 // library are the changes of the standard library that the kernel links with.
 var library = map[string][]edit{
 	"runtime/runtime2.go": {{in: "g", text: "\n\tcell uint32 // which cell it belongs to, 0 for none\n"}},
-	"runtime/proc.go":     {{in: "newproc1", at: "newg.startpc = fn.fn", how: after, text: "; newg.cell = cellOf(callergp)"}},
+	"runtime/proc.go": {
+		{in: "newproc1", at: "newg.startpc = fn.fn", how: after, text: "; newg.cell = 0"},
+		// Behind the question whether it is one of the runtime's own.
+		{in: "newproc1", at: "newg.bubble = callergp.bubble", how: after, text: "; newg.cell = callergp.cell"},
+	},
+	// What a timer calls has no caller.
+	"time/sleep.go": {{in: "AfterFunc", how: inside, text: " f = cellFunc(f);"}},
 	"runtime/panic.go": {
 		// A panic that nobody recovers ends the goroutine of a cell, and not the process.
 		{in: "gopanic", at: "preprintpanics(&p)", how: before, text: "cellUncaught(&p); "},

@@ -67,14 +67,6 @@ func cellLive(n uint32) (count int) {
 	return count
 }
 
-// cellOf is the cell that a goroutine which gp starts belongs to.
-func cellOf(gp *g) uint32 {
-	if gp.m != nil && gp == gp.m.g0 && gp.m.curg != nil {
-		gp = gp.m.curg
-	}
-	return gp.cell
-}
-
 // cellUncaught ends the goroutine of a cell that has panicked, after its
 // deferred calls.
 func cellUncaught(p *_panic) {
