@@ -24,6 +24,7 @@ const placeholder = "cursor__"
 // Complete returns what may stand in place of code[start:end], which are byte
 // offsets as cursor is. The cell is checked, not run: nothing happens.
 func (s *Session) Complete(code string, cursor int) (list []Match, start, end int) {
+	defer s.forget(nil)
 	cursor = min(max(cursor, 0), len(code))
 	start, end = cursor, cursor
 	for start > 0 {

@@ -28,6 +28,7 @@ type Subject struct {
 
 // Inspect says what the name at the cursor, a byte offset, means.
 func (s *Session) Inspect(code string, cursor int) (Subject, bool) {
+	defer s.forget(nil)
 	start, end := word(code, cursor)
 	if start == end {
 		return Subject{}, false

@@ -32,6 +32,7 @@ const goVersion = "go1.26"
 // Session is what earlier cells declared. It is not safe for concurrent use.
 type Session struct {
 	fset     *token.FileSet
+	scratch  []*token.File // of fset, of what is being checked
 	packages types.Importer
 	std      map[string]string // package name to path
 	imports  map[string]imported
@@ -155,14 +156,15 @@ func (s *Session) object(name string) types.Object {
 	return nil
 }
 
-// Line returns a line of a cell's text, by the name of its file.
-func (s *Session) Line(file string, line int) (string, bool) {
-	for _, u := range slices.Backward(s.order) {
-		if u.File == file && u.Seq > 0 {
-			return lineText(u.Code, line)
+// forget removes the positions of all that was checked since the last time, but
+// for those of keep.
+func (s *Session) forget(keep *token.File) {
+	for _, f := range s.scratch {
+		if f != keep {
+			s.fset.RemoveFile(f)
 		}
 	}
-	return "", false
+	s.scratch = s.scratch[:0]
 }
 
 func lineText(code string, line int) (string, bool) {
@@ -173,7 +175,7 @@ func lineText(code string, line int) (string, bool) {
 	return lines[line-1], true
 }
 
-// carried reports whether t mentions one of the named types of cells.
+// mentions reports whether a type is made of a named type that is meets.
 func mentions(t types.Type, is func(*types.TypeName) bool) bool {
 	seen := map[types.Type]bool{}
 	var walk func(types.Type) bool

@@ -53,6 +53,8 @@ func (s *Session) Translate(seq int, file, code string) (*Unit, error) {
 }
 
 func (s *Session) translate(seq int, file, code string, functions bool) (u *Unit, err error, carried bool) {
+	var keep *token.File // of the final source, whose positions later errors may name
+	defer func() { s.forget(keep) }()
 	d := s.draft(seq, file, code)
 	if len(d.errs.List) > 0 {
 		return nil, d.errs, false
@@ -69,6 +71,9 @@ func (s *Session) translate(seq int, file, code string, functions bool) (u *Unit
 	}
 	if len(d.errs.List) > 0 {
 		return nil, d.errs, carried
+	}
+	if n := len(s.scratch); n > 0 {
+		keep = s.scratch[n-1]
 	}
 	return d.u, nil, carried
 }
@@ -517,9 +522,12 @@ func (d *draft) check(decls, body string, report func(types.Error)) *pass {
 	p.bodyAt = len(head) + len(decls)
 	p.source = head + decls + body
 	p.file, err = parser.ParseFile(d.s.fset, "gen.go", p.source, parser.SkipObjectResolution)
-	if err != nil && report != nil {
+	if p.file == nil || err != nil && report != nil {
 		d.errs.syntax(err)
 		return p
+	}
+	if f := d.s.fset.File(p.file.FileStart); f != nil {
+		d.s.scratch = append(d.s.scratch, f)
 	}
 	conf := types.Config{Importer: d.s, GoVersion: goVersion, Error: func(err error) {
 		e := err.(types.Error)
