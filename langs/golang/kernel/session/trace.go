@@ -37,7 +37,8 @@ func (s *Session) trace(head string, pcs []uintptr) []string {
 			file := filepath.Base(f.File)
 			line := s.line(file, f.Line)
 			list = push(list, frame{name, file + ":" + strconv.Itoa(f.Line), line, 1})
-		case strings.HasPrefix(f.Function, "runtime."), strings.HasPrefix(f.Function, "internal/runtime/"), strings.Contains(f.Function, "/langs/golang/kernel/"), f.Function == "":
+		case strings.HasPrefix(f.Function, "runtime."), strings.HasPrefix(f.Function, "internal/runtime/"), strings.HasPrefix(f.Function, "time.cellFunc."),
+			strings.Contains(f.Function, "/langs/golang/kernel/"), f.Function == "":
 		default:
 			list = push(list, frame{f.Function + "(…)", filepath.Base(f.File) + ":" + strconv.Itoa(f.Line), "", 1})
 		}
