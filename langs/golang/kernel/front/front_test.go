@@ -22,6 +22,8 @@ func TestSplit(t *testing.T) {
 		{"f(\n1,\n2,\n)", []string{"f(\n1,\n2,\n)"}},
 		{"/* c */ a // d\n\n", []string{"a"}},
 		{"s := `a;\nb`", []string{"s := `a;\nb`"}},
+		{"s := `a\r\nb`\r\nt := 1\r\n", []string{"s := `a\r\nb`", "t := 1"}},
+		{"00\x89\n0", []string{"00\x89", "0"}},
 		{";;", nil},
 		{"", nil},
 	}
@@ -141,7 +143,7 @@ func TestTranslateErrors(t *testing.T) {
 
 // FuzzTranslate gives the front end anything: it gives a unit or errors.
 func FuzzTranslate(f *testing.F) {
-	for _, seed := range []string{"x := 1", "func f() {", "}", "L: goto L", "import (", "var a, b", "type T[P any] struct{}", "package p", "a :=", ":= 1", "/*line x:1*/a", "func (", "x.y := 2"} {
+	for _, seed := range []string{"x := 1", "func f() {", "}", "L: goto L", "import (", "var a, b", "type T[P any] struct{}", "package p", "a :=", ":= 1", "/*line x:1*/a", "func (", "x.y := 2", "00\x89\n0"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, code string) {

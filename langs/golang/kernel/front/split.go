@@ -6,6 +6,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"strings"
+	"unicode/utf8"
 )
 
 // kind says what a top-level piece of a cell is.
@@ -55,8 +56,16 @@ func scan(src string, comments bool) (list []lexeme, errs scanner.ErrorList) {
 		if lit == "" {
 			end = off + len(t.String())
 		}
-		if t == token.SEMICOLON && lit == "\n" {
+		switch {
+		case t == token.SEMICOLON && lit == "\n":
 			end = off
+		case strings.HasPrefix(lit, "`"): // the literal has no carriage returns, the source may
+			if i := strings.IndexByte(src[off+1:], '`'); i >= 0 {
+				end = off + i + 2
+			}
+		case t == token.ILLEGAL: // it may stand for fewer bytes
+			_, n := utf8.DecodeRuneInString(src[off:])
+			end = off + n
 		}
 		list = append(list, lexeme{off, min(end, len(src)), t, lit})
 	}

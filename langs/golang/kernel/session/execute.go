@@ -93,8 +93,17 @@ func buildFailure(err error) *failure {
 	return &failure{"KernelError", err.Error(), nil}
 }
 
+// guard makes an error of a panic of the kernel's own: a cell that the front end
+// cannot bear must not cost the session.
+func guard(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("the kernel could not make the cell: %v", v)
+	}
+}
+
 // build translates, compiles and links. Interrupted, it stops.
-func (s *Session) build(r *run, seq int, file, code string) (*front.Unit, *tools.Object, error) {
+func (s *Session) build(r *run, seq int, file, code string) (u *front.Unit, o *tools.Object, err error) {
+	defer guard(&err)
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	r.cancel.Store(&cancel)
@@ -104,12 +113,11 @@ func (s *Session) build(r *run, seq int, file, code string) (*front.Unit, *tools
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.modules.Begin(ctx)
-	u, err := s.front.Translate(seq, file, code)
-	if err != nil {
+	if u, err = s.front.Translate(seq, file, code); err != nil {
 		return nil, nil, err
 	}
 	also := s.modules.Needed(u.Imports, s.chain.Holds)
-	o, err := s.chain.Build(ctx, u.Path, file, u.Source, also)
+	o, err = s.chain.Build(ctx, u.Path, file, u.Source, also)
 	var c *tools.CompileError
 	if errors.As(err, &c) {
 		return nil, nil, front.CompilerErrors(c.Output, code)
