@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,8 +50,10 @@ func languageServer(t *testing.T, language string) *client.Client {
 		s, err := Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [%s]}\nlimits: {memory: 1GiB}", language))
 		check(t, err)
 		t.Cleanup(func() {
-			if t.Failed() {
-				t.Log(s.Log())
+			for line := range strings.Lines(s.Log()) {
+				if t.Failed() && !strings.Contains(line, "level=INFO") {
+					t.Log(line)
+				}
 			}
 			check(t, s.Stop())
 		})

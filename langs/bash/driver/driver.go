@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +34,12 @@ const (
 	// savePause is the longest time without a state: the sandbox may have been
 	// frozen while one was written.
 	savePause = 10 * time.Second
+	// youth is how long after it was sent a cell may not have begun. It is
+	// interrupted once more if it does not end.
+	youth = 20 * time.Millisecond
+	// earlyLimit is how long an execute that lay unread at its interrupt may
+	// take to be read.
+	earlyLimit = 50 * time.Millisecond
 	// signalLimit is how much later a SIGINT may come to the driver than to
 	// what it runs.
 	signalLimit = 20 * time.Millisecond
@@ -57,6 +65,12 @@ type driver struct {
 	ready  bool
 	// interrupts brings SIGINT, which comes to the shell as well.
 	interrupts <-chan os.Signal
+	// arrived counts the requests that have been read, taken those at work.
+	arrived *atomic.Int64
+	taken   int64
+	// early is until when an execute that comes is one that has been
+	// interrupted already.
+	early time.Time
 	// reseeds are under way: the file of each, and its request.
 	reseeds map[string]uint64
 
@@ -76,6 +90,7 @@ type driver struct {
 type cell struct {
 	kernel.Request
 	name       string // its file's
+	sent       time.Time
 	program    bool
 	interrupts int
 	asking     string // the call that waits for input
@@ -91,13 +106,13 @@ type failure struct {
 	stack   []string
 }
 
-func newDriver(replies *os.File, interrupts <-chan os.Signal) (*driver, error) {
+func newDriver(replies *os.File, interrupts <-chan os.Signal, arrived *atomic.Int64) (*driver, error) {
 	r, err := newRoom()
 	if err != nil {
 		return nil, err
 	}
 	d := &driver{
-		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string), interrupts: interrupts, after: make(chan func()),
+		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string), interrupts: interrupts, arrived: arrived, after: make(chan func()),
 		reseeds: map[string]uint64{},
 	}
 	go r.listen(d.events)
@@ -110,6 +125,7 @@ func (d *driver) run(requests <-chan kernel.Request, ended <-chan error) error {
 	for {
 		select {
 		case r := <-requests:
+			d.taken++
 			d.request(r)
 		case e := <-d.events:
 			d.event(e)
@@ -251,6 +267,12 @@ func (d *driver) next() {
 	if !r.Silent {
 		d.count++
 	}
+	if time.Now().Before(d.early) {
+		d.early = time.Time{}
+		c.interrupts++
+		d.fail("Interrupted", "the cell was interrupted before it began", nil)
+		return
+	}
 	code := strings.ReplaceAll(r.Code, "\r\n", "\n")
 	if strings.ContainsRune(code, 0) {
 		d.fail("SyntaxError", "the code holds a zero byte", nil)
@@ -281,6 +303,7 @@ func (d *driver) next() {
 			_ = os.Remove(d.room.path(fmt.Sprintf("%s-%d", kind, r.Cell-keptCells)))
 		}
 	}
+	c.sent = time.Now()
 	d.shell.send(fmt.Sprintf("__sg_probe %d && . %s <%s; { __sg_off; } 2>/dev/null", r.Cell, quote(d.room.path(c.name)), quote(d.room.path("stdin"))))
 }
 
@@ -415,14 +438,33 @@ func (d *driver) drained(fds ...int) {
 func (d *driver) interrupt() {
 	c := d.cell
 	if c == nil {
+		// The cell that is meant may lie unread.
+		if n, err := unix.IoctlGetInt(requestsFD, unix.TIOCINQ); err == nil && n > 0 || d.arrived.Load() > d.taken {
+			d.early = time.Now().Add(earlyLimit)
+		}
+		// Or it came late, and may have cut off the writing of the state.
+		if began := d.saving; !began.IsZero() {
+			d.later(nudge, func() {
+				if d.saving.Equal(began) && d.cell == nil {
+					d.saving = time.Time{}
+					d.save()
+				}
+			})
+		}
 		return
 	}
 	c.interrupts++
 	c.asking = ""
 	still := func() bool { return d.cell == c }
+	// The shell may have had the signal before it had the cell.
+	young := c.interrupts == 1 && time.Since(c.sent) < youth
 	d.later(nudge, func() {
 		if still() {
-			d.shell.send("{ __sg_off; } 2>/dev/null")
+			if young {
+				_ = syscall.Kill(d.shell.cmd.Process.Pid, syscall.SIGINT)
+				signalChildren(d.shell.cmd.Process.Pid, syscall.SIGINT)
+			}
+			d.shell.send(fmt.Sprintf("{ __sg_over %d; } 2>/dev/null", c.Cell))
 		}
 	})
 	if c.interrupts != 2 {
@@ -432,7 +474,7 @@ func (d *driver) interrupt() {
 		if !still() {
 			return
 		}
-		killChildren(d.shell.cmd.Process.Pid)
+		signalChildren(d.shell.cmd.Process.Pid, syscall.SIGKILL)
 		d.later(stubborn, func() {
 			if still() {
 				_ = d.shell.cmd.Process.Kill()
@@ -444,6 +486,9 @@ func (d *driver) interrupt() {
 // done ends the cell by its status.
 func (d *driver) done(status int, options string) {
 	c := d.cell
+	// A state that was asked for before the cell and has not been told of
+	// never will be.
+	d.saving, d.again = time.Time{}, false
 	d.flags = ""
 	for _, f := range "eux" {
 		if strings.ContainsRune(options, f) && !c.program {

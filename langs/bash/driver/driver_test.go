@@ -210,6 +210,34 @@ func TestForgedEvents(t *testing.T) {
 	}
 }
 
+// TestInterruptAtAnyMoment interrupts cells that have hardly begun: each must
+// end, and the next one run.
+func TestInterruptAtAnyMoment(t *testing.T) {
+	r := newRig(t)
+	for i := range 20 {
+		id := uint64(2*i + 1)
+		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: "while :; do :; done"})
+		r.write(string(body))
+		for end := time.Now().Add(time.Duration(i*37%1500) * time.Microsecond); time.Now().Before(end); {
+			continue // sleeping is too coarse
+		}
+		_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT)
+		// A signal that comes before the cell does is for no cell.
+		again := time.AfterFunc(2*time.Second, func() { _ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT) })
+		reply, ok := r.reply(id)
+		again.Stop()
+		if !ok || reply.EName != "Interrupted" {
+			t.Fatalf("cell %d: %+v", id, reply)
+		}
+		if reply := r.ask(kernel.Request{ID: id + 1, Op: "execute", Cell: uint32(id + 1), Code: "kept=1"}); reply.Status != "ok" {
+			t.Fatalf("after cell %d: %+v", id, reply)
+		}
+	}
+	if reply := r.ask(kernel.Request{ID: 1000, Op: "variables"}); len(reply.Variables) != 1 {
+		t.Errorf("variables: %+v", reply.Variables)
+	}
+}
+
 // TestReseed sets variables whatever is in them, and lists none of them.
 func TestReseed(t *testing.T) {
 	r := newRig(t)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/sandgate/sandgate/kernel"
@@ -30,8 +31,9 @@ func main() {
 	syscall.CloseOnExec(repliesFD)
 	requests := make(chan kernel.Request)
 	ended := make(chan error, 1)
-	go func() { ended <- read(os.NewFile(requestsFD, "requests"), requests) }()
-	d, err := newDriver(os.NewFile(repliesFD, "replies"), interrupts)
+	var arrived atomic.Int64
+	go func() { ended <- read(os.NewFile(requestsFD, "requests"), requests, &arrived) }()
+	d, err := newDriver(os.NewFile(repliesFD, "replies"), interrupts, &arrived)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bash driver:", err)
 		os.Exit(1)
@@ -45,8 +47,8 @@ func main() {
 }
 
 // read takes requests until the agent closes them. What is no request is an
-// error: the agent writes none.
-func read(from io.Reader, requests chan<- kernel.Request) error {
+// error: the agent writes none. arrived counts them.
+func read(from io.Reader, requests chan<- kernel.Request, arrived *atomic.Int64) error {
 	frames := stream.NewReader(from, 0)
 	for {
 		f, err := frames.Next()
@@ -68,6 +70,7 @@ func read(from io.Reader, requests chan<- kernel.Request) error {
 			_ = json.Unmarshal(f.Body, &who)
 			r = kernel.Request{ID: who.ID, Op: "malformed", Value: err.Error()}
 		}
+		arrived.Add(1)
 		requests <- r
 	}
 }

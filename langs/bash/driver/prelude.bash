@@ -58,6 +58,17 @@ __sg_off() {
 	return "$status"
 }
 
+# The driver's reminder after an interrupt, which may have cut off the cell's
+# end, or its beginning.
+__sg_over() {
+	if [[ $__sg_cell ]]; then
+		(exit 130)
+		__sg_off
+	else
+		__sg_tell done "$1" 130 "$-"
+	fi
+}
+
 # ERR: where it was. A failure that goes up through functions keeps the place
 # where it began.
 __sg_err() {

@@ -31,10 +31,9 @@ func info() *kernel.Info {
 	}
 }
 
-// killChildren kills what the shell runs in the foreground: its descendants
-// that do not ignore SIGINT as jobs in the background do, or that it waits
-// for, which are the ones that it started last.
-func killChildren(pid int) {
+// signalChildren signals what the shell runs in the foreground: the child that
+// it started last, which is the one that it waits for, and all below that.
+func signalChildren(pid int, sig syscall.Signal) {
 	children := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -58,7 +57,7 @@ func killChildren(pid int) {
 	}
 	var kill func(pid int)
 	kill = func(pid int) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, sig)
 		for _, child := range children[pid] {
 			kill(child)
 		}

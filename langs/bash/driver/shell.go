@@ -64,8 +64,15 @@ func newRoom() (*room, error) {
 
 func (r *room) path(name string) string { return filepath.Join(r.dir, name) }
 
-// quote makes one word of a text.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// quote makes one word of a text. What needs no quotes has none: an interrupt
+// may cut a line in two while the shell reads it, and half a quote would
+// swallow what follows.
+func quote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
 
 // listen passes on what the shells tell, by fields. What is too long is none
 // of the prelude's.

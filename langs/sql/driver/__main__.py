@@ -1,10 +1,13 @@
 """The kernel of SQL: requests, cells, replies. See README.md."""
+import fcntl
 import os
 import select
 import signal
 import sqlite3
 import sys
+import termios
 import threading
+import time
 from collections import deque
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -14,6 +17,9 @@ from engine import Engine, Exit, Failed, Interrupted
 from wire import Malformed, Reader, Writer
 
 REQUESTS, REPLIES = 3, 4
+# How long an execute that lay unread at its interrupt may take to be read, in
+# seconds.
+EARLY = 0.05
 
 
 class Refused(Exception):
@@ -30,6 +36,7 @@ class Server:
         self._executes = deque()
         self._answers = deque()
         self._cell = None
+        self._early = 0.0  # until then, an execute has been interrupted already
         self._count = 0
         self._woken, self._wake = os.pipe()
         self._engine = Engine(self._show, lambda text: self._out.text(self._cell["cell"], text), self._ask)
@@ -43,6 +50,14 @@ class Server:
             if self._cell is not None:
                 self._engine.stop()
                 os.write(self._wake, b"x")
+            elif self._executes or self._unread():
+                self._early = time.monotonic() + EARLY
+
+    @staticmethod
+    def _unread():
+        count = bytearray(4)
+        fcntl.ioctl(REQUESTS, termios.FIONREAD, count)
+        return any(count)
 
     def serve(self):
         version = sqlite3.sqlite_version
@@ -134,6 +149,9 @@ class Server:
             self._count += 1
         reply, failure = {"id": request.get("id", 0), "execution_count": self._count}, None
         try:
+            if time.monotonic() < self._early:
+                self._early = 0.0
+                raise Interrupted
             self._engine.run(request.get("code", ""))
         except Exit as leave:
             reply["exit_code"] = leave.code & 0xFF
