@@ -319,12 +319,12 @@ func (d *driver) event(e []string) {
 	switch e[0] {
 	case "up":
 		d.shell.up = true
+		d.saved = d.room.path("state-up")
 		if !d.ready {
 			d.ready = true
+			d.noteFirst()
 			d.reply(kernel.Reply{Op: "ready", Info: info()})
 		}
-		d.stale = true
-		d.save()
 		d.next()
 	case "sync":
 		d.drained(1, 2)
@@ -349,7 +349,7 @@ func (d *driver) event(e []string) {
 			d.cell.failure = failure{number(2), arg(3), strings.Fields(arg(4))}
 		}
 	case "saved":
-		if took := time.Since(d.saving); took > slowSave {
+		if took := time.Duration(number(2)) * time.Microsecond; took > slowSave {
 			d.nextDue = time.Now().Add(min(3*took, savePause))
 		}
 		d.saving, d.stale = time.Time{}, false
@@ -358,9 +358,6 @@ func (d *driver) event(e []string) {
 			d.again = false
 			d.save()
 			return
-		}
-		if d.first == nil {
-			d.noteFirst()
 		}
 		d.flushWaiting()
 	case "reseeded":
@@ -400,7 +397,7 @@ func (d *driver) save() {
 	d.shell.send("{ __sg_keep " + name + "; } 2>/dev/null")
 }
 
-// noteFirst remembers the names that are there before any cell of the user's.
+// noteFirst remembers the names in the state, which are none of the user's.
 func (d *driver) noteFirst() {
 	first := map[string]bool{} // helpers may be reading the old one
 	for _, v := range readState(d.saved) {

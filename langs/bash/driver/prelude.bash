@@ -125,9 +125,12 @@ __sg_save() {
 	} >"$1" 2>/dev/null
 }
 
+# The driver wants to know how many microseconds it took.
 __sg_keep() {
+	__sg_began=${EPOCHREALTIME-0}
 	__sg_save "$__sg_dir/state-$1"
-	__sg_tell saved "$1"
+	__sg_ended=${EPOCHREALTIME-0}
+	__sg_tell saved "$1" $((${__sg_ended/[.,]/} - ${__sg_began/[.,]/}))
 }
 
 # read, of the session's standard input, asks the user.

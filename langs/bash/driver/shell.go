@@ -103,7 +103,7 @@ func (r *room) tell(fields ...string) {
 }
 
 // start starts a shell that has sourced the prelude, and state if that is not
-// empty.
+// empty. It writes its state to state-up and then says that it is up.
 func (r *room) start(state string) (*shell, error) {
 	// Interactive, for what a SIGINT does there; its complaint that there is
 	// no terminal goes nowhere, and the prelude moves the true standard error
@@ -140,7 +140,7 @@ func (r *room) start(state string) (*shell, error) {
 	if state != "" {
 		line += "; . " + quote(state) + " 2>/dev/null; . " + quote(r.path("prelude"))
 	}
-	s.send(line + "; __sg_tell up " + fmt.Sprint(cmd.Process.Pid))
+	s.send(line + "; __sg_save " + quote(r.path("state-up")) + "; __sg_tell up " + fmt.Sprint(cmd.Process.Pid))
 	return s, nil
 }
 
