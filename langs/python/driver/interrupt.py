@@ -15,6 +15,7 @@ from asyncio import events
 
 from .cells import CURRENT
 from .insist import Watch
+from .waker import Waker
 
 _HANDLE_RUN = events.Handle._run.__code__
 _HERE = os.path.dirname(__file__) + os.sep
@@ -28,16 +29,18 @@ class Interrupts:
         self._active = active    # returns the running cell or None
         self._waiting = waiting  # returns whether a request has not been read
         self._watch = Watch(self._of_cell, loop)
+        self.waker = Waker(self.handle)
         guard.interrupt = self._raise
         self.cell_code = None    # the code object that every step of a cell has below it
         self.helping = False     # completion or inspection is at work
 
     def install(self):
         signal.signal(signal.SIGINT, self.handle)
+        self.waker.install()
 
     def check(self):
         """Take the signal back if a cell has left its own handler."""
-        if signal.getsignal(signal.SIGINT) != self.handle:
+        if signal.getsignal(signal.SIGINT) != self.handle or not self.waker.watching:
             self.install()
 
     def rest(self):
@@ -45,6 +48,7 @@ class Interrupts:
         self._watch.end()
 
     def handle(self, _signum, frame):
+        self.waker.handled()
         cell = self._active()
         if cell is None and not self.helping:
             # A task of an earlier cell that never awaits blocks the kernel:

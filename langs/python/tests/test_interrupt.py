@@ -71,6 +71,33 @@ class Interrupt(KernelCase):
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
             self.assertIn("cleaned", r.stdout)
 
+    def test_noted_right_before_a_wait(self):
+        """A signal that another thread takes leaves the main thread's system
+        call waiting, as one does that comes right before the call."""
+        start = "import threading, signal\nthreading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()\n"
+        for wait in ("input()", "import asyncio; await asyncio.sleep(60)"):
+            with self.subTest(wait):
+                r = self.kernel.run(start + wait)
+                self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
+                self.assertEqual(self.kernel.run("6 * 7").value, "42")
+
+    def test_noted_right_before_a_call(self):
+        """A signal that another thread takes leaves the main thread's call
+        waiting, as one does that comes right before the call."""
+        start = "import threading, signal\nthreading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()\n"
+        for wait in ("import time; time.sleep(60)", "input()", "import asyncio; await asyncio.sleep(60)",
+                     "import asyncio; asyncio.run(asyncio.sleep(60))", "import subprocess; subprocess.run(['sleep', '60'])",
+                     "import queue; queue.Queue().get()"):
+            with self.subTest(wait):
+                r = self.kernel.run(start + wait)
+                self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
+                self.assertEqual(self.kernel.run("6 * 7").value, "42")
+
+    def test_fork_does_not_warn(self):
+        r = self.kernel.run("import os, warnings\nwarnings.simplefilter('error')\npid = os.fork()\n"
+                            "if not pid: os._exit(3)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])")
+        self.assertEqual(r.value, "3")
+
     def test_idle(self):
         for _ in range(5):
             self.kernel.interrupt()
@@ -140,9 +167,9 @@ class Interrupt(KernelCase):
             id, cell = self.kernel.start(f"print('go', flush=True)\n{call}")
             self.kernel.until(lambda e: b"go" in e.body)
             for _ in range(2):
+                self.kernel.idle(0.3)  # it waits in the library by now
                 self.kernel.interrupt()
-                self.kernel.idle(0.3)
-            r = self.kernel.finish(id, cell, timeout=5)
+            r = self.kernel.finish(id, cell, timeout=20)
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
 
     def test_code_that_handles_it(self):
