@@ -416,25 +416,29 @@ func (c *channel) kill(op string, sig syscall.Signal) error {
 }
 
 // interrupt stops what runs and leaves the process alive, if the process wants
-// it so.
-func (c *channel) interrupt() error {
+// it so. It answers the host's request when all is done: a cell that begins
+// after the answer has no child that is hit.
+func (c *channel) interrupt(id uint64) {
 	const op = "agent.interrupt"
+	tell := func(err error) { c.s.respond(id, struct{}{}, err) }
 	if c.isTerminal() {
-		c.s.job(0, func() { _ = c.signalTerminal("SIGINT") })
-		return nil
+		c.s.job(id, func() { _ = c.signalTerminal("SIGINT"); tell(nil) })
+		return
 	}
 	if !c.isKernel() || c.manifest.Interrupt != "message" {
-		return c.kill(op, syscall.SIGINT)
+		tell(c.kill(op, syscall.SIGINT))
+		return
 	}
 	_, err := c.request(0, kernel.Request{Op: "interrupt"})
 	c.mu.Lock()
 	pid := c.pid
 	c.mu.Unlock()
-	if err == nil && pid != 0 {
-		// The walk reads /proc, which takes a while with many processes.
-		c.s.job(0, func() { c.s.signalChildren(pid, syscall.SIGINT) })
+	if err != nil || pid == 0 {
+		tell(err)
+		return
 	}
-	return err
+	// The walk reads /proc, which takes a while with many processes.
+	c.s.job(id, func() { c.s.signalChildren(pid, syscall.SIGINT); tell(nil) })
 }
 
 // input takes bytes for a channel's standard input.

@@ -213,10 +213,11 @@ func (s *Server) request(r Request) {
 		}
 	case OpInterrupt:
 		c, err := s.find(r)
-		if err == nil {
-			err = c.interrupt()
+		if err != nil {
+			s.respond(r.ID, nil, err)
+			return
 		}
-		s.respond(r.ID, struct{}{}, err)
+		c.interrupt(r.ID)
 	case OpSignal:
 		var q Signal
 		err := params(r, &q)
