@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/kernel"
+	"golang.org/x/sys/unix"
+)
+
+// done ends the cell by its status.
+func (d *driver) done(status int, options string) {
+	c := d.cell
+	// A state that was asked for before the cell and has not been told of
+	// never will be.
+	d.saving, d.again = time.Time{}, false
+	d.flags = ""
+	for _, f := range "eux" {
+		if strings.ContainsRune(options, f) && !c.program {
+			d.flags += string(f)
+		}
+	}
+	if status == 128+int(unix.SIGINT) && c.interrupts == 0 {
+		// The shell may have been quicker to tell of the signal.
+		select {
+		case <-d.interrupts:
+			c.interrupts++
+		case <-time.After(signalLimit):
+		}
+	}
+	switch {
+	case c.syntax != "":
+		d.fail("SyntaxError", c.syntax, d.place(c.syntax))
+	case status == 0 && !c.program:
+		d.finish(kernel.Reply{})
+	case status == 0:
+		d.finish(kernel.Reply{ExitCode: &status})
+	case status >= 128 && c.interrupts > 0:
+		d.fail("Interrupted", "the cell was interrupted", d.traceback())
+	case !c.program && c.condition(status):
+		d.finish(kernel.Reply{ExitCode: &status}) // a condition was false
+	default:
+		d.failStatus(status)
+	}
+}
+
+// condition reports whether the status only says that something was not so:
+// that of a test, or of a list with && or || or !, for which Bash runs no ERR
+// trap either.
+func (c *cell) condition(status int) bool {
+	if c.failure.status == status {
+		word, _, _ := strings.Cut(c.failure.command, " ")
+		return slices.Contains([]string{"[", "[[", "test", "let"}, word) || strings.HasPrefix(c.failure.command, "((")
+	}
+	lines := strings.Split(strings.TrimSpace(c.Code), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	return strings.Contains(last, "&&") || strings.Contains(last, "||") || strings.HasPrefix(last, "!")
+}
+
+// failStatus ends the cell with an exit status that is no success.
+func (d *driver) failStatus(status int) {
+	name, value := "ExitStatus", fmt.Sprint(status)
+	command := d.cell.failure.command
+	switch {
+	case status == 126:
+		name = "NotExecutable"
+	case status == 127:
+		name = "CommandNotFound"
+	case status > 128 && status < 128+65:
+		name, value = "Signal", signalName(unix.Signal(status-128))
+	}
+	if command != "" && d.cell.failure.status == status {
+		value += ": " + firstLine(command)
+	}
+	d.failWith(name, value, d.traceback(), &status)
+}
+
+func firstLine(s string) string {
+	line, rest, _ := strings.Cut(s, "\n")
+	if rest != "" {
+		line += " …"
+	}
+	return line
+}
+
+func (d *driver) fail(name, value string, traceback []string) {
+	d.failWith(name, value, traceback, nil)
+}
+
+func (d *driver) failWith(name, value string, traceback []string, status *int) {
+	lines := append([]string{name + ": " + value}, traceback...)
+	d.message(d.cell.Cell, kernel.ErrorType, kernel.Error{EName: name, EValue: value, Traceback: lines})
+	d.finish(kernel.Reply{Status: "error", EName: name, EValue: value, ExitCode: status})
+}
+
+// finish answers the cell's request and writes the state while there is time.
+func (d *driver) finish(r kernel.Reply) {
+	c := d.cell
+	d.cell = nil
+	d.last = c.Cell
+	r.ID = c.ID
+	if !c.Silent {
+		r.Count = d.count
+	}
+	d.reply(r)
+	d.stale = true
+	if time.Now().After(d.nextDue) {
+		d.save()
+	}
+	d.next()
+}
+
+// gone starts a new shell in the place of one that has ended.
+func (d *driver) gone() {
+	status, how := d.shell.status()
+	d.shell.close()
+	state, whole := d.saved, false
+	c := d.cell
+	if c != nil && c.exit != nil {
+		state, whole = d.room.path("state-exit"), true
+		status = *c.exit
+	}
+	d.saving, d.again = time.Time{}, false
+	if !d.shell.up {
+		state = "" // it may be what ends the shells
+	}
+	var next *shell
+	err := fmt.Errorf("it %s at once", how)
+	if d.shell.up || d.saved != "" {
+		next, err = d.room.start(state)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bash driver: there is no new shell:", err)
+		d.close()
+		os.Exit(1)
+	}
+	lived := d.shell.up
+	d.shell = next
+	if state == "" {
+		d.saved = ""
+	}
+	number := uint32(0)
+	if c != nil {
+		number = c.Cell
+	}
+	switch {
+	case whole && lived:
+	case state == "":
+		d.message(number, kernel.KernelEventType, kernel.KernelEvent{Event: "state_lost", Message: how + "; a new one has been started"})
+	default:
+		d.message(number, kernel.KernelEventType, kernel.KernelEvent{
+			Event:   "restored",
+			Message: fmt.Sprintf("%s; a new one has the variables, functions, options and folder as they were after cell %d", how, d.savedAt),
+		})
+	}
+	d.flushWaiting()
+	if c == nil {
+		return
+	}
+	switch {
+	case status >= 128 && c.interrupts > 0:
+		d.fail("Interrupted", "the cell was interrupted, and its shell ended", d.traceback())
+	case status == 0:
+		d.finish(kernel.Reply{ExitCode: &status})
+	default:
+		d.failStatus(status)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// traceback says where the failure was, the innermost place first.
+func (d *driver) traceback() []string {
+	var lines []string
+	for i, frame := range d.cell.failure.stack {
+		part := strings.SplitN(frame, ":", 3)
+		if len(part) != 3 {
+			continue
+		}
+		at := part[0] + ", line " + part[1]
+		if number, ok := strings.CutPrefix(part[0], "cell-"); ok {
+			at = "cell " + number + ", line " + part[1]
+		}
+		if part[2] != "source" {
+			at += ", in " + part[2]
+		}
+		text := d.sourceLine(part[0], part[1])
+		if i == 0 && text == "" {
+			text = firstLine(d.cell.failure.command)
+		}
+		lines = append(lines, "  "+at+": "+text)
+	}
+	return lines
+}
+
+// sourceLine is a line of a cell, if it is still known.
+func (d *driver) sourceLine(file, line string) string {
+	n, err := strconv.Atoi(line)
+	text, rerr := os.ReadFile(d.room.path(filepath.Base(file)))
+	if err != nil || rerr != nil || n < 1 {
+		return ""
+	}
+	all := strings.Split(string(text), "\n")
+	if n > len(all) {
+		return ""
+	}
+	if n == 1 {
+		// What the driver has put before the code is not the user's.
+		if i := strings.Index(all[0], "DEBUG; "); i >= 0 {
+			all[0] = all[0][i+len("DEBUG; "):]
+		}
+		all[0] = regexp.MustCompile(`^set -[eux]+;`).ReplaceAllString(all[0], "")
+	}
+	return strings.TrimSpace(all[n-1])
+}
+
+// syntaxLine is a line of Bash's complaint about a script.
+var syntaxLine = regexp.MustCompile(`(?m)^(?:/bin/)?bash: line (\d+): (.*)$`)
+
+// syntaxError says what is wrong with code that the shell could not read.
+func syntaxError(code string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), helpLimit)
+	defer cancel()
+	said, _ := parse(ctx, code)
+	for _, m := range syntaxLine.FindAllStringSubmatch(said, -1) {
+		if !strings.HasPrefix(m[2], "warning:") {
+			return fmt.Sprintf("line %s: %s", m[1], m[2])
+		}
+	}
+	return "line 1: syntax error"
+}
+
+// place shows the line that a syntax error names.
+func (d *driver) place(said string) []string {
+	m := regexp.MustCompile(`^line (\d+)`).FindStringSubmatch(said)
+	if m == nil {
+		return nil
+	}
+	if text := d.sourceLine(d.cell.name, m[1]); text != "" {
+		return []string{fmt.Sprintf("  cell %d, line %s: %s", d.cell.Cell, m[1], text)}
+	}
+	return nil
+}
