@@ -31,10 +31,8 @@ class Waker:
         self._join = None
 
     def install(self):
-        """Be told of signals; again after a fork, and where user code has taken
-        that away."""
-        if get_ident() != self._main:
-            return  # a fork of another thread's; the next cell asks again
+        """Be told of signals; again in the next cell after a fork, and where user
+        code has taken that away."""
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         if self._join is None:
             try:
@@ -52,7 +50,8 @@ class Waker:
         self._handled += 1
 
     def stop(self):
-        """End the thread, since Python warns of forking with threads."""
+        """End the thread, since Python warns of forking with threads, also with
+        one that is started right after the fork."""
         if self._join is not None:
             os.write(self._write, b"\0")
             self._join(1)
