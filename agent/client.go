@@ -30,8 +30,9 @@ type Sink interface {
 // use, and does not trust the agent: what it holds is bounded whatever comes.
 //
 // It ends when the wire does, which its owner brings about by closing both
-// sides; there is no other way to end it.
+// sides; there is no other way to end it, unless it is parked: see Park.
 type Client struct {
+	in    *inlet
 	out   *sender
 	hello chan struct{} // closed once the agent has said hello
 	done  chan struct{} // closed at the end
@@ -67,12 +68,12 @@ type flow struct {
 // bytes counted, see Dropped; exits that come before are kept for it.
 func NewClient(r io.Reader, w io.Writer, sink Sink) *Client {
 	c := &Client{
-		out:   newSender(w),
+		in: newInlet(r), out: newSender(w),
 		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1),
 		sink:    sink,
 		waiting: map[uint64]chan Response{}, flows: map[uint32]*flow{}, files: map[uint32]*file{},
 	}
-	go c.read(r)
+	go c.read(c.in)
 	go c.out.run(c.done, c.fail)
 	go c.ack()
 	return c

@@ -19,30 +19,36 @@ const maxBacklog = 4 << 20
 // does not take, so that no caller waits for a sandbox that does not read,
 // because it is paused, say.
 type sender struct {
-	w   io.Writer
-	raw syscall.RawConn // nil if writing might wait
-
-	mu   sync.Mutex // guards all below
-	buf  []byte     // waits to be written
-	busy bool       // the goroutine writes
-	err  error
-	room chan struct{} // closed and renewed when buf becomes smaller
 	kick chan struct{} // capacity 1
+
+	mu    sync.Mutex // guards all below
+	w     io.Writer
+	raw   syscall.RawConn // nil if writing might wait
+	buf   []byte          // waits to be written
+	busy  bool            // the goroutine writes
+	held  bool            // what is sent goes to later
+	later []byte
+	err   error
+	room  chan struct{} // closed and renewed when buf or later becomes smaller
 }
 
 func newSender(w io.Writer) *sender {
-	s := &sender{w: w, room: make(chan struct{}), kick: make(chan struct{}, 1)}
+	return &sender{w: w, raw: rawOf(w), room: make(chan struct{}), kick: make(chan struct{}, 1)}
+}
+
+// rawOf returns what a writer can be written by without waiting, or nil.
+func rawOf(w io.Writer) (found syscall.RawConn) {
 	if f, ok := w.(*os.File); ok {
 		if raw, err := f.SyscallConn(); err == nil {
 			raw.Control(func(fd uintptr) {
 				flags, _, e := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_GETFL, 0)
 				if e == 0 && flags&syscall.O_NONBLOCK != 0 {
-					s.raw = raw
+					found = raw
 				}
 			})
 		}
 	}
-	return s
+	return found
 }
 
 // send sends a frame, and waits for room behind what already waits.
@@ -75,7 +81,7 @@ func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 			s.mu.Unlock()
 			return s.err
 		}
-		if !s.busy || len(s.buf)+len(f.Body) <= limit {
+		if !s.held && (!s.busy || len(s.buf)+len(f.Body) <= limit) || s.held && len(s.later)+len(f.Body) <= limit {
 			break
 		}
 		room := s.room
@@ -91,9 +97,56 @@ func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 		s.mu.Lock()
 	}
 	defer s.mu.Unlock()
+	if s.held {
+		s.later = stream.AppendFrame(s.later, f)
+		return nil
+	}
+	s.write(f)
+	return nil
+}
+
+// hold sends f, and then nothing more before release.
+func (s *sender) hold(f stream.Frame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	if s.held {
+		return fault.New(fault.Conflict, "agent.park", "the wire is parked already")
+	}
+	s.write(f)
+	s.held = true
+	return nil
+}
+
+// release sends what was held back, by w unless that is nil.
+func (s *sender) release(w io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w != nil {
+		s.w, s.raw = w, rawOf(w)
+	}
+	s.held = false
+	s.buf = append(s.buf, s.later...)
+	s.later = nil
+	close(s.room)
+	s.room = make(chan struct{})
+	if len(s.buf) > 0 && s.err == nil {
+		s.busy = true
+		select {
+		case s.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// write writes a frame, or has the goroutine write what the pipe does not
+// take. Preconditions: mu is held.
+func (s *sender) write(f stream.Frame) {
 	if s.busy {
 		s.buf = stream.AppendFrame(s.buf, f)
-		return nil
+		return
 	}
 	s.buf = stream.AppendFrame(s.buf[:0], f)
 	rest := s.buf
@@ -110,10 +163,11 @@ func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 		})
 	}
 	if len(rest) == 0 {
+		s.buf = s.buf[:0]
 		if cap(s.buf) > 1<<20 {
 			s.buf = nil
 		}
-		return nil
+		return
 	}
 	s.buf = s.buf[:copy(s.buf, rest)]
 	s.busy = true
@@ -121,7 +175,6 @@ func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 	case s.kick <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // run writes what waits, until done is closed. It tells failed of the first
@@ -141,12 +194,12 @@ func (s *sender) run(done <-chan struct{}, failed func(error)) {
 				s.mu.Unlock()
 				break
 			}
-			b := s.buf
+			b, w := s.buf, s.w
 			s.buf = spare[:0]
 			close(s.room)
 			s.room = make(chan struct{})
 			s.mu.Unlock()
-			if _, err := s.w.Write(b); err != nil {
+			if _, err := w.Write(b); err != nil {
 				failed(err)
 				return
 			}

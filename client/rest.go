@@ -36,6 +36,21 @@ func (c *Client) DeleteSession(ctx context.Context, id string) error {
 	return c.call(ctx, "client.delete_session", http.MethodDelete, c.endpoint([]string{"v1", "sessions", id}), nil, nil)
 }
 
+// HibernateSession writes a session to disk: it takes no memory until work
+// wakes it.
+func (c *Client) HibernateSession(ctx context.Context, id string) (protocol.Session, error) {
+	var s protocol.Session
+	err := c.call(ctx, "client.hibernate", http.MethodPost, c.endpoint([]string{"v1", "sessions", id, "hibernate"}), nil, &s)
+	return s, err
+}
+
+// ResumeSession wakes a paused or hibernated session, as any work in it would.
+func (c *Client) ResumeSession(ctx context.Context, id string) (protocol.Session, error) {
+	var s protocol.Session
+	err := c.call(ctx, "client.resume", http.MethodPost, c.endpoint([]string{"v1", "sessions", id, "resume"}), nil, &s)
+	return s, err
+}
+
 // Upload writes a file in a session, whole or not at all: its content appears
 // under path once all of r has arrived. mode is the file's permission bits; 0
 // means 0644. Paths are relative to the user's home unless absolute.

@@ -70,10 +70,12 @@ type Limits struct {
 
 // Sessions is about sessions and their channels.
 type Sessions struct {
-	Max         int      `yaml:"max" default:"16" doc:"Sessions at one time; at least 1. More are refused with 429 and a time to try again."`
+	Max         int      `yaml:"max" default:"16" doc:"Sessions with a sandbox at one time; at least 1. More are refused with 429 and a time to try again."`
 	Lifetime    Duration `yaml:"lifetime" default:"24h" doc:"A session that does not ask for another lifetime ends this long after its creation, whatever it does; at least 1s."`
 	MaxLifetime Duration `yaml:"max_lifetime" default:"168h" doc:"The longest lifetime that a session may ask for; at least that of lifetime."`
 	Pause       Duration `yaml:"idle_pause" default:"60s" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
+	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" doc:"A paused session without work for this long is hibernated: it goes to data_dir and takes no memory, until work wakes it; 0 means never."`
+	Hibernated  int      `yaml:"max_hibernated" default:"1000" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
 	ClaimWait   Duration `yaml:"claim_wait" default:"30s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
 	LogMemory   Size     `yaml:"log_memory" default:"1MiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
 	LogDisk     Size     `yaml:"log_disk" default:"64MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
@@ -236,6 +238,8 @@ func (c *Config) Validate() error {
 		atLeast("sessions.lifetime", c.Sessions.Lifetime >= Duration(time.Second), "1s"),
 		atLeast("sessions.max_lifetime", c.Sessions.MaxLifetime >= c.Sessions.Lifetime, "sessions.lifetime"),
 		atLeast("sessions.idle_pause", c.Sessions.Pause >= 0, "0"),
+		atLeast("sessions.idle_hibernate", c.Sessions.Hibernate >= 0, "0"),
+		atLeast("sessions.max_hibernated", c.Sessions.Hibernated >= 0, "0"),
 		atLeast("sessions.claim_wait", c.Sessions.ClaimWait >= Duration(time.Second), "1s"),
 		atLeast("sessions.log_memory", c.Sessions.LogMemory >= 64<<10, "64KiB"),
 		atLeast("sessions.log_disk", c.Sessions.LogDisk >= 1<<20, "1MiB"),

@@ -12,7 +12,7 @@ func opScope(op string) (Scope, bool) {
 	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach,
 		protocol.OpHistory, protocol.OpFileStat:
 		return ScopeRead, true
-	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpChannelOpen, protocol.OpChannelClose,
+	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpHibernate, protocol.OpResume, protocol.OpChannelOpen, protocol.OpChannelClose,
 		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
 		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal:

@@ -85,6 +85,22 @@ func (g *Gateway) deleteSession(q *request) error {
 	return q.call(fiber.StatusOK, protocol.OpSessionDelete, protocol.SessionRef{Session: id}, nil)
 }
 
+func (g *Gateway) hibernateSession(q *request) error {
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	return q.call(fiber.StatusOK, protocol.OpHibernate, protocol.SessionRef{Session: id}, new(protocol.Session))
+}
+
+func (g *Gateway) resumeSession(q *request) error {
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	return q.call(fiber.StatusOK, protocol.OpResume, protocol.SessionRef{Session: id}, new(protocol.Session))
+}
+
 func (g *Gateway) listChannels(q *request) error {
 	id, err := q.session()
 	if err != nil {

@@ -44,6 +44,8 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/v1/sessions", Access: ScopeRead, handler: g.listSessions},
 		{Method: "GET", Path: "/v1/sessions/:id", Access: ScopeRead, handler: g.getSession},
 		{Method: "DELETE", Path: "/v1/sessions/:id", Access: ScopeWrite, handler: g.deleteSession},
+		{Method: "POST", Path: "/v1/sessions/:id/hibernate", Access: ScopeWrite, handler: g.hibernateSession},
+		{Method: "POST", Path: "/v1/sessions/:id/resume", Access: ScopeWrite, handler: g.resumeSession},
 		{Method: "GET", Path: "/v1/sessions/:id/channels", Access: ScopeRead, handler: g.listChannels},
 		{Method: "POST", Path: "/v1/sessions/:id/channels", Access: ScopeWrite, Body: small, handler: g.openChannel},
 

@@ -53,38 +53,43 @@ type Reply struct {
 
 // The operations.
 const (
-	OpHello         = "hello"          // Hello → Welcome
-	OpSessionCreate = "session.create" // SessionCreate → Session
-	OpSessionGet    = "session.get"    // SessionRef → Session
-	OpSessionList   = "session.list"   // → SessionList
-	OpSessionDelete = "session.delete" // SessionRef → {}
-	OpChannelOpen   = "channel.open"   // ChannelOpen → Channel
-	OpChannelList   = "channel.list"   // SessionRef → ChannelList
-	OpChannelClose  = "channel.close"  // ChannelRef → {}
-	OpAttach        = "attach"         // Attach, with ch → Attached
-	OpDetach        = "detach"         // with ch → {}
-	OpExecute       = "execute"        // Execute, with ch → Queued
-	OpComplete      = "complete"       // Complete, with ch → kernel.Reply's completion fields
-	OpInspect       = "inspect"        // Complete, with ch → kernel.Reply's inspection fields
-	OpIsComplete    = "is_complete"    // Complete, with ch → kernel.Reply's is_complete fields
-	OpVariables     = "variables"      // with ch → kernel.Reply's variables
-	OpHistory       = "history"        // with ch → History
-	OpComm          = "comm"           // kernel.Message with a kernel.Comm, with ch → {}
-	OpInput         = "input"          // InputReply, with ch → {}
-	OpInterrupt     = "interrupt"      // Interrupt, with ch → {}
-	OpRestart       = "restart"        // with ch → {}; once the new kernel is ready
-	OpSignal        = "signal"         // Signal, with ch → {}
-	OpResize        = "resize"         // Resize, with ch → {}
-	OpFileWrite     = "file.write"     // FileRef; over a link of its own, Data frames follow → File
-	OpFileRead      = "file.read"      // FileRef; over a link of its own → File, then Data frames
-	OpFileStat      = "file.stat"      // FileRef → File
-	OpStatus        = "status"         // → NodeStatus; for the operator
+	OpHello         = "hello"             // Hello → Welcome
+	OpSessionCreate = "session.create"    // SessionCreate → Session
+	OpSessionGet    = "session.get"       // SessionRef → Session
+	OpSessionList   = "session.list"      // → SessionList
+	OpSessionDelete = "session.delete"    // SessionRef → {}
+	OpHibernate     = "session.hibernate" // SessionRef → Session
+	OpResume        = "session.resume"    // SessionRef → Session; once it runs
+	OpChannelOpen   = "channel.open"      // ChannelOpen → Channel
+	OpChannelList   = "channel.list"      // SessionRef → ChannelList
+	OpChannelClose  = "channel.close"     // ChannelRef → {}
+	OpAttach        = "attach"            // Attach, with ch → Attached
+	OpDetach        = "detach"            // with ch → {}
+	OpExecute       = "execute"           // Execute, with ch → Queued
+	OpComplete      = "complete"          // Complete, with ch → kernel.Reply's completion fields
+	OpInspect       = "inspect"           // Complete, with ch → kernel.Reply's inspection fields
+	OpIsComplete    = "is_complete"       // Complete, with ch → kernel.Reply's is_complete fields
+	OpVariables     = "variables"         // with ch → kernel.Reply's variables
+	OpHistory       = "history"           // with ch → History
+	OpComm          = "comm"              // kernel.Message with a kernel.Comm, with ch → {}
+	OpInput         = "input"             // InputReply, with ch → {}
+	OpInterrupt     = "interrupt"         // Interrupt, with ch → {}
+	OpRestart       = "restart"           // with ch → {}; once the new kernel is ready
+	OpSignal        = "signal"            // Signal, with ch → {}
+	OpResize        = "resize"            // Resize, with ch → {}
+	OpFileWrite     = "file.write"        // FileRef; over a link of its own, Data frames follow → File
+	OpFileRead      = "file.read"         // FileRef; over a link of its own → File, then Data frames
+	OpFileStat      = "file.stat"         // FileRef → File
+	OpStatus        = "status"            // → NodeStatus; for the operator
 )
 
 // The events.
 const (
 	// EventChannelLost: an attached channel's sandbox has ended; Params is Lost.
 	EventLost = "lost"
+	// EventState: the session of an attached channel was hibernated, begins to
+	// wake, or has woken; Params is StateChange.
+	EventState = "state"
 	// EventError: a frame from the client could not be taken; Params is a
 	// fault.Public. After one for an Input frame no more input is taken on that
 	// attachment, since it would have a hole.
@@ -120,10 +125,10 @@ type Session struct {
 	ID       string `json:"id"`
 	Name     string `json:"name,omitempty"`
 	Language string `json:"language"`
-	// State is running, paused or lost.
+	// State is running, paused, hibernated, resuming or lost.
 	State string `json:"state"`
 	// Reason says why a session is lost: memory, killed, crashed, exited,
-	// host or expired.
+	// host, expired or upgraded.
 	Reason    string `json:"reason,omitempty"`
 	CreatedMS int64  `json:"created_ms"`
 	ExpiresMS int64  `json:"expires_ms,omitempty"`
@@ -338,12 +343,20 @@ type Lost struct {
 	Message string `json:"message,omitempty"`
 }
 
+// StateChange tells of a session's state: hibernated, resuming or running.
+type StateChange struct {
+	Session string `json:"session"`
+	State   string `json:"state"`
+}
+
 // NodeStatus is what an operator sees of a node.
 type NodeStatus struct {
 	Version   string     `json:"version"`
 	Languages []Language `json:"languages"`
 	Pool      Pool       `json:"pool"`
-	Sessions  int        `json:"sessions"`
+	// Sessions are those that have a sandbox; Hibernated are on disk.
+	Sessions   int `json:"sessions"`
+	Hibernated int `json:"hibernated"`
 	// Counters count since the start; their names are session's.
 	Counters map[string]int64 `json:"counters,omitempty"`
 }

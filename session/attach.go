@@ -36,6 +36,7 @@ type attachment struct {
 	size             pty.Size // of the viewer's terminal, if it has one; guarded by the channel's terminal
 	writer           *writer
 	requests, inputs lane
+	news             lane // events of the session's state, in their order
 
 	mu sync.Mutex // guards all below
 	// stuck is set when an input was refused: what followed it would be
@@ -100,7 +101,7 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 	}
 	a := &attachment{
 		conn: c, ch: r.Ch, session: s, channel: ch, reader: reader, pumped: make(chan struct{}), readOnly: p.ReadOnly, begin: start,
-		requests: lane{work: &c.work}, inputs: lane{work: &c.work},
+		requests: lane{work: &c.work}, inputs: lane{work: &c.work}, news: lane{work: &c.work},
 	}
 	a.ctx, a.cancel = context.WithCancel(c.ctx)
 	b := ch.log.Bounds()
@@ -146,6 +147,8 @@ func (a *attachment) start() {
 	}
 	if !a.session.addWatcher(a) {
 		a.tellLost(a.session.lostEvent())
+	} else if a.session.is(hibernated) {
+		a.tellState(protocol.StateChange{Session: a.session.id, State: hibernated})
 	}
 }
 
@@ -242,6 +245,15 @@ func (a *attachment) tellLost(l protocol.Lost) {
 		}
 		a.conn.event(protocol.EventLost, a.ch, l)
 	})
+}
+
+// tellState tells the client of the session's new state. It does not wait.
+func (a *attachment) tellState(change protocol.StateChange) {
+	a.conn.mu.Lock()
+	defer a.conn.mu.Unlock()
+	if a.conn.attached != nil {
+		a.news.add(task{run: func() { a.conn.event(protocol.EventState, a.ch, change) }})
+	}
 }
 
 func (c *conn) event(name string, ch uint32, params any) {

@@ -147,23 +147,38 @@ func (c *channel) watched() bool {
 
 // driver is one generation of a kernel, on a number of its own on the wire.
 type driver struct {
-	agent *agent.Client
-	wire  uint32
+	session *session
+	wire    uint32
 }
 
-// Request implements kernel.Driver.
+// Request implements kernel.Driver. It may take as long as a cell, over a
+// hibernation too.
 func (d *driver) Request(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
-	return d.agent.Request(ctx, d.wire, r)
+	return d.session.agent.Request(ctx, d.wire, r)
 }
 
 // Notify implements kernel.Driver.
-func (d *driver) Notify(r kernel.Request) error { return d.agent.Notify(d.wire, r) }
+func (d *driver) Notify(r kernel.Request) error { return d.session.agent.Notify(d.wire, r) }
 
-// Interrupt implements kernel.Driver.
-func (d *driver) Interrupt(ctx context.Context) error { return d.agent.Interrupt(ctx, d.wire) }
+// Interrupt implements kernel.Driver. A cell's timeout wakes the session.
+func (d *driver) Interrupt(ctx context.Context) error {
+	end, err := d.session.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return d.session.agent.Interrupt(ctx, d.wire)
+}
 
 // Kill implements kernel.Driver.
-func (d *driver) Kill(ctx context.Context) error { return d.agent.Close(ctx, d.wire) }
+func (d *driver) Kill(ctx context.Context) error {
+	end, err := d.session.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return d.session.agent.Close(ctx, d.wire)
+}
 
 // describe says how a process ended, in a sentence.
 func describe(e agent.Exit) string {

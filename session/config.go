@@ -34,14 +34,19 @@ type Config struct {
 	PoolParallel int
 	// ClaimWait bounds how long a create waits for a sandbox. Default 30 s.
 	ClaimWait time.Duration
-	// MaxSessions is how many sessions live at once. Default 64.
-	MaxSessions int
+	// MaxSessions is how many sessions have a sandbox at once; default 64.
+	// MaxHibernated is how many are hibernated beside them; default 1,000.
+	MaxSessions, MaxHibernated int
 	// Lifetime is a session's when it does not say; default 24 h. MaxLifetime
 	// is the most it may ask for; default 7 days.
 	Lifetime, MaxLifetime time.Duration
 	// PauseAfter is how long a session without work runs on before it is
 	// frozen in memory. Default 60 s; negative means never.
 	PauseAfter time.Duration
+	// HibernateAfter is how long a session without work is kept in memory
+	// once it has been paused: from then on it is on disk. It counts from the
+	// last work. Default 15 min; negative means never.
+	HibernateAfter time.Duration
 	// LostRetention is how long a lost session stays listed. Default 10 min.
 	LostRetention time.Duration
 	// LogMemory and LogDisk bound each channel's log in bytes. Defaults 1 MiB
@@ -63,9 +68,11 @@ func (c Config) resolve() (Config, error) {
 	def(&c.PoolParallel, max(1, runtime.NumCPU()/2))
 	def(&c.ClaimWait, 30*time.Second)
 	def(&c.MaxSessions, 64)
+	def(&c.MaxHibernated, 1000)
 	def(&c.Lifetime, 24*time.Hour)
 	def(&c.MaxLifetime, 7*24*time.Hour)
 	def(&c.PauseAfter, time.Minute)
+	def(&c.HibernateAfter, 15*time.Minute)
 	def(&c.LostRetention, 10*time.Minute)
 	def(&c.LogMemory, 1<<20)
 	def(&c.LogDisk, 64<<20)
@@ -114,13 +121,14 @@ type counters struct {
 	outputBytes, outputDropped, inputBytes            atomic.Int64
 	filesWritten, filesRead, fileBytes                atomic.Int64
 	pauses, resumes, coldBoots, restores              atomic.Int64
+	hibernations, wakes                               atomic.Int64
 	inputRefused                                      atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
 }
 
 // lostReasons are all there are, so that a counter exists for each.
-var lostReasons = [...]string{"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting"}
+var lostReasons = [...]string{"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting", "upgraded"}
 
 func (c *counters) countLost(reason string) {
 	for i, r := range lostReasons {
@@ -154,6 +162,8 @@ func (c *counters) table() map[string]int64 {
 		"file_bytes":        c.fileBytes.Load(),
 		"pauses":            c.pauses.Load(),
 		"resumes":           c.resumes.Load(),
+		"hibernations":      c.hibernations.Load(),
+		"wakes":             c.wakes.Load(),
 		"cold_boots":        c.coldBoots.Load(),
 		"restores":          c.restores.Load(),
 	}

@@ -27,7 +27,7 @@ import (
 //
 // Lock order: Manager.mu, session.mu, channel.mu. No lock is held over a call
 // to the agent, the host, a queue or a link; session.power is held over a
-// pause or a resume alone.
+// pause, a hibernation, a resume or a wake alone.
 type Manager struct {
 	cfg        Config
 	log        *slog.Logger
@@ -35,6 +35,8 @@ type Manager struct {
 	operations map[string]operation
 	templates  map[string]*template
 	pools      map[string]*sandbox.Pool[*member]
+	// storing is held while an idle session is hibernated: one at a time.
+	storing chan struct{}
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -67,12 +69,14 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, pools: map[string]*sandbox.Pool[*member]{},
-		sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{},
+		sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{}, storing: make(chan struct{}, 1),
 	}
-	if err := os.RemoveAll(m.logDir()); err != nil {
-		return nil, fault.Wrap(fault.Host, op, err)
+	for _, dir := range []string{m.logDir(), m.sessionsDir()} {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, fault.Wrap(fault.Host, op, err)
+		}
 	}
-	for _, dir := range []string{m.snapshots(), m.logDir()} {
+	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
@@ -152,13 +156,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		return nil, err
 	}
 	m.mu.Lock()
-	live := m.creating
-	for _, s := range m.sessions {
-		if !s.isLost() {
-			live++
-		}
-	}
-	if m.closed || live >= m.cfg.MaxSessions {
+	if m.closed || m.resident() >= m.cfg.MaxSessions {
 		closed := m.closed
 		m.mu.Unlock()
 		m.count.sessionsRefused.Add(1)
@@ -202,6 +200,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		m.discard(mb)
 		return nil, err
 	}
+	s.watch()
 	m.mu.Lock()
 	m.creating--
 	taken = true
@@ -210,7 +209,6 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		m.sessions[s.id] = s
 	}
 	m.mu.Unlock()
-	m.work.Go(s.watch)
 	if closed {
 		s.lose("restarting", "the node is stopping")
 		return nil, fault.New(fault.Restarting, op, "the node is stopping")
@@ -284,7 +282,10 @@ func (m *Manager) Status() protocol.NodeStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.sessions {
-		if !s.isLost() {
+		switch {
+		case s.is(hibernated):
+			st.Hibernated++
+		case !s.isLost():
 			st.Sessions++
 		}
 	}
@@ -397,8 +398,24 @@ func (m *Manager) look(now time.Time) {
 			m.work.Go(func() { m.remove(s) })
 		case !s.isLost() && now.After(s.expires):
 			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
+		case s.is(paused) && m.cfg.HibernateAfter > 0:
+			m.store(s, now.Add(-m.cfg.HibernateAfter))
 		case m.cfg.PauseAfter > 0:
 			s.pauseIdle(m.ctx, now.Add(-m.cfg.PauseAfter))
 		}
 	}
+}
+
+// store hibernates a session that is idle since the given time, in the
+// background, when no other is being hibernated.
+func (m *Manager) store(s *session, since time.Time) {
+	select {
+	case m.storing <- struct{}{}:
+	default:
+		return
+	}
+	m.work.Go(func() {
+		defer func() { <-m.storing }()
+		s.hibernateIdle(m.ctx, since)
+	})
 }

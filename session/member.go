@@ -155,6 +155,7 @@ func (m *Manager) discard(mb *member) {
 	if err := mb.machine.Destroy(ctx); err != nil {
 		m.log.Error("a sandbox was not wholly removed", "error", err)
 	}
+	mb.agent.End()
 	select {
 	case <-mb.agent.Done():
 	case <-ctx.Done():

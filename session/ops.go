@@ -44,6 +44,8 @@ func operations() map[string]operation {
 		protocol.OpSessionGet:    {run: opSessionGet},
 		protocol.OpSessionList:   {run: opSessionList},
 		protocol.OpSessionDelete: {run: opSessionDelete},
+		protocol.OpHibernate:     {run: opHibernate, limit: createLimit},
+		protocol.OpResume:        {run: opResume, limit: createLimit},
 		protocol.OpChannelOpen:   {run: opChannelOpen},
 		protocol.OpChannelList:   {run: opChannelList},
 		protocol.OpChannelClose:  {run: opChannelClose},
@@ -139,6 +141,30 @@ func opSessionDelete(_ context.Context, c *conn, r protocol.Request) (any, error
 	c.m.count.sessionsDeleted.Add(1)
 	c.m.remove(s)
 	return nothing{}, nil
+}
+
+func opHibernate(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	s, err := c.ref(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.hibernate(ctx); err != nil {
+		return nil, err
+	}
+	return s.view(), nil
+}
+
+func opResume(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	s, err := c.ref(r)
+	if err != nil {
+		return nil, err
+	}
+	end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	end()
+	return s.view(), nil
 }
 
 func opChannelOpen(ctx context.Context, c *conn, r protocol.Request) (any, error) {

@@ -16,9 +16,11 @@ import (
 
 // The states of a session.
 const (
-	running = "running"
-	paused  = "paused"
-	lost    = "lost"
+	running    = "running"
+	paused     = "paused"
+	hibernated = "hibernated" // on disk, without a machine
+	resuming   = "resuming"   // hibernated, and being restored
+	lost       = "lost"
 )
 
 // wireGrace is how long after the end of its agent's wire a machine may take
@@ -40,19 +42,22 @@ type session struct {
 	life    context.Context
 	end     context.CancelFunc
 	settled chan struct{}
-	// power is held by the one who pauses or resumes, and by those who begin
-	// to work meanwhile.
+	// power is held by the one who pauses, hibernates, resumes or wakes, and by
+	// those who begin to work meanwhile.
 	power chan struct{}
+	// unwatch ends the watch over the machine. It belongs to who has power.
+	unwatch func()
 	// opening is held by the one who opens a channel with a key.
 	opening chan struct{}
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards all below, and member.machine
 	state    string
 	reason   string
 	message  string
 	lostAt   time.Time
 	active   time.Time
-	ops      int // requests under way that mean work
+	ops      int           // requests under way that mean work
+	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits
 	channels map[string]*channel
 	order    []*channel
 	keys     map[string]*channel
@@ -77,7 +82,7 @@ func (s *session) adopt(info kernel.Info) error {
 	if err != nil {
 		return err
 	}
-	d := &driver{agent: s.agent, wire: warmChannel}
+	d := &driver{session: s, wire: warmChannel}
 	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch})
 	close(c.opened)
 	s.router.set(warmChannel, target{channel: c, driver: d})
@@ -99,7 +104,7 @@ func (s *session) starter(c *channel, env map[string]string, cwd string) kernel.
 			return nil, kernel.Info{}, err
 		}
 		defer end()
-		d := &driver{agent: s.agent, wire: s.router.number()}
+		d := &driver{session: s, wire: s.router.number()}
 		s.router.set(d.wire, target{channel: c, driver: d})
 		info, err := s.agent.StartKernel(ctx, d.wire, agent.StartKernel{Language: c.language, Env: env, Cwd: cwd})
 		if err != nil {
@@ -118,10 +123,13 @@ func (s *session) touch() {
 	s.mu.Unlock()
 }
 
-func (s *session) isPaused() bool {
+// asleep reports whether work would wake the session.
+func (s *session) asleep() bool { return !s.is(running) && !s.is(lost) }
+
+func (s *session) is(state string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state == paused
+	return s.state == state
 }
 
 func (s *session) isLost() bool { return s.life.Err() != nil }
@@ -139,8 +147,8 @@ func (s *session) gone() error {
 	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
 }
 
-// begin says that work is about to begin, and wakes a paused sandbox. The
-// sandbox stays awake until end is called.
+// begin says that work is about to begin, and wakes a paused or hibernated
+// sandbox. The sandbox stays awake until end is called.
 func (s *session) begin(ctx context.Context) (end func(), err error) {
 	select {
 	case s.power <- struct{}{}:
@@ -154,10 +162,15 @@ func (s *session) begin(ctx context.Context) (end func(), err error) {
 		return nil, s.gone()
 	}
 	s.mu.Lock()
-	wake := s.state == paused
+	state, machine := s.state, s.machine
 	s.mu.Unlock()
-	if wake {
-		if err := s.machine.SetPaused(ctx, false); err != nil {
+	switch state {
+	case hibernated:
+		if err := s.wake(); err != nil {
+			return nil, err
+		}
+	case paused:
+		if err := machine.SetPaused(ctx, false); err != nil {
 			if s.isLost() {
 				return nil, s.gone()
 			}
@@ -175,7 +188,10 @@ func (s *session) begin(ctx context.Context) (end func(), err error) {
 	s.active = time.Now()
 	return func() {
 		s.mu.Lock()
-		s.ops--
+		if s.ops--; s.ops == 0 && s.idle != nil {
+			close(s.idle)
+			s.idle = nil
+		}
 		s.active = time.Now()
 		s.mu.Unlock()
 	}, nil
@@ -192,7 +208,7 @@ func (s *session) pauseIdle(ctx context.Context, since time.Time) {
 	}
 	s.mu.Lock()
 	idle := s.state == running && s.ops == 0 && s.active.Before(since)
-	all := s.order
+	all, machine := s.order, s.machine
 	s.mu.Unlock()
 	if !idle {
 		return
@@ -205,7 +221,7 @@ func (s *session) pauseIdle(ctx context.Context, since time.Time) {
 			return
 		}
 	}
-	if err := s.machine.SetPaused(ctx, true); err != nil {
+	if err := machine.SetPaused(ctx, true); err != nil {
 		if !s.isLost() {
 			s.m.log.Warn("a session could not be paused", "session", s.id, "error", err)
 			s.touch() // try again after the same time
@@ -220,27 +236,49 @@ func (s *session) pauseIdle(ctx context.Context, since time.Time) {
 	s.mu.Unlock()
 }
 
-// watch waits for the end of the sandbox, however it comes.
+// watch begins to wait for the end of the machine, however it comes.
+// Preconditions: power is held, or the session is not in the lists yet.
 func (s *session) watch() {
+	s.mu.Lock()
+	machine := s.machine
+	s.mu.Unlock()
+	stop, done := make(chan struct{}), make(chan struct{})
+	s.unwatch = func() {
+		close(stop)
+		<-done
+	}
+	s.m.work.Go(func() {
+		reason, message, ended := s.await(machine, stop)
+		close(done)
+		if ended {
+			s.lose(reason, message)
+		}
+	})
+}
+
+// await waits for the end of the machine, and says why it came. It is false
+// when stop or the session's end came first.
+func (s *session) await(machine Machine, stop <-chan struct{}) (reason, message string, ended bool) {
 	select {
-	case <-s.machine.Done():
+	case <-machine.Done():
 	case <-s.life.Done():
-		return
+		return "", "", false
+	case <-stop:
+		return "", "", false
 	case <-s.agent.Done():
 		timer := time.NewTimer(wireGrace)
 		defer timer.Stop()
 		select {
-		case <-s.machine.Done():
+		case <-machine.Done():
 		case <-s.life.Done():
-			return
+			return "", "", false
 		case <-timer.C:
-			s.lose("crashed", "the agent in the sandbox does not answer any more")
-			return
+			return "crashed", "the agent in the sandbox does not answer any more", true
 		}
 	}
-	reason, detail := s.machine.End()
+	reason, detail := machine.End()
 	s.m.log.Info("sandbox ended", "session", s.id, "reason", reason, "detail", detail)
-	s.lose(reason, sentence(reason))
+	return reason, sentence(reason), true
 }
 
 // sentence says a reason in words. The machine's own are for the log.
@@ -281,7 +319,12 @@ func (s *session) lose(reason, message string) {
 	s.m.count.countLost(reason)
 	// At once, so that nothing below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
-	destroyed.Go(func() { s.m.discard(s.member) })
+	destroyed.Go(func() {
+		s.m.discard(s.member)
+		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
+			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
+		}
+	})
 	for _, c := range all {
 		s.endChannel(c, reason, message)
 	}

@@ -285,14 +285,14 @@ func (t *terminal) foremost() *attachment {
 	return nil
 }
 
-// fit gives the terminal the size that is wanted, if it has another. A paused
-// sandbox is not woken for it: the next input brings it along.
+// fit gives the terminal the size that is wanted, if it has another. A sandbox
+// that sleeps is not woken for it: the next input brings it along.
 func (c *channel) fit(ctx context.Context) error {
 	t := c.terminal
 	if _, other := t.wanted(); !other || c.ended() {
 		return nil
 	}
-	if c.session.isPaused() {
+	if c.session.asleep() {
 		return nil
 	}
 	end, err := c.session.begin(ctx)
@@ -334,7 +334,7 @@ func (c *channel) fitAwake(ctx context.Context) error {
 // viewer who has not seen all of it.
 func (c *channel) redraw(ctx context.Context) {
 	t := c.terminal
-	if !t.alternate() || c.ended() || c.session.isPaused() {
+	if !t.alternate() || c.ended() || c.session.asleep() {
 		return
 	}
 	end, err := c.session.begin(ctx)

@@ -139,11 +139,19 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 	if pause == 0 {
 		pause = -1 // never; 0 would be the default
 	}
+	hibernate := time.Duration(cfg.Sessions.Hibernate)
+	if hibernate == 0 || cfg.Sessions.Hibernated == 0 {
+		hibernate = -1
+	}
+	most := cfg.Sessions.Hibernated
+	if most == 0 {
+		most = -1
+	}
 	m, err := session.New(session.Config{
 		Host: session.GVisor{Runtime: rt, Spec: what}, DataDir: cfg.NodeDir(), Languages: languages, Version: version,
 		Pools: sizes, ClaimWait: time.Duration(cfg.Sessions.ClaimWait), MaxSessions: cfg.Sessions.Max,
 		Lifetime: time.Duration(cfg.Sessions.Lifetime), MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
-		PauseAfter: pause, LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
+		PauseAfter: pause, HibernateAfter: hibernate, MaxHibernated: most, LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
 	})
 	if err != nil {
 		return err

@@ -81,8 +81,27 @@ func since(ms int64) string {
 }
 
 func rmCommand() command {
+	return eachSession("rm", "End sessions and remove all that is in them", (*client.Client).DeleteSession)
+}
+
+func hibernateCommand() command {
+	return eachSession("hibernate", "Write sessions to disk; the next work in them wakes them", func(c *client.Client, ctx context.Context, id string) error {
+		_, err := c.HibernateSession(ctx, id)
+		return err
+	})
+}
+
+func resumeCommand() command {
+	return eachSession("resume", "Wake paused and hibernated sessions", func(c *client.Client, ctx context.Context, id string) error {
+		_, err := c.ResumeSession(ctx, id)
+		return err
+	})
+}
+
+// eachSession is a command that does one thing to each session it is given.
+func eachSession(name, short string, do func(*client.Client, context.Context, string) error) command {
 	return command{
-		name: "rm", args: "SESSION...", short: "End sessions and remove all that is in them",
+		name: name, args: "SESSION...", short: short,
 		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
 			conn := connectionFlags(set)
 			if err := parse(set, args, 1, -1); err != nil {
@@ -94,7 +113,7 @@ func rmCommand() command {
 			}
 			var first error
 			for _, id := range set.Args() {
-				if err := c.DeleteSession(ctx, id); err != nil {
+				if err := do(c, ctx, id); err != nil {
 					if first == nil {
 						first = err
 					} else {
@@ -239,7 +258,7 @@ func statusCommand() command {
 				languages = append(languages, l.Name)
 			}
 			w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
-			fmt.Fprintf(w, "server\t%s\nversion\t%s\nlanguages\t%s\nsessions\t%d\n", c.URL(), s.Version, strings.Join(languages, ", "), s.Sessions)
+			fmt.Fprintf(w, "server\t%s\nversion\t%s\nlanguages\t%s\nsessions\t%d, and %d hibernated\n", c.URL(), s.Version, strings.Join(languages, ", "), s.Sessions, s.Hibernated)
 			fmt.Fprintf(w, "pool\t%d of %d ready; %d claims, %d waited, %d refused\n", s.Pool.Ready, s.Pool.Size, s.Pool.Claims, s.Pool.Waits, s.Pool.Refusals)
 			if s.Pool.LastError != "" {
 				fmt.Fprintf(w, "last error\t%s\n", printable(s.Pool.LastError))

@@ -1,0 +1,307 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Limits of going to sleep and of waking, beside those of the host.
+const (
+	// parkLimit is how long an agent may take to read what it was sent.
+	parkLimit = 10 * time.Second
+	// drainLimit is how long the last output may take, at most 1 MiB.
+	drainLimit = 30 * time.Second
+	// wakeLimit bounds a wake, up to the agent's first answer.
+	wakeLimit = 90 * time.Second
+)
+
+// hibernate writes the session's sandbox to disk and ends it. What runs in it
+// goes on when the session wakes. Requests under way are waited for. When it
+// fails the session goes on as it was, unless it is lost.
+func (s *session) hibernate(ctx context.Context) error {
+	release, err := s.quiet(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.freeze(ctx)
+}
+
+// quiet takes the power when no request is under way.
+func (s *session) quiet(ctx context.Context) (release func(), err error) {
+	const op = "session.hibernate"
+	for {
+		select {
+		case s.power <- struct{}{}:
+		case <-s.life.Done():
+			return nil, s.gone()
+		case <-ctx.Done():
+			return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		}
+		s.mu.Lock()
+		idle := s.idle
+		if s.ops > 0 && idle == nil {
+			idle = make(chan struct{})
+			s.idle = idle
+		}
+		busy := s.ops > 0
+		s.mu.Unlock()
+		release = func() { <-s.power }
+		if !busy {
+			return release, nil
+		}
+		release()
+		select {
+		case <-idle:
+		case <-s.life.Done():
+			return nil, s.gone()
+		case <-ctx.Done():
+			return nil, fault.New(fault.Conflict, op, "the session does not come to rest: requests are under way")
+		}
+	}
+}
+
+// freeze is hibernate for one who holds the power while nothing is under way.
+func (s *session) freeze(ctx context.Context) error {
+	const op = "session.hibernate"
+	s.mu.Lock()
+	state, machine := s.state, s.machine
+	s.mu.Unlock()
+	switch state {
+	case lost:
+		return s.gone()
+	case hibernated:
+		return nil
+	}
+	if err := s.m.room(); err != nil {
+		return err
+	}
+	defer s.m.work.Done()
+	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	// What a wake left is of the past.
+	if err := os.RemoveAll(dir); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	if state == paused {
+		if err := machine.SetPaused(ctx, false); err != nil {
+			return err
+		}
+		s.enter(running)
+	}
+	parking, cancel := context.WithTimeout(ctx, parkLimit)
+	defer cancel()
+	if err := s.agent.Park(parking); err != nil {
+		return err
+	}
+	// From here on the end of the machine is ours to judge. What has begun is
+	// ended, whatever becomes of the one who asked.
+	s.unwatch()
+	begin := time.Now()
+	if err := s.m.cfg.Host.Checkpoint(context.WithoutCancel(ctx), machine, dir); err != nil {
+		s.agent.Unpark()
+		s.watch()
+		return err
+	}
+	if err := s.settleOut(machine); err != nil {
+		s.lose("crashed", "its last output could not be read")
+		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
+	}
+	if !s.enter(hibernated) {
+		s.agent.End()
+		return errors.Join(s.gone(), os.RemoveAll(s.m.sessionDir(s.id)))
+	}
+	s.m.count.hibernations.Add(1)
+	s.m.log.Info("session hibernated", "session", s.id, "took", time.Since(begin))
+	s.tell(hibernated)
+	return nil
+}
+
+// settleOut takes the last output of a machine that has ended, and destroys
+// it.
+func (s *session) settleOut(machine Machine) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	err := s.agent.Drain(ctx)
+	if derr := machine.Destroy(ctx); derr != nil {
+		s.m.log.Error("a sandbox was not wholly removed", "session", s.id, "error", derr)
+	}
+	return err
+}
+
+// wake restores a hibernated session's sandbox. When that cannot be now, the
+// session stays hibernated; when it can never be, it is lost. Preconditions:
+// power is held.
+func (s *session) wake() error {
+	const op = "session.resume"
+	ctx, cancel := context.WithTimeout(s.life, wakeLimit)
+	defer cancel()
+	if err := s.m.admit(s); err != nil {
+		return err
+	}
+	defer s.m.work.Done()
+	s.tell(resuming)
+	begin := time.Now()
+	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
+	machine, err := s.m.cfg.Host.Restore(ctx, dir)
+	switch {
+	case s.isLost():
+		if err == nil {
+			s.destroy(machine)
+		}
+		return s.gone()
+	case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
+		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.id, "error", err)
+		s.lose("upgraded", "its snapshot is of another version of the server or its image")
+		return s.gone()
+	case err != nil:
+		s.enter(hibernated)
+		s.tell(hibernated)
+		return fault.Wrap(fault.Unavailable, op, err)
+	}
+	s.mu.Lock()
+	alive := s.state != lost
+	if alive {
+		s.machine = machine
+	}
+	s.mu.Unlock()
+	if !alive {
+		s.destroy(machine)
+		return s.gone()
+	}
+	s.agent.Resume(machine.Wire())
+	err = s.agent.Ping(ctx)
+	if h, ok := machine.(settler); ok && err == nil {
+		err = h.Settle(ctx)
+	}
+	if err != nil {
+		// It has run on: its snapshot is of the past.
+		s.m.log.Error("a session did not wake", "session", s.id, "error", err)
+		s.lose("crashed", "it did not answer after it was woken")
+		return s.gone()
+	}
+	s.watch()
+	if !s.enter(running) {
+		return s.gone()
+	}
+	if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
+		s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
+	}
+	s.m.count.wakes.Add(1)
+	s.m.log.Info("session woken", "session", s.id, "took", time.Since(begin))
+	s.tell(running)
+	return nil
+}
+
+func (s *session) destroy(machine Machine) {
+	ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
+	defer cancel()
+	if err := machine.Destroy(ctx); err != nil {
+		s.m.log.Error("a sandbox was not wholly removed", "session", s.id, "error", err)
+	}
+}
+
+// enter changes the state of a session that is not lost.
+func (s *session) enter(state string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == lost {
+		return false
+	}
+	s.state = state
+	return true
+}
+
+// tell tells the viewers of a new state. It does not wait.
+func (s *session) tell(state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := range s.watchers {
+		a.tellState(protocol.StateChange{Session: s.id, State: state})
+	}
+}
+
+// hibernateIdle hibernates a session that has been paused and of no use since
+// the given time.
+func (s *session) hibernateIdle(ctx context.Context, since time.Time) {
+	select {
+	case s.power <- struct{}{}:
+		defer func() { <-s.power }()
+	default:
+		return // somebody begins to work
+	}
+	s.mu.Lock()
+	idle := s.state == paused && s.ops == 0 && s.active.Before(since)
+	s.mu.Unlock()
+	if !idle {
+		return
+	}
+	if err := s.freeze(ctx); err != nil && !s.isLost() {
+		s.m.log.Warn("a session could not be hibernated", "session", s.id, "error", err)
+		s.touch() // try again after the same time
+	}
+}
+
+// sessionDir is where a hibernated session is kept.
+func (m *Manager) sessionDir(id string) string { return filepath.Join(m.sessionsDir(), id) }
+func (m *Manager) sessionsDir() string         { return filepath.Join(m.cfg.DataDir, "sessions") }
+
+// room lets a session begin to hibernate, if there is a place. The caller is
+// then counted in work.
+func (m *Manager) room() error {
+	const op = "session.hibernate"
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fault.New(fault.Restarting, op, "the node is stopping")
+	}
+	n := 0
+	for _, s := range m.sessions {
+		if s.is(hibernated) {
+			n++
+		}
+	}
+	if n >= m.cfg.MaxHibernated {
+		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 60, Message: "this node has all the hibernated sessions it can"}
+	}
+	m.work.Add(1)
+	return nil
+}
+
+// resident counts the sessions that have a sandbox, or are about to.
+// Preconditions: mu is held.
+func (m *Manager) resident() int {
+	n := m.creating
+	for _, s := range m.sessions {
+		if !s.is(lost) && !s.is(hibernated) {
+			n++
+		}
+	}
+	return n
+}
+
+// admit lets a hibernated session begin to wake, if there is a place. The
+// caller is then counted in work.
+func (m *Manager) admit(s *session) error {
+	const op = "session.resume"
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return fault.New(fault.Restarting, op, "the node is stopping")
+	case m.resident() >= m.cfg.MaxSessions:
+		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: "this node has all the running sessions it can; the session stays hibernated"}
+	case !s.enter(resuming):
+		return s.gone()
+	}
+	m.work.Add(1)
+	return nil
+}

@@ -1,0 +1,260 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// states are the news of the session's state that a peer has had on ch.
+func (p *peer) states(ch uint32) string {
+	var all []string
+	for _, n := range p.news {
+		if n.Event == protocol.EventState && n.Ch == ch {
+			all = append(all, strings.TrimSuffix(string(n.Params[strings.LastIndexByte(string(n.Params), ':')+2:]), `"}`))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func (p *peer) told(ch uint32, states string) {
+	p.r.t.Helper()
+	p.until("the states "+states, func() bool { return p.states(ch) == states })
+}
+
+// TestGVisorHibernate: what runs, prints and waits in a session goes on after
+// a hibernation as if nothing had been, and its output has no hole and nothing
+// twice.
+func TestGVisorHibernate(t *testing.T) {
+	r := newGVisor(t, t.TempDir())
+	s := r.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "import pandas, random\nx = pandas.DataFrame({'a': range(1000)})\nopen('kept', 'w').write('in a file')\nrandom.seed(7)")
+	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Env: map[string]string{"PS1": "$ "}})
+	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
+	p.input(2, 1, "held=in-the-shell\r", false)
+	q := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"cat"}, Stdin: true})
+	p.attachAt(3, protocol.Attach{Session: s.ID, Channel: q.ID, Writer: "w"}, true)
+	p.input(3, 1, "one\n", false)
+	p.printed(3, "one\n")
+
+	// A cell floods while the session is hibernated under it, again and again.
+	const lines = 600_000
+	cell := p.execute(1, fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')\nprint(x.a.sum(), random.random())", lines))
+	p.printed(1, "1000 and")
+	const rounds = 3
+	for i := range rounds {
+		begin := time.Now()
+		if v := must[protocol.Session](r, protocol.OpHibernate, ref); v.State != hibernated {
+			t.Fatalf("hibernated: %+v", v)
+		}
+		t.Logf("hibernating: %s", time.Since(begin))
+		if m := r.session(s.ID); !m.is(hibernated) {
+			t.Fatal("it is not hibernated")
+		}
+		p.mu.Lock()
+		_, done := p.view[1].reply(cell)
+		p.mu.Unlock()
+		if done {
+			t.Fatalf("the flood ended before hibernation %d", i)
+		}
+		begin = time.Now()
+		if v := must[protocol.Session](r, protocol.OpResume, ref); v.State != running {
+			t.Fatalf("resumed: %+v", v)
+		}
+		t.Logf("waking: %s", time.Since(begin))
+	}
+	if reply := p.reply(1, cell); reply.Status != "ok" {
+		t.Errorf("the cell: %+v", reply)
+	}
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&want, "%d and some more text to make the line long\n", i)
+	}
+	want.WriteString("499500 0.32383276483316237\n")
+	p.mu.Lock()
+	got := p.view[1].text(stream.KindStdout, cell)
+	gaps := p.view[1].text(stream.KindGap, 0)
+	p.mu.Unlock()
+	if gaps != "" || got != want.String() {
+		i := 0
+		for i < min(len(got), want.Len()) && got[i] == want.String()[i] {
+			i++
+		}
+		t.Errorf("the output has %d bytes, want %d; they part at %d: %.200q; gaps %q", len(got), want.Len(), i, got[max(0, i-100):], gaps)
+	}
+
+	// Each intent wakes it; a look does not.
+	hibernate := func() {
+		t.Helper()
+		must[protocol.Session](r, protocol.OpHibernate, ref)
+	}
+	hibernate()
+	o := r.open()
+	o.attach(1, s.ID, "k1")
+	o.told(1, "hibernated")
+	if v := must[protocol.Session](r, protocol.OpSessionGet, ref); v.State != hibernated || len(v.Channels) != 3 {
+		t.Errorf("seen: %+v", v)
+	}
+	p.input(2, 2, "echo $held; cat kept\r", false)
+	p.printed(2, "in-the-shell\r\nin a file")
+	hibernate()
+	p.input(3, 2, "two\n", true)
+	p.printed(3, "two\n")
+	if e := p.exit(3); e.Code != 0 {
+		t.Errorf("cat: %+v", e)
+	}
+	hibernate()
+	if text, _ := p.run(1, "print(x.shape, len(open('kept').read()))"); text != "(1000, 1) 9\n" {
+		t.Errorf("after a hibernation: %q", text)
+	}
+	hibernate()
+	f := must[protocol.File](r, protocol.OpFileStat, protocol.FileRef{Session: s.ID, Path: "kept"})
+	if f.Size != 9 {
+		t.Errorf("the file: %+v", f)
+	}
+	round := " hibernated resuming running"
+	o.told(1, "hibernated resuming running"+strings.Repeat(round, 3))
+
+	// A timeout is an intent too: the cell ends by it.
+	cell = p.execute(1, "import time\nprint('asleep', flush=True)\ntime.sleep(1000)", func(e *protocol.Execute) { e.TimeoutMS = 3000 })
+	p.printed(1, "asleep")
+	hibernate()
+	if reply := p.reply(1, cell); reply.EName != "KeyboardInterrupt" {
+		t.Errorf("a cell with a timeout: %+v", reply)
+	}
+
+	// Nothing is left of a session that is deleted in its sleep.
+	hibernate()
+	must[struct{}](r, protocol.OpSessionDelete, ref)
+	if e := p.exit(1); e.Reason != "deleted" {
+		t.Errorf("the kernel's channel: %+v", e)
+	}
+	eventually(t, "the snapshot is gone", func() bool {
+		names, err := os.ReadDir(filepath.Join(r.m.cfg.DataDir, "sessions"))
+		return err == nil && len(names) == 0
+	})
+}
+
+// TestGVisorHibernateLoop: a session that is hibernated over and over keeps
+// every bit of its files and variables.
+func TestGVisorHibernateLoop(t *testing.T) {
+	r := newGVisor(t, t.TempDir())
+	s := r.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, `
+import hashlib, os, random
+r = random.Random(1)
+data = {i: r.randbytes(r.randrange(4096)) for i in range(2000)}
+for i, b in data.items():
+    os.makedirs(f'tree/{i % 17}/{i % 5}', exist_ok=True)
+    open(f'tree/{i % 17}/{i % 5}/{i}', 'wb').write(b)
+def digest():
+    h = hashlib.sha256()
+    for d, ds, fs in sorted(os.walk('tree')):
+        for f in sorted(fs):
+            h.update(os.path.join(d, f).encode() + open(os.path.join(d, f), 'rb').read())
+    for i in sorted(data):
+        h.update(data[i])
+    return h.hexdigest()`)
+	want, reply := p.run(1, "print(digest())")
+	if len(want) != 65 {
+		t.Fatalf("the digest is %q, %+v", want, reply)
+	}
+	for i := range 20 {
+		must[protocol.Session](r, protocol.OpHibernate, ref)
+		if got, _ := p.run(1, "print(digest())"); got != want {
+			t.Fatalf("after %d cycles the digest is %q, want %q", i+1, got, want)
+		}
+	}
+	if c := r.m.Status().Counters; c["hibernations"] != 20 || c["wakes"] != 20 {
+		t.Errorf("counters: %v", c)
+	}
+}
+
+// TestGVisorHibernateIdle: the policy hibernates what is paused and idle, and
+// places are counted apart.
+func TestGVisorHibernateIdle(t *testing.T) {
+	r := newGVisor(t, t.TempDir(), func(c *Config) {
+		c.PauseAfter, c.HibernateAfter = 200*time.Millisecond, 400*time.Millisecond
+		c.MaxSessions, c.MaxHibernated = 1, 1
+	})
+	s := r.create()
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "x = 6")
+	p.told(1, "hibernated")
+	if st := r.m.Status(); st.Sessions != 0 || st.Hibernated != 1 {
+		t.Errorf("status: %+v", st)
+	}
+	o := r.create()
+	p.attach(2, o.ID, "k1")
+	cell := p.execute(2, "import time\nwhile True: time.sleep(1)")
+	err := p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "x"}, nil)
+	wantKind(t, "a wake without a place", err, fault.Exhausted, "")
+	_, err = call[protocol.Session](r, alice, protocol.OpHibernate, protocol.SessionRef{Session: o.ID})
+	wantKind(t, "a hibernation without a place", err, fault.Exhausted, "")
+	p.must(protocol.OpInterrupt, 2, protocol.Interrupt{}, nil)
+	p.reply(2, cell)
+	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: o.ID})
+	if text, _ := p.run(1, "print(x * 7)"); text != "42\n" {
+		t.Errorf("woken: %q", text)
+	}
+}
+
+// TestGVisorSnapshotOfAnother: a snapshot that this server cannot use is never
+// used, and the session says so.
+func TestGVisorSnapshotOfAnother(t *testing.T) {
+	r := newGVisor(t, t.TempDir())
+	s := r.create()
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
+	name := filepath.Join(r.m.sessionDir(s.ID), "snapshot", "sandgate.json")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(strings.Replace(string(data), `"build_id":"`, `"build_id":"x`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "1"}, nil)
+	wantKind(t, "a wake", err, fault.SandboxLost, "")
+	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != lost || v.Reason != "upgraded" {
+		t.Errorf("the session: %+v", v)
+	}
+}
+
+// TestHibernateFails: a session whose checkpoint fails goes on.
+func TestHibernateFails(t *testing.T) {
+	r := newRig(t)
+	s := r.create()
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	for range 2 {
+		_, err := call[protocol.Session](r, alice, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
+		if err == nil {
+			t.Fatal("there are no snapshots, and yet")
+		}
+		if text, _ := p.run(1, "print on"); text != "on" {
+			t.Errorf("after a failure: %q", text)
+		}
+	}
+	cell := p.execute(1, "hang")
+	p.printed(1, "hanging")
+	r.session(s.ID).machine.(*nativeMachine).kill("memory")
+	if reply := p.reply(1, cell); reply.EName != "SandboxLost" {
+		t.Errorf("the machine is still watched: %+v", reply)
+	}
+}
