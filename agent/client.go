@@ -50,6 +50,7 @@ type Client struct {
 	waiting map[uint64]chan Response // capacity 1 each; closed at the end
 	flows   map[uint32]*flow
 	due     []uint32 // channels whose Ack is due
+	rest    []byte   // of the frame within which the wire has ended
 	files   map[uint32]*file
 }
 
@@ -61,6 +62,8 @@ type flow struct {
 	held bool
 	sent uint64 // bytes of input
 	took uint64 // of these, what went into the program
+	// asked is the number of the execute that has no reply yet, or 0.
+	asked uint64
 }
 
 // NewClient returns a client that reads frames from r and writes frames to w.
@@ -310,6 +313,9 @@ func (c *Client) ask(ctx context.Context, op string, ch uint32, p any) (<-chan R
 	c.nextID++
 	id := c.nextID
 	c.waiting[id] = wait
+	if q, ok := p.(kernel.Request); ok && q.Op == "execute" && c.flows[ch] != nil {
+		c.flows[ch].asked = id
+	}
 	c.mu.Unlock()
 	cancel := func() {
 		c.mu.Lock()
@@ -336,7 +342,11 @@ func (c *Client) answer(ctx context.Context, op string, wait <-chan Response, re
 	select {
 	case r, ok = <-wait:
 	case <-ctx.Done():
-		return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		select {
+		case r, ok = <-wait: // an answer that is there is not lost
+		default:
+			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		}
 	}
 	if !ok {
 		return c.Err()
@@ -371,6 +381,9 @@ func (c *Client) read(r io.Reader) {
 			err = c.take(f)
 		}
 		if err != nil {
+			c.mu.Lock()
+			c.rest = frames.Rest()
+			c.mu.Unlock()
 			c.fail(err)
 			return
 		}
@@ -492,6 +505,11 @@ func (c *Client) response(r Response) error {
 		c.mu.Lock()
 		wait := c.waiting[r.ID]
 		delete(c.waiting, r.ID)
+		for _, w := range c.flows {
+			if w.asked == r.ID {
+				w.asked = 0
+			}
+		}
 		c.mu.Unlock()
 		if wait != nil {
 			wait <- r // has room for one, and gets one

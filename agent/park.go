@@ -64,8 +64,13 @@ func (c *Client) Unpark() {
 // Resume goes on over the wire to the agent's restored sandbox. Preconditions:
 // Drain has returned, and the old pipes are not used any more.
 func (c *Client) Resume(r io.Reader, w io.Writer) {
-	c.in.resume(r)
+	c.mu.Lock()
+	rest := c.rest
+	c.rest = nil
+	c.mu.Unlock()
+	c.in.resume(continued(rest, r))
 	c.out.release(w)
+	c.catchUp()
 }
 
 // End ends a client whose wire has ended, also while it is parked.

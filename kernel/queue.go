@@ -74,6 +74,10 @@ type QueueOptions struct {
 	// queue starts its own at once.
 	Driver Driver
 	Info   Info
+	// Saved makes the queue the one that Save ended. Driver is then the kernel
+	// that it had, and Rejoin waits for the reply to the cell that runs in it.
+	Saved  *Saved
+	Rejoin func(context.Context) (Reply, error)
 	// Changed is called, without locks held, after every change of State. It
 	// may be nil.
 	Changed func()
@@ -119,6 +123,9 @@ type Queue struct {
 	// restartAsked holds one token for the cell that runs.
 	restartAsked chan struct{}
 	done         chan struct{} // closed when the queue has ended
+	freeze       chan struct{} // closed by Save
+	freezing     sync.Once
+	rejoin       func(context.Context) (Reply, error)
 
 	mu      sync.Mutex // guards all below; never held over a call outside
 	state   string
@@ -158,6 +165,8 @@ type execution struct {
 	graces chan time.Duration
 	input  chan struct{}
 	// Guarded by the queue's mu:
+	count       int
+	began       time.Time
 	asking      bool // an input_request is open
 	interrupted bool
 }
@@ -167,6 +176,7 @@ func NewQueue(o QueueOptions) *Queue {
 	q := &Queue{
 		log: o.Log, start: o.Start, changed: o.Changed, grace: o.Grace,
 		wake: make(chan struct{}, 1), restartAsked: make(chan struct{}, 1), done: make(chan struct{}), state: "starting",
+		freeze: make(chan struct{}), rejoin: o.Rejoin,
 	}
 	if q.grace <= 0 {
 		q.grace = TimeoutGrace
@@ -177,8 +187,13 @@ func NewQueue(o QueueOptions) *Queue {
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if o.Driver != nil {
 		q.kernel = &generation{driver: o.Driver, dead: make(chan struct{})}
+	}
+	switch {
+	case o.Saved != nil:
+		q.restore(*o.Saved)
+	case o.Driver != nil:
 		q.info, q.state = o.Info, "idle"
-	} else {
+	default:
 		q.restarts = []chan error{nil}
 		q.starting = make(chan struct{})
 	}
@@ -217,7 +232,7 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 		}
 	}
 	q.cells++
-	x := &execution{Execute: e, cell: q.cells, graces: make(chan time.Duration, 4), input: make(chan struct{}, 1)}
+	x := newExecution(e, q.cells)
 	q.waiting = append(q.waiting, x)
 	q.bytes += len(e.Code)
 	q.keys.add(e.Key, x.cell)

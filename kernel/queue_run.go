@@ -14,9 +14,18 @@ import (
 // run is the queue's goroutine: it alone starts kernels and runs cells.
 func (q *Queue) run() {
 	defer close(q.done)
+	if q.running != nil && !q.resume() {
+		return
+	}
 	for {
 		q.mu.Lock()
 		k := q.kernel
+		frozen := false
+		select {
+		case <-q.freeze:
+			frozen = true
+		default:
+		}
 		switch {
 		case q.closed != nil:
 			aborted, restarts := q.takeWaiting(), q.restarts
@@ -29,6 +38,9 @@ func (q *Queue) run() {
 		case k != nil && k.over:
 			q.mu.Unlock()
 			q.buried(k)
+		case frozen:
+			q.mu.Unlock()
+			return
 		case len(q.restarts) > 0:
 			q.mu.Unlock()
 			q.restart(k)
@@ -38,19 +50,40 @@ func (q *Queue) run() {
 			q.bytes -= len(x.Code)
 			q.running = x
 			q.mu.Unlock()
-			q.execute(x)
-			q.mu.Lock()
-			q.running = nil
-			q.mu.Unlock()
-			q.changed()
+			if !q.execute(x) {
+				return
+			}
+			q.ran()
 		default:
 			q.mu.Unlock()
 			select {
 			case <-q.wake:
+			case <-q.freeze:
 			case <-q.ctx.Done():
 			}
 		}
 	}
+}
+
+// ran notes that nothing runs any more.
+func (q *Queue) ran() {
+	q.mu.Lock()
+	q.running = nil
+	q.mu.Unlock()
+	q.changed()
+}
+
+// resume goes on with the cell that ran when the queue was saved. It is false
+// when the queue was saved again.
+func (q *Queue) resume() bool {
+	x, k := q.running, q.kernel
+	if k == nil || q.rejoin == nil {
+		q.fail(x, x.began, x.count, Death{Reason: "lost", Message: "the cell was lost"})
+	} else if !q.see(x, k, q.rejoin) {
+		return false
+	}
+	q.ran()
+	return true
 }
 
 // set changes the state's name.
@@ -175,10 +208,12 @@ type outcome struct {
 	began time.Time
 	// revive starts a new kernel at once: this one was killed by us.
 	revive bool
+	// frozen: it has not ended, the queue is saved.
+	frozen bool
 }
 
-// execute runs one cell.
-func (q *Queue) execute(x *execution) {
+// execute runs one cell. It is false when the queue is saved before its end.
+func (q *Queue) execute(x *execution) bool {
 	q.mu.Lock()
 	k := q.kernel
 	q.mu.Unlock()
@@ -191,7 +226,7 @@ func (q *Queue) execute(x *execution) {
 			behind := q.behind()
 			q.fail(x, time.Now(), 0, d)
 			q.abort(behind)
-			return
+			return true
 		}
 	}
 	q.mu.Lock()
@@ -201,16 +236,31 @@ func (q *Queue) execute(x *execution) {
 	q.mu.Unlock()
 	if stopped {
 		q.abort([]*execution{x})
-		return
+		return true
 	}
 	if x.Silent {
 		count = 0
 	}
+	q.mu.Lock()
+	x.count, x.began = count, time.Now()
+	q.mu.Unlock()
 	q.record(x, count, "running")
 	q.message(x.cell, ExecuteInputType, ExecuteInput{Key: x.Key, Code: x.Code, Count: count})
 	q.status(x.cell, "busy")
 	q.set("busy")
-	o := q.await(x, k)
+	return q.see(x, k, func(ctx context.Context) (Reply, error) {
+		return k.driver.Request(ctx, Request{Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput})
+	})
+}
+
+// see sees a cell through to its end, and closes it. It is false when the
+// queue is saved before.
+func (q *Queue) see(x *execution, k *generation, ask func(context.Context) (Reply, error)) bool {
+	count := x.count
+	o := q.await(x, k, ask)
+	if o.frozen {
+		return false
+	}
 	if o.death != nil {
 		behind := q.behind()
 		q.fail(x, o.began, count, *o.death)
@@ -223,14 +273,15 @@ func (q *Queue) execute(x *execution) {
 			// The failure is in the log; the next execute tries again.
 			_ = q.begin()
 		}
-		return
+		return true
 	}
 	q.finish(x, o, count)
+	return true
 }
 
 // await passes the cell to the kernel and sees it through to an outcome.
-func (q *Queue) await(x *execution, k *generation) outcome {
-	began := time.Now()
+func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Reply, error)) outcome {
+	began, freeze := x.began, q.freeze
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
 	type answered struct {
@@ -239,7 +290,7 @@ func (q *Queue) await(x *execution, k *generation) outcome {
 	}
 	result := make(chan answered, 1)
 	go func() {
-		r, err := k.driver.Request(ctx, Request{Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput})
+		r, err := ask(ctx)
 		result <- answered{r, err}
 	}()
 	// quit withdraws the request, so that its goroutine is gone on return.
@@ -251,7 +302,7 @@ func (q *Queue) await(x *execution, k *generation) outcome {
 	var timeout, grace <-chan time.Time
 	var late string // what a kill at the end of the grace is called
 	if x.TimeoutMS > 0 {
-		t := time.NewTimer(time.Duration(x.TimeoutMS) * time.Millisecond)
+		t := time.NewTimer(time.Duration(x.TimeoutMS)*time.Millisecond - time.Since(began))
 		defer t.Stop()
 		timeout = t.C
 	}
@@ -284,6 +335,15 @@ func (q *Queue) await(x *execution, k *generation) outcome {
 				// It neither answers nor ends: make it end.
 				return quit(q.end(k, Death{Reason: "killed", Message: "the kernel was killed: " + said(a.err)}), false)
 			}
+		case <-freeze:
+			freeze = nil
+			// What has been answered is no longer under way.
+			cancel()
+			a := <-result
+			if fault.Is(a.err, fault.Canceled) && !q.over(k) {
+				return outcome{frozen: true}
+			}
+			result <- a
 		case <-timeout:
 			timeout = nil
 			q.event(x.cell, map[string]any{"event": "cell_timeout", "timeout_ms": x.TimeoutMS})

@@ -136,6 +136,7 @@ type Reader struct {
 	max  uint32
 	head [HeaderSize]byte
 	body []byte
+	rest []byte
 }
 
 // NewReader returns a reader that refuses bodies over max bytes; 0 means
@@ -152,7 +153,8 @@ func NewReader(r io.Reader, max int) *Reader {
 // within one.
 func (r *Reader) Next() (Frame, error) {
 	h := r.head[:]
-	if _, err := io.ReadFull(r.r, h); err != nil {
+	if n, err := io.ReadFull(r.r, h); err != nil {
+		r.rest = append([]byte(nil), h[:n]...)
 		return Frame{}, err
 	}
 	size := binary.BigEndian.Uint32(h)
@@ -182,7 +184,8 @@ func (r *Reader) read(size int) ([]byte, error) {
 			r.body = append(make([]byte, 0, max(n, 4096)), r.body[:have]...)
 		}
 		r.body = r.body[:n]
-		if _, err := io.ReadFull(r.r, r.body[have:]); err != nil {
+		if m, err := io.ReadFull(r.r, r.body[have:]); err != nil {
+			r.rest = append(append([]byte(nil), r.head[:]...), r.body[:have+m]...)
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
@@ -193,6 +196,10 @@ func (r *Reader) read(size int) ([]byte, error) {
 		}
 	}
 }
+
+// Rest is what was read of the frame within which the stream ended. It may be
+// asked for once Next has failed, and goes before the stream's continuation.
+func (r *Reader) Rest() []byte { return r.rest }
 
 // Buffered reports whether more bytes have already been read than were
 // returned: a relay may then hold its write back to join frames.

@@ -1,0 +1,100 @@
+package pty
+
+import (
+	"encoding/json"
+	"maps"
+)
+
+// savedState is a State as JSON.
+type savedState struct {
+	Size         Size
+	Modes, Saved [2]uint32
+	Alt          int            `json:",omitempty"`
+	WasAlt       bool           `json:",omitempty"`
+	Cursor       [2]savedCursor `json:",omitzero"`
+	Shape        int
+	Top, Bottom  int            `json:",omitempty"`
+	Keypad       bool           `json:",omitempty"`
+	Title        string         `json:",omitempty"`
+	Colours      [3]string      `json:",omitzero"`
+	Palette      map[int]string `json:",omitempty"`
+	Keys         [2]savedKeys   `json:",omitzero"`
+	Other        int            `json:",omitempty"`
+	Partial      []byte         `json:",omitempty"`
+}
+
+type savedCursor struct {
+	Flags    uint16
+	Line     uint8
+	Over     bool
+	Colours  [3][4]uint8 // foreground, background, underline
+	Charsets [2]string
+	Shift    int
+}
+
+type savedKeys struct {
+	Flags [8]uint8
+	Depth int
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s State) MarshalJSON() ([]byte, error) {
+	v := savedState{
+		Size: s.Size, Modes: [2]uint32{s.modes.on, s.modes.touched}, Saved: [2]uint32{s.saved.on, s.saved.touched},
+		Alt: s.alt, WasAlt: s.wasAlt, Shape: s.shape, Top: s.top, Bottom: s.bottom, Keypad: s.keypad, Title: s.title,
+		Colours: s.colours, Other: s.other, Partial: s.partial,
+	}
+	for i, c := range s.cursor {
+		t := c.style
+		v.Cursor[i] = savedCursor{Flags: t.flags, Line: t.line, Over: t.over, Charsets: c.charsets, Shift: c.shift}
+		for j, o := range []colour{t.fg, t.bg, t.ul} {
+			v.Cursor[i].Colours[j] = [4]uint8{o.kind, o.r, o.g, o.b}
+		}
+		v.Keys[i] = savedKeys{s.keys[i].flags, s.keys[i].depth}
+	}
+	if s.palette != nil {
+		v.Palette = s.palette.colours
+	}
+	return json.Marshal(v)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *State) UnmarshalJSON(b []byte) error {
+	var v savedState
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*s = State{
+		Size: v.Size, modes: modes{v.Modes[0], v.Modes[1]}, saved: modes{v.Saved[0], v.Saved[1]},
+		alt: v.Alt, wasAlt: v.WasAlt, shape: v.Shape, top: v.Top, bottom: v.Bottom, keypad: v.Keypad, title: v.Title,
+		colours: v.Colours, other: v.Other, partial: v.Partial,
+	}
+	for i, c := range v.Cursor {
+		of := func(j int) colour { o := c.Colours[j]; return colour{o[0], o[1], o[2], o[3]} }
+		s.cursor[i] = cursor{
+			style:    style{flags: c.Flags, line: c.Line, over: c.Over, fg: of(0), bg: of(1), ul: of(2)},
+			charsets: c.Charsets, shift: c.Shift,
+		}
+		s.keys[i] = keys{v.Keys[i].Flags, v.Keys[i].Depth}
+	}
+	if v.Palette != nil {
+		s.palette = &palette{colours: maps.Clone(v.Palette), shared: true}
+	}
+	return nil
+}
+
+type savedGuard struct {
+	Open bool
+	Tail []byte `json:",omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (g Guard) MarshalJSON() ([]byte, error) { return json.Marshal(savedGuard{g.open, g.tail}) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (g *Guard) UnmarshalJSON(b []byte) error {
+	var v savedGuard
+	err := json.Unmarshal(b, &v)
+	*g = Guard{v.Open, v.Tail}
+	return err
+}

@@ -1,0 +1,107 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestSaveLog: a log goes on in the next process as if there were none, for a
+// reader from before and for one that begins anew.
+func TestSaveLog(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	o := LogOptions{Dir: dir, Memory: 256 << 10}
+	l, err := NewLog(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	write := func(l *Log, n int) {
+		for i := range n {
+			line := fmt.Appendf(nil, "%d %d %s\n", want.Len(), i, bytes.Repeat([]byte("x"), i%300))
+			if _, err := l.Append(KindStdout, 1, line); err != nil {
+				t.Fatal(err)
+			}
+			want.Write(line)
+		}
+	}
+	read := func(l *Log, epoch uint64, offset int64) ([]byte, int64) {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		end := l.Bounds().End
+		r := l.Reader(epoch, offset, 0)
+		defer r.Close()
+		var got []byte
+		for offset < end {
+			c, err := r.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rest := c.Records; len(rest) > 0; {
+				var rec Record
+				if rec, rest, err = ParseRecord(rest); err != nil || rec.Kind == KindGap {
+					t.Fatalf("%v, a record of kind %d", err, rec.Kind)
+				}
+				if rec.Kind == KindStdout {
+					got = append(got, rec.Payload...)
+				}
+			}
+			offset = c.End()
+			if err := r.Ack(offset); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return got, offset
+	}
+	write(l, 100)
+	first, at := read(l, 0, 0)
+	for round := range 3 {
+		write(l, 5000)
+		b := l.Bounds()
+		s, err := l.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Append(KindStdout, 1, []byte("late")); err == nil {
+			t.Error("a saved log takes more")
+		}
+		if l, err = OpenLog(o, s); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Bounds(); got != b {
+			t.Fatalf("round %d: %+v after, %+v before", round, got, b)
+		}
+		write(l, 10)
+		if rest, _ := read(l, s.Epoch, at); !bytes.Equal(append(bytes.Clone(first), rest...), want.Bytes()) {
+			t.Fatalf("round %d: the reader from before has another text", round)
+		}
+	}
+	if err := l.End(KindExit, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err = OpenLog(o, s); err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := read(l, 0, 0); !bytes.Equal(all, want.Bytes()) || !l.Bounds().Ended {
+		t.Error("the whole text is another")
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("files remain: %v", err)
+	}
+}
