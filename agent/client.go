@@ -382,7 +382,7 @@ func (c *Client) read(r io.Reader) {
 		}
 		if err != nil {
 			c.mu.Lock()
-			c.rest = frames.Rest()
+			c.rest = append(c.rest, frames.Rest()...)
 			c.mu.Unlock()
 			c.fail(err)
 			return

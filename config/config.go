@@ -76,6 +76,7 @@ type Sessions struct {
 	Pause       Duration `yaml:"idle_pause" default:"60s" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
 	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" doc:"A paused session without work for this long is hibernated: it goes to data_dir and takes no memory, until work wakes it; 0 means never."`
 	Hibernated  int      `yaml:"max_hibernated" default:"1000" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
+	Shutdown    Duration `yaml:"shutdown_limit" default:"30s" doc:"How long a server that stops takes to hibernate its sessions for the next start, at most 40s; those it cannot in that time are lost, as are all with 0."`
 	ClaimWait   Duration `yaml:"claim_wait" default:"30s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
 	LogMemory   Size     `yaml:"log_memory" default:"1MiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
 	LogDisk     Size     `yaml:"log_disk" default:"64MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
@@ -240,6 +241,7 @@ func (c *Config) Validate() error {
 		atLeast("sessions.idle_pause", c.Sessions.Pause >= 0, "0"),
 		atLeast("sessions.idle_hibernate", c.Sessions.Hibernate >= 0, "0"),
 		atLeast("sessions.max_hibernated", c.Sessions.Hibernated >= 0, "0"),
+		atLeast("sessions.shutdown_limit", c.Sessions.Shutdown >= 0, "0"),
 		atLeast("sessions.claim_wait", c.Sessions.ClaimWait >= Duration(time.Second), "1s"),
 		atLeast("sessions.log_memory", c.Sessions.LogMemory >= 64<<10, "64KiB"),
 		atLeast("sessions.log_disk", c.Sessions.LogDisk >= 1<<20, "1MiB"),
@@ -250,6 +252,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Limits.PIDs > 4096 {
 		return fault.Invalid(op, "limits.pids", "must be at most 4096")
+	}
+	if c.Sessions.Shutdown > Duration(40*time.Second) {
+		return fault.Invalid(op, "sessions.shutdown_limit", "must be at most 40s")
 	}
 	if c.Pool.Size > 1000 {
 		return fault.Invalid(op, "pool.size", "must be at most 1000")

@@ -21,6 +21,8 @@ type channel struct {
 	kind     string // kernel, process or terminal
 	language string
 	argv     []string
+	env      map[string]string // of a kernel, for its next start
+	cwd      string
 	log      *stream.Log
 	queue    *kernel.Queue // of a kernel
 	wire     uint32        // of a process or terminal: its number on the agent's wire

@@ -18,8 +18,8 @@ import (
 type Config struct {
 	// Host makes sandboxes.
 	Host Host
-	// DataDir is a folder of one node alone: snapshots and logs are below it.
-	// The logs of an earlier process in it are removed.
+	// DataDir is a folder of one node alone: snapshots, logs and hibernated
+	// sessions are below it. New finds the sessions that Close left there.
 	DataDir string
 	// Languages are the kernels that the image has.
 	Languages []kernel.Manifest
@@ -47,6 +47,9 @@ type Config struct {
 	// once it has been paused: from then on it is on disk. It counts from the
 	// last work. Default 15 min; negative means never.
 	HibernateAfter time.Duration
+	// ShutdownLimit is how long Close takes to hibernate sessions. Default 30
+	// s; negative means that none is kept.
+	ShutdownLimit time.Duration
 	// LostRetention is how long a lost session stays listed. Default 10 min.
 	LostRetention time.Duration
 	// LogMemory and LogDisk bound each channel's log in bytes. Defaults 1 MiB
@@ -73,6 +76,7 @@ func (c Config) resolve() (Config, error) {
 	def(&c.MaxLifetime, 7*24*time.Hour)
 	def(&c.PauseAfter, time.Minute)
 	def(&c.HibernateAfter, 15*time.Minute)
+	def(&c.ShutdownLimit, 30*time.Second)
 	def(&c.LostRetention, 10*time.Minute)
 	def(&c.LogMemory, 1<<20)
 	def(&c.LogDisk, 64<<20)

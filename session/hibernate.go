@@ -30,6 +30,13 @@ func (s *session) hibernate(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if s.is(hibernated) {
+		return nil
+	}
+	if err := s.m.room(); err != nil {
+		return err
+	}
+	defer s.m.work.Done()
 	return s.freeze(ctx)
 }
 
@@ -79,10 +86,6 @@ func (s *session) freeze(ctx context.Context) error {
 	case hibernated:
 		return nil
 	}
-	if err := s.m.room(); err != nil {
-		return err
-	}
-	defer s.m.work.Done()
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return fault.Wrap(fault.Host, op, err)
@@ -151,6 +154,8 @@ func (s *session) wake() error {
 	s.tell(resuming)
 	begin := time.Now()
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
+	// From here on the file tells of the past.
+	_ = os.Remove(s.m.savedFile(s.id))
 	machine, err := s.m.cfg.Host.Restore(ctx, dir)
 	switch {
 	case s.isLost():
@@ -244,6 +249,11 @@ func (s *session) hibernateIdle(ctx context.Context, since time.Time) {
 	if !idle {
 		return
 	}
+	if err := s.m.room(); err != nil {
+		s.touch() // try again after the same time
+		return
+	}
+	defer s.m.work.Done()
 	if err := s.freeze(ctx); err != nil && !s.isLost() {
 		s.m.log.Warn("a session could not be hibernated", "session", s.id, "error", err)
 		s.touch() // try again after the same time

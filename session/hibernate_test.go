@@ -258,3 +258,144 @@ func TestHibernateFails(t *testing.T) {
 		t.Errorf("the machine is still watched: %+v", reply)
 	}
 }
+
+// rejoin attaches where another peer's view of the channel ends.
+func (p *peer) rejoin(ch uint32, before *view, a protocol.Attach) {
+	p.r.t.Helper()
+	p.mu.Lock()
+	p.view[ch] = &view{offset: before.offset, acking: true, records: before.records}
+	p.mu.Unlock()
+	a.Offset = before.offset
+	var at protocol.Attached
+	p.must(protocol.OpAttach, ch, a, &at)
+	if at.Epoch != a.Epoch || at.Offset != before.offset {
+		p.r.t.Errorf("rejoined at %d of %d, want %d of %d", at.Offset, at.Epoch, before.offset, a.Epoch)
+	}
+}
+
+// TestGVisorRestart: sessions survive the end of their node. A cell that
+// floods, one that waits behind it, a terminal, what was typed and the keys go
+// on, and a viewer that comes back gets exactly the rest.
+func TestGVisorRestart(t *testing.T) {
+	data := t.TempDir()
+	r := newGVisor(t, data)
+	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Name: "kept", Env: map[string]string{"SECRET": "of-the-session"}})
+	idle := r.create()
+	p := r.open()
+	a1 := p.attach(1, s.ID, "k1")
+	p.run(1, "x = 41\nopen('kept', 'w').write('in a file')")
+	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Key: "shell", Env: map[string]string{"PS1": "$ "}})
+	a2 := p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
+	p.input(2, 1, "held=in-the-shell\r", false)
+	p.printed(2, "held=in-the-shell")
+	const lines = 600_000
+	flood := p.execute(1, fmt.Sprintf("for i in range(%d): print(i, 'and some more text to make the line long')", lines), func(e *protocol.Execute) { e.Key = "flood" })
+	behind := p.execute(1, "x += 1\nprint(x, open('kept').read())")
+	p.printed(1, "1000 and")
+
+	var o *peer
+	for i := range 3 {
+		begin := time.Now()
+		r.stop()
+		t.Logf("stopping with two sessions: %s", time.Since(begin))
+		info, err := os.Stat(filepath.Join(data, "sessions", s.ID, "session.json"))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Fatalf("the session's file: %v, %v", info, err)
+		}
+		if i == 0 { // one that was not finished
+			if err := os.MkdirAll(filepath.Join(data, "sessions", "s_half", "snapshot"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin = time.Now()
+		r = newGVisor(t, data)
+		t.Logf("starting: %s", time.Since(begin))
+		if _, err := os.Stat(filepath.Join(data, "sessions", "s_half")); err == nil {
+			t.Error("half a session remains")
+		}
+		ref := protocol.SessionRef{Session: s.ID}
+		v := must[protocol.Session](r, protocol.OpSessionGet, ref)
+		if v.State != hibernated || v.Name != "kept" || len(v.Channels) != 2 || v.Channels[0].State != "busy" || v.Channels[0].Queued != 1 {
+			t.Fatalf("found: %+v", v)
+		}
+		o = r.open()
+		o.rejoin(1, p.view[1], protocol.Attach{Session: s.ID, Channel: "k1", Epoch: a1.Epoch})
+		o.rejoin(2, p.view[2], protocol.Attach{Session: s.ID, Channel: c.ID, Epoch: a2.Epoch, Writer: "w"})
+		if i == 1 {
+			p = o
+			continue // stopped again in its sleep
+		}
+		begin = time.Now()
+		must[protocol.Session](r, protocol.OpResume, ref)
+		t.Logf("waking: %s", time.Since(begin))
+		o.mu.Lock()
+		_, done := o.view[1].reply(flood)
+		o.mu.Unlock()
+		if done && i == 0 {
+			t.Fatal("the flood has ended too early")
+		}
+		p = o
+	}
+	if reply := o.reply(1, flood); reply.Status != "ok" {
+		t.Errorf("the cell: %+v", reply)
+	}
+	if reply := o.reply(1, behind); reply.Status != "ok" {
+		t.Errorf("the cell behind: %+v", reply)
+	}
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&want, "%d and some more text to make the line long\n", i)
+	}
+	o.mu.Lock()
+	got, last, gaps := o.view[1].text(stream.KindStdout, flood), o.view[1].text(stream.KindStdout, behind), o.view[1].text(stream.KindGap, 0)
+	o.mu.Unlock()
+	if gaps != "" || got != want.String() {
+		i := 0
+		for i < min(len(got), want.Len()) && got[i] == want.String()[i] {
+			i++
+		}
+		t.Errorf("the output has %d bytes, want %d; they part at %d: %.200q; gaps %q", len(got), want.Len(), i, got[max(0, i-100):], gaps)
+	}
+	if last != "42 in a file\n" {
+		t.Errorf("the cell behind printed %q", last)
+	}
+	o.input(2, 1, "never twice\r", false) // had before
+	o.input(2, 2, "echo $held\r", false)
+	o.printed(2, "\rin-the-shell")
+	if o.count(2, "twice") != 0 {
+		t.Error("what was typed is typed again")
+	}
+	var q protocol.Queued
+	o.must(protocol.OpExecute, 1, protocol.Execute{Code: "1", Key: "flood"}, &q)
+	if q.Cell != flood || !q.Repeated {
+		t.Errorf("the key: %+v", q)
+	}
+	if again := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "terminal", Key: "shell"}); again.ID != c.ID {
+		t.Errorf("the terminal's key gives %s", again.ID)
+	}
+	if text, reply := o.run(1, "import os; print(os.environ['SECRET'])"); text != "of-the-session\n" || reply.Count != 4 {
+		t.Errorf("the environment: %q, %+v", text, reply)
+	}
+	o.attach(3, idle.ID, "k1")
+	if text, _ := o.run(3, "print('awake')"); text != "awake\n" {
+		t.Errorf("the other session: %q", text)
+	}
+	// A new channel, a restart, and the end of the old ones.
+	o.must(protocol.OpRestart, 1, nil, nil)
+	if text, _ := o.run(1, "print('x' in globals())"); text != "False\n" {
+		t.Errorf("restarted: %q", text)
+	}
+	o.input(2, 3, "exit 3\r", false)
+	if e := o.exit(2); e.Code != 3 {
+		t.Errorf("the shell: %+v", e)
+	}
+	for _, id := range []string{s.ID, idle.ID} {
+		must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: id})
+	}
+	r.stop()
+	for _, dir := range []string{"sessions", "logs"} {
+		if names, err := os.ReadDir(filepath.Join(data, dir)); err == nil && len(names) > 0 {
+			t.Errorf("%s remain: %v", dir, names)
+		}
+	}
+}

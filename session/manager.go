@@ -71,11 +71,6 @@ func New(cfg Config) (*Manager, error) {
 		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, pools: map[string]*sandbox.Pool[*member]{},
 		sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{}, storing: make(chan struct{}, 1),
 	}
-	for _, dir := range []string{m.logDir(), m.sessionsDir()} {
-		if err := os.RemoveAll(dir); err != nil {
-			return nil, fault.Wrap(fault.Host, op, err)
-		}
-	}
 	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
@@ -94,6 +89,9 @@ func New(cfg Config) (*Manager, error) {
 		m.templates[l.Name] = &template{m: m, manifest: l, name: l.Name + "-" + hex.EncodeToString(sum[:10]), turn: make(chan struct{}, 1)}
 	}
 	if err := m.sweepSnapshots(); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := m.load(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -292,8 +290,8 @@ func (m *Manager) Status() protocol.NodeStatus {
 	return st
 }
 
-// Close ends all sessions and destroys their sandboxes, and those of the
-// pools. Links may go on to be served; they find nothing. It returns when all
+// Close hibernates all sessions for the next process, or ends those that it
+// cannot, and destroys the sandboxes of the pools. Links may go on to be served; they find nothing. It returns when all
 // is gone, or ctx ends; the rest then goes on without the caller.
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
@@ -311,9 +309,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	go func() {
 		defer close(done)
 		var wg sync.WaitGroup
-		for _, s := range all {
-			wg.Go(func() { s.lose("restarting", "the node is stopping") })
-		}
+		wg.Go(func() { m.saveAll(all) })
 		for _, p := range m.pools {
 			wg.Go(p.Close)
 		}
@@ -321,7 +317,11 @@ func (m *Manager) Close(ctx context.Context) error {
 		m.cancel()
 		m.work.Wait()
 		m.closeLogs()
-		_ = os.RemoveAll(m.logDir())
+		entries, _ := os.ReadDir(m.logDir())
+		for _, e := range entries {
+			_ = os.Remove(filepath.Join(m.logDir(), e.Name())) // fails, as it should, where logs are kept
+		}
+		_ = os.Remove(m.logDir())
 	}()
 	select {
 	case <-done:
@@ -333,7 +333,17 @@ func (m *Manager) Close(ctx context.Context) error {
 
 // newLog makes a channel's log in the session's folder.
 func (m *Manager) newLog(id, channel string) (*stream.Log, error) {
-	l, err := stream.NewLog(stream.LogOptions{Dir: filepath.Join(m.logDir(), id, channel), Memory: m.cfg.LogMemory, Disk: m.cfg.LogDisk})
+	return m.openLog(id, channel, nil)
+}
+
+// openLog is newLog for one that was saved.
+func (m *Manager) openLog(id, channel string, s *stream.Saved) (l *stream.Log, err error) {
+	o := stream.LogOptions{Dir: filepath.Join(m.logDir(), id, channel), Memory: m.cfg.LogMemory, Disk: m.cfg.LogDisk}
+	if s != nil {
+		l, err = stream.OpenLog(o, *s)
+	} else {
+		l, err = stream.NewLog(o)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -341,6 +351,14 @@ func (m *Manager) newLog(id, channel string) (*stream.Log, error) {
 	m.logs[l] = struct{}{}
 	m.mu.Unlock()
 	return l, nil
+}
+
+// saveLog closes a log and keeps its files.
+func (m *Manager) saveLog(l *stream.Log) (stream.Saved, error) {
+	m.mu.Lock()
+	delete(m.logs, l)
+	m.mu.Unlock()
+	return l.Save()
 }
 
 // dropLog closes a log and removes its files.

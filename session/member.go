@@ -152,8 +152,10 @@ func (m *Manager) failed(mb *member, err error) error {
 func (m *Manager) discard(mb *member) {
 	ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
 	defer cancel()
-	if err := mb.machine.Destroy(ctx); err != nil {
-		m.log.Error("a sandbox was not wholly removed", "error", err)
+	if mb.machine != nil { // a session of an earlier process may have none
+		if err := mb.machine.Destroy(ctx); err != nil {
+			m.log.Error("a sandbox was not wholly removed", "error", err)
+		}
 	}
 	mb.agent.End()
 	select {

@@ -103,6 +103,7 @@ func (s *session) open(ctx context.Context, r protocol.ChannelOpen) (*channel, e
 		c.terminal = newTerminal(sizeOf(r), len(r.Argv) == 0 && r.File == "")
 	}
 	if r.Kind == "kernel" {
+		c.env, c.cwd = r.Env, r.Cwd
 		c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.touch})
 		close(c.opened)
 	} else if err := s.start(ctx, c, r); err != nil {

@@ -190,8 +190,13 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 
 // writeFile writes a file that is there wholly or not at all.
 func writeFile(name string, data []byte) error {
-	if err := os.WriteFile(name+".partial", data, 0o600); err != nil {
+	f, err := os.OpenFile(name+".partial", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
 		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name+".partial"))
 	}
 	return os.Rename(name+".partial", name)
 }

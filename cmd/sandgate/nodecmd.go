@@ -147,11 +147,15 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 	if most == 0 {
 		most = -1
 	}
+	shutdown := time.Duration(cfg.Sessions.Shutdown)
+	if shutdown == 0 {
+		shutdown = -1
+	}
 	m, err := session.New(session.Config{
 		Host: session.GVisor{Runtime: rt, Spec: what}, DataDir: cfg.NodeDir(), Languages: languages, Version: version,
 		Pools: sizes, ClaimWait: time.Duration(cfg.Sessions.ClaimWait), MaxSessions: cfg.Sessions.Max,
 		Lifetime: time.Duration(cfg.Sessions.Lifetime), MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
-		PauseAfter: pause, HibernateAfter: hibernate, MaxHibernated: most, LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
+		PauseAfter: pause, HibernateAfter: hibernate, ShutdownLimit: shutdown, MaxHibernated: most, LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
 	})
 	if err != nil {
 		return err

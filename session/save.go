@@ -1,0 +1,339 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/agent"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// savedVersion is that of the file; another is not read.
+const savedVersion = 1
+
+// saved is a hibernated session beside its snapshot and its logs: the file
+// session.json, which is there from the end of one process to the first wake
+// in the next. It holds the session's environment and what was typed and asked.
+type saved struct {
+	Version  int               `json:"version"`
+	ID       string            `json:"id"`
+	Tenant   string            `json:"tenant"`
+	Subject  string            `json:"subject"`
+	Name     string            `json:"name,omitempty"`
+	Language string            `json:"language"`
+	Env      map[string]string `json:"env,omitempty"`
+	Created  time.Time         `json:"created"`
+	Expires  time.Time         `json:"expires"`
+	Active   time.Time         `json:"active"`
+	Info     kernel.Info       `json:"info"`
+	Channels []savedChannel    `json:"channels"`
+	Keys     map[string]string `json:"keys,omitempty"`
+	Numbers  int               `json:"numbers"`
+	Wires    map[uint32]string `json:"wires"` // the channel of each number
+	NextWire uint32            `json:"next_wire"`
+	Agent    agent.Saved       `json:"agent"`
+}
+
+type savedChannel struct {
+	ID       string            `json:"id"`
+	Kind     string            `json:"kind"`
+	Language string            `json:"language,omitempty"`
+	Argv     []string          `json:"argv,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Cwd      string            `json:"cwd,omitempty"`
+	Wire     uint32            `json:"wire,omitempty"` // a kernel's is that of its driver
+	Exit     *protocol.Exit    `json:"exit,omitempty"`
+	Log      stream.Saved      `json:"log"`
+	Queue    *kernel.Saved     `json:"queue,omitempty"`
+	Terminal *savedTerminal    `json:"terminal,omitempty"`
+	Writers  []savedWriter     `json:"writers,omitempty"`
+}
+
+type savedTerminal struct {
+	Shell  bool        `json:"shell"`
+	Driven bool        `json:"driven"`
+	Screen pty.State   `json:"screen"`
+	Marks  []savedMark `json:"marks"`
+	Since  int         `json:"since"`
+}
+
+type savedMark struct {
+	Offset int64     `json:"offset"`
+	State  pty.State `json:"state"`
+}
+
+type savedWriter struct {
+	Name  string    `json:"name"`
+	Taken uint64    `json:"taken"`
+	Guard pty.Guard `json:"guard"`
+}
+
+func (m *Manager) savedFile(id string) string { return filepath.Join(m.sessionDir(id), "session.json") }
+
+// save hibernates the session for the next process, and ends it in this one
+// without a word to its queues and logs. After an error it is to be lost.
+func (s *session) save(ctx context.Context) error {
+	// The power is never given back: nothing begins any more.
+	if _, err := s.quiet(ctx); err != nil {
+		return err
+	}
+	if err := s.freeze(ctx); err != nil {
+		return err
+	}
+	v, err := s.record(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "session.save", err)
+	}
+	if err := writeFile(s.m.savedFile(s.id), data); err != nil {
+		return fault.Wrap(fault.Host, "session.save", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == lost {
+		return os.RemoveAll(s.m.sessionDir(s.id))
+	}
+	s.state, s.reason, s.message, s.lostAt = lost, "restarting", "the node is stopping", time.Now()
+	s.end()
+	close(s.settled)
+	return nil
+}
+
+// record ends all that belongs to a hibernated session, and notes it.
+func (s *session) record(ctx context.Context) (*saved, error) {
+	s.mu.Lock()
+	v := &saved{
+		Version: savedVersion, ID: s.id, Tenant: s.tenant, Subject: s.subject, Name: s.name, Language: s.language, Env: s.env,
+		Created: s.created, Expires: s.expires, Active: s.active, Info: s.info, Numbers: s.numbers,
+		Keys: map[string]string{}, Wires: map[uint32]string{},
+	}
+	for key, c := range s.keys {
+		v.Keys[key] = c.id
+	}
+	all := s.order
+	s.mu.Unlock()
+	for _, c := range all {
+		sc, err := c.record(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v.Channels = append(v.Channels, sc)
+	}
+	var err error
+	if v.Agent, err = s.agent.Save(ctx); err != nil {
+		return nil, err
+	}
+	s.router.mu.RLock()
+	defer s.router.mu.RUnlock()
+	for n, t := range s.router.targets {
+		v.Wires[n] = t.channel.id
+	}
+	v.NextWire = s.router.next
+	return v, nil
+}
+
+func (c *channel) record(ctx context.Context) (savedChannel, error) {
+	<-c.opened
+	v := savedChannel{ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire}
+	if c.queue != nil {
+		q, d, err := c.queue.Save(ctx)
+		if err != nil {
+			return v, err
+		}
+		v.Queue = &q
+		if d, ok := d.(*driver); ok {
+			v.Wire = d.wire
+		}
+	}
+	var err error
+	if v.Log, err = c.session.m.saveLog(c.log); err != nil {
+		return v, err
+	}
+	if t := c.terminal; t != nil {
+		t.mu.Lock()
+		v.Terminal = &savedTerminal{Shell: t.shell, Driven: t.driven, Screen: t.scan.State(), Since: t.since}
+		for _, m := range t.marks {
+			v.Terminal.Marks = append(v.Terminal.Marks, savedMark{m.offset, m.state})
+		}
+		t.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v.Exit = c.exit
+	for _, w := range c.order {
+		w.mu.Lock()
+		v.Writers = append(v.Writers, savedWriter{w.name, w.taken, w.guard})
+		w.mu.Unlock()
+	}
+	return v, nil
+}
+
+// load finds the sessions that the process before has saved, and removes what
+// is left of others.
+func (m *Manager) load() error {
+	entries, err := os.ReadDir(m.sessionsDir())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		s, err := m.revive(e.Name())
+		if err == nil {
+			m.sessions[s.id] = s
+			continue
+		}
+		m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
+		if err := os.RemoveAll(m.sessionDir(e.Name())); err != nil {
+			return err
+		}
+	}
+	if len(m.sessions) > 0 {
+		m.log.Info("found hibernated sessions", "sessions", len(m.sessions))
+	}
+	return m.sweepLogs()
+}
+
+// sweepLogs removes the logs of sessions that there are not.
+func (m *Manager) sweepLogs() error {
+	entries, err := os.ReadDir(m.logDir())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if m.sessions[e.Name()] != nil {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(m.logDir(), e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revive makes a session of its file.
+func (m *Manager) revive(id string) (*session, error) {
+	const op = "session.load"
+	data, err := os.ReadFile(m.savedFile(id))
+	if err != nil {
+		return nil, fault.Wrap(fault.NotFound, op, err)
+	}
+	var v saved
+	if err := json.Unmarshal(data, &v); err != nil {
+		return nil, fault.Wrap(fault.Malformed, op, err)
+	}
+	if v.Version != savedVersion || v.ID != id {
+		return nil, fault.New(fault.Unsupported, op, "the file is of version %d, and of session %s", v.Version, v.ID)
+	}
+	sink := newRouter(&m.count, v.NextWire)
+	s := &session{
+		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
+		created: v.Created, expires: v.Expires, active: v.Active, state: hibernated, numbers: v.Numbers,
+		member:  &member{language: v.Language, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
+		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	var logs []*stream.Log
+	for _, sc := range v.Channels {
+		l, err := m.openLog(s.id, sc.ID, &sc.Log)
+		if err != nil {
+			s.agent.End()
+			for _, l := range logs {
+				m.dropLog(l)
+			}
+			return nil, err
+		}
+		logs = append(logs, l)
+		c := s.reviveChannel(sc, l)
+		s.channels[c.id] = c
+		s.order = append(s.order, c)
+	}
+	for key, id := range v.Keys {
+		if c := s.channels[id]; c != nil {
+			s.keys[key] = c
+		}
+	}
+	// Queues last: one may begin to work at once.
+	for i, c := range s.order {
+		s.connect(c, v.Channels[i], v.Wires)
+	}
+	return s, nil
+}
+
+// reviveChannel makes a channel but for what runs in it.
+func (s *session) reviveChannel(v savedChannel, l *stream.Log) *channel {
+	c := &channel{
+		session: s, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd, log: l,
+		opened: make(chan struct{}), exit: v.Exit, writers: map[string]*writer{},
+	}
+	for _, w := range v.Writers {
+		c.writers[w.Name] = &writer{name: w.Name, taken: w.Taken, guard: w.Guard}
+		c.order = append(c.order, c.writers[w.Name])
+	}
+	if t := v.Terminal; t != nil {
+		c.terminal = newTerminal(t.Screen.Size, t.Shell)
+		c.terminal.driven, c.terminal.since, c.terminal.scan = t.Driven, t.Since, pty.ResumeScanner(t.Screen)
+		for _, m := range t.Marks {
+			c.terminal.marks = append(c.terminal.marks, mark{m.Offset, m.State})
+		}
+	}
+	return c
+}
+
+// connect connects a channel to its numbers on the wire, and starts its queue.
+func (s *session) connect(c *channel, v savedChannel, wires map[uint32]string) {
+	defer close(c.opened)
+	o := kernel.QueueOptions{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch}
+	if v.Queue == nil {
+		c.wire = v.Wire
+	}
+	for n, id := range wires {
+		if id != c.id {
+			continue
+		}
+		t := target{channel: c}
+		if v.Queue != nil {
+			t.driver = &driver{session: s, wire: n}
+			if n == v.Wire {
+				o.Driver, o.Rejoin = t.driver, s.agent.Rejoin(n)
+			}
+		}
+		s.router.set(n, t)
+	}
+	if v.Queue != nil {
+		c.queue = kernel.NewQueue(o)
+	}
+}
+
+// saveAll saves the sessions within the shutdown limit. Those that it cannot
+// are lost.
+func (m *Manager) saveAll(all []*session) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(m.cfg.ShutdownLimit, 0))
+	defer cancel()
+	turns := make(chan struct{}, m.cfg.PoolParallel)
+	var wg sync.WaitGroup
+	for _, s := range all {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if s.isLost() {
+				return
+			}
+			if err := s.save(ctx); err != nil && !s.isLost() {
+				m.log.Warn("a session could not be hibernated and is lost", "session", s.id, "error", err)
+			}
+			s.lose("restarting", "the node is stopping")
+		})
+	}
+	wg.Wait()
+}
