@@ -28,13 +28,14 @@ func (c *Client) Park(ctx context.Context) error {
 	c.mu.Unlock()
 	err := c.out.hold(requestFrame(id, OpPing, 0, nil))
 	if err == nil {
-		err = c.answer(ctx, OpPing, wait, nil)
+		if err = c.answer(ctx, OpPing, wait, nil); err != nil {
+			c.out.release(nil)
+		}
 	}
 	if err != nil {
 		c.mu.Lock()
 		delete(c.waiting, id)
 		c.mu.Unlock()
-		c.out.release(nil)
 		return err
 	}
 	c.in.park()

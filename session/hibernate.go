@@ -112,7 +112,7 @@ func (s *session) freeze(ctx context.Context) error {
 	if err := s.m.cfg.Host.Checkpoint(context.WithoutCancel(ctx), machine, dir); err != nil {
 		s.agent.Unpark()
 		s.watch()
-		return err
+		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
 	}
 	if err := s.settleOut(machine); err != nil {
 		s.lose("crashed", "its last output could not be read")

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// TestRestartKeepsSessions stops the server while a cell counts and a terminal
+// is open, and starts it again. The clients stay: they come back by themselves
+// and get exactly the rest; what they do next wakes the session.
+func TestRestartKeepsSessions(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")
+	check(t, err)
+	defer func() {
+		check(t, srv.Stop())
+		for _, left := range leftovers(srv) {
+			t.Error(left)
+		}
+	}()
+	s := open(t, srv)
+	s.run("ok", "import pandas\nx = pandas.DataFrame({'a': range(10)})\nopen('kept', 'w').write('in a file')")
+	v := s.terminal(protocol.ChannelOpen{})
+	v.do("held=in-the-shell; echo rea''dy", "ready")
+	before := v.seen()
+	cell := s.begin("import time\nfor i in range(400):\n    print(i, flush=True)\n    time.sleep(0.005)")
+	restarted := false
+	out := s.collect(cell, func(r stream.Record) {
+		if r.Kind != stream.KindStdout || restarted {
+			return
+		}
+		restarted = true
+		begin := time.Now()
+		check(t, srv.Halt(syscall.SIGTERM))
+		t.Logf("stopping: %s", time.Since(begin))
+		if left := leftovers(srv); len(left) > 0 {
+			t.Errorf("while it is stopped: %v", left)
+		}
+		check(t, srv.Boot(ctx))
+		found, err := s.client.Session(ctx, s.id)
+		check(t, err)
+		if found.State != "hibernated" {
+			t.Errorf("the session is %s", found.State)
+		}
+		begin = time.Now()
+		woken, err := s.client.ResumeSession(ctx, s.id)
+		check(t, err)
+		t.Logf("waking: %s", time.Since(begin))
+		if woken.State != "running" {
+			t.Errorf("the session is %s", woken.State)
+		}
+	})
+	var want strings.Builder
+	for i := range 400 {
+		fmt.Fprintln(&want, i)
+	}
+	if out.stdout != want.String() || out.reply.Status != "ok" {
+		t.Errorf("got %d bytes, want %d: %+v\n%s", len(out.stdout), want.Len(), out.reply, out.stdout)
+	}
+	if s.conn.Reconnects() == 0 {
+		t.Error("the client never reconnected: the server was not stopped")
+	}
+	if got := s.run("ok", "int(x.a.sum()), open('kept').read()").result(t); got != "(45, 'in a file')" {
+		t.Errorf("kept: %s", got)
+	}
+	v.do("echo $held", "\rin-the-shell")
+	v.mu.Lock()
+	if v.gaps > 0 || len(v.restore) > 1 || !strings.Contains(v.text.String()[before:], "echo $held") {
+		t.Errorf("the terminal: %d gaps, %d restores, %q", v.gaps, len(v.restore), v.text.String()[before:])
+	}
+	v.mu.Unlock()
+}
+
+// TestHibernateDiskFull: a session that does not fit the disk goes on, and
+// nothing is left of the attempt.
+func TestHibernateDiskFull(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+	s := open(t, srv)
+	s.run("ok", "x = 42\nb = __import__('os').urandom(64 << 20)")
+	sessions := filepath.Join(srv.Dir, "data", "node", "sessions")
+	check(t, syscall.Mount("tmpfs", sessions, "tmpfs", 0, "size=32m"))
+	defer func() { check(t, syscall.Unmount(sessions, syscall.MNT_DETACH)) }()
+	for range 2 {
+		if _, err := s.client.HibernateSession(ctx, s.id); err == nil || !strings.Contains(err.Error(), "space") {
+			t.Fatalf("the hibernation: %v", err)
+		}
+		if got := s.run("ok", "x").result(t); got != "42" {
+			t.Errorf("after it: %s", got)
+		}
+		names, err := os.ReadDir(sessions)
+		check(t, err)
+		if len(names) > 0 {
+			t.Errorf("left: %v", names)
+		}
+	}
+}
+
+// TestHibernateFigures measures what a session with pandas takes to hibernate
+// and to wake. It asserts nothing.
+func TestHibernateFigures(t *testing.T) {
+	s := open(t, server)
+	s.run("ok", "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})")
+	var slept, woke []time.Duration
+	for range 7 {
+		begin := time.Now()
+		_, err := s.client.HibernateSession(s.ctx, s.id)
+		check(t, err)
+		slept = append(slept, time.Since(begin).Round(time.Millisecond))
+		begin = time.Now()
+		if got := s.run("ok", "len(x)").result(t); got != "100000" {
+			t.Fatalf("woken: %s", got)
+		}
+		woke = append(woke, time.Since(begin).Round(time.Millisecond))
+	}
+	t.Logf("hibernating: %v", slept)
+	t.Logf("waking, to the first result: %v", woke)
+}

@@ -1,0 +1,148 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// paper is a log that is told of what is written.
+type paper struct {
+	mu    sync.Mutex
+	lines []string
+	wrote chan struct{} // closed and renewed
+}
+
+func (l *paper) Append(_ stream.Kind, _ uint32, b []byte) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(b))
+	close(l.wrote)
+	l.wrote = make(chan struct{})
+	return 0, nil
+}
+
+func (l *paper) until(t *testing.T, text string, n int) {
+	t.Helper()
+	late := time.After(10 * time.Second)
+	for {
+		l.mu.Lock()
+		have, wrote := strings.Count(strings.Join(l.lines, "\n"), text), l.wrote
+		all := strings.Join(l.lines, "\n")
+		l.mu.Unlock()
+		if have == n {
+			return
+		}
+		select {
+		case <-wrote:
+		case <-late:
+			t.Fatalf("%q is there %d times, not %d:\n%s", text, have, n, all)
+		}
+	}
+}
+
+// sleeper is a driver whose executes last until they are told to end.
+type sleeper struct {
+	asked chan Request
+	reply chan Reply
+}
+
+func (d *sleeper) Request(ctx context.Context, r Request) (Reply, error) {
+	d.asked <- r
+	return d.wait(ctx)
+}
+
+func (d *sleeper) wait(ctx context.Context) (Reply, error) {
+	select {
+	case r := <-d.reply:
+		return r, nil
+	case <-ctx.Done():
+		return Reply{}, fault.Wrap(fault.KindOf(ctx.Err()), "test", ctx.Err())
+	}
+}
+
+func (d *sleeper) Notify(Request) error            { return nil }
+func (d *sleeper) Interrupt(context.Context) error { return nil }
+func (d *sleeper) Kill(context.Context) error      { return nil }
+
+// TestSaveQueue: the cell that runs, those behind it, the keys, the numbers
+// and the history go on in another queue, and each cell is told of once.
+func TestSaveQueue(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	d := &sleeper{asked: make(chan Request, 8), reply: make(chan Reply, 8)}
+	log := &paper{wrote: make(chan struct{})}
+	q := NewQueue(QueueOptions{Log: log, Driver: d, Info: Info{Language: "test"}})
+	submit := func(code string) protocol.Queued {
+		t.Helper()
+		r, err := q.Submit(protocol.Execute{Code: code, Key: code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	d.reply <- Reply{Status: "ok", Count: 1}
+	submit("a")
+	<-d.asked
+	log.until(t, `"idle"`, 1)
+	submit("b")
+	<-d.asked
+	submit("c")
+	log.until(t, `"busy"`, 2)
+	again := func() {
+		t.Helper()
+		s, driver, err := q.Save(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if driver != Driver(d) {
+			t.Fatalf("the driver is %v", driver)
+		}
+		data, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read Saved
+		if err := json.Unmarshal(data, &read); err != nil {
+			t.Fatal(err)
+		}
+		q = NewQueue(QueueOptions{Log: log, Driver: d, Saved: &read, Rejoin: d.wait})
+	}
+	again()
+	again()
+	if s := q.State(); s.Name != "busy" || s.Queued != 1 || !s.Work || s.Info.Language != "test" {
+		t.Errorf("saved: %+v", s)
+	}
+	d.reply <- Reply{Status: "ok", Count: 2} // of b
+	<-d.asked                                // c
+	again()
+	d.reply <- Reply{Status: "ok", Count: 3}
+	log.until(t, `"execute_reply"`, 3)
+	log.until(t, `"execute_input"`, 3)
+	log.until(t, `"idle"`, 3)
+	if r := submit("a"); !r.Repeated || r.Cell != 1 {
+		t.Errorf("the key: %+v", r)
+	}
+	if r := submit("d"); r.Repeated || r.Cell != 4 {
+		t.Errorf("the next cell: %+v", r)
+	}
+	<-d.asked
+	var codes []string
+	for _, e := range q.History() {
+		codes = append(codes, e.Code+" "+e.Status)
+	}
+	if got := strings.Join(codes, ","); got != "a ok,b ok,c ok,d running" {
+		t.Errorf("the history: %s", got)
+	}
+	q.Close(Death{Reason: "closed", Message: "closed"})
+	if _, _, err := q.Save(ctx); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a closed queue is saved: %v", err)
+	}
+}
