@@ -29,7 +29,7 @@ const DefaultFile = "/etc/sandgate/config.yaml"
 type Config struct {
 	Listen   string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address and port that the gateway accepts connections on. Anything but a loopback address is refused unless insecure_listen_without_tls is set: put a proxy that speaks TLS in front instead."`
 	Insecure bool     `yaml:"insecure_listen_without_tls" default:"false" doc:"Allows listen to be an address that other machines reach. Tokens and code then cross the network in the clear."`
-	DataDir  string   `yaml:"data_dir" default:"/var/lib/sandgate" doc:"Directory for what must outlive a restart: the token and the warm snapshots. Owned by root, mode 0711."`
+	DataDir  string   `yaml:"data_dir" default:"/var/lib/sandgate" doc:"Directory for what must outlive a restart: the token, the warm snapshots and hibernated sessions. Owned by root, mode 0711."`
 	RunDir   string   `yaml:"run_dir" default:"/run/sandgate" doc:"Directory for sockets and the state of running sandboxes. Owned by root, mode 0711; best on a tmpfs."`
 	Runsc    string   `yaml:"runsc" doc:"Path of the runsc binary. Empty means runsc beside this program, or in ../bin of its directory."`
 	Image    string   `yaml:"image" doc:"Path of the image with the languages, an EROFS file. Empty means image.erofs beside this program, or in ../bin or ../build of its directory."`
