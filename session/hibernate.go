@@ -165,8 +165,7 @@ func (s *session) wake() error {
 		return s.gone()
 	case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
 		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.id, "error", err)
-		s.lose("upgraded", "its snapshot is of another version of the server or its image")
-		return s.gone()
+		return s.giveUp("upgraded", "its snapshot is of another version of the server or its image")
 	case err != nil:
 		s.enter(hibernated)
 		s.tell(hibernated)
@@ -190,8 +189,7 @@ func (s *session) wake() error {
 	if err != nil {
 		// It has run on: its snapshot is of the past.
 		s.m.log.Error("a session did not wake", "session", s.id, "error", err)
-		s.lose("crashed", "it did not answer after it was woken")
-		return s.gone()
+		return s.giveUp("crashed", "it did not answer after it was woken")
 	}
 	s.watch()
 	if !s.enter(running) {
@@ -204,6 +202,14 @@ func (s *session) wake() error {
 	s.m.log.Info("session woken", "session", s.id, "took", time.Since(begin))
 	s.tell(running)
 	return nil
+}
+
+// giveUp loses the session, and returns what that means for the one who wanted
+// it woken. That may be a queue, for which the loss waits: it is not waited for.
+func (s *session) giveUp(reason, message string) error {
+	s.m.work.Go(func() { s.lose(reason, message) })
+	<-s.life.Done()
+	return s.gone()
 }
 
 func (s *session) destroy(machine Machine) {

@@ -216,10 +216,24 @@ func TestGVisorHibernateIdle(t *testing.T) {
 // TestGVisorSnapshotOfAnother: a snapshot that this server cannot use is never
 // used, and the session says so.
 func TestGVisorSnapshotOfAnother(t *testing.T) {
-	r := newGVisor(t, t.TempDir())
+	data := t.TempDir()
+	t.Run("asked", func(t *testing.T) { snapshotOfAnother(t, data, true) })
+	t.Run("by a timeout", func(t *testing.T) { snapshotOfAnother(t, data, false) })
+}
+
+// snapshotOfAnother has a request wake the session, or a cell's timeout.
+func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
+	t.Helper()
+	r := newGVisor(t, folder)
 	s := r.create()
 	p := r.open()
 	p.attach(1, s.ID, "k1")
+	cell := p.execute(1, "import time\nprint('on', flush=True)\ntime.sleep(1000)", func(e *protocol.Execute) {
+		if !wakes {
+			e.TimeoutMS = 2000
+		}
+	})
+	p.printed(1, "on")
 	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
 	name := filepath.Join(r.m.sessionDir(s.ID), "snapshot", "sandgate.json")
 	data, err := os.ReadFile(name)
@@ -229,8 +243,13 @@ func TestGVisorSnapshotOfAnother(t *testing.T) {
 	if err := os.WriteFile(name, []byte(strings.Replace(string(data), `"build_id":"`, `"build_id":"x`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "1"}, nil)
-	wantKind(t, "a wake", err, fault.SandboxLost, "")
+	if wakes {
+		err = p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "1"}, nil)
+		wantKind(t, "a wake", err, fault.SandboxLost, "")
+	}
+	if reply := p.reply(1, cell); reply.EName != "SandboxLost" {
+		t.Errorf("the cell that ran: %+v", reply)
+	}
 	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != lost || v.Reason != "upgraded" {
 		t.Errorf("the session: %+v", v)
 	}
