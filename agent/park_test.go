@@ -169,6 +169,11 @@ func TestPark(t *testing.T) {
 		if err := c.Input(3, []byte("later"), false); err != nil {
 			t.Fatal(err)
 		}
+		gone, leave := context.WithCancel(ctx)
+		leave()
+		if err := c.Drain(gone); err == nil {
+			t.Error("a wire that has not ended is drained")
+		}
 		cut := stdout(3, "two, which is cut")
 		f.write(append(stdout(3, "one "), cut[:len(cut)-7]...))
 		_ = f.out.Close()
