@@ -119,6 +119,17 @@ func TestHibernateFigures(t *testing.T) {
 		begin := time.Now()
 		_, err := s.client.HibernateSession(s.ctx, s.id)
 		check(t, err)
+		if woke == nil {
+			var size int64
+			files, err := filepath.Glob(filepath.Join(server.Dir, "data", "node", "sessions", s.id, "snapshot", "*"))
+			check(t, err)
+			for _, f := range files {
+				fi, err := os.Stat(f)
+				check(t, err)
+				size += fi.Size()
+			}
+			t.Logf("on disk: %d MiB", size>>20)
+		}
 		slept = append(slept, time.Since(begin).Round(time.Millisecond))
 		begin = time.Now()
 		if got := s.run("ok", "len(x)").result(t); got != "100000" {
