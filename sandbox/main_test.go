@@ -192,9 +192,27 @@ func (g guest) awaitEnd() Exit {
 		return g.Exit()
 	case <-time.After(30 * time.Second):
 		buf := make([]byte, 1<<20)
-		g.tb.Fatalf("the sandbox does not end; %+v, processes %v\n%s", g.group.read(),
-			processesIn(dirs(g.group.path, g.group.v2)), buf[:runtime.Stack(buf, true)])
+		g.tb.Fatalf("the sandbox does not end; %+v, processes %v\n%s\nthe sentry:\n%s", g.group.read(),
+			processesIn(dirs(g.group.path, g.group.v2)), buf[:runtime.Stack(buf, true)], g.sentry())
 		return Exit{}
+	}
+}
+
+// sentry is what the goroutines of a sandbox's sentry do.
+func (g guest) sentry() string {
+	said := make(chan string, 1)
+	go func() {
+		stacks, err := g.container.Sandbox.Stacks()
+		if err != nil {
+			stacks = err.Error()
+		}
+		said <- stacks
+	}()
+	select {
+	case stacks := <-said:
+		return stacks
+	case <-time.After(10 * time.Second):
+		return "does not answer"
 	}
 }
 
