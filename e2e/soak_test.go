@@ -65,6 +65,7 @@ func TestSoak(t *testing.T) {
 		return rounds
 	}
 	work(rand.New(rand.NewPCG(seed, 0)), time.Now()) // what is made once stays
+	http.DefaultClient.CloseIdleConnections()
 	check(t, s.Warm(ctx))
 	before := held(t, s)
 	var wg sync.WaitGroup
@@ -80,6 +81,7 @@ func TestSoak(t *testing.T) {
 	// Sandboxes and connections end in the background.
 	var after map[string]int
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
+		http.DefaultClient.CloseIdleConnections()
 		if !s.warm(ctx) {
 			continue
 		}
@@ -97,7 +99,7 @@ func TestSoak(t *testing.T) {
 
 // visit is one user's session, from its creation to its end.
 func visit(ctx context.Context, s *Server, r *rand.Rand) error {
-	c, err := client.New(s.URL, s.Token, client.Options{})
+	c, err := client.New(s.URL, s.Token, client.Options{HTTP: http.DefaultClient})
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,9 @@ final class Interrupts
     public function end(): void
     {
         [$this->active, $this->pending, $this->held] = [false, 0, 1];
+        // Behind a signal whose handler has thrown, PHP leaves others lying: taken later, with the next request on its
+        // way, they would pass for that cell's.
+        pcntl_signal_dispatch();
         $this->early = $this->arriving = false;
     }
 
