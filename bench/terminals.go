@@ -138,7 +138,7 @@ func typeInTurns(ctx context.Context, a, b echo, keys int) (as, bs []float64, er
 			list *[]float64
 		}{{a, &as}, {b, &bs}} {
 			for range block {
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(30 * time.Millisecond) // as keys come that are held down
 				took, err := side.e.typeKey(ctx)
 				if err != nil {
 					return nil, nil, err
