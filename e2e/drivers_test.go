@@ -27,7 +27,7 @@ func TestPythonDriver(t *testing.T) {
 		check(t, err)
 	}
 	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{
-		Session: s.id, Kind: "process", Argv: []string{"/usr/bin/python3", "python/tests/run.py"},
+		Session: s.id, Kind: "process", Argv: []string{"/usr/bin/python3", "python/tests/run.py", "-v"},
 	})
 	check(t, err)
 	var out []byte
@@ -36,7 +36,9 @@ func TestPythonDriver(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		check(t, err)
+		if err != nil {
+			t.Fatalf("%v; until then came:\n%s", err, out)
+		}
 		if r.Kind == stream.KindStdout || r.Kind == stream.KindStderr {
 			out = append(out, r.Payload...)
 		}
