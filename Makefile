@@ -51,7 +51,9 @@ lint:
 
 unit: node_modules
 	@echo "test: all packages, race detector on, real gVisor"
-	@$(SUDO) env "PATH=$$PATH" $(GO) test -race -timeout 20m -p 1 ./...
+	@set -o pipefail; $(SUDO) env "PATH=$$PATH" $(GO) test -race -timeout 30m -p 1 ./... 2>&1 | tee bin/test.log || { \
+		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
+		grep -v ' level=' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; exit 1; }
 
 web: node_modules
 	@echo "web: the TypeScript client, its types and its tests"

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		code := m.Run()
 		if code != 0 {
-			fmt.Fprintln(os.Stderr, server.Log())
+			fmt.Fprintln(os.Stderr, server.Complaints())
 		}
 		if err := server.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

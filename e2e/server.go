@@ -201,6 +201,18 @@ func (s *Server) Halt(sig syscall.Signal) error {
 	}
 }
 
+// Complaints are the last hundred lines of the server's log that tell of
+// something wrong.
+func (s *Server) Complaints() string {
+	var bad []string
+	for line := range strings.Lines(s.Log()) {
+		if !strings.Contains(line, " level=INFO ") && !strings.Contains(line, " level=DEBUG ") {
+			bad = append(bad, line)
+		}
+	}
+	return strings.Join(bad[max(0, len(bad)-100):], "")
+}
+
 // Log is what the server has logged.
 func (s *Server) Log() string {
 	b, _ := os.ReadFile(filepath.Join(s.Dir, "log"))

@@ -126,6 +126,11 @@ func (r *Runtime) create(id ID, spec Spec) (*Sandbox, error) {
 		// With the last writer dead, all that was said can be read.
 		err = errors.Join(err, killAll(dirs(g.path, g.v2), killLimit))
 		err = fmt.Errorf("%w: %s", err, oneLine(words.wait()))
+		// runsc knows of a sentry that died only that it did.
+		said, _ := os.ReadFile(r.panicLog(id))
+		count := g.read()
+		err = fmt.Errorf("%w: the sentry said %q; %d tasks were refused it, %d killed for memory", err,
+			oneLine(string(said[:min(len(said), kiB)])), count.pidsReached, count.killed)
 		p.close()
 		return nil, err
 	}

@@ -33,6 +33,7 @@ type template struct {
 	spoiled bool // this machine cannot restore it: boot cold
 	misses  int  // restores that failed since one succeeded
 	failed  time.Time
+	fails   int // builds that failed since one succeeded
 	err     error
 }
 
@@ -43,8 +44,12 @@ type warmKernel struct {
 	Taken uint64 `json:"taken"`
 }
 
-// retryBuild is how long after a failed build the next is tried.
+// retryBuild is how long after a failed build the next is tried, at most. The
+// first is repeated after a second, since a machine that was busy then may not
+// be any more; each further one waits twice as long.
 const retryBuild = time.Minute
+
+func patience(fails int) time.Duration { return min(retryBuild, time.Second<<min(fails-1, 10)) }
 
 func (t *template) dir() string  { return filepath.Join(t.m.snapshots(), t.name) }
 func (t *template) side() string { return t.dir() + ".json" }
@@ -79,10 +84,11 @@ func (t *template) get(ctx context.Context, build bool) (string, warmKernel, err
 	if err != nil {
 		if ctx.Err() == nil {
 			t.failed, t.err = time.Now(), err
+			t.fails++
 		}
 		return "", warmKernel{}, err
 	}
-	t.ready, t.warm, t.err = true, warm, nil
+	t.ready, t.warm, t.err, t.fails = true, warm, nil, 0
 	return t.dir(), warm, nil
 }
 
@@ -95,7 +101,7 @@ func (t *template) known() (dir string, warm warmKernel, done bool, err error) {
 		return "", warmKernel{}, true, nil
 	case t.ready:
 		return t.dir(), t.warm, true, nil
-	case t.err != nil && time.Since(t.failed) < retryBuild:
+	case t.err != nil && time.Since(t.failed) < patience(t.fails):
 		return "", warmKernel{}, true, t.err
 	}
 	return "", warmKernel{}, false, nil
