@@ -9,7 +9,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 LINT    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test lint unit web bench clean setup
+.PHONY: run build test lint unit web bench clean setup app
 .PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs
 
 run: setup build
@@ -34,7 +34,12 @@ bin/agent:
 bin/image.erofs: bin/agent
 	@$(SUDO) env "PATH=$$PATH" deploy/image/build --agent bin/agent --langs langs --out bin/image.erofs
 
-bin/sandgate:
+# The web application, which the binary embeds.
+app: node_modules
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "web: this takes Node 20 or later, here is $$(node --version)"; exit 1; }
+	@web/app/build
+
+bin/sandgate: app
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sandgate ./cmd/sandgate
 
@@ -55,9 +60,8 @@ unit: node_modules
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
 		grep -v ' level=' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; exit 1; }
 
-web: node_modules
-	@echo "web: the TypeScript client, its types and its tests"
-	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "web: this takes Node 20 or later, here is $$(node --version)"; exit 1; }
+web: app
+	@echo "web: the TypeScript client and the application, their types and their tests"
 	@npm run --silent --workspaces build
 	@npm run --silent --workspaces check
 	@npm run --silent --workspaces test
@@ -70,4 +74,4 @@ bench: build node_modules
 	@$(SUDO) env "PATH=$$PATH" bench/run
 
 clean:
-	rm -rf bin node_modules web/*/dist
+	rm -rf bin node_modules web/client/dist web/app/dist/site web/app/dist/site.key

@@ -26,8 +26,8 @@ type Config struct {
 	// AllowedOrigins are the origins, such as "https://app.example.com", that
 	// browsers may come from besides the server's own host.
 	AllowedOrigins []string
-	// Static is the web application: index.html and assets/. nil serves a
-	// page that says what runs here.
+	// Static is the web application, each file packed as name.gz: index.html,
+	// assets/, sandbox/. nil serves a page that says what runs here.
 	Static fs.FS
 	Limits Limits
 	Times  Times

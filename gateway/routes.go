@@ -29,8 +29,11 @@ func (g *Gateway) table() []route {
 	const small = 256 << 10
 	return []route{
 		{Method: "GET", Path: "/healthz", Access: Open, handler: g.health},
-		{Method: "GET", Path: "/", Access: Open, handler: g.index},
+		{Method: "GET", Path: "/", Access: Open, handler: g.page},
+		{Method: "GET", Path: "/s/*", Access: Open, handler: g.page},
 		{Method: "GET", Path: "/assets/*", Access: Open, handler: g.asset},
+		{Method: "GET", Path: "/sandbox/frame", Access: Open, handler: g.sandboxFrame},
+		{Method: "GET", Path: "/sandbox/lib/*", Access: Open, handler: g.sandboxLibrary},
 		{Method: "GET", Path: "/v1/openapi.json", Access: Open, handler: g.openAPI},
 		{Method: "OPTIONS", Path: "/v1/*", Access: Open, handler: g.preflight},
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway"
 	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/web"
 )
 
 func gatewayCommand() command {
@@ -92,6 +93,7 @@ func serveGateway(ctx context.Context, a *app, cfg *config.Config, tokens map[st
 		Version: version, Tokens: tokens,
 		AllowedHosts:   append([]string{"localhost", "127.0.0.1", "[::1]"}, cfg.Hosts...),
 		AllowedOrigins: cfg.Origins,
+		Static:         web.Site(),
 		Limits:         gateway.Limits{Connections: cfg.Gateway.Connections, PerPrincipal: cfg.Gateway.Sockets},
 	}, gateway.Remote(remote), log)
 	if err != nil {

@@ -1,0 +1,26 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestWebApplication drives the pages that the binary serves in Chromium, with
+// real sandboxes behind them.
+func TestWebApplication(t *testing.T) {
+	vitest, err := filepath.Abs("../node_modules/.bin/vitest")
+	check(t, err)
+	if _, err := os.Stat(vitest); err != nil {
+		t.Fatalf("the tools of the web application are not installed: run make web: %v", err)
+	}
+	cmd := exec.CommandContext(deadline(t), vitest, "run", "--project", "server")
+	cmd.Dir = "../web/app"
+	cmd.Env = append(os.Environ(), "SANDGATE_URL="+server.URL, "SANDGATE_TOKEN="+server.Token, "NO_COLOR=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}

@@ -1,0 +1,83 @@
+import type { ComponentType } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { client, describe, refused } from './server'
+import { route, type Route } from './router'
+import { SignIn } from './signin'
+import { signOut, token } from './token'
+import { Banner } from './ui/banner'
+import { Bar } from './ui/bar'
+import { Questions } from './ui/dialog'
+import { Icon } from './ui/icon'
+import { Toasts } from './ui/toast'
+
+/** What a page is given; it is made anew for another session. */
+export interface PageProps {
+  session: string
+}
+
+type Page = ComponentType<PageProps>
+// Each page is a chunk of its own.
+const pages: Record<Exclude<Route['page'], 'missing'>, () => Promise<{ default: Page }>> = {
+  home: () => import('./home/page'),
+  notebook: () => import('./notebook/page'),
+  terminal: () => import('./terminal/page'),
+}
+
+export function App() {
+  return (
+    <>
+      <Banner />
+      <Content />
+      <Questions />
+      <Toasts />
+    </>
+  )
+}
+
+function Content() {
+  const { page, session } = route.value
+  if (!token.value || !client.value) return <SignIn />
+  const e = refused.value
+  if (e?.kind === 'unauthenticated') return <SignIn />
+  if (e) {
+    return (
+      <>
+        <Bar />
+        <main class="centred">
+          <Icon name="warning" />
+          <h1>The server cannot be used</h1>
+          <p>{e.message}. {e.advice}</p>
+          <div class="row">
+            <button type="button" class="button primary" onClick={() => void describe(client.value!)}>Try again</button>
+            <button type="button" class="button" onClick={signOut}>Sign out</button>
+          </div>
+        </main>
+      </>
+    )
+  }
+  if (page === 'missing') return <Missing />
+  return <Loaded key={`${page}/${session}`} page={page} session={session} />
+}
+
+function Loaded({ page, session }: { page: Exclude<Route['page'], 'missing'>; session: string }) {
+  const [Page, setPage] = useState<Page | undefined>()
+  const [error, setError] = useState<Error | undefined>()
+  useEffect(() => {
+    let here = true
+    pages[page]().then((m) => here && setPage(() => m.default), (e: Error) => here && setError(e))
+    return () => {
+      here = false
+    }
+  }, [page])
+  if (error) return <main class="centred"><h1>This page could not be loaded</h1><p>{error.message}</p><button type="button" class="button primary" onClick={() => location.reload()}>Load it again</button></main>
+  return Page ? <Page session={session} /> : <Bar />
+}
+
+function Missing() {
+  return (
+    <>
+      <Bar />
+      <main class="centred"><h1>There is no such page</h1><p>The address may be cut short.</p><a class="button" href="/">All sessions</a></main>
+    </>
+  )
+}

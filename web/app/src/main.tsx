@@ -1,0 +1,16 @@
+import { render } from 'preact'
+import { App } from './app'
+import { startRouter } from './router'
+import { startServer } from './server'
+import './style/tokens.css'
+import './style/base.css'
+import { startTheme } from './theme'
+import { takeToken } from './token'
+
+takeToken()
+// The printed address may be pasted into a tab that shows this page already.
+addEventListener('hashchange', takeToken)
+startTheme()
+startServer()
+startRouter()
+render(<App />, document.getElementById('app')!)

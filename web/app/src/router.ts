@@ -1,0 +1,58 @@
+import { signal } from '@preact/signals'
+
+/** Where the page is: / is home, /s/<session> its notebook, /s/<session>/terminal its terminals. */
+export interface Route {
+  page: 'home' | 'notebook' | 'terminal' | 'missing'
+  session: string
+  query: URLSearchParams
+}
+
+export function parse(url: URL): Route {
+  const [root, session = '', view = '', ...rest] = url.pathname.split('/').slice(1).map(decode)
+  const query = url.searchParams
+  if (root === '' && session === '') return { page: 'home', session: '', query }
+  if (root === 's' && session && rest.length === 0) {
+    if (view === '') return { page: 'notebook', session, query }
+    if (view === 'terminal') return { page: 'terminal', session, query }
+  }
+  return { page: 'missing', session: '', query }
+}
+
+function decode(s: string): string {
+  try {
+    return decodeURIComponent(s)
+  } catch {
+    return s
+  }
+}
+
+export const route = signal<Route>(parse(new URL(location.href)))
+
+/** Goes to an address of this application. */
+export function navigate(to: string, o: { replace?: boolean } = {}): void {
+  const url = new URL(to, location.href)
+  if (o.replace) history.replaceState(null, '', url)
+  else history.pushState(null, '', url)
+  arrived(!o.replace)
+}
+
+function arrived(top: boolean): void {
+  route.value = parse(new URL(location.href))
+  if (top) scrollTo(0, 0)
+}
+
+/** Keeps links of this application from loading the page anew. */
+export function startRouter(): void {
+  addEventListener('popstate', () => arrived(false))
+  document.addEventListener('click', (e) => {
+    if (e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return
+    const a = (e.target as Element | null)?.closest?.('a')
+    if (!a || a.target || a.hasAttribute('download') || a.origin !== location.origin) return
+    if (parse(new URL(a.href)).page === 'missing') return
+    e.preventDefault()
+    navigate(a.href)
+  })
+}
+
+export const notebookPath = (session: string) => `/s/${encodeURIComponent(session)}`
+export const terminalPath = (session: string) => `/s/${encodeURIComponent(session)}/terminal`

@@ -1,0 +1,25 @@
+import icon from './icon.svg'
+import { useRef } from 'preact/hooks'
+import { refused } from './server'
+import { signIn } from './token'
+import { Bar } from './ui/bar'
+
+/** Asks for the token. */
+export function SignIn() {
+  const field = useRef<HTMLInputElement>(null)
+  return (
+    <>
+      <Bar />
+      <main class="centred">
+        <img src={icon} alt="" width="56" height="56" />
+        <h1>Sign in</h1>
+        <p>Open the address that <code>sandgate serve</code> has printed, or paste it, or the token alone, here. <code>sandgate token</code> prints the token again.</p>
+        <form class="signin" onSubmit={(e) => { e.preventDefault(); if (field.current?.value.trim()) signIn(field.current.value) }}>
+          <input ref={field} class="field" type="password" aria-label="Token" placeholder="sgt_…" autocomplete="current-password" autofocus required />
+          <button class="button primary">Sign in</button>
+        </form>
+        {refused.value && <p role="alert" class="bad">{refused.value.message}</p>}
+      </main>
+    </>
+  )
+}

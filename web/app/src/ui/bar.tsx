@@ -1,0 +1,38 @@
+import icon from '../icon.svg'
+import type { ComponentChildren } from 'preact'
+import { description } from '../server'
+import { theme, type Theme } from '../theme'
+import { signOut, token } from '../token'
+import { Icon } from './icon'
+import { Menu, MenuItem } from './menu'
+
+/** The bar on top of each page: home, what the page puts there, settings. */
+export function Bar({ children }: { children?: ComponentChildren }) {
+  return (
+    <header class="bar">
+      <a class="brand" href="/" aria-label="Sandgate, all sessions"><img src={icon} alt="" width="24" height="24" />{!children && 'Sandgate'}</a>
+      {children ?? <span class="grow" />}
+      <Settings />
+    </header>
+  )
+}
+
+const themes: [Theme, string][] = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark']]
+
+function Settings() {
+  return (
+    <Menu label="Settings" button={<Icon name={theme.value === 'dark' ? 'moon' : 'sun'} />}>
+      {() => (
+        <>
+          {themes.map(([t, label]) => (
+            <MenuItem key={t} checked={theme.value === t} onClick={() => (theme.value = t)}>
+              {theme.value === t ? <Icon name="check" /> : <span class="icon-svg" />}{label}
+            </MenuItem>
+          ))}
+          {token.value && <><hr /><MenuItem onClick={signOut}><Icon name="signout" />Sign out</MenuItem></>}
+          {description.value && <><hr /><p class="muted" style="padding: 4px 12px; font-size: var(--text-xs)">{description.value.server}</p></>}
+        </>
+      )}
+    </Menu>
+  )
+}

@@ -1,0 +1,73 @@
+import { signal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+
+/** A dialog over the page. Escape and a click beside it close it. */
+export function Dialog({ label, onClose, class: cls, children }: { label: string; onClose: () => void; class?: string; children: ComponentChildren }) {
+  const ref = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const d = ref.current!
+    const before = document.activeElement as HTMLElement | null
+    d.showModal()
+    return () => before?.focus?.()
+  }, [])
+  return (
+    <dialog ref={ref} aria-label={label} class={cls} onClose={onClose} onKeyDown={(e) => e.stopPropagation()}
+      onClick={(e) => { if (e.target === ref.current) ref.current?.close() }}>
+      {children}
+    </dialog>
+  )
+}
+
+interface Question {
+  title: string
+  text?: ComponentChildren
+  /** Asks for a line of text that begins as this. */
+  value?: string
+  placeholder?: string
+  yes: string
+  danger?: boolean
+  answer(value: string | undefined): void
+}
+
+const question = signal<Question | undefined>(undefined)
+
+/** Asks whether to go on. */
+export async function confirm(q: Omit<Question, 'answer' | 'value'>): Promise<boolean> {
+  return (await ask(q)) !== undefined
+}
+
+/** Asks for a line of text; undefined when the question is put away. */
+export function ask(q: Omit<Question, 'answer'>): Promise<string | undefined> {
+  question.value?.answer(undefined)
+  return new Promise((resolve) => {
+    question.value = {
+      ...q,
+      answer(v) {
+        question.value = undefined
+        resolve(v)
+      },
+    }
+  })
+}
+
+/** Where questions are shown; once on a page. */
+export function Questions() {
+  const q = question.value
+  const field = useRef<HTMLInputElement>(null)
+  useEffect(() => field.current?.select(), [q])
+  if (!q) return null
+  return (
+    <Dialog label={q.title} onClose={() => q.answer(undefined)}>
+      <form class="dialog" onSubmit={(e) => { e.preventDefault(); q.answer(field.current?.value ?? '') }}>
+        <h2>{q.title}</h2>
+        {q.text && <p class="muted">{q.text}</p>}
+        {q.value !== undefined && <input ref={field} class="field" aria-label={q.title} placeholder={q.placeholder} defaultValue={q.value} autofocus autocomplete="off" spellcheck={false} />}
+        <div class="actions">
+          <button type="button" class="button" onClick={() => q.answer(undefined)}>Cancel</button>
+          <button class={q.danger ? 'button danger' : 'button primary'} autofocus={q.value === undefined}>{q.yes}</button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,78 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
+
+export interface MenuProps {
+  label: string
+  /** What the button shows. */
+  button: ComponentChildren
+  class?: string
+  /** Buttons, links and rules; a click on one closes the menu. Made when it opens. */
+  children: () => ComponentChildren
+}
+
+/** A button with a menu: arrow keys walk, Escape closes and gives the focus back. */
+export function Menu({ label, button, class: cls = 'button icon quiet', children }: MenuProps) {
+  const id = useId()
+  const opener = useRef<HTMLButtonElement>(null)
+  const menu = useRef<HTMLDivElement>(null)
+  const [open, setOpen] = useState(false)
+
+  useEffect(() => {
+    const el = menu.current
+    if (!el || !open) return
+    el.showPopover()
+    place(el, opener.current!)
+    items(el)[0]?.focus()
+  }, [open])
+
+  const key = (e: KeyboardEvent) => {
+    e.stopPropagation()
+    const all = items(menu.current!)
+    const at = all.indexOf(document.activeElement as HTMLElement)
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[e.key]
+    if (to !== undefined) {
+      e.preventDefault()
+      all[(to + all.length) % all.length]?.focus()
+    } else if (e.key === 'Escape' || e.key === 'Tab') {
+      e.preventDefault()
+      close()
+    }
+  }
+  const close = () => {
+    menu.current?.hidePopover()
+    opener.current?.focus()
+  }
+  return (
+    <>
+      <button ref={opener} type="button" class={cls} aria-label={label} title={label} aria-haspopup="menu" aria-expanded={open} aria-controls={open ? id : undefined}
+        onClick={(e) => { e.stopPropagation(); setOpen(!open) }}>{button}</button>
+      {open && (
+        <div ref={menu} id={id} class="menu" role="menu" aria-label={label} popover="auto" onKeyDown={key}
+          onToggle={(e) => { if ((e as unknown as ToggleEvent).newState === 'closed') setOpen(false) }}
+          onClick={(e) => { e.stopPropagation(); if ((e.target as Element).closest('button, a')) close() }}>
+          {children()}
+        </div>
+      )}
+    </>
+  )
+}
+
+export function MenuItem(p: { children: ComponentChildren; onClick: () => void; keys?: string; danger?: boolean; disabled?: boolean; checked?: boolean }) {
+  return (
+    <button type="button" role={p.checked === undefined ? 'menuitem' : 'menuitemradio'} aria-checked={p.checked} class={p.danger ? 'danger' : undefined} disabled={p.disabled} onClick={p.onClick}>
+      {p.children}{p.keys && <kbd>{p.keys}</kbd>}
+    </button>
+  )
+}
+
+const items = (el: HTMLElement) => [...el.querySelectorAll<HTMLElement>('button:not(:disabled), a')]
+
+/** Below the button, or above it, where there is room. */
+function place(el: HTMLElement, at: HTMLElement): void {
+  const b = at.getBoundingClientRect()
+  const { width, height } = el.getBoundingClientRect()
+  const left = Math.min(Math.max(8, b.right - width), innerWidth - width - 8)
+  const below = b.bottom + 4
+  el.style.left = `${Math.max(8, b.left + width < innerWidth - 8 ? b.left : left)}px`
+  el.style.top = `${below + height < innerHeight - 8 ? below : Math.max(8, b.top - height - 4)}px`
+}

@@ -1,0 +1,42 @@
+import { signal } from '@preact/signals'
+import { Icon } from './icon'
+
+interface Toast {
+  id: number
+  text: string
+  action?: { label: string; run: () => void }
+}
+
+const toasts = signal<Toast[]>([])
+let next = 1
+
+/** Says something that needs no answer, for 6 s; at most three at once. */
+export function toast(text: string, action?: Toast['action']): void {
+  const id = next++
+  toasts.value = [...toasts.value.slice(-2), { id, text, ...(action ? { action } : {}) }]
+  setTimeout(() => drop(id), action ? 10_000 : 6_000)
+}
+
+/** Says what went wrong, and what to do about it. */
+export function failed(what: string, e: unknown): void {
+  toast(`${what}: ${e instanceof Error ? e.message : String(e)}`)
+}
+
+function drop(id: number): void {
+  toasts.value = toasts.value.filter((t) => t.id !== id)
+}
+
+/** Where they are shown; once on a page. */
+export function Toasts() {
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map((t) => (
+        <div class="toast" key={t.id}>
+          <span>{t.text}</span>
+          {t.action && <button type="button" class="button" onClick={() => { t.action!.run(); drop(t.id) }}>{t.action.label}</button>}
+          <button type="button" class="button icon" aria-label="Dismiss" onClick={() => drop(t.id)}><Icon name="close" /></button>
+        </div>
+      ))}
+    </div>
+  )
+}

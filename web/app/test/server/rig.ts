@@ -1,0 +1,60 @@
+// A real Chromium on the pages of a running server.
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
+
+export const url = process.env.SANDGATE_URL!
+export const token = process.env.SANDGATE_TOKEN!
+
+export async function launch(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+  })
+}
+
+/** A page, and everything that it complained of: errors, refused loads, requests to elsewhere. */
+export interface Opened {
+  page: Page
+  context: BrowserContext
+  complaints: string[]
+}
+
+/** Opens path in a browser of its own, signed in as with the printed address. */
+export async function open(browser: Browser, path = '/', o: BrowserContextOptions & { signedIn?: boolean } = {}): Promise<Opened> {
+  const { signedIn = true, ...rest } = o
+  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 800 }, ...rest })
+  const page = await context.newPage()
+  const complaints = watch(page)
+  await page.goto(`${url}${path}${signedIn ? `#token=${token}` : ''}`)
+  return { page, context, complaints }
+}
+
+export function watch(page: Page): string[] {
+  const complaints: string[] = []
+  page.setDefaultTimeout(20_000)
+  page.on('pageerror', (e) => complaints.push(String(e)))
+  page.on('console', (m) => {
+    if (m.type() === 'error') complaints.push(`${m.text()} ${m.location().url}`)
+  })
+  page.on('request', (r) => {
+    const u = r.url()
+    if (!u.startsWith(url) && !u.startsWith('data:') && !u.startsWith('blob:')) complaints.push(`a request to ${u}`)
+  })
+  return complaints
+}
+
+/** Asks the server over REST. */
+export async function api<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const res = await fetch(url + path, {
+    method, headers: { Authorization: `Bearer ${token}`, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const text = await res.text()
+  if (!res.ok) throw new Error(`${method} ${path}: ${res.status} ${text}`)
+  return (text ? JSON.parse(text) : undefined) as T
+}
+
+/** A session, and how to end it. */
+export async function session(language = 'python'): Promise<{ id: string; end: () => Promise<void> }> {
+  const { id } = await api<{ id: string }>('POST', '/v1/sessions', { language })
+  return { id, end: async () => void (await api('DELETE', `/v1/sessions/${id}`).catch(() => {})) }
+}

@@ -1,0 +1,33 @@
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { launch, open, token, url } from './rig.js'
+
+let browser: Browser
+beforeAll(async () => {
+  browser = await launch()
+})
+afterAll(() => browser?.close())
+
+it('takes the token of the printed address out of the address bar, keeps it over a reload, and forgets it on sign-out', async () => {
+  const { page, context, complaints } = await open(browser)
+  await page.getByRole('button', { name: 'Settings' }).waitFor()
+  expect(page.url()).toBe(`${url}/`)
+  await page.reload()
+  await page.getByRole('button', { name: 'Settings' }).click()
+  await page.getByRole('menuitem', { name: 'Sign out' }).click()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  expect(await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }))).not.toContain(token)
+  expect(complaints).toEqual([])
+  await context.close()
+})
+
+it('asks for a token, says when it is wrong, and takes a pasted address', async () => {
+  const { page, context } = await open(browser, '/', { signedIn: false })
+  await page.getByLabel('Token').fill('sgt_wrong')
+  await page.keyboard.press('Enter')
+  await page.getByRole('alert').filter({ hasText: /token/ }).waitFor()
+  await page.getByLabel('Token').fill(`${url}/#token=${token}`)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor({ state: 'detached' })
+  await context.close()
+})

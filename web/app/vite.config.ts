@@ -1,0 +1,54 @@
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { constants, gzipSync } from 'node:zlib'
+import { defineConfig, type Plugin } from 'vite'
+
+const here = import.meta.dirname
+const out = join(here, 'dist/site')
+
+/** What the frame of untrusted output may load, served at /sandbox/lib/. */
+const libraries = {
+  'plotly.js': 'plotly.js-basic-dist-min/plotly-basic.min.js',
+  'vega.js': 'vega/build/vega.min.js',
+  'vega-lite.js': 'vega-lite/build/vega-lite.min.js',
+  'vega-embed.js': 'vega-embed/build/vega-embed.min.js',
+}
+
+/** Leaves only name.gz of each file: that is what the binary holds and sends. */
+function packed(): Plugin {
+  return {
+    name: 'packed',
+    apply: 'build',
+    // Not generateBundle: Vite fills in the names of preloaded files after it.
+    writeBundle() {
+      const lib = join(out, 'sandbox/lib')
+      mkdirSync(lib, { recursive: true })
+      const root = createRequire(join(here, 'package.json')).resolve('preact').replace(/node_modules.*/, 'node_modules')
+      for (const [name, from] of Object.entries(libraries)) copyFileSync(join(root, from), join(lib, name))
+      for (const name of readdirSync(out, { recursive: true, encoding: 'utf8' })) {
+        const path = join(out, name)
+        if (!statSync(path).isFile()) continue
+        writeFileSync(`${path}.gz`, gzipSync(readFileSync(path), { level: constants.Z_BEST_COMPRESSION }))
+        rmSync(path)
+      }
+    },
+  }
+}
+
+export default defineConfig({
+  root: here,
+  resolve: { alias: { '@sandgate/client': join(here, '../client/src/browser.ts') } },
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  build: {
+    outDir: out,
+    emptyOutDir: true,
+    target: 'es2022',
+    manifest: true,
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+    chunkSizeWarningLimit: 2000,
+  },
+  plugins: [packed()],
+})

@@ -1,0 +1,16 @@
+import { join } from 'node:path'
+import { defineConfig } from 'vitest/config'
+
+const resolve = { alias: { '@sandgate/client': join(import.meta.dirname, '../client/src/browser.ts') } }
+const oxc = { jsx: { runtime: 'automatic' as const, importSource: 'preact' } }
+
+// unit needs nothing but this folder; server needs a running Sandgate, whose
+// address and token are in SANDGATE_URL and SANDGATE_TOKEN.
+export default defineConfig({
+  test: {
+    projects: [
+      { resolve, oxc, test: { name: 'unit', include: ['test/*.test.{ts,tsx}'], environment: 'happy-dom' } },
+      { resolve, oxc, test: { name: 'server', include: ['test/server/*.test.ts'], testTimeout: 120_000, hookTimeout: 60_000, fileParallelism: false } },
+    ],
+  },
+})
