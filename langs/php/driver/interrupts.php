@@ -15,12 +15,16 @@ final class Interrupts
     /** Milliseconds that a cell has to unwind before it is pressed again. */
     private const PAUSE = 90;
 
+    /** How long the supervisor gets to notice what the kernel has noticed, in tenths of a millisecond. */
+    private const PATIENCE = 3000;
+
     private int $held = 1;
     private int $last = 0; // when something was thrown, in nanoseconds
     private ?\Closure $handler = null;
     private bool $active = false;
     private int $pending = 0; // a signal that came while they were held
     private bool $early = false; // one came when a request was on its way: the cell to come is meant
+    private bool $told = false; // one came since the last cell began
     public bool $arriving = false; // a request is being read
     public bool $exitable = true; // exit would be stopped, and not end the process
     public private(set) bool $thrown = false;
@@ -32,12 +36,26 @@ final class Interrupts
         pcntl_async_signals(true);
         $this->handler ??= $this->soft(...);
         pcntl_signal(SIGINT, $this->handler, false);
+        pcntl_signal(Supervisor::AGAIN, $this->again(...), false);
         pcntl_signal(Supervisor::HARD, $this->hard(...), false);
     }
 
     public function movedTo(int $kernel): void
     {
         $this->kernel = $kernel;
+    }
+
+    /**
+     * Waits for the supervisor, which may be slower, to notice the interrupts of the last cell: it would take them for
+     * the next one's. (One that user code sends to the kernel alone costs the time that is given for that.)
+     */
+    public function settle(): void
+    {
+        for ($i = 0; $i < self::PATIENCE && $this->told && !$this->shared->noticed; $i++) {
+            usleep(100);
+        }
+        $this->told = false;
+        $this->shared->noticed = 0;
     }
 
     /** A cell begins, held. */
@@ -91,6 +109,14 @@ final class Interrupts
         }
     }
 
+    /** The same as SIGINT, for a call that has been tried again after that. A handler of the user's has had its signal. */
+    private function again(): void
+    {
+        if ($this->meant() && pcntl_signal_get_handler(SIGINT) === $this->handler) {
+            $this->soft();
+        }
+    }
+
     private function soft(): void
     {
         if ($this->mine(SIGINT) && !$this->thrown) {
@@ -107,7 +133,7 @@ final class Interrupts
 
     private function hard(): void
     {
-        if (!$this->mine(Supervisor::HARD)) {
+        if (!$this->meant() || !$this->mine(Supervisor::HARD)) {
             return;
         }
         if (!$this->thrown) {
@@ -118,6 +144,12 @@ final class Interrupts
         }
     }
 
+    /** Whether the supervisor's signal is for the cell at work. */
+    private function meant(): bool
+    {
+        return $this->active && $this->shared->meant === $this->shared->sequence;
+    }
+
     /** Whether a signal is for the cell, now. */
     private function mine(int $signal): bool
     {
@@ -126,6 +158,7 @@ final class Interrupts
             posix_kill(getmypid(), SIGINT);
             return false;
         }
+        $this->told = true;
         if (!$this->active) {
             // The agent sends a cell before the interrupt that is for it: with none on its way, this one comes late.
             $this->early = $this->early || $this->arriving || $this->wire->waits(0);

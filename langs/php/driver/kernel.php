@@ -179,6 +179,7 @@ final class Kernel
             $this->count++;
             $this->live = true;
         }
+        $this->interrupts->settle();
         $this->request = $request;
         $this->output->cell = (int) ($request['cell'] ?? 0);
         $this->file = Cells::SCHEME . ($silent ? 'silent ' . ++$this->silentCount : $this->count);

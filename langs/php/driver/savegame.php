@@ -37,7 +37,7 @@ final class Savegame
         $this->shared->parted = 1;
         $info = [];
         while (pcntl_sigwaitinfo([Supervisor::TAKE_OVER], $info) !== Supervisor::TAKE_OVER);
-        while (@pcntl_sigtimedwait([SIGINT, Supervisor::HARD], $info, 0, 1) > 0); // they were for the one that died
+        while (@pcntl_sigtimedwait([SIGINT, Supervisor::AGAIN, Supervisor::HARD], $info, 0, 1) > 0); // they were for the one that died
         pcntl_sigprocmask(SIG_SETMASK, $before);
         return true;
     }

@@ -9,6 +9,8 @@ namespace Sandgate;
  *   sequence     the number of requests so far
  *   busy         1 while a cell is at work
  *   handled      1 when the kernel has noticed the interrupt of this cell
+ *   noticed      1 when the supervisor has noticed an interrupt, since the cell began
+ *   meant        the sequence that the supervisor's own signals are for
  *   pressed      1 when the supervisor has killed the kernel because of it
  *   writing      1 while a frame is on its way out
  *   failed       1 when the kernel has told the cell's error before it died, with reason as its value
@@ -20,7 +22,7 @@ final class Shared
 {
     public static function make(Libc $libc): \FFI\CData
     {
-        return $libc->shared('typedef struct { int32_t savegame; uint32_t parted, sequence, busy, handled, pressed, writing, failed,
+        return $libc->shared('typedef struct { int32_t savegame; uint32_t parted, sequence, busy, handled, noticed, meant, pressed, writing, failed,
             ending, status, signal, silent, program, cell, count, saved; int64_t id;
             char reason[1024]; } Shared;', 'Shared');
     }

@@ -12,6 +12,8 @@ final class Supervisor
     /** Tells a savegame to take over, and a kernel to end its cell whatever the cell catches. */
     public const TAKE_OVER = 34;
     public const HARD = 35;
+    /** Tells a kernel of the interrupt once more. */
+    public const AGAIN = 36;
 
     /** Milliseconds after an interrupt. A read in PHP is tried again after a first signal, so there is a second. */
     private const NUDGE = 50;
@@ -91,6 +93,7 @@ final class Supervisor
             $this->sequence = $sequence;
             $this->since = hrtime(true) / 1e6;
         }
+        $this->shared->noticed = 1;
     }
 
     /** Presses a cell that has been interrupted and is still at work. */
@@ -112,10 +115,11 @@ final class Supervisor
         if ($past > self::CHILDREN_AFTER && !$this->shared->handled) {
             $this->killChildren($this->kernel); // it waits for one that ignores the interrupt
         }
+        $this->shared->meant = $this->sequence; // the cell may end, and another begin, before a signal is there
         if ($past > self::HARD_AFTER) {
             posix_kill($this->kernel, self::HARD);
         } elseif ($past > self::NUDGE / 2 && !$this->shared->handled) {
-            posix_kill($this->kernel, SIGINT);
+            posix_kill($this->kernel, self::AGAIN);
         }
     }
 
