@@ -47,7 +47,8 @@ type Limits struct {
 	File int64
 	// RunBody is the largest body of POST /v1/run, in bytes. Default 16 MiB.
 	RunBody int64
-	// Tickets is how many unused tickets are kept. Default 10,000.
+	// Tickets is how many unused tickets are kept, and beside them how many
+	// run tickets. Default 10,000.
 	Tickets int
 }
 

@@ -23,9 +23,11 @@ type request struct {
 	g     *Gateway
 	route *route
 	who   node.Principal
-	conn  *conn
-	body  *body
-	start time.Time
+	// ticket is the run ticket that the request came with.
+	ticket *runTicket
+	conn   *conn
+	body   *body
+	start  time.Time
 	// streams is set by a handler whose response outlives it; it must then
 	// call finish itself, once.
 	streams bool
@@ -194,7 +196,16 @@ func (g *Gateway) accept(q *request) error {
 	}
 	origin := string(h.Peek(fiber.HeaderOrigin))
 	cross, err := g.originAllowed(origin, host)
-	if err != nil {
+	// guest is a page that is allowed because a run ticket was made for it.
+	guest := err != nil && q.route.Run && g.mint.names(origin)
+	switch {
+	case q.route.Public:
+		q.Response().Header.Set(fiber.HeaderAccessControlAllowOrigin, "*")
+		q.Response().Header.Set("Cross-Origin-Resource-Policy", "cross-origin")
+		cross = false
+	case guest:
+		cross = true
+	case err != nil:
 		return err
 	}
 	if cross {
@@ -204,8 +215,11 @@ func (g *Gateway) accept(q *request) error {
 		r.Add(fiber.HeaderVary, fiber.HeaderOrigin)
 	}
 	if q.route.Access != Open {
-		if q.who, err = g.authenticate(q, origin); err != nil {
+		if q.who, err = g.authenticate(q, origin, !cross && origin != ""); err != nil {
 			return err
+		}
+		if guest && q.ticket == nil {
+			return fault.New(fault.PermissionDenied, op, "pages of this origin get in with a run ticket alone")
 		}
 		if q.route.Access != Anyone && !allows(q.who, q.route.Access) {
 			return fault.New(fault.PermissionDenied, op, "these credentials lack the scope %s", q.route.Access)
@@ -251,11 +265,23 @@ func (g *Gateway) originAllowed(origin, host string) (cross bool, err error) {
 }
 
 // authenticate finds out whose request it is: by a bearer token, or, on a
-// WebSocket, by a ticket among the subprotocols.
-func (g *Gateway) authenticate(q *request, origin string) (node.Principal, error) {
+// WebSocket, by a ticket among the subprotocols, or, for a run, by a run
+// ticket. own says that the request comes from a page of this server.
+func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Principal, error) {
 	const op = "gateway.authenticate"
 	if h := q.Get(fiber.HeaderAuthorization); h != "" {
 		scheme, secret, _ := strings.Cut(h, " ")
+		if strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(strings.TrimSpace(secret), runPrefix) {
+			if !q.route.Run {
+				return node.Principal{}, fault.New(fault.PermissionDenied, op, "a run ticket is for /v1/run alone")
+			}
+			t, err := g.mint.find(strings.TrimSpace(secret), origin, own)
+			if err != nil {
+				return node.Principal{}, err
+			}
+			q.ticket = t
+			return t.who, nil
+		}
 		if strings.EqualFold(scheme, "Bearer") {
 			if who, ok := g.lookup(strings.TrimSpace(secret)); ok {
 				return who, nil

@@ -14,7 +14,11 @@ type event struct {
 	Type string `json:"type"`
 	// start
 	Session string `json:"session,omitempty"`
+	Channel string `json:"channel,omitempty"`
 	Cell    uint32 `json:"cell,omitempty"`
+	// input_request
+	Prompt   string `json:"prompt,omitempty"`
+	Password bool   `json:"password,omitempty"`
 	// stdout, stderr
 	Text string `json:"text,omitempty"`
 	// display, result

@@ -56,10 +56,18 @@ type fakeNode struct {
 	acks     int64
 	fail     *fault.Error // of session.create
 	next     int
+	names    map[string]string // of sessions
+	// inputs and open are shared by all links: an answer may come over another
+	// one than the question.
+	inputs chan protocol.InputReply
+	open   map[*fakeLink]struct{}
 }
 
 func newFake() *fakeNode {
-	f := &fakeNode{sessions: map[string]string{}, files: map[string][]byte{}}
+	f := &fakeNode{
+		sessions: map[string]string{}, files: map[string][]byte{}, names: map[string]string{},
+		inputs: make(chan protocol.InputReply, 4), open: map[*fakeLink]struct{}{},
+	}
 	f.changed = sync.NewCond(&f.mu)
 	return f
 }
@@ -96,14 +104,15 @@ type fakeLink struct {
 	stopped bool
 	offset  int64
 	cell    uint32
-	inputs  chan protocol.InputReply
 }
 
 func (f *fakeNode) ServeLink(ctx context.Context, l *node.Link) error {
 	f.change(func() { f.links++ })
 	defer f.change(func() { f.links-- })
-	s := &fakeLink{f: f, l: l, inputs: make(chan protocol.InputReply, 4)}
+	s := &fakeLink{f: f, l: l}
 	s.cond = sync.NewCond(&s.mu)
+	f.change(func() { f.open[s] = struct{}{} })
+	defer f.change(func() { delete(f.open, s) })
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	// A Send that waits for a gateway which has gone is freed by this end.
@@ -204,7 +213,7 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 		}
 		f.next++
 		id := "s" + strconv.Itoa(f.next)
-		f.sessions[id] = s.l.Principal().Tenant
+		f.sessions[id], f.names[id] = s.l.Principal().Tenant, p.Name
 		return protocol.Session{ID: id, Name: p.Name, Language: p.Language, State: "running", Channels: []protocol.Channel{}}, nil
 	case protocol.OpSessionList:
 		out := protocol.SessionList{Sessions: []protocol.Session{}}
@@ -217,13 +226,17 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 		f.mu.Unlock()
 		return out, nil
 	case protocol.OpInterrupt:
-		f.change(func() { f.stops++ })
-		s.stop()
+		f.change(func() {
+			f.stops++
+			for l := range f.open {
+				l.stop()
+			}
+		})
 		return struct{}{}, nil
 	case protocol.OpInput:
 		var p protocol.InputReply
 		_ = json.Unmarshal(req.Params, &p)
-		s.inputs <- p
+		f.inputs <- p
 		return struct{}{}, nil
 	case protocol.OpAttach:
 		return protocol.Attached{Epoch: 1}, nil
@@ -237,7 +250,9 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 	}
 	switch req.Op {
 	case protocol.OpSessionGet:
-		return protocol.Session{ID: ref.Session}, nil
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return protocol.Session{ID: ref.Session, Name: f.names[ref.Session]}, nil
 	case protocol.OpSessionDelete:
 		f.change(func() { delete(f.sessions, ref.Session); f.deleted++ })
 		return struct{}{}, nil
@@ -364,7 +379,7 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 				reply.ExitCode = &n
 			case "input":
 				_ = s.records(req.Ch, msg(kernel.InputRequestType, kernel.InputRequest{Prompt: "?"}))
-				in := <-s.inputs
+				in := <-s.f.inputs
 				_ = s.records(req.Ch, out(fmt.Sprintf("[%s %v]", in.Value, in.EOF)))
 			case "flood":
 				n, _ := strconv.ParseInt(arg, 10, 64)

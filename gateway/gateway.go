@@ -33,6 +33,7 @@ type Gateway struct {
 	tokens  []token
 	origins map[string]bool
 	tickets *ticketStore
+	mint    *mint
 	info    *infoCache
 	stats   counters
 	// slots holds one token for each HTTP request under way.
@@ -79,6 +80,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, node: n, log: log, tokens: tokens, hosts: hosts, origins: origins,
 		tickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
+		mint:    newMint(cfg.Limits.Tickets),
 		slots:   make(chan struct{}, cfg.Limits.InFlight),
 		relays:  make(map[*relay]struct{}),
 		perWho:  make(map[string]int),

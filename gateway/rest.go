@@ -128,6 +128,14 @@ func (g *Gateway) openChannel(q *request) error {
 // ticketRequest narrows a ticket down; the zero value has the caller's scopes.
 type ticketRequest struct {
 	Scopes []string `json:"scopes,omitempty"`
+	// Origin makes it a run ticket, for pages of that origin. What follows is
+	// for these alone.
+	Origin string `json:"origin,omitempty"`
+	// Embed is for the frame /embed/run on those pages, in place of the pages.
+	Embed          bool      `json:"embed,omitempty"`
+	ExpiresSeconds int       `json:"expires_seconds,omitempty"`
+	Uses           int       `json:"uses,omitempty"`
+	Limits         runLimits `json:"limits"`
 }
 
 type ticketReply struct {
@@ -141,6 +149,12 @@ func (g *Gateway) issueTicket(q *request) error {
 	var p ticketRequest
 	if err := q.body.decode(&p, true); err != nil {
 		return err
+	}
+	if p.Origin != "" {
+		return g.mintRunTicket(q, p)
+	}
+	if p.Embed || p.ExpiresSeconds != 0 || p.Uses != 0 || p.Limits != (runLimits{}) {
+		return fault.Invalid("gateway.ticket", "origin", "a ticket with a life, uses or limits of its own is for an origin")
 	}
 	who := q.who
 	if p.Scopes != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // route is one row of the table. What is not in the table is not served, and
@@ -19,6 +21,10 @@ type route struct {
 	Body int64
 	// Upgrade marks the WebSocket.
 	Upgrade bool
+	// Run marks what a run ticket opens, from the origin that it was made for.
+	Run bool
+	// Public marks a script that pages of any origin may load. It is Open.
+	Public  bool
 	handler func(*request) error
 }
 
@@ -35,13 +41,18 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/sandbox/frame", Access: Open, handler: g.sandboxFrame},
 		{Method: "GET", Path: "/sandbox/lib/*", Access: Open, handler: g.sandboxLibrary},
 		{Method: "GET", Path: "/v1/openapi.json", Access: Open, handler: g.openAPI},
+		{Method: "OPTIONS", Path: "/v1/run", Access: Open, Run: true, handler: g.preflight},
+		{Method: "OPTIONS", Path: "/v1/run/*", Access: Open, Run: true, handler: g.preflight},
 		{Method: "OPTIONS", Path: "/v1/*", Access: Open, handler: g.preflight},
 
 		{Method: "GET", Path: "/v1", Access: Anyone, handler: g.describe},
 		{Method: "GET", Path: "/v1/status", Access: ScopeAdmin, handler: g.status},
 		{Method: "POST", Path: "/v1/tickets", Access: Anyone, Body: 4 << 10, handler: g.issueTicket},
+		{Method: "DELETE", Path: "/v1/tickets/:id", Access: Anyone, handler: g.revokeTicket},
 		{Method: "GET", Path: "/v1/ws", Access: Anyone, Upgrade: true, handler: g.socket},
-		{Method: "POST", Path: "/v1/run", Access: ScopeRun, Body: g.cfg.Limits.RunBody, handler: g.run},
+		{Method: "POST", Path: "/v1/run", Access: ScopeRun, Body: g.cfg.Limits.RunBody, Run: true, handler: g.run},
+		{Method: "POST", Path: "/v1/run/:id/input", Access: ScopeRun, Body: protocol.MaxControl, Run: true, handler: g.feedRun},
+		{Method: "POST", Path: "/v1/run/:id/interrupt", Access: ScopeRun, Body: 4 << 10, Run: true, handler: g.interruptRun},
 
 		{Method: "POST", Path: "/v1/sessions", Access: ScopeWrite, Body: small, handler: g.createSession},
 		{Method: "GET", Path: "/v1/sessions", Access: ScopeRead, handler: g.listSessions},

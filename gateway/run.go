@@ -25,6 +25,8 @@ const (
 	eventError = "error"
 	// runChannel is the number of the kernel's channel on a run's link.
 	runChannel = 1
+	// runName is the name of the sessions that are made for runs.
+	runName = "run"
 )
 
 // runRequest is the body of POST /v1/run.
@@ -35,6 +37,9 @@ type runRequest struct {
 	// Stdin answers the code's requests for input, line by line. Without it
 	// they fail at once.
 	Stdin *string `json:"stdin"`
+	// Interactive makes them input_request events, which POST
+	// /v1/run/{id}/input answers. The time that takes counts.
+	Interactive bool `json:"interactive"`
 	// Files are written before the code runs, at most 64.
 	Files []runFile `json:"files"`
 	// TimeoutMS interrupts the code; 0 means 30 s, at most 10 min.
@@ -69,6 +74,8 @@ func (p *runRequest) check() error {
 		return fault.Invalid(op, "max_output_bytes", "a limit of output is 1 to %d bytes", maxRunOutput)
 	case p.Session != "" && !validID(p.Session):
 		return fault.New(fault.NotFound, op, "there is no such session")
+	case p.Interactive && p.Stdin != nil:
+		return fault.Invalid(op, "interactive", "input comes from stdin or from requests, not both")
 	case len(p.Files) > maxRunFiles:
 		return fault.Invalid(op, "files", "at most %d files", maxRunFiles)
 	}
@@ -118,8 +125,21 @@ func (g *Gateway) run(q *request) error {
 	case "application/x-ndjson":
 		enc = ndjson{}
 	}
+	if enc == nil && p.Interactive {
+		return fault.Invalid("gateway.run", "interactive", "an interactive run is answered as events: accept application/x-ndjson or text/event-stream")
+	}
+	var place *runPlace
+	if t := q.ticket; t != nil {
+		p.TimeoutMS = min(p.TimeoutMS, t.limits.TimeoutMS)
+		p.MaxOutputBytes = min(p.MaxOutputBytes, t.limits.MaxOutputBytes)
+		var err error
+		if place, err = t.begin(); err != nil {
+			g.stats.refused.Add(1)
+			return err
+		}
+	}
 	r := &runner{
-		g: g, who: q.who, p: p, events: make(chan []event), quit: make(chan struct{}),
+		g: g, place: place, who: q.who, p: p, events: make(chan []event), quit: make(chan struct{}),
 		output: tally{limit: p.MaxOutputBytes},
 	}
 	var gone <-chan struct{}

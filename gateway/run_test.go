@@ -83,7 +83,7 @@ func TestRunEvents(t *testing.T) {
 	}
 	r := w.run(tokenAll, "text/event-stream", `{"code":"print:<a> & b"}`)
 	body := read(t, r)
-	want := "event: start\ndata: {\"type\":\"start\",\"session\":\"s2\",\"cell\":1}\n\nevent: stdout\ndata: {\"type\":\"stdout\",\"text\":\"<a> & b\"}\n\nevent: done\ndata: {\"type\":\"done\",\"status\":\"ok\",\"elapsed_ms\":1.5}\n\n"
+	want := "event: start\ndata: {\"type\":\"start\",\"session\":\"s2\",\"channel\":\"k1\",\"cell\":1}\n\nevent: stdout\ndata: {\"type\":\"stdout\",\"text\":\"<a> & b\"}\n\nevent: done\ndata: {\"type\":\"done\",\"status\":\"ok\",\"elapsed_ms\":1.5}\n\n"
 	if r.Header.Get("Content-Type") != "text/event-stream" || body != want {
 		t.Errorf("%q", body)
 	}

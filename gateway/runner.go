@@ -19,9 +19,12 @@ type runner struct {
 	g   *Gateway
 	who node.Principal
 	p   runRequest
+	// place is the run's among those of its ticket; nil without one.
+	place *runPlace
 
 	link      Link
 	session   string
+	channel   string
 	ephemeral bool
 	key       string
 	cell      uint32
@@ -53,12 +56,13 @@ func (r *runner) start(ctx context.Context) error {
 	if r.session == "" {
 		var s protocol.Session
 		life := r.p.TimeoutMS/1000 + int64((runGrace+r.g.cfg.Times.Call)/time.Second) + 60
-		err := r.g.node.Call(ctx, r.who, protocol.OpSessionCreate, protocol.SessionCreate{Language: r.p.Language, Name: "run", LifetimeSeconds: life}, &s)
+		err := r.g.node.Call(ctx, r.who, protocol.OpSessionCreate, protocol.SessionCreate{Language: r.p.Language, Name: runName, LifetimeSeconds: life}, &s)
 		if err != nil {
 			return err
 		}
 		r.session, r.ephemeral = s.ID, true
 	}
+	r.place.name(r.session)
 	for _, f := range r.p.Files {
 		if _, err := r.g.writeFile(ctx, r.who, protocol.FileRef{Session: r.session, Path: f.Path}, strings.NewReader(f.Content)); err != nil {
 			return err
@@ -84,12 +88,13 @@ func (r *runner) begin() error {
 	if err := ask(r.link, 1, protocol.OpChannelOpen, 0, open, &ch, nil); err != nil {
 		return err
 	}
+	r.channel = ch.ID
 	attach := protocol.Attach{Session: r.session, Channel: ch.ID, Offset: -1}
 	if err := ask(r.link, 2, protocol.OpAttach, runChannel, attach, nil, nil); err != nil {
 		return err
 	}
 	r.key = newKey()
-	execute := protocol.Execute{Key: r.key, Code: r.p.Code, NoInput: r.p.Stdin == nil, TimeoutMS: r.p.TimeoutMS}
+	execute := protocol.Execute{Key: r.key, Code: r.p.Code, NoInput: r.p.Stdin == nil && !r.p.Interactive, TimeoutMS: r.p.TimeoutMS}
 	if r.p.Stdin != nil {
 		r.stdin = *r.p.Stdin
 	}
@@ -126,7 +131,7 @@ func (r *runner) loop() {
 		case <-ended:
 		}
 	}()
-	if !r.emit(event{Type: "start", Session: r.session, Cell: r.cell}) {
+	if !r.emit(event{Type: "start", Session: r.session, Channel: r.channel, Cell: r.cell}) {
 		return
 	}
 	for {
@@ -181,6 +186,7 @@ func (r *runner) elapsed() float64 {
 
 // cleanup leaves nothing behind.
 func (r *runner) cleanup() {
+	defer r.place.leave()
 	if r.link != nil {
 		_ = r.link.Close()
 	}

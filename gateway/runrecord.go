@@ -153,6 +153,11 @@ func (r *runner) message(m kernel.Message) ([]event, error) {
 		_ = json.Unmarshal(m.Content, &c)
 		return []event{{Type: "clear", Wait: c.Wait}}, nil
 	case kernel.InputRequestType:
+		if r.p.Interactive {
+			var in kernel.InputRequest
+			_ = json.Unmarshal(m.Content, &in)
+			return []event{{Type: "input_request", Prompt: clip(in.Prompt, 4096), Password: in.Password}}, nil
+		}
 		return nil, r.input()
 	case kernel.ExecuteReplyType:
 		var k kernel.ExecuteReply

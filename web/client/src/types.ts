@@ -205,6 +205,8 @@ export interface RunRequest {
   language?: string
   /** Answers the code's requests for input, line by line; without it they fail at once. */
   stdin?: string
+  /** Makes them input_request events. */
+  interactive?: boolean
   files?: { path: string; content: string; encoding?: 'utf-8' | 'base64' }[]
   timeout_ms?: number
   max_output_bytes?: number
@@ -214,11 +216,13 @@ export interface RunRequest {
 
 /** What comes of a run. done is the last. */
 export type RunEvent =
-  | { type: 'start'; session: string; cell: number }
+  | { type: 'start'; session: string; channel: string; cell: number }
   | { type: 'stdout' | 'stderr'; text: string }
   | { type: 'display'; data: Record<string, unknown>; metadata: Record<string, unknown>; display_id?: unknown; update?: boolean }
   | { type: 'result'; data: Record<string, unknown>; metadata: Record<string, unknown>; execution_count?: number }
   | { type: 'clear'; wait?: boolean }
+  /** An interactive run waits for input. */
+  | { type: 'input_request'; prompt?: string; password?: boolean }
   | { type: 'error'; ename: string; evalue: string; traceback: string[] }
   | { type: 'truncated'; bytes: number }
   | {

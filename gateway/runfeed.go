@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// A run that is interactive asks for input by an input_request event. The
+// answer is a request of its own, as is an interrupt. They name the run by
+// what its start event said, so that any gateway can take them.
+
+// runInput is the body of POST /v1/run/{id}/input.
+type runInput struct {
+	Channel string `json:"channel"`
+	Cell    uint32 `json:"cell"`
+	Value   string `json:"value"`
+	EOF     bool   `json:"eof"`
+}
+
+// runStop is the body of POST /v1/run/{id}/interrupt.
+type runStop struct {
+	Channel string `json:"channel"`
+}
+
+func (g *Gateway) feedRun(q *request) error {
+	var p runInput
+	if err := q.body.decode(&p, false); err != nil {
+		return err
+	}
+	return q.tellRun(p.Channel, protocol.OpInput, protocol.InputReply{Cell: p.Cell, Value: p.Value, EOF: p.EOF})
+}
+
+func (g *Gateway) interruptRun(q *request) error {
+	var p runStop
+	if err := q.body.decode(&p, false); err != nil {
+		return err
+	}
+	return q.tellRun(p.Channel, protocol.OpInterrupt, protocol.Interrupt{GraceMS: 2000})
+}
+
+// tellRun asks one thing of a run's kernel, over a link of its own.
+func (q *request) tellRun(channel, op string, params any) error {
+	const name = "gateway.run"
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	if q.ticket != nil && !q.ticket.has(id) {
+		return fault.New(fault.NotFound, name, "there is no such run, or it has ended")
+	}
+	ctx, cancel := context.WithTimeout(q.g.base, q.g.cfg.Times.Call)
+	defer cancel()
+	var s protocol.Session
+	if err := q.g.node.Call(ctx, q.who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, &s); err != nil {
+		return err
+	}
+	if s.Name != runName && !allows(q.who, ScopeWrite) {
+		return fault.New(fault.NotFound, name, "there is no such run, or it has ended")
+	}
+	link, err := q.g.node.Open(ctx, q.who)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = link.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
+	attach := protocol.Attach{Session: id, Channel: channel, Offset: -1}
+	if err := ask(link, 1, protocol.OpAttach, runChannel, attach, nil, nil); err != nil {
+		return err
+	}
+	if err := ask(link, 2, op, runChannel, params, nil, nil); err != nil {
+		return err
+	}
+	return q.json(fiber.StatusOK, struct{}{})
+}
