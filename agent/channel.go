@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ type channel struct {
 	startID  uint64           // the host's request that started it
 	win      window
 	in       inbox
+	typed    atomic.Int64  // when the last input came, in ns since 1970
 	wakeFD   int           // eventfd
 	started  chan struct{} // closed when pid is set or the start has failed
 	done     chan struct{} // closed after the last frame
@@ -453,6 +455,9 @@ func (s *Server) input(f stream.Frame) {
 	if c == nil || c.isKernel() || c.isOver() {
 		s.stray.Add(1)
 		return
+	}
+	if c.isTerminal() {
+		c.typed.Store(time.Now().UnixNano())
 	}
 	if c.in.write(f.Body[8:], f.Flags&stream.FlagEnd != 0) != nil {
 		s.refused.Add(1) // the host broke its window

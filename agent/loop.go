@@ -61,6 +61,8 @@ type loop struct {
 	joins   bool      // there is one
 	heldAt  time.Time // when its first byte came
 	flushed time.Time // the last flush
+	key     int64     // the input after which eager was set
+	eager   int       // how often output still goes at once after it
 }
 
 // run moves output until the process has ended and its output has been sent.
@@ -72,7 +74,7 @@ func (c *channel) run() {
 			c.stall = false
 		}
 		c.pump()
-		timeout := c.hold()
+		timeout := c.hold(time.Now())
 		if timeout < 0 {
 			c.flush()
 		}
@@ -275,7 +277,7 @@ func (c *channel) pump() (drained [2]bool) {
 			frame := c.ev[c.off : c.off+c.size]
 			frame[5] = 0 // FlagClear is between driver and agent
 			binary.BigEndian.PutUint32(frame[8:], c.id)
-			if c.size >= 64<<10 {
+			if c.size >= maxWrite {
 				c.flush()
 				c.s.wire.write(frame)
 			} else {
@@ -393,8 +395,10 @@ func (c *channel) flush() {
 	}
 }
 
+// flushFull writes what has been gathered once it is a good deal: others wait
+// for as long as that takes.
 func (c *channel) flushFull() {
-	if len(c.out) >= 256<<10 {
+	if len(c.out) >= maxWrite {
 		c.flush()
 	}
 }

@@ -23,6 +23,7 @@ const (
 	maxJobs      = 64        // starts and closes at once
 	maxQueue     = 16 << 20  // bytes that wait to go into a kernel
 	chunk        = 32 << 10  // bytes of one output frame made from a pipe
+	maxWrite     = 64 << 10  // bytes of output after which a channel writes them
 	fileChunk    = 64 << 10  // bytes of one Data frame
 	ackEvery     = 128 << 10 // bytes after which an Ack is sent
 )
@@ -82,7 +83,7 @@ func (c Config) withDefaults() Config {
 //
 // One goroutine reads the wire and never waits for anything but the wire:
 // whatever may take longer has a goroutine of its own, and each channel has
-// one loop. Lock order: Server.mu, channel.mu, inbox.mu, wire.mu; reaper.mu is
+// one loop. Lock order: Server.mu, channel.mu, inbox.mu, wire.turn; reaper.mu is
 // taken alone or before channel.mu.
 type Server struct {
 	cfg   Config
@@ -409,25 +410,26 @@ func (s *Server) send(r Response) {
 }
 
 // wire is the way to the host. Each write is one call, and so one system call.
+// Small ones overtake large ones that wait.
 type wire struct {
-	mu  sync.Mutex // guards all below, and the order on the wire
-	w   io.Writer
-	err error
+	turn stream.Gate // guards all below, and the order on the wire
+	w    io.Writer
+	err  error
 }
 
 // write sends whole frames. After an error, and after close, it does nothing:
 // the host is gone, which the reading side finds out as well.
 func (w *wire) write(frames []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.turn.Enter(len(frames))
+	defer w.turn.Leave(len(frames))
 	if w.err == nil && len(frames) > 0 {
 		_, w.err = w.w.Write(frames)
 	}
 }
 
 func (w *wire) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.turn.Enter(0)
+	defer w.turn.Leave(0)
 	if w.err == nil {
 		w.err = io.ErrClosedPipe
 	}

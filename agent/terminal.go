@@ -14,10 +14,16 @@ import (
 )
 
 // How a terminal's output is gathered. What comes after a pause goes at once,
-// so that a key's echo does not wait; in a flood small writes wait for more.
+// and so does what follows a key, so that an echo does not wait; in a flood
+// small writes wait for more.
 const (
 	pauseTime = 16 * time.Millisecond
 	holdTime  = 5 * time.Millisecond
+	// What comes within keyTime of input may be its echo. keyFrames times it
+	// goes at once: a program may print before it echoes, and echo in parts.
+	// More would let a flood go piece by piece while somebody types.
+	keyTime   = 50 * time.Millisecond
+	keyFrames = 4
 	page      = 4 << 10 // bytes that the kernel gives at once
 	// redrawTime is how long a terminal has another size to make its program
 	// draw anew.
@@ -254,14 +260,25 @@ func (c *channel) readTerminal(fd, n int) int {
 
 // hold returns how long output may wait for more, in milliseconds, or -1 when
 // it is to be sent now.
-func (c *channel) hold() int {
+func (c *channel) hold(now time.Time) int {
 	if !c.isTerminal() || len(c.out) == 0 || c.finished || c.stall || len(c.out) >= chunk {
 		return -1
 	}
-	now := time.Now()
 	left := holdTime - now.Sub(c.heldAt)
-	if left <= 0 || now.Sub(c.flushed) > pauseTime {
+	if left <= 0 || now.Sub(c.flushed) > pauseTime || c.echoes(now) {
 		return -1
 	}
 	return int(left/time.Millisecond) + 1
+}
+
+// echoes reports whether the output that has come may be the echo of input.
+func (c *channel) echoes(now time.Time) bool {
+	if at := c.typed.Load(); at != c.key {
+		c.key, c.eager = at, keyFrames
+	}
+	if c.eager == 0 || now.UnixNano()-c.key > int64(keyTime) {
+		return false
+	}
+	c.eager--
+	return true
 }

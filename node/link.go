@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,9 +29,9 @@ type Link struct {
 	closed       atomic.Bool
 	calls        atomic.Uint64
 
-	mu  sync.Mutex // guards all below; held over a write
-	buf []byte
-	err error
+	turn stream.Gate // guards all below; held over a write
+	buf  []byte
+	err  error
 }
 
 func newLink(mux *yamux.Session, conn *yamux.Stream, limit int, release func()) *Link {
@@ -85,13 +84,18 @@ func (l *Link) readError(op string, err error) error {
 	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection between gateway and node has ended", Err: err}
 }
 
-// Send writes the frames in order and as one. A peer that reads nothing for
+// Send writes the frames in order and as one; small ones overtake the large
+// ones of others that wait. A peer that reads nothing for
 // WriteTimeout makes it fail with fault.Slow. After an error the link is of no
 // more use.
 func (l *Link) Send(frames ...stream.Frame) error {
 	const op = "node.write"
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	size := 0
+	for _, f := range frames {
+		size += stream.HeaderSize + len(f.Body)
+	}
+	l.turn.Enter(size)
+	defer l.turn.Leave(size)
 	if l.err != nil {
 		return l.err
 	}

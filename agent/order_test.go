@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// narrow is a wire that takes one write at a time, and only when it is told.
+type narrow struct {
+	begun  chan []byte
+	resume chan struct{}
+}
+
+func (n *narrow) Write(p []byte) (int, error) {
+	n.begun <- bytes.Clone(p)
+	<-n.resume
+	return len(p), nil
+}
+
+// TestEchoOvertakesFloods: with the wire full and four channels waiting to
+// write their floods, what is ahead of a key's echo is the one write that is
+// under way.
+func TestEchoOvertakesFloods(t *testing.T) {
+	n := &narrow{begun: make(chan []byte), resume: make(chan struct{})}
+	w := &wire{w: n}
+	frame := func(ch uint32, size int) []byte {
+		return stream.AppendFrame(nil, stream.Frame{Type: stream.Stdout, Channel: ch, Body: make([]byte, size)})
+	}
+	for ch := uint32(1); ch <= 5; ch++ {
+		go w.write(frame(ch, maxWrite))
+	}
+	first := <-n.begun
+	go w.write(frame(9, 1))
+	order := []uint32{binary.BigEndian.Uint32(first[8:])}
+	eventually(t, "the echo waits", func() bool { return w.turn.Waiting() == 5 })
+	ahead := len(first)
+	for range 5 {
+		n.resume <- struct{}{}
+		next := <-n.begun
+		ch := binary.BigEndian.Uint32(next[8:])
+		if order = append(order, ch); !slices.Contains(order, 9) {
+			ahead += len(next)
+		}
+	}
+	n.resume <- struct{}{}
+	if order[1] != 9 || ahead > maxWrite+stream.HeaderSize {
+		t.Errorf("the channels wrote in the order %v, %d bytes before the echo of 9", order, ahead)
+	}
+}
+
+// TestOutputIsWrittenInPieces: a flood is handed over in writes that others
+// can come between.
+func TestOutputIsWrittenInPieces(t *testing.T) {
+	var sizes []int
+	c := &channel{id: 1, s: &Server{}}
+	c.s.wire.w = writerFunc(func(p []byte) (int, error) { sizes = append(sizes, len(p)); return len(p), nil })
+	for range 64 {
+		c.out = stream.AppendFrame(c.out, stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, chunk)})
+		c.flushFull()
+	}
+	c.flush()
+	if most := slices.Max(sizes); most > 128<<10 {
+		t.Errorf("a write had %d bytes", most)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestKeysDoNotWait: what follows a key goes at once also when something was
+// printed just before it; a flood beside it is gathered all the same.
+func TestKeysDoNotWait(t *testing.T) {
+	c := &channel{id: 1, terminal: newTerminal(pty.Size{Cols: 80, Rows: 24}), s: &Server{}}
+	c.s.wire.w = writerFunc(func(p []byte) (int, error) { return len(p), nil })
+	now := time.Now()
+	prints := func() bool { // and is sent at once
+		c.out, c.heldAt, c.flushed = append(c.out, 'x'), now, now
+		sent := c.hold(now) < 0
+		c.flush()
+		return sent
+	}
+	if prints() {
+		t.Fatal("what follows output at once, with no key typed, is not gathered")
+	}
+	c.typed.Store(now.UnixNano())
+	sent := 0
+	for range 100 {
+		if prints() {
+			sent++
+		}
+	}
+	if sent != keyFrames {
+		t.Errorf("one key let %d frames go at once, not %d", sent, keyFrames)
+	}
+	now = now.Add(time.Millisecond)
+	c.typed.Store(now.UnixNano())
+	if !prints() {
+		t.Error("the next key's echo waits")
+	}
+	now = now.Add(2 * keyTime)
+	if prints() {
+		t.Error("what comes long after a key is not gathered")
+	}
+}
