@@ -65,6 +65,16 @@ def system(command):
     return follow(child, {master: _sink("stdout")})
 
 
+def output(command):
+    """Run a shell command; returns what it prints to either stream."""
+    shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+    child = subprocess.Popen([shell, "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    parts, fd = [], os.dup(child.stdout.fileno())
+    child.stdout.close()
+    follow(child, {fd: parts.append})
+    return b"".join(parts).decode("utf-8", "replace")
+
+
 def script(argv, text, out=None, err=None):
     """Run a program with text as its input. out and err take bytes; without
     them the two go to sys.stdout and sys.stderr."""

@@ -29,7 +29,7 @@ class Interrupts:
         self._active = active    # returns the running cell or None
         self._waiting = waiting  # returns whether a request has not been read
         self._watch = Watch(self._of_cell, loop)
-        self.waker = Waker(self.handle)
+        self.waker = Waker()
         guard.interrupt = self._raise
         self.cell_code = None    # the code object that every step of a cell has below it
         self.helping = False     # completion or inspection is at work
@@ -48,7 +48,6 @@ class Interrupts:
         self._watch.end()
 
     def handle(self, _signum, frame):
-        self.waker.handled()
         cell = self._active()
         if cell is None and not self.helping:
             # A task of an earlier cell that never awaits blocks the kernel:

@@ -77,7 +77,7 @@ class Server:
         loop.allow_nesting()
         waker = self._interrupts.waker
         os.register_at_fork(before=self._output.before_fork, after_in_child=self._forked)
-        os.register_at_fork(before=waker.stop, after_in_child=waker.forget)
+        os.register_at_fork(before=waker.stop, after_in_parent=waker.restart, after_in_child=waker.forget)
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
         os.environ.setdefault("PAGER", "cat")
         os.environ.setdefault("GIT_PAGER", "cat")

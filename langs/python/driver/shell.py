@@ -8,6 +8,7 @@ from bdb import BdbQuit
 from IPython.core.autocall import ExitAutocall
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.text import LSString, SList
 from traitlets import Any, Type, default
 from traitlets.config import Config
 
@@ -101,6 +102,11 @@ class Shell(InteractiveShell):
         self.user_ns["_exit_code"] = children.system(self.var_expand(cmd, depth=1))
 
     system_raw = system_piped = system
+
+    def getoutput(self, cmd, split=True, depth=0):
+        """x = !command. IPython's own takes an interrupt for the command's end."""
+        text = children.output(self.var_expand(cmd, depth=depth + 1))
+        return SList(text.splitlines()) if split else LSString(text)
 
     async def run_code(self, code_obj, result=None, *, async_=False):
         """Run a code object. True if it failed or left by SystemExit."""

@@ -1,4 +1,5 @@
 """Interrupts: what stops, what stays, what is not hit."""
+import os
 import time
 
 from case import KernelCase
@@ -71,16 +72,6 @@ class Interrupt(KernelCase):
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
             self.assertIn("cleaned", r.stdout)
 
-    def test_noted_right_before_a_wait(self):
-        """A signal that another thread takes leaves the main thread's system
-        call waiting, as one does that comes right before the call."""
-        start = "import threading, signal\nthreading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()\n"
-        for wait in ("input()", "import asyncio; await asyncio.sleep(60)"):
-            with self.subTest(wait):
-                r = self.kernel.run(start + wait)
-                self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
-                self.assertEqual(self.kernel.run("6 * 7").value, "42")
-
     def test_noted_right_before_a_call(self):
         """A signal that another thread takes leaves the main thread's call
         waiting, as one does that comes right before the call."""
@@ -92,6 +83,34 @@ class Interrupt(KernelCase):
                 r = self.kernel.run(start + wait)
                 self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
                 self.assertEqual(self.kernel.run("6 * 7").value, "42")
+
+    def test_noted_right_before_a_call_after_a_fork(self):
+        """What watches over calls is there again when fork returns."""
+        r = self.kernel.run("import os, signal, threading, time\nfor _ in range(20):\n    if not (pid := os.fork()): os._exit(0)\n    os.waitpid(pid, 0)\n"
+                            "threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()\ntime.sleep(60)")
+        self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
+
+    def test_noted_right_before_a_call_after_many(self):
+        """A signal that is still on its way to its handler when others are counted
+        leaves nothing behind that would hide the next one."""
+        start = "import threading, signal, time\nthreading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()\ntime.sleep(60)"
+        for _ in range(3):
+            self.kernel.run("try:\n    import signal, time\n    for _ in range(20):\n        try: signal.raise_signal(2)\n        except KeyboardInterrupt: time.sleep(0.003)\nexcept KeyboardInterrupt: pass")
+            r = self.kernel.run(start)
+            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
+
+    def test_command_that_runs(self):
+        """A command whose output is wanted ends the cell when it is interrupted, and
+        is not taken for one that has ended."""
+        for code in ("x = !touch begun; sleep 100", "!!touch begun; sleep 100", "%sx touch begun; sleep 100"):
+            id, cell = self.kernel.start(code + "\nprint('went on')")
+            while not os.path.exists(self.path("begun")):
+                self.kernel.idle(0.05)
+            self.kernel.idle(0.2)
+            self.kernel.interrupt()
+            r = self.kernel.finish(id, cell)
+            self.assertEqual((r.reply.get("ename"), r.stdout), ("KeyboardInterrupt", ""), r)
+            os.remove(self.path("begun"))
 
     def test_fork_does_not_warn(self):
         r = self.kernel.run("import os, warnings\nwarnings.simplefilter('error')\npid = os.fork()\n"
