@@ -40,8 +40,8 @@ func (u *upgrader) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // The buffers of a WebSocket, in bytes. Larger reads and writes bypass them.
 const (
-	readBuffer  = 1 << 10
-	writeBuffer = 256
+	readBuffer  = 256
+	writeBuffer = 64
 )
 
 // checkHandshake refuses, in the server's own words, whatever
@@ -97,12 +97,15 @@ func (g *Gateway) socket(q *request) error {
 	q.Context().Hijack(func(nc net.Conn) {
 		c.dry.Store(true)
 		early, _ := io.ReadAll(nc)
+		if len(early) == 0 {
+			early = nil // which would hold a buffer
+		}
 		c.dry.Store(false)
 		if c.pending.Swap(nil) == nil {
 			return
 		}
 		r.edge = newEdge(c, early, g.cfg.Times.Write)
-		go r.run(&upgrader{header: make(http.Header), edge: r.edge}, req)
+		go r.begin(&upgrader{header: make(http.Header), edge: r.edge}, req)
 	})
 	return nil
 }

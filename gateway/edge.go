@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandgate/sandgate/stream"
 )
 
 // edge is a WebSocket's connection: it joins the small writes of a message,
@@ -30,8 +32,6 @@ type edge struct {
 
 // corkLimit is what a corked edge holds back at most, in bytes.
 const corkLimit = 64 << 10
-
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 func newEdge(c *conn, early []byte, stall time.Duration) *edge {
 	return &edge{conn: c, early: early, stall: stall}
@@ -71,7 +71,7 @@ func (e *edge) cork() {
 	e.mu.Lock()
 	if !e.corked {
 		e.corked = true
-		e.buf = getBuffer()
+		e.buf = stream.GetBuffer()
 	}
 	e.mu.Unlock()
 }
@@ -85,7 +85,7 @@ func (e *edge) uncork() error {
 	}
 	err := e.flush()
 	e.corked = false
-	putBuffer(e.buf)
+	stream.PutBuffer(e.buf)
 	e.buf = nil
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/sandgate/sandgate/stream"
 )
 
 // TestCorkStartsEmpty finds buffers in the pool that still hold something, as
@@ -15,7 +17,7 @@ func TestCorkStartsEmpty(t *testing.T) {
 		here, there := net.Pipe()
 		e := newEdge(&conn{Conn: here}, nil, time.Second)
 		used := append(make([]byte, 0, 64), "left over"...)
-		buffers.Put(&used)
+		stream.PutBuffer(&used)
 		go func() {
 			e.cork()
 			io.WriteString(e, "message")

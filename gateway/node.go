@@ -26,9 +26,14 @@ type Link interface {
 	Close() error
 }
 
-// buffered is a Link that knows whether Next will return at once. The relay
-// then joins frames into one write.
-type buffered interface{ Buffered() bool }
+// thrifty is a Link that knows whether Next will return at once, so that the
+// relay joins frames into one write, and that waits with little memory: none
+// of a flood's after Shrink.
+type thrifty interface {
+	Buffered() bool
+	Wait()
+	Shrink()
+}
 
 // Remote is a Node behind the node protocol.
 func Remote(c *node.Client) Node { return remote{c} }

@@ -67,14 +67,37 @@ func newRelay(q *request) *relay {
 	return &relay{g: q.g, who: q.who, q: logLine{route: q.route.Path, start: q.start}}
 }
 
-// run serves the connection until it ends.
-func (r *relay) run(u *upgrader, req *http.Request) {
-	defer r.g.leave(r)
-	defer r.log()
-	defer func() { _ = r.edge.conn.Close() }()
+// begin answers the handshake and hello, and hands the connection to the two
+// goroutines that serve it: theirs begin with small stacks, while a handshake
+// leaves a large one.
+func (r *relay) begin(u *upgrader, req *http.Request) {
+	if err := r.welcome(u, req); err != nil {
+		if r.ws != nil {
+			r.fail(err)
+		}
+		if r.link != nil {
+			_ = r.link.Close()
+		}
+		r.leave()
+		return
+	}
+	pumped := make(chan struct{})
+	go func() {
+		defer close(pumped)
+		r.fail(r.pump())
+	}()
+	r.mu.Lock()
+	if !r.ended {
+		r.pinger = time.AfterFunc(r.g.cfg.Times.Ping, r.ping)
+	}
+	r.mu.Unlock()
+	go r.serve(pumped)
+}
+
+func (r *relay) welcome(u *upgrader, req *http.Request) error {
 	ws, err := accept(u, req, r.pings.allow(&r.g.stats.pongsSaved))
 	if err != nil {
-		return
+		return err
 	}
 	r.mu.Lock()
 	r.ws, r.ready = ws, true
@@ -82,24 +105,24 @@ func (r *relay) run(u *upgrader, req *http.Request) {
 	r.mu.Unlock()
 	if ended { // a shutdown came in between
 		r.close(code, why)
-		return
+		return fault.New(fault.Restarting, "gateway.upgrade", "the gateway is shut down")
 	}
-	if err := r.hello(); err != nil {
-		r.fail(err)
-		return
-	}
-	defer func() { _ = r.link.Close() }()
-	pumped := make(chan struct{})
-	go func() {
-		defer close(pumped)
-		r.fail(r.pump())
-	}()
-	r.mu.Lock()
-	r.pinger = time.AfterFunc(r.g.cfg.Times.Ping, r.ping)
-	r.mu.Unlock()
+	return r.hello()
+}
+
+// serve reads from the client until the connection ends.
+func (r *relay) serve(pumped <-chan struct{}) {
+	defer r.leave()
 	r.fail(r.read())
 	_ = r.link.Close()
 	<-pumped
+}
+
+// leave is the relay's last act.
+func (r *relay) leave() {
+	_ = r.edge.conn.Close()
+	r.log()
+	r.g.leave(r)
 }
 
 // hello awaits the first request, which must be hello, and opens the link: a
@@ -107,8 +130,8 @@ func (r *relay) run(u *upgrader, req *http.Request) {
 func (r *relay) hello() error {
 	const op = "gateway.hello"
 	r.deadline(r.g.cfg.Times.Hello)
-	buf := getBuffer()
-	defer putBuffer(buf)
+	buf := stream.GetBuffer()
+	defer stream.PutBuffer(buf)
 	typ, err := r.message(buf)
 	if err != nil {
 		if isTimeout(err) {
@@ -151,8 +174,8 @@ func (r *relay) readOne() error {
 		return err
 	}
 	r.deadline(r.g.cfg.Times.Message)
-	buf := getBuffer()
-	defer putBuffer(buf)
+	buf := stream.GetBuffer()
+	defer stream.PutBuffer(buf)
 	if err := fill(src, buf, limitOf(typ)); err != nil {
 		return err
 	}
@@ -224,37 +247,45 @@ func (r *relay) checkFrame(b []byte) (stream.Frame, error) {
 
 // pump relays from the node to the client.
 func (r *relay) pump() error {
-	more, _ := r.link.(buffered)
-	buf := getBuffer()
-	defer putBuffer(buf)
+	link, _ := r.link.(thrifty)
 	for {
-		f, err := next(r.link)
-		if err != nil {
+		if link != nil {
+			link.Wait()
+		}
+		if err := r.pumpOne(link); err != nil {
 			return err
-		}
-		typ, message := websocket.MessageText, f.Body
-		if f.Type != stream.Control {
-			*buf = stream.AppendMessage((*buf)[:0], f)
-			typ, message = websocket.MessageBinary, *buf
-		}
-		r.edge.cork()
-		err = r.ws.Write(context.Background(), typ, message)
-		if more == nil || !more.Buffered() {
-			if ferr := r.edge.uncork(); err == nil {
-				err = ferr
-			}
-		}
-		if r.edge.slowed.Load() {
-			r.g.stats.slow.Add(1)
-			return fault.New(fault.Slow, "gateway.write", "the client took nothing for %s", r.g.cfg.Times.Write)
-		}
-		if err != nil {
-			return err
-		}
-		if cap(*buf) > 256<<10 {
-			*buf = make([]byte, 0, 4<<10)
 		}
 	}
+}
+
+func (r *relay) pumpOne(link thrifty) error {
+	f, err := next(r.link)
+	if err != nil {
+		return err
+	}
+	r.edge.cork()
+	err = r.write(f)
+	if link == nil || !link.Buffered() {
+		if ferr := r.edge.uncork(); err == nil {
+			err = ferr
+		}
+	}
+	if r.edge.slowed.Load() {
+		r.g.stats.slow.Add(1)
+		return fault.New(fault.Slow, "gateway.write", "the client took nothing for %s", r.g.cfg.Times.Write)
+	}
+	return err
+}
+
+// write sends a frame of the node's as a message.
+func (r *relay) write(f stream.Frame) error {
+	if f.Type == stream.Control {
+		return r.ws.Write(context.Background(), websocket.MessageText, f.Body)
+	}
+	buf := stream.GetBuffer()
+	defer stream.PutBuffer(buf)
+	*buf = stream.AppendMessage(*buf, f)
+	return r.ws.Write(context.Background(), websocket.MessageBinary, *buf)
 }
 
 // ping finds out whether the other end is still there, and comes again.
@@ -267,6 +298,9 @@ func (r *relay) ping() {
 		r.g.stats.slow.Add(1)
 		r.fail(fault.New(fault.Slow, "gateway.ping", "the client did not answer a ping for %s", r.g.cfg.Times.Pong))
 		return
+	}
+	if link, ok := r.link.(thrifty); ok {
+		link.Shrink()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -337,21 +371,6 @@ func fill(src io.Reader, buf *[]byte, limit int) error {
 		if err != nil {
 			return err
 		}
-	}
-}
-
-// getBuffer takes a buffer, empty whatever the one who gave it back has left.
-func getBuffer() *[]byte {
-	b := buffers.Get().(*[]byte)
-	*b = (*b)[:0]
-	return b
-}
-
-// putBuffer gives a buffer back unless it has grown large.
-func putBuffer(b *[]byte) {
-	if cap(*b) <= 256<<10 {
-		*b = (*b)[:0]
-		buffers.Put(b)
 	}
 }
 

@@ -30,16 +30,20 @@ type Link struct {
 	calls        atomic.Uint64
 
 	turn stream.Gate // guards all below; held over a write
-	buf  []byte
 	err  error
 }
 
 func newLink(mux *yamux.Session, conn *yamux.Stream, limit int, release func()) *Link {
-	return &Link{mux: mux, conn: conn, r: stream.NewReader(conn, limit), writeTimeout: WriteTimeout, release: release}
+	return &Link{mux: mux, conn: conn, r: stream.NewLeanReader(conn, limit), writeTimeout: WriteTimeout, release: release}
 }
 
 // Principal is whom the link speaks for.
 func (l *Link) Principal() Principal { return l.principal }
+
+// Wait returns when Next will not wait long: a goroutine that waits here takes
+// less memory than one that waits in Next, and most links are idle. It is for
+// Next's goroutine and ends the last frame's body.
+func (l *Link) Wait() { l.r.Wait() }
 
 // Next returns the next frame. Its body is valid until the next call. io.EOF
 // means that the peer has closed the link; fault.Unavailable that the
@@ -65,6 +69,9 @@ func (l *Link) Next() (stream.Frame, error) {
 	}
 	return f, nil
 }
+
+// Shrink lets go of the room that a flood has left behind, if it is empty.
+func (l *Link) Shrink() { l.conn.Shrink() }
 
 // Buffered reports whether more has been read from the link than Next has
 // returned: a relay may then hold its write back to join frames. It is for
@@ -99,23 +106,19 @@ func (l *Link) Send(frames ...stream.Frame) error {
 	if l.err != nil {
 		return l.err
 	}
-	l.buf = l.buf[:0]
+	buf := stream.GetBuffer()
+	defer stream.PutBuffer(buf)
 	for _, f := range frames {
 		if len(f.Body) > stream.MaxBody {
 			return fault.New(fault.TooLarge, op, "a frame's body has %d bytes, the limit is %d", len(f.Body), stream.MaxBody)
 		}
-		l.buf = stream.AppendFrame(l.buf, f)
+		*buf = stream.AppendFrame(*buf, f)
 	}
-	if err := l.write(); err != nil {
-		l.err = err
-	}
-	if cap(l.buf) > 128<<10 {
-		l.buf = nil
-	}
+	l.err = l.write(*buf)
 	return l.err
 }
 
-func (l *Link) write() error {
+func (l *Link) write(b []byte) error {
 	const op = "node.write"
 	if l.closed.Load() {
 		return fault.New(fault.Canceled, op, "the link is closed")
@@ -124,7 +127,7 @@ func (l *Link) write() error {
 	if l.closed.Load() { // Close may have set its deadline just before ours
 		return fault.New(fault.Canceled, op, "the link is closed")
 	}
-	_, err := l.conn.Write(l.buf)
+	_, err := l.conn.Write(b)
 	switch {
 	case err == nil:
 		return nil

@@ -21,8 +21,8 @@ import (
 
 // Handler answers links.
 type Handler interface {
-	// ServeLink speaks on l until it ends. ctx ends when the server stops or
-	// the connection is lost. The link is closed on return.
+	// ServeLink speaks on l until it ends. ctx ends when the server stops, the
+	// connection is lost or l is closed. l is closed on return.
 	ServeLink(ctx context.Context, l *Link) error
 }
 
@@ -105,35 +105,52 @@ func (s *server) serveConn(ctx context.Context, conn net.Conn) {
 			_ = mux.Close()
 			return
 		}
-		s.wg.Add(1)
-		go func() {
-			defer s.wg.Done()
-			s.serveLink(ctx, mux, st)
-		}()
+		s.wg.Go(func() { s.welcome(ctx, mux, st) })
 	}
 }
 
-func (s *server) serveLink(ctx context.Context, mux *yamux.Session, st *yamux.Stream) {
+// welcome greets a link and hands it to a goroutine of its own, whose stack is
+// small: most links are idle, and reading a hello takes a large one.
+func (s *server) welcome(ctx context.Context, mux *yamux.Session, st *yamux.Stream) {
 	over := s.links.Add(1) > MaxLinks
-	defer s.links.Add(-1)
-	l := newLink(mux, st, maxRequest, nil)
-	defer func() { _ = l.Close() }()
+	ctx, cancel := context.WithCancel(ctx)
+	l := newLink(mux, st, maxRequest, func() { s.links.Add(-1); cancel() })
+	var err error
 	if over {
-		l.refuse(&fault.Error{Kind: fault.Exhausted, Op: "node.link", Message: "the node serves all the links it can", RetryAfter: 1})
-		return
-	}
-	if err := l.greet(); err != nil {
+		err = &fault.Error{Kind: fault.Exhausted, Op: "node.link", Message: "the node serves all the links it can", RetryAfter: 1}
+	} else if err = l.greet(); err != nil {
 		s.log.Warn("refused a link", "error", err)
+	}
+	if err != nil {
 		l.refuse(err)
+		_ = l.Close()
 		return
 	}
-	defer func() {
-		// One link's bug must not take every sandbox of the machine along.
-		if p := recover(); p != nil {
-			s.log.Error("a link's handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		}
-	}()
-	if err := s.handler.ServeLink(ctx, l); err != nil {
+	st.Shrink() // what the hello came in
+	s.wg.Add(1)
+	go s.serveLink(ctx, l)
+}
+
+// serveLink is, with all that it calls, as deep as an idle link's stack: under
+// the 1.1 KiB that fit the smallest there is.
+func (s *server) serveLink(ctx context.Context, l *Link) {
+	defer s.wg.Done()
+	defer s.release(l)
+	s.ended(l, s.handler.ServeLink(ctx, l))
+}
+
+// release closes a link. One link's bug must not take every sandbox of the
+// machine along.
+func (s *server) release(l *Link) {
+	p := recover()
+	_ = l.Close()
+	if p != nil {
+		s.log.Error("a link's handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	}
+}
+
+func (s *server) ended(l *Link, err error) {
+	if err != nil {
 		s.log.Debug("a link ended", "tenant", l.principal.Tenant, "reason", err)
 	}
 }

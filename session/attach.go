@@ -167,7 +167,6 @@ func (a *attachment) settle() {
 // pump sends the log to the link until it ends, here or there.
 func (a *attachment) pump() {
 	defer close(a.pumped)
-	var body []byte
 	if a.fresh {
 		a.restore(a.begin)
 	}
@@ -178,11 +177,10 @@ func (a *attachment) pump() {
 			// gone: nothing to add.
 			return
 		}
-		body = stream.AppendRecords(body[:0], chunk.Offset, chunk.Records)
-		a.conn.send(stream.Frame{Type: stream.Records, Channel: a.ch, Body: body})
-		if cap(body) > 1<<20 {
-			body = nil
-		}
+		body := stream.GetBuffer()
+		*body = stream.AppendRecords(*body, chunk.Offset, chunk.Records)
+		a.conn.send(stream.Frame{Type: stream.Records, Channel: a.ch, Body: *body})
+		stream.PutBuffer(body)
 		if t := a.channel.terminal; t != nil && isGap(chunk) {
 			// Nobody knows what the screen was like where the log begins now:
 			// go on where somebody does, at most 64 KiB of output further.

@@ -35,14 +35,20 @@ type conn struct {
 
 // ServeLink speaks on a link until it ends. (node.Handler)
 func (m *Manager) ServeLink(ctx context.Context, l *node.Link) error {
-	ctx, cancel := context.WithCancel(ctx)
-	c := &conn{m: m, link: l, principal: l.Principal(), ctx: ctx, slots: make(chan struct{}, maxRequests), attached: map[uint32]*attachment{}}
+	c := m.newConn(ctx, l)
+	return c.finish(c.read())
+}
+
+func (m *Manager) newConn(ctx context.Context, l *node.Link) *conn {
 	m.count.links.Add(1)
-	err := c.read()
+	return &conn{m: m, link: l, principal: l.Principal(), ctx: ctx, slots: make(chan struct{}, maxRequests), attached: map[uint32]*attachment{}}
+}
+
+// finish waits for what is under way on a link that has ended with err.
+func (c *conn) finish(err error) error {
 	// What is under way may be sending: it must not wait for a peer that has
-	// left.
-	_ = l.Close()
-	cancel()
+	// left. This ends ctx too.
+	_ = c.link.Close()
 	c.drop()
 	c.work.Wait()
 	if err == io.EOF {
@@ -54,29 +60,35 @@ func (m *Manager) ServeLink(ctx context.Context, l *node.Link) error {
 // read takes the link's frames until it ends.
 func (c *conn) read() error {
 	for {
-		f, err := c.link.Next()
-		if err != nil {
+		c.link.Wait()
+		if err := c.readOne(); err != nil {
 			return err
 		}
-		switch f.Type {
-		case stream.Control:
-			c.request(f.Body)
-		case stream.Ack:
-			if len(f.Body) == 8 {
-				if a := c.find(f.Channel); a != nil {
-					a.ack(int64(binary.BigEndian.Uint64(f.Body)))
-				}
-				continue
-			}
-			c.reply(0, nil, fault.New(fault.Malformed, "link.ack", "an Ack has 8 bytes"))
-		case stream.Input:
-			c.input(f)
-		case stream.Data:
-			c.data(f)
-		default:
-			c.reply(0, nil, fault.New(fault.Unsupported, "link.read", "a client sends no frame of type %d", f.Type))
-		}
 	}
+}
+
+func (c *conn) readOne() error {
+	f, err := c.link.Next()
+	if err != nil {
+		return err
+	}
+	switch f.Type {
+	case stream.Control:
+		c.request(f.Body)
+	case stream.Ack:
+		if len(f.Body) != 8 {
+			c.reply(0, nil, fault.New(fault.Malformed, "link.ack", "an Ack has 8 bytes"))
+		} else if a := c.find(f.Channel); a != nil {
+			a.ack(int64(binary.BigEndian.Uint64(f.Body)))
+		}
+	case stream.Input:
+		c.input(f)
+	case stream.Data:
+		c.data(f)
+	default:
+		c.reply(0, nil, fault.New(fault.Unsupported, "link.read", "a client sends no frame of type %d", f.Type))
+	}
+	return nil
 }
 
 // request has a request carried out.

@@ -132,20 +132,43 @@ func ParseRecords(body []byte) (offset int64, records []byte, err error) {
 
 // Reader reads frames from a byte stream.
 type Reader struct {
-	r    *bufio.Reader
+	src  io.Reader
 	max  uint32
+	lean bool
 	head [HeaderSize]byte
-	body []byte
+	got  int         // bytes of head that Wait has read
+	err  error       // what Wait has met
+	buf  *readBuffer // nil while a lean reader waits
 	rest []byte
 }
 
 // NewReader returns a reader that refuses bodies over max bytes; 0 means
 // MaxBody.
 func NewReader(r io.Reader, max int) *Reader {
+	b := &readBuffer{r: bufio.NewReaderSize(r, 64<<10)}
+	return &Reader{src: r, max: bound(max), buf: b}
+}
+
+// NewLeanReader returns a reader that holds no buffer while it waits, at the
+// price of one more read for each time that it waits: for streams of which
+// there are many and most are idle.
+func NewLeanReader(r io.Reader, max int) *Reader {
+	return &Reader{src: r, max: bound(max), lean: true}
+}
+
+func bound(max int) uint32 {
 	if max <= 0 || max > MaxBody {
-		max = MaxBody
+		return MaxBody
 	}
-	return &Reader{r: bufio.NewReaderSize(r, 64<<10), max: uint32(max)}
+	return uint32(max)
+}
+
+// Wait returns when Next has something to begin with. It takes less of the
+// stack than to wait in Next, and that ends the last frame's body too.
+func (r *Reader) Wait() {
+	if r.got == 0 && r.err == nil && r.idle() == r.src {
+		r.got, r.err = r.src.Read(r.head[:])
+	}
 }
 
 // Next returns the next frame. Its body is valid until the next call. At the
@@ -153,9 +176,22 @@ func NewReader(r io.Reader, max int) *Reader {
 // within one.
 func (r *Reader) Next() (Frame, error) {
 	h := r.head[:]
-	if n, err := io.ReadFull(r.r, h); err != nil {
+	n, err := r.got, r.err
+	if r.got = 0; err == nil {
+		var m int
+		m, err = io.ReadFull(r.idle(), h[n:])
+		n += m
+	}
+	if n < len(h) {
 		r.rest = append([]byte(nil), h[:n]...)
+		if err == io.EOF && n > 0 {
+			err = io.ErrUnexpectedEOF
+		}
 		return Frame{}, err
+	}
+	if r.buf == nil {
+		r.buf = readBuffers.Get().(*readBuffer)
+		r.buf.r.Reset(r.src)
 	}
 	size := binary.BigEndian.Uint32(h)
 	if size > r.max {
@@ -171,28 +207,48 @@ func (r *Reader) Next() (Frame, error) {
 	return f, nil
 }
 
+// idle returns what the next header is read from. A lean reader that has
+// nothing left gives its buffer back.
+func (r *Reader) idle() io.Reader {
+	switch {
+	case r.buf == nil:
+		return r.src
+	case !r.lean || r.Buffered():
+		return r.buf.r
+	}
+	b := r.buf
+	r.buf = nil
+	if cap(b.body) > maxKept {
+		b.body = nil
+	}
+	b.r.Reset(nil)
+	readBuffers.Put(b)
+	return r.src
+}
+
 // read returns the next size bytes. The buffer grows as they arrive, from 64
 // KiB on, so that a header alone cannot make it allocate what it promises.
 func (r *Reader) read(size int) ([]byte, error) {
 	const step = 64 << 10
-	if cap(r.body) > 1<<20 && size < step {
-		r.body = nil
+	b := r.buf
+	if cap(b.body) > 1<<20 && size < step {
+		b.body = nil
 	}
 	for have := 0; ; {
-		n := min(size, max(cap(r.body), 2*have, step))
-		if cap(r.body) < n {
-			r.body = append(make([]byte, 0, max(n, 4096)), r.body[:have]...)
+		n := min(size, max(cap(b.body), 2*have, step))
+		if cap(b.body) < n {
+			b.body = append(make([]byte, 0, max(n, 4096)), b.body[:have]...)
 		}
-		r.body = r.body[:n]
-		if m, err := io.ReadFull(r.r, r.body[have:]); err != nil {
-			r.rest = append(append([]byte(nil), r.head[:]...), r.body[:have+m]...)
+		b.body = b.body[:n]
+		if m, err := io.ReadFull(b.r, b.body[have:]); err != nil {
+			r.rest = append(append([]byte(nil), r.head[:]...), b.body[:have+m]...)
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, err
 		}
 		if have = n; have == size {
-			return r.body, nil
+			return b.body, nil
 		}
 	}
 }
@@ -203,7 +259,7 @@ func (r *Reader) Rest() []byte { return r.rest }
 
 // Buffered reports whether more bytes have already been read than were
 // returned: a relay may then hold its write back to join frames.
-func (r *Reader) Buffered() bool { return r.r.Buffered() > 0 }
+func (r *Reader) Buffered() bool { return r.buf != nil && r.buf.r.Buffered() > 0 }
 
 // Writer writes frames to a byte stream, each call in one Write. It is safe
 // for concurrent use.

@@ -112,8 +112,8 @@ func TestHeaderAloneAllocatesLittle(t *testing.T) {
 	if _, err := r.Next(); err != io.ErrUnexpectedEOF {
 		t.Fatal(err)
 	}
-	if cap(r.body) > 64<<10 {
-		t.Errorf("%d bytes were allocated for a body of which 10 came", cap(r.body))
+	if cap(r.buf.body) > 64<<10 {
+		t.Errorf("%d bytes were allocated for a body of which 10 came", cap(r.buf.body))
 	}
 	r = NewReader(bytes.NewReader(wire), 0)
 	if f, err := r.Next(); err != nil || len(f.Body) != MaxBody {
