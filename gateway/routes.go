@@ -38,6 +38,8 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/", Access: Open, handler: g.page},
 		{Method: "GET", Path: "/s/*", Access: Open, handler: g.page},
 		{Method: "GET", Path: "/assets/*", Access: Open, handler: g.asset},
+		{Method: "GET", Path: "/run.js", Access: Open, Public: true, handler: g.runScript},
+		{Method: "GET", Path: "/embed/*", Access: Open, handler: g.embed},
 		{Method: "GET", Path: "/sandbox/frame", Access: Open, handler: g.sandboxFrame},
 		{Method: "GET", Path: "/sandbox/lib/*", Access: Open, handler: g.sandboxLibrary},
 		{Method: "GET", Path: "/v1/openapi.json", Access: Open, handler: g.openAPI},

@@ -212,6 +212,10 @@ func (r *runner) emit(events ...event) bool {
 	if len(batch) == 0 {
 		return true
 	}
+	if batch[len(batch)-1].Type == "done" {
+		// Who sees the end may begin the next.
+		r.place.leave()
+	}
 	select {
 	case r.events <- batch:
 		return true

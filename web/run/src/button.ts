@@ -1,0 +1,216 @@
+import { el, show } from './show.js'
+import { Run, type Event, type RunError } from './stream.js'
+import { Text, type Span } from './text.js'
+import type { CodeRun } from './element.js'
+
+/** How many lines are kept on the page; those before them are counted. */
+const maxLines = 2000
+/** How many pictures and frames are shown. */
+const maxShown = 30
+
+/** A run button and what it shows. */
+export interface Button {
+  run(): Promise<void>
+  stop(): void
+}
+
+/** Fills the element's shadow. Functions over a scope: they pack smaller than a class. */
+export function button(host: CodeRun, root: ShadowRoot): Button {
+  let going: Run | undefined
+  let text: Text | undefined // the one that the next output continues
+  let last: HTMLElement | undefined // its line that may still change
+  let lines = 0 // of it
+  let dropped = 0
+  let shown = 0
+  let clear = false
+  const displays = new Map<unknown, HTMLElement>()
+
+  const main = el('button', { className: 'run', type: 'button', part: 'button', onclick: () => (going ? stop() : void run()) }, 'Run')
+  const state = el('span', { role: 'status', part: 'status' })
+  const copy = el('button', { type: 'button', hidden: true, onclick: copied }, 'Copy output')
+  const more = el('div', { className: 'more' }, copy)
+  const bar = el('div', { className: 'bar', part: 'bar', role: 'group', 'aria-label': host.language + ' code' }, main, state, more)
+  const out = el('div', { className: 'out', part: 'output', role: 'log', 'aria-label': 'Output', tabIndex: 0, hidden: true })
+  const notebook = host.options.notebook
+  if (notebook) {
+    const link = el('a', { target: '_blank', rel: 'noopener noreferrer', part: 'notebook' }, 'Open in notebook')
+    // The code may have changed since: the address is made when it is used.
+    const aim = () => (link.href = notebook(host.code, host.language))
+    link.onpointerdown = link.onfocus = aim
+    aim()
+    more.append(link)
+  }
+  root.append(el('slot'), bar, out)
+  return { run, stop }
+
+  function stop(): void {
+    going?.stop()
+  }
+
+  async function run(): Promise<void> {
+    const { code, language, options } = host
+    if (going || !tell('run', { code, language }, true)) return
+    going = new Run((options.gateway ?? '').replace(/\/$/, ''), options.ticket ?? (() => ''))
+    reset()
+    bar.classList.add('on')
+    main.textContent = 'Stop'
+    const began = performance.now()
+    const seconds = () => `${((performance.now() - began) / 1000).toFixed(1)} s`
+    say('Starting…')
+    const tick = setInterval(() => say(`${out.querySelector('form') ? 'Waiting for input' : 'Running'} · ${seconds()}`, false, true), 500)
+    try {
+      for await (const e of going.events({ code, language, timeout_ms: (options.timeout ?? 0) * 1000 })) {
+        if (e.type === 'done') done(e)
+        else {
+          event(e)
+          tell('output', e)
+        }
+      }
+    } catch (e) {
+      const { name, message, kind } = e as RunError
+      if (name === 'AbortError') done({ type: 'done', status: 'aborted', elapsed_ms: performance.now() - began })
+      else fail(kind, message)
+    }
+    clearInterval(tick)
+    ask()
+    going = undefined
+    bar.classList.remove('on')
+    main.textContent = 'Run again'
+    copy.hidden = out.hidden
+  }
+
+  function tell(name: string, detail: object, cancelable = false): boolean {
+    return host.dispatchEvent(new CustomEvent(`code-run:${name}`, { detail, cancelable, bubbles: true, composed: true }))
+  }
+
+  function say(what: string, bad = false, quiet = false): void {
+    // A clock that is read aloud twice a second helps nobody.
+    state.ariaLive = quiet ? 'off' : 'polite'
+    state.textContent = what
+    state.className = bad ? 'bad' : ''
+  }
+
+  function fail(kind = 'internal', message = 'Something broke.'): void {
+    say(message, true)
+    tell('error', { kind, message })
+  }
+
+  function reset(): void {
+    out.replaceChildren()
+    out.hidden = true
+    text = undefined
+    dropped = shown = 0
+    clear = false
+    displays.clear()
+  }
+
+  function event(e: Event): void {
+    const { type } = e
+    if (type === 'clear') {
+      if (e.wait) clear = true
+      else reset()
+      return
+    }
+    if (clear) reset()
+    const bottom = out.scrollTop + out.clientHeight > out.scrollHeight - 40
+    if (type === 'stdout') write(e.text!)
+    else if (type === 'stderr') write(e.text!, ' s')
+    else if (type === 'display' || type === 'result') display(e)
+    else if (type === 'error') error(e)
+    else if (type === 'truncated') note(`${e.bytes} bytes over the limit were left out.`)
+    else if (type === 'input_request') ask(e)
+    if (bottom) out.scrollTop = out.scrollHeight
+  }
+
+  /** Adds something behind the text so far, above a question. */
+  function add(e: HTMLElement): void {
+    out.hidden = false
+    out.insertBefore(e, out.querySelector('form'))
+    text = undefined
+  }
+
+  function write(s: string, style = ''): void {
+    if (!text) {
+      const pre = el('pre', { part: 'text' })
+      add(pre)
+      last = el('span')
+      lines = 0
+      pre.append(last)
+      text = new Text((line) => {
+        last!.before(spans(line, '\n'))
+        if (++lines > maxLines) {
+          pre.firstChild!.remove()
+          dropped++
+        }
+      })
+    }
+    text.write(s, style)
+    last!.replaceChildren(spans(text.line))
+  }
+
+  function display(e: Event): void {
+    const id = e.display_id
+    const old = displays.get(id)
+    if (e.update ? !old : ++shown > maxShown) {
+      if (shown === maxShown + 1) note(`Only ${maxShown} are shown.`)
+      return
+    }
+    const made = show(e.data!, host)
+    if (e.update) old!.replaceWith(made)
+    else add(made)
+    if (id) displays.set(id, made)
+  }
+
+  function error(e: Event): void {
+    const box = el('div', { className: 'err', part: 'error' }, el('b', {}, e.ename!), ': ' + e.evalue)
+    if (e.traceback?.length) {
+      const pre = el('pre')
+      new Text((line) => pre.append(spans(line, '\n'))).write(e.traceback.join('\n') + '\n')
+      box.append(el('details', {}, el('summary', {}, 'Traceback'), pre))
+    }
+    add(box)
+  }
+
+  function note(s: string): void {
+    add(el('div', { className: 'note' }, s))
+  }
+
+  function done(e: Event): void {
+    const { status = '', exit_code: code, fault } = e
+    if (dropped) note(`The first ${dropped} lines are not shown.`)
+    const said = { ok: 'Done', error: 'Failed', aborted: 'Stopped', timeout: 'Out of time' }[status]
+    if (!said) return fail(fault?.kind, fault?.message)
+    say(`${said} · ${(e.elapsed_ms! / 1000).toFixed(2)} s${code ? ` · exit status ${code}` : ''}`, status !== 'ok' && status !== 'aborted')
+    tell('done', e)
+  }
+
+  /** Shows a question, or none. */
+  function ask(e?: Event): void {
+    out.querySelector('form')?.remove()
+    if (!e) return
+    const prompt = e.prompt ?? ''
+    const field = el('input', { type: e.password ? 'password' : 'text', autocomplete: 'off', 'aria-label': prompt || 'Input' })
+    const answer = (ev: UIEvent | SubmitEvent, eof = false) => {
+      ev.preventDefault()
+      ask()
+      write(prompt + (e.password ? '••••' : field.value) + '\n')
+      going?.input(field.value, eof).catch((err: RunError) => fail(err.kind, err.message))
+    }
+    field.onkeydown = (ev) => {
+      if (ev.ctrlKey && ev.key === 'd' && !field.value) answer(ev, true)
+    }
+    out.hidden = false
+    out.append(el('form', { part: 'input', onsubmit: answer }, prompt, field, el('button', {}, 'Send')))
+    say('Waiting for input')
+    // Only who is here is taken there.
+    if (host.matches(':focus-within')) field.focus()
+  }
+
+  function copied(): void {
+    navigator.clipboard?.writeText(out.innerText).then(() => say('Copied'), () => say('Not allowed', true))
+  }
+}
+
+function spans(line: Span[], end = ''): HTMLElement {
+  return el('span', {}, ...line.map(({ text, style }) => (style ? el('span', { className: style.trim() }, text) : text)), end)
+}

@@ -1,0 +1,50 @@
+// The page /embed/run: one run button for pages that allow no script of
+// others. It has no credentials: the page around it hands it code and tickets.
+import type { CodeRun } from './element.js'
+import type { enhance } from './enhance.js'
+import type { Settings } from './element.js'
+
+declare const window: Window & { CodeRun: { enhance: typeof enhance; configure(s: Settings): void } }
+
+const button = document.querySelector('code-run') as CodeRun
+const code = document.querySelector('code')!
+let host = '' // the origin of the page around, once it has spoken
+let waiting: ((ticket: string) => void)[] = []
+
+const tell = (message: object) => window.parent.postMessage(message, host || '*')
+
+function take(m: { code?: unknown; language?: unknown; theme?: unknown; timeout?: unknown }): void {
+  if (typeof m.code === 'string') code.textContent = m.code
+  if (typeof m.language === 'string') button.setAttribute('language', m.language)
+  if (typeof m.timeout === 'number') button.setAttribute('timeout', String(m.timeout))
+  if (m.theme === 'dark' || m.theme === 'light') document.documentElement.style.colorScheme = m.theme
+}
+
+window.CodeRun.configure({
+  gateway: location.origin,
+  ticket: () => new Promise((resolve, reject) => {
+    waiting.push(resolve)
+    tell({ type: 'code-run:ticket' })
+    setTimeout(() => reject(new Error('This page gave no ticket.')), 10_000)
+  }),
+})
+button.source = code
+
+window.addEventListener('message', (e: MessageEvent<{ type?: unknown; ticket?: unknown; code?: unknown }>) => {
+  if (e.source !== window.parent || e.source === window || typeof e.data !== 'object' || (host && e.origin !== host)) return
+  const m = e.data
+  if (m.type === 'code-run:init') {
+    host = e.origin
+    take(m)
+  } else if (m.type === 'code-run:ticket' && host && typeof m.ticket === 'string') {
+    for (const resolve of waiting) resolve(m.ticket)
+    waiting = []
+  }
+})
+for (const name of ['run', 'output', 'done', 'error']) {
+  button.addEventListener(`code-run:${name}`, (e) => host && tell({ type: e.type, detail: (e as CustomEvent).detail }))
+}
+new ResizeObserver(() => tell({ type: 'code-run:height', height: document.body.scrollHeight })).observe(document.body)
+const given = new URLSearchParams(location.hash.slice(1))
+take(Object.fromEntries(given))
+tell({ type: 'code-run:ready' })

@@ -1,0 +1,46 @@
+/** Makes an element; text goes in as text. */
+export function el<K extends keyof HTMLElementTagNameMap>(tag: K, props: Record<string, unknown> = {}, ...inside: (Node | string)[]): HTMLElementTagNameMap[K] {
+  const e = document.createElement(tag)
+  for (const [k, v] of Object.entries(props)) {
+    if (k in e && !k.startsWith('aria')) (e as unknown as Record<string, unknown>)[k] = v
+    else e.setAttribute(k, String(v))
+  }
+  e.append(...inside)
+  return e
+}
+
+const pictures = 'png jpeg gif webp svg+xml'.split(' ').map((t) => 'image/' + t)
+
+// The first child of what is shown, so nothing in it can lift this. Scripts
+// are off by the frame's sandbox.
+const policy = `<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none';style-src 'unsafe-inline';img-src data:">` +
+  '<style>:root{color-scheme:SCHEME;font:13px system-ui;color:COLOUR}table{border-collapse:collapse}' +
+  'td,th{padding:3px 10px;border-bottom:1px solid #8884}</style>'
+
+/**
+ * Shows one thing that comes in several forms: a picture, HTML in a frame
+ * that can run nothing and reach nothing, or text. Scripts never run here;
+ * the notebook has more.
+ */
+export function show(data: Record<string, unknown>, host: Element): HTMLElement {
+  const text = (type: string) => {
+    const v = data[type]
+    return Array.isArray(v) ? v.join('') : typeof v === 'string' ? v : v === undefined ? '' : JSON.stringify(v, null, 2)
+  }
+  const plain = text('text/plain')
+  for (const type of pictures) {
+    if (!(type in data)) continue
+    const src = type.endsWith('xml') ? ',' + encodeURIComponent(text(type)) : ';base64,' + text(type).trim()
+    return el('img', { alt: plain || 'picture', src: `data:${type}${src}`, part: 'image' })
+  }
+  const html = text('text/html')
+  if (html) {
+    const style = getComputedStyle(host)
+    const rows = (html.match(/<(tr|p|li|h\d|br)\b/g) ?? []).length
+    return el('iframe', {
+      title: 'output', part: 'frame', sandbox: '', height: Math.min(rows * 27 + 50, 380),
+      srcdoc: policy.replace('SCHEME', style.colorScheme.replace('normal', 'light')).replace('COLOUR', style.color) + html,
+    })
+  }
+  return el('pre', {}, (plain || text(Object.keys(data)[0]!)).slice(0, 200_000))
+}
