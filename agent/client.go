@@ -255,12 +255,6 @@ func (c *Client) Hold(ch uint32, on bool) {
 	}
 }
 
-// Stat describes a file.
-func (c *Client) Stat(ctx context.Context, path string) (FileStat, error) {
-	var s FileStat
-	return s, c.call(ctx, OpFileStat, 0, FileRead{Path: path}, &s)
-}
-
 // Reseed makes a restored sandbox a machine of its own.
 func (c *Client) Reseed(ctx context.Context, p Reseed) error {
 	return c.call(ctx, OpReseed, 0, p, nil)

@@ -102,7 +102,7 @@ func TestEveryWaiterLearnsOfTheEnd(t *testing.T) {
 			_, err := f.WriteFile(ctx, 5, FileWrite{}, strings.NewReader(strings.Repeat("x", 3*Window)))
 			return err
 		},
-		func() error { _, err := f.ReadFile(ctx, 6, "x", nil, io.Discard); return err },
+		func() error { _, err := f.ReadFile(ctx, 6, FileRead{Path: "x"}, nil, io.Discard); return err },
 	}
 	errs := make(chan error, len(calls))
 	for _, call := range calls {
@@ -236,7 +236,7 @@ func FuzzClient(f *testing.F) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		go func() { c.StartProcess(ctx, 1, StartProcess{}); done <- struct{}{} }()
-		go func() { c.ReadFile(ctx, 2, "x", nil, io.Discard); done <- struct{}{} }()
+		go func() { c.ReadFile(ctx, 2, FileRead{Path: "x"}, nil, io.Discard); done <- struct{}{} }()
 		w.Write(b)
 		w.Close()
 		<-c.Done()

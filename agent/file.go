@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -84,6 +85,10 @@ func fileError(op string, err error) error {
 		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this path leads to no file"
 	case errors.Is(err, context.Canceled):
 		e.Kind, e.Message = fault.Canceled, "the transfer was given up"
+	case errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY):
+		e.Kind, e.Field, e.Message = fault.Conflict, "path", "there is something of that name already"
+	case errors.Is(err, syscall.ENOTEMPTY):
+		e.Kind, e.Field, e.Message = fault.Conflict, "path", "the folder is not empty"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		e.Kind, e.Message = fault.Exhausted, "the sandbox has too many open files"
 	default:
@@ -99,25 +104,76 @@ func statOf(path string, info fs.FileInfo) FileStat {
 			mode |= value
 		}
 	}
-	return FileStat{Path: path, Size: info.Size(), Mode: mode, Modified: info.ModTime().UnixMilli(), Dir: info.IsDir()}
+	return FileStat{
+		Path: path, Type: typeOf(info.Mode()), Size: info.Size(), Mode: mode, Modified: info.ModTime().UnixMilli(),
+		Dir: info.IsDir(), ETag: etagOf(info),
+	}
+}
+
+func typeOf(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return "file"
+	case m.IsDir():
+		return "folder"
+	case m&fs.ModeSymlink != 0:
+		return "link"
+	case m&fs.ModeNamedPipe != 0:
+		return "fifo"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	}
+	return "device"
+}
+
+// etagOf names a state of a file. The time of the last change to the inode is
+// part of it, which no program can set.
+func etagOf(info fs.FileInfo) string {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return strconv.FormatInt(s.Mtim.Nano(), 36) + "-" + strconv.FormatInt(s.Ctim.Nano(), 36) + "-" + strconv.FormatInt(s.Size, 36)
+}
+
+// meets holds what is at path against the conditions of a write.
+func (q FileWrite) meets(path string) error {
+	const op = "agent.file.write"
+	if q.IfAbsent {
+		if _, err := os.Lstat(path); err == nil {
+			return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_absent", Message: "there is a file already"}
+		}
+	}
+	if q.IfMatch == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_match", Message: "the file is not there any more"}
+	case err != nil:
+		return err
+	case etagOf(info) != q.IfMatch:
+		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_match", Message: "the file has been changed since it was read"}
+	}
+	return nil
 }
 
 // writeFile writes body to path by a temporary name beside it. Whatever goes
 // wrong, nothing is left behind but the parents.
-func writeFile(path string, mode uint32, body io.Reader) (FileStat, error) {
+func (s *Server) writeFile(path string, q FileWrite, body io.Reader) (FileStat, error) {
 	const op = "agent.file.write"
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return FileStat{}, fileError(op, syscall.EISDIR)
+	}
+	if err := q.meets(path); err != nil { // rather now than when all has come
+		return FileStat{}, fileError(op, err)
 	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return FileStat{}, fileError(op, err)
 	}
-	var suffix [8]byte
-	if _, err := rand.Read(suffix[:]); err != nil {
-		return FileStat{}, fileError(op, err)
-	}
-	temp := filepath.Join(dir, ".sandgate-"+hex.EncodeToString(suffix[:]))
+	temp := temporary(dir)
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return FileStat{}, fileError(op, err)
@@ -127,13 +183,20 @@ func writeFile(path string, mode uint32, body io.Reader) (FileStat, error) {
 		if _, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{body}, make([]byte, fileChunk)); err != nil {
 			return FileStat{}, err
 		}
-		if mode &= 0o777; mode == 0 {
+		mode := q.Mode & 0o777
+		if mode == 0 {
 			mode = 0o644
 		}
 		if err := f.Chmod(fs.FileMode(mode)); err != nil {
 			return FileStat{}, err
 		}
-		if err := os.Rename(temp, path); err != nil {
+		s.commit.Lock()
+		defer s.commit.Unlock()
+		err := q.meets(path)
+		if err == nil {
+			err = rename(temp, path, !q.IfAbsent)
+		}
+		if err != nil {
 			return FileStat{}, err
 		}
 		info, err := f.Stat()
@@ -149,18 +212,43 @@ func writeFile(path string, mode uint32, body io.Reader) (FileStat, error) {
 	return stat, nil
 }
 
+// temporary is a name in dir that nothing has.
+func temporary(dir string) string {
+	var suffix [8]byte
+	rand.Read(suffix[:]) // never fails
+	return filepath.Join(dir, ".sandgate-"+hex.EncodeToString(suffix[:]))
+}
+
+// rename is os.Rename, and fails with EEXIST where something is there unless
+// it may be replaced.
+func rename(from, to string, replace bool) error {
+	if replace {
+		return os.Rename(from, to)
+	}
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
+		// A filesystem that has no such thing.
+		if _, err := os.Lstat(to); err == nil {
+			return syscall.EEXIST
+		}
+		return os.Rename(from, to)
+	}
+	return err
+}
+
+// inProc reports whether path is one of /proc's, which are not for this way:
+// the thread has the user's rights, but to /proc it is the agent, whose memory
+// and descriptors must not be reached through /proc/self.
+func inProc(path string) bool {
+	var st syscall.Statfs_t
+	return path == "/proc" || strings.HasPrefix(path, "/proc/") || syscall.Statfs(path, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC
+}
+
 // openFile opens a regular file. It never waits for the other end of a FIFO.
-//
-// Files of /proc are refused: the thread that reads has the user's rights, but
-// to /proc it is the agent, whose memory and descriptors must not be reached
-// through /proc/self.
+// Files of /proc are refused, see inProc.
 func openFile(path string) (*os.File, FileStat, error) {
 	const op = "agent.file.read"
-	var before syscall.Statfs_t
-	if err := syscall.Statfs(path, &before); err != nil {
-		return nil, FileStat{}, fileError(op, err)
-	}
-	if before.Type == unix.PROC_SUPER_MAGIC {
+	if inProc(path) {
 		return nil, FileStat{}, fileError(op, syscall.EACCES)
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)

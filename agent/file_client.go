@@ -99,24 +99,35 @@ func (c *Client) giveUp(ch uint32) {
 // A body that hangs is the caller's to close: ctx does not end its Read.
 // ch is a number that no channel and no other transfer has or had.
 func (c *Client) WriteFile(ctx context.Context, ch uint32, p FileWrite, body io.Reader) (FileStat, error) {
-	const op = "agent.file.write"
+	var stat FileStat
+	return stat, c.upload(ctx, OpFileWrite, ch, p, body, &stat)
+}
+
+// WriteTree unpacks a tar archive into a folder, as the user. See WriteFile;
+// what was unpacked before an error stays.
+func (c *Client) WriteTree(ctx context.Context, ch uint32, path string, body io.Reader) (TreeStat, error) {
+	var stat TreeStat
+	return stat, c.upload(ctx, OpTreeWrite, ch, FileRead{Path: path}, body, &stat)
+}
+
+// upload sends body as Data behind a request.
+func (c *Client) upload(ctx context.Context, name string, ch uint32, p any, body io.Reader, result any) error {
+	op := "agent." + name
 	d, forget, err := c.open(op, ch)
 	if err != nil {
-		return FileStat{}, err
+		return err
 	}
 	defer forget()
-	wait, cancel, err := c.ask(ctx, OpFileWrite, ch, p)
+	wait, cancel, err := c.ask(ctx, name, ch, p)
 	if err != nil {
-		return FileStat{}, err
+		return err
 	}
 	defer cancel()
-	var stat FileStat
-	answer := func(r Response, ok bool) (FileStat, error) {
+	answer := func(r Response, ok bool) error {
 		if !ok {
-			return stat, c.Err()
+			return c.Err()
 		}
-		err := decode(op, r, &stat)
-		return stat, err
+		return decode(op, r, result)
 	}
 	buf := make([]byte, fileChunk)
 	var sent uint64
@@ -124,11 +135,11 @@ func (c *Client) WriteFile(ctx context.Context, ch uint32, p FileWrite, body io.
 		n, err := io.ReadFull(body, buf)
 		if end = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !end {
 			c.giveUp(ch)
-			return stat, fault.Wrap(fault.KindOf(err), op, err)
+			return fault.Wrap(fault.KindOf(err), op, err)
 		}
 		if err := ctx.Err(); err != nil { // above all before the last part
 			c.giveUp(ch)
-			return stat, fault.Wrap(fault.KindOf(err), op, err)
+			return fault.Wrap(fault.KindOf(err), op, err)
 		}
 		for {
 			d.mu.Lock()
@@ -143,7 +154,7 @@ func (c *Client) WriteFile(ctx context.Context, ch uint32, p FileWrite, body io.
 				return answer(r, ok)
 			case <-ctx.Done():
 				c.giveUp(ch)
-				return stat, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+				return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 			}
 		}
 		f := stream.Frame{Type: stream.Data, Channel: ch, Body: buf[:n]}
@@ -152,7 +163,7 @@ func (c *Client) WriteFile(ctx context.Context, ch uint32, p FileWrite, body io.
 		}
 		if err := c.out.send(ctx, f); err != nil {
 			c.giveUp(ch)
-			return stat, err
+			return err
 		}
 		sent += uint64(n)
 	}
@@ -161,34 +172,52 @@ func (c *Client) WriteFile(ctx context.Context, ch uint32, p FileWrite, body io.
 		return answer(r, ok)
 	case <-ctx.Done():
 		c.giveUp(ch)
-		return stat, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 	}
 }
 
-// ReadFile reads a file in the sandbox, as the user, and writes it to w. It
-// calls opened once, before the first byte. Exactly as many bytes come as the
-// FileStat says; if the file became shorter meanwhile, that is a Conflict.
-// ch is a number that no channel and no other transfer has or had.
-func (c *Client) ReadFile(ctx context.Context, ch uint32, path string, opened func(FileStat) error, w io.Writer) (stat FileStat, err error) {
-	const op = "agent.file.read"
+// ReadFile reads a part of a file in the sandbox, as the user, and writes it
+// to w. It calls opened once, before the first byte. Exactly as many bytes
+// come as the FileOpened says; if the file became shorter meanwhile, that is a
+// Conflict. ch is a number that no channel and no other transfer has or had.
+func (c *Client) ReadFile(ctx context.Context, ch uint32, p FileRead, opened func(FileOpened) error, w io.Writer) (part FileOpened, err error) {
+	err = c.download(ctx, OpFileRead, ch, p, &part, func() (int64, error) {
+		if opened == nil {
+			return part.Length, nil
+		}
+		return part.Length, opened(part)
+	}, w)
+	return part, err
+}
+
+// ReadTree reads a folder as an archive. See ReadFile; nobody knows before how
+// long it is.
+func (c *Client) ReadTree(ctx context.Context, ch uint32, p TreeRead, opened func(FileStat) error, w io.Writer) error {
+	var stat FileStat
+	return c.download(ctx, OpTreeRead, ch, p, &stat, func() (int64, error) { return -1, opened(stat) }, w)
+}
+
+// download writes the Data that follows the response to a request to w. Once
+// result is there, opened says how much will come; below 0 that is unknown.
+func (c *Client) download(ctx context.Context, name string, ch uint32, p, result any, opened func() (int64, error), w io.Writer) error {
+	op := "agent." + name
 	d, forget, err := c.open(op, ch)
 	if err != nil {
-		return stat, err
+		return err
 	}
 	defer forget()
-	if err := c.call(ctx, OpFileRead, ch, FileRead{Path: path}, &stat); err != nil {
+	if err := c.call(ctx, name, ch, p, result); err != nil {
 		if ctx.Err() != nil {
 			c.giveUp(ch)
 		}
-		return stat, err
+		return err
 	}
-	if opened != nil {
-		if err := opened(stat); err != nil {
-			c.giveUp(ch)
-			return stat, err
-		}
+	left, err := opened()
+	if err != nil {
+		c.giveUp(ch)
+		return err
 	}
-	left := stat.Size
+	known := left >= 0
 	var got, told uint64
 	for {
 		d.mu.Lock()
@@ -196,13 +225,13 @@ func (c *Client) ReadFile(ctx context.Context, ch uint32, path string, opened fu
 		d.parts, d.size = nil, 0
 		d.mu.Unlock()
 		for _, p := range parts {
-			if left -= int64(len(p)); left < 0 {
+			if left -= int64(len(p)); left < 0 && known {
 				c.giveUp(ch)
-				return stat, fault.New(fault.Malformed, op, "the agent sent more than the file holds")
+				return fault.New(fault.Malformed, op, "the agent sent more than the file holds")
 			}
 			if _, err := w.Write(p); err != nil {
 				c.giveUp(ch)
-				return stat, err
+				return err
 			}
 			got += uint64(len(p))
 			if got-told >= ackEvery {
@@ -210,24 +239,59 @@ func (c *Client) ReadFile(ctx context.Context, ch uint32, path string, opened fu
 				binary.BigEndian.PutUint64(body[:], got)
 				if err := c.out.send(ctx, stream.Frame{Type: stream.Ack, Channel: ch, Body: body[:]}); err != nil {
 					c.giveUp(ch)
-					return stat, err
+					return err
 				}
 				told = got
 			}
 		}
 		switch {
 		case err != nil:
-			return stat, err
-		case end && left > 0:
-			return stat, fault.New(fault.Malformed, op, "the agent sent less than the file holds")
+			return err
+		case end && known && left > 0:
+			return fault.New(fault.Malformed, op, "the agent sent less than the file holds")
 		case end:
-			return stat, nil
+			return nil
 		}
 		select {
 		case <-d.moved:
 		case <-ctx.Done():
 			c.giveUp(ch)
-			return stat, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 		}
 	}
+}
+
+// Stat describes a file.
+func (c *Client) Stat(ctx context.Context, path string) (FileStat, error) {
+	var s FileStat
+	return s, c.call(ctx, OpFileStat, 0, FileRead{Path: path}, &s)
+}
+
+// List returns one page of what is in a folder.
+func (c *Client) List(ctx context.Context, p FileList) (FileListing, error) {
+	var l FileListing
+	return l, c.call(ctx, OpFileList, 0, p, &l)
+}
+
+// Mkdir makes a folder and its parents.
+func (c *Client) Mkdir(ctx context.Context, path string) (FileStat, error) {
+	var s FileStat
+	return s, c.call(ctx, OpFileMkdir, 0, FileRead{Path: path}, &s)
+}
+
+// Move moves a file or a folder.
+func (c *Client) Move(ctx context.Context, p FileMove) (FileStat, error) {
+	var s FileStat
+	return s, c.call(ctx, OpFileMove, 0, p, &s)
+}
+
+// Copy copies a file or a folder.
+func (c *Client) Copy(ctx context.Context, p FileMove) (FileStat, error) {
+	var s FileStat
+	return s, c.call(ctx, OpFileCopy, 0, p, &s)
+}
+
+// Remove removes a file, a link or a folder.
+func (c *Client) Remove(ctx context.Context, p FileRemove) error {
+	return c.call(ctx, OpFileRemove, 0, p, nil)
 }

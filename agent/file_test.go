@@ -24,7 +24,7 @@ func (r *rig) write(ch uint32, path, body string) (FileStat, error) {
 func (r *rig) read(ch uint32, path string) (string, error) {
 	var b bytes.Buffer
 	opened := 0
-	stat, err := r.ReadFile(r.ctx, ch, path, func(s FileStat) error {
+	stat, err := r.ReadFile(r.ctx, ch, FileRead{Path: path}, func(s FileOpened) error {
 		opened++
 		if b.Len() > 0 {
 			r.t.Error("data came before the file was opened")
@@ -212,7 +212,7 @@ func TestFileReadGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse := errors.New("no, thank you")
-	if _, err := r.ReadFile(r.ctx, 2, "large", func(FileStat) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
+	if _, err := r.ReadFile(r.ctx, 2, FileRead{Path: "large"}, func(FileOpened) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
 		t.Errorf("a refused file gives %v", err)
 	}
 	// A reader that does not read holds nobody up.
@@ -220,7 +220,7 @@ func TestFileReadGivenUp(t *testing.T) {
 	out, in := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.ReadFile(ctx, 3, "large", nil, in)
+		_, err := r.ReadFile(ctx, 3, FileRead{Path: "large"}, nil, in)
 		done <- err
 	}()
 	if _, err := io.ReadFull(out, make([]byte, 1000)); err != nil {
@@ -294,7 +294,7 @@ func TestFileGetsShorter(t *testing.T) {
 	if _, err := r.write(1, "f", strings.Repeat("x", 10<<20)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.ReadFile(r.ctx, 2, "f", func(FileStat) error {
+	_, err := r.ReadFile(r.ctx, 2, FileRead{Path: "f"}, func(FileOpened) error {
 		return os.Truncate(filepath.Join(r.home, "f"), 1000)
 	}, io.Discard)
 	wantKind(t, err, fault.Conflict)

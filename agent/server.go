@@ -96,7 +96,11 @@ type Server struct {
 	jobs chan struct{} // one token for each job that runs
 	wg   sync.WaitGroup
 
-	mu        sync.Mutex
+	// commit is held while a file takes its place, so that what a write
+	// found there is what it replaces.
+	commit sync.Mutex
+
+	mu        sync.Mutex // guards all below
 	closed    bool
 	channels  map[uint32]*channel
 	transfers map[uint32]*transfer
@@ -271,7 +275,7 @@ func (s *Server) request(r Request) {
 			return
 		}
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
-	case OpFileWrite, OpFileRead, OpFileStat:
+	case OpFileWrite, OpFileRead, OpFileStat, OpFileList, OpFileMkdir, OpFileMove, OpFileCopy, OpFileRemove, OpTreeRead, OpTreeWrite:
 		s.file(r)
 	case OpReseed:
 		var q Reseed

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
@@ -49,22 +48,46 @@ func (t *transfer) isAborted() bool {
 	return t.aborted
 }
 
+// fileParams has the fields of all parameters of file operations.
+type fileParams struct {
+	FileWrite
+	Offset    int64  `json:"offset"`
+	Length    int64  `json:"length"`
+	IfRange   string `json:"if_range"`
+	Limit     int    `json:"limit"`
+	After     string `json:"after"`
+	To        string `json:"to"`
+	Overwrite bool   `json:"overwrite"`
+	Recursive bool   `json:"recursive"`
+	Archive   string `json:"archive"`
+}
+
 // file begins a file operation, beside the wire and as the user.
 func (s *Server) file(r Request) {
 	op := "agent." + r.Op
-	var q FileWrite // has what FileRead has
+	var q fileParams
 	err := params(r, &q)
-	var path string
+	var path, to string
 	if err == nil {
 		var bad *fault.Error
-		if path, bad = s.path(op, q.Path); bad != nil {
+		if path, bad = s.path(op, q.Path); bad == nil && (r.Op == OpFileMove || r.Op == OpFileCopy) {
+			if to, bad = s.path(op, q.To); bad != nil {
+				bad.Field = "to"
+			}
+		}
+		if bad != nil {
 			err = bad
 		}
+	}
+	data := false
+	switch r.Op {
+	case OpFileWrite, OpFileRead, OpTreeRead, OpTreeWrite:
+		data = true
 	}
 	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1)}
 	t.win.wake = t.wake
 	if err == nil {
-		err = s.begin(op, t, r.Op != OpFileStat)
+		err = s.begin(op, t, data)
 	}
 	if err != nil {
 		s.respond(r.ID, nil, err)
@@ -72,31 +95,90 @@ func (s *Server) file(r Request) {
 	}
 	go func() {
 		defer s.wg.Done()
-		defer s.forget(t, r.Op != OpFileStat)
+		defer s.forget(t, data)
 		if err := s.becomeUser(); err != nil {
 			s.respond(r.ID, nil, err)
 			return
 		}
-		switch r.Op {
-		case OpFileStat:
-			info, err := os.Stat(path)
-			if err != nil {
-				s.respond(r.ID, nil, fileError(op, err))
-				return
-			}
-			s.respond(r.ID, statOf(path, info), nil)
-		case OpFileWrite:
-			stat, err := writeFile(path, q.Mode, t)
-			s.respond(r.ID, stat, err)
-		case OpFileRead:
-			f, stat, err := openFile(path)
-			s.respond(r.ID, stat, err)
-			if err == nil {
-				defer f.Close()
-				t.send(f, stat.Size)
-			}
-		}
+		s.touchFile(r, t, q, path, to)
 	}()
+}
+
+// touchFile carries a file operation out. The calling goroutine has the user's
+// rights.
+func (s *Server) touchFile(r Request, t *transfer, q fileParams, path, to string) {
+	var result any = struct{}{}
+	var err error
+	switch r.Op {
+	case OpFileStat:
+		result, err = statFile(path)
+	case OpFileList:
+		result, err = listFolder(path, FileList{Limit: q.Limit, After: q.After})
+	case OpFileMkdir:
+		result, err = makeFolder(path)
+	case OpFileMove:
+		result, err = s.moveFile(path, FileMove{Overwrite: q.Overwrite}, to)
+	case OpFileCopy:
+		result, err = s.copyFile(path, FileMove{Overwrite: q.Overwrite}, to)
+	case OpFileRemove:
+		err = s.removeFile(path, FileRemove{Recursive: q.Recursive})
+	case OpFileWrite:
+		result, err = s.writeFile(path, q.FileWrite, t)
+	case OpTreeWrite:
+		result, err = unpack(path, t)
+	case OpTreeRead:
+		var stat FileStat
+		stat, err = openTree(path, TreeRead{Archive: q.Archive})
+		s.respond(r.ID, stat, err)
+		if err == nil {
+			out := &packed{t: t}
+			if err = pack(path, q.Archive, out); err == nil {
+				err = out.flush()
+			}
+			t.finish(r.Op, err)
+		}
+		return
+	case OpFileRead:
+		f, stat, err := openFile(path)
+		var part FileOpened
+		if err == nil {
+			defer f.Close()
+			part, err = partOf(f, stat, q)
+		}
+		s.respond(r.ID, part, err)
+		if err == nil {
+			t.finish(r.Op, t.send(f, part.Length))
+		}
+		return
+	}
+	s.respond(r.ID, result, err)
+}
+
+// partOf finds the part of a file that is asked for, and goes there.
+func partOf(f io.Seeker, stat FileStat, q fileParams) (FileOpened, error) {
+	const op = "agent.file.read"
+	part := FileOpened{FileStat: stat, Length: stat.Size}
+	if q.Length < 0 {
+		return part, fault.Invalid(op, "length", "a length is not below 0")
+	}
+	if q.IfRange != "" && q.IfRange != stat.ETag {
+		return part, nil
+	}
+	part.Offset = q.Offset
+	if q.Offset < 0 {
+		part.Offset = max(stat.Size+q.Offset, 0)
+	}
+	part.Length = max(stat.Size-part.Offset, 0)
+	if q.Length > 0 {
+		part.Length = min(part.Length, q.Length)
+	}
+	if part.Offset == 0 {
+		return part, nil
+	}
+	if _, err := f.Seek(part.Offset, io.SeekStart); err != nil {
+		return part, fileError(op, err)
+	}
+	return part, nil
 }
 
 // begin takes a place, and the number if the transfer has Data.
@@ -188,40 +270,87 @@ func (t *transfer) Read(p []byte) (int, error) {
 	}
 }
 
-// send sends size bytes of a file, for a read.
-func (t *transfer) send(f *os.File, size int64) {
-	buf := make([]byte, stream.HeaderSize+fileChunk)
-	for {
-		n := int(min(size, fileChunk))
-		for !t.win.room(n) {
-			<-t.moved
-			if t.isAborted() {
-				return
-			}
-		}
+// put sends n bytes of buf, which leaves room for a header, once the host's
+// window has room.
+func (t *transfer) put(buf []byte, n int) error {
+	for !t.win.room(n) {
+		<-t.moved
 		if t.isAborted() {
-			return
-		}
-		m, err := io.ReadFull(f, buf[stream.HeaderSize:stream.HeaderSize+n])
-		if err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = fault.New(fault.Conflict, "agent.file.read", "the file became shorter while it was read")
-			}
-			body, _ := json.Marshal(fault.PublicOf(fileError("agent.file.read", err)))
-			t.s.wire.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | FlagAbort, Channel: t.id, Body: body}))
-			return
-		}
-		size -= int64(m)
-		h := stream.Frame{Type: stream.Data, Channel: t.id}
-		if size == 0 {
-			h.Flags = stream.FlagEnd
-		}
-		stream.AppendFrame(buf[:0], h)
-		binary.BigEndian.PutUint32(buf, uint32(m))
-		t.win.sentBytes(m)
-		t.s.wire.write(buf[:stream.HeaderSize+m])
-		if size == 0 {
-			return
+			return context.Canceled
 		}
 	}
+	if t.isAborted() {
+		return context.Canceled
+	}
+	stream.AppendFrame(buf[:0], stream.Frame{Type: stream.Data, Channel: t.id})
+	binary.BigEndian.PutUint32(buf, uint32(n))
+	t.win.sentBytes(n)
+	t.s.wire.write(buf[:stream.HeaderSize+n])
+	return nil
+}
+
+// send sends size bytes of a file, for a read.
+func (t *transfer) send(f io.Reader, size int64) error {
+	buf := make([]byte, stream.HeaderSize+fileChunk)
+	for size > 0 {
+		n := int(min(size, fileChunk))
+		m, err := io.ReadFull(f, buf[stream.HeaderSize:stream.HeaderSize+n])
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return fault.New(fault.Conflict, "agent.file.read", "the file became shorter while it was read")
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.put(buf, m); err != nil {
+			return err
+		}
+		size -= int64(m)
+	}
+	return nil
+}
+
+// finish tells the host that all has been sent, or why not.
+func (t *transfer) finish(op string, err error) {
+	if t.isAborted() {
+		return
+	}
+	end := stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: t.id}
+	if err != nil {
+		end.Flags |= FlagAbort
+		end.Body, _ = json.Marshal(fault.PublicOf(fileError("agent."+op, err)))
+	}
+	t.s.wire.write(stream.AppendFrame(nil, end))
+}
+
+// packed gathers what is written into Data frames; flush sends the rest.
+type packed struct {
+	t   *transfer
+	buf []byte
+	n   int
+}
+
+func (p *packed) Write(b []byte) (int, error) {
+	if p.buf == nil {
+		p.buf = make([]byte, stream.HeaderSize+fileChunk)
+	}
+	for done := 0; done < len(b); {
+		m := copy(p.buf[stream.HeaderSize+p.n:], b[done:])
+		p.n += m
+		done += m
+		if p.n == fileChunk {
+			if err := p.flush(); err != nil {
+				return done, err
+			}
+		}
+	}
+	return len(b), nil
+}
+
+func (p *packed) flush() error {
+	n := p.n
+	p.n = 0
+	if n == 0 {
+		return nil
+	}
+	return p.t.put(p.buf, n)
 }

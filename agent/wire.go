@@ -51,8 +51,15 @@ const (
 	OpSignal        = "signal"         // Signal → {}: to the channel's process group, or see signalTerminal
 	OpClose         = "close"          // → {}: SIGHUP, SIGTERM, after 2 s SIGKILL, for the whole process tree
 	OpFileWrite     = "file.write"     // FileWrite, then Data frames on Channel until FlagEnd → FileStat; atomic
-	OpFileRead      = "file.read"      // FileRead → FileStat, then Data frames on Channel until FlagEnd
+	OpFileRead      = "file.read"      // FileRead → FileOpened, then Data frames on Channel until FlagEnd
 	OpFileStat      = "file.stat"      // FileRead → FileStat
+	OpFileList      = "file.list"      // FileList → FileListing
+	OpFileMkdir     = "file.mkdir"     // FileRead → FileStat; with its parents
+	OpFileMove      = "file.move"      // FileMove → FileStat
+	OpFileCopy      = "file.copy"      // FileMove → FileStat
+	OpFileRemove    = "file.remove"    // FileRemove → {}
+	OpTreeRead      = "tree.read"      // TreeRead → FileStat, then Data frames on Channel until FlagEnd
+	OpTreeWrite     = "tree.write"     // FileRead, then Data frames on Channel until FlagEnd → TreeStat
 	OpReseed        = "reseed"         // Reseed → {}: after a restore, before any user code
 	OpPing          = "ping"           // → {}
 	OpStats         = "stats"          // → Stats
@@ -142,29 +149,6 @@ type Started struct {
 // SIGUSR2, SIGSTOP or SIGCONT.
 type Signal struct {
 	Signal string `json:"signal"`
-}
-
-// FileWrite writes a file as the user, by a temporary name and a rename.
-// Parents are made. Paths are relative to the user's home unless absolute.
-type FileWrite struct {
-	Path string `json:"path"`
-	// Mode is the file's permission bits; 0 means 0644.
-	Mode uint32 `json:"mode,omitempty"`
-}
-
-// FileRead names a file.
-type FileRead struct {
-	Path string `json:"path"`
-}
-
-// FileStat describes a file.
-type FileStat struct {
-	Path string `json:"path"`
-	Size int64  `json:"size"`
-	Mode uint32 `json:"mode"`
-	// Modified is in milliseconds since 1970 UTC.
-	Modified int64 `json:"modified_ms"`
-	Dir      bool  `json:"dir"`
 }
 
 // Reseed makes a restored sandbox a machine of its own.

@@ -118,9 +118,17 @@ const maxReply = 8 << 20
 // send sends one request. The caller closes the body. An answer that is no
 // success is an error, and its body is closed.
 func (c *Client) send(ctx context.Context, op, method, address, contentType string, body io.Reader) (*http.Response, error) {
+	return c.sendWith(ctx, op, method, address, contentType, nil, body)
+}
+
+// sendWith is send with headers of its own.
+func (c *Client) sendWith(ctx context.Context, op, method, address, contentType string, h http.Header, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, op, err)
+	}
+	for name, values := range h {
+		req.Header[name] = values
 	}
 	c.authorize(req.Header)
 	if contentType != "" {

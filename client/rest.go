@@ -2,10 +2,7 @@ package client
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -49,44 +46,6 @@ func (c *Client) ResumeSession(ctx context.Context, id string) (protocol.Session
 	var s protocol.Session
 	err := c.call(ctx, "client.resume", http.MethodPost, c.endpoint([]string{"v1", "sessions", id, "resume"}), nil, &s)
 	return s, err
-}
-
-// Upload writes a file in a session, whole or not at all: its content appears
-// under path once all of r has arrived. mode is the file's permission bits; 0
-// means 0644. Paths are relative to the user's home unless absolute.
-func (c *Client) Upload(ctx context.Context, session, path string, mode uint32, r io.Reader) (protocol.File, error) {
-	const op = "client.upload"
-	var f protocol.File
-	resp, err := c.send(ctx, op, http.MethodPut, c.fileEndpoint(session, path, mode), "application/octet-stream", io.NopCloser(r))
-	if err != nil {
-		return f, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return f, c.decode(ctx, op, resp.Body, &f)
-}
-
-// fileEndpoint is the address of a file. The slashes of its path are kept, but
-// for the first of an absolute path, which a proxy might join with the one
-// before it.
-func (c *Client) fileEndpoint(session, path string, mode uint32) string {
-	segments := append([]string{"v1", "sessions", session, "files"}, strings.Split(strings.TrimPrefix(path, "/"), "/")...)
-	if strings.HasPrefix(path, "/") {
-		segments[4] = "/" + segments[4]
-	}
-	if mode == 0 {
-		return c.endpoint(segments)
-	}
-	return c.endpoint(segments, "mode", strconv.FormatUint(uint64(mode), 8))
-}
-
-// Download reads a file in a session. The caller closes it. A read that ends
-// before the file does is an error, never a short file.
-func (c *Client) Download(ctx context.Context, session, path string) (io.ReadCloser, error) {
-	resp, err := c.send(ctx, "client.download", http.MethodGet, c.fileEndpoint(session, path, 0), "", nil)
-	if err != nil {
-		return nil, err
-	}
-	return resp.Body, nil
 }
 
 // Status is what the server says of itself; it needs the operator's scope.

@@ -211,7 +211,7 @@ func (g *Gateway) accept(q *request) error {
 	if cross {
 		r := &q.Response().Header
 		r.Set(fiber.HeaderAccessControlAllowOrigin, origin)
-		r.Set(fiber.HeaderAccessControlExposeHeaders, "Retry-After, Content-Length, Last-Modified")
+		r.Set(fiber.HeaderAccessControlExposeHeaders, "Retry-After, Content-Length, Content-Range, ETag, Last-Modified")
 		r.Add(fiber.HeaderVary, fiber.HeaderOrigin)
 	}
 	if q.route.Access != Open {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -52,6 +53,7 @@ type fakeNode struct {
 	aborted  int               // uploads whose link ended early
 	deleted  int
 	stops    int // interrupts
+	asked    []string
 	links    int
 	acks     int64
 	fail     *fault.Error // of session.create
@@ -263,7 +265,7 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 	case protocol.OpFileWrite:
 		return s.upload(ref)
 	case protocol.OpFileRead:
-		return nil, s.download(req.ID, ref)
+		return nil, s.download(req, ref)
 	case protocol.OpFileStat:
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -271,10 +273,22 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 		if !ok {
 			return nil, fault.New(fault.NotFound, "fake", "no file")
 		}
-		return protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644}, nil
+		return protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644, ETag: etagFor(b)}, nil
+	case protocol.OpTreeWrite:
+		return s.upload(ref)
+	case protocol.OpTreeRead:
+		return nil, s.download(req, ref)
+	case protocol.OpFileList, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove:
+		f.change(func() { f.asked = append(f.asked, req.Op+" "+string(req.Params)) })
+		if req.Op == protocol.OpFileList {
+			return protocol.FileListing{Path: ref.Path, Entries: []protocol.File{{Path: ref.Path + "/x"}}, Next: "eA"}, nil
+		}
+		return protocol.File{Path: ref.Path}, nil
 	}
 	return nil, fault.New(fault.Unsupported, "fake", "no op %s", req.Op)
 }
+
+func etagFor(b []byte) string { return fmt.Sprintf("e%x", sha256.Sum256(b))[:12] }
 
 func (s *fakeLink) upload(ref protocol.FileRef) (any, error) {
 	var kept []byte
@@ -301,21 +315,22 @@ func (s *fakeLink) upload(ref protocol.FileRef) (any, error) {
 }
 
 // download sends a file; "source:N" is N zero bytes, "cut" ends in the middle.
-func (s *fakeLink) download(id uint64, ref protocol.FileRef) error {
-	part := make([]byte, filePart)
+func (s *fakeLink) download(req protocol.Request, ref protocol.FileRef) error {
+	id := req.ID
+	buf := make([]byte, filePart)
 	if n, ok := strings.CutPrefix(ref.Path, "source:"); ok || ref.Path == "cut" {
 		size, _ := strconv.ParseInt(n, 10, 64)
 		if ref.Path == "cut" {
 			size = 1 << 20
 		}
-		_ = s.reply(id, protocol.File{Path: ref.Path, Size: size}, nil)
+		_ = s.reply(id, protocol.FilePart{File: protocol.File{Path: ref.Path, Size: size}, Length: size}, nil)
 		for left := size; ; {
-			n := min(left, int64(len(part)))
+			n := min(left, int64(len(buf)))
 			left -= n
 			if ref.Path == "cut" && left < size/2 {
 				return io.EOF
 			}
-			fr := stream.Frame{Type: stream.Data, Body: part[:n]}
+			fr := stream.Frame{Type: stream.Data, Body: buf[:n]}
 			if left == 0 {
 				fr.Flags = stream.FlagEnd
 			}
@@ -330,7 +345,20 @@ func (s *fakeLink) download(id uint64, ref protocol.FileRef) error {
 	if !ok {
 		return fault.New(fault.NotFound, "fake", "no file")
 	}
-	_ = s.reply(id, protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644, ModifiedMS: 1000}, nil)
+	var p protocol.FileRead
+	_ = json.Unmarshal(req.Params, &p)
+	part := protocol.FilePart{File: protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644, ModifiedMS: 1000, ETag: etagFor(b)}}
+	if p.IfRange == "" || p.IfRange == part.ETag {
+		if part.Offset = p.Offset; p.Offset < 0 {
+			part.Offset = max(0, part.Size+p.Offset)
+		}
+		b = b[min(part.Offset, part.Size):]
+		if p.Length > 0 {
+			b = b[:min(p.Length, int64(len(b)))]
+		}
+	}
+	part.Length = int64(len(b))
+	_ = s.reply(id, part, nil)
 	_ = s.l.Send(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Body: b})
 	return io.EOF
 }

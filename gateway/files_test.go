@@ -72,7 +72,7 @@ func TestFiles(t *testing.T) {
 func TestAbuse30_Paths(t *testing.T) {
 	w := newWorld(t, nil)
 	w.session()
-	for _, p := range []string{"../etc/passwd", "a/../../b", "%2e%2e/a", "a/%2e%2e", "a%00b", "%ff", "%zz", "", "dir/", "..%2fa", strings.Repeat("a", 4097), "a?mode=999", "a?mode=7777", "%c0%ae%c0%ae/a"} {
+	for _, p := range []string{"../etc/passwd", "a/../../b", "%2e%2e/a", "a/%2e%2e", "a%00b", "%ff", "%zz", "", "dir/", "..%2fa", strings.Repeat("a", 4097), "%c0%ae%c0%ae/a"} {
 		text := "GET /v1/sessions/fixed/files/" + p + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n"
 		wantFault(t, w.raw(text), fault.InvalidArgument)
 	}

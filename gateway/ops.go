@@ -10,12 +10,13 @@ func opScope(op string) (Scope, bool) {
 	case protocol.OpHello, protocol.OpDetach:
 		return Anyone, true
 	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach,
-		protocol.OpHistory, protocol.OpFileStat:
+		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList:
 		return ScopeRead, true
 	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpHibernate, protocol.OpResume, protocol.OpChannelOpen, protocol.OpChannelClose,
 		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
 		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
-		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal:
+		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal,
+		protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove:
 		return ScopeWrite, true
 	case protocol.OpStatus:
 		return ScopeAdmin, true

@@ -213,7 +213,7 @@ func (r *relay) checkOp(op string) error {
 	switch {
 	case op == protocol.OpHello:
 		return fault.New(fault.Conflict, name, "hello was said already")
-	case op == protocol.OpFileRead, op == protocol.OpFileWrite:
+	case op == protocol.OpFileRead, op == protocol.OpFileWrite, op == protocol.OpTreeRead, op == protocol.OpTreeWrite:
 		return fault.New(fault.Unsupported, name, "files are read and written over HTTP: /v1/sessions/{id}/files/{path}")
 	case !ok:
 		return fault.New(fault.Unsupported, name, "there is no operation of that name")

@@ -17,7 +17,12 @@ import (
 
 // call asks the node and answers with what it says, {} for a nil result.
 func (q *request) call(status int, op string, params, result any) error {
-	ctx, cancel := context.WithTimeout(q.g.base, q.g.cfg.Times.Call)
+	return q.callFor(q.g.cfg.Times.Call, status, op, params, result)
+}
+
+// callFor is call with a time of its own.
+func (q *request) callFor(limit time.Duration, status int, op string, params, result any) error {
+	ctx, cancel := context.WithTimeout(q.g.base, limit)
 	defer cancel()
 	if err := q.g.node.Call(ctx, q.who, op, params, result); err != nil {
 		return err

@@ -68,6 +68,8 @@ func (g *Gateway) table() []route {
 		{Method: "PUT", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.putFile},
 		{Method: "GET", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.getFile},
 		{Method: "HEAD", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.statFile},
+		{Method: "POST", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: small, handler: g.changeFile},
+		{Method: "DELETE", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, handler: g.removeFile},
 	}
 }
 
@@ -84,7 +86,7 @@ func (r *route) method(q *request) string {
 func (g *Gateway) preflight(q *request) error {
 	h := &q.Response().Header
 	h.Set(fiber.HeaderAccessControlAllowMethods, "GET, HEAD, POST, PUT, DELETE")
-	h.Set(fiber.HeaderAccessControlAllowHeaders, "Authorization, Content-Type, Accept")
+	h.Set(fiber.HeaderAccessControlAllowHeaders, "Authorization, Content-Type, Accept, Range, If-Match, If-None-Match, If-Range")
 	h.Set(fiber.HeaderAccessControlMaxAge, strconv.Itoa(600))
 	q.Status(fiber.StatusNoContent)
 	return nil

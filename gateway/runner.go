@@ -64,7 +64,7 @@ func (r *runner) start(ctx context.Context) error {
 	}
 	r.place.name(r.session)
 	for _, f := range r.p.Files {
-		if _, err := r.g.writeFile(ctx, r.who, protocol.FileRef{Session: r.session, Path: f.Path}, strings.NewReader(f.Content)); err != nil {
+		if _, err := r.g.writeFile(ctx, r.who, protocol.FileWrite{FileRef: protocol.FileRef{Session: r.session, Path: f.Path}}, strings.NewReader(f.Content)); err != nil {
 			return err
 		}
 	}

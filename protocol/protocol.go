@@ -77,9 +77,6 @@ const (
 	OpRestart       = "restart"           // with ch → {}; once the new kernel is ready
 	OpSignal        = "signal"            // Signal, with ch → {}
 	OpResize        = "resize"            // Resize, with ch → {}
-	OpFileWrite     = "file.write"        // FileRef; over a link of its own, Data frames follow → File
-	OpFileRead      = "file.read"         // FileRef; over a link of its own → File, then Data frames
-	OpFileStat      = "file.stat"         // FileRef → File
 	OpStatus        = "status"            // → NodeStatus; for the operator
 )
 
@@ -317,23 +314,6 @@ type Signal struct {
 type Resize struct {
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
-}
-
-// FileRef names a file in a session. Paths are relative to the user's home
-// unless absolute.
-type FileRef struct {
-	Session string `json:"session"`
-	Path    string `json:"path"`
-	Mode    uint32 `json:"mode,omitempty"`
-}
-
-// File describes a file.
-type File struct {
-	Path       string `json:"path"`
-	Size       int64  `json:"size"`
-	Mode       uint32 `json:"mode"`
-	ModifiedMS int64  `json:"modified_ms"`
-	Dir        bool   `json:"dir"`
 }
 
 // Lost says why a session's sandbox has ended.

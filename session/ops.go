@@ -64,8 +64,15 @@ func operations() map[string]operation {
 		protocol.OpHistory:       {run: opHistory},
 		protocol.OpComm:          {run: opComm, ordered: true, writes: true},
 		protocol.OpFileWrite:     {run: opFileWrite, inline: true},
+		protocol.OpTreeWrite:     {run: opTreeWrite, inline: true},
 		protocol.OpFileRead:      {run: opFileRead, limit: fileLimit},
+		protocol.OpTreeRead:      {run: opTreeRead, limit: fileLimit},
 		protocol.OpFileStat:      {run: opFileStat},
+		protocol.OpFileList:      {run: opFileList},
+		protocol.OpFileMkdir:     {run: opFileMkdir},
+		protocol.OpFileMove:      {run: opFileMove, limit: createLimit},
+		protocol.OpFileCopy:      {run: opFileCopy, limit: createLimit},
+		protocol.OpFileRemove:    {run: opFileRemove, limit: createLimit},
 		protocol.OpStatus:        {run: opStatus},
 	}
 	for name, o := range all {

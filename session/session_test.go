@@ -67,6 +67,17 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		protocol.OpFileStat:      func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
 		protocol.OpFileRead:      func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
 		protocol.OpFileWrite:     func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
+		protocol.OpFileList:      func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
+		protocol.OpFileMkdir:     func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
+		protocol.OpFileRemove:    func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
+		protocol.OpTreeRead:      func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
+		protocol.OpTreeWrite:     func(id string) any { return protocol.FileRef{Session: id, Path: "x"} },
+		protocol.OpFileMove: func(id string) any {
+			return protocol.FileMove{FileRef: protocol.FileRef{Session: id, Path: "x"}, To: "y"}
+		},
+		protocol.OpFileCopy: func(id string) any {
+			return protocol.FileMove{FileRef: protocol.FileRef{Session: id, Path: "x"}, To: "y"}
+		},
 	} {
 		_, foreign := call[struct{}](r, mallo, op, params(s.ID))
 		_, unknown := call[struct{}](r, mallo, op, params("s_aaaaaaaaaaaaaaaaaaaaaaaaaa"))
@@ -132,7 +143,7 @@ func TestInvalidRequests(t *testing.T) {
 		"file ending":    {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process", File: "b.cbl"}, fault.InvalidArgument, "file"},
 		"zero byte":      {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"a\x00"}}, fault.InvalidArgument, "argv"},
 		"path":           {protocol.OpFileStat, 0, protocol.FileRef{Session: s.ID}, fault.InvalidArgument, "path"},
-		"mode":           {protocol.OpFileWrite, 0, protocol.FileRef{Session: s.ID, Path: "x", Mode: 0o4755}, fault.InvalidArgument, "mode"},
+		"mode":           {protocol.OpFileWrite, 0, protocol.FileWrite{FileRef: protocol.FileRef{Session: s.ID, Path: "x"}, Mode: 0o4755}, fault.InvalidArgument, "mode"},
 		"upload beside":  {protocol.OpFileWrite, 0, protocol.FileRef{Session: s.ID, Path: "x"}, fault.Conflict, ""},
 		"missing file":   {protocol.OpFileStat, 0, protocol.FileRef{Session: s.ID, Path: "nowhere"}, fault.NotFound, "path"},
 		"kernel as argv": {protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: s.ID, Kind: "kernel", Argv: []string{"a"}}, fault.InvalidArgument, "kind"},
@@ -295,7 +306,7 @@ func TestProcess(t *testing.T) {
 func (r *rig) upload(session, path string, data []byte) protocol.File {
 	r.t.Helper()
 	p := r.open()
-	id := p.send(protocol.OpFileWrite, 0, protocol.FileRef{Session: session, Path: path, Mode: 0o600})
+	id := p.send(protocol.OpFileWrite, 0, protocol.FileWrite{FileRef: protocol.FileRef{Session: session, Path: path}, Mode: 0o600})
 	for rest := data; len(rest) > 0; {
 		n := min(len(rest), 64<<10)
 		if err := p.link.Send(stream.Frame{Type: stream.Data, Body: rest[:n]}); err != nil {

@@ -1,0 +1,318 @@
+package agent
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Limits of an archive that is unpacked. What it takes on the disk is for the
+// disk's own limit to say; these are for what is no content.
+const (
+	maxUnpacked = 4 << 30 // bytes of files, holes included
+	maxUnpackN  = 200_000 // entries
+)
+
+// packer writes one form of archive.
+type packer interface {
+	// add begins an entry; what is a file has its content written to the
+	// result.
+	add(name, target string, info fs.FileInfo) (io.Writer, error)
+	Close() error
+}
+
+type tarPacker struct{ *tar.Writer }
+
+func (p tarPacker) add(name, target string, info fs.FileInfo) (io.Writer, error) {
+	h, err := tar.FileInfoHeader(info, target)
+	if err != nil {
+		return nil, err
+	}
+	// Whose it is means nothing elsewhere.
+	h.Name, h.Uid, h.Gid, h.Uname, h.Gname = name, 0, 0, "", ""
+	h.AccessTime, h.ChangeTime = time.Time{}, time.Time{}
+	h.Format = tar.FormatPAX
+	return p.Writer, p.WriteHeader(h)
+}
+
+type zipPacker struct{ *zip.Writer }
+
+func (p zipPacker) add(name, target string, info fs.FileInfo) (io.Writer, error) {
+	h, err := zip.FileInfoHeader(info)
+	if err != nil {
+		return nil, err
+	}
+	if h.Name = name; info.Mode().IsRegular() {
+		h.Method = zip.Deflate
+	}
+	w, err := p.CreateHeader(h)
+	if err == nil && target != "" {
+		_, err = io.WriteString(w, target)
+	}
+	return w, err
+}
+
+// pack writes what is below root to w. Names begin with that of root.
+// Sockets, fifos and devices are left out, and so is what is gone by the time
+// that it is its turn.
+func pack(root, form string, w io.Writer) error {
+	const op = "agent.tree.read"
+	var p packer = tarPacker{tar.NewWriter(w)}
+	if form == Zip {
+		p = zipPacker{zip.NewWriter(w)}
+	}
+	base := filepath.Base(root)
+	if base == "/" {
+		base = "."
+	}
+	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && at != root:
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && inProc(at):
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		rest, err := filepath.Rel(root, at)
+		if err != nil {
+			return err
+		}
+		name := path.Join(base, rest)
+		switch {
+		case d.IsDir():
+			_, err = p.add(name+"/", "", info)
+			return err
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(at)
+			if err == nil {
+				_, err = p.add(name, target, info)
+			}
+			return err
+		case info.Mode().IsRegular():
+			return packFile(p, at, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fileError(op, err)
+	}
+	return p.Close()
+}
+
+func packFile(p packer, at, name string) error {
+	f, stat, err := openFile(at)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	w, err := p.add(name, "", info)
+	if err != nil {
+		return err
+	}
+	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{io.LimitReader(f, info.Size())}, make([]byte, fileChunk))
+	if err == nil && n < info.Size() {
+		err = fault.New(fault.Conflict, "agent.tree.read", "%.200q became shorter while it was read", stat.Path)
+	}
+	return err
+}
+
+// openTree finds the folder of an archive that is read.
+func openTree(root string, q TreeRead) (FileStat, error) {
+	const op = "agent.tree.read"
+	if q.Archive != Tar && q.Archive != Zip {
+		return FileStat{}, fault.Invalid(op, "archive", "an archive is %s or %s", Tar, Zip)
+	}
+	d, err := openFolder(root)
+	if err != nil {
+		return FileStat{}, fileError(op, err)
+	}
+	d.Close()
+	return statFile(root)
+}
+
+// unpack makes what a tar archive holds below dir, which is made. Each file is
+// there whole or not at all; the tree as a whole is not, and an error leaves
+// what came before it. Nothing outside of dir is touched, also not through
+// links: links are made as they are, and not followed out of dir.
+func unpack(dir string, r io.Reader) (TreeStat, error) {
+	const op = "agent.tree.write"
+	done := TreeStat{Path: dir}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return done, fileError(op, err)
+	}
+	if inProc(dir) {
+		return done, fileError(op, syscall.EACCES)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return done, fileError(op, err)
+	}
+	defer root.Close()
+	in := tar.NewReader(r)
+	var folders []*tar.Header
+	for n := 0; ; n++ {
+		h, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return done, archiveError(op, err)
+		}
+		if n >= maxUnpackN {
+			return done, fault.New(fault.TooLarge, op, "the archive has over %d entries", maxUnpackN)
+		}
+		if h.Name, err = entryName(h.Name); err != nil {
+			return done, err
+		}
+		if h.Size > maxUnpacked-done.Bytes {
+			return done, fault.New(fault.TooLarge, op, "what the archive holds is over %d bytes", int64(maxUnpacked))
+		}
+		if err := unpackOne(root, h, in, &done); err != nil {
+			return done, archiveError(op, entryError(h.Name, err))
+		}
+		if h.Typeflag == tar.TypeDir {
+			folders = append(folders, h)
+		}
+	}
+	// Permissions and times of folders last: what is made in them changes both.
+	for i := len(folders) - 1; i >= 0; i-- {
+		_ = root.Chmod(folders[i].Name, fs.FileMode(folders[i].Mode).Perm()|0o700)
+		_ = root.Chtimes(folders[i].Name, folders[i].ModTime, folders[i].ModTime)
+	}
+	// What follows the archive's end, up to the end of what was sent.
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return done, archiveError(op, err)
+	}
+	return done, nil
+}
+
+// entryName makes a name relative, and refuses one that climbs.
+func entryName(name string) (string, error) {
+	const op = "agent.tree.write"
+	if strings.IndexByte(name, 0) >= 0 || len(name) > maxPath {
+		return "", fault.Invalid(op, "archive", "an entry's name holds a NUL byte, or over %d bytes", maxPath)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", fault.Invalid(op, "archive", "the entry %.200q leads out of the folder", name)
+		}
+	}
+	return path.Clean(strings.TrimLeft(name, "/") + "/."), nil
+}
+
+func unpackOne(root *os.Root, h *tar.Header, in io.Reader, done *TreeStat) error {
+	if err := root.MkdirAll(path.Dir(h.Name), 0o755); err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		done.Folders++
+		return root.MkdirAll(h.Name, 0o755)
+	case tar.TypeReg, tar.TypeGNUSparse:
+		n, err := unpackFile(root, h, in)
+		done.Bytes += n
+		if err == nil {
+			done.Files++
+		}
+		return err
+	case tar.TypeSymlink, tar.TypeLink:
+		temp := unpackName(h.Name)
+		var err error
+		if h.Typeflag == tar.TypeSymlink {
+			err = root.Symlink(h.Linkname, temp)
+		} else {
+			var target string
+			if target, err = entryName(h.Linkname); err == nil {
+				err = root.Link(target, temp)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if err := root.Rename(temp, h.Name); err != nil {
+			_ = root.Remove(temp)
+			return err
+		}
+		// A hard link that is renamed over itself stays, by POSIX.
+		_ = root.Remove(temp)
+		done.Links++
+		return nil
+	}
+	done.Skipped++
+	return nil
+}
+
+func unpackName(name string) string {
+	return path.Join(path.Dir(name), filepath.Base(temporary("")))
+}
+
+func unpackFile(root *os.Root, h *tar.Header, in io.Reader) (n int64, err error) {
+	temp := unpackName(h.Name)
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = root.Remove(temp)
+		}
+	}()
+	n, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{in}, make([]byte, fileChunk))
+	mode := fs.FileMode(h.Mode).Perm()
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return n, err
+	}
+	if err = root.Chtimes(temp, h.ModTime, h.ModTime); err != nil {
+		return n, err
+	}
+	return n, root.Rename(temp, h.Name)
+}
+
+// entryError says at which entry it stopped.
+func entryError(name string, err error) error {
+	e := &fault.Error{Op: "agent.tree.write", Kind: fault.KindOf(err), Err: err}
+	known, ok := fileError("agent.tree.write", err).(*fault.Error)
+	if ok {
+		e.Kind, e.Field, e.Message = known.Kind, known.Field, known.Message
+	}
+	if e.Kind == fault.Canceled {
+		return err
+	}
+	if strings.Contains(err.Error(), "path escapes from parent") {
+		e.Kind, e.Field, e.Message = fault.InvalidArgument, "archive", "it leads out of the folder"
+	}
+	e.Message = strings.ToValidUTF8(name[:min(len(name), 200)], "\uFFFD") + ": " + e.Message
+	return e
+}
+
+// archiveError is fileError for what may also be a bad archive.
+func archiveError(op string, err error) error {
+	switch {
+	case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrInsecurePath):
+		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "this is no tar archive, or not all of one", Err: err}
+	}
+	return fileError(op, err)
+}

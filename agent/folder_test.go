@@ -1,0 +1,502 @@
+package agent
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+func TestFileParts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	stat, err := r.write(1, "f", "0123456789")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []struct {
+		q    FileRead
+		want string
+		at   int64
+	}{
+		{FileRead{Offset: 3}, "3456789", 3},
+		{FileRead{Offset: 3, Length: 4}, "3456", 3},
+		{FileRead{Offset: -4, Length: 2}, "67", 6},
+		{FileRead{Offset: -40}, "0123456789", 0},
+		{FileRead{Offset: 10}, "", 10},
+		{FileRead{Offset: 99}, "", 99},
+		{FileRead{Offset: 3, IfRange: stat.ETag}, "3456789", 3},
+		{FileRead{Offset: 3, IfRange: "other"}, "0123456789", 0},
+	} {
+		var b bytes.Buffer
+		x.q.Path = "f"
+		part, err := r.ReadFile(r.ctx, uint32(10+i), x.q, nil, &b)
+		if err != nil || b.String() != x.want || part.Offset != x.at || part.Length != int64(len(x.want)) || part.FileStat != stat {
+			t.Errorf("%+v: %q, %+v, %v", x.q, b.String(), part, err)
+		}
+	}
+}
+
+// TestFileConditions lets two dozen writers save over the same state of a
+// file: one of them may, the others are told.
+func TestFileConditions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	write := func(ch uint32, q FileWrite, body string) (FileStat, error) {
+		q.Path = "note"
+		return r.WriteFile(r.ctx, ch, q, strings.NewReader(body))
+	}
+	if _, err := write(1, FileWrite{IfMatch: "x"}, "a"); wantKind(t, err, fault.Conflict).Field != "if_match" {
+		t.Error(err)
+	}
+	first, err := write(2, FileWrite{IfAbsent: true}, "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write(3, FileWrite{IfAbsent: true}, "a"); wantKind(t, err, fault.Conflict).Field != "if_absent" {
+		t.Error(err)
+	}
+	race := func(q FileWrite, base uint32) (won []string) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for i := range uint32(24) {
+			wg.Go(func() {
+				text := fmt.Sprint("writer ", i)
+				_, err := write(base+i, q, text)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won = append(won, text)
+				} else if !fault.Is(err, fault.Conflict) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		return won
+	}
+	won := race(FileWrite{IfMatch: first.ETag}, 100)
+	if got, err := r.read(200, "note"); err != nil || len(won) != 1 || got != won[0] {
+		t.Errorf("%q were written, the file has %q, %v", won, got, err)
+	}
+	if err := r.Remove(r.ctx, FileRemove{Path: "note"}); err != nil {
+		t.Fatal(err)
+	}
+	if won := race(FileWrite{IfAbsent: true}, 300); len(won) != 1 {
+		t.Errorf("%q were made", won)
+	}
+	if names := leftovers(t, r.home); len(names) > 0 {
+		t.Errorf("temporary files are left: %v", names)
+	}
+	// The same size and the same time, another content.
+	a, err := r.Stat(r.ctx, "note")
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := filepath.Join(r.home, "note")
+	old, _ := os.ReadFile(note)
+	if err := os.WriteFile(note, bytes.ToUpper(old), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	at := time.UnixMilli(a.Modified)
+	if err := os.Chtimes(note, at, at); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := r.Stat(r.ctx, "note"); err != nil || b.ETag == a.ETag {
+		t.Errorf("the ETag stayed %s, %v", b.ETag, err)
+	}
+}
+
+func TestFileList(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 2500
+	var want []string
+	dir := filepath.Join(r.home, "d")
+	for _, err := range []error{
+		os.Mkdir(dir, 0o755), os.Mkdir(dir+"/sub", 0o755),
+		os.Symlink("sub", dir+"/to-sub"), os.Symlink("nowhere", dir+"/to-nothing"),
+		syscall.Mkfifo(dir+"/fifo", 0o644), os.WriteFile(dir+"/bad\xffname", nil, 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file %05d", i)), []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range names {
+		want = append(want, e.Name())
+	}
+	slices.Sort(want)
+	var got []string
+	pages := 0
+	found := map[string]FileStat{}
+	for after := ""; ; pages++ {
+		page, err := r.List(r.ctx, FileList{Path: "d", Limit: 700, After: after})
+		if err != nil || page.Path != dir || len(page.Entries) > 700 {
+			t.Fatal(page.Path, len(page.Entries), err)
+		}
+		for _, e := range page.Entries {
+			name := filepath.Base(e.Path)
+			if e.Raw != "" {
+				name = "bad\xffname"
+			}
+			got = append(got, name)
+			found[name] = e
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if pages != 3 || !slices.Equal(got, want) {
+		t.Errorf("%d pages, %d of %d names", pages+1, len(got), len(want))
+	}
+	for name, w := range map[string]FileStat{
+		"sub": {Type: "folder", Dir: true}, "to-sub": {Type: "link", Dir: true, Target: "sub"},
+		"to-nothing": {Type: "link", Target: "nowhere"}, "fifo": {Type: "fifo"}, "file 00007": {Type: "file"},
+	} {
+		e := found[name]
+		if e.Type != w.Type || e.Dir != w.Dir || e.Target != w.Target || e.ETag == "" {
+			t.Errorf("%s is %+v", name, e)
+		}
+	}
+	if e := found["bad\xffname"]; e.Raw != "YmFk/25hbWU=" || e.Path != dir+"/bad\uFFFDname" {
+		t.Errorf("the name that is no text: %+v", e)
+	}
+	// However large an answer is asked for, a page stays a message's size.
+	long := filepath.Join(r.home, "long")
+	os.Mkdir(long, 0o755)
+	for i := range 2000 {
+		if err := os.WriteFile(filepath.Join(long, strings.Repeat("\x01", 200)+fmt.Sprint(i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := r.List(r.ctx, FileList{Path: "long", Limit: MaxEntries})
+	if err != nil || page.Next == "" || len(page.Entries) < 100 || len(page.Entries) > 1000 {
+		t.Errorf("%d entries of long names, next %q, %v", len(page.Entries), page.Next, err)
+	}
+	for q, kind := range map[FileList]fault.Kind{
+		{Path: "nothing"}: fault.NotFound, {Path: "d/fifo"}: fault.InvalidArgument, {Path: "/proc"}: fault.PermissionDenied,
+		{Path: "/proc/self/fd"}: fault.PermissionDenied, {Path: "d", Limit: -1}: fault.InvalidArgument,
+		{Path: "d", Limit: MaxEntries + 1}: fault.InvalidArgument, {Path: "d", After: "!"}: fault.InvalidArgument,
+	} {
+		_, err := r.List(r.ctx, q)
+		wantKind(t, err, kind)
+	}
+}
+
+func TestFileMoves(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	other, err := os.MkdirTemp("/dev/shm", "sandgate-agent") // a filesystem of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(other)
+	if err := os.Chmod(other, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(r.root, "secret")
+	if err := os.WriteFile(secret, []byte("root's"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range []string{"a/one", "a/two/three", "b", "full/x"} {
+		if _, err := r.write(uint32(i+1), p, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Mkdir(r.ctx, "empty"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("one", filepath.Join(r.home, "a/link")); err != nil {
+		t.Fatal(err)
+	}
+	content := func(dir string) string {
+		var all []string
+		filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+			if rest, _ := filepath.Rel(dir, p); err == nil && !d.IsDir() {
+				if to, err := os.Readlink(p); err == nil {
+					rest += "->" + to
+				}
+				all = append(all, rest)
+			}
+			return nil
+		})
+		return strings.Join(all, " ")
+	}
+	const tree = "link->one one two/three"
+	if _, err := r.Copy(r.ctx, FileMove{Path: "a", To: "new/parents/a"}); err != nil || content(r.home+"/new/parents/a") != tree || content(r.home+"/a") != tree {
+		t.Errorf("copy: %v, %s", err, content(r.home))
+	}
+	if s, err := r.Move(r.ctx, FileMove{Path: "a", To: "moved"}); err != nil || s.Path != r.home+"/moved" || content(r.home+"/moved") != tree {
+		t.Errorf("move: %+v, %v, %s", s, err, content(r.home))
+	}
+	if _, err := r.Move(r.ctx, FileMove{Path: "moved", To: other + "/far"}); err != nil || content(other+"/far") != tree {
+		t.Errorf("move over the border: %v, %s", err, content(other))
+	}
+	if _, err := os.Lstat(r.home + "/moved"); err == nil {
+		t.Error("what was moved is still there")
+	}
+	for _, x := range []struct {
+		q     FileMove
+		kind  fault.Kind
+		field string
+	}{
+		{FileMove{Path: "nothing", To: "x"}, fault.NotFound, "path"},
+		{FileMove{Path: "b", To: "b"}, fault.Conflict, "to"},
+		{FileMove{Path: "full", To: "full/x/y"}, fault.InvalidArgument, "to"},
+		{FileMove{Path: "b", To: "full/x"}, fault.Conflict, "to"},
+		{FileMove{Path: "b", To: "full", Overwrite: true}, fault.Conflict, "to"},
+		{FileMove{Path: "empty", To: "full", Overwrite: true}, fault.Conflict, "to"},
+		{FileMove{Path: "b", To: ""}, fault.InvalidArgument, "to"},
+		{FileMove{Path: secret, To: "mine"}, fault.PermissionDenied, ""},
+		{FileMove{Path: "b", To: r.root + "/mine"}, fault.PermissionDenied, ""},
+		{FileMove{Path: "/proc/self", To: "x"}, fault.PermissionDenied, ""},
+	} {
+		_, err := r.Move(r.ctx, x.q)
+		if e := wantKind(t, err, x.kind); x.field != "" && e.Field != x.field {
+			t.Errorf("%+v: the field is %q", x.q, e.Field)
+		}
+		if x.q.Path == secret {
+			continue // that one may be copied
+		}
+		if _, err = r.Copy(r.ctx, x.q); x.kind != fault.Conflict || !x.q.Overwrite {
+			wantKind(t, err, x.kind)
+		}
+	}
+	if _, err := r.Move(r.ctx, FileMove{Path: "b", To: "full/x", Overwrite: true}); err != nil {
+		t.Error(err)
+	}
+	if names := leftovers(t, r.home); len(names) > 0 {
+		t.Errorf("temporary files are left: %v", names)
+	}
+	wantKind(t, r.Remove(r.ctx, FileRemove{Path: "full"}), fault.Conflict)
+	wantKind(t, r.Remove(r.ctx, FileRemove{Path: "nothing", Recursive: true}), fault.NotFound)
+	wantKind(t, r.Remove(r.ctx, FileRemove{Path: ".", Recursive: true}), fault.InvalidArgument)
+	wantKind(t, r.Remove(r.ctx, FileRemove{Path: "/", Recursive: true}), fault.InvalidArgument)
+	wantKind(t, r.Remove(r.ctx, FileRemove{Path: secret}), fault.PermissionDenied)
+	// A link is removed, and not what it leads to.
+	if err := os.Symlink("full", r.home+"/to-full"); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"to-full", "full", "empty"} {
+		if p == "full" && content(r.home+"/full") != "x" {
+			t.Error("what a link led to is gone")
+		}
+		if err := r.Remove(r.ctx, FileRemove{Path: p, Recursive: p != "empty"}); err != nil {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+	if _, err := r.Mkdir(r.ctx, "new"); wantKind(t, err, fault.Conflict) == nil {
+		t.Error("a folder was made twice")
+	}
+}
+
+// TestTreeRoundTrip packs a tree and unpacks it elsewhere.
+func TestTreeRoundTrip(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	big := strings.Repeat("0123456789abcdef", 200_000)
+	for i, x := range []struct{ path, body string }{{"t/a", "1"}, {"t/deep/er/big", big}, {"t/" + strings.Repeat("n", 200), "long"}} {
+		if _, err := r.write(uint32(i+1), x.path, x.body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range []error{
+		os.Chmod(r.home+"/t/a", 0o4755), os.Symlink("deep/er", r.home+"/t/link"), syscall.Mkfifo(r.home+"/t/fifo", 0o644),
+		os.WriteFile(r.home+"/t/bad\xffname", []byte("b"), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var packed bytes.Buffer
+	opened := func(FileStat) error { return nil }
+	if err := r.ReadTree(r.ctx, 10, TreeRead{Path: "t", Archive: Tar}, opened, &packed); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for in := tar.NewReader(bytes.NewReader(packed.Bytes())); ; {
+		h, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names = append(names, h.Name); h.Uid != 0 || h.Uname != "" {
+			t.Errorf("%s says whose it was", h.Name)
+		}
+	}
+	if want := []string{"t/", "t/a", "t/bad\xffname", "t/deep/", "t/deep/er/", "t/deep/er/big", "t/link", "t/" + strings.Repeat("n", 200)}; !slices.Equal(names, want) {
+		t.Errorf("the archive has %q", names)
+	}
+	s, err := r.WriteTree(r.ctx, 11, "copy", &packed)
+	if err != nil || s.Files != 4 || s.Folders != 3 || s.Links != 1 || s.Bytes != int64(6+len(big)) {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if got, err := r.read(12, "copy/t/link/big"); err != nil || got != big {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if info, err := os.Stat(r.home + "/copy/t/a"); err != nil || info.Mode() != 0o755 {
+		t.Errorf("the mode is %v, %v", info.Mode(), err)
+	} else if old, _ := os.Stat(r.home + "/t/a"); info.ModTime().UnixMilli()/1000 != old.ModTime().UnixMilli()/1000 {
+		t.Errorf("the time is %v, it was %v", info.ModTime(), old.ModTime())
+	}
+	if _, err := os.Stat(r.home + "/copy/t/bad\xffname"); err != nil {
+		t.Error(err)
+	}
+	var zipped bytes.Buffer
+	if err := r.ReadTree(r.ctx, 13, TreeRead{Path: "t", Archive: Zip}, opened, &zipped); err != nil {
+		t.Fatal(err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := z.Open("t/deep/er/big")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(f); err != nil || string(body) != big {
+		t.Errorf("%d bytes of the zip, %v", len(body), err)
+	}
+	for p, kind := range map[string]fault.Kind{"nothing": fault.NotFound, "t/a": fault.InvalidArgument, "/proc": fault.PermissionDenied} {
+		wantKind(t, r.ReadTree(r.ctx, 14, TreeRead{Path: p, Archive: Tar}, opened, io.Discard), kind)
+	}
+	wantKind(t, r.ReadTree(r.ctx, 15, TreeRead{Path: "t", Archive: "rar"}, opened, io.Discard), fault.InvalidArgument)
+	// Given up in the middle, it leaves nobody behind.
+	ctx, cancel := context.WithCancel(r.ctx)
+	err = r.ReadTree(ctx, 16, TreeRead{Path: "t", Archive: Tar}, opened, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
+	wantKind(t, err, fault.Canceled)
+	eventually(t, "no transfer", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestAbuse32_Archives unpacks what archives are misused for.
+func TestAbuse32_Archives(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	outside := filepath.Join(r.root, "outside") // the user may write there
+	for _, err := range []error{os.Mkdir(outside, 0o777), os.Chmod(outside, 0o777)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ch := uint32(0)
+	send := func(entries ...tar.Header) (TreeStat, error) {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for _, h := range entries {
+			if h.Mode == 0 {
+				h.Mode = 0o644
+			}
+			if h.Typeflag == tar.TypeReg {
+				h.Size = 3
+			}
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			if h.Typeflag == tar.TypeReg {
+				io.WriteString(w, "new")
+			}
+		}
+		w.Close()
+		ch++
+		return r.WriteTree(r.ctx, ch, "into", &b)
+	}
+	file := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name} }
+	link := func(name, to string) tar.Header {
+		return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
+	}
+	hard := func(name, to string) tar.Header {
+		return tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: to}
+	}
+	for _, x := range []struct {
+		name    string
+		entries []tar.Header
+		kind    fault.Kind // empty where it is neutralised
+	}{
+		{"climbs", []tar.Header{file("../x")}, fault.InvalidArgument},
+		{"climbs inside", []tar.Header{file("a/../../x")}, fault.InvalidArgument},
+		{"absolute", []tar.Header{file("/abs/x")}, ""},
+		{"through a link", []tar.Header{link("l", outside), file("l/x")}, fault.InvalidArgument},
+		{"through a link up", []tar.Header{link("u", ".."), file("u/x")}, fault.InvalidArgument},
+		{"through a link inside", []tar.Header{{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755}, link("i", "d"), file("i/x")}, ""},
+		{"over a link", []tar.Header{link("o", outside+"/o"), file("o")}, ""},
+		{"hard link out", []tar.Header{link("h", outside), hard("h2", "h/x")}, fault.InvalidArgument},
+		{"hard link up", []tar.Header{hard("h3", "../x")}, fault.InvalidArgument},
+		{"hard link", []tar.Header{file("h4"), hard("h5", "h4")}, ""},
+		{"hard link to itself", []tar.Header{file("h6"), hard("h6", "h6")}, ""},
+		{"device", []tar.Header{{Typeflag: tar.TypeChar, Name: "null", Devmajor: 1, Devminor: 3}}, ""},
+		{"fifo", []tar.Header{{Typeflag: tar.TypeFifo, Name: "fifo"}}, ""},
+		{"set-id", []tar.Header{{Typeflag: tar.TypeReg, Name: "suid", Mode: 0o6755}}, ""},
+		{"twice", []tar.Header{file("t"), file("t")}, ""},
+		{"file over folder", []tar.Header{{Typeflag: tar.TypeDir, Name: "fd/", Mode: 0o755}, file("fd")}, fault.Conflict},
+		{"folder over file", []tar.Header{file("df"), {Typeflag: tar.TypeDir, Name: "df/", Mode: 0o755}}, fault.Conflict},
+		{"itself", []tar.Header{{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755}}, ""},
+		{"closed folder", []tar.Header{{Typeflag: tar.TypeDir, Name: "c/", Mode: 0}, file("c/x")}, ""},
+	} {
+		if _, err := send(x.entries...); x.kind == "" && err != nil || x.kind != "" && !fault.Is(err, x.kind) {
+			t.Errorf("%s: %v (%s), want %q", x.name, err, fault.KindOf(err), x.kind)
+		}
+	}
+	if all, _ := os.ReadDir(outside); len(all) > 0 {
+		t.Errorf("there is %v outside", all)
+	}
+	if _, err := os.Lstat(filepath.Join(r.home, "x")); err == nil {
+		t.Error("something climbed")
+	}
+	if info, err := os.Stat(r.home + "/into/suid"); err != nil || info.Mode() != 0o755 {
+		t.Errorf("set-id bits are there: %v %v", info, err)
+	}
+	if _, err := os.Stat(r.home + "/into/abs/x"); err != nil {
+		t.Error(err)
+	}
+	if names := leftovers(t, r.home); len(names) > 0 {
+		t.Errorf("temporary files are left: %v", names)
+	}
+	// What is no archive, or half of one.
+	_, err := r.WriteTree(r.ctx, 100, "into", strings.NewReader(strings.Repeat("no archive ", 1000)))
+	wantKind(t, err, fault.Malformed)
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	h := file("half")
+	h.Mode, h.Size = 0o644, 1000
+	w.WriteHeader(&h)
+	_, err = r.WriteTree(r.ctx, 101, "into", io.MultiReader(&b, strings.NewReader("half")))
+	wantKind(t, err, fault.Malformed)
+	if _, err := os.Stat(r.home + "/into/half"); err == nil {
+		t.Error("half a file is there")
+	}
+	// A sparse file of a terabyte takes no bytes to send.
+	var sparse bytes.Buffer
+	w = tar.NewWriter(&sparse)
+	h = file("sparse")
+	h.Mode, h.Size = 0o644, 1<<40
+	w.WriteHeader(&h)
+	_, err = r.WriteTree(r.ctx, 102, "into", &sparse)
+	wantKind(t, err, fault.TooLarge)
+}

@@ -1,0 +1,207 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Write says how a file is written. The zero value makes mode 0644 and
+// replaces what is there.
+type Write struct {
+	Mode uint32 // permission bits
+	// IfMatch lets the write fail, as fault.Conflict, unless the file still has
+	// this ETag; IfAbsent unless nothing is there.
+	IfMatch  string
+	IfAbsent bool
+}
+
+// Upload writes a file in a session, whole or not at all: its content appears
+// under path once all of r has arrived. mode is the file's permission bits; 0
+// means 0644. Paths are relative to the user's home unless absolute.
+func (c *Client) Upload(ctx context.Context, session, path string, mode uint32, r io.Reader) (protocol.File, error) {
+	return c.UploadIf(ctx, session, path, Write{Mode: mode}, r)
+}
+
+// UploadIf is Upload under conditions.
+func (c *Client) UploadIf(ctx context.Context, session, path string, w Write, r io.Reader) (protocol.File, error) {
+	h := http.Header{}
+	if w.IfMatch != "" {
+		h.Set("If-Match", quote(w.IfMatch))
+	}
+	if w.IfAbsent {
+		h.Set("If-None-Match", "*")
+	}
+	var query []string
+	if w.Mode != 0 {
+		query = []string{"mode", strconv.FormatUint(uint64(w.Mode), 8)}
+	}
+	var f protocol.File
+	return f, c.put(ctx, "client.upload", c.filePath(session, path, query...), "application/octet-stream", h, r, &f)
+}
+
+func quote(etag string) string { return `"` + etag + `"` }
+
+// UploadTree unpacks a tar archive into a folder of a session. Each file
+// appears whole; after an error, what came before it is there.
+func (c *Client) UploadTree(ctx context.Context, session, path string, archive io.Reader) (protocol.Tree, error) {
+	var t protocol.Tree
+	return t, c.put(ctx, "client.upload_tree", c.filePath(session, path, "archive", "tar"), "application/x-tar", nil, archive, &t)
+}
+
+func (c *Client) put(ctx context.Context, op, address, contentType string, h http.Header, r io.Reader, out any) error {
+	resp, err := c.sendWith(ctx, op, http.MethodPut, address, contentType, h, io.NopCloser(r))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return c.decode(ctx, op, resp.Body, out)
+}
+
+// filePath is the address of a file. The slashes of its path are kept, but
+// for the first of an absolute path, which a proxy might join with the one
+// before it.
+func (c *Client) filePath(session, path string, query ...string) string {
+	if path == "." { // a proxy might take it away
+		path = ""
+	}
+	segments := append([]string{"v1", "sessions", session, "files"}, strings.Split(strings.TrimPrefix(path, "/"), "/")...)
+	if strings.HasPrefix(path, "/") {
+		segments[4] = "/" + segments[4]
+	}
+	return c.endpoint(segments, query...)
+}
+
+// Download reads a file in a session. The caller closes it. A read that ends
+// before the file does is an error, never a short file.
+func (c *Client) Download(ctx context.Context, session, path string) (io.ReadCloser, error) {
+	return c.open(ctx, "client.download", c.filePath(session, path), nil)
+}
+
+// DownloadRange reads n bytes of a file from offset on, or up to its end when
+// n is 0. A negative offset counts from the end. With an ETag it fails, as
+// fault.Conflict, when the file has been changed since.
+func (c *Client) DownloadRange(ctx context.Context, session, path string, offset, n int64, etag string) (io.ReadCloser, error) {
+	const op = "client.download"
+	h := http.Header{}
+	switch {
+	case offset < 0:
+		h.Set("Range", fmt.Sprintf("bytes=%d", offset))
+	case n > 0:
+		h.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+n-1))
+	default:
+		h.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	if etag != "" {
+		h.Set("If-Range", quote(etag))
+	}
+	resp, err := c.sendWith(ctx, op, http.MethodGet, c.filePath(session, path), "", h, nil)
+	if err != nil {
+		return nil, err
+	}
+	if etag != "" && resp.Header.Get("ETag") != quote(etag) {
+		_ = resp.Body.Close()
+		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "etag", Message: "the file has been changed"}
+	}
+	if n > 0 && offset < 0 {
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, n), resp.Body}, nil
+	}
+	return resp.Body, nil
+}
+
+// DownloadTree reads a folder of a session, and all below it, as an archive:
+// tar or zip. Its names begin with the folder's. The caller closes it. A read
+// that ends before the archive does is an error.
+func (c *Client) DownloadTree(ctx context.Context, session, path, form string) (io.ReadCloser, error) {
+	return c.open(ctx, "client.download_tree", c.filePath(session, path, "archive", form), nil)
+}
+
+func (c *Client) open(ctx context.Context, op, address string, h http.Header) (io.ReadCloser, error) {
+	resp, err := c.sendWith(ctx, op, http.MethodGet, address, "", h, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Stat says what a file is.
+func (c *Client) Stat(ctx context.Context, session, path string) (protocol.File, error) {
+	var f protocol.File
+	return f, c.call(ctx, "client.stat", http.MethodGet, c.filePath(session, path, "stat", ""), nil, &f)
+}
+
+// Files goes through what is in a folder, page by page, in the order of the
+// names' bytes. It ends with an error, if there is one.
+func (c *Client) Files(ctx context.Context, session, path string) iter.Seq2[protocol.File, error] {
+	return func(yield func(protocol.File, error) bool) {
+		for after := ""; ; {
+			page, err := c.ListFiles(ctx, session, path, 0, after)
+			if err != nil {
+				yield(protocol.File{}, err)
+				return
+			}
+			for _, f := range page.Entries {
+				if !yield(f, nil) {
+					return
+				}
+			}
+			if after = page.Next; after == "" {
+				return
+			}
+		}
+	}
+}
+
+// ListFiles returns one page of what is in a folder; limit 0 means 1,000, and
+// after is the Next of the page before.
+func (c *Client) ListFiles(ctx context.Context, session, path string, limit int, after string) (protocol.FileListing, error) {
+	query := []string{"list", ""}
+	if limit != 0 {
+		query = append(query, "limit", strconv.Itoa(limit))
+	}
+	if after != "" {
+		query = append(query, "after", after)
+	}
+	var page protocol.FileListing
+	return page, c.call(ctx, "client.list", http.MethodGet, c.filePath(session, path, query...), nil, &page)
+}
+
+// Mkdir makes a folder and its parents. One that is there is a conflict.
+func (c *Client) Mkdir(ctx context.Context, session, path string) (protocol.File, error) {
+	return c.change(ctx, session, path, map[string]any{"op": "mkdir"})
+}
+
+// Move moves a file or a folder; the parents of to are made.
+func (c *Client) Move(ctx context.Context, session, path, to string, overwrite bool) (protocol.File, error) {
+	return c.change(ctx, session, path, map[string]any{"op": "move", "to": to, "overwrite": overwrite})
+}
+
+// Copy copies a file or a folder; the parents of to are made.
+func (c *Client) Copy(ctx context.Context, session, path, to string, overwrite bool) (protocol.File, error) {
+	return c.change(ctx, session, path, map[string]any{"op": "copy", "to": to, "overwrite": overwrite})
+}
+
+func (c *Client) change(ctx context.Context, session, path string, what map[string]any) (protocol.File, error) {
+	var f protocol.File
+	return f, c.call(ctx, "client.change_file", http.MethodPost, c.filePath(session, path), what, &f)
+}
+
+// Remove removes a file, a link or a folder; a folder that is not empty only
+// with recursive.
+func (c *Client) Remove(ctx context.Context, session, path string, recursive bool) error {
+	var query []string
+	if recursive {
+		query = []string{"recursive", "true"}
+	}
+	return c.call(ctx, "client.remove", http.MethodDelete, c.filePath(session, path, query...), nil, nil)
+}
