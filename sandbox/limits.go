@@ -34,7 +34,7 @@ const cpuPeriod = 100_000
 // the sandbox, and Exit says so. The cgroup is sized above the inner ring:
 // see CgroupBytes.
 //
-// The sizes of the file systems, OpenFiles and UserProcesses are part of a
+// The sizes of the file systems, Inodes, OpenFiles and UserProcesses are part of a
 // snapshot: a sandbox restored from it must be given the same. Memory, CPUs
 // and PIDs may differ.
 type Limits struct {
@@ -55,6 +55,9 @@ type Limits struct {
 	TmpBytes int64
 	// ShmBytes is /dev/shm, in memory. Default 64 MiB.
 	ShmBytes int64
+	// Inodes are the files and folders that may be made in the layer over the
+	// image, in /tmp, and in /dev/shm, each for itself. Default 262144.
+	Inodes int64
 	// OpenFiles is RLIMIT_NOFILE, of each process. Default 4096.
 	OpenFiles uint64
 	// UserProcesses is RLIMIT_NPROC, of each user: processes and threads.
@@ -71,6 +74,7 @@ func (l Limits) Resolve() Limits {
 		OverlayBytes:  or(l.OverlayBytes, 512*miB),
 		TmpBytes:      or(l.TmpBytes, 256*miB),
 		ShmBytes:      or(l.ShmBytes, 64*miB),
+		Inodes:        or(l.Inodes, 1<<18),
 		OpenFiles:     or(l.OpenFiles, 4096),
 		UserProcesses: or(l.UserProcesses, 512),
 	}
@@ -102,6 +106,8 @@ func (l Limits) check(op string) error {
 		return fault.Invalid(op, "tmp", "%d bytes are below the least of 64 KiB", l.TmpBytes)
 	case l.ShmBytes < 64*kiB:
 		return fault.Invalid(op, "shm", "%d bytes are below the least of 64 KiB", l.ShmBytes)
+	case l.Inodes < 64 || l.Inodes > 1<<30:
+		return fault.Invalid(op, "inodes", "%d is not between 64 and 1073741824", l.Inodes)
 	case l.OpenFiles < 16 || l.OpenFiles > 1<<20:
 		return fault.Invalid(op, "open_files", "%d is not between 16 and 1048576", l.OpenFiles)
 	case l.UserProcesses < 4 || l.UserProcesses > 1<<20:
@@ -153,6 +159,7 @@ func (l Limits) rlimits() []specs.POSIXRlimit {
 }
 
 func sizeOption(bytes int64) string { return "size=" + strconv.FormatInt(bytes, 10) }
+func inodeOption(n int64) string    { return "nr_inodes=" + strconv.FormatInt(n, 10) }
 
 func or[T comparable](v, def T) T {
 	var zero T

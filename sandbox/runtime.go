@@ -161,6 +161,9 @@ func (r *Runtime) prepare() error {
 // that made it.
 func (r *Runtime) BuildID() string { return r.buildID }
 
+// Memory is what all sandboxes hold together now, in bytes.
+func (r *Runtime) Memory() int64 { return r.parent.read().memory }
+
 // Live returns the number of sandboxes that have not been destroyed.
 func (r *Runtime) Live() int {
 	r.mu.Lock()

@@ -60,8 +60,8 @@ func ImageID(image string) (string, error) {
 // gVisor would refuse others too, later and in other words.
 func specID(s Spec) string {
 	l := s.Limits
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %d %d %d",
-		s.Args, l.OverlayBytes, l.TmpBytes, l.ShmBytes, l.OpenFiles, l.UserProcesses))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %d %d %d %d",
+		s.Args, l.OverlayBytes, l.TmpBytes, l.ShmBytes, l.Inodes, l.OpenFiles, l.UserProcesses))
 	return hex.EncodeToString(sum[:12])
 }
 

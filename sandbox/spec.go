@@ -43,7 +43,7 @@ const (
 
 // The annotations that configure gVisor. Annotations are privileged: some open
 // host sockets, others write to host directories. These four are all there
-// are, and none holds anything that came from outside but a number.
+// are, and none holds anything that came from outside but numbers.
 const (
 	annotationRootSource  = "dev.gvisor.spec.rootfs.source"
 	annotationRootType    = "dev.gvisor.spec.rootfs.type"
@@ -139,14 +139,14 @@ func (s Spec) oci(root, cgroupPath string) *specs.Spec {
 			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755"}},
 			{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec"}},
-			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", sizeOption(l.ShmBytes)}},
-			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", sizeOption(l.TmpBytes)}},
+			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", sizeOption(l.ShmBytes), inodeOption(l.Inodes)}},
+			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777", sizeOption(l.TmpBytes), inodeOption(l.Inodes)}},
 		},
 		Annotations: map[string]string{
 			annotationRootSource:  imageLink,
 			annotationRootType:    "erofs",
 			annotationRootOverlay: "memory",
-			annotationRootOptions: sizeOption(l.OverlayBytes),
+			annotationRootOptions: sizeOption(l.OverlayBytes) + "," + inodeOption(l.Inodes),
 		},
 		Linux: &specs.Linux{
 			CgroupsPath: cgroupPath,

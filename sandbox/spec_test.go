@@ -93,7 +93,7 @@ func TestSpecRefuses(t *testing.T) {
 func TestLimitsDefaults(t *testing.T) {
 	l := Limits{}.Resolve()
 	want := Limits{
-		MemoryBytes: giB, CPUs: 1, PIDs: 4096, OverlayBytes: 512 * miB, TmpBytes: 256 * miB, ShmBytes: 64 * miB,
+		MemoryBytes: giB, CPUs: 1, PIDs: 4096, OverlayBytes: 512 * miB, TmpBytes: 256 * miB, ShmBytes: 64 * miB, Inodes: 1 << 18,
 		OpenFiles: 4096, UserProcesses: 512,
 	}
 	if l != want {
