@@ -1,0 +1,216 @@
+// Package image makes root filesystems for sandboxes from OCI images: it
+// fetches one as a layout on disk, unpacks its layers where nothing of them can
+// reach further, adds the agent and the drivers, and packs an EROFS file.
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	imagename "github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+)
+
+// Limits of what an image may unpack to.
+const (
+	MaxBytes   = 8 << 30
+	MaxEntries = 500_000
+	MaxLayers  = 256
+)
+
+// Fetch writes the image that from names as an OCI layout to dir, which is
+// empty: from is the folder of a layout, a tar of one or of docker save, or
+// the name of an image in a registry.
+func Fetch(ctx context.Context, from, dir string) error {
+	const op = "image.fetch"
+	img, err := open(ctx, from, dir)
+	if err != nil {
+		return &fault.Error{Kind: fault.InvalidArgument, Op: op, Field: "image", Message: fmt.Sprintf("%s cannot be read: %v", from, err), Err: err}
+	}
+	to := filepath.Join(dir, "layout")
+	path, err := layout.Write(to, empty.Index)
+	if err == nil {
+		err = path.AppendImage(img)
+	}
+	if err != nil {
+		return &fault.Error{Kind: fault.Unavailable, Op: op, Field: "image", Message: fmt.Sprintf("%s cannot be fetched: %v", from, err), Err: err}
+	}
+	return nil
+}
+
+func open(ctx context.Context, from, dir string) (v1.Image, error) {
+	info, err := os.Stat(from)
+	switch {
+	case err != nil:
+		ref, err := imagename.ParseReference(strings.TrimPrefix(from, "docker://"))
+		if err != nil {
+			return nil, err
+		}
+		return remote.Image(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithPlatform(platform()))
+	case info.IsDir():
+		return openLayout(from)
+	}
+	// A tar of docker save says so by a manifest of its own.
+	if img, err := tarball.ImageFromPath(from, nil); err == nil {
+		return img, nil
+	}
+	unpacked := filepath.Join(dir, "unpacked")
+	if err := untar(from, unpacked); err != nil {
+		return nil, err
+	}
+	return openLayout(unpacked)
+}
+
+// Layout is where Fetch has put the layout below its dir.
+func Layout(dir string) string { return filepath.Join(dir, "layout") }
+
+// untar unpacks the tar of a layout.
+func untar(from, dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	u := &unpacker{root: root, budget: MaxBytes, plain: true}
+	return u.layer(f)
+}
+
+func platform() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.GOARCH} }
+
+// openLayout finds the image for this machine in a layout.
+func openLayout(dir string) (v1.Image, error) {
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	return pick(index, 2)
+}
+
+func pick(index v1.ImageIndex, depth int) (v1.Image, error) {
+	m, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range m.Manifests {
+		fits := d.Platform == nil || d.Platform.OS == "" || d.Platform.Satisfies(platform()) || d.Platform.OS == platform().OS && d.Platform.Architecture == platform().Architecture
+		switch {
+		case !fits:
+		case d.MediaType.IsImage():
+			return index.Image(d.Digest)
+		case d.MediaType.IsIndex() && depth > 0:
+			inner, err := index.ImageIndex(d.Digest)
+			if err != nil {
+				return nil, err
+			}
+			return pick(inner, depth-1)
+		}
+	}
+	return nil, fmt.Errorf("there is no image for linux/%s in it", runtime.GOARCH)
+}
+
+// Maker makes root filesystems. It needs root, to give files their owners.
+type Maker struct {
+	// Languages are those that the server's own image has.
+	Languages []kernel.Manifest
+	// Install puts /opt/sandgate with the agent and the drivers of some
+	// languages into a tree.
+	Install func(root *os.Root, languages []string) error
+	// Home is the user's home, and User the numeric id.
+	Home string
+	User int
+}
+
+// Make reads the OCI layout in dir and writes an EROFS file to out. It returns
+// the languages whose programs the image has, and the environment that it
+// names.
+func (m Maker) Make(dir, out string) (languages, env []string, err error) {
+	const op = "image.make"
+	img, err := openLayout(dir)
+	if err != nil {
+		return nil, nil, bad(op, "the image is no OCI layout", err)
+	}
+	work, err := os.MkdirTemp(filepath.Dir(out), "tree-")
+	if err != nil {
+		return nil, nil, fault.Wrap(fault.Host, op, err)
+	}
+	defer func() {
+		if rerr := os.RemoveAll(work); rerr != nil && err == nil {
+			err = fault.Wrap(fault.Host, op, rerr)
+		}
+	}()
+	root, err := os.OpenRoot(work)
+	if err != nil {
+		return nil, nil, fault.Wrap(fault.Host, op, err)
+	}
+	defer root.Close()
+	if err := unpack(root, img); err != nil {
+		return nil, nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, nil, bad(op, "the image's configuration cannot be read", err)
+	}
+	env = environment(config.Config.Env)
+	for _, l := range m.Languages {
+		if runs(root, l, env) {
+			languages = append(languages, l.Name)
+		}
+	}
+	if err := m.furnish(root, languages); err != nil {
+		return nil, nil, fault.Wrap(fault.Host, op, err)
+	}
+	return languages, env, pack(work, out)
+}
+
+func bad(op, message string, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return &fault.Error{Kind: fault.InvalidArgument, Op: op, Field: "image", Message: fmt.Sprintf("%s: %v", message, err), Err: err}
+}
+
+// pack has mkfs.erofs write the tree: uncompressed and without inline data,
+// which is what gVisor reads, and without extended attributes, for file
+// capabilities would be a setuid by another name.
+func pack(tree, out string) error {
+	const op = "image.pack"
+	mkfs, err := exec.LookPath("mkfs.erofs")
+	if err != nil {
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "there is no mkfs.erofs on the server; install erofs-utils", Err: err}
+	}
+	if said, err := exec.Command(mkfs, "--quiet", "-x-1", "-Enoinline_data", out, tree).CombinedOutput(); err != nil {
+		text := strings.TrimSpace(string(said[:min(len(said), 1024)]))
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "mkfs.erofs failed", Err: fmt.Errorf("%w: %s", err, text)}
+	}
+	return nil
+}
+
+// discard reads what is left, so that a digest is complete.
+func discard(r io.Reader) error {
+	_, err := io.Copy(io.Discard, r)
+	return err
+}

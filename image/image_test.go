@@ -1,0 +1,300 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	imagename "github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/sandgate/sandgate/kernel"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tarOf(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		body := h.PAXRecords["body"]
+		h.PAXRecords = nil
+		if h.Typeflag == 0 {
+			h.Typeflag = tar.TypeReg
+		}
+		if h.Mode == 0 {
+			h.Mode = 0o755
+		}
+		h.Size = int64(len(body))
+		check(t, w.WriteHeader(&h))
+		_, err := w.Write([]byte(body))
+		check(t, err)
+	}
+	check(t, w.Close())
+	return b.Bytes()
+}
+
+func file(name, body string) tar.Header {
+	return tar.Header{Name: name, PAXRecords: map[string]string{"body": body}}
+}
+
+func link(name, to string) tar.Header {
+	return tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: to}
+}
+
+func imageOf(t *testing.T, layers ...[]byte) v1.Image {
+	t.Helper()
+	img := v1.Image(empty.Image)
+	for _, l := range layers {
+		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l)), nil })
+		check(t, err)
+		img, err = mutate.AppendLayers(img, layer)
+		check(t, err)
+	}
+	return img
+}
+
+// tree is what lies in a folder: name, mode, and content or target.
+func tree(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	check(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == dir {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, p)
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("%s %v", rel, info.Mode())
+		switch {
+		case info.Mode().IsRegular():
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			line += " " + string(b)
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			line += " " + to
+		}
+		all = append(all, line)
+		return nil
+	}))
+	return all
+}
+
+func TestLayersLieOverOneAnother(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	check(t, err)
+	defer root.Close()
+	low := tarOf(t,
+		tar.Header{Name: "./", Typeflag: tar.TypeDir},
+		file("a/gone", "1"), file("a/stays", "2"), file("b/x", "3"), file("b/y/z", "4"), file("was-a-file", "5"),
+		link("was-a-link", "a"), file("was-a-folder/x", "6"),
+		tar.Header{Name: "suid", Mode: 0o6755}, tar.Header{Name: "dir", Typeflag: tar.TypeDir, Mode: 0o1777},
+		tar.Header{Name: "null", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}, tar.Header{Name: "pipe", Typeflag: tar.TypeFifo},
+		tar.Header{Name: "hard", Typeflag: tar.TypeLink, Linkname: "a/stays"},
+	)
+	high := tarOf(t,
+		file("a/.wh.gone", ""), file("b/new", "7"), file("b/.wh..wh..opq", ""), file("was-a-file/now", "8"),
+		file("was-a-link", "9"), file("was-a-folder", "10"), file("/absolute", "11"), file(".wh.nothing", ""),
+	)
+	check(t, unpack(root, imageOf(t, low, high)))
+	want := []string{
+		"a drwxr-xr-x", "a/stays -rwxr-xr-x 2", "absolute -rwxr-xr-x 11", "b drwxr-xr-x", "b/new -rwxr-xr-x 7",
+		"dir dtrwxrwxrwx", "hard -rwxr-xr-x 2", "suid -rwxr-xr-x ",
+		"was-a-file drwxr-xr-x", "was-a-file/now -rwxr-xr-x 8", "was-a-folder -rwxr-xr-x 10", "was-a-link -rwxr-xr-x 9",
+	}
+	if got := tree(t, dir); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestHostileLayers: whatever an image says, nothing outside its folder is
+// read, written, linked to or removed.
+func TestHostileLayers(t *testing.T) {
+	for name, headers := range map[string][]tar.Header{
+		"up":              {file("../victim/owned", "x")},
+		"up in between":   {file("a/../../victim/owned", "x")},
+		"absolute link":   {link("a", "VICTIM"), file("a/owned", "x")},
+		"relative link":   {link("a", "../victim"), file("a/owned", "x")},
+		"link of a link":  {link("a", ".."), link("b", "a/victim"), file("b/owned", "x")},
+		"hard link":       {{Name: "a", Typeflag: tar.TypeLink, Linkname: "../victim/secret"}},
+		"absolute hard":   {{Name: "a", Typeflag: tar.TypeLink, Linkname: "VICTIM/secret"}},
+		"hard through":    {link("a", "VICTIM"), {Name: "b", Typeflag: tar.TypeLink, Linkname: "a/secret"}, file("b", "x")},
+		"write over link": {link("a", "VICTIM/secret"), file("a", "x")},
+		"folder on link":  {link("a", "VICTIM"), {Name: "a", Typeflag: tar.TypeDir, Mode: 0o777}},
+		"whiteout":        {link("a", "VICTIM"), file("a/.wh.secret", "")},
+		"whiteout of up":  {file(".wh...", ""), file("a/.wh..", ""), file(".wh.", "")},
+		"opaque":          {link("a", "VICTIM"), file("a/.wh..wh..opq", "")},
+		"owner":           {{Name: "a", Uid: -1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := t.TempDir()
+			victim, dir := filepath.Join(work, "victim"), filepath.Join(work, "root")
+			check(t, errorsOf(os.Mkdir(victim, 0o755), os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(victim, "secret"), []byte("kept"), 0o640)))
+			for i := range headers {
+				headers[i].Linkname = strings.ReplaceAll(headers[i].Linkname, "VICTIM", victim)
+			}
+			root, err := os.OpenRoot(dir)
+			check(t, err)
+			defer root.Close()
+			done := make(chan error, 1)
+			go func() { done <- unpack(root, imageOf(t, tarOf(t, headers...))) }()
+			select {
+			case err := <-done:
+				t.Logf("%v", err)
+			case <-time.After(20 * time.Second):
+				t.Fatal("it hangs")
+			}
+			if got := tree(t, victim); !slices.Equal(got, []string{"secret -rw-r----- kept"}) {
+				t.Errorf("outside there is now %q", got)
+			}
+			info, err := os.Stat(filepath.Join(victim, "secret"))
+			check(t, err)
+			for _, p := range []string{"a", "b"} {
+				if inside, err := os.Lstat(filepath.Join(dir, p)); err == nil && os.SameFile(info, inside) {
+					t.Errorf("%s is the secret", p)
+				}
+			}
+		})
+	}
+}
+
+func errorsOf(all ...error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestBounds(t *testing.T) {
+	for name, u := range map[string]*unpacker{"bytes": {budget: 10}, "files": {budget: 1 << 20, entries: MaxEntries - 1}} {
+		root, err := os.OpenRoot(t.TempDir())
+		check(t, err)
+		u.root = root
+		if err := u.layer(bytes.NewReader(tarOf(t, file("a", "12345"), file("b", "123456")))); err == nil || !strings.Contains(err.Error(), "at most") {
+			t.Errorf("%s: %v", name, err)
+		}
+		root.Close()
+	}
+}
+
+// TestLayersAreWhatTheImageSays: a blob that was changed is refused.
+func TestLayersAreWhatTheImageSays(t *testing.T) {
+	dir := t.TempDir()
+	p, err := layout.Write(dir, empty.Index)
+	check(t, err)
+	img := imageOf(t, tarOf(t, file("a", "true")))
+	check(t, p.AppendImage(img))
+	other := imageOf(t, tarOf(t, file("a", "fake")))
+	digest := func(img v1.Image) string {
+		l, err := img.Layers()
+		check(t, err)
+		d, err := l[0].Digest()
+		check(t, err)
+		return d.Hex
+	}
+	p2, err := layout.Write(t.TempDir(), empty.Index)
+	check(t, err)
+	check(t, p2.AppendImage(other))
+	check(t, os.Rename(filepath.Join(string(p2), "blobs/sha256", digest(other)), filepath.Join(dir, "blobs/sha256", digest(img))))
+	got, err := openLayout(dir)
+	check(t, err)
+	root, err := os.OpenRoot(t.TempDir())
+	check(t, err)
+	defer root.Close()
+	if err := unpack(root, got); err == nil || !strings.Contains(err.Error(), "digest") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestFetch: a layout, a tar of it, and a tar of docker save are the same.
+func TestFetch(t *testing.T) {
+	work := t.TempDir()
+	img := imageOf(t, tarOf(t, file("a", "true")))
+	want, err := img.Digest()
+	check(t, err)
+	p, err := layout.Write(filepath.Join(work, "oci"), empty.Index)
+	check(t, err)
+	check(t, p.AppendImage(img))
+	var headers []tar.Header
+	check(t, filepath.WalkDir(string(p), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(string(p), name)
+		headers = append(headers, file(rel, string(b)))
+		return err
+	}))
+	check(t, os.WriteFile(filepath.Join(work, "oci.tar"), tarOf(t, headers...), 0o644))
+	check(t, tarball.WriteToFile(filepath.Join(work, "saved.tar"), mustTag(t), img))
+	for _, from := range []string{"oci", "oci.tar", "saved.tar"} {
+		dir := t.TempDir()
+		check(t, Fetch(t.Context(), filepath.Join(work, from), dir))
+		got, err := openLayout(Layout(dir))
+		check(t, err)
+		layers, err := got.Layers()
+		check(t, err)
+		if d, err := got.Digest(); err != nil || len(layers) != 1 || from != "saved.tar" && d != want {
+			t.Errorf("%s: %v with %d layers, want %v; %v", from, d, len(layers), want, err)
+		}
+	}
+	if err := Fetch(t.Context(), filepath.Join(work, "none"), t.TempDir()); err == nil {
+		t.Error("there is no such image")
+	}
+}
+
+// TestLanguagesOfAnImage: those whose programs it has, also behind links.
+func TestLanguagesOfAnImage(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	check(t, err)
+	defer root.Close()
+	check(t, unpack(root, imageOf(t, tarOf(t,
+		file("real/bin/bash", "x"), link("bin", "/real/bin"), tar.Header{Name: "opt/tool", Mode: 0o644},
+	))))
+	env := environment([]string{"PATH=/opt:/bin", "9=no", "A=b"})
+	if !slices.Equal(env, []string{"PATH=/opt:/bin", "A=b"}) {
+		t.Errorf("the environment is %q", env)
+	}
+	for argv, want := range map[string]bool{"/bin/bash": true, "/usr/bin/bash": false, "/opt/tool": false, "/opt/sandgate/langs/x": true, "/loop": false} {
+		l := kernel.Manifest{Name: "x", Argv: []string{argv}, Program: []string{"bash", "{file}"}}
+		if got := runs(root, l, env); got != want {
+			t.Errorf("%s: %v", argv, got)
+		}
+	}
+}
+
+func mustTag(t *testing.T) imagename.Tag {
+	t.Helper()
+	tag, err := imagename.NewTag("example.org/test:1")
+	check(t, err)
+	return tag
+}
