@@ -39,11 +39,13 @@ type Config struct {
 	Origins  []string `yaml:"allowed_origins" doc:"Origins of web pages, such as https://app.example.org, that may use the API beside the server's own pages."`
 	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
 
-	Gateway  Gateway  `yaml:"gateway"`
-	Pool     Pool     `yaml:"pool"`
-	Limits   Limits   `yaml:"limits"`
-	Sessions Sessions `yaml:"sessions"`
-	Log      Log      `yaml:"log"`
+	Gateway   Gateway   `yaml:"gateway"`
+	Pool      Pool      `yaml:"pool"`
+	Limits    Limits    `yaml:"limits"`
+	MaxLimits MaxLimits `yaml:"max_limits"`
+	Sessions  Sessions  `yaml:"sessions"`
+	Templates Templates `yaml:"templates"`
+	Log       Log       `yaml:"log"`
 }
 
 // Gateway is about what clients may hold open.
@@ -55,31 +57,57 @@ type Gateway struct {
 // Pool is about the sandboxes that wait for a session.
 type Pool struct {
 	Size      int      `yaml:"size" default:"2" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot."`
-	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are kept warm for. The others start cold, in seconds."`
+	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are always kept warm for. The others, and templates, are as they are asked for."`
+	Memory    Size     `yaml:"memory" default:"512MiB" doc:"Memory that sandboxes may hold which are kept ready beyond size: for what was asked for within the last minutes, at most 16 for each language and template. 0 keeps none."`
 }
 
 // Limits are those of one sandbox.
 type Limits struct {
-	Memory  Size    `yaml:"memory" default:"1GiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
-	CPUs    float64 `yaml:"cpus" default:"2" doc:"Processors that one sandbox may use, in fractions from 0.1."`
-	PIDs    int     `yaml:"pids" default:"512" doc:"Processes and threads of the user in one sandbox, 32 to 4096."`
-	Overlay Size    `yaml:"overlay" default:"1GiB" doc:"What a sandbox may write to its filesystem, kept in memory; at least 16MiB."`
-	Tmp     Size    `yaml:"tmp" default:"256MiB" doc:"Size of /tmp in a sandbox; at least 1MiB."`
-	Files   int     `yaml:"open_files" default:"4096" doc:"Open files of one process in a sandbox, at least 64."`
+	Memory  Size     `yaml:"memory" default:"1GiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
+	CPUs    float64  `yaml:"cpus" default:"2" doc:"Processors that one sandbox may use, in fractions from 0.1."`
+	PIDs    int      `yaml:"pids" default:"512" doc:"Processes and threads of the user in one sandbox, 32 to 4096."`
+	Overlay Size     `yaml:"overlay" default:"1GiB" doc:"What a sandbox may write to its filesystem, kept in memory; at least 16MiB."`
+	Tmp     Size     `yaml:"tmp" default:"256MiB" doc:"Size of /tmp in a sandbox; at least 1MiB."`
+	Files   int      `yaml:"open_files" default:"4096" doc:"Open files of one process in a sandbox, at least 64."`
+	Inodes  int      `yaml:"inodes" default:"262144" doc:"Files and folders that may be made in /tmp, in /dev/shm, and outside them, each for itself; at least 64."`
+	Output  Size     `yaml:"output" default:"0" doc:"What each channel may print in a second; at least 64KiB. Who prints faster waits. 0 means no limit."`
+	Cell    Duration `yaml:"cell" default:"0s" doc:"How long a cell may run before it is interrupted, in whole seconds; 0 means no limit."`
+}
+
+// MaxLimits are the most that a session or a template may ask for. One below
+// its namesake in Limits means the same as that.
+type MaxLimits struct {
+	Memory  Size    `yaml:"memory" default:"4GiB" doc:"The most memory that a session or a template may ask for. This and those below mean what limits says where they are less."`
+	CPUs    float64 `yaml:"cpus" default:"4" doc:"The most processors that a session may ask for."`
+	PIDs    int     `yaml:"pids" default:"4096" doc:"The most processes and threads that a session may ask for, at most 4096."`
+	Overlay Size    `yaml:"overlay" default:"4GiB" doc:"The most that a session may ask to write to its filesystem."`
+	Tmp     Size    `yaml:"tmp" default:"1GiB" doc:"The largest /tmp that a session may ask for."`
+	Files   int     `yaml:"open_files" default:"65536" doc:"The most open files of one process that a session may ask for."`
+	Inodes  int     `yaml:"inodes" default:"4194304" doc:"The most files and folders that a session may ask for."`
 }
 
 // Sessions is about sessions and their channels.
 type Sessions struct {
-	Max         int      `yaml:"max" default:"16" doc:"Sessions with a sandbox at one time; at least 1. More are refused with 429 and a time to try again."`
+	Max         int      `yaml:"max" default:"16" doc:"Sessions with a sandbox at one time; at least 1. For further ones those that have been idle longest are hibernated; while none is idle they are refused with 429 and a time to try again."`
 	Lifetime    Duration `yaml:"lifetime" default:"24h" doc:"A session that does not ask for another lifetime ends this long after its creation, whatever it does; at least 1s."`
 	MaxLifetime Duration `yaml:"max_lifetime" default:"168h" doc:"The longest lifetime that a session may ask for; at least that of lifetime."`
 	Pause       Duration `yaml:"idle_pause" default:"60s" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
 	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" doc:"A paused session without work for this long is hibernated: it goes to data_dir and takes no memory, until work wakes it; 0 means never."`
 	Hibernated  int      `yaml:"max_hibernated" default:"1000" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
 	Shutdown    Duration `yaml:"shutdown_limit" default:"30s" doc:"How long a server that stops takes to hibernate its sessions for the next start, at most 40s; those it cannot in that time are lost, as are all with 0."`
+	Memory      Size     `yaml:"memory" default:"0" doc:"Memory that all sandboxes may hold together. Beyond it sessions that are idle are hibernated, those first that have been longest, and new ones are refused while there are none. 0 means four fifths of the machine's."`
+	MaxIdle     Duration `yaml:"max_idle" default:"24h" doc:"The longest idle_pause or idle_hibernate that a session may ask for; at least 1s."`
+	MaxKeep     int      `yaml:"max_keep_alive" default:"4" doc:"Sessions that may be kept alive at one time, which are never paused or hibernated for being idle; 0 means none."`
 	ClaimWait   Duration `yaml:"claim_wait" default:"30s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
 	LogMemory   Size     `yaml:"log_memory" default:"1MiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
 	LogDisk     Size     `yaml:"log_disk" default:"64MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
+}
+
+// Templates is about those that users make.
+type Templates struct {
+	Max   int      `yaml:"max" default:"32" doc:"Templates of one tenant; 0 means that none can be made."`
+	Bytes Size     `yaml:"bytes" default:"1GiB" doc:"What one template may bring along: its files, packages and image; at least 1MiB."`
+	Build Duration `yaml:"build" default:"10m" doc:"How long the building of one may take; at least 1s."`
 }
 
 // Log is about the server's own log, on standard error.
@@ -235,6 +263,15 @@ func (c *Config) Validate() error {
 		atLeast("limits.overlay", c.Limits.Overlay >= 16<<20, "16MiB"),
 		atLeast("limits.tmp", c.Limits.Tmp >= 1<<20, "1MiB"),
 		atLeast("limits.open_files", c.Limits.Files >= 64, "64"),
+		atLeast("limits.inodes", c.Limits.Inodes >= 64, "64"),
+		atLeast("limits.output", c.Limits.Output == 0 || c.Limits.Output >= 64<<10, "64KiB, or 0"),
+		atLeast("limits.cell", c.Limits.Cell == 0 || c.Limits.Cell >= Duration(time.Second), "1s, or 0"),
+		atLeast("sessions.memory", c.Sessions.Memory >= 0, "0"),
+		atLeast("sessions.max_idle", c.Sessions.MaxIdle >= Duration(time.Second), "1s"),
+		atLeast("sessions.max_keep_alive", c.Sessions.MaxKeep >= 0, "0"),
+		atLeast("templates.max", c.Templates.Max >= 0, "0"),
+		atLeast("templates.bytes", c.Templates.Bytes >= 1<<20, "1MiB"),
+		atLeast("templates.build", c.Templates.Build >= Duration(time.Second), "1s"),
 		atLeast("sessions.max", c.Sessions.Max >= 1, "1"),
 		atLeast("sessions.lifetime", c.Sessions.Lifetime >= Duration(time.Second), "1s"),
 		atLeast("sessions.max_lifetime", c.Sessions.MaxLifetime >= c.Sessions.Lifetime, "sessions.lifetime"),
@@ -253,6 +290,9 @@ func (c *Config) Validate() error {
 	if c.Limits.PIDs > 4096 {
 		return fault.Invalid(op, "limits.pids", "must be at most 4096")
 	}
+	if c.MaxLimits.PIDs > 4096 {
+		return fault.Invalid(op, "max_limits.pids", "must be at most 4096")
+	}
 	if c.Sessions.Shutdown > Duration(40*time.Second) {
 		return fault.Invalid(op, "sessions.shutdown_limit", "must be at most 40s")
 	}
@@ -262,8 +302,8 @@ func (c *Config) Validate() error {
 	if c.Pool.Size > 0 && len(c.Pool.Languages) == 0 {
 		return fault.Invalid(op, "pool.languages", "must name a language when pool.size is above 0")
 	}
-	if c.Limits.CPUs > float64(max(1024, runtime.NumCPU())) {
-		return fault.Invalid(op, "limits.cpus", "must be at most 1024")
+	if c.MaxLimits.CPUs > float64(max(1024, runtime.NumCPU())) {
+		return fault.Invalid(op, "max_limits.cpus", "must be at most 1024")
 	}
 	return nil
 }

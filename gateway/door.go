@@ -63,9 +63,9 @@ func (g *Gateway) failed(ctx *fasthttp.RequestCtx, err error) {
 func checkHeader(h *fasthttp.RequestHeader) error {
 	const op = "gateway.header"
 	switch string(h.Method()) {
-	case "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS":
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
 	default:
-		return fault.New(fault.Malformed, op, "the method is not one of GET, HEAD, POST, PUT, DELETE and OPTIONS")
+		return fault.New(fault.Malformed, op, "the method is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
 	}
 	if uri := h.RequestURI(); len(uri) == 0 || uri[0] != '/' {
 		return fault.New(fault.Malformed, op, "the request's target must be a path")

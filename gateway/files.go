@@ -144,6 +144,8 @@ func (g *Gateway) writeFile(ctx context.Context, who node.Principal, p protocol.
 	return f, g.upload(ctx, who, protocol.OpFileWrite, p, r, &f)
 }
 
+// upload sends what r holds to the node as the Data of an operation, over a
+// link of its own.
 func (g *Gateway) upload(ctx context.Context, who node.Principal, op string, params any, r io.Reader, result any) error {
 	l, err := g.node.Open(ctx, who)
 	if err != nil {

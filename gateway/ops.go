@@ -10,9 +10,11 @@ func opScope(op string) (Scope, bool) {
 	case protocol.OpHello, protocol.OpDetach:
 		return Anyone, true
 	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach,
-		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList:
+		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList,
+		protocol.OpTemplateList, protocol.OpTemplateGet:
 		return ScopeRead, true
-	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpHibernate, protocol.OpResume, protocol.OpChannelOpen, protocol.OpChannelClose,
+	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpSessionUpdate, protocol.OpSessionPause,
+		protocol.OpSessionKeepalive, protocol.OpTemplateDelete, protocol.OpHibernate, protocol.OpResume, protocol.OpChannelOpen, protocol.OpChannelClose,
 		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
 		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal,

@@ -60,10 +60,18 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/v1/sessions", Access: ScopeRead, handler: g.listSessions},
 		{Method: "GET", Path: "/v1/sessions/:id", Access: ScopeRead, handler: g.getSession},
 		{Method: "DELETE", Path: "/v1/sessions/:id", Access: ScopeWrite, handler: g.deleteSession},
+		{Method: "PATCH", Path: "/v1/sessions/:id", Access: ScopeWrite, Body: small, handler: g.updateSession},
+		{Method: "POST", Path: "/v1/sessions/:id/pause", Access: ScopeWrite, handler: g.pauseSession},
+		{Method: "POST", Path: "/v1/sessions/:id/keepalive", Access: ScopeWrite, Body: 4 << 10, handler: g.keepSession},
 		{Method: "POST", Path: "/v1/sessions/:id/hibernate", Access: ScopeWrite, handler: g.hibernateSession},
 		{Method: "POST", Path: "/v1/sessions/:id/resume", Access: ScopeWrite, handler: g.resumeSession},
 		{Method: "GET", Path: "/v1/sessions/:id/channels", Access: ScopeRead, handler: g.listChannels},
 		{Method: "POST", Path: "/v1/sessions/:id/channels", Access: ScopeWrite, Body: small, handler: g.openChannel},
+
+		{Method: "GET", Path: "/v1/templates", Access: ScopeRead, handler: g.listTemplates},
+		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.buildTemplate},
+		{Method: "GET", Path: "/v1/templates/:id", Access: ScopeRead, handler: g.getTemplate},
+		{Method: "DELETE", Path: "/v1/templates/:id", Access: ScopeWrite, handler: g.deleteTemplate},
 
 		{Method: "PUT", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.putFile},
 		{Method: "GET", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.getFile},
@@ -85,7 +93,7 @@ func (r *route) method(q *request) string {
 // another, allowed origin wants. The door has judged the origin.
 func (g *Gateway) preflight(q *request) error {
 	h := &q.Response().Header
-	h.Set(fiber.HeaderAccessControlAllowMethods, "GET, HEAD, POST, PUT, DELETE")
+	h.Set(fiber.HeaderAccessControlAllowMethods, "GET, HEAD, POST, PUT, PATCH, DELETE")
 	h.Set(fiber.HeaderAccessControlAllowHeaders, "Authorization, Content-Type, Accept, Range, If-Match, If-None-Match, If-Range")
 	h.Set(fiber.HeaderAccessControlMaxAge, strconv.Itoa(600))
 	q.Status(fiber.StatusNoContent)

@@ -83,6 +83,10 @@ type QueueOptions struct {
 	Changed func()
 	// Grace takes the place of TimeoutGrace; 0 means that.
 	Grace time.Duration
+	// Limit is the longest that a cell may run, whatever it asks for; 0 means
+	// that there is none. Reaching it is a timeout, and an event that names the
+	// limit.
+	Limit time.Duration
 }
 
 // State is a queue's state at a moment.
@@ -117,6 +121,7 @@ type Queue struct {
 	start   Starter
 	changed func()
 	grace   time.Duration
+	limit   time.Duration
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	wake    chan struct{} // holds one token: something below has changed
@@ -174,7 +179,7 @@ type execution struct {
 // NewQueue returns a queue that runs until Close.
 func NewQueue(o QueueOptions) *Queue {
 	q := &Queue{
-		log: o.Log, start: o.Start, changed: o.Changed, grace: o.Grace,
+		log: o.Log, start: o.Start, changed: o.Changed, grace: o.Grace, limit: o.Limit,
 		wake: make(chan struct{}, 1), restartAsked: make(chan struct{}, 1), done: make(chan struct{}), state: "starting",
 		freeze: make(chan struct{}), rejoin: o.Rejoin,
 	}

@@ -301,8 +301,13 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 	}
 	var timeout, grace <-chan time.Time
 	var late string // what a kill at the end of the grace is called
-	if x.TimeoutMS > 0 {
-		t := time.NewTimer(time.Duration(x.TimeoutMS)*time.Millisecond - time.Since(began))
+	allowed := time.Duration(x.TimeoutMS) * time.Millisecond
+	limited := q.limit > 0 && (allowed == 0 || allowed > q.limit)
+	if limited {
+		allowed = q.limit
+	}
+	if allowed > 0 {
+		t := time.NewTimer(allowed - time.Since(began))
 		defer t.Stop()
 		timeout = t.C
 	}
@@ -346,7 +351,10 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 			result <- a
 		case <-timeout:
 			timeout = nil
-			q.event(x.cell, map[string]any{"event": "cell_timeout", "timeout_ms": x.TimeoutMS})
+			q.event(x.cell, map[string]any{"event": "cell_timeout", "timeout_ms": allowed.Milliseconds()})
+			if limited {
+				q.event(x.cell, map[string]any{"event": "limit", "limit": "cell_seconds", "max": int64(allowed / time.Second), "lost": "the cell"})
+			}
 			q.interrupt(k)
 			arm(q.grace, "the interrupt at its timeout")
 		case d := <-x.graces:

@@ -115,6 +115,18 @@ type SessionCreate struct {
 	// LifetimeSeconds ends the session after that time; 0 means the server's
 	// default.
 	LifetimeSeconds int64 `json:"lifetime_seconds,omitempty"`
+	// Template is what the sandbox is made from, by name; empty means the
+	// language's own.
+	Template string `json:"template,omitempty"`
+	// Limits are what it may use, within the server's bounds.
+	Limits *Limits `json:"limits,omitempty"`
+	// IdlePauseSeconds is how long it runs on without work before it is
+	// paused, IdleHibernateSeconds how long before it is hibernated, counted
+	// from the last work. 0 means the server's default, Never never.
+	IdlePauseSeconds     int64 `json:"idle_pause_seconds,omitempty"`
+	IdleHibernateSeconds int64 `json:"idle_hibernate_seconds,omitempty"`
+	// KeepAlive means that being idle is no reason for anything.
+	KeepAlive bool `json:"keep_alive,omitempty"`
 }
 
 // Session is a session as clients see it.
@@ -126,12 +138,22 @@ type Session struct {
 	State string `json:"state"`
 	// Reason says why a session is lost: memory, killed, crashed, exited,
 	// host, expired or upgraded.
-	Reason    string `json:"reason,omitempty"`
-	CreatedMS int64  `json:"created_ms"`
-	ExpiresMS int64  `json:"expires_ms,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Reached is the limit that a session was lost by.
+	Reached   *Reached `json:"reached,omitempty"`
+	CreatedMS int64    `json:"created_ms"`
+	ExpiresMS int64    `json:"expires_ms,omitempty"`
 	// ActiveMS is when it last did work or was asked to.
 	ActiveMS int64     `json:"active_ms"`
 	Channels []Channel `json:"channels"`
+	Template string    `json:"template,omitempty"`
+	// Limits are those in force. The times are as in SessionCreate, never 0.
+	Limits               *Limits `json:"limits,omitempty"`
+	IdlePauseSeconds     int64   `json:"idle_pause_seconds,omitempty"`
+	IdleHibernateSeconds int64   `json:"idle_hibernate_seconds,omitempty"`
+	KeepAlive            bool    `json:"keep_alive,omitempty"`
+	// Usage is given for one session that has a sandbox, not in lists.
+	Usage *Usage `json:"usage,omitempty"`
 }
 
 // SessionRef names a session.
@@ -321,6 +343,8 @@ type Lost struct {
 	Session string `json:"session"`
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
+	// Reached is set when a limit was the reason.
+	Reached *Reached `json:"reached,omitempty"`
 }
 
 // StateChange tells of a session's state: hibernated, resuming or running.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -24,27 +25,62 @@ const (
 	maxMillis   = int64(24 * time.Hour / time.Millisecond)
 )
 
-// checkCreate returns the language and the lifetime that a create asks for.
-func (m *Manager) checkCreate(r protocol.SessionCreate) (language string, lifetime time.Duration, err error) {
+// wanted is what a create asks for.
+type wanted struct {
+	template *template
+	language string // the session's default; "" where there is none
+	lifetime time.Duration
+	limits   protocol.Limits
+	policy   policy
+}
+
+// checkCreate finds what a create asks for.
+func (m *Manager) checkCreate(p node.Principal, r protocol.SessionCreate) (w wanted, err error) {
 	const op = "session.create"
-	if len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isControl) {
-		return "", 0, fault.Invalid(op, "name", "a name is UTF-8 text of at most %d bytes without control characters", maxName)
+	if err := checkName(op, r.Name); err != nil {
+		return w, err
 	}
 	if err := checkEnv(op, r.Env); err != nil {
-		return "", 0, err
+		return w, err
 	}
 	if r.LifetimeSeconds < 0 || r.LifetimeSeconds > int64(m.cfg.MaxLifetime/time.Second) {
-		return "", 0, fault.Invalid(op, "lifetime_seconds", "a lifetime has between 0 and %d seconds", int64(m.cfg.MaxLifetime/time.Second))
+		return w, fault.Invalid(op, "lifetime_seconds", "a lifetime has between 0 and %d seconds", int64(m.cfg.MaxLifetime/time.Second))
 	}
-	lifetime = time.Duration(r.LifetimeSeconds) * time.Second
-	if lifetime == 0 {
-		lifetime = m.cfg.Lifetime
+	w.lifetime = time.Duration(r.LifetimeSeconds) * time.Second
+	if w.lifetime == 0 {
+		w.lifetime = m.cfg.Lifetime
 	}
-	if r.Language == "" {
-		return m.cfg.defaultLanguage(), lifetime, nil
+	if w.policy, err = m.checkPolicy(r); err != nil {
+		return w, err
 	}
-	language, err = m.checkLanguage(op, r.Language)
-	return language, lifetime, err
+	if r.Template != "" {
+		if w.template, w.language, err = m.checkTemplate(p, r); err != nil {
+			return w, err
+		}
+	} else {
+		w.language = m.cfg.defaultLanguage()
+		if r.Language != "" {
+			if w.language, err = m.checkLanguage(op, r.Language); err != nil {
+				return w, err
+			}
+		}
+		w.template = m.templates[w.language]
+	}
+	w.limits = w.template.limits
+	if r.Limits != nil {
+		if err := m.checkLimits(op, r.Limits); err != nil {
+			return w, err
+		}
+		w.limits = mergeLimits(w.limits, *r.Limits)
+	}
+	return w, nil
+}
+
+func checkName(op, name string) error {
+	if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, isControl) {
+		return fault.Invalid(op, "name", "a name is UTF-8 text of at most %d bytes without control characters", maxName)
+	}
+	return nil
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
@@ -106,6 +142,9 @@ func (m *Manager) checkOpen(s *session, r protocol.ChannelOpen) (language string
 				return "", nil, err
 			}
 		}
+		if language == "" {
+			return "", nil, fault.Invalid(op, "language", "the session's image has no language")
+		}
 		if len(r.Argv) > 0 || r.File != "" || len(r.Args) > 0 || r.Stdin {
 			return "", nil, fault.Invalid(op, "kind", "argv, file, args and stdin are for a process")
 		}
@@ -113,6 +152,9 @@ func (m *Manager) checkOpen(s *session, r protocol.ChannelOpen) (language string
 	case "process":
 		return m.checkProcess(op, r)
 	case "terminal":
+		if s.layout.Image != "" && len(r.Argv) == 0 && r.File == "" {
+			r.Argv = []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"}
+		}
 		return m.checkTerminal(op, r)
 	}
 	return "", nil, fault.Invalid(op, "kind", "a channel is a kernel, a process or a terminal, not %.40q", r.Kind)

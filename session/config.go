@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // Config is a manager's. Host, DataDir and Languages have no defaults; each
@@ -40,6 +41,21 @@ type Config struct {
 	// Lifetime is a session's when it does not say; default 24 h. MaxLifetime
 	// is the most it may ask for; default 7 days.
 	Lifetime, MaxLifetime time.Duration
+	// MaxIdle is the longest idle time that a session may ask for; default 24
+	// h, negative means any. MaxKeepAlive is how many sessions may be kept
+	// alive; default 4, negative means none.
+	MaxIdle      time.Duration
+	MaxKeepAlive int
+	// Limits are what a session may use that does not say, and MaxLimits the
+	// most that it may ask for. A field that is zero in MaxLimits is bounded
+	// by Limits, and one that is zero in both cannot be asked for.
+	Limits, MaxLimits protocol.Limits
+	// Memory is how much all sandboxes may hold together: beyond it, idle
+	// sessions are hibernated and new ones refused. 0 means no bound.
+	Memory int64
+	// PoolMemory is how much of it may wait in the pools beyond what Pools
+	// says. Default 1 GiB; negative means none.
+	PoolMemory int64
 	// PauseAfter is how long a session without work runs on before it is
 	// frozen in memory. Default 60 s; negative means never.
 	PauseAfter time.Duration
@@ -57,6 +73,17 @@ type Config struct {
 	LogMemory, LogDisk int64
 	// BootLimit bounds a cold boot with its kernel and warm-up. Default 120 s.
 	BootLimit time.Duration
+	// BuildLimit is how much longer a user's template may take; default 10
+	// min.
+	BuildLimit time.Duration
+	// MaxTemplates is how many templates a tenant may have; default 32,
+	// negative means none. TemplateBytes bounds what each brings along;
+	// default 1 GiB.
+	MaxTemplates  int
+	TemplateBytes int64
+	// Images makes root filesystems of what users bring; nil means that there
+	// are none but the host's.
+	Images Images
 	// Tick is how often expiry and idleness are looked at. Default 1 s.
 	Tick time.Duration
 	// Logger receives what is worth knowing. Default slog.Default().
@@ -74,6 +101,9 @@ func (c Config) resolve() (Config, error) {
 	def(&c.MaxHibernated, 1000)
 	def(&c.Lifetime, 24*time.Hour)
 	def(&c.MaxLifetime, 7*24*time.Hour)
+	def(&c.MaxIdle, 24*time.Hour)
+	def(&c.MaxKeepAlive, 4)
+	def(&c.PoolMemory, 1<<30)
 	def(&c.PauseAfter, time.Minute)
 	def(&c.HibernateAfter, 15*time.Minute)
 	def(&c.ShutdownLimit, 30*time.Second)
@@ -81,6 +111,9 @@ func (c Config) resolve() (Config, error) {
 	def(&c.LogMemory, 1<<20)
 	def(&c.LogDisk, 64<<20)
 	def(&c.BootLimit, 2*time.Minute)
+	def(&c.BuildLimit, 10*time.Minute)
+	def(&c.MaxTemplates, 32)
+	def(&c.TemplateBytes, 1<<30)
 	def(&c.Tick, time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -125,7 +158,8 @@ type counters struct {
 	outputBytes, outputDropped, inputBytes            atomic.Int64
 	filesWritten, filesRead, fileBytes                atomic.Int64
 	pauses, resumes, coldBoots, restores              atomic.Int64
-	hibernations, wakes                               atomic.Int64
+	hibernations, wakes, gaveWay                      atomic.Int64
+	limitsReached                                     atomic.Int64
 	inputRefused                                      atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
@@ -168,6 +202,8 @@ func (c *counters) table() map[string]int64 {
 		"resumes":           c.resumes.Load(),
 		"hibernations":      c.hibernations.Load(),
 		"wakes":             c.wakes.Load(),
+		"gave_way":          c.gaveWay.Load(),
+		"limits_reached":    c.limitsReached.Load(),
 		"cold_boots":        c.coldBoots.Load(),
 		"restores":          c.restores.Load(),
 	}

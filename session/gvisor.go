@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/sandbox"
 )
 
@@ -31,6 +32,38 @@ func (g GVisor) named() sandbox.Spec {
 	spec.Hostname = "sandgate-" + hex.EncodeToString(b[:])
 	return spec
 }
+
+// With is g for another layout.
+func (g GVisor) With(l Layout) Host {
+	if l.Image != "" {
+		g.Spec.Image = l.Image
+	}
+	if l.Env != nil {
+		g.Spec.Env = l.Env
+	}
+	set(&g.Spec.Limits.MemoryBytes, l.Limits.MemoryBytes)
+	set(&g.Spec.Limits.CPUs, l.Limits.CPUs)
+	set(&g.Spec.Limits.OverlayBytes, l.Limits.DiskBytes)
+	set(&g.Spec.Limits.TmpBytes, l.Limits.TmpBytes)
+	set(&g.Spec.Limits.Inodes, l.Limits.Inodes)
+	set(&g.Spec.Limits.OpenFiles, uint64(l.Limits.OpenFiles))
+	if n := l.Limits.Processes; n != 0 {
+		g.Spec.Limits.UserProcesses = uint64(n)
+		// The outer ring counts the sentry's own threads too.
+		g.Spec.Limits.PIDs = int64(n)*4 + 2048
+	}
+	return g
+}
+
+func set[T comparable](v *T, value T) {
+	var zero T
+	if value != zero {
+		*v = value
+	}
+}
+
+// Memory is what all sandboxes hold together.
+func (g GVisor) Memory() int64 { return g.Runtime.Memory() }
 
 // Boot starts a sandbox cold.
 func (g GVisor) Boot(ctx context.Context) (Machine, error) {
@@ -103,6 +136,12 @@ func (m gvisorMachine) SetPaused(ctx context.Context, paused bool) error {
 		return m.Pause(ctx)
 	}
 	return m.Resume(ctx)
+}
+
+// Use reads what the sandbox uses.
+func (m gvisorMachine) Use(ctx context.Context) (protocol.Usage, error) {
+	u, err := m.Usage(ctx)
+	return protocol.Usage{MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak, CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks}, err
 }
 
 // Settle takes the burst of the start away.

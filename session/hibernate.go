@@ -109,7 +109,7 @@ func (s *session) freeze(ctx context.Context) error {
 	// ended, whatever becomes of the one who asked.
 	s.unwatch()
 	begin := time.Now()
-	if err := s.m.cfg.Host.Checkpoint(context.WithoutCancel(ctx), machine, dir); err != nil {
+	if err := s.host.Checkpoint(context.WithoutCancel(ctx), machine, dir); err != nil {
 		s.agent.Unpark()
 		s.watch()
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
@@ -147,7 +147,7 @@ func (s *session) wake() error {
 	const op = "session.resume"
 	ctx, cancel := context.WithTimeout(s.life, wakeLimit)
 	defer cancel()
-	if err := s.m.admit(s); err != nil {
+	if err := s.m.admit(ctx, s); err != nil {
 		return err
 	}
 	defer s.m.work.Done()
@@ -156,7 +156,7 @@ func (s *session) wake() error {
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
 	// From here on the file tells of the past.
 	_ = os.Remove(s.m.savedFile(s.id))
-	machine, err := s.m.cfg.Host.Restore(ctx, dir)
+	machine, err := s.host.Restore(ctx, dir)
 	switch {
 	case s.isLost():
 		if err == nil {
@@ -250,7 +250,7 @@ func (s *session) hibernateIdle(ctx context.Context, since time.Time) {
 		return // somebody begins to work
 	}
 	s.mu.Lock()
-	idle := s.state == paused && s.ops == 0 && s.active.Before(since)
+	idle := s.state == paused && s.idleSince(since)
 	s.mu.Unlock()
 	if !idle {
 		return
@@ -306,18 +306,11 @@ func (m *Manager) resident() int {
 
 // admit lets a hibernated session begin to wake, if there is a place. The
 // caller is then counted in work.
-func (m *Manager) admit(s *session) error {
-	const op = "session.resume"
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.closed:
-		return fault.New(fault.Restarting, op, "the node is stopping")
-	case m.resident() >= m.cfg.MaxSessions:
-		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: "this node has all the running sessions it can; the session stays hibernated"}
-	case !s.enter(resuming):
-		return s.gone()
-	}
-	m.work.Add(1)
-	return nil
+func (m *Manager) admit(ctx context.Context, s *session) error {
+	return m.take(ctx, "session.resume", "this node has all the running sessions it can; the session stays hibernated", func() error {
+		if !s.enter(resuming) {
+			return s.gone()
+		}
+		return nil
+	})
 }

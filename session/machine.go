@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"io"
+
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // Machine is a sandbox as a session sees it.
@@ -26,8 +28,31 @@ type settler interface {
 	Settle(ctx context.Context) error
 }
 
+// metered is a Machine that knows what it uses.
+type metered interface {
+	Use(ctx context.Context) (protocol.Usage, error)
+}
+
+// Layout is what a machine is made from, beside what all of a host's have in
+// common. The zero value is the host's own.
+type Layout struct {
+	// Image is the path of a root filesystem.
+	Image string `json:"image,omitempty"`
+	// Env is the environment of the agent; nil means that of the host's image.
+	Env []string `json:"env,omitempty"`
+	// Limits are the machine's; those of output and cells are the session's.
+	Limits protocol.Limits `json:"limits"`
+}
+
+// gauge is a Host that knows what all its machines hold together.
+type gauge interface {
+	Memory() int64
+}
+
 // Host makes machines.
 type Host interface {
+	// With is the host of machines with another layout.
+	With(l Layout) Host
 	// Boot starts one cold. Its agent says hello.
 	Boot(ctx context.Context) (Machine, error)
 	// Checkpoint writes a machine's state to dir, which it makes, and ends

@@ -3,10 +3,7 @@ package session
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base32"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -19,7 +16,6 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/sandbox"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -33,8 +29,9 @@ type Manager struct {
 	log        *slog.Logger
 	count      counters
 	operations map[string]operation
-	templates  map[string]*template
-	pools      map[string]*sandbox.Pool[*member]
+	templates  map[string]*template // of the languages
+	// turns is held by those who make a sandbox outside the pools.
+	turns chan struct{}
 	// storing is held while an idle session is hibernated: one at a time.
 	storing chan struct{}
 	// ctx ends with Close; work counts what has to end before Close returns.
@@ -45,6 +42,7 @@ type Manager struct {
 	mu       sync.Mutex // guards all below
 	closed   bool
 	sessions map[string]*session
+	own      map[string]*template // the users', by source.key
 	// creating counts creates that have a place but no session yet.
 	creating int
 	logs     map[*stream.Log]struct{}
@@ -68,25 +66,21 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, pools: map[string]*sandbox.Pool[*member]{},
-		sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{}, storing: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{},
+		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{}, storing: make(chan struct{}, 1),
 	}
-	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir()} {
+	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir(), m.templatesDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
 	}
-	key, err := cfg.Host.Key()
-	if err != nil {
-		return nil, err
-	}
 	for _, l := range cfg.Languages {
-		data, err := json.Marshal(l)
-		if err != nil {
-			return nil, fault.Wrap(fault.Internal, op, err)
+		if m.templates[l.Name], err = m.newTemplate(l, nil); err != nil {
+			return nil, err
 		}
-		sum := sha256.Sum256(append([]byte(key), data...))
-		m.templates[l.Name] = &template{m: m, manifest: l, name: l.Name + "-" + hex.EncodeToString(sum[:10]), turn: make(chan struct{}, 1)}
+	}
+	if err := m.loadTemplates(); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	if err := m.sweepSnapshots(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
@@ -100,11 +94,9 @@ func New(cfg Config) (*Manager, error) {
 			continue
 		}
 		l, _ := cfg.language(name) // resolve has checked it
-		m.pools[l.Name] = sandbox.NewPool(
-			func(ctx context.Context) (*member, error) { return m.makeMember(ctx, l.Name, true) },
-			m.discard,
-			sandbox.PoolOptions{Size: size, Parallel: cfg.PoolParallel, Wait: cfg.ClaimWait, Rest: poolRest},
-		)
+		t := m.templates[l.Name]
+		t.least = size
+		m.newPool(t, size)
 	}
 	m.work.Go(m.janitor)
 	return m, nil
@@ -113,59 +105,26 @@ func New(cfg Config) (*Manager, error) {
 func (m *Manager) snapshots() string { return filepath.Join(m.cfg.DataDir, "snapshots") }
 func (m *Manager) logDir() string    { return filepath.Join(m.cfg.DataDir, "logs") }
 
-// claim takes a member for a session of the language.
-func (m *Manager) claim(ctx context.Context, language string) (*member, error) {
-	if p := m.pools[language]; p != nil {
-		return p.Claim(ctx)
-	}
-	mb, err := m.makeMember(ctx, language, false)
-	if err == nil {
-		m.warm(language)
-	}
-	return mb, err
-}
-
-// warm makes the snapshot of a language that no pool is kept for, in the
-// background and once.
-func (m *Manager) warm(language string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	t := m.templates[language]
-	if m.closed || len(t.turn) > 0 {
-		return
-	}
-	if _, _, done, _ := t.known(); done {
-		return
-	}
-	m.work.Go(func() {
-		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.BootLimit)
-		defer cancel()
-		if _, _, err := t.get(ctx, true); err != nil && m.ctx.Err() == nil {
-			m.log.Warn("a warm snapshot could not be made", "language", language, "error", err)
-		}
-	})
-}
-
 // create makes a session for a tenant.
 func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.SessionCreate) (*session, error) {
 	const op = "session.create"
-	language, lifetime, err := m.checkCreate(r)
+	w, err := m.checkCreate(p, r)
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	if m.closed || m.resident() >= m.cfg.MaxSessions {
-		closed := m.closed
-		m.mu.Unlock()
-		m.count.sessionsRefused.Add(1)
-		if closed {
-			return nil, fault.New(fault.Restarting, op, "the node is stopping")
+	err = m.take(ctx, op, "this node has all the sessions it can; delete one or try again later", func() error {
+		if r.KeepAlive {
+			if err := m.mayKeep(op); err != nil {
+				return err
+			}
 		}
-		return nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: "this node has all the sessions it can; delete one or try again later"}
+		m.creating++
+		return nil
+	})
+	if err != nil {
+		m.count.sessionsRefused.Add(1)
+		return nil, err
 	}
-	m.creating++
-	m.work.Add(1)
-	m.mu.Unlock()
 	defer m.work.Done()
 	taken := false
 	defer func() {
@@ -179,7 +138,9 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
 
-	mb, err := m.claim(ctx, language)
+	layout := w.template.layout
+	layout.Limits = machineLimits(w.limits)
+	mb, err := m.claim(ctx, w.template, layout)
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
 			m.count.sessionsRefused.Add(1)
@@ -193,7 +154,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		}
 	}
 	now := time.Now()
-	s := newSession(m, p, mb, language, r, now, now.Add(lifetime))
+	s := newSession(m, p, mb, w, r, now)
 	if err := s.adopt(mb.info); err != nil {
 		m.discard(mb)
 		return nil, err
@@ -212,7 +173,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		return nil, fault.New(fault.Restarting, op, "the node is stopping")
 	}
 	m.count.sessionsCreated.Add(1)
-	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "language", language)
+	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.key)
 	return s, nil
 }
 
@@ -266,7 +227,13 @@ func (m *Manager) Status() protocol.NodeStatus {
 	for _, l := range m.cfg.Languages {
 		st.Languages = append(st.Languages, protocol.Language{Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions})
 	}
-	for _, p := range m.pools {
+	for _, t := range m.all() {
+		t.mu.Lock()
+		p := t.pool
+		t.mu.Unlock()
+		if p == nil {
+			continue
+		}
 		s := p.Stats()
 		st.Pool.Size += s.Size
 		st.Pool.Ready += s.Ready
@@ -310,11 +277,16 @@ func (m *Manager) Close(ctx context.Context) error {
 		defer close(done)
 		var wg sync.WaitGroup
 		wg.Go(func() { m.saveAll(all) })
-		for _, p := range m.pools {
-			wg.Go(p.Close)
+		m.cancel() // no pool is made from here on
+		for _, t := range m.all() {
+			t.mu.Lock()
+			p := t.pool
+			t.mu.Unlock()
+			if p != nil {
+				wg.Go(p.Close)
+			}
 		}
 		wg.Wait()
-		m.cancel()
 		m.work.Wait()
 		m.closeLogs()
 		entries, _ := os.ReadDir(m.logDir())
@@ -399,6 +371,8 @@ func (m *Manager) janitor() {
 			return
 		case now := <-tick.C:
 			m.look(now)
+			m.stock(now)
+			m.relieve()
 		}
 	}
 }
@@ -414,12 +388,10 @@ func (m *Manager) look(now time.Time) {
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
 			m.work.Go(func() { m.remove(s) })
-		case !s.isLost() && now.After(s.expires):
+		case !s.isLost() && now.After(s.lives()):
 			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
-		case s.is(paused) && m.cfg.HibernateAfter > 0:
-			m.store(s, now.Add(-m.cfg.HibernateAfter))
-		case m.cfg.PauseAfter > 0:
-			s.pauseIdle(m.ctx, now.Add(-m.cfg.PauseAfter))
+		default:
+			m.rest(s, now)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"time"
 
 	"github.com/sandgate/sandgate/agent"
@@ -29,25 +31,31 @@ type member struct {
 	machine  Machine
 	agent    *agent.Client
 	router   *router
-	language string
+	language string // of the warm kernel; "" for none
 	info     kernel.Info
+	layout   Layout
+	env      map[string]string // of its template
 }
 
 // Done is closed when the machine has ended. (sandbox.Member)
 func (m *member) Done() <-chan struct{} { return m.machine.Done() }
 
-// makeMember restores a member from the language's snapshot, or boots one
-// cold where that cannot be.
-func (m *Manager) makeMember(ctx context.Context, language string, build bool) (*member, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.BootLimit)
+// makeMember restores a member from the template's snapshot, or boots one
+// cold where that cannot be. Its layout may be another than the template's.
+func (m *Manager) makeMember(ctx context.Context, t *template, layout Layout, build bool) (*member, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.BootLimit+t.extra())
 	defer cancel()
-	t := m.templates[language]
-	dir, warm, err := t.get(ctx, build)
+	var dir string
+	var warm warmKernel
+	var err error
+	if snapshotLimits(layout.Limits) == snapshotLimits(t.layout.Limits) {
+		dir, warm, err = t.get(ctx, build)
+	}
 	if err == nil && dir != "" {
 		var mb *member
-		if mb, err = m.restore(ctx, language, dir, warm); err == nil {
+		if mb, err = m.restore(ctx, t, layout, dir, warm); err == nil {
 			m.count.restores.Add(1)
-			t.hit()
+			t.hit(ctx, mb)
 			return mb, nil
 		}
 		if ctx.Err() == nil && !fault.Is(err, fault.Exhausted) {
@@ -57,10 +65,13 @@ func (m *Manager) makeMember(ctx context.Context, language string, build bool) (
 	if ctx.Err() != nil {
 		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.make", ctx.Err())
 	}
-	if err != nil {
-		m.log.Warn("booting cold, for lack of a snapshot", "language", language, "error", err)
+	if err != nil && t.source != nil && fault.Is(err, fault.Conflict) {
+		return nil, err // what it is made with has failed: it would again
 	}
-	mb, err := m.boot(ctx, language)
+	if err != nil {
+		m.log.Warn("booting cold, for lack of a snapshot", "template", t.key, "error", err)
+	}
+	mb, _, err := m.boot(ctx, t, layout)
 	if err != nil {
 		return nil, err
 	}
@@ -68,35 +79,63 @@ func (m *Manager) makeMember(ctx context.Context, language string, build bool) (
 	return m.settle(ctx, mb)
 }
 
-// boot starts a machine cold, with its kernel.
-func (m *Manager) boot(ctx context.Context, language string) (*member, error) {
-	machine, err := m.cfg.Host.Boot(ctx)
+// boot starts a machine cold, makes of it what its template says, and starts
+// its kernel. Words are what the template's commands have printed.
+func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *member, words string, err error) {
+	machine, err := m.cfg.Host.With(layout).Boot(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	mb := m.newMember(machine, language)
+	mb = m.newMember(machine, t, layout)
 	if err := mb.agent.WaitHello(ctx); err != nil {
-		return nil, m.failed(mb, err)
+		return nil, "", m.failed(mb, err)
 	}
-	if mb.info, err = mb.agent.StartKernel(ctx, warmChannel, agent.StartKernel{Language: language}); err != nil {
-		return nil, m.failed(mb, err)
+	if t.source != nil {
+		if words, err = m.furnish(ctx, mb, t.source); err != nil {
+			return nil, words, m.failed(mb, err)
+		}
+	}
+	if mb.language == "" {
+		return mb, words, nil
+	}
+	if mb.info, err = mb.agent.StartKernel(ctx, warmChannel, agent.StartKernel{Language: mb.language, Env: t.env}); err != nil {
+		return nil, words, m.failed(mb, err)
 	}
 	m.count.kernelsStarted.Add(1)
-	return mb, nil
+	if t.source != nil && t.source.Spec.Code != "" {
+		if err := m.preload(ctx, mb, t.source.Spec.Code); err != nil {
+			return nil, words, m.failed(mb, err)
+		}
+	}
+	return mb, words, nil
 }
 
-func (m *Manager) restore(ctx context.Context, language, dir string, warm warmKernel) (*member, error) {
-	machine, err := m.cfg.Host.Restore(ctx, dir)
+// preload runs the code of a user's template.
+func (m *Manager) preload(ctx context.Context, mb *member, code string) error {
+	r, err := mb.agent.Request(ctx, warmChannel, kernel.Request{Op: "execute", Code: code, Silent: true, NoInput: true})
+	if err != nil {
+		return err
+	}
+	if r.Status != "ok" {
+		return &fault.Error{Kind: fault.Conflict, Op: "template.build", Field: "code", Message: fmt.Sprintf("the template's code failed: %.200s: %.1000s", r.EName, r.EValue)}
+	}
+	return nil
+}
+
+func (m *Manager) restore(ctx context.Context, t *template, layout Layout, dir string, warm warmKernel) (*member, error) {
+	machine, err := m.cfg.Host.With(layout).Restore(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	mb := m.newMember(machine, language)
+	mb := m.newMember(machine, t, layout)
 	mb.info = warm.Info
-	mb.agent.Adopt(warmChannel, warm.Taken)
+	if mb.language != "" {
+		mb.agent.Adopt(warmChannel, warm.Taken)
+	}
 	if mb, err = m.settle(ctx, mb); err != nil {
 		return nil, err
 	}
-	if code := m.templates[language].manifest.Prime; code != "" {
+	if code := t.manifest.Prime; code != "" {
 		prime := kernel.Request{Op: "execute", Silent: true, NoInput: true, Code: code}
 		if _, err := mb.agent.Request(ctx, warmChannel, prime); err != nil {
 			return nil, m.failed(mb, err)
@@ -121,10 +160,10 @@ func (m *Manager) settle(ctx context.Context, mb *member) (*member, error) {
 	return mb, nil
 }
 
-func (m *Manager) newMember(machine Machine, language string) *member {
+func (m *Manager) newMember(machine Machine, t *template, layout Layout) *member {
 	r, w := machine.Wire()
 	sink := newRouter(&m.count, warmChannel+1)
-	return &member{machine: machine, language: language, router: sink, agent: agent.NewClient(r, w, sink)}
+	return &member{machine: machine, language: t.manifest.Name, layout: layout, env: t.env, router: sink, agent: agent.NewClient(r, w, sink)}
 }
 
 // reseed gives the machine randomness and an environment of its own. Its name
@@ -132,6 +171,11 @@ func (m *Manager) newMember(machine Machine, language string) *member {
 func (m *member) reseed(ctx context.Context, env map[string]string) error {
 	var b [32]byte
 	rand.Read(b[:]) // never fails
+	if len(m.env) > 0 {
+		all := maps.Clone(m.env)
+		maps.Copy(all, env)
+		env = all
+	}
 	return m.agent.Reseed(ctx, agent.Reseed{Seed: hex.EncodeToString(b[:]), Env: env})
 }
 

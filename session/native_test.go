@@ -151,6 +151,8 @@ type nativeMachine struct {
 	gone    bool
 }
 
+func (h *native) With(Layout) Host { return h }
+
 func (h *native) Key() (string, error) { return "native", nil }
 
 func (h *native) Restore(context.Context, string) (Machine, error) {

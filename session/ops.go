@@ -39,41 +39,48 @@ type nothing struct{}
 // operations returns the table of all there are.
 func operations() map[string]operation {
 	all := map[string]operation{
-		protocol.OpHello:         {run: opHello, inline: true},
-		protocol.OpSessionCreate: {run: opSessionCreate, limit: createLimit},
-		protocol.OpSessionGet:    {run: opSessionGet},
-		protocol.OpSessionList:   {run: opSessionList},
-		protocol.OpSessionDelete: {run: opSessionDelete},
-		protocol.OpHibernate:     {run: opHibernate, limit: createLimit},
-		protocol.OpResume:        {run: opResume, limit: createLimit},
-		protocol.OpChannelOpen:   {run: opChannelOpen},
-		protocol.OpChannelList:   {run: opChannelList},
-		protocol.OpChannelClose:  {run: opChannelClose},
-		protocol.OpAttach:        {run: opAttach, inline: true},
-		protocol.OpDetach:        {run: opDetach, inline: true},
-		protocol.OpExecute:       {run: opExecute, ordered: true, writes: true},
-		protocol.OpInput:         {run: opInput, ordered: true, writes: true},
-		protocol.OpSignal:        {run: opSignal, ordered: true, writes: true},
-		protocol.OpResize:        {run: opResize, ordered: true, writes: true},
-		protocol.OpInterrupt:     {run: opInterrupt, ordered: true, writes: true},
-		protocol.OpRestart:       {run: opRestart, limit: createLimit, writes: true},
-		protocol.OpComplete:      {run: opAsk, writes: true},
-		protocol.OpInspect:       {run: opAsk, writes: true},
-		protocol.OpIsComplete:    {run: opAsk, writes: true},
-		protocol.OpVariables:     {run: opVariables, writes: true},
-		protocol.OpHistory:       {run: opHistory},
-		protocol.OpComm:          {run: opComm, ordered: true, writes: true},
-		protocol.OpFileWrite:     {run: opFileWrite, inline: true},
-		protocol.OpTreeWrite:     {run: opTreeWrite, inline: true},
-		protocol.OpFileRead:      {run: opFileRead, limit: fileLimit},
-		protocol.OpTreeRead:      {run: opTreeRead, limit: fileLimit},
-		protocol.OpFileStat:      {run: opFileStat},
-		protocol.OpFileList:      {run: opFileList},
-		protocol.OpFileMkdir:     {run: opFileMkdir},
-		protocol.OpFileMove:      {run: opFileMove, limit: createLimit},
-		protocol.OpFileCopy:      {run: opFileCopy, limit: createLimit},
-		protocol.OpFileRemove:    {run: opFileRemove, limit: createLimit},
-		protocol.OpStatus:        {run: opStatus},
+		protocol.OpHello:            {run: opHello, inline: true},
+		protocol.OpSessionCreate:    {run: opSessionCreate, limit: createLimit},
+		protocol.OpSessionGet:       {run: opSessionGet},
+		protocol.OpSessionList:      {run: opSessionList},
+		protocol.OpSessionDelete:    {run: opSessionDelete},
+		protocol.OpSessionUpdate:    {run: opSessionUpdate},
+		protocol.OpSessionPause:     {run: opSessionPause},
+		protocol.OpSessionKeepalive: {run: opSessionKeepalive},
+		protocol.OpHibernate:        {run: opHibernate, limit: createLimit},
+		protocol.OpResume:           {run: opResume, limit: createLimit},
+		protocol.OpChannelOpen:      {run: opChannelOpen},
+		protocol.OpChannelList:      {run: opChannelList},
+		protocol.OpChannelClose:     {run: opChannelClose},
+		protocol.OpAttach:           {run: opAttach, inline: true},
+		protocol.OpDetach:           {run: opDetach, inline: true},
+		protocol.OpExecute:          {run: opExecute, ordered: true, writes: true},
+		protocol.OpInput:            {run: opInput, ordered: true, writes: true},
+		protocol.OpSignal:           {run: opSignal, ordered: true, writes: true},
+		protocol.OpResize:           {run: opResize, ordered: true, writes: true},
+		protocol.OpInterrupt:        {run: opInterrupt, ordered: true, writes: true},
+		protocol.OpRestart:          {run: opRestart, limit: createLimit, writes: true},
+		protocol.OpComplete:         {run: opAsk, writes: true},
+		protocol.OpInspect:          {run: opAsk, writes: true},
+		protocol.OpIsComplete:       {run: opAsk, writes: true},
+		protocol.OpVariables:        {run: opVariables, writes: true},
+		protocol.OpHistory:          {run: opHistory},
+		protocol.OpComm:             {run: opComm, ordered: true, writes: true},
+		protocol.OpFileWrite:        {run: opFileWrite, inline: true},
+		protocol.OpFileRead:         {run: opFileRead, limit: fileLimit},
+		protocol.OpFileStat:         {run: opFileStat},
+		protocol.OpTemplateBuild:    {run: opTemplateBuild, inline: true},
+		protocol.OpTemplateList:     {run: opTemplateList},
+		protocol.OpTemplateGet:      {run: opTemplateGet},
+		protocol.OpTemplateDelete:   {run: opTemplateDelete, limit: createLimit},
+		protocol.OpStatus:           {run: opStatus},
+		protocol.OpTreeWrite:        {run: opTreeWrite, inline: true},
+		protocol.OpTreeRead:         {run: opTreeRead, limit: fileLimit},
+		protocol.OpFileList:         {run: opFileList},
+		protocol.OpFileMkdir:        {run: opFileMkdir},
+		protocol.OpFileMove:         {run: opFileMove, limit: createLimit},
+		protocol.OpFileCopy:         {run: opFileCopy, limit: createLimit},
+		protocol.OpFileRemove:       {run: opFileRemove, limit: createLimit},
 	}
 	for name, o := range all {
 		if o.limit == 0 {
@@ -128,12 +135,14 @@ func (c *conn) ref(r protocol.Request) (*session, error) {
 	return c.m.find(c.principal, p.Session)
 }
 
-func opSessionGet(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opSessionGet(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.view(), nil
+	v := s.view()
+	v.Usage = s.use(ctx)
+	return v, nil
 }
 
 func opSessionList(_ context.Context, c *conn, _ protocol.Request) (any, error) {

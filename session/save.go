@@ -17,7 +17,7 @@ import (
 )
 
 // savedVersion is that of the file; another is not read.
-const savedVersion = 1
+const savedVersion = 2
 
 // saved is a hibernated session beside its snapshot and its logs: the file
 // session.json, which is there from the end of one process to the first wake
@@ -27,6 +27,10 @@ type saved struct {
 	ID       string            `json:"id"`
 	Tenant   string            `json:"tenant"`
 	Subject  string            `json:"subject"`
+	Template string            `json:"template,omitempty"`
+	Layout   Layout            `json:"layout"`
+	Limits   protocol.Limits   `json:"limits"`
+	Policy   policy            `json:"policy"`
 	Name     string            `json:"name,omitempty"`
 	Language string            `json:"language"`
 	Env      map[string]string `json:"env,omitempty"`
@@ -115,6 +119,7 @@ func (s *session) record(ctx context.Context) (*saved, error) {
 	s.mu.Lock()
 	v := &saved{
 		Version: savedVersion, ID: s.id, Tenant: s.tenant, Subject: s.subject, Name: s.name, Language: s.language, Env: s.env,
+		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
 		Created: s.created, Expires: s.expires, Active: s.active, Info: s.info, Numbers: s.numbers,
 		Keys: map[string]string{}, Wires: map[uint32]string{},
 	}
@@ -238,11 +243,13 @@ func (m *Manager) revive(id string) (*session, error) {
 	s := &session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, state: hibernated, numbers: v.Numbers,
-		member:  &member{language: v.Language, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
+		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.cfg.Host.With(v.Layout),
+		member:  &member{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.bound()
 	var logs []*stream.Log
 	for _, sc := range v.Channels {
 		l, err := m.openLog(s.id, sc.ID, &sc.Log)
@@ -293,7 +300,7 @@ func (s *session) reviveChannel(v savedChannel, l *stream.Log) *channel {
 // connect connects a channel to its numbers on the wire, and starts its queue.
 func (s *session) connect(c *channel, v savedChannel, wires map[uint32]string) {
 	defer close(c.opened)
-	o := kernel.QueueOptions{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch}
+	o := kernel.QueueOptions{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch, Limit: s.cellLimit()}
 	if v.Queue == nil {
 		c.wire = v.Wire
 	}

@@ -35,7 +35,11 @@ type session struct {
 	name, language  string
 	env             map[string]string
 	created         time.Time
-	expires         time.Time
+	// template and limits are what it was made from and may use; host is that
+	// of its machines.
+	template string
+	limits   protocol.Limits
+	host     Host
 	*member
 	// life ends when the session is lost; settled is closed once all that
 	// hangs on it has been told.
@@ -56,6 +60,9 @@ type session struct {
 	message  string
 	lostAt   time.Time
 	active   time.Time
+	until    time.Time // it counts as at work till then
+	expires  time.Time
+	policy   policy
 	ops      int           // requests under way that mean work
 	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits
 	channels map[string]*channel
@@ -65,25 +72,37 @@ type session struct {
 	watchers map[*attachment]struct{}
 }
 
-func newSession(m *Manager, p node.Principal, mb *member, language string, r protocol.SessionCreate, now, expires time.Time) *session {
+func newSession(m *Manager, p node.Principal, mb *member, w wanted, r protocol.SessionCreate, now time.Time) *session {
 	s := &session{
-		m: m, id: newID(), tenant: p.Tenant, subject: p.Subject, name: r.Name, language: language, env: r.Env,
-		created: now, expires: expires, active: now, member: mb, state: running,
+		m: m, id: newID(), tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
+		template: r.Template, limits: w.limits, policy: w.policy, host: m.cfg.Host.With(mb.layout),
+		created: now, expires: now.Add(w.lifetime), active: now, member: mb, state: running,
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.bound()
 	return s
+}
+
+// bound lets the session's output be held to its limit.
+func (s *session) bound() {
+	if rate := s.limits.OutputBytesPerSecond; rate > 0 {
+		s.router.pace = newPace(rate, s.agent)
+	}
 }
 
 // adopt makes the member's warm kernel the session's first channel, k1.
 func (s *session) adopt(info kernel.Info) error {
+	if s.member.language == "" {
+		return nil
+	}
 	c, err := s.newChannel("kernel", s.language, nil)
 	if err != nil {
 		return err
 	}
 	d := &driver{session: s, wire: warmChannel}
-	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch})
+	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch, Limit: s.cellLimit()})
 	close(c.opened)
 	s.router.set(warmChannel, target{channel: c, driver: d})
 	return nil
@@ -207,7 +226,7 @@ func (s *session) pauseIdle(ctx context.Context, since time.Time) {
 		return // somebody begins to work
 	}
 	s.mu.Lock()
-	idle := s.state == running && s.ops == 0 && s.active.Before(since)
+	idle := s.state == running && s.idleSince(since)
 	all, machine := s.order, s.machine
 	s.mu.Unlock()
 	if !idle {
@@ -320,6 +339,9 @@ func (s *session) lose(reason, message string) {
 	// At once, so that nothing below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
 	destroyed.Go(func() {
+		if s.router.pace != nil {
+			s.router.pace.close()
+		}
 		s.m.discard(s.member)
 		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
@@ -338,7 +360,7 @@ func (s *session) lose(reason, message string) {
 func (s *session) lostEvent() protocol.Lost {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return protocol.Lost{Session: s.id, Reason: s.reason, Message: s.message}
+	return protocol.Lost{Session: s.id, Reason: s.reason, Message: s.message, Reached: s.lostBy()}
 }
 
 // endChannel closes a channel's queue and log because its sandbox is gone.
@@ -369,11 +391,53 @@ func (s *session) view() protocol.Session {
 	v := protocol.Session{
 		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
 		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
+		Template: s.template, IdlePauseSeconds: seconds(s.policy.Pause), IdleHibernateSeconds: seconds(s.policy.Hibernate), KeepAlive: s.policy.KeepAlive,
+	}
+	if s.limits != (protocol.Limits{}) {
+		l := s.limits
+		v.Limits = &l
+	}
+	if s.state == lost {
+		v.Reached = s.lostBy()
 	}
 	all := s.order
 	s.mu.Unlock()
 	v.Channels = views(all)
 	return v
+}
+
+// seconds is a policy's time as clients see it.
+func seconds(d time.Duration) int64 {
+	if d <= 0 {
+		return protocol.Never
+	}
+	return max(1, int64(d/time.Second))
+}
+
+// use is what the session's sandbox uses; nil without one.
+func (s *session) use(ctx context.Context) *protocol.Usage {
+	s.mu.Lock()
+	state, machine := s.state, s.machine
+	s.mu.Unlock()
+	if state != running && state != paused {
+		return nil
+	}
+	u, ok := machine.(metered)
+	if !ok {
+		return nil
+	}
+	use, err := u.Use(ctx)
+	if err != nil {
+		return nil // it has ended meanwhile
+	}
+	return &use
+}
+
+// lives returns the session's expiry.
+func (s *session) lives() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expires
 }
 
 func views(all []*channel) []protocol.Channel {

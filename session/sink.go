@@ -24,6 +24,8 @@ type target struct {
 // of output, exits and replies is the agent's.
 type router struct {
 	counters *counters
+	// pace holds the channels to a rate; nil means none.
+	pace *pace
 
 	mu      sync.RWMutex // guards all below
 	targets map[uint32]target
@@ -111,6 +113,9 @@ func (r *router) Output(n uint32, f stream.Frame) {
 		return
 	}
 	r.counters.outputBytes.Add(int64(len(f.Body)))
+	if r.pace != nil && r.pace.took(n, f.Cell, len(f.Body)) {
+		t.channel.reached(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.pace.rate})
+	}
 }
 
 // Exit tells a channel that its process has ended.
@@ -124,6 +129,9 @@ func (r *router) Exit(n uint32, e agent.Exit) {
 	r.mu.Unlock()
 	if !ok {
 		return
+	}
+	if r.pace != nil {
+		r.pace.forget(n)
 	}
 	if t.driver != nil {
 		t.channel.queue.Died(t.driver, kernel.Death{Reason: reasonOf(e), Message: describe(e)})

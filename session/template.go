@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -13,13 +15,26 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/sandbox"
 )
 
-// template is the warm snapshot of one language. It is made once for each
-// state of image, runtime and manifest, and kept over restarts of the node.
+// template is what sessions are made from: a warm snapshot. It is made once
+// for each state of image, runtime, manifest and source, and kept over restarts
+// of the node.
 type template struct {
-	m        *Manager
+	m *Manager
+	// key is the language's name, or TENANT/NAME of a user's template.
+	key string
+	// manifest is that of the language that is warm; without one its Name is
+	// empty.
 	manifest kernel.Manifest
+	// source is what a user's template is made from; nil for a language's own.
+	source *source
+	layout Layout
+	// limits are those of its sessions that do not say.
+	limits protocol.Limits
+	env    map[string]string
 	// name is the folder below snapshots; info, beside it with the ending
 	// .json, is what its kernel said when it was ready.
 	name string
@@ -35,6 +50,47 @@ type template struct {
 	failed  time.Time
 	fails   int // builds that failed since one succeeded
 	err     error
+	words   string // what the last build has printed
+	gone    bool   // deleted
+	// bytes is what a waiting sandbox of it was seen to hold.
+	bytes int64
+	pool  *sandbox.Pool[*member]
+	least int // of the pool
+	// wanted is how many claims there were lately, fading by time.
+	wanted float64
+	faded  time.Time
+}
+
+// newTemplate returns the template of a language, or of a user's source.
+func (m *Manager) newTemplate(l kernel.Manifest, src *source) (*template, error) {
+	t := &template{m: m, key: l.Name, manifest: l, limits: m.cfg.Limits, turn: make(chan struct{}, 1), layout: Layout{Limits: machineLimits(m.cfg.Limits)}}
+	name := l.Name
+	var stamp string
+	if src != nil {
+		t.key, name, stamp = src.key(), "t-"+src.Name, src.stamp()
+		t.source, t.env = src, src.env()
+		t.limits = mergeLimits(m.cfg.Limits, src.Spec.Limits)
+		t.layout = Layout{Image: src.image(), Env: src.ImageEnv, Limits: machineLimits(t.limits)}
+	}
+	key, err := m.cfg.Host.With(t.layout).Key()
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal([]any{key, l, stamp})
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "session.template", err)
+	}
+	sum := sha256.Sum256(data)
+	t.name = name + "-" + hex.EncodeToString(sum[:10])
+	return t, nil
+}
+
+// extra is what a user's template may take longer to make.
+func (t *template) extra() time.Duration {
+	if t.source == nil {
+		return 0
+	}
+	return t.m.cfg.BuildLimit
 }
 
 // warmKernel is what has to be known of the kernel in a snapshot.
@@ -113,9 +169,18 @@ const maxMisses = 3
 
 // hit and miss note how a restore went. After maxMisses the snapshot is
 // removed, so that the next process makes another; this one boots cold.
-func (t *template) hit() {
+func (t *template) hit(ctx context.Context, mb *member) {
+	var held int64
+	if u, ok := mb.machine.(metered); ok {
+		if use, err := u.Use(ctx); err == nil {
+			held = use.MemoryBytes
+		}
+	}
 	t.mu.Lock()
 	t.misses = 0
+	if held > 0 {
+		t.bytes = held
+	}
 	t.mu.Unlock()
 }
 
@@ -158,7 +223,10 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 	if err := os.RemoveAll(t.dir()); err != nil { // one without its side file
 		return warmKernel{}, fault.Wrap(fault.Host, op, err)
 	}
-	mb, err := t.m.boot(ctx, t.manifest.Name)
+	mb, words, err := t.m.boot(ctx, t, t.layout)
+	t.mu.Lock()
+	t.words = words
+	t.mu.Unlock()
 	if err != nil {
 		return warmKernel{}, err
 	}
@@ -177,8 +245,11 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 	if err := mb.agent.Ping(ctx); err != nil {
 		return warmKernel{}, t.m.failed(mb, err)
 	}
-	warm := warmKernel{Info: mb.info, Taken: mb.agent.Taken(warmChannel)}
-	err = t.m.cfg.Host.Checkpoint(ctx, mb.machine, t.dir())
+	warm := warmKernel{Info: mb.info}
+	if mb.language != "" {
+		warm.Taken = mb.agent.Taken(warmChannel)
+	}
+	err = t.m.cfg.Host.With(t.layout).Checkpoint(ctx, mb.machine, t.dir())
 	t.m.discard(mb)
 	if err != nil {
 		return warmKernel{}, err
@@ -190,7 +261,7 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 	if err != nil {
 		return warmKernel{}, fault.Wrap(fault.Host, op, err)
 	}
-	t.m.log.Info("made a warm snapshot", "language", t.manifest.Name, "snapshot", t.name, "boot", booted, "took", time.Since(begin))
+	t.m.log.Info("made a warm snapshot", "template", t.key, "snapshot", t.name, "boot", booted, "took", time.Since(begin))
 	return warm, nil
 }
 
@@ -211,6 +282,9 @@ func writeFile(name string, data []byte) error {
 func (m *Manager) sweepSnapshots() error {
 	keep := map[string]bool{}
 	for _, t := range m.templates {
+		keep[t.name] = true
+	}
+	for _, t := range m.own {
 		keep[t.name] = true
 	}
 	entries, err := os.ReadDir(m.snapshots())

@@ -69,7 +69,7 @@ func spec(cfg *config.Config) (sandbox.Spec, error) {
 		Limits: sandbox.Limits{
 			MemoryBytes: int64(cfg.Limits.Memory), CPUs: cfg.Limits.CPUs,
 			OverlayBytes: int64(cfg.Limits.Overlay), TmpBytes: int64(cfg.Limits.Tmp),
-			OpenFiles: uint64(cfg.Limits.Files), UserProcesses: uint64(cfg.Limits.PIDs),
+			Inodes: int64(cfg.Limits.Inodes), OpenFiles: uint64(cfg.Limits.Files), UserProcesses: uint64(cfg.Limits.PIDs),
 			// The outer ring counts the sentry's own threads too.
 			PIDs: int64(cfg.Limits.PIDs)*4 + 2048,
 		},
@@ -143,19 +143,24 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 	if hibernate == 0 || cfg.Sessions.Hibernated == 0 {
 		hibernate = -1
 	}
-	most := cfg.Sessions.Hibernated
-	if most == 0 {
-		most = -1
-	}
 	shutdown := time.Duration(cfg.Sessions.Shutdown)
 	if shutdown == 0 {
 		shutdown = -1
 	}
+	limits, most := bounds(cfg)
+	memory, err := budget(cfg)
+	if err != nil {
+		return err
+	}
 	m, err := session.New(session.Config{
+		Limits: limits, MaxLimits: most, Memory: memory, PoolMemory: orNone(int64(cfg.Pool.Memory)),
+		MaxIdle: time.Duration(cfg.Sessions.MaxIdle), MaxKeepAlive: orNone(cfg.Sessions.MaxKeep),
+		Images:       imageMaker(cfg.ImagePath(), languages),
+		MaxTemplates: orNone(cfg.Templates.Max), TemplateBytes: int64(cfg.Templates.Bytes), BuildLimit: time.Duration(cfg.Templates.Build),
 		Host: session.GVisor{Runtime: rt, Spec: what}, DataDir: cfg.NodeDir(), Languages: languages, Version: version,
 		Pools: sizes, ClaimWait: time.Duration(cfg.Sessions.ClaimWait), MaxSessions: cfg.Sessions.Max,
 		Lifetime: time.Duration(cfg.Sessions.Lifetime), MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
-		PauseAfter: pause, HibernateAfter: hibernate, ShutdownLimit: shutdown, MaxHibernated: most, LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
+		PauseAfter: pause, HibernateAfter: hibernate, ShutdownLimit: shutdown, MaxHibernated: orNone(cfg.Sessions.Hibernated), LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
 	})
 	if err != nil {
 		return err

@@ -19,39 +19,69 @@ import (
 
 func sessionsCommand() command {
 	return command{
-		name: "sessions", short: "List your sessions",
+		name: "sessions", args: "[ls | create | inspect SESSION | update SESSION | rm SESSION...]", short: "List, make, show, change and end sessions",
+		long: `
+Without a word, or with ls, it lists your sessions.
+
+  sandgate sessions create --language js --idle-hibernate 5m
+  sandgate sessions create --template data --memory 2GiB --cpus 1
+  sandgate sessions update --keep-alive=true s_abc
+  sandgate sessions inspect s_abc
+
+An idle time is a duration, or never. Limits that are not given are those of the
+template, or of the server.`,
 		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			quiet := set.Bool("q", false, "Print the ids alone.")
-			if err := parse(set, args, 0, 0); err != nil {
-				return err
+			word := "ls"
+			if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				word, args = args[0], args[1:]
 			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
+			switch word {
+			case "ls":
+				return listSessions(ctx, a, set, args)
+			case "create":
+				return createSession(ctx, a, set, args)
+			case "inspect":
+				return inspectSession(ctx, a, set, args)
+			case "update":
+				return updateSession(ctx, a, set, args)
+			case "rm":
+				return rmCommand().run(ctx, a, set, args)
 			}
-			all, err := c.Sessions(ctx)
-			if err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
-			if !*quiet && len(all) > 0 {
-				fmt.Fprintln(w, "ID\tLANGUAGE\tSTATE\tAGE\tIDLE\tCHANNELS\tNAME")
-			}
-			for _, s := range all {
-				if *quiet {
-					fmt.Fprintln(w, s.ID)
-					continue
-				}
-				state := s.State
-				if s.Reason != "" {
-					state += " (" + s.Reason + ")"
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.ID, s.Language, state, since(s.CreatedMS), since(s.ActiveMS), len(s.Channels), printable(s.Name))
-			}
-			return w.Flush()
+			return usagef("there is no sessions %s: ls, create, inspect, update or rm", word)
 		},
 	}
+}
+
+func listSessions(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+	conn := connectionFlags(set)
+	quiet := set.Bool("q", false, "Print the ids alone.")
+	if err := parse(set, args, 0, 0); err != nil {
+		return err
+	}
+	c, err := conn.client(a)
+	if err != nil {
+		return err
+	}
+	all, err := c.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
+	if !*quiet && len(all) > 0 {
+		fmt.Fprintln(w, "ID\tLANGUAGE\tSTATE\tAGE\tIDLE\tCHANNELS\tNAME")
+	}
+	for _, s := range all {
+		if *quiet {
+			fmt.Fprintln(w, s.ID)
+			continue
+		}
+		state := s.State
+		if s.Reason != "" {
+			state += " (" + s.Reason + ")"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.ID, s.Language, state, since(s.CreatedMS), since(s.ActiveMS), len(s.Channels), printable(s.Name))
+	}
+	return w.Flush()
 }
 
 // printable keeps a name that somebody chose from steering the terminal.
@@ -87,6 +117,13 @@ func rmCommand() command {
 func hibernateCommand() command {
 	return eachSession("hibernate", "Write sessions to disk; the next work in them wakes them", func(c *client.Client, ctx context.Context, id string) error {
 		_, err := c.HibernateSession(ctx, id)
+		return err
+	})
+}
+
+func pauseCommand() command {
+	return eachSession("pause", "Freeze sessions in memory; the next work in them lets them go on", func(c *client.Client, ctx context.Context, id string) error {
+		_, err := c.PauseSession(ctx, id)
 		return err
 	})
 }

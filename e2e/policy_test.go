@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// becomes waits until a session has a state.
+func (s *session) becomes(state string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
+	defer cancel()
+	for {
+		v, err := s.client.Session(ctx, s.id)
+		check(s.t, err)
+		if v.State == state {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			s.t.Fatalf("the session is %s, not %s", v.State, state)
+		}
+	}
+}
+
+// TestPolicies: each session rests as it was asked to, and gives way to others
+// when there is no room, those that were idle longest first.
+func TestPolicies(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}\nsessions: {max: 2, max_keep_alive: 1, max_idle: 1h}")
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+	create := func(p protocol.SessionCreate) *session {
+		t.Helper()
+		p.Language = "bash"
+		return openWith(t, srv, p)
+	}
+
+	kept := create(protocol.SessionCreate{KeepAlive: true, IdlePauseSeconds: 1, IdleHibernateSeconds: 1})
+	idle := create(protocol.SessionCreate{IdlePauseSeconds: 1, IdleHibernateSeconds: 2})
+	idle.run("ok", "x=kept")
+	idle.becomes("paused")
+	idle.becomes("hibernated")
+	kept.becomes("running")
+	if out := idle.run("ok", "echo $x"); out.stdout != "kept\n" {
+		t.Errorf("woken, it says %q", out.stdout)
+	}
+	c := kept.client
+	if _, err := c.UpdateSession(ctx, protocol.SessionUpdate{Session: idle.id, KeepAlive: new(true)}); !fault.Is(err, fault.Exhausted) {
+		t.Errorf("a second one that is kept alive: %v", err)
+	}
+	for field, p := range map[string]protocol.SessionUpdate{
+		"idle_pause_seconds": {IdlePauseSeconds: new(int64(3601))},
+		"lifetime_seconds":   {LifetimeSeconds: new(int64(1) << 40)},
+		"name":               {Name: new("a\nb")},
+	} {
+		p.Session = idle.id
+		if _, err := c.UpdateSession(ctx, p); fault.PublicOf(err).Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+
+	// Work is no idleness, and what was said last counts.
+	v, err := c.UpdateSession(ctx, protocol.SessionUpdate{
+		Session: idle.id, Name: new("other"), IdlePauseSeconds: new(int64(3600)), IdleHibernateSeconds: new(int64(3600)), LifetimeSeconds: new(int64(60)),
+	})
+	check(t, err)
+	if left := time.Until(time.UnixMilli(v.ExpiresMS)); v.Name != "other" || v.IdlePauseSeconds != 3600 || left > time.Minute || left < 30*time.Second {
+		t.Errorf("updated: %+v", v)
+	}
+
+	// A pause freezes what runs, and what comes next lets it go on.
+	cell := kept.begin("for i in $(seq 200); do echo $i; sleep 0.01; done")
+	paused := false
+	out := kept.collect(cell, func(r stream.Record) {
+		if paused || r.Kind != stream.KindStdout {
+			return
+		}
+		paused = true
+		v, err := c.PauseSession(ctx, kept.id)
+		check(t, err)
+		if v.State != "paused" {
+			t.Errorf("paused, it is %s", v.State)
+		}
+		begin := time.Now()
+		_, err = c.ResumeSession(ctx, kept.id)
+		check(t, err)
+		t.Logf("resumed in %s", time.Since(begin))
+	})
+	var want strings.Builder
+	for i := range 200 {
+		fmt.Fprintln(&want, i+1)
+	}
+	if out.stdout != want.String() || !paused {
+		t.Errorf("over a pause: %q", out.stdout)
+	}
+
+	// There are two places. Kept alive or at work, nobody gives way.
+	busy := idle.begin("sleep 1000")
+	if _, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"}); !fault.Is(err, fault.Exhausted) || fault.PublicOf(err).RetryAfter == 0 {
+		t.Errorf("without room: %v", err)
+	}
+	check(t, idle.kernel.Interrupt(ctx, 0))
+	idle.collect(busy, nil)
+	// Idle for a second, it does.
+	third := func() *session {
+		for {
+			made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
+			if fault.Is(err, fault.Exhausted) && ctx.Err() == nil {
+				time.Sleep(50 * time.Millisecond) // the second has to pass
+				continue
+			}
+			check(t, err)
+			return &session{t: t, ctx: ctx, client: c, id: made.ID}
+		}
+	}()
+	idle.becomes("hibernated")
+	kept.becomes("running")
+	// And is let in again when that one rests.
+	_, err = c.PauseSession(ctx, third.id)
+	check(t, err)
+	for ctx.Err() == nil {
+		if _, err = c.ResumeSession(ctx, idle.id); !fault.Is(err, fault.Exhausted) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	check(t, err)
+	if out := idle.run("ok", "echo $x"); out.stdout != "kept\n" {
+		t.Errorf("let in again, it says %q", out.stdout)
+	}
+	third.becomes("hibernated")
+}
+
+// TestKeepalive: for as long as was asked a session is not idle.
+func TestKeepalive(t *testing.T) {
+	ctx := deadline(t)
+	c, err := client.New(server.URL, server.Token, client.Options{})
+	check(t, err)
+	made, err := c.CreateSession(ctx, protocol.SessionCreate{IdlePauseSeconds: 1})
+	check(t, err)
+	s := &session{t: t, ctx: ctx, client: c, id: made.ID}
+	t.Cleanup(func() { c.DeleteSession(context.WithoutCancel(ctx), s.id) })
+	begin := time.Now()
+	if _, err := c.KeepSession(ctx, s.id, 3); err != nil {
+		t.Fatal(err)
+	}
+	s.becomes("paused")
+	if took := time.Since(begin); took < 4*time.Second-50*time.Millisecond {
+		t.Errorf("it was paused after %s, want a second after 3", took)
+	}
+	if _, err := c.KeepSession(ctx, s.id, 1<<40); fault.PublicOf(err).Field != "seconds" {
+		t.Errorf("kept for ever: %v", err)
+	}
+}

@@ -1,0 +1,213 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// policy says what being idle means for a session.
+type policy struct {
+	// Pause and Hibernate are how long after the last work; negative is never.
+	Pause     time.Duration `json:"pause"`
+	Hibernate time.Duration `json:"hibernate"`
+	// KeepAlive means that a session is never idle.
+	KeepAlive bool `json:"keep_alive,omitempty"`
+}
+
+// checkIdle returns the time that a client's seconds mean, def for none.
+func (m *Manager) checkIdle(op, field string, seconds int64, def time.Duration) (time.Duration, error) {
+	most := int64(m.cfg.MaxIdle / time.Second)
+	switch {
+	case seconds == 0:
+		return def, nil
+	case seconds == protocol.Never && m.cfg.MaxIdle < 0:
+		return -1, nil
+	case seconds < 0, m.cfg.MaxIdle >= 0 && seconds > most:
+		return 0, fault.Invalid(op, field, "an idle time has between 1 and %d seconds; a session that must never rest is kept alive", most)
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// checkPolicy returns the policy that a create asks for.
+func (m *Manager) checkPolicy(r protocol.SessionCreate) (p policy, err error) {
+	const op = "session.create"
+	if p.Pause, err = m.checkIdle(op, "idle_pause_seconds", r.IdlePauseSeconds, m.cfg.PauseAfter); err != nil {
+		return p, err
+	}
+	if p.Hibernate, err = m.checkIdle(op, "idle_hibernate_seconds", r.IdleHibernateSeconds, m.cfg.HibernateAfter); err != nil {
+		return p, err
+	}
+	p.KeepAlive = r.KeepAlive
+	return p, nil
+}
+
+// mayKeep refuses another session that is kept alive when there are as many as
+// there may be. Preconditions: m.mu is held.
+func (m *Manager) mayKeep(op string) error {
+	n := 0
+	for _, s := range m.sessions {
+		s.mu.Lock()
+		if s.policy.KeepAlive && s.state != lost {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	if n >= m.cfg.MaxKeepAlive {
+		return &fault.Error{Kind: fault.Exhausted, Op: op, Field: "keep_alive", RetryAfter: 60, Message: "this node keeps as many sessions alive as it may"}
+	}
+	return nil
+}
+
+// update changes what may change of a session.
+func (m *Manager) update(s *session, r protocol.SessionUpdate) error {
+	const op = "session.update"
+	if r.Name != nil {
+		if err := checkName(op, *r.Name); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	next, expires, kept := s.policy, s.expires, s.policy.KeepAlive
+	s.mu.Unlock()
+	var err error
+	if r.IdlePauseSeconds != nil {
+		if next.Pause, err = m.checkIdle(op, "idle_pause_seconds", *r.IdlePauseSeconds, m.cfg.PauseAfter); err != nil {
+			return err
+		}
+	}
+	if r.IdleHibernateSeconds != nil {
+		if next.Hibernate, err = m.checkIdle(op, "idle_hibernate_seconds", *r.IdleHibernateSeconds, m.cfg.HibernateAfter); err != nil {
+			return err
+		}
+	}
+	if r.KeepAlive != nil {
+		next.KeepAlive = *r.KeepAlive
+	}
+	if n := r.LifetimeSeconds; n != nil {
+		most := s.created.Add(m.cfg.MaxLifetime)
+		expires = time.Now().Add(time.Duration(*n) * time.Second)
+		if *n < 1 || *n > int64(m.cfg.MaxLifetime/time.Second) || expires.After(most) {
+			return fault.Invalid(op, "lifetime_seconds", "this session can live at most %d seconds from now", max(0, int64(time.Until(most)/time.Second)))
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if next.KeepAlive && !kept {
+		if err := m.mayKeep(op); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.policy, s.expires = next, expires
+	if r.Name != nil {
+		s.name = *r.Name
+	}
+	return nil
+}
+
+// keep lets the session count as at work for a time from now.
+func (s *session) keep(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = time.Now()
+	s.until = s.active.Add(d)
+}
+
+// idleSince reports whether nothing has happened since t, of what a session
+// knows without asking its channels. Preconditions: mu is held.
+func (s *session) idleSince(t time.Time) bool {
+	return !s.policy.KeepAlive && s.ops == 0 && s.active.Before(t) && s.until.Before(t)
+}
+
+// pause freezes the session's sandbox with all that runs in it. Work wakes it.
+func (s *session) pause(ctx context.Context) error {
+	release, err := s.quiet(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.mu.Lock()
+	state, machine := s.state, s.machine
+	s.mu.Unlock()
+	switch state {
+	case lost:
+		return s.gone()
+	case running:
+	default:
+		return nil // it rests already
+	}
+	if err := machine.SetPaused(ctx, true); err != nil {
+		if s.isLost() {
+			return s.gone()
+		}
+		return err
+	}
+	s.m.count.pauses.Add(1)
+	if !s.enter(paused) {
+		return s.gone()
+	}
+	return nil
+}
+
+// rest does what the session's policy says at a time.
+func (m *Manager) rest(s *session, now time.Time) {
+	s.mu.Lock()
+	p, state := s.policy, s.state
+	s.mu.Unlock()
+	switch {
+	case state == paused && p.Hibernate > 0:
+		m.store(s, now.Add(-p.Hibernate))
+	case state == running && p.Pause > 0:
+		s.pauseIdle(m.ctx, now.Add(-p.Pause))
+	}
+}
+
+func opSessionUpdate(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.SessionUpdate](r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.m.find(c.principal, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.m.update(s, p); err != nil {
+		return nil, err
+	}
+	return s.view(), nil
+}
+
+func opSessionPause(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	s, err := c.ref(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.pause(ctx); err != nil {
+		return nil, err
+	}
+	return s.view(), nil
+}
+
+func opSessionKeepalive(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.SessionKeepalive](r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.m.find(c.principal, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	d, err := c.m.checkIdle(r.Op, "seconds", p.Seconds, 0)
+	if err != nil {
+		return nil, err
+	}
+	if s.isLost() {
+		return nil, s.gone()
+	}
+	s.keep(d)
+	return s.view(), nil
+}
