@@ -86,7 +86,7 @@ func measureLanguages(ctx context.Context, names string, rounds, cells int) erro
 }
 
 func measureLanguage(ctx context.Context, l language, rounds, cells int) error {
-	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [%s]}", l.name))
+	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [%s], memory: 0}", l.name))
 	if err != nil {
 		return err
 	}

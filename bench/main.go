@@ -95,7 +95,7 @@ func main() {
 }
 
 func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) ([]figure, error) {
-	s, err := e2e.Start(ctx, "pool: {size: 2}")
+	s, err := e2e.Start(ctx, "pool: {size: 2, memory: 0}")
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return err
 	}
-	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1}\ngateway: {connections: %d, sockets_per_principal: %d}", idle+256, idle+256))
+	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1, memory: 0}\ngateway: {connections: %d, sockets_per_principal: %d}", idle+256, idle+256))
 	if err != nil {
 		return err
 	}
