@@ -56,6 +56,7 @@ func main() {
 	terminals := flag.Bool("terminals", false, "measure terminals and connections instead")
 	keys := flag.Int("keys", 200, "keys typed for a figure of terminals")
 	idle := flag.Int("idle", 10_000, "idle connections")
+	rest := flag.Bool("rest", false, "measure sessions that rest, and neighbours, instead")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
@@ -68,6 +69,13 @@ func main() {
 	}
 	if *terminals {
 		if err := measureTerminals(ctx, *keys, *idle); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if *rest {
+		if err := measureRest(ctx, *rounds, *keys); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}

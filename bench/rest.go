@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/e2e"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// measureRest prints the figures of sessions that rest, and of those beside
+// others that do not.
+func measureRest(ctx context.Context, rounds, keys int) error {
+	s, err := e2e.Start(ctx, "pool: {size: 1, memory: 0}\nsessions: {max: 64, idle_pause: 0s, memory: 1TiB}\nlimits: {cpus: 1}")
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	if err := fromPause(ctx, s, rounds*10); err != nil {
+		return err
+	}
+	if err := density(ctx, s, 8); err != nil {
+		return err
+	}
+	return neighbours(ctx, s, keys)
+}
+
+// fromPause measures what a pause adds: from sending a cell to its first
+// output, the cell being the first thing that a paused session hears of.
+func fromPause(ctx context.Context, s *e2e.Server, n int) error {
+	w, err := dial(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer w.conn.CloseNow()
+	id, _, err := w.session(ctx, "python", "print(0)")
+	if err != nil {
+		return err
+	}
+	c, err := client.New(s.URL, s.Token, client.Options{})
+	if err != nil {
+		return err
+	}
+	var awake, asleep, alone []float64
+	for i := range n {
+		time.Sleep(50 * time.Millisecond) // as people do; a core that has gone to sleep is part of it
+		r, err := w.run(ctx, 1, fmt.Sprint("awake", i), "print(1)")
+		if err != nil {
+			return err
+		}
+		awake = append(awake, ms(r.first))
+		if _, err := c.PauseSession(ctx, id); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+		if r, err = w.run(ctx, 1, fmt.Sprint("asleep", i), "print(1)"); err != nil {
+			return err
+		}
+		asleep = append(asleep, ms(r.first))
+		if _, err := c.PauseSession(ctx, id); err != nil {
+			return err
+		}
+		begin := time.Now()
+		if err := w.call(ctx, protocol.OpResume, 0, protocol.SessionRef{Session: id}, nil); err != nil {
+			return err
+		}
+		alone = append(alone, ms(time.Since(begin)))
+	}
+	line("a cell's first output, awake", awake)
+	line("a cell's first output, from a pause", asleep)
+	line("session.resume of a paused session", alone)
+	return c.DeleteSession(ctx, id)
+}
+
+func line(name string, v []float64) {
+	fmt.Printf("%-44s %7.2f %7.2f %7.2f ms: median, 99th percentile, most\n", name, quantile(v, 0.5), quantile(v, 0.99), quantile(v, 1))
+}
+
+// density measures what an idle warm Python sandbox takes of the machine's
+// memory, gVisor's part included: what its control group is charged.
+func density(ctx context.Context, s *e2e.Server, n int) error {
+	c, err := client.New(s.URL, s.Token, client.Options{})
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for range n {
+		made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "python"})
+		if err != nil {
+			return err
+		}
+		ids = append(ids, made.ID)
+	}
+	time.Sleep(2 * time.Second) // what is loaded in the background is part of it
+	var all float64
+	for _, id := range ids {
+		v, err := c.Session(ctx, id)
+		if err != nil {
+			return err
+		}
+		all += float64(v.Usage.MemoryBytes) / (1 << 20)
+	}
+	each := all / float64(n)
+	fmt.Printf("%-44s %7.1f, %.0f MiB each, of %d\n", "idle warm Python sandboxes per GiB", 1024/each, each, n)
+	for _, id := range ids {
+		if err := c.DeleteSession(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// neighbours measures the echo of a key in one session while another does its
+// worst within its limits.
+func neighbours(ctx context.Context, s *e2e.Server, keys int) error {
+	t, err := openTerminals(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer t.conn.CloseNow()
+	measure := func(name string) error {
+		var took []float64
+		for range keys {
+			time.Sleep(30 * time.Millisecond) // as keys come that are held down
+			d, err := t.typeKey(ctx)
+			if err != nil {
+				return err
+			}
+			took = append(took, ms(d))
+		}
+		line(name, took)
+		return nil
+	}
+	if err := measure("echo of a key, no neighbour"); err != nil {
+		return err
+	}
+	c, err := client.New(s.URL, s.Token, client.Options{})
+	if err != nil {
+		return err
+	}
+	for _, hog := range []struct{ name, code string }{
+		{"processors", "import os\nfor i in range(3):\n    if not os.fork(): break\nwhile True: pass"},
+		{"memory", "while True: b = bytearray(b'x') * (300 << 20); del b"},
+		{"disk", "import os\nwhile True:\n    with open('big', 'wb') as f:\n        for i in range(200): f.write(bytes(1 << 20))\n    os.remove('big')"},
+		{"processes", "import subprocess\nwhile True: subprocess.run(['true'])"},
+		{"output", "while True: print('x' * 1000)"},
+	} {
+		w, err := dial(ctx, s)
+		if err != nil {
+			return err
+		}
+		var made protocol.Session
+		err = w.call(ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "python"}, &made)
+		if err == nil {
+			err = w.call(ctx, protocol.OpAttach, 1, protocol.Attach{Session: made.ID, Channel: made.Channels[0].ID}, nil)
+		}
+		if err == nil {
+			err = w.call(ctx, protocol.OpExecute, 1, protocol.Execute{Key: "hog", Code: hog.code}, nil)
+		}
+		if err == nil {
+			time.Sleep(time.Second) // until it is at it, and the pool is full again
+			err = measure("echo of a key, a neighbour burns " + hog.name)
+		}
+		w.conn.CloseNow()
+		if err == nil {
+			err = c.DeleteSession(ctx, made.ID)
+		}
+		if err == nil {
+			err = s.Warm(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
