@@ -43,7 +43,7 @@ func TestNoLeaks(t *testing.T) {
 			fatal(t, g.Pause(t.Context()))
 			fatal(t, g.Resume(t.Context()))
 			fatal(t, g.SetCPU(t.Context(), 1))
-			fatal(t, g.Snapshot(t.Context(), filepath.Join(t.TempDir(), "s")))
+			fatal(t, g.Snapshot(t.Context(), filepath.Join(t.TempDir(), "s"), SnapshotOptions{}))
 			g.ask("children 3")
 		},
 	}

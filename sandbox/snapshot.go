@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -114,29 +115,71 @@ func ReadManifest(dir string) (Manifest, error) {
 //
 // Connections between processes in the guest are dropped, by gVisor.
 func (s *Sandbox) Checkpoint(ctx context.Context, dir string) error {
-	return s.save(ctx, "sandbox.checkpoint", dir, Ended)
+	return s.save(ctx, "sandbox.checkpoint", dir)
+}
+
+// SnapshotOptions say how a snapshot of a sandbox that goes on is taken.
+type SnapshotOptions struct {
+	// Volatile leaves it to the kernel when the files reach the disk: for one
+	// that is restored at once and is of no use after a crash.
+	Volatile bool
+	// Still is called while the sandbox stands still, before its state is
+	// written: from its beginning on the sandbox writes nothing to its pipes. An
+	// error of its is that of the snapshot.
+	Still func() error
+	// Resumed is called once when the sandbox goes on, or has ended. Then the
+	// files are brought to the disk.
+	Resumed func()
 }
 
 // Snapshot is Checkpoint of a sandbox that goes on: it and what is restored
-// from dir are two branches of one past.
-func (s *Sandbox) Snapshot(ctx context.Context, dir string) error {
-	return s.save(ctx, "sandbox.snapshot", dir, s.State())
+// from dir are two branches of one past. It stands still while its state is
+// written, and no longer.
+func (s *Sandbox) Snapshot(ctx context.Context, dir string, o SnapshotOptions) error {
+	resumed := sync.OnceFunc(func() {
+		if o.Resumed != nil {
+			o.Resumed()
+		}
+	})
+	defer resumed()
+	const op = "sandbox.snapshot"
+	w, err := s.work(ctx, op, dir)
+	if err != nil {
+		return err
+	}
+	from := s.State()
+	err = s.do(context.WithoutCancel(ctx), op, checkpointLimit, from, from, func() error {
+		if from == Running {
+			if err := s.container.Pause(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if o.Still != nil {
+			err = o.Still()
+		}
+		if err == nil {
+			err = s.write(w.dir)
+		}
+		if from == Running {
+			err = errors.Join(err, s.container.Resume())
+		}
+		return err
+	})
+	resumed()
+	if err == nil {
+		err = w.seal(dir, !o.Volatile)
+	}
+	return w.done(op, err)
 }
 
-func (s *Sandbox) save(ctx context.Context, op, dir string, to State) error {
-	from := s.State()
-	if from == Created {
-		return fault.New(fault.Conflict, op, "the sandbox is %v", from)
-	}
-	if exists(dir) {
-		return fault.New(fault.Conflict, op, "%s exists", dir)
-	}
-	image, err := ImageID(s.spec.Image)
+func (s *Sandbox) save(ctx context.Context, op, dir string) error {
+	w, err := s.work(ctx, op, dir)
 	if err != nil {
-		return fault.Wrap(fault.Host, op, err)
+		return err
 	}
-	m := Manifest{BuildID: s.runtime.buildID, ImageID: image, SpecID: specID(s.spec), Created: time.Now().UTC()}
-	return s.do(ctx, op, checkpointLimit, from, to, func() error {
+	from := s.State()
+	err = s.do(context.WithoutCancel(ctx), op, checkpointLimit, from, Ended, func() error {
 		// A pause of our own around gVisor's, so that the guest makes no
 		// progress between the writing of its state and its end.
 		if from == Running {
@@ -144,8 +187,11 @@ func (s *Sandbox) save(ctx context.Context, op, dir string, to State) error {
 				return err
 			}
 		}
-		err := s.writeSnapshot(dir, m)
-		if err == nil && to == Ended {
+		err := s.write(w.dir)
+		if err == nil {
+			err = w.seal(dir, true)
+		}
+		if err == nil {
 			s.end(Checkpointed, "")
 			<-s.done
 			return nil
@@ -155,64 +201,90 @@ func (s *Sandbox) save(ctx context.Context, op, dir string, to State) error {
 		}
 		return err
 	})
+	return w.done(op, err)
 }
 
-// writeSnapshot has gVisor write a paused sandbox's state beside dir, brings
-// it to the disk, and renames it.
-func (s *Sandbox) writeSnapshot(dir string, m Manifest) (err error) {
-	const op = "sandbox.snapshot"
-	// A name that no other checkpoint has, on the same file system.
-	work := fmt.Sprintf("%s.partial-%s", dir, s.id)
-	defer func() {
-		if err != nil {
-			err = errors.Join(diskFault(op, err), os.RemoveAll(work))
-		}
-	}()
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		return err
+// unfinished is a snapshot that is being written.
+type unfinished struct {
+	dir      string
+	manifest Manifest
+}
+
+// work begins a snapshot that is to become dir. From here on it is ended,
+// whatever becomes of the one who asked.
+func (s *Sandbox) work(ctx context.Context, op, dir string) (unfinished, error) {
+	if ctx.Err() != nil {
+		return unfinished{}, fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
 	}
-	opts := gvisor.CheckpointOpts{
+	if state := s.State(); state == Created {
+		return unfinished{}, fault.New(fault.Conflict, op, "the sandbox is %v", state)
+	}
+	if exists(dir) {
+		return unfinished{}, fault.New(fault.Conflict, op, "%s exists", dir)
+	}
+	image, err := ImageID(s.spec.Image)
+	if err != nil {
+		return unfinished{}, fault.Wrap(fault.Host, op, err)
+	}
+	w := unfinished{
+		// A name that no other checkpoint has, on the same file system.
+		dir:      fmt.Sprintf("%s.partial-%s", dir, s.id),
+		manifest: Manifest{BuildID: s.runtime.buildID, ImageID: image, SpecID: specID(s.spec), Created: time.Now().UTC()},
+	}
+	return w, w.done(op, os.MkdirAll(w.dir, 0o700))
+}
+
+// done removes what is left when the snapshot has failed.
+func (w unfinished) done(op string, err error) error {
+	if err != nil {
+		err = errors.Join(diskFault(op, err), os.RemoveAll(w.dir))
+	}
+	return err
+}
+
+// write has gVisor write a paused sandbox's state.
+func (s *Sandbox) write(work string) error {
+	return s.container.Checkpoint(s.conf, work, gvisor.CheckpointOpts{
 		// Uncompressed pages can be read in the background of a restore.
 		Compression: statefile.CompressionLevelNone,
 		// Without this, gVisor ends the sandbox also when writing failed.
 		Resume: true,
-	}
-	if err := s.container.Checkpoint(s.conf, work, opts); err != nil {
-		return err
-	}
-	return seal(work, dir, m)
+	})
 }
 
-// seal brings a snapshot to the disk and to its name.
-func seal(work, dir string, m Manifest) error {
+// seal brings a snapshot to the disk, unless it need not outlive a crash of
+// the machine, and to its name.
+func (w *unfinished) seal(dir string, sync bool) error {
+	toDisk := func(name string) (int64, error) { return syncFile(name, sync) }
 	for _, name := range []string{checkpointfiles.StateFileName, checkpointfiles.PagesMetadataFileName, checkpointfiles.PagesFileName} {
-		n, err := syncFile(filepath.Join(work, name))
+		n, err := toDisk(filepath.Join(w.dir, name))
 		if err != nil {
 			return err
 		}
-		m.Bytes += n
+		w.manifest.Bytes += n
 	}
-	data, err := json.Marshal(m)
+	data, err := json.Marshal(w.manifest)
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(work, manifestName)
+	name := filepath.Join(w.dir, manifestName)
 	if err := os.WriteFile(name, append(data, '\n'), 0o600); err != nil {
 		return err
 	}
-	for _, f := range []string{name, work} {
-		if _, err := syncFile(f); err != nil {
+	for _, f := range []string{name, w.dir} {
+		if _, err := toDisk(f); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(work, dir); err != nil {
+	if err := os.Rename(w.dir, dir); err != nil {
 		return err
 	}
-	_, err = syncFile(filepath.Dir(dir))
+	_, err = toDisk(filepath.Dir(dir))
 	return err
 }
 
-func syncFile(name string) (size int64, err error) {
+// syncFile returns a file's size, and brings it to the disk if it has to be.
+func syncFile(name string, sync bool) (size int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return 0, err
@@ -221,6 +293,9 @@ func syncFile(name string) (size int64, err error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return 0, err
+	}
+	if !sync {
+		return fi.Size(), nil
 	}
 	return fi.Size(), f.Sync()
 }

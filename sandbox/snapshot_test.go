@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandgate/sandgate/fault"
 )
@@ -248,28 +250,60 @@ func TestSnapshotGoesOn(t *testing.T) {
 	g := boot(t, r, testSpec())
 	g.ask("count")
 	dir := filepath.Join(t.TempDir(), "branch")
-	if err := g.Snapshot(t.Context(), dir); err != nil {
-		t.Fatal(err)
+	var told []string
+	err := g.Snapshot(t.Context(), dir, SnapshotOptions{
+		Still: func() error {
+			told = append(told, "still")
+			// What is asked now is answered when it goes on, and only there.
+			g.write("count")
+			if err := g.Stdout().SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+				return err
+			}
+			if _, err := g.Stdout().Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("it is not still: %v", err)
+			}
+			return g.Stdout().SetReadDeadline(time.Time{})
+		},
+		Resumed: func() {
+			told = append(told, "resumed")
+			if exists(dir) {
+				t.Error("it is resumed behind the disk")
+			}
+			if got := g.read(); got != "2" {
+				t.Errorf("asked while it stood still: %s", got)
+			}
+		},
+	})
+	if err != nil || strings.Join(told, " ") != "still resumed" {
+		t.Fatal(err, told)
+	}
+	bad := errors.New("as asked")
+	if err := g.Snapshot(t.Context(), dir+"3", SnapshotOptions{Still: func() error { return bad }}); !errors.Is(err, bad) {
+		t.Errorf("a failure while it stood still: %v", err)
+	}
+	if left, _ := filepath.Glob(dir + "3*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 	if g.State() != Running {
 		t.Errorf("state %v", g.State())
 	}
 	h := restore(t, r, dir, testSpec())
-	for _, x := range []guest{g, h} {
-		if got := x.ask("count"); got != "2" {
-			t.Errorf("count %s", got)
-		}
+	if got := g.ask("count"); got != "3" {
+		t.Errorf("count %s", got)
+	}
+	if got := h.ask("count"); got != "2" {
+		t.Errorf("the branch counts %s", got)
 	}
 	if err := g.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Snapshot(t.Context(), dir+"2"); err != nil || g.State() != Paused {
+	if err := g.Snapshot(t.Context(), dir+"2", SnapshotOptions{}); err != nil || g.State() != Paused {
 		t.Fatalf("Snapshot of a paused sandbox: %v, state %v", err, g.State())
 	}
 	if err := g.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := g.ask("count"); got != "3" {
+	if got := g.ask("count"); got != "4" {
 		t.Errorf("count %s", got)
 	}
 }
