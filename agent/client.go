@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -37,8 +38,10 @@ type Client struct {
 	hello chan struct{} // closed once the agent has said hello
 	done  chan struct{} // closed at the end
 	acks  chan struct{} // capacity 1: there is something in due
-	lost  atomic.Uint64 // output that came while there was no sink, in bytes
-	stray atomic.Uint64 // frames that belong to nothing
+	// stills gets what Still waits for, from the one who reads.
+	stills chan Saved
+	lost   atomic.Uint64 // output that came while there was no sink, in bytes
+	stray  atomic.Uint64 // frames that belong to nothing
 
 	sinkMu sync.Mutex // guards sink and early, and is held while sink is called
 	sink   Sink
@@ -47,6 +50,7 @@ type Client struct {
 	mu      sync.Mutex // guards all below
 	err     error
 	nextID  uint64
+	parkID  uint64                   // the number of the last Park's request
 	waiting map[uint64]chan Response // capacity 1 each; closed at the end
 	flows   map[uint32]*flow
 	due     []uint32 // channels whose Ack is due
@@ -72,7 +76,7 @@ type flow struct {
 func NewClient(r io.Reader, w io.Writer, sink Sink) *Client {
 	c := &Client{
 		in: newInlet(r), out: newSender(w),
-		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1),
+		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1), stills: make(chan Saved, 1),
 		sink:    sink,
 		waiting: map[uint64]chan Response{}, flows: map[uint32]*flow{}, files: map[uint32]*file{},
 	}
@@ -371,6 +375,10 @@ func (c *Client) read(r io.Reader) {
 	frames := stream.NewReader(r, 0)
 	for {
 		f, err := frames.Next()
+		if errors.Is(err, errStill) {
+			frames = stream.NewReader(continued(c.stand(frames.Rest()), r), 0)
+			continue
+		}
 		if err == nil {
 			err = c.take(f)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -252,7 +253,7 @@ func FuzzClient(f *testing.F) {
 // starts no process.
 func FuzzServer(f *testing.F) {
 	root := f.TempDir()
-	s := NewServer(Config{Langs: root, Home: root, SetHostname: func(string) error { return nil }})
+	s := NewServer(Config{Langs: root, Home: root, MachineID: filepath.Join(root, "machine-id"), SetHostname: func(string) error { return nil }})
 	s.wire.w = io.Discard
 	close(s.quit) // nothing can be started
 	for op, p := range map[string]any{

@@ -94,6 +94,13 @@ func (c *channel) cell() uint32 {
 	return c.cells[0].cell
 }
 
+// executing reports whether an execute has no reply yet.
+func (c *channel) executing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.cells) > 0
+}
+
 func (c *channel) isReady() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -389,6 +389,9 @@ func TestReseed(t *testing.T) {
 	if name, err := os.ReadFile(filepath.Join(r.root, "hostname")); err != nil || string(name) != "box-7" {
 		t.Errorf("the host name is %q, %v", name, err)
 	}
+	if id, err := os.ReadFile(filepath.Join(r.root, "machine-id")); err != nil || len(id) != 33 || strings.Contains(string(id), "abab") {
+		t.Errorf("the machine's id is %q, %v", id, err)
+	}
 	a, _ := r.run(1, 1, "env COLOUR")
 	b, _ := r.run(2, 1, "env COLOUR")
 	if a == b || !strings.HasPrefix(a, ",green,") || len(a) != len(",green,")+64 {

@@ -78,7 +78,7 @@ func agentMain() int {
 	uid, _ := strconv.Atoi(os.Getenv("SANDGATE_UID")) // 0 is the default
 	cfg := Config{
 		UID:   uid,
-		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"),
+		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"), MachineID: filepath.Join(root, "machine-id"),
 		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
 		SetHostname: func(name string) error {
 			return os.WriteFile(filepath.Join(root, "hostname"), []byte(name), 0o644)

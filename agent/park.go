@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"io"
+	"os"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/sandgate/sandgate/fault"
 )
@@ -25,6 +29,7 @@ func (c *Client) Park(ctx context.Context) error {
 	c.nextID++
 	id := c.nextID
 	c.waiting[id] = wait
+	c.parkID = id
 	c.mu.Unlock()
 	err := c.out.hold(requestFrame(id, OpPing, 0, nil))
 	if err == nil {
@@ -56,9 +61,39 @@ func (c *Client) Drain(ctx context.Context) error {
 	}
 }
 
+// Still returns what the next client needs that goes on where this one stands,
+// with a copy of the sandbox: Restore makes it. This one goes on with Unpark.
+// What was sent since Park is not the copy's, and an execute among it has not
+// been asked there. Preconditions: the client is parked, and the sandbox
+// stands still.
+func (c *Client) Still(ctx context.Context) (Saved, error) {
+	if err := c.in.still(); err != nil {
+		return Saved{}, err
+	}
+	select {
+	case s := <-c.stills:
+		return s, nil
+	case <-c.in.drained():
+		return Saved{}, fault.New(fault.SandboxLost, "agent.still", "the sandbox has ended")
+	case <-c.done:
+		return Saved{}, c.Err()
+	case <-ctx.Done():
+		return Saved{}, fault.Wrap(fault.KindOf(ctx.Err()), "agent.still", ctx.Err())
+	}
+}
+
+// Outstanding reports whether the execute on channel ch that the queue waits
+// for has no reply yet. Replies that have come count as none.
+func (c *Client) Outstanding(ch uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.flows[ch]
+	return f != nil && f.asked != 0
+}
+
 // Unpark goes on over the same wire: there was no checkpoint.
 func (c *Client) Unpark() {
-	c.in.resume(nil)
+	c.in.resume(nil, nil)
 	c.out.release(nil)
 }
 
@@ -69,7 +104,8 @@ func (c *Client) Resume(r io.Reader, w io.Writer) {
 	rest := c.rest
 	c.rest = nil
 	c.mu.Unlock()
-	c.in.resume(continued(rest, r))
+	pipe, _ := r.(*os.File)
+	c.in.resume(continued(rest, r), pipe)
 	c.out.release(w)
 	c.catchUp()
 }
@@ -81,23 +117,86 @@ func (c *Client) End() { c.in.close() }
 type inlet struct {
 	mu     sync.Mutex // guards all below
 	r      io.Reader
+	pipe   *os.File // what r ends in, if it is one
 	parked bool
 	closed bool
+	asked  bool          // whoever reads is to say when nothing is there
 	ended  chan struct{} // closed when r has ended while parked
 	moved  chan struct{} // closed and renewed when one of the above changes
 }
 
 func newInlet(r io.Reader) *inlet {
-	return &inlet{r: r, ended: make(chan struct{}), moved: make(chan struct{})}
+	pipe, _ := r.(*os.File)
+	return &inlet{r: r, pipe: pipe, ended: make(chan struct{}), moved: make(chan struct{})}
+}
+
+// errStill is what Read returns when it was asked to and the pipe is empty.
+var errStill = errors.New("the wire is still")
+
+// still has Read return errStill as soon as the pipe is empty.
+func (in *inlet) still() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.asked = true
+	if in.pipe == nil {
+		return fault.New(fault.Unsupported, "agent.still", "the wire is no pipe")
+	}
+	return in.pipe.SetReadDeadline(time.Now()) // wakes the reader
+}
+
+// look reads what is there, without waiting, if it was asked to.
+func (in *inlet) look(p []byte) (n int, err error, asked bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.asked || in.pipe == nil {
+		return 0, nil, false
+	}
+	if err := in.pipe.SetReadDeadline(time.Time{}); err != nil {
+		return 0, err, true
+	}
+	raw, err := in.pipe.SyscallConn()
+	if err != nil {
+		return 0, err, true
+	}
+	var sysErr error
+	err = raw.Read(func(fd uintptr) bool {
+		n, sysErr = ignoringEINTR(func() (int, error) { return syscall.Read(int(fd), p) })
+		return true
+	})
+	switch {
+	case err != nil:
+		return 0, err, true
+	case sysErr == syscall.EAGAIN:
+		in.asked = false
+		return 0, errStill, true
+	case n > 0:
+		return n, nil, true
+	}
+	in.asked = false // it has ended: reading tells
+	return 0, nil, false
+}
+
+func ignoringEINTR(f func() (int, error)) (int, error) {
+	for {
+		if n, err := f(); err != syscall.EINTR {
+			return n, err
+		}
+	}
 }
 
 // Read implements io.Reader. It is called by one goroutine.
 func (in *inlet) Read(p []byte) (int, error) {
 	for {
+		if n, err, asked := in.look(p); asked {
+			return n, err
+		}
 		in.mu.Lock()
 		r := in.r
 		in.mu.Unlock()
 		n, err := r.Read(p)
+		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			continue // still was called
+		}
 		if n > 0 || err == nil {
 			return n, nil // an error comes again
 		}
@@ -134,12 +233,12 @@ func (in *inlet) drained() <-chan struct{} {
 }
 
 // resume goes on with r, or with the reader there is.
-func (in *inlet) resume(r io.Reader) {
+func (in *inlet) resume(r io.Reader, pipe *os.File) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.parked = false
 	if r != nil {
-		in.r = r
+		in.r, in.pipe = r, pipe
 	}
 	in.move()
 }

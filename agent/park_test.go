@@ -257,3 +257,104 @@ func TestParkEnds(t *testing.T) {
 	c.End()
 	<-c.Done()
 }
+
+// TestStill: a client is copied while its sandbox stands still. Both go on from
+// within a cut frame; what was sent meanwhile is the first one's alone.
+func TestStill(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	sink := &taken{}
+	f := newFar(t)
+	c := NewClient(f.near[0], f.near[1], sink)
+	c.Adopt(3, 0)
+	c.Adopt(4, 0)
+	replies := make(chan kernel.Reply, 4)
+	execute := func(ch uint32) {
+		go func() {
+			if r, err := c.Request(ctx, ch, kernel.Request{Op: "execute"}); err == nil {
+				replies <- r
+			}
+		}()
+	}
+	execute(3)
+	asked := f.want(OpKernelRequest)
+	for round := range 3 {
+		parked := make(chan error, 1)
+		go func() { parked <- c.Park(ctx) }()
+		f.answer(f.want(OpPing), struct{}{})
+		if err := <-parked; err != nil {
+			t.Fatal(err)
+		}
+		execute(4) // held back
+		for !c.Outstanding(4) {
+			time.Sleep(time.Millisecond)
+		}
+		whole := string(bytes.Repeat([]byte("x"), 300<<10)) // more than a reader holds
+		cut := stdout(3, "cut in two")
+		f.write(append(stdout(3, whole), cut[:len(cut)-4]...))
+		s, err := c.Still(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Rest) != len(cut)-4 || s.Flows[3].Asked == 0 || s.Flows[4].Asked != 0 || len(s.Later) != 0 {
+			t.Fatalf("round %d: %+v", round, s)
+		}
+		// The copy.
+		other := &taken{}
+		d := Restore(s, other)
+		wait := d.Rejoin(3)
+		if wait == nil || d.Rejoin(4) != nil {
+			t.Fatal("the copy waits for the wrong replies")
+		}
+		f2 := newFar(t)
+		d.Resume(f2.near[0], f2.near[1])
+		f2.write(append(cut[len(cut)-4:], stdout(3, " there")...))
+		f2.answer(asked, kernel.Reply{Status: "ok", Count: 7})
+		if r, err := wait(ctx); err != nil || r.Count != 7 {
+			t.Errorf("the copy's reply: %+v, %v", r, err)
+		}
+		other.mu.Lock()
+		if string(other.out) != "cut in two there" {
+			t.Errorf("the copy has taken %q", other.out)
+		}
+		other.mu.Unlock()
+		if d.Taken(3) != uint64(len(sink.out))+uint64(len(other.out)) {
+			t.Errorf("the copy counts %d bytes, after %d", d.Taken(3), len(sink.out))
+		}
+		_ = f2.out.Close()
+		<-d.Done()
+		// The original.
+		c.Unpark()
+		last := f.want(OpKernelRequest)
+		f.write(append(cut[len(cut)-4:], stdout(3, " here")...))
+		f.answer(last, kernel.Reply{Status: "ok"})
+		<-replies
+		sink.mu.Lock()
+		if string(sink.out) != whole+"cut in two here" {
+			t.Errorf("round %d: taken are %d bytes, which end in %q", round, len(sink.out), sink.out[max(0, len(sink.out)-30):])
+		}
+		sink.out = nil
+		sink.mu.Unlock()
+		// Count anew for the next round.
+		c.mu.Lock()
+		c.flows[3].got, c.flows[3].told = 0, 0
+		c.mu.Unlock()
+	}
+	f.answer(asked, kernel.Reply{Status: "ok", Count: 5})
+	if r := <-replies; r.Count != 5 {
+		t.Errorf("the first request: %+v", r)
+	}
+	// One whose sandbox ends meanwhile says so.
+	parked := make(chan error, 1)
+	go func() { parked <- c.Park(ctx) }()
+	f.answer(f.want(OpPing), struct{}{})
+	if err := <-parked; err != nil {
+		t.Fatal(err)
+	}
+	_ = f.out.Close()
+	if _, err := c.Still(ctx); !fault.Is(err, fault.SandboxLost) {
+		t.Errorf("a sandbox that ended: %v", err)
+	}
+	c.Unpark()
+	<-c.Done()
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/kernel"
@@ -40,14 +41,41 @@ func (c *Client) Save(ctx context.Context) (Saved, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Saved{NextID: c.nextID, Flows: map[uint32]SavedFlow{}, Rest: c.rest}
-	for ch, w := range c.flows {
-		s.Flows[ch] = SavedFlow{Got: w.got, Sent: w.sent, Took: w.took, Held: w.held, Asked: w.asked}
-	}
+	s := c.saved(c.rest)
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	s.Later = c.out.later
 	return s, nil
+}
+
+// saved is the client's state. Preconditions: mu is held.
+func (c *Client) saved(rest []byte) Saved {
+	s := Saved{NextID: c.nextID, Flows: map[uint32]SavedFlow{}, Rest: rest}
+	for ch, w := range c.flows {
+		s.Flows[ch] = SavedFlow{Got: w.got, Sent: w.sent, Took: w.took, Held: w.held, Asked: w.asked}
+	}
+	return s
+}
+
+// stand gives Still its answer, when all that the sandbox has written is taken
+// but for rest, the beginning of a frame. It returns rest.
+func (c *Client) stand(rest []byte) []byte {
+	rest = slices.Clone(rest)
+	c.mu.Lock()
+	s := c.saved(rest)
+	for ch, w := range s.Flows {
+		if w.Asked > c.parkID {
+			w.Asked = 0 // it has not been sent
+			s.Flows[ch] = w
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case <-c.stills: // of a Still that was given up
+	default:
+	}
+	c.stills <- s
+	return rest
 }
 
 // Restore returns a client that is parked as the saved one was. Resume gives
@@ -56,7 +84,7 @@ func Restore(s Saved, sink Sink) *Client {
 	c := &Client{
 		in:    newInlet(bytes.NewReader(nil)),
 		out:   &sender{held: true, later: s.Later, room: make(chan struct{}), kick: make(chan struct{}, 1)},
-		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1),
+		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1), stills: make(chan Saved, 1),
 		sink: sink, rest: s.Rest, nextID: s.NextID,
 		waiting: map[uint64]chan Response{}, flows: map[uint32]*flow{}, files: map[uint32]*file{},
 	}

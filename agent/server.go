@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -44,6 +45,8 @@ type Config struct {
 	KillGrace time.Duration
 	// ReseedTimeout is how long the kernels may take to reseed: 5 s.
 	ReseedTimeout time.Duration
+	// MachineID is the file that holds the machine's id: /etc/machine-id.
+	MachineID string
 	// SetHostname is syscall.Sethostname.
 	SetHostname func(string) error
 }
@@ -57,6 +60,7 @@ func (c Config) withDefaults() Config {
 	def(&c.Langs, "/opt/sandgate/langs")
 	def(&c.Home, "/home/user")
 	def(&c.User, "user")
+	def(&c.MachineID, "/etc/machine-id")
 	def(&c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	if c.UID == 0 {
 		c.UID = 1000
@@ -352,13 +356,25 @@ func (s *Server) reseed(q Reseed) error {
 		}
 	}
 	s.mu.Unlock()
+	if err := s.newMachineID(q.Seed); err != nil {
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "the machine's id could not be written", Err: err}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.ReseedTimeout)
 	defer cancel()
 	waits := make([]chan error, len(kernels))
 	for i, c := range kernels {
+		// In a copy of a session a cell may be at work. Its kernel is told when
+		// the cell has ended, and is not waited for.
+		busy := c.executing()
 		waits[i] = c.ask(kernel.Request{Op: "reseed", Seed: derive(q.Seed, c.id), Env: q.Env})
+		if busy {
+			waits[i] = nil
+		}
 	}
 	for i, w := range waits {
+		if w == nil {
+			continue
+		}
 		select {
 		case err := <-w:
 			if err != nil {
@@ -369,6 +385,12 @@ func (s *Server) reseed(q Reseed) error {
 		}
 	}
 	return nil
+}
+
+// newMachineID gives the machine another id, in the form of machine-id(5). The
+// image has none.
+func (s *Server) newMachineID(seed string) error {
+	return os.WriteFile(s.cfg.MachineID, []byte(derive(seed, ^uint32(0))[:32]+"\n"), 0o644)
 }
 
 func (s *Server) stats() Stats {

@@ -27,7 +27,7 @@ import (
 func agentMain() int {
 	root := os.Getenv("SANDGATE_ROOT")
 	cfg := agent.Config{
-		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"),
+		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"), MachineID: filepath.Join(root, "machine-id"),
 		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
 		SetHostname: func(string) error { return nil },
 	}
