@@ -131,6 +131,8 @@ type Queue struct {
 	freeze       chan struct{} // closed by Save
 	freezing     sync.Once
 	rejoin       func(context.Context) (Reply, error)
+	// What a saved queue has left to be told; of the queue's goroutine.
+	abandoned, missing []*execution
 
 	mu      sync.Mutex // guards all below; never held over a call outside
 	state   string
@@ -151,6 +153,7 @@ type Queue struct {
 	restarts     []chan error // who waits for a restart
 	restartCause string       // why the next start happens; "" for the first
 	closed       *Death
+	resting      bool // the goroutine waits, for a request, a reply or a start
 }
 
 // generation is one kernel process.

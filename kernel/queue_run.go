@@ -14,6 +14,7 @@ import (
 // run is the queue's goroutine: it alone starts kernels and runs cells.
 func (q *Queue) run() {
 	defer close(q.done)
+	q.bury()
 	if q.running != nil && !q.resume() {
 		return
 	}
@@ -55,12 +56,14 @@ func (q *Queue) run() {
 			}
 			q.ran()
 		default:
+			q.resting = true
 			q.mu.Unlock()
 			select {
 			case <-q.wake:
 			case <-q.freeze:
 			case <-q.ctx.Done():
 			}
+			q.rest(false)
 		}
 	}
 }
@@ -176,7 +179,9 @@ func (q *Queue) begin() error {
 	} else {
 		q.status(0, "restarting")
 	}
+	q.rest(true)
 	d, info, err := q.start(q.ctx)
+	q.rest(false)
 	if err != nil && q.ctx.Err() != nil {
 		return err
 	}
@@ -319,9 +324,12 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 			late = fmt.Sprintf("the kernel was killed: the cell did not end within %s of %s", d, why)
 		}
 	}
+	defer q.rest(false)
 	for {
+		q.rest(true)
 		select {
 		case a := <-result:
+			q.rest(false)
 			if a.err == nil {
 				return outcome{reply: a.reply, began: began}
 			}

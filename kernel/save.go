@@ -18,6 +18,10 @@ type Saved struct {
 	Waiting []SavedCell             `json:"waiting,omitempty"`
 	Keys    []SavedKey              `json:"keys,omitempty"` // oldest first
 	History []protocol.HistoryEntry `json:"history,omitempty"`
+	// Abort are executions that will not run: the queue that is made from this
+	// tells so at its start. Lost are others, which had been acknowledged.
+	Abort []SavedCell `json:"abort,omitempty"`
+	Lost  []SavedCell `json:"lost,omitempty"`
 	// Restart is why the next start of a kernel happens, Due that it waits.
 	Restart string `json:"restart,omitempty"`
 	Due     bool   `json:"due,omitempty"`
@@ -57,6 +61,57 @@ func (q *Queue) Save(ctx context.Context) (Saved, Driver, error) {
 	if q.closed != nil {
 		return Saved{}, nil, fault.New(fault.Conflict, "kernel.save", "the channel has ended: %s", q.closed.Message)
 	}
+	s, d := q.saved()
+	return s, d, nil
+}
+
+// copyTry is how often Copy looks whether the queue has come to rest.
+const copyTry = 500 * time.Microsecond
+
+// Copy returns what makes a queue that goes on where this one stands, which it
+// leaves alone. The copy's kernel is a copy of this one's, which stands still
+// meanwhile; outstanding says whether a driver owes the reply to an execute.
+// Copy waits until what has been answered has been taken. Preconditions: no
+// other method is called meanwhile.
+func (q *Queue) Copy(ctx context.Context, outstanding func(Driver) bool) (Saved, Driver, error) {
+	tick := time.NewTicker(copyTry)
+	defer tick.Stop()
+	for {
+		q.mu.Lock()
+		switch {
+		case q.closed != nil:
+			defer q.mu.Unlock()
+			if q.state != "dead" {
+				break // it is closing
+			}
+			s, d := q.saved()
+			return s, d, nil
+		case !q.resting, q.kernel != nil && q.kernel.over:
+		case q.running != nil && q.kernel != nil && !outstanding(q.kernel.driver):
+		case q.running == nil && len(q.waiting) > 0 && q.kernel != nil:
+		default:
+			defer q.mu.Unlock()
+			s, d := q.saved()
+			return s, d, nil
+		}
+		q.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return Saved{}, nil, fault.New(fault.KindOf(ctx.Err()), "kernel.copy", "the kernel's queue does not come to rest")
+		}
+	}
+}
+
+// rest notes whether the queue's goroutine waits for something from outside.
+func (q *Queue) rest(is bool) {
+	q.mu.Lock()
+	q.resting = is
+	q.mu.Unlock()
+}
+
+// saved is the queue's state. Preconditions: mu is held.
+func (q *Queue) saved() (Saved, Driver) {
 	s := Saved{
 		State: q.state, Info: q.info, Count: q.count, Cells: q.cells, Restart: q.restartCause, Due: len(q.restarts) > 0,
 		History: append([]protocol.HistoryEntry{}, q.history.entries...),
@@ -78,7 +133,7 @@ func (q *Queue) Save(ctx context.Context) (Saved, Driver, error) {
 	if q.kernel != nil {
 		d = q.kernel.driver
 	}
-	return s, d, nil
+	return s, d
 }
 
 // restore makes a new queue what a saved one was.
@@ -106,6 +161,14 @@ func (q *Queue) restore(s Saved) {
 		}
 		q.running = x
 	}
+	for _, c := range s.Abort {
+		q.abandoned = append(q.abandoned, newExecution(c.Execute, c.Cell))
+	}
+	for _, c := range s.Lost {
+		q.missing = append(q.missing, newExecution(c.Execute, c.Cell))
+		q.keys.add(c.Key, c.Cell)
+		q.cells = max(q.cells, c.Cell)
+	}
 	if !s.Due {
 		return
 	}
@@ -113,6 +176,47 @@ func (q *Queue) restore(s Saved) {
 	q.starting = make(chan struct{})
 }
 
+// bury tells of the cells that did not come into this queue with the others.
+func (q *Queue) bury() {
+	for _, x := range q.missing {
+		q.fail(x, time.Now(), 0, Death{Reason: LostReason, Message: "the server was killed, and the session came back as it was before this cell"})
+	}
+	q.abort(q.abandoned)
+	q.missing, q.abandoned = nil, nil
+}
+
 func newExecution(e protocol.Execute, cell uint32) *execution {
 	return &execution{Execute: e, cell: cell, graces: make(chan time.Duration, 4), input: make(chan struct{}, 1)}
+}
+
+// Alone is what a copy of the queue begins with, in another session. The cell
+// that runs goes on there when the copy of its kernel owes its reply, which
+// running says, and counts the time that has passed since then. What waited
+// does not run in the copy: it runs in the original.
+func (s Saved) Alone(running bool, passed time.Duration) Saved {
+	abort := append([]SavedCell{}, s.Waiting...)
+	if x := s.Running; x != nil {
+		s.Running = nil
+		if running {
+			c := *x
+			c.BeganMS += passed.Milliseconds()
+			s.Running = &c
+		} else {
+			abort = append([]SavedCell{*x}, abort...)
+			s.State = "idle"
+		}
+	}
+	s.Abort, s.Waiting = abort, nil
+	gone := map[uint32]bool{}
+	for _, x := range abort {
+		gone[x.Cell] = true
+	}
+	history := []protocol.HistoryEntry{}
+	for _, e := range s.History {
+		if !gone[e.Cell] {
+			history = append(history, e)
+		}
+	}
+	s.History = history
+	return s
 }

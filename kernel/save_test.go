@@ -146,3 +146,61 @@ func TestSaveQueue(t *testing.T) {
 		t.Errorf("a closed queue is saved: %v", err)
 	}
 }
+
+// TestCopyQueue: a queue is copied while it works, and both go on: the cell
+// that runs ends in both, what waits runs in the first alone.
+func TestCopyQueue(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	d := &sleeper{asked: make(chan Request, 8), reply: make(chan Reply, 8)}
+	log := &paper{wrote: make(chan struct{})}
+	q := NewQueue(QueueOptions{Log: log, Driver: d, Info: Info{Language: "test"}})
+	defer q.Close(Death{Reason: "closed", Message: "closed"})
+	for _, code := range []string{"a", "b", "c"} {
+		if _, err := q.Submit(protocol.Execute{Code: code, Key: code}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-d.asked // a
+	owes := func(Driver) bool { return true }
+	short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer stop()
+	if _, _, err := q.Copy(short, func(Driver) bool { return false }); !fault.Is(err, fault.DeadlineExceeded) {
+		t.Errorf("a reply that has been given is not waited for: %v", err)
+	}
+	s, driver, err := q.Copy(ctx, owes)
+	if err != nil || driver != Driver(d) || s.Running == nil || len(s.Waiting) != 2 {
+		t.Fatalf("copied: %+v, %v, %v", s, driver, err)
+	}
+	e := &sleeper{asked: make(chan Request, 8), reply: make(chan Reply, 8)}
+	other := &paper{wrote: make(chan struct{})}
+	alone := s.Alone(true, time.Hour)
+	if alone.Running.BeganMS < s.Running.BeganMS+3_600_000 {
+		t.Error("the cell's time has run on between the two")
+	}
+	alone.Lost = []SavedCell{{Execute: protocol.Execute{Key: "z"}, Cell: 9}}
+	p := NewQueue(QueueOptions{Log: other, Driver: e, Saved: &alone, Rejoin: e.wait})
+	defer p.Close(Death{Reason: "closed", Message: "closed"})
+	other.until(t, `"aborted"`, 2)
+	other.until(t, `"SandboxLost"`, 2) // an error and a reply
+	e.reply <- Reply{Status: "ok", Count: 1}
+	other.until(t, `"status":"ok"`, 1)
+	for key, cell := range map[string]uint32{"a": 1, "b": 2, "z": 9, "new": 10} {
+		if r, err := p.Submit(protocol.Execute{Code: "1", Key: key}); err != nil || r.Cell != cell || r.Repeated == (key == "new") {
+			t.Errorf("the key %s gives %+v, %v", key, r, err)
+		}
+	}
+	if h := p.History(); len(h) < 1 || h[0].Code != "a" || h[0].Status != "ok" {
+		t.Errorf("the copy's history: %+v", h)
+	}
+	for range 3 {
+		d.reply <- Reply{Status: "ok"}
+	}
+	log.until(t, `"status":"ok"`, 3)
+	if s, _, err := q.Copy(ctx, owes); err != nil || s.Running != nil || s.State != "idle" {
+		t.Errorf("copied at rest: %+v, %v", s, err)
+	}
+	if s := s.Alone(false, 0); s.Running != nil || len(s.Abort) != 3 || len(s.History) != 0 || s.State != "idle" {
+		t.Errorf("a cell that had not been sent: %+v", s)
+	}
+}
