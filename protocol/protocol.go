@@ -28,6 +28,7 @@ const (
 	MaxQueue      = 1000 // executions waiting in one kernel
 	MaxWriter     = 128  // bytes of a writer's name
 	MaxWriters    = 256  // writers that a channel remembers
+	MaxForks      = 32   // copies that one session.fork makes
 )
 
 // Request is what a client asks. ID is the client's own, above 0 and not in
@@ -60,6 +61,11 @@ const (
 	OpSessionDelete = "session.delete"    // SessionRef → {}
 	OpHibernate     = "session.hibernate" // SessionRef → Session
 	OpResume        = "session.resume"    // SessionRef → Session; once it runs
+	OpFork          = "session.fork"      // SessionFork → Forks
+	OpSnapshot      = "session.snapshot"  // SnapshotCreate → Snapshot
+	OpSnapshotList  = "snapshot.list"     // → SnapshotList
+	OpSnapshotGet   = "snapshot.get"      // SnapshotRef → Snapshot
+	OpSnapshotDel   = "snapshot.delete"   // SnapshotRef → {}
 	OpChannelOpen   = "channel.open"      // ChannelOpen → Channel
 	OpChannelList   = "channel.list"      // SessionRef → ChannelList
 	OpChannelClose  = "channel.close"     // ChannelRef → {}
@@ -127,6 +133,12 @@ type SessionCreate struct {
 	IdleHibernateSeconds int64 `json:"idle_hibernate_seconds,omitempty"`
 	// KeepAlive means that being idle is no reason for anything.
 	KeepAlive bool `json:"keep_alive,omitempty"`
+	// Snapshot is the id or the name of one that the session is to go on from.
+	// The language is then the snapshot's, and Env is added to its environment.
+	Snapshot string `json:"snapshot,omitempty"`
+	// Durable has the session kept on disk whenever it falls idle after work;
+	// nil means the server's default.
+	Durable *bool `json:"durable,omitempty"`
 }
 
 // Session is a session as clients see it.
@@ -144,9 +156,8 @@ type Session struct {
 	CreatedMS int64    `json:"created_ms"`
 	ExpiresMS int64    `json:"expires_ms,omitempty"`
 	// ActiveMS is when it last did work or was asked to.
-	ActiveMS int64     `json:"active_ms"`
-	Channels []Channel `json:"channels"`
-	Template string    `json:"template,omitempty"`
+	ActiveMS int64  `json:"active_ms"`
+	Template string `json:"template,omitempty"`
 	// Limits are those in force. The times are as in SessionCreate, never 0.
 	Limits               *Limits `json:"limits,omitempty"`
 	IdlePauseSeconds     int64   `json:"idle_pause_seconds,omitempty"`
@@ -154,6 +165,15 @@ type Session struct {
 	KeepAlive            bool    `json:"keep_alive,omitempty"`
 	// Usage is given for one session that has a sandbox, not in lists.
 	Usage *Usage `json:"usage,omitempty"`
+	// Origin is the session or the snapshot that this one is a copy of.
+	Origin string `json:"origin,omitempty"`
+	// Durable is true when it comes back after the server was killed. RecoveredMS
+	// is then, once it has, the time as of which it did, KeptMS that of the
+	// last state on disk.
+	Durable     bool      `json:"durable,omitempty"`
+	KeptMS      int64     `json:"kept_ms,omitempty"`
+	RecoveredMS int64     `json:"recovered_ms,omitempty"`
+	Channels    []Channel `json:"channels"`
 }
 
 // SessionRef names a session.
@@ -164,6 +184,59 @@ type SessionRef struct {
 // SessionList is the caller's sessions, newest first.
 type SessionList struct {
 	Sessions []Session `json:"sessions"`
+}
+
+// SessionFork asks for copies of a live session, which goes on.
+type SessionFork struct {
+	Session string `json:"session"`
+	// Count is how many, 1 to MaxForks; 0 means 1. All are made, or none.
+	Count int `json:"count,omitempty"`
+	// Name is theirs, and LifetimeSeconds; 0 means the server's default.
+	Name            string `json:"name,omitempty"`
+	LifetimeSeconds int64  `json:"lifetime_seconds,omitempty"`
+}
+
+// Forks are the copies.
+type Forks struct {
+	Sessions []Session `json:"sessions"`
+	// PauseMS is for how long the original stood still.
+	PauseMS float64 `json:"pause_ms"`
+}
+
+// SnapshotCreate keeps a live session as it is now, for other sessions to go
+// on from.
+type SnapshotCreate struct {
+	Session string `json:"session"`
+	// Name is the user's, unique among the caller's snapshots, at most 128
+	// bytes; empty for none.
+	Name string `json:"name,omitempty"`
+	// ExpiresSeconds removes it after that time; 0 means never.
+	ExpiresSeconds int64 `json:"expires_seconds,omitempty"`
+}
+
+// Snapshot is a snapshot as clients see it.
+type Snapshot struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	// Session is the one that it was taken of.
+	Session   string `json:"session"`
+	Language  string `json:"language"`
+	CreatedMS int64  `json:"created_ms"`
+	ExpiresMS int64  `json:"expires_ms,omitempty"`
+	// Bytes is what it takes on disk.
+	Bytes int64 `json:"bytes"`
+	// PauseMS is for how long the session stood still.
+	PauseMS float64 `json:"pause_ms"`
+}
+
+// SnapshotRef names a snapshot by its id or its name.
+type SnapshotRef struct {
+	Snapshot string `json:"snapshot"`
+}
+
+// SnapshotList is the caller's snapshots, newest first.
+type SnapshotList struct {
+	Snapshots []Snapshot `json:"snapshots"`
 }
 
 // ChannelOpen opens a kernel or starts a process or a terminal.
@@ -361,6 +434,9 @@ type NodeStatus struct {
 	// Sessions are those that have a sandbox; Hibernated are on disk.
 	Sessions   int `json:"sessions"`
 	Hibernated int `json:"hibernated"`
+	// Snapshots are those that users keep, SnapshotBytes what they take on disk.
+	Snapshots     int   `json:"snapshots"`
+	SnapshotBytes int64 `json:"snapshot_bytes"`
 	// Counters count since the start; their names are session's.
 	Counters map[string]int64 `json:"counters,omitempty"`
 }

@@ -66,6 +66,17 @@ type Config struct {
 	// ShutdownLimit is how long Close takes to hibernate sessions. Default 30
 	// s; negative means that none is kept.
 	ShutdownLimit time.Duration
+	// MaxSnapshots is how many snapshots users may keep, and MaxSnapshotBytes
+	// what all of them may take on disk. Defaults 100 and 20 GiB.
+	MaxSnapshots     int
+	MaxSnapshotBytes int64
+	// Durable makes sessions durable that do not say. A durable session is
+	// copied to disk when it falls idle after work, at most once in
+	// DurableEvery, default 30 s, unless its sandbox holds more than
+	// DurableBytes, default 2 GiB.
+	Durable      bool
+	DurableEvery time.Duration
+	DurableBytes int64
 	// LostRetention is how long a lost session stays listed. Default 10 min.
 	LostRetention time.Duration
 	// LogMemory and LogDisk bound each channel's log in bytes. Defaults 1 MiB
@@ -107,6 +118,10 @@ func (c Config) resolve() (Config, error) {
 	def(&c.PauseAfter, time.Minute)
 	def(&c.HibernateAfter, 15*time.Minute)
 	def(&c.ShutdownLimit, 30*time.Second)
+	def(&c.MaxSnapshots, 100)
+	def(&c.MaxSnapshotBytes, 20<<30)
+	def(&c.DurableEvery, 30*time.Second)
+	def(&c.DurableBytes, 2<<30)
 	def(&c.LostRetention, 10*time.Minute)
 	def(&c.LogMemory, 1<<20)
 	def(&c.LogDisk, 64<<20)
@@ -160,6 +175,7 @@ type counters struct {
 	pauses, resumes, coldBoots, restores              atomic.Int64
 	hibernations, wakes, gaveWay                      atomic.Int64
 	limitsReached                                     atomic.Int64
+	snapshots, forks, preserved, recovered            atomic.Int64
 	inputRefused                                      atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
@@ -204,6 +220,10 @@ func (c *counters) table() map[string]int64 {
 		"wakes":             c.wakes.Load(),
 		"gave_way":          c.gaveWay.Load(),
 		"limits_reached":    c.limitsReached.Load(),
+		"snapshots":         c.snapshots.Load(),
+		"forks":             c.forks.Load(),
+		"preserved":         c.preserved.Load(),
+		"recovered":         c.recovered.Load(),
 		"cold_boots":        c.coldBoots.Load(),
 		"restores":          c.restores.Load(),
 	}

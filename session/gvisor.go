@@ -92,6 +92,15 @@ func (g GVisor) Checkpoint(ctx context.Context, m Machine, dir string) error {
 	return s.Checkpoint(ctx, dir)
 }
 
+// Snapshot writes a snapshot of a sandbox that goes on.
+func (g GVisor) Snapshot(ctx context.Context, m Machine, dir string, o SnapshotOptions) error {
+	s, ok := m.(gvisorMachine)
+	if !ok {
+		return fault.New(fault.Internal, "session.snapshot", "not a sandbox")
+	}
+	return s.Snapshot(ctx, dir, sandbox.SnapshotOptions(o))
+}
+
 // Key names the build of runsc, the image, and what of the specification is
 // part of a snapshot.
 func (g GVisor) Key() (string, error) {
@@ -147,4 +156,10 @@ func (m gvisorMachine) Use(ctx context.Context) (protocol.Usage, error) {
 // Settle takes the burst of the start away.
 func (m gvisorMachine) Settle(ctx context.Context) error {
 	return m.SetCPU(ctx, m.Spec().Limits.CPUs)
+}
+
+// Memory is how many bytes the sandbox holds.
+func (m gvisorMachine) Memory(ctx context.Context) (int64, error) {
+	u, err := m.Usage(ctx)
+	return u.Memory, err
 }

@@ -37,7 +37,20 @@ func (s *session) hibernate(ctx context.Context) error {
 		return err
 	}
 	defer s.m.work.Done()
+	if s.durable && s.is(running) && s.worked(s.kept()) {
+		// This process may be killed before the session wakes.
+		if err := s.preserve(ctx, func() {}); err != nil {
+			s.m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
+		}
+	}
 	return s.freeze(ctx)
+}
+
+// worked reports whether the session has done work since then.
+func (s *session) worked(then time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active.After(then)
 }
 
 // quiet takes the power when no request is under way.
@@ -182,11 +195,11 @@ func (s *session) wake() error {
 		return s.gone()
 	}
 	s.agent.Resume(machine.Wire())
-	err = s.agent.Ping(ctx)
-	if h, ok := machine.(settler); ok && err == nil {
-		err = h.Settle(ctx)
-	}
-	if err != nil {
+	s.mu.Lock()
+	stale := s.stale
+	s.stale = false
+	s.mu.Unlock()
+	if err := s.settle(ctx, stale); err != nil {
 		// It has run on: its snapshot is of the past.
 		s.m.log.Error("a session did not wake", "session", s.id, "error", err)
 		return s.giveUp("crashed", "it did not answer after it was woken")

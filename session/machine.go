@@ -58,10 +58,24 @@ type Host interface {
 	// Checkpoint writes a machine's state to dir, which it makes, and ends
 	// the machine.
 	Checkpoint(ctx context.Context, m Machine, dir string) error
+	// Snapshot is Checkpoint of a machine that goes on.
+	Snapshot(ctx context.Context, m Machine, dir string, o SnapshotOptions) error
 	// Restore starts one from such a state. Its agent does not say hello
 	// again: it does not know.
 	Restore(ctx context.Context, dir string) (Machine, error)
 	// Key changes whenever a state of before could not be restored any more:
 	// with the runtime, the image or the machine's layout.
 	Key() (string, error)
+}
+
+// SnapshotOptions are those of a Host's Snapshot.
+type SnapshotOptions struct {
+	// Volatile is for a state that is of no use after a crash of the host.
+	Volatile bool
+	// Still is called while the machine stands still, before its state is
+	// written.
+	Still func() error
+	// Resumed is called when the machine goes on, or has ended; what is then
+	// still to do takes no time of it.
+	Resumed func()
 }

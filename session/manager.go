@@ -34,6 +34,9 @@ type Manager struct {
 	turns chan struct{}
 	// storing is held while an idle session is hibernated: one at a time.
 	storing chan struct{}
+	// preserving is held while a durable session is copied.
+	preserving chan struct{}
+	shelf      *shelf
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -67,9 +70,14 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{},
-		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{}, storing: make(chan struct{}, 1),
+		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{},
+		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1),
 	}
-	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir(), m.templatesDir()} {
+	// Of forks that were cut short.
+	if err := os.RemoveAll(m.forksDir()); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir(), m.templatesDir(), m.shelfDir(), m.forksDir(), m.durableDir("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
@@ -86,6 +94,9 @@ func New(cfg Config) (*Manager, error) {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	if err := m.load(); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if m.shelf, err = newShelf(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -244,6 +255,7 @@ func (m *Manager) Status() protocol.NodeStatus {
 			st.Pool.LastError = s.LastError
 		}
 	}
+	st.Snapshots, st.SnapshotBytes = m.shelf.total()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.sessions {
@@ -384,7 +396,9 @@ func (m *Manager) look(now time.Time) {
 		all = append(all, s)
 	}
 	m.mu.Unlock()
+	m.shelf.expire(now)
 	for _, s := range all {
+		m.preserve(s, now)
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
 			m.work.Go(func() { m.remove(s) })

@@ -166,6 +166,11 @@ func (h *native) Checkpoint(ctx context.Context, m Machine, dir string) error {
 	return errors.Join(os.MkdirAll(dir, 0o700), m.Destroy(ctx))
 }
 
+func (h *native) Snapshot(_ context.Context, _ Machine, _ string, o SnapshotOptions) error {
+	o.Resumed()
+	return errors.New("there are no snapshots here")
+}
+
 func (h *native) Boot(context.Context) (Machine, error) {
 	root, err := os.MkdirTemp("", "sandgate-native")
 	if err != nil {

@@ -81,6 +81,11 @@ func operations() map[string]operation {
 		protocol.OpFileMove:         {run: opFileMove, limit: createLimit},
 		protocol.OpFileCopy:         {run: opFileCopy, limit: createLimit},
 		protocol.OpFileRemove:       {run: opFileRemove, limit: createLimit},
+		protocol.OpFork:             {run: opFork, limit: createLimit},
+		protocol.OpSnapshot:         {run: opSnapshot, limit: createLimit},
+		protocol.OpSnapshotList:     {run: opSnapshotList},
+		protocol.OpSnapshotGet:      {run: opSnapshotGet},
+		protocol.OpSnapshotDel:      {run: opSnapshotDelete},
 	}
 	for name, o := range all {
 		if o.limit == 0 {
@@ -119,7 +124,12 @@ func opSessionCreate(ctx context.Context, c *conn, r protocol.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.create(ctx, c.principal, p)
+	var s *session
+	if p.Snapshot != "" {
+		s, err = c.m.shelf.start(ctx, c.principal, p)
+	} else {
+		s, err = c.m.create(ctx, c.principal, p)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -284,8 +294,13 @@ func opExecute(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 		return nil, err
 	}
 	defer end()
+	a, err := c.at(r)
+	if err != nil {
+		return nil, err
+	}
 	queued, err := q.Submit(p)
 	if err == nil && !queued.Repeated {
+		a.session.acknowledged(a.channel.id, queued.Cell, p.Key)
 		c.m.count.executes.Add(1)
 	}
 	return queued, err

@@ -109,8 +109,8 @@ func (m *Manager) update(s *session, r protocol.SessionUpdate) error {
 	return nil
 }
 
-// keep lets the session count as at work for a time from now.
-func (s *session) keep(d time.Duration) {
+// extend lets the session count as at work for a time from now.
+func (s *session) extend(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.active = time.Now()
@@ -208,6 +208,6 @@ func opSessionKeepalive(_ context.Context, c *conn, r protocol.Request) (any, er
 	if s.isLost() {
 		return nil, s.gone()
 	}
-	s.keep(d)
+	s.extend(d)
 	return s.view(), nil
 }

@@ -44,6 +44,12 @@ type saved struct {
 	Wires    map[uint32]string `json:"wires"` // the channel of each number
 	NextWire uint32            `json:"next_wire"`
 	Agent    agent.Saved       `json:"agent"`
+	// Origin, Durable and Recovered are the session's; Stale says that its
+	// machine has to be given fresh randomness when it wakes.
+	Origin    string    `json:"origin,omitempty"`
+	Durable   bool      `json:"durable,omitempty"`
+	Recovered time.Time `json:"recovered,omitzero"`
+	Stale     bool      `json:"stale,omitempty"`
 }
 
 type savedChannel struct {
@@ -103,6 +109,7 @@ func (s *session) save(ctx context.Context) error {
 	if err := writeFile(s.m.savedFile(s.id), data); err != nil {
 		return fault.Wrap(fault.Host, "session.save", err)
 	}
+	s.closeKeep(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == lost {
@@ -116,18 +123,7 @@ func (s *session) save(ctx context.Context) error {
 
 // record ends all that belongs to a hibernated session, and notes it.
 func (s *session) record(ctx context.Context) (*saved, error) {
-	s.mu.Lock()
-	v := &saved{
-		Version: savedVersion, ID: s.id, Tenant: s.tenant, Subject: s.subject, Name: s.name, Language: s.language, Env: s.env,
-		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
-		Created: s.created, Expires: s.expires, Active: s.active, Info: s.info, Numbers: s.numbers,
-		Keys: map[string]string{}, Wires: map[uint32]string{},
-	}
-	for key, c := range s.keys {
-		v.Keys[key] = c.id
-	}
-	all := s.order
-	s.mu.Unlock()
+	v, all := s.header()
 	for _, c := range all {
 		sc, err := c.record(ctx)
 		if err != nil {
@@ -139,18 +135,40 @@ func (s *session) record(ctx context.Context) (*saved, error) {
 	if v.Agent, err = s.agent.Save(ctx); err != nil {
 		return nil, err
 	}
+	s.wires(v)
+	return v, nil
+}
+
+// header notes the session but for its channels and wire, and returns them.
+func (s *session) header() (*saved, []*channel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &saved{
+		Version: savedVersion, ID: s.id, Tenant: s.tenant, Subject: s.subject, Name: s.name, Language: s.language, Env: s.env,
+		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
+		Created: s.created, Expires: s.expires, Active: s.active, Info: s.info, Numbers: s.numbers,
+		Keys: map[string]string{}, Wires: map[uint32]string{},
+		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale,
+	}
+	for key, c := range s.keys {
+		v.Keys[key] = c.id
+	}
+	return v, s.order
+}
+
+// wires notes which number on the wire leads to which channel.
+func (s *session) wires(v *saved) {
 	s.router.mu.RLock()
 	defer s.router.mu.RUnlock()
 	for n, t := range s.router.targets {
 		v.Wires[n] = t.channel.id
 	}
 	v.NextWire = s.router.next
-	return v, nil
 }
 
 func (c *channel) record(ctx context.Context) (savedChannel, error) {
 	<-c.opened
-	v := savedChannel{ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire}
+	v := c.header()
 	if c.queue != nil {
 		q, d, err := c.queue.Save(ctx)
 		if err != nil {
@@ -165,6 +183,17 @@ func (c *channel) record(ctx context.Context) (savedChannel, error) {
 	if v.Log, err = c.session.m.saveLog(c.log); err != nil {
 		return v, err
 	}
+	c.state(&v)
+	return v, nil
+}
+
+// header notes what does not change of a channel.
+func (c *channel) header() savedChannel {
+	return savedChannel{ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire}
+}
+
+// state notes what the channel is beside its queue and its log.
+func (c *channel) state(v *savedChannel) {
 	if t := c.terminal; t != nil {
 		t.mu.Lock()
 		v.Terminal = &savedTerminal{Shell: t.shell, Driven: t.driven, Screen: t.scan.State(), Since: t.since}
@@ -181,7 +210,6 @@ func (c *channel) record(ctx context.Context) (savedChannel, error) {
 		v.Writers = append(v.Writers, savedWriter{w.name, w.taken, w.guard})
 		w.mu.Unlock()
 	}
-	return v, nil
 }
 
 // load finds the sessions that the process before has saved, and removes what
@@ -201,6 +229,9 @@ func (m *Manager) load() error {
 		if err := os.RemoveAll(m.sessionDir(e.Name())); err != nil {
 			return err
 		}
+	}
+	if err := m.recoverAll(); err != nil {
+		return err
 	}
 	if len(m.sessions) > 0 {
 		m.log.Info("found hibernated sessions", "sessions", len(m.sessions))
@@ -239,28 +270,33 @@ func (m *Manager) revive(id string) (*session, error) {
 	if v.Version != savedVersion || v.ID != id {
 		return nil, fault.New(fault.Unsupported, op, "the file is of version %d, and of session %s", v.Version, v.ID)
 	}
+	s, err := m.assemble(v)
+	if err == nil {
+		s.connectAll(v)
+	}
+	return s, err
+}
+
+// assemble makes a hibernated session, but for what runs in its channels.
+func (m *Manager) assemble(v saved) (*session, error) {
 	sink := newRouter(&m.count, v.NextWire)
 	s := &session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, state: hibernated, numbers: v.Numbers,
 		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.cfg.Host.With(v.Layout),
+		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale,
 		member:  &member{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.bound()
-	var logs []*stream.Log
 	for _, sc := range v.Channels {
 		l, err := m.openLog(s.id, sc.ID, &sc.Log)
 		if err != nil {
-			s.agent.End()
-			for _, l := range logs {
-				m.dropLog(l)
-			}
+			s.undo()
 			return nil, err
 		}
-		logs = append(logs, l)
 		c := s.reviveChannel(sc, l)
 		s.channels[c.id] = c
 		s.order = append(s.order, c)
@@ -270,11 +306,23 @@ func (m *Manager) revive(id string) (*session, error) {
 			s.keys[key] = c
 		}
 	}
-	// Queues last: one may begin to work at once.
+	return s, nil
+}
+
+// undo takes apart a session that was assembled and not connected.
+func (s *session) undo() {
+	s.agent.End()
+	for _, c := range s.order {
+		s.m.dropLog(c.log)
+	}
+	_ = os.Remove(filepath.Join(s.m.logDir(), s.id))
+}
+
+// connectAll connects the channels. Queues last: one may begin to work at once.
+func (s *session) connectAll(v saved) {
 	for i, c := range s.order {
 		s.connect(c, v.Channels[i], v.Wires)
 	}
-	return s, nil
 }
 
 // reviveChannel makes a channel but for what runs in it.

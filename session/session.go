@@ -51,6 +51,9 @@ type session struct {
 	power chan struct{}
 	// unwatch ends the watch over the machine. It belongs to who has power.
 	unwatch func()
+	origin  string // the session or snapshot that this is a copy of
+	durable bool
+	keep    keep // of a durable session
 	// opening is held by the one who opens a channel with a key.
 	opening chan struct{}
 
@@ -70,13 +73,18 @@ type session struct {
 	keys     map[string]*channel
 	numbers  int // the last number in a channel's id
 	watchers map[*attachment]struct{}
+	// recovered is the time as of which the session came back after the server
+	// was killed, if it did. stale says that its machine has run on from here
+	// before: it is reseeded when it wakes.
+	recovered time.Time
+	stale     bool
 }
 
 func newSession(m *Manager, p node.Principal, mb *member, w wanted, r protocol.SessionCreate, now time.Time) *session {
 	s := &session{
 		m: m, id: newID(), tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
 		template: r.Template, limits: w.limits, policy: w.policy, host: m.cfg.Host.With(mb.layout),
-		created: now, expires: now.Add(w.lifetime), active: now, member: mb, state: running,
+		created: now, expires: now.Add(w.lifetime), active: now, member: mb, state: running, durable: m.wantsDurable(r),
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
 	}
@@ -152,6 +160,13 @@ func (s *session) is(state string) bool {
 }
 
 func (s *session) isLost() bool { return s.life.Err() != nil }
+
+// ended is why the session is lost.
+func (s *session) ended() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reason
+}
 
 func (s *session) lostBefore(t time.Time) bool {
 	s.mu.Lock()
@@ -346,6 +361,7 @@ func (s *session) lose(reason, message string) {
 		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
 		}
+		s.closeKeep(reason != "restarting")
 	})
 	for _, c := range all {
 		s.endChannel(c, reason, message)
@@ -392,6 +408,7 @@ func (s *session) view() protocol.Session {
 		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
 		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
 		Template: s.template, IdlePauseSeconds: seconds(s.policy.Pause), IdleHibernateSeconds: seconds(s.policy.Hibernate), KeepAlive: s.policy.KeepAlive,
+		Origin: s.origin, Durable: s.durable,
 	}
 	if s.limits != (protocol.Limits{}) {
 		l := s.limits
@@ -400,8 +417,14 @@ func (s *session) view() protocol.Session {
 	if s.state == lost {
 		v.Reached = s.lostBy()
 	}
+	if !s.recovered.IsZero() {
+		v.RecoveredMS = s.recovered.UnixMilli()
+	}
 	all := s.order
 	s.mu.Unlock()
+	if at := s.kept(); !at.IsZero() {
+		v.KeptMS = at.UnixMilli()
+	}
 	v.Channels = views(all)
 	return v
 }

@@ -1,0 +1,418 @@
+package session
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// A durable session has a copy of itself on disk, made whenever it falls idle
+// after work: the newest of durable/<session>/<number>. In it, journal lists
+// the cells that have been acknowledged since. A process that finds the copy
+// of a session that was not saved brings it back as of then, and tells of
+// those cells as lost.
+
+// keep is what a durable session knows of its copies.
+type keep struct {
+	mu      sync.Mutex // guards all below
+	at      time.Time  // of the last copy
+	tried   time.Time
+	number  int
+	files   []*os.File // journals: of the last copy and of the one being made
+	busy    bool       // a copy is being made
+	skipped bool       // it has been told that the session is too big
+}
+
+// journaled is a line of a journal.
+type journaled struct {
+	Channel string `json:"channel"`
+	Cell    uint32 `json:"cell"`
+	Key     string `json:"key,omitempty"`
+}
+
+// durableRest is how long a session is idle before it is copied.
+const durableRest = time.Second
+
+const journalName = "journal"
+
+func (m *Manager) durableDir(id string) string { return filepath.Join(m.cfg.DataDir, "durable", id) }
+
+func (m *Manager) wantsDurable(r protocol.SessionCreate) bool {
+	if r.Durable != nil {
+		return *r.Durable
+	}
+	return m.cfg.Durable
+}
+
+// acknowledged notes a cell before its execute is answered. It reaches the
+// kernel's memory, which outlives this process.
+func (s *session) acknowledged(channel string, cell uint32, key string) {
+	if !s.durable {
+		return
+	}
+	line, _ := json.Marshal(journaled{channel, cell, key}) // strings and a number
+	s.keep.mu.Lock()
+	defer s.keep.mu.Unlock()
+	for _, f := range s.keep.files {
+		if _, err := f.Write(append(line, '\n')); err != nil {
+			s.m.log.Warn("a durable session's journal cannot be written", "session", s.id, "error", err)
+		}
+	}
+}
+
+// preserve copies a durable session if it is idle after work, in the
+// background, when no other is being copied.
+func (m *Manager) preserve(s *session, now time.Time) {
+	if !s.durable || !s.due(now) {
+		return
+	}
+	select {
+	case m.preserving <- struct{}{}:
+	default:
+		return
+	}
+	m.work.Go(func() {
+		defer func() { <-m.preserving }()
+		select {
+		case s.power <- struct{}{}:
+		default:
+			return // somebody begins to work
+		}
+		unlock := sync.OnceFunc(func() { <-s.power })
+		defer unlock()
+		if !s.due(now) || s.is(hibernated) {
+			return
+		}
+		if err := s.preserve(m.ctx, unlock); err != nil && !s.isLost() {
+			m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
+		}
+	})
+}
+
+// due reports whether the session has come to rest after work that is not in
+// its copy.
+func (s *session) due(now time.Time) bool {
+	s.keep.mu.Lock()
+	at, tried := s.keep.at, s.keep.tried
+	s.keep.mu.Unlock()
+	s.mu.Lock()
+	idle := (s.state == running || s.state == paused) && s.ops == 0 && now.Sub(s.active) >= durableRest && s.active.After(at)
+	all := s.order
+	s.mu.Unlock()
+	if !idle || now.Sub(tried) < s.m.cfg.DurableEvery {
+		return false
+	}
+	for _, c := range all {
+		if c.queue != nil && c.queue.State().Work {
+			return false
+		}
+	}
+	return true
+}
+
+// preserve copies the session now. It calls unlock when the session goes on.
+// Preconditions: power is held, and no request is under way.
+func (s *session) preserve(ctx context.Context, unlock func()) (err error) {
+	const op = "session.preserve"
+	s.keep.mu.Lock()
+	if s.keep.busy {
+		s.keep.mu.Unlock()
+		return nil
+	}
+	s.keep.busy, s.keep.tried = true, time.Now()
+	s.keep.number++
+	n, known := s.keep.number, len(s.keep.files)
+	s.keep.mu.Unlock()
+	defer func() {
+		s.keep.mu.Lock()
+		s.keep.busy = false
+		s.keep.mu.Unlock()
+	}()
+	if w, ok := s.current().(weighed); ok {
+		if bytes, err := w.Memory(ctx); err == nil && bytes > s.m.cfg.DurableBytes {
+			s.tooBig(bytes)
+			return nil
+		}
+	}
+	if err := s.awake(ctx); err != nil {
+		return err
+	}
+	dir := filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", n))
+	if err := os.MkdirAll(dir+partial, 0o700); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	journal, err := os.OpenFile(filepath.Join(dir+partial, journalName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return errors.Join(fault.Wrap(fault.Host, op, err), os.RemoveAll(dir+partial))
+	}
+	begun := false
+	st, err := s.copyTo(ctx, dir+partial, false, func(st *still) {
+		if st != nil {
+			// From here on cells belong to both.
+			begun = true
+			s.keep.mu.Lock()
+			s.keep.files = append(s.keep.files, journal)
+			s.keep.mu.Unlock()
+		}
+		unlock()
+	})
+	if err == nil {
+		err = seal(dir, &copied{saved: st.saved, At: st.at, Pause: st.pause, Session: s.id})
+	}
+	if s.isLost() && s.ended() != "restarting" {
+		return errors.Join(err, journal.Close(), os.RemoveAll(s.m.durableDir(s.id)))
+	}
+	if err = s.replaceKeep(st, journal, known, begun, err); err != nil {
+		return errors.Join(err, os.RemoveAll(dir+partial))
+	}
+	s.m.count.preserved.Add(1)
+	s.m.log.Debug("durable session copied", "session", s.id, "pause", st.pause)
+	return s.m.onlyCopy(s.id, filepath.Base(dir))
+}
+
+// replaceKeep notes that there is another copy, or why there is none.
+func (s *session) replaceKeep(st *still, journal *os.File, known int, begun bool, err error) error {
+	s.keep.mu.Lock()
+	defer s.keep.mu.Unlock()
+	if err != nil {
+		if begun {
+			s.keep.files = slices.DeleteFunc(s.keep.files, func(f *os.File) bool { return f == journal })
+		}
+		return errors.Join(err, journal.Close())
+	}
+	known = min(known, len(s.keep.files))
+	for _, f := range s.keep.files[:known] {
+		_ = f.Close() // it is of the past
+	}
+	s.keep.files = slices.Clone(s.keep.files[known:])
+	s.keep.at, s.keep.skipped = st.at, false
+	return nil
+}
+
+// onlyCopy removes all copies of a durable session but one.
+func (m *Manager) onlyCopy(id, name string) error {
+	entries, err := os.ReadDir(m.durableDir(id))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != name {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(m.durableDir(id), e.Name())))
+		}
+	}
+	return err
+}
+
+// tooBig tells once that a session is not copied.
+func (s *session) tooBig(bytes int64) {
+	s.keep.mu.Lock()
+	first := !s.keep.skipped
+	s.keep.skipped = true
+	s.keep.mu.Unlock()
+	if !first {
+		return
+	}
+	for _, c := range s.list() {
+		if c.queue != nil {
+			c.note(map[string]any{"event": "not_durable", "bytes": bytes, "limit": s.m.cfg.DurableBytes})
+		}
+	}
+}
+
+// kept is when the session was last copied.
+func (s *session) kept() time.Time {
+	s.keep.mu.Lock()
+	defer s.keep.mu.Unlock()
+	return s.keep.at
+}
+
+// closeKeep closes the journals. With remove the copies go too: the session
+// does not come back.
+func (s *session) closeKeep(remove bool) {
+	if !s.durable {
+		return
+	}
+	s.keep.mu.Lock()
+	defer s.keep.mu.Unlock()
+	for _, f := range s.keep.files {
+		_ = f.Close()
+	}
+	s.keep.files = nil
+	if remove {
+		if err := os.RemoveAll(s.m.durableDir(s.id)); err != nil {
+			s.m.log.Warn("a durable session's copy was not removed", "session", s.id, "error", err)
+		}
+	}
+}
+
+// recoverAll brings back the durable sessions that the process before could
+// not save, and removes what is left of others.
+func (m *Manager) recoverAll() error {
+	entries, err := os.ReadDir(m.durableDir(""))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		id := e.Name()
+		number, err := m.newestCopy(id)
+		if err == nil && m.sessions[id] != nil {
+			// It was saved. The copy serves until there is a later one.
+			m.sessions[id].resumeKeep(number, time.Time{})
+			continue
+		}
+		var s *session
+		if err == nil {
+			s, err = m.recover(id, number)
+		}
+		if err == nil {
+			m.sessions[id] = s
+			m.count.recovered.Add(1)
+			m.log.Info("a durable session came back after the server was killed", "session", id, "as_of", s.recovered)
+			continue
+		}
+		m.log.Warn("a durable session is lost", "session", id, "error", err)
+		if err := errors.Join(os.RemoveAll(m.durableDir(id)), os.RemoveAll(m.sessionDir(id))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newestCopy removes all copies but the newest whole one, and returns its
+// number.
+func (m *Manager) newestCopy(id string) (int, error) {
+	entries, err := os.ReadDir(m.durableDir(id))
+	if err != nil {
+		return 0, err
+	}
+	newest, number := "", 0
+	for _, e := range entries {
+		n := 0
+		if _, err := fmt.Sscanf(e.Name(), "%d", &n); err == nil && !strings.HasSuffix(e.Name(), partial) && n > number {
+			newest, number = e.Name(), n
+		}
+	}
+	if newest == "" {
+		return 0, fault.New(fault.NotFound, "session.recover", "it was killed before its first copy")
+	}
+	return number, m.onlyCopy(id, newest)
+}
+
+// resumeKeep goes on with the copy of that number.
+func (s *session) resumeKeep(number int, at time.Time) {
+	s.keep.mu.Lock()
+	defer s.keep.mu.Unlock()
+	name := filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
+	s.keep.number, s.keep.at = number, at
+	if f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+		s.keep.files = append(s.keep.files, f)
+	}
+}
+
+// recover makes a hibernated session of its copy.
+func (m *Manager) recover(id string, number int) (*session, error) {
+	const op = "session.recover"
+	dir := filepath.Join(m.durableDir(id), fmt.Sprintf("%08d", number))
+	c, err := readCopy(dir)
+	if err != nil {
+		return nil, err
+	}
+	v := c.saved
+	if v.ID != id {
+		return nil, fault.New(fault.Malformed, op, "the copy is of session %s", v.ID)
+	}
+	if time.Now().After(v.Expires) {
+		return nil, fault.New(fault.NotFound, op, "its lifetime is over")
+	}
+	missing, err := readJournal(filepath.Join(dir, journalName))
+	if err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	// What the killed process has left is of another history.
+	if err := errors.Join(os.RemoveAll(m.sessionDir(id)), os.RemoveAll(filepath.Join(m.logDir(), id))); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := linkTree(filepath.Join(dir, "snapshot"), filepath.Join(m.sessionDir(id), "snapshot")); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	v.alone(time.Since(c.At))
+	v.Recovered, v.Stale = c.At, true
+	lost := 0
+	for i := range v.Channels {
+		if q := v.Channels[i].Queue; q != nil {
+			q.Lost = since(missing[v.Channels[i].ID], q.Cells)
+			lost += len(q.Lost)
+		}
+	}
+	s, err := m.another(dir, v)
+	if err != nil {
+		return nil, err
+	}
+	for i, ch := range s.order {
+		cells := 0
+		if q := v.Channels[i].Queue; q != nil {
+			cells = len(q.Lost)
+		}
+		ch.note(map[string]any{"event": "recovered", "as_of_ms": c.At.UnixMilli(), "lost_cells": cells})
+	}
+	s.resumeKeep(number, c.At)
+	s.connectAll(v)
+	m.log.Debug("recovered", "session", id, "lost_cells", lost)
+	return s, nil
+}
+
+// readJournal returns the cells of each channel that a journal lists. A line
+// that was cut is of a cell that was not acknowledged.
+func readJournal(name string) (map[string][]kernel.SavedCell, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all := map[string][]kernel.SavedCell{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var j journaled
+		if json.Unmarshal(lines.Bytes(), &j) == nil {
+			all[j.Channel] = append(all[j.Channel], kernel.SavedCell{Execute: protocol.Execute{Key: j.Key}, Cell: j.Cell})
+		}
+	}
+	return all, lines.Err()
+}
+
+// since returns the cells behind the number n, each once.
+func since(all []kernel.SavedCell, n uint32) []kernel.SavedCell {
+	// Requests of several connections are noted in any order.
+	slices.SortFunc(all, func(a, b kernel.SavedCell) int { return cmp.Compare(a.Cell, b.Cell) })
+	var out []kernel.SavedCell
+	for _, c := range all {
+		if c.Cell > n {
+			out = append(out, c)
+			n = c.Cell
+		}
+	}
+	return out
+}
+
+// weighed is a Machine that tells how much memory it holds.
+type weighed interface {
+	Memory(ctx context.Context) (int64, error)
+}
