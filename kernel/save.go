@@ -203,9 +203,12 @@ func (s Saved) Alone(running bool, passed time.Duration) Saved {
 			s.Running = &c
 		} else {
 			abort = append([]SavedCell{*x}, abort...)
-			s.State = "idle"
+			if s.State == "busy" {
+				s.State = "idle"
+			}
 		}
 	}
+	s.Due = s.Due || s.State == "starting"
 	s.Abort, s.Waiting = abort, nil
 	gone := map[uint32]bool{}
 	for _, x := range abort {
