@@ -94,6 +94,11 @@ type Sessions struct {
 	Pause       Duration `yaml:"idle_pause" default:"60s" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
 	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" doc:"A paused session without work for this long is hibernated: it goes to data_dir and takes no memory, until work wakes it; 0 means never."`
 	Hibernated  int      `yaml:"max_hibernated" default:"1000" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
+	Snapshots   int      `yaml:"max_snapshots" default:"100" doc:"Snapshots that users keep at one time, at least 0. Further ones are refused."`
+	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" doc:"What all snapshots together may take of data_dir; at least 1MiB. One that does not fit is refused."`
+	Durable     bool     `yaml:"durable" default:"false" doc:"Makes sessions durable that do not say. A durable session is copied to data_dir when it falls idle after work, while it goes on, and comes back as of then after the server was killed."`
+	DurableRate Duration `yaml:"durable_every" default:"30s" doc:"The least time between two such copies of a session; at least 1s."`
+	DurableMax  Size     `yaml:"durable_max" default:"2GiB" doc:"A durable session whose sandbox holds more memory than this is not copied, which its log says; at least 1MiB."`
 	Shutdown    Duration `yaml:"shutdown_limit" default:"30s" doc:"How long a server that stops takes to hibernate its sessions for the next start, at most 40s; those it cannot in that time are lost, as are all with 0."`
 	Memory      Size     `yaml:"memory" default:"0" doc:"Memory that all sandboxes may hold together. Beyond it sessions that are idle are hibernated, those first that have been longest, and new ones are refused while there are none. 0 means four fifths of the machine's."`
 	MaxIdle     Duration `yaml:"max_idle" default:"24h" doc:"The longest idle_pause or idle_hibernate that a session may ask for; at least 1s."`
@@ -278,6 +283,10 @@ func (c *Config) Validate() error {
 		atLeast("sessions.idle_pause", c.Sessions.Pause >= 0, "0"),
 		atLeast("sessions.idle_hibernate", c.Sessions.Hibernate >= 0, "0"),
 		atLeast("sessions.max_hibernated", c.Sessions.Hibernated >= 0, "0"),
+		atLeast("sessions.max_snapshots", c.Sessions.Snapshots >= 0, "0"),
+		atLeast("sessions.max_snapshot_bytes", c.Sessions.SnapshotMax >= 1<<20, "1MiB"),
+		atLeast("sessions.durable_every", c.Sessions.DurableRate >= Duration(time.Second), "1s"),
+		atLeast("sessions.durable_max", c.Sessions.DurableMax >= 1<<20, "1MiB"),
 		atLeast("sessions.shutdown_limit", c.Sessions.Shutdown >= 0, "0"),
 		atLeast("sessions.claim_wait", c.Sessions.ClaimWait >= Duration(time.Second), "1s"),
 		atLeast("sessions.log_memory", c.Sessions.LogMemory >= 64<<10, "64KiB"),

@@ -11,10 +11,10 @@ func opScope(op string) (Scope, bool) {
 		return Anyone, true
 	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach,
 		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList,
-		protocol.OpTemplateList, protocol.OpTemplateGet:
+		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpSnapshotList, protocol.OpSnapshotGet:
 		return ScopeRead, true
 	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpSessionUpdate, protocol.OpSessionPause,
-		protocol.OpSessionKeepalive, protocol.OpTemplateDelete, protocol.OpHibernate, protocol.OpResume, protocol.OpChannelOpen, protocol.OpChannelClose,
+		protocol.OpSessionKeepalive, protocol.OpTemplateDelete, protocol.OpHibernate, protocol.OpResume, protocol.OpFork, protocol.OpSnapshot, protocol.OpSnapshotDel, protocol.OpChannelOpen, protocol.OpChannelClose,
 		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
 		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal,

@@ -65,6 +65,11 @@ func (g *Gateway) table() []route {
 		{Method: "POST", Path: "/v1/sessions/:id/keepalive", Access: ScopeWrite, Body: 4 << 10, handler: g.keepSession},
 		{Method: "POST", Path: "/v1/sessions/:id/hibernate", Access: ScopeWrite, handler: g.hibernateSession},
 		{Method: "POST", Path: "/v1/sessions/:id/resume", Access: ScopeWrite, handler: g.resumeSession},
+		{Method: "POST", Path: "/v1/sessions/:id/fork", Access: ScopeWrite, Body: small, handler: g.forkSession},
+		{Method: "POST", Path: "/v1/sessions/:id/snapshots", Access: ScopeWrite, Body: small, handler: g.takeSnapshot},
+		{Method: "GET", Path: "/v1/snapshots", Access: ScopeRead, handler: g.listSnapshots},
+		{Method: "GET", Path: "/v1/snapshots/:id", Access: ScopeRead, handler: g.getSnapshot},
+		{Method: "DELETE", Path: "/v1/snapshots/:id", Access: ScopeWrite, handler: g.deleteSnapshot},
 		{Method: "GET", Path: "/v1/sessions/:id/channels", Access: ScopeRead, handler: g.listChannels},
 		{Method: "POST", Path: "/v1/sessions/:id/channels", Access: ScopeWrite, Body: small, handler: g.openChannel},
 

@@ -49,7 +49,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(),
-		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), templateCommand(), rmCommand(), cpCommand(), statusCommand(),
+		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), forkCommand(), snapshotCommand(), templateCommand(), rmCommand(), cpCommand(), statusCommand(),
 		tokenCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
 	}
 }

@@ -152,7 +152,13 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 	if err != nil {
 		return err
 	}
+	snapshots := cfg.Sessions.Snapshots
+	if snapshots == 0 {
+		snapshots = -1 // none; 0 would be the default
+	}
 	m, err := session.New(session.Config{
+		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
+		Durable: cfg.Sessions.Durable, DurableEvery: time.Duration(cfg.Sessions.DurableRate), DurableBytes: int64(cfg.Sessions.DurableMax),
 		Limits: limits, MaxLimits: most, Memory: memory, PoolMemory: orNone(int64(cfg.Pool.Memory)),
 		MaxIdle: time.Duration(cfg.Sessions.MaxIdle), MaxKeepAlive: orNone(cfg.Sessions.MaxKeep),
 		Images:       imageMaker(cfg.ImagePath(), languages),
