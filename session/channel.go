@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -27,6 +29,8 @@ type channel struct {
 	queue    *kernel.Queue // of a kernel
 	wire     uint32        // of a process or terminal: its number on the agent's wire
 	terminal *terminal     // of a terminal
+	// loose says that its writers may have gone on without it: see writer.
+	loose bool
 	// opened is closed once queue or wire is set, or opening has failed.
 	opened chan struct{}
 
@@ -126,6 +130,8 @@ func (c *channel) release() {
 	c.mu.Unlock()
 	if last {
 		c.session.m.dropLog(c.log)
+		// The session's folder goes with its last log.
+		_ = os.Remove(filepath.Join(c.session.m.logDir(), c.session.id))
 	}
 }
 

@@ -136,7 +136,6 @@ func (s *session) stand(ctx context.Context) (*still, error) {
 		}
 		st.forks = append(st.forks, c.log.Fork())
 		c.state(&sc)
-		sc.Writers = nil // they are of those who watch the original
 		v.Channels = append(v.Channels, sc)
 	}
 	v.Agent = wire

@@ -155,6 +155,9 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 	}
 	maps.Copy(v.Env, b.env)
 	v.alone(now.Sub(c.At))
+	for i := range v.Channels {
+		v.Channels[i].Writers = nil // they are of those who watch the original
+	}
 	s, err := m.another(b.dir, v)
 	if err != nil {
 		return nil, err

@@ -417,9 +417,16 @@ func TestGVisorDurable(t *testing.T) {
 		if text, _ := o.run(1, "print(random.random())"); text == draw {
 			t.Error("what was drawn is drawn again")
 		}
+		// A writer that has gone on meanwhile goes on where it is, and nothing is
+		// taken twice.
 		o.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Writer: "w"}, true)
-		o.input(2, 1, "echo $held\r", false)
-		o.printed(2, "\rin-the-shell")
+		o.input(2, 7, "echo $held\r", false)
+		o.input(2, 7, "never twice\r", false)
+		o.input(2, 8, "echo $held\r", false)
+		o.until("both answers", func() bool { return strings.Count(o.view[2].text(stream.KindStdout, 0), "\rin-the-shell") == 2 })
+		if o.count(2, "twice") != 0 {
+			t.Error("what was typed is typed again")
+		}
 		eventually(t, "it is copied", kept)
 		must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
 		eventually(t, "nothing is left", func() bool { return len(r.entries("durable")) == 0 && len(r.entries("sessions")) == 0 })

@@ -298,6 +298,7 @@ func (m *Manager) assemble(v saved) (*session, error) {
 			return nil, err
 		}
 		c := s.reviveChannel(sc, l)
+		c.loosen(!v.Recovered.IsZero())
 		s.channels[c.id] = c
 		s.order = append(s.order, c)
 	}
@@ -343,6 +344,14 @@ func (s *session) reviveChannel(v savedChannel, l *stream.Log) *channel {
 		}
 	}
 	return c
+}
+
+// loosen lets the writers of a channel that came back go on where they are.
+func (c *channel) loosen(is bool) {
+	c.loose = is
+	for _, w := range c.order {
+		w.loose = is
+	}
 }
 
 // connect connects a channel to its numbers on the wire, and starts its queue.

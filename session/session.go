@@ -397,7 +397,7 @@ func (s *session) retire() {
 	for _, c := range all {
 		c.retire()
 	}
-	// Fails while a log is still read; Manager.Close removes the rest.
+	// Fails while a log is still read: its last reader does it then.
 	_ = os.Remove(filepath.Join(s.m.logDir(), s.id))
 }
 

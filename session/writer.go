@@ -18,6 +18,9 @@ type writer struct {
 	owner *attachment
 	taken uint64 // the number of the last part
 	guard pty.Guard
+	// loose: the session came back as of some time ago, and what this writer
+	// has sent since then is lost. It goes on with the next that it sends.
+	loose bool
 }
 
 // adopt finds the writer of that name, or makes it, and gives it to a. It
@@ -33,7 +36,7 @@ func (c *channel) adopt(name string, a *attachment) (*writer, uint64, error) {
 			c.mu.Unlock()
 			return nil, 0, fault.New(fault.Exhausted, "link.attach", "a channel has at most %d writers", protocol.MaxWriters)
 		}
-		w = &writer{name: name}
+		w = &writer{name: name, loose: c.loose}
 		if c.writers == nil {
 			c.writers = map[string]*writer{}
 		}
@@ -89,21 +92,21 @@ func (w *writer) put(ctx context.Context, a *attachment, p part) error {
 			return fault.New(fault.Malformed, op, "the input of a named writer is numbered from 1")
 		case p.sequence <= w.taken:
 			return nil
-		case p.sequence != w.taken+1:
+		case p.sequence != w.taken+1 && !w.loose:
 			return fault.New(fault.Malformed, op, "input %d came where %d was due", p.sequence, w.taken+1)
 		}
 	}
 	data, guard := p.data, w.guard
 	if t := a.channel.terminal; t != nil {
 		if data = a.typed(p, &guard); len(data) == 0 {
-			w.taken, w.guard = p.sequence, guard
+			w.taken, w.guard, w.loose = p.sequence, guard, false
 			return nil
 		}
 	}
 	if err := a.session.agent.Input(a.channel.wire, data, p.end); err != nil {
 		return err
 	}
-	w.taken, w.guard = p.sequence, guard
+	w.taken, w.guard, w.loose = p.sequence, guard, false
 	return nil
 }
 
