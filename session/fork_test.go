@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -79,12 +80,6 @@ func TestGVisorFork(t *testing.T) {
 	begin := time.Now()
 	f := must[protocol.Forks](r, protocol.OpFork, protocol.SessionFork{Session: s.ID, Count: 2})
 	t.Logf("forking twice: %s, of which it stood still %.1f ms", time.Since(begin), f.PauseMS)
-	p.mu.Lock()
-	_, done := p.view[1].reply(cell)
-	p.mu.Unlock()
-	if done {
-		t.Fatal("the flood has ended too early")
-	}
 	if len(f.Sessions) != 2 || f.PauseMS <= 0 {
 		t.Fatalf("forked: %+v", f)
 	}
@@ -111,6 +106,19 @@ func TestGVisorFork(t *testing.T) {
 			t.Errorf("the cell in a fork: %+v", reply)
 		}
 		o.same(ch, cell, want)
+		o.mu.Lock()
+		forked, replied := -1, -1
+		for i, r := range o.view[ch].records {
+			if r.Kind == stream.KindEvent {
+				forked = i
+			} else if r.Cell == cell && bytes.Contains(r.Payload, []byte(`"execute_reply"`)) {
+				replied = i
+			}
+		}
+		o.mu.Unlock()
+		if forked < 0 || forked > replied {
+			t.Fatalf("the flood ended before it was forked: %d, %d", forked, replied)
+		}
 		if reply := o.reply(ch, behind); reply.Status != "aborted" {
 			t.Errorf("the cell behind it: %+v", reply)
 		}
