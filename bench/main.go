@@ -57,11 +57,21 @@ func main() {
 	keys := flag.Int("keys", 200, "keys typed for a figure of terminals")
 	idle := flag.Int("idle", 10_000, "idle connections")
 	rest := flag.Bool("rest", false, "measure sessions that rest, and neighbours, instead")
+	life := flag.Bool("life", false, "measure hibernation, forks and snapshots instead")
+	cycles := flag.Int("cycles", 100, "hibernations of one session, its hashes compared after each")
+	sleepers := flag.Int("sleepers", 1000, "sessions that are asleep together")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	if *languages != "" {
 		if err := measureLanguages(ctx, *languages, *rounds, *cells); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if *life {
+		if err := measureLife(ctx, *rounds, *cycles, *sleepers); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}
@@ -241,19 +251,22 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 }
 
 // rss is the largest memory that a process has held, in MiB.
-func rss(pid int) (float64, error) {
+func rss(pid int) (float64, error) { return memoryOf(pid, "VmHWM:") }
+
+// memoryOf is a figure of a process's memory, in MiB.
+func memoryOf(pid int, name string) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			var kib float64
 			_, err := fmt.Sscan(rest, &kib)
 			return kib / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("process %d says no VmHWM", pid)
+	return 0, fmt.Errorf("process %d says no %s", pid, name)
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

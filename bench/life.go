@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/sandgate/sandgate/e2e"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// measureLife prints the figures of what sessions live through: hibernation,
+// forks, snapshots, and many that sleep. Times are to the first output through
+// the WebSocket unless the name says otherwise.
+func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
+	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [python, bash]}\nsessions: {max: 48, max_hibernated: %d, idle_pause: 0}", sleepers+64))
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	l := &life{ctx: ctx, s: s}
+	if l.w, err = dial(ctx, s); err != nil {
+		return err
+	}
+	defer l.w.conn.CloseNow()
+	fmt.Printf("%-52s %10s %10s %5s\n", "", "median", "most", "n")
+	for _, f := range []func() error{
+		func() error {
+			return l.sleep("pandas", "python", "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))", rounds)
+		},
+		func() error { return l.sleep("Bash", "bash", "x=1", "echo $x", rounds) },
+		func() error { return l.copies(rounds) },
+		func() error { return l.cycles(cycles) },
+		func() error { return l.many(sleepers, rounds) },
+	} {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// life is a connection and the channels that it has attached.
+type life struct {
+	ctx context.Context
+	s   *e2e.Server
+	w   *wire
+	ch  uint32
+	key int
+}
+
+func (l *life) show(name, unit string, v []float64) {
+	fmt.Printf("%-52s %10.1f %10.1f %5d %s\n", name, quantile(v, 0.5), quantile(v, 1), len(v), unit)
+}
+
+// open makes a session and attaches its first kernel.
+func (l *life) open(language string) (id string, ch uint32, err error) {
+	var v protocol.Session
+	if err = l.w.call(l.ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: language}, &v); err != nil {
+		return "", 0, err
+	}
+	ch, err = l.attach(v.ID)
+	return v.ID, ch, err
+}
+
+func (l *life) attach(id string) (uint32, error) {
+	l.ch++
+	return l.ch, l.w.call(l.ctx, protocol.OpAttach, l.ch, protocol.Attach{Session: id, Channel: "k1", Offset: -1}, nil)
+}
+
+func (l *life) run(ch uint32, code string) (result, error) {
+	l.key++
+	return l.w.run(l.ctx, ch, fmt.Sprint("life", l.key), code)
+}
+
+// timed asks for an operation and returns how long it took.
+func (l *life) timed(op string, params, out any) (float64, error) {
+	begin := time.Now()
+	err := l.w.call(l.ctx, op, 0, params, out)
+	return ms(time.Since(begin)), err
+}
+
+func (l *life) drop(ids ...string) error {
+	for _, id := range ids {
+		if err := l.w.call(l.ctx, protocol.OpSessionDelete, 0, protocol.SessionRef{Session: id}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sleep hibernates and wakes a session.
+func (l *life) sleep(what, language, prepare, code string, rounds int) error {
+	id, ch, err := l.open(language)
+	if err != nil {
+		return err
+	}
+	if _, err := l.run(ch, prepare); err != nil {
+		return err
+	}
+	var down, up []float64
+	for range rounds {
+		d, err := l.timed(protocol.OpHibernate, protocol.SessionRef{Session: id}, nil)
+		if err != nil {
+			return err
+		}
+		down = append(down, d)
+		if down[0] == d {
+			l.show("a "+what+" session on disk", "MiB", []float64{l.disk("sessions")})
+		}
+		r, err := l.run(ch, code)
+		if err != nil {
+			return err
+		}
+		up = append(up, ms(r.first))
+	}
+	l.show("hibernate a "+what+" session", "ms", down)
+	l.show("wake a "+what+" session", "ms", up)
+	return l.drop(id)
+}
+
+// disk is what a folder of the node's takes, in MiB.
+func (l *life) disk(name string) float64 {
+	var n int64
+	_ = filepath.WalkDir(filepath.Join(l.s.Dir, "data", "node", name), func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil // what goes meanwhile is not counted
+	})
+	return float64(n) / (1 << 20)
+}
+
+// copies forks a live pandas session, and starts others from its snapshot.
+func (l *life) copies(rounds int) error {
+	id, ch, err := l.open("python")
+	if err != nil {
+		return err
+	}
+	if _, err := l.run(ch, "import pandas\nx = pandas.DataFrame({'a': range(100000)})"); err != nil {
+		return err
+	}
+	var forks, pauses, firsts, kept, stood, starts []float64
+	for range rounds {
+		var f protocol.Forks
+		begin := time.Now()
+		took, err := l.timed(protocol.OpFork, protocol.SessionFork{Session: id}, &f)
+		if err != nil {
+			return err
+		}
+		forks, pauses = append(forks, took), append(pauses, f.PauseMS)
+		first, err := l.first(begin, f.Sessions[0].ID)
+		if err != nil {
+			return err
+		}
+		firsts = append(firsts, first)
+
+		var n protocol.Snapshot
+		if took, err = l.timed(protocol.OpSnapshot, protocol.SnapshotCreate{Session: id}, &n); err != nil {
+			return err
+		}
+		kept, stood = append(kept, took), append(stood, n.PauseMS)
+		var v protocol.Session
+		begin = time.Now()
+		if _, err := l.timed(protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: n.ID}, &v); err != nil {
+			return err
+		}
+		if first, err = l.first(begin, v.ID); err != nil {
+			return err
+		}
+		starts = append(starts, first)
+		if _, err := l.timed(protocol.OpSnapshotDel, protocol.SnapshotRef{Snapshot: n.ID}, nil); err != nil {
+			return err
+		}
+		if err := l.drop(f.Sessions[0].ID, v.ID); err != nil {
+			return err
+		}
+	}
+	l.show("fork a live pandas session, until it is there", "ms", forks)
+	l.show("the same, until the copy's first output", "ms", firsts)
+	l.show("for which the original stands still", "ms", pauses)
+	l.show("snapshot of a live pandas session", "ms", kept)
+	l.show("for which the session stands still", "ms", stood)
+	l.show("start a session from a snapshot", "ms", starts)
+	return l.drop(id)
+}
+
+// first runs a cell in a new session and returns when its output came.
+func (l *life) first(begin time.Time, id string) (float64, error) {
+	ch, err := l.attach(id)
+	if err != nil {
+		return 0, err
+	}
+	before := ms(time.Since(begin))
+	r, err := l.run(ch, "print(len(x))")
+	return before + ms(r.first), err
+}
+
+// digest hashes a tree of files and as many variables.
+const digest = `
+import hashlib, os, random
+r = random.Random(1)
+data = {i: r.randbytes(r.randrange(4096)) for i in range(2000)}
+for i, b in data.items():
+    os.makedirs(f'tree/{i % 17}', exist_ok=True)
+    open(f'tree/{i % 17}/{i}', 'wb').write(b)
+def digest():
+    h = hashlib.sha256()
+    for d, ds, fs in sorted(os.walk('tree')):
+        for f in sorted(fs):
+            h.update(os.path.join(d, f).encode() + open(os.path.join(d, f), 'rb').read())
+    for i in sorted(data):
+        h.update(data[i])
+    return h.hexdigest()
+want = digest()`
+
+// cycles hibernates and wakes a session over and over.
+func (l *life) cycles(n int) error {
+	id, ch, err := l.open("python")
+	if err != nil {
+		return err
+	}
+	if _, err := l.run(ch, digest); err != nil {
+		return err
+	}
+	var took []float64
+	for i := range n {
+		begin := time.Now()
+		if err := l.w.call(l.ctx, protocol.OpHibernate, 0, protocol.SessionRef{Session: id}, nil); err != nil {
+			return err
+		}
+		if _, err := l.run(ch, "assert digest() == want\nprint('equal')"); err != nil {
+			return fmt.Errorf("after %d cycles: %w", i+1, err)
+		}
+		took = append(took, ms(time.Since(begin)))
+	}
+	l.show("hibernated and woken, with equal hashes", "ms", took)
+	return l.drop(id)
+}
+
+// many puts sessions to sleep and wakes some of them.
+func (l *life) many(n, rounds int) error {
+	if n == 0 {
+		return nil
+	}
+	node, err := l.s.Child("node")
+	if err != nil {
+		return err
+	}
+	before, err := held(node)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, n)
+	for i := range ids {
+		var v protocol.Session
+		if err := l.w.call(l.ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: "bash"}, &v); err != nil {
+			return err
+		}
+		if err := l.w.call(l.ctx, protocol.OpHibernate, 0, protocol.SessionRef{Session: v.ID}, nil); err != nil {
+			return err
+		}
+		ids[i] = v.ID
+	}
+	after, err := held(node)
+	if err != nil {
+		return err
+	}
+	l.show(fmt.Sprintf("%d sessions asleep: disk of each", n), "MiB", []float64{l.disk("sessions") / float64(n)})
+	l.show(fmt.Sprintf("%d sessions asleep: the node's memory for each", n), "KiB", []float64{(after - before) * 1024 / float64(n)})
+	var woke []float64
+	for range min(4*rounds, n, 40) {
+		begin := time.Now()
+		ch, err := l.attach(ids[rand.IntN(n)])
+		if err != nil {
+			return err
+		}
+		if _, err := l.run(ch, "echo here"); err != nil {
+			return err
+		}
+		woke = append(woke, ms(time.Since(begin)))
+	}
+	l.show(fmt.Sprintf("%d sessions asleep: wake any", n), "ms", woke)
+	return nil
+}
+
+// held is what a process holds now, in MiB.
+func held(pid int) (float64, error) { return memoryOf(pid, "VmRSS:") }
