@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sandgate/sandgate/protocol"
@@ -37,6 +39,7 @@ func TestPythonDriver(t *testing.T) {
 			break
 		}
 		if err != nil {
+			fails.add(t.Name(), fmt.Errorf("%w; the last of what came is %q", err, out[max(0, len(out)-300):]))
 			t.Fatalf("%v; until then came:\n%s", err, out)
 		}
 		if r.Kind == stream.KindStdout || r.Kind == stream.KindStderr {
@@ -45,5 +48,10 @@ func TestPythonDriver(t *testing.T) {
 	}
 	if e := p.Exit(); e == nil || e.Code != 0 {
 		t.Errorf("ended with %+v:\n%s", e, out)
+		for line := range strings.Lines(string(out)) {
+			if strings.HasPrefix(line, "FAIL: ") || strings.HasPrefix(line, "ERROR: ") {
+				fails.add(t.Name(), errors.New(line))
+			}
+		}
 	}
 }

@@ -79,6 +79,7 @@ func runSuite(t *testing.T, c *client.Client, suite *cells.Suite) {
 						return
 					}
 					t.Error(err)
+					fails.add(t.Name(), err)
 					if s.Lost(ctx) {
 						t.Error("the sandbox was lost: the next case has a new one")
 						_ = s.Close(ctx)

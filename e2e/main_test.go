@@ -24,6 +24,7 @@ var server *Server
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(func() int {
+		defer fails.print(os.Stderr)
 		// The conformance cells have servers of their own, or a given one.
 		if strings.HasPrefix(flag.Lookup("test.run").Value.String(), "TestLanguages") {
 			return m.Run()

@@ -26,6 +26,7 @@ final class Supervisor
     private ?int $sequence = null; // of the cell that is interrupted
     private bool $early = false;   // it was not there yet; the kernel knows whether it is meant
     private float $since = 0;
+    private bool $again = false;   // it has been sent again
 
     private function __construct(private \FFI\CData $shared, private int $kernel) {}
 
@@ -92,6 +93,7 @@ final class Supervisor
             $this->early = $early;
             $this->sequence = $sequence;
             $this->since = hrtime(true) / 1e6;
+            $this->again = false;
         }
         $this->shared->noticed = 1;
     }
@@ -113,25 +115,31 @@ final class Supervisor
             return;
         }
         if ($past > self::CHILDREN_AFTER && !$this->shared->handled) {
-            $this->killChildren($this->kernel); // it waits for one that ignores the interrupt
+            $this->tellChildren(SIGKILL); // it waits for one that ignores the interrupt
         }
         $this->shared->meant = $this->sequence; // the cell may end, and another begin, before a signal is there
         if ($past > self::HARD_AFTER) {
             posix_kill($this->kernel, self::HARD);
         } elseif ($past > self::NUDGE / 2 && !$this->shared->handled) {
             posix_kill($this->kernel, self::AGAIN);
+            if (!$this->again) {
+                $this->again = true;
+                $this->tellChildren(SIGINT); // one may have been made right after the interrupt
+            }
         }
     }
 
-    private function killChildren(int $parent): void
+    /** Sends the kernel's descendants a signal, a parent before its children: a shell has no time to tell of their end. */
+    private function tellChildren(int $signal): void
     {
+        $children = [];
         foreach (glob('/proc/[0-9]*/stat') as $file) {
             $stat = @file_get_contents($file) ?: '';
             $fields = explode(' ', substr($stat, (int) strrpos($stat, ')') + 2));
-            if ((int) ($fields[1] ?? 0) === $parent) {
-                $this->killChildren((int) $stat);
-                posix_kill((int) $stat, SIGKILL);
-            }
+            $children[(int) ($fields[1] ?? 0)][] = (int) $stat;
+        }
+        for ($found = $children[$this->kernel] ?? []; $found !== []; array_push($found, ...$children[$pid] ?? [])) {
+            posix_kill($pid = array_shift($found), $signal);
         }
     }
 

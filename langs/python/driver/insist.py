@@ -29,6 +29,7 @@ _HERE = os.path.dirname(__file__) + os.sep
 _LIBRARY = ("<", _HERE, os.path.dirname(os.__file__), sys.prefix + "/lib")
 _NOP = opcode.opmap["NOP"]
 _TOOL = 4  # of sys.monitoring's six; debuggers, coverage and profilers have others
+_NAME = "sandgate"
 
 
 def is_users(frame):
@@ -98,9 +99,10 @@ class Watch:
     def _begin(self, codes):
         monitoring = sys.monitoring
         if not self._codes:
-            if monitoring.get_tool(_TOOL) is not None:
+            if monitoring.get_tool(_TOOL) not in (None, _NAME):
                 return  # somebody else's
-            monitoring.use_tool_id(_TOOL, "sandgate")
+            if monitoring.get_tool(_TOOL) is None:
+                monitoring.use_tool_id(_TOOL, _NAME)
             monitoring.register_callback(_TOOL, monitoring.events.LINE, self._line)
         for code in codes - self._codes:
             monitoring.set_local_events(_TOOL, code, monitoring.events.LINE)

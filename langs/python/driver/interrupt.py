@@ -67,7 +67,7 @@ class Interrupts:
         cell = self._active()
         if cell is not None:
             cell.interrupts += 1
-            self._watch.mark(frame, cell.interrupts > 1)
+            self._mark(cell, frame)
         if cell is not None or self.helping:
             raise KeyboardInterrupt
 
@@ -84,8 +84,18 @@ class Interrupts:
 
     def _cancel(self, cell):
         if cell is self._active():
-            self._watch.mark(None, cell.interrupts > 1)
+            self._mark(cell, None)
             cell.task.cancel()
+
+    def _mark(self, cell, frame):
+        """Watch what the cell does. A signal that comes in the middle of this is
+        one with that which it is about."""
+        self._guard.depth += 1
+        try:
+            self._watch.mark(frame, cell.interrupts > 1)
+        finally:
+            self._guard.depth -= 1
+            self._guard.pending = False
 
     def _of_cell(self, task):
         """Whether a task is the running cell itself, or else made by it; None

@@ -13,6 +13,7 @@ import operator
 import os
 import select
 import signal
+import sys
 from _thread import get_ident
 
 from .ticker import start
@@ -31,7 +32,8 @@ class Waker:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._join = None
         self._pauses = iter(())
-        self._again = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._begin)
+        self._forking, self._forking_at = None, 0  # the frame that calls fork, and where
+        self._again = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._returned)
 
     def install(self):
         """Be told of signals; again where user code has taken that away."""
@@ -40,13 +42,12 @@ class Waker:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._begin()
 
-    def _begin(self, _=None):
+    def _begin(self):
         if self._join is None:
             try:
                 self._join = start(self._run)
             except RuntimeError:
                 pass  # no thread to be had: it is as without
-        return 0
 
     @property
     def watching(self):
@@ -55,18 +56,33 @@ class Waker:
 
     def stop(self):
         """End the thread before a fork, since Python warns of forking with threads."""
+        self._forking = sys._getframe(1)
+        self._forking_at = self._forking.f_lasti
         if self._join is not None:
             os.write(self._write, b"\0")
             self._join(1)
             self._join = None
 
     def restart(self):
-        """Begin again after a fork, as soon as that has returned: until then
-        Python would warn of the new thread."""
+        """Begin again after a fork, once it has returned: until then Python would
+        warn of the new thread."""
         ctypes.pythonapi.Py_AddPendingCall(self._again, None)
+
+    def _returned(self, _):
+        """Called soon, between two instructions: of a further hook of the fork's, too."""
+        frame = caller = sys._getframe(1)
+        while frame is not None and frame is not self._forking:
+            frame = frame.f_back
+        if frame is not None and frame is not caller and frame.f_lasti == self._forking_at:
+            self.restart()
+        else:
+            self._forking = None
+            self._begin()
+        return 0
 
     def forget(self):
         """In a forked child, which is no kernel."""
+        self._forking = None
         signal.set_wakeup_fd(-1)
         os.close(self._read)
         os.close(self._write)

@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// fails are the cells that failed.
+var fails summary
+
+// summary tells in a few lines what a run of many cells has found. It is
+// printed at the very end, since what go test prints of a failure may be
+// thousands of lines above it.
+type summary struct {
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+// Bounds of a summary: the lines are for people.
+const (
+	maxSummary     = 20
+	maxSummaryLine = 600 // bytes
+)
+
+// add keeps the error of a test on one line: what was wanted and what came,
+// without the code and without all else that came.
+func (s *summary) add(test string, err error) {
+	var parts []string
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSpace(line)
+		if line == "all that came:" || line == "until then came:" {
+			break
+		}
+		if line != "" && !strings.HasPrefix(line, "|") {
+			parts = append(parts, line)
+		}
+	}
+	text := test + ": " + strings.Join(parts, "; ")
+	if len(text) > maxSummaryLine {
+		text = strings.ToValidUTF8(text[:maxSummaryLine], "") + " …"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, text)
+}
+
+func (s *summary) print(w io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, line := range s.lines {
+		if i == maxSummary {
+			fmt.Fprintf(w, "and %d more failed\n", len(s.lines)-i)
+			break
+		}
+		fmt.Fprintf(w, "failed: %s\n", line)
+	}
+}
