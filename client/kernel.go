@@ -64,10 +64,11 @@ func (k *Kernel) Channel() protocol.Channel { return k.viewer.Channel() }
 type ExecuteOptions struct {
 	// Key makes a repeated Execute the same execution; empty means a fresh one.
 	Key string
-	// Silent, KeepGoing and NoInput are as in protocol.Execute.
+	// Silent, KeepGoing, NoInput and Program are as in protocol.Execute.
 	Silent    bool
 	KeepGoing bool
 	NoInput   bool
+	Program   bool
 	// Timeout interrupts the cell after that time; 0 means never.
 	Timeout time.Duration
 }
@@ -104,7 +105,7 @@ func (k *Kernel) Execute(ctx context.Context, code string, o ExecuteOptions) (*C
 	k.mu.Unlock()
 	var q protocol.Queued
 	err := k.viewer.call(ctx, protocol.OpExecute, protocol.Execute{
-		Key: o.Key, Code: code, Silent: o.Silent, KeepGoing: o.KeepGoing, NoInput: o.NoInput, TimeoutMS: o.Timeout.Milliseconds(),
+		Key: o.Key, Code: code, Silent: o.Silent, KeepGoing: o.KeepGoing, NoInput: o.NoInput, Program: o.Program, TimeoutMS: o.Timeout.Milliseconds(),
 	}, &q, true)
 	if err != nil {
 		_ = cell.Close()

@@ -94,7 +94,8 @@ func (r *runner) begin() error {
 		return err
 	}
 	r.key = newKey()
-	execute := protocol.Execute{Key: r.key, Code: r.p.Code, NoInput: r.p.Stdin == nil && !r.p.Interactive, TimeoutMS: r.p.TimeoutMS}
+	// What runs in a session of its own is all that runs there: a program.
+	execute := protocol.Execute{Key: r.key, Code: r.p.Code, NoInput: r.p.Stdin == nil && !r.p.Interactive, Program: r.ephemeral, TimeoutMS: r.p.TimeoutMS}
 	if r.p.Stdin != nil {
 		r.stdin = *r.p.Stdin
 	}

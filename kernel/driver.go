@@ -37,6 +37,12 @@ type Request struct {
 	Silent bool `json:"silent,omitempty"`
 	// NoInput makes the language's input functions fail at once.
 	NoInput bool `json:"no_input,omitempty"`
+	// Program executes code that is all that is to run. The cell ends where a
+	// program of the language would: JavaScript's when its event loop is empty,
+	// Python's and Java's when their threads have ended that are no daemons;
+	// and what is uncaught ends it as it ends a program. Languages whose
+	// programs end with their last statement need not look at it.
+	Program bool `json:"program,omitempty"`
 	// Value answers an input_request. EOF true answers it with end of file.
 	Value string `json:"value,omitempty"`
 	EOF   bool   `json:"eof,omitempty"`

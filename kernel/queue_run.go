@@ -254,7 +254,7 @@ func (q *Queue) execute(x *execution) bool {
 	q.status(x.cell, "busy")
 	q.set("busy")
 	return q.see(x, k, func(ctx context.Context) (Reply, error) {
-		return k.driver.Request(ctx, Request{Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput})
+		return k.driver.Request(ctx, Request{Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput, Program: x.Program})
 	})
 }
 

@@ -352,6 +352,8 @@ type Execute struct {
 	KeepGoing bool `json:"keep_going,omitempty"`
 	// NoInput makes the language's input functions fail at once.
 	NoInput bool `json:"no_input,omitempty"`
+	// Program lets the cell end when a program would: see kernel.Request.
+	Program bool `json:"program,omitempty"`
 	// TimeoutMS interrupts the cell after that time; 0 means never.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 }

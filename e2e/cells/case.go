@@ -59,6 +59,7 @@ type Step struct {
 	Order       []Text               `yaml:"order"`
 	Input       []Input              `yaml:"input"`
 	NoInput     bool                 `yaml:"no_input"`
+	Whole       bool                 `yaml:"whole"`
 	When        *When                `yaml:"when"`
 	Later       *Later               `yaml:"later"`
 	// Of complete; Without of variables too.
@@ -81,7 +82,7 @@ func verbs() map[string][]string {
 		"file": nil, "restart": nil, "program": nil,
 		"run": {
 			"repeat", "status", "stdout", "stdout~", "stdout_bytes", "stderr", "stderr~", "result", "result~", "data", "display", "update",
-			"error", "exit_code", "event", "order", "input", "no_input", "when", "later",
+			"error", "exit_code", "event", "order", "input", "no_input", "whole", "when", "later",
 		},
 		"complete": {"matches", "without"}, "inspect": {"found", "text"}, "is_complete": {"gives"}, "variables": {"without"},
 	}

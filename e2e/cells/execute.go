@@ -36,7 +36,7 @@ func (s *Session) execute(ctx context.Context, step *Step, i int) error {
 	began := s.others.count()
 	limited, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	cell, err := s.kernel.Execute(limited, code, client.ExecuteOptions{NoInput: step.NoInput})
+	cell, err := s.kernel.Execute(limited, code, client.ExecuteOptions{NoInput: step.NoInput, Program: step.Whole})
 	if err != nil {
 		return err
 	}

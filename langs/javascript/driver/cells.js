@@ -8,11 +8,14 @@ const storage = new AsyncLocalStorage();
 let serial = 0;
 
 class Cell {
-  constructor({ cell = 0, silent = false, no_input: noInput = false } = {}) {
+  constructor({ cell = 0, silent = false, no_input: noInput = false, program = false } = {}) {
     this.number = Number.isInteger(cell) && cell >= 0 && cell < 2 ** 32 ? cell : 0;
     this.serial = ++serial;
     this.silent = silent === true;
     this.noInput = noInput === true;
+    this.program = program === true;
+    this.drained = false; // the wait for an empty event loop has begun
+    this.leave = null; // ends it
     this.name = ''; // of its source, as in cell_3.js
     this.done = false; // it has its reply
     this.interrupts = 0;

@@ -208,8 +208,53 @@ class Server {
     this.#finish(cell, { status: 'error', ename, evalue });
   }
 
+  // #drain lets a program go on until it has nothing left to do, which Node
+  // tells when nothing but the driver's own ports is there: they do not count
+  // meanwhile.
+  #drain(cell, reply) {
+    const ports = [this.#port, this.#self.port1];
+    let before;
+    const count = () => {
+      cells.storage.enterWith(cell); // for listeners of the user's
+      before = process.getActiveResourcesInfo().length;
+    };
+    const empty = () => {
+      if (process.getActiveResourcesInfo().length > before) {
+        setImmediate(() => {}); // a listener of the user's has begun something
+        return;
+      }
+      cell.leave();
+      try {
+        process.emit('exit', Number(process.exitCode ?? 0));
+      } catch (error) {
+        return this.#fail(cell, errors.describe(error, this.#origins));
+      }
+      process.removeAllListeners('exit');
+      this.#finish(cell, reply);
+    };
+    cell.leave = () => {
+      cell.leave = null;
+      process.off('beforeExit', count);
+      process.off('beforeExit', emptied);
+      for (const port of ports) port.ref();
+    };
+    const emptied = () => {
+      cells.storage.enterWith(undefined);
+      cells.storage.run(cell, empty);
+    };
+    process.prependListener('beforeExit', count);
+    process.on('beforeExit', emptied);
+    for (const port of ports) port.unref();
+  }
+
   #finish(cell, reply) {
     if (cell.done) return;
+    if (cell.program && reply.status === 'ok' && !cell.drained && cell.exitCode === undefined) {
+      cell.drained = true;
+      this.#drain(cell, reply);
+      return;
+    }
+    cell.leave?.();
     if (!cell.silent) reply.execution_count = this.#count;
     if (cell.exitCode === undefined && process.exitCode !== undefined) cell.exitCode = Number(process.exitCode) || 0;
     if (cell.exitCode !== undefined) reply.exit_code = cell.exitCode;
@@ -293,7 +338,13 @@ class Server {
 
   #uncaught(event, head, error) {
     // A listener of the user's has heard it, or will.
-    if (process.listenerCount(event) === 1) this.#print(head, error);
+    if (process.listenerCount(event) !== 1) return;
+    const cell = this.#cell;
+    if (!cell?.program || cells.current() !== cell) return this.#print(head, error);
+    // It ends a program.
+    timers.stop(cell);
+    cell.exitCode = 1;
+    this.#fail(cell, errors.describe(error, this.#origins));
   }
 
   #print(head, error) {

@@ -30,6 +30,7 @@ class Lines {
     this.#words = words(memory);
     port.on('message', (answer) => {
       const asked = this.#waiting.shift();
+      if (this.#waiting.length === 0) port.unref();
       if (asked) storage.run(asked.cell, asked.take, line(answer));
     });
     port.unref();
@@ -57,11 +58,13 @@ class Lines {
   later(prompt, password, take) {
     this.#request(prompt, password);
     this.#waiting.push({ cell: current(), take });
+    this.#port.ref(); // a program that reads has not ended
   }
 
   // clear forgets what was typed for an earlier cell.
   clear() {
     this.#waiting.length = 0;
+    this.#port.unref();
     while (receiveMessageOnPort(this.#port));
   }
 }

@@ -6,9 +6,9 @@ from contextvars import ContextVar
 class Cell:
     """One execution."""
 
-    __slots__ = ("number", "no_input", "silent", "task", "interrupts", "exit_code", "failure", "payload")
+    __slots__ = ("number", "no_input", "silent", "task", "interrupts", "exit_code", "failure", "payload", "program", "at_exit")
 
-    def __init__(self, number, no_input=False, silent=False):
+    def __init__(self, number, no_input=False, silent=False, program=False):
         self.number = number
         self.no_input = no_input
         self.silent = silent
@@ -17,6 +17,8 @@ class Cell:
         self.exit_code = None
         self.failure = None  # (ename, evalue)
         self.payload = []
+        self.program = program
+        self.at_exit = []    # (function, args, kwargs), of a program
 
 
 # NONE is the cell of what belongs to no cell.

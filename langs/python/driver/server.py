@@ -13,7 +13,7 @@ import traceback
 from collections import deque
 
 from . import (
-    cells, children, clib, comms, debugger, help, loop, reseed, safejson, stdin, streams, variables)
+    cells, children, clib, comms, debugger, help, loop, program, reseed, safejson, stdin, streams, variables)
 from .guard import Guard
 from .interrupt import Interrupts
 from .memory import Memory, limit_recursion
@@ -74,6 +74,7 @@ class Server:
         debugger.install()
         cells.follow_threads()
         children.keep_order(self._output, self._memory)
+        program.install()
         loop.allow_nesting()
         waker = self._interrupts.waker
         os.register_at_fork(before=self._output.before_fork, after_in_child=self._forked)
@@ -195,7 +196,8 @@ class Server:
         asyncio.Task(self._execute(request), loop=self._loop, context=contextvars.Context(), eager_start=True)
 
     async def _execute(self, request):
-        cell = cells.Cell(request.get("cell", 0), request.get("no_input", False), request.get("silent", False))
+        cell = cells.Cell(request.get("cell", 0), request.get("no_input", False), request.get("silent", False),
+                          request.get("program", False))
         cell.task = asyncio.current_task()
         cells.CURRENT.set(cell)
         self._lines.clear()
@@ -205,6 +207,8 @@ class Server:
         try:
             self._cell = cell
             await self._run(cell, request.get("code", ""))
+            if cell.program:
+                await program.end(cell, self._loop)
             self._cell = None
         except BaseException as error:  # an interrupt between the shell's own steps
             self._cell = None

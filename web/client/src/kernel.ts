@@ -29,6 +29,8 @@ export interface ExecuteOptions extends Abortable {
   keep_going?: boolean
   /** The language's input functions fail at once. */
   no_input?: boolean
+  /** The cell ends when a program would: docs/protocol.md. */
+  program?: boolean
   /** Interrupts it after that time. */
   timeout_ms?: number
 }

@@ -154,7 +154,7 @@ final class Programs {
     }
 
     /** A program ends when all its threads have that are no daemons. */
-    private static void join(Cell cell, Runner runner) throws InterruptedException {
+    static void join(Cell cell, Runner runner) throws InterruptedException {
         while (true) {
             var threads = new Thread[runner.group().activeCount() + 16];
             int n = runner.group().enumerate(threads);

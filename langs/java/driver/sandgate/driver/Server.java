@@ -207,7 +207,7 @@ final class Server implements Control.Caller {
         cell.enter();
         running = cell;
         int results = session.resultNumber();
-        Failure failure = attempt(cell, () -> run(cell));
+        Failure failure = attempt(cell, () -> run(cell, request));
         if (cell.silent) session.forgetResults(results);
         cell.ended = true;
         running = null;
@@ -236,17 +236,27 @@ final class Server implements Control.Caller {
         return failure;
     }
 
-    private Failure run(Cell cell) {
+    private Failure run(Cell cell, Map<String, Object> request) {
         try {
             Programs.Program program = programs.find(cell.code);
             if (program != null) return program(cell, program);
             Session.Result result = session.run(cell);
+            if (Boolean.TRUE.equals(request.get("program"))) join(cell);
             if (cell.stop != null) throw session.stopped(cell, cell.stop);
             if (result != null && !cell.silent && !Screen.silent(result.value())) show(cell, result.value());
             return null;
         } catch (Failure f) {
             return f;
         }
+    }
+
+    /** A program ends when all its threads have that are no daemons. */
+    private void join(Cell cell) throws Failure {
+        var outcome = call(() -> {
+            Programs.join(cell, runner);
+            return null;
+        });
+        if (outcome.thrown() != null) throw session.thrown(cell, outcome.thrown());
     }
 
     private Failure program(Cell cell, Programs.Program program) throws Failure {
