@@ -321,7 +321,7 @@ func TestLateViewerSeesTheScreen(t *testing.T) {
 	// through with what is old: none of it reaches the shell.
 	sc.keys(":q!\r")
 	sc.shows("\x1b[?1049l", 0)
-	sc.do("cat -v", "cat -v\r\n")
+	sc.do("echo re''ady; cat -v", "ready\r\n")
 	answers := "\x1b[?62;22c\x1b[3;7R\x1b]11;rgb:0000/0000/0000\x1b\\\x1b[?2004;1$y\x1b[I"
 	again, err := s.conn.Terminal(s.ctx, s.id, sc.term.Channel().ID, client.AttachOptions{Cols: 80, Rows: 24})
 	check(t, err)
