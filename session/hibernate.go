@@ -208,6 +208,9 @@ func (s *session) wake() error {
 	if !s.enter(running) {
 		return s.gone()
 	}
+	s.mu.Lock()
+	s.works = false // from here on what runs says so itself
+	s.mu.Unlock()
 	if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
 		s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
 	}

@@ -110,6 +110,9 @@ func New(cfg Config) (*Manager, error) {
 		m.newPool(t, size)
 	}
 	m.work.Go(m.janitor)
+	if cfg.GoOn {
+		m.work.Go(m.goOn)
+	}
 	return m, nil
 }
 

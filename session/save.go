@@ -37,6 +37,7 @@ type saved struct {
 	Created  time.Time         `json:"created"`
 	Expires  time.Time         `json:"expires"`
 	Active   time.Time         `json:"active"`
+	Works    bool              `json:"works,omitempty"`
 	Info     kernel.Info       `json:"info"`
 	Channels []savedChannel    `json:"channels"`
 	Keys     map[string]string `json:"keys,omitempty"`
@@ -95,6 +96,11 @@ func (s *session) save(ctx context.Context) error {
 	if _, err := s.quiet(ctx); err != nil {
 		return err
 	}
+	if works := s.working(ctx); works {
+		s.mu.Lock()
+		s.works = true
+		s.mu.Unlock()
+	}
 	if err := s.freeze(ctx); err != nil {
 		return err
 	}
@@ -146,7 +152,7 @@ func (s *session) header() (*saved, []*channel) {
 	v := &saved{
 		Version: savedVersion, ID: s.id, Tenant: s.tenant, Subject: s.subject, Name: s.name, Language: s.language, Env: s.env,
 		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
-		Created: s.created, Expires: s.expires, Active: s.active, Info: s.info, Numbers: s.numbers,
+		Created: s.created, Expires: s.expires, Active: s.active, Works: s.works, Info: s.info, Numbers: s.numbers,
 		Keys: map[string]string{}, Wires: map[uint32]string{},
 		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale,
 	}
@@ -282,7 +288,7 @@ func (m *Manager) assemble(v saved) (*session, error) {
 	sink := newRouter(&m.count, v.NextWire)
 	s := &session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
-		created: v.Created, expires: v.Expires, active: v.Active, state: hibernated, numbers: v.Numbers,
+		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
 		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.cfg.Host.With(v.Layout),
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale,
 		member:  &member{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},

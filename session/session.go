@@ -66,6 +66,7 @@ type session struct {
 	until    time.Time // it counts as at work till then
 	expires  time.Time
 	policy   policy
+	works    bool          // hibernated by the process before while something ran
 	ops      int           // requests under way that mean work
 	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits
 	channels map[string]*channel

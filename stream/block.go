@@ -64,6 +64,16 @@ func boundary(b []byte, at int64) int64 {
 	return n
 }
 
+// lastRecord is where the last record of b begins.
+func lastRecord(b []byte) int64 {
+	var last, n int64
+	for n < int64(len(b)) {
+		last = n
+		n += recordSize(b[n:])
+	}
+	return last
+}
+
 // The rest are parts of the Log that need its lock.
 
 // find is the index of the first block that ends after offset.

@@ -364,7 +364,9 @@ func TestReaderBegins(t *testing.T) {
 			{b.Epoch, 31, -1},
 			{0, 29_999, -1},
 			{0, -1, 30_000},
-			{0, -29, 30_000},
+			{0, -RecordHeaderSize + 1, 30_000},
+			{0, -RecordHeaderSize, 29_970}, // one that is larger than asked
+			{0, -29, 29_970},
 			{0, -30, 29_970},
 			{b.Epoch, -59, 29_970},
 			{b.Epoch + 1, -59, 29_970},

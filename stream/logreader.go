@@ -69,8 +69,9 @@ type LogReader struct {
 // when nothing has been dropped.
 //
 // A negative offset -n means the last n bytes at most, from a record's
-// beginning on and without a gap, whatever the epoch; as no record is that
-// small, -1 is the end. window is how many bytes are sent ahead of Ack; 0 or
+// beginning on and without a gap, whatever the epoch. Where the last record
+// alone is larger, it is that one, unless n is less than any record has: -1 is
+// the end. window is how many bytes are sent ahead of Ack; 0 or
 // less means DefaultWindow.
 func (l *Log) Reader(epoch uint64, offset, window int64) *LogReader {
 	const op = "stream.reader"
@@ -140,6 +141,9 @@ func (l *Log) resolve(op string, offset int64) (int64, error) {
 			buf = disk
 		}
 		at := b.start + boundary(buf, want-b.start)
+		if relative && at == l.end && offset <= -RecordHeaderSize {
+			at = b.start + lastRecord(buf)
+		}
 		if at != want && !relative {
 			return 0, fault.Invalid(op, "offset", "no record begins at %d", want)
 		}

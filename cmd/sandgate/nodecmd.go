@@ -166,7 +166,7 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 		Host: session.GVisor{Runtime: rt, Spec: what}, DataDir: cfg.NodeDir(), Languages: languages, Version: version,
 		Pools: sizes, ClaimWait: time.Duration(cfg.Sessions.ClaimWait), MaxSessions: cfg.Sessions.Max,
 		Lifetime: time.Duration(cfg.Sessions.Lifetime), MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
-		PauseAfter: pause, HibernateAfter: hibernate, ShutdownLimit: shutdown, MaxHibernated: orNone(cfg.Sessions.Hibernated), LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
+		PauseAfter: pause, HibernateAfter: hibernate, ShutdownLimit: shutdown, GoOn: true, MaxHibernated: orNone(cfg.Sessions.Hibernated), LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
 	})
 	if err != nil {
 		return err
