@@ -61,6 +61,8 @@ type loop struct {
 	joins   bool      // there is one
 	heldAt  time.Time // when its first byte came
 	flushed time.Time // the last flush
+	small   int       // reads of little in a row
+	readAt  time.Time // the last read
 	key     int64     // the input after which eager was set
 	eager   int       // how often output still goes at once after it
 }
@@ -98,7 +100,9 @@ func (c *channel) run() {
 			in = len(fds)
 			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
 		}
-		if !c.stall {
+		if nap := c.nap(time.Now()); nap && (timeout < 0 || timeout > napTime) {
+			timeout = napTime
+		} else if !nap && !c.stall {
 			if c.events >= 0 {
 				ev = len(fds)
 				fds = append(fds, unix.PollFd{Fd: int32(c.events), Events: unix.POLLIN})
@@ -362,6 +366,7 @@ func (c *channel) readPipe(i, n int) int {
 		}
 	}
 	c.win.sentBytes(m)
+	c.took(m, time.Now())
 	c.last[i] -= m
 	c.quiet = time.Time{}
 	// The header goes before the body, which lies where it belongs already.

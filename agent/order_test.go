@@ -3,10 +3,12 @@ package agent
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -59,7 +61,7 @@ func TestEchoOvertakesFloods(t *testing.T) {
 func TestOutputIsWrittenInPieces(t *testing.T) {
 	var sizes []int
 	c := &channel{id: 1, s: &Server{}}
-	c.s.wire.w = writerFunc(func(p []byte) (int, error) { sizes = append(sizes, len(p)); return len(p), nil })
+	c.s.wire.w = writeFunc(func(p []byte) (int, error) { sizes = append(sizes, len(p)); return len(p), nil })
 	for range 64 {
 		c.out = stream.AppendFrame(c.out, stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, chunk)})
 		c.flushFull()
@@ -70,15 +72,15 @@ func TestOutputIsWrittenInPieces(t *testing.T) {
 	}
 }
 
-type writerFunc func([]byte) (int, error)
+type writeFunc func([]byte) (int, error)
 
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 
 // TestKeysDoNotWait: what follows a key goes at once also when something was
 // printed just before it; a flood beside it is gathered all the same.
 func TestKeysDoNotWait(t *testing.T) {
 	c := &channel{id: 1, terminal: newTerminal(pty.Size{Cols: 80, Rows: 24}), s: &Server{}}
-	c.s.wire.w = writerFunc(func(p []byte) (int, error) { return len(p), nil })
+	c.s.wire.w = writeFunc(func(p []byte) (int, error) { return len(p), nil })
 	now := time.Now()
 	prints := func() bool { // and is sent at once
 		c.out, c.heldAt, c.flushed = append(c.out, 'x'), now, now
@@ -107,5 +109,56 @@ func TestKeysDoNotWait(t *testing.T) {
 	now = now.Add(2 * keyTime)
 	if prints() {
 		t.Error("what comes long after a key is not gathered")
+	}
+}
+
+// TestSmallWritesAreGathered: of a program that writes byte by byte, many
+// writes are read at once, and all of them come.
+func TestSmallWritesAreGathered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 300_000
+	begin := time.Now()
+	out, _ := r.program(1, fmt.Sprintf("dd if=/dev/zero bs=1 count=%d status=none", n))
+	took := time.Since(begin)
+	if len(out) != n {
+		t.Errorf("%d of %d bytes came", len(out), n)
+	}
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	// One frame for each nap, and those before each.
+	if frames, most := len(r.sink.frames[1]), int(took/time.Millisecond)+n/100; frames > most {
+		t.Errorf("%d writes came in %d frames within %s, want at most %d", n, frames, took, most)
+	}
+}
+
+// TestNap: many small reads in a row make the loop wait; a large one, a pause,
+// a key and the end of the program do not let it.
+func TestNap(t *testing.T) {
+	now := time.Now()
+	for name, x := range map[string]struct {
+		change func(c *channel)
+		want   bool
+	}{
+		"small reads":  {func(*channel) {}, true},
+		"a large read": {func(c *channel) { c.took(smallRead, now) }, false},
+		"a pause":      {func(c *channel) { c.took(1, now.Add(2*napReset)) }, false},
+		"a key":        {func(c *channel) { c.typed.Store(now.UnixNano()) }, false},
+		"the end":      {func(c *channel) { c.finished = true }, false},
+		"a kernel":     {func(c *channel) { c.manifest = &kernel.Manifest{} }, false},
+	} {
+		c := &channel{}
+		for range smallReads + 1 {
+			if c.nap(now) {
+				t.Errorf("%s: it waits after few reads", name)
+			}
+			c.took(1, now)
+		}
+		if x.change(c); c.nap(now) != x.want {
+			t.Errorf("%s: it waits: %t", name, !x.want)
+		}
+		if c.nap(now.Add(napTime * time.Millisecond)) {
+			t.Errorf("%s: it waits for longer than a nap", name)
+		}
 	}
 }

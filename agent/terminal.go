@@ -247,6 +247,7 @@ func (c *channel) readTerminal(fd, n int) int {
 		c.out = c.out[:end+total]
 		binary.BigEndian.PutUint32(c.out[c.held:], uint32(len(c.out)-c.held-header))
 		c.win.sentBytes(total)
+		c.took(total, time.Now())
 		c.quiet = time.Time{}
 	}
 	c.last[0] = 0
