@@ -1,5 +1,6 @@
 import { render } from 'preact'
 import { App } from './app'
+import { startOffers } from './rest'
 import { startRouter } from './router'
 import { startServer } from './server'
 import './style/tokens.css'
@@ -12,5 +13,6 @@ takeToken()
 addEventListener('hashchange', takeToken)
 startTheme()
 startServer()
+void startOffers()
 startRouter()
 render(<App />, document.getElementById('app')!)

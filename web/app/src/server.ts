@@ -17,7 +17,8 @@ export const refused = signal<SandgateError | undefined>(undefined)
 
 /** The client of the server that this page came from; undefined while nobody is signed in. */
 export const client = signal<Sandgate | undefined>(undefined)
-export const languages = computed(() => description.value?.languages ?? [])
+/** The languages, Python first: most come for it. */
+export const languages = computed(() => [...(description.value?.languages ?? [])].sort((a, b) => Number(b.name === 'python') - Number(a.name === 'python')))
 
 /** Signed in, there is a client; signed out, there is none and all that it held ends. */
 export function startServer(): void {

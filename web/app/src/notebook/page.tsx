@@ -1,6 +1,291 @@
+import { useSignalEffect } from '@preact/signals'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { SandgateError } from '@sandgate/client'
 import type { PageProps } from '../app'
+import { route, terminalPath } from '../router'
+import { client, languageName, languages } from '../server'
 import { Bar } from '../ui/bar'
+import { Icon } from '../ui/icon'
+import { Menu, MenuItem } from '../ui/menu'
+import { failed } from '../ui/toast'
+import { CellView, type Editors } from './cell-view'
+import { commands, type Shell } from './commands'
+import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
+import { facts } from './languages'
+import { Notebook } from './notebook'
+import { Pane, type PaneName } from './pane'
+import './notebook.css'
 
-export default function Page(_: PageProps) {
-  return <Bar />
+/** The notebook of a session; its file is the query's, or notebook.ipynb. Opening it runs nothing. */
+export default function NotebookPage({ session }: PageProps) {
+  const [notebook, setNotebook] = useState<Notebook | undefined>()
+  const [error, setError] = useState<SandgateError | undefined>()
+  const path = route.value.query.get('file') ?? 'notebook.ipynb'
+  useEffect(() => {
+    let n: Notebook | undefined
+    let gone = false
+    setNotebook(undefined)
+    setError(undefined)
+    void (async () => {
+      try {
+        const s = await client.peek()!.session(session)
+        if (gone) return
+        n = new Notebook(s, path)
+        setNotebook(n)
+        await n.open()
+      } catch (e) {
+        if (!gone) setError(e as SandgateError)
+      }
+    })()
+    const keep = () => n?.keepDraft()
+    addEventListener('pagehide', keep)
+    return () => {
+      gone = true
+      removeEventListener('pagehide', keep)
+      n?.close()
+    }
+  }, [session, path])
+  const problem = error ?? notebook?.problem.value
+  if (problem) return <Broken problem={problem} path={path} />
+  if (!notebook?.ready.value) {
+    return <><Bar><span class="grow muted">Opening…</span></Bar><main class="centred" aria-busy="true"><Icon name="spinner" spin /></main></>
+  }
+  return <Workspace notebook={notebook} />
+}
+
+function Broken({ problem, path }: { problem: Error; path: string }) {
+  const gone = ['not_found', 'sandbox_lost'].includes((problem as SandgateError).kind)
+  return (
+    <>
+      <Bar />
+      <main class="centred">
+        <h1>{gone ? 'This session is gone' : 'The notebook could not be opened'}</h1>
+        <p>{gone ? 'It was ended, or its time was up. What was in it cannot be brought back.' : `${path}: ${problem.message}`}</p>
+        <div class="row">
+          {!gone && <button type="button" class="button primary" onClick={() => location.reload()}>Try again</button>}
+          <a class={gone ? 'button primary' : 'button'} href="/">All sessions</a>
+        </div>
+      </main>
+    </>
+  )
+}
+
+function Workspace({ notebook: n }: { notebook: Notebook }) {
+  const editors: Editors = useMemo(() => new Map(), [n])
+  const [pane, setPane] = useState<PaneName | undefined>()
+  const [palette, setPalette] = useState<'palette' | 'keys' | undefined>()
+  const [Palette, setPaletteView] = useState<typeof import('./palette').Palette | undefined>()
+  const main = useRef<HTMLElement>(null)
+  const opener = useRef<HTMLInputElement>(null)
+  const keys = useMemo(() => new Keys(), [n])
+
+  const overlay = (what: 'palette' | 'keys') => {
+    setPalette(what)
+    void import('./palette').then((m) => setPaletteView(() => m.Palette))
+  }
+  const shell: Shell = useMemo(() => ({
+    pane: (p) => setPane((now) => (now === p && p !== 'search' ? undefined : p)),
+    palette: () => overlay('palette'),
+    help: () => overlay('keys'),
+    export: (as) => void import('./export').then((m) => m.exportNotebook(n, as)).catch((e: unknown) => failed('The notebook was not exported', e)),
+    import: () => opener.current?.click(),
+  }), [n])
+
+  n.focus = () => {
+    const id = n.active.peek()
+    // The cell may be about to be drawn.
+    requestAnimationFrame(() => {
+      const el = document.getElementById(`cell-${id}`)
+      if (!el) return
+      if (n.mode.peek() === 'edit') editors.get(id)?.focus()
+      else el.focus({ preventScroll: true })
+      el.scrollIntoView({ block: 'nearest' })
+    })
+  }
+  useEffect(() => n.focus(), [n])
+  useSignalEffect(() => {
+    document.title = `${n.kernels.busy.value ? '● ' : ''}${n.session.info.name || n.path.replace(/\.ipynb$/, '')} – Sandgate`
+  })
+  useEffect(() => () => void (document.title = 'Sandgate'), [])
+
+  const key = (e: KeyboardEvent) => {
+    const target = e.target as Element
+    if (target.closest('dialog, .menu, .pane, .out-input')) {
+      if (!(e.ctrlKey || e.metaKey)) return
+    }
+    const inEditor = !!target.closest('.cm-editor')
+    if (!inEditor && target.closest('input, textarea, select')) return
+    const press = chord(e)
+    // Buttons and what scrolls have keys of their own.
+    if (!inEditor && /^(Enter|Space|Shift\+Space)$/.test(press) && target.closest('button, a, summary')) return
+    const found = keys.match(inEditor ? editKeys : commandKeys, press, Date.now())
+    if (!found) return
+    // Text that is selected is copied as text.
+    if (found === 'copy' && String(getSelection())) return
+    if (found === 'pending') return
+    e.preventDefault()
+    e.stopPropagation()
+    if (found === 'split') {
+      const editor = editors.get(n.active.peek())?.editor
+      if (editor) n.split(editor.cursor)
+      return n.focus()
+    }
+    commands[found]!.run(n, shell)
+  }
+  useEffect(() => {
+    // Before the editor sees them.
+    addEventListener('keydown', key, true)
+    return () => removeEventListener('keydown', key, true)
+  }, [n])
+
+  return (
+    <>
+      <Toolbar notebook={n} shell={shell} pane={pane} />
+      <div class={pane ? 'workspace with-pane' : 'workspace'}>
+        <main ref={main} class="cells" aria-label={`Notebook ${n.path}`}
+          onDragOver={(e) => { if (e.dataTransfer?.types.includes('application/x-sandgate-cell')) e.preventDefault() }}
+          onDrop={(e) => {
+            const id = e.dataTransfer?.getData('application/x-sandgate-cell')
+            if (!id) return
+            e.preventDefault()
+            const over = [...main.current!.querySelectorAll('.cell')].find((el) => e.clientY < el.getBoundingClientRect().top + el.getBoundingClientRect().height / 2)
+            n.moveTo(id, over?.id.slice(5))
+          }}>
+          {n.cells.value.length === 1 && n.cells.value[0]!.source.value === '' && <Welcome notebook={n} />}
+          {n.cells.value.map((c, i) => <CellView key={c.id} notebook={n} cell={c} index={i} editors={editors} shell={shell} />)}
+          <AddBar notebook={n} />
+        </main>
+        {pane && <Pane name={pane} notebook={n} editors={editors} close={() => { setPane(undefined); n.focus() }} />}
+      </div>
+      {palette && Palette && <Palette what={palette} notebook={n} shell={shell} close={() => setPalette(undefined)} />}
+      <input ref={opener} type="file" accept=".ipynb,application/x-ipynb+json,application/json" hidden onChange={async (e) => {
+        const file = e.currentTarget.files?.[0]
+        e.currentTarget.value = ''
+        if (!file) return
+        try {
+          n.import(await file.text())
+          n.focus()
+        } catch (error) {
+          failed(file.name, error)
+        }
+      }} />
+      <div class="sr" role="status" aria-live="polite">{n.said.value}</div>
+    </>
+  )
+}
+
+function Toolbar({ notebook: n, shell, pane }: { notebook: Notebook; shell: Shell; pane: PaneName | undefined }) {
+  const saved = { saved: 'Saved', unsaved: 'Editing', saving: 'Saving…', failed: 'Not saved' }[n.saved.value]
+  const item = (id: string) => <MenuItem key={id} onClick={() => commands[id]!.run(n, shell)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})}>{commands[id]!.name}</MenuItem>
+  const toggle = (name: PaneName, icon: 'folder' | 'variable' | 'list' | 'search', label: string) => (
+    <button type="button" class={`button icon quiet pane-${name}`} aria-label={label} title={label} aria-pressed={pane === name} onClick={() => shell.pane(name)}><Icon name={icon} /></button>
+  )
+  return (
+    <Bar>
+      <div class="title">
+        <span class="ellipsis">{n.session.info.name || n.path.replace(/\.ipynb$/, '')}</span>
+        <span class={`save-state ${n.saved.value}`}>{saved}</span>
+      </div>
+      <KernelChip notebook={n} shell={shell} />
+      <StopButton notebook={n} />
+      <span class="split-button">
+        <button type="button" class="button" onClick={() => n.runAll()}><Icon name="play" /><span class="wide">Run all</span></button>
+        <Menu label="More ways to run" class="button icon" button={<Icon name="more" />}>
+          {() => <>{['run', 'run-above', 'run-below'].map(item)}<hr />{['restart', 'restart-run', 'clear-outputs'].map(item)}</>}
+        </Menu>
+      </span>
+      <span class="grow" />
+      <nav class="row panes" aria-label="Panes">
+        {toggle('files', 'folder', 'Files')}
+        {toggle('variables', 'variable', 'Variables')}
+        {toggle('outline', 'list', 'Outline')}
+        {toggle('search', 'search', 'Search')}
+        <a class="button icon quiet" href={terminalPath(n.session.id)} aria-label="Terminal" title="Terminal"><Icon name="terminal" /></a>
+      </nav>
+      <Menu label="Notebook" button={<Icon name="menu" />}>
+        {() => (
+          <>
+            <div class="narrow">{['files', 'variables', 'outline', 'search'].map(item)}<a role="menuitem" href={terminalPath(n.session.id)}>Terminal</a><hr /></div>
+            {['save', 'undo', 'line-numbers'].map(item)}<hr />
+            {['import', 'export-ipynb', 'export-html', 'export-script'].map(item)}<hr />
+            <MenuItem onClick={shell.palette} keys={keysOf('palette')[0]!}>All commands</MenuItem>{item('help')}
+          </>
+        )}
+      </Menu>
+    </Bar>
+  )
+}
+
+/** What the kernels do, in words. */
+function KernelChip({ notebook: n, shell }: { notebook: Notebook; shell: Shell }) {
+  const all = n.kernels.all.value
+  const busy = all.filter((k) => k.state.value === 'busy')
+  const starting = all.some((k) => k.state.value === 'starting')
+  const dead = all.some((k) => k.state.value === 'dead')
+  const word = dead ? 'Dead' : starting ? 'Starting' : busy.length ? 'Busy' : all.some((k) => k.state.value === 'idle') ? 'Ready' : 'Not started'
+  return (
+    <Menu label={`Kernels: ${word}`} class={`button quiet chip ${word.toLowerCase().replace(' ', '-')}`} button={<><i class="dot" /><span class="wide">{word}</span></>}>
+      {() => (
+        <>
+          {all.map((k) => (
+            <MenuItem key={k.language} onClick={() => void n.restart(k.language)}>
+              <i class="dot" style={{ background: facts(k.language).colour }} />{languageName(k.language)}: {k.state.value}<kbd>restart</kbd>
+            </MenuItem>
+          ))}
+          {all.length > 0 && <hr />}
+          <MenuItem onClick={() => commands.interrupt!.run(n, shell)} keys="I I" disabled={busy.length === 0}>Interrupt</MenuItem>
+        </>
+      )}
+    </Menu>
+  )
+}
+
+/** Interrupts; when that has not helped within 3 s it kills. */
+function StopButton({ notebook: n }: { notebook: Notebook }) {
+  const busy = n.kernels.busy.value
+  const [asked, setAsked] = useState<'no' | 'asked' | 'force'>('no')
+  useEffect(() => {
+    if (!busy) setAsked('no')
+  }, [busy])
+  useEffect(() => {
+    if (asked !== 'asked') return
+    const t = setTimeout(() => setAsked('force'), 3000)
+    return () => clearTimeout(t)
+  }, [asked])
+  if (!busy) return null
+  return (
+    <button type="button" class={asked === 'force' ? 'button danger' : 'button'} onClick={() => {
+      if (asked === 'force') void n.interrupt(1)
+      else {
+        setAsked('asked')
+        void n.interrupt()
+      }
+    }}><Icon name="stop" />{asked === 'force' ? 'Force stop' : asked === 'asked' ? 'Stopping…' : 'Stop'}</button>
+  )
+}
+
+function AddBar({ notebook: n }: { notebook: Notebook }) {
+  const add = (type: 'code' | 'markdown', language?: string) => {
+    n.insert(n.cells.peek().length, { cell_type: type }, language)
+    n.mode.value = 'edit'
+    n.focus()
+  }
+  return (
+    <div class="add-bar">
+      <button type="button" class="button quiet" onClick={() => add('code')}><Icon name="add" />Code</button>
+      <button type="button" class="button quiet" onClick={() => add('markdown')}><Icon name="add" />Text</button>
+      <Menu label="Add a cell in another language" class="button quiet" button={<><Icon name="add" />Other language</>}>
+        {() => languages.value.map((l) => <MenuItem key={l.name} onClick={() => add('code', l.name)}><i class="dot" style={{ background: facts(l.name).colour }} />{l.display_name}</MenuItem>)}
+      </Menu>
+    </div>
+  )
+}
+
+function Welcome({ notebook: n }: { notebook: Notebook }) {
+  return (
+    <div class="welcome">
+      <h1>{n.session.info.name || 'A new notebook'}</h1>
+      <p class="muted">Write code and press <kbd>Shift</kbd> <kbd>Enter</kbd>. Cells of all languages share one machine and its files. Everything stays when you close this page; what runs goes on. <kbd>H</kbd> shows all keys.</p>
+    </div>
+  )
 }

@@ -1,0 +1,246 @@
+import { effect, useSignalEffect } from '@preact/signals'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { languages, languageName } from '../server'
+import { Icon } from '../ui/icon'
+import { Menu, MenuItem } from '../ui/menu'
+import type { CellModel } from './cell'
+import { commands, type Shell } from './commands'
+import type { Editor } from './editor'
+import { keysOf } from './keys'
+import { facts } from './languages'
+import type { Notebook } from './notebook'
+
+/** The editors of the cells that have one; what moves the focus asks here. */
+export type Editors = Map<string, { focus(at?: 'start' | 'end'): void; editor: Editor | undefined }>
+
+interface Props {
+  notebook: Notebook
+  cell: CellModel
+  index: number
+  editors: Editors
+  shell: Shell
+}
+
+export function CellView({ notebook: n, cell: c, index, editors, shell }: Props) {
+  const type = c.type.value
+  const active = n.active.value === c.id
+  const selected = active || n.selected.value.includes(c)
+  const state = c.state.value
+  const name = type === 'code' ? languageName(c.language.value) : type === 'markdown' ? 'Text' : 'Raw'
+  const words = { none: '', queued: 'waiting', running: 'running', ok: 'done', error: 'failed', aborted: 'not run', lost: 'lost' }[state]
+  const box = useRef<HTMLElement>(null)
+  const rendered = type === 'markdown' && !c.editing.value
+  return (
+    <section ref={box} id={`cell-${c.id}`} class={`cell ${type}${active ? ' active' : ''}${selected ? ' selected' : ''}`} data-state={state} data-mode={active ? n.mode.value : undefined}
+      aria-label={`Cell ${index + 1}, ${name}${words && `, ${words}`}`} tabIndex={active ? 0 : -1}
+      onFocusIn={(e) => { if (n.active.peek() !== c.id && e.target !== box.current) n.select(c.id) }}
+      onMouseDown={(e) => {
+        if ((e.target as Element).closest('button, a, input, select, summary, .cm-editor, .source-static')) return
+        n.select(c.id, e.shiftKey)
+        n.mode.value = 'command'
+      }}>
+      <Gutter notebook={n} cell={c} box={box} />
+      <div class="cell-main">
+        {active && <Tools notebook={n} cell={c} shell={shell} />}
+        {rendered ? <Rendered notebook={n} cell={c} /> : <Source notebook={n} cell={c} editors={editors} index={index} />}
+        {type === 'code' && <Output notebook={n} cell={c} index={index} />}
+      </div>
+    </section>
+  )
+}
+
+/** Run or stop, how far it is, and a grip to drag the cell by. */
+function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellModel; box: { current: HTMLElement | null } }) {
+  const state = c.state.value
+  if (c.type.value !== 'code') return <div class="gutter" />
+  return (
+    <div class="gutter" draggable onDragStart={(e) => {
+      e.dataTransfer!.setData('application/x-sandgate-cell', c.id)
+      e.dataTransfer!.effectAllowed = 'move'
+      if (box.current) e.dataTransfer!.setDragImage(box.current, 20, 20)
+    }}>
+      {c.busy
+        ? <button type="button" class="run busy" aria-label="Stop" title="Stop (I I)" onClick={() => void n.interrupt()}><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /><span class="stop-mark"><Icon name="stop" /></span></button>
+        : <button type="button" class="run" aria-label="Run this cell" title="Run (Ctrl+Enter)" onClick={() => { n.select(c.id); n.run([c]) }}><Icon name="play" /></button>}
+      <span class="count num" aria-hidden="true">{state === 'queued' ? '…' : c.count.value ?? ''}</span>
+    </div>
+  )
+}
+
+function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: CellModel; shell: Shell }) {
+  const code = c.type.value === 'code'
+  const run = (id: string) => () => {
+    n.select(c.id)
+    commands[id]!.run(n, shell)
+  }
+  return (
+    <div class="tools" role="toolbar" aria-label="Cell">
+      <Menu label={`Language: ${code ? languageName(c.language.value) : 'Text'}`} class="button quiet language" button={<><i class="dot" style={{ background: code ? facts(c.language.value).colour : 'var(--muted)' }} />{code ? languageName(c.language.value) : c.type.value === 'markdown' ? 'Text' : 'Raw'}</>}>
+        {() => (
+          <>
+            {languages.value.map((l) => (
+              <MenuItem key={l.name} checked={code && c.language.value === l.name} onClick={() => n.setLanguage(c, l.name)}><i class="dot" style={{ background: facts(l.name).colour }} />{l.display_name}</MenuItem>
+            ))}
+            <hr />
+            <MenuItem checked={c.type.value === 'markdown'} onClick={run('to-markdown')} keys="M">Text (Markdown)</MenuItem>
+            <MenuItem checked={c.type.value === 'raw'} onClick={run('to-raw')} keys="R">Raw</MenuItem>
+          </>
+        )}
+      </Menu>
+      <button type="button" class="button icon quiet" aria-label="Move up" title="Move up" onClick={run('move-up')}><Icon name="up" /></button>
+      <button type="button" class="button icon quiet" aria-label="Move down" title="Move down" onClick={run('move-down')}><Icon name="down" /></button>
+      <button type="button" class="button icon quiet" aria-label="Delete" title="Delete (D D)" onClick={run('delete')}><Icon name="trash" /></button>
+      <Menu label="More for this cell" button={<Icon name="more" />}>
+        {() => ['insert-above', 'insert-below', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'fold-output', 'scroll-output', 'clear-output'].map((id) => (
+          <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})}>{commands[id]!.name}</MenuItem>
+        ))}
+      </Menu>
+    </div>
+  )
+}
+
+/** The editor, once it is loaded and the cell is near; its text before that. */
+function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; cell: CellModel; editors: Editors; index: number }) {
+  const at = useRef<HTMLDivElement>(null)
+  const [ready, setReady] = useState(false)
+  useLayoutEffect(() => {
+    let gone = false
+    let wanted: { at?: 'start' | 'end' | undefined } | undefined
+    let loading = false
+    const stops: (() => void)[] = []
+    const mount = async () => {
+      if (loading) return
+      loading = true
+      const { Editor } = await import('./editor')
+      if (gone || !at.current) return
+      const editor = new Editor(at.current, c.source.peek(), `Code of cell ${index + 1}`, {
+        changed: (s) => (c.source.value = s),
+        leave: (by) => {
+          const cells = n.cells.peek()
+          const to = cells[cells.indexOf(c) + by]
+          if (!to) return
+          n.select(to.id)
+          if (to.type.peek() === 'code' || to.editing.peek()) editors.get(to.id)?.focus(by > 0 ? 'start' : 'end')
+          else {
+            n.mode.value = 'command'
+            n.focus()
+          }
+        },
+        escape: () => {
+          n.mode.value = 'command'
+          n.focus()
+        },
+        focused: () => {
+          n.select(c.id)
+          n.mode.value = 'edit'
+        },
+        complete: async (code, cursor) => c.type.peek() === 'code' ? (await n.kernelOf(c).open()).complete(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
+        // Looking starts no kernel.
+        inspect: async (code, cursor) => c.type.peek() === 'code' ? n.kernelOf(c).kernel?.inspect(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
+      })
+      entry.editor = editor
+      stops.push(
+        effect(() => editor.set(c.source.value)),
+        effect(() => void editor.setLanguage(c.type.value === 'code' ? c.language.value : '')),
+        effect(() => editor.setNumbers(n.lineNumbers.value)),
+        effect(() => editor.setErrorLine(c.errorLine.value)),
+        () => editor.destroy(),
+      )
+      setReady(true)
+      if (wanted) editor.focus(wanted.at)
+    }
+    const entry = {
+      editor: undefined as Editor | undefined,
+      focus(place?: 'start' | 'end') {
+        if (entry.editor) entry.editor.focus(place)
+        else {
+          wanted = { at: place }
+          void mount()
+        }
+      },
+    }
+    editors.set(c.id, entry)
+    const near = new IntersectionObserver((seen) => {
+      if (seen.some((s) => s.isIntersecting)) void mount()
+    }, { rootMargin: '400px' })
+    near.observe(at.current!)
+    if (n.active.peek() === c.id && n.mode.peek() === 'edit') entry.focus()
+    return () => {
+      gone = true
+      near.disconnect()
+      for (const s of stops) s()
+      if (editors.get(c.id) === entry) editors.delete(c.id)
+    }
+  }, [c])
+  return (
+    <div class="source" ref={at} onClick={() => { if (!ready) { n.select(c.id); n.mode.value = 'edit'; editors.get(c.id)?.focus() } }}>
+      {!ready && <pre class="source-static">{c.source.value || ' '}</pre>}
+    </div>
+  )
+}
+
+/** A Markdown cell as a page. */
+function Rendered({ notebook: n, cell: c }: { notebook: Notebook; cell: CellModel }) {
+  const at = useRef<HTMLDivElement>(null)
+  useSignalEffect(() => {
+    const source = c.source.value
+    void import('./markdown').then(({ markdown }) => {
+      if (at.current && source === c.source.peek()) at.current.replaceChildren(markdown(source, c.json.attachments))
+    })
+  })
+  const edit = () => {
+    n.select(c.id)
+    c.editing.value = true
+    n.mode.value = 'edit'
+    n.focus()
+  }
+  return (
+    <div class="rendered" onDblClick={edit}>
+      <div ref={at}>{c.source.value.trim() ? <pre class="source-static">{c.source.value}</pre> : null}</div>
+      {!c.source.value.trim() && <p class="muted">Empty text. Press Enter to write.</p>}
+    </div>
+  )
+}
+
+function Output({ notebook: n, cell: c, index }: { notebook: Notebook; cell: CellModel; index: number }) {
+  const at = useRef<HTMLDivElement>(null)
+  const folded = c.folded.value
+  useEffect(() => {
+    if (!folded) at.current?.append(c.output.el)
+  }, [c, folded])
+  return (
+    <>
+      {folded
+        ? <button type="button" class="button quiet folded" onClick={() => (c.folded.value = false)}>Show the output</button>
+        : <div ref={at} class="output-box" role="region" aria-label={`Output of cell ${index + 1}`} />}
+      <Status cell={c} notebook={n} />
+    </>
+  )
+}
+
+/** What the execution has come to, and how long it took. */
+function Status({ cell: c }: { cell: CellModel; notebook: Notebook }) {
+  const state = c.state.value
+  const [now, setNow] = useState(Date.now())
+  useEffect(() => {
+    if (state !== 'running') return
+    setNow(Date.now())
+    const t = setInterval(() => setNow(Date.now()), 100)
+    return () => clearInterval(t)
+  }, [state])
+  if (state === 'none') return null
+  const time = state === 'running' ? Math.max(0, now - c.started.value) : c.elapsed.value
+  const text = {
+    queued: 'Waiting for its turn', running: `Running ${duration(time)}`, ok: `Done in ${duration(time)}`, error: `Failed after ${duration(time)}`,
+    aborted: 'Not run', lost: 'Lost',
+  }[state]
+  return <div class={`cell-status ${state}`}><Icon name={({ ok: 'check', error: 'warning', aborted: 'close', lost: 'warning', queued: 'queue', running: 'spinner' } as const)[state]} spin={state === 'running'} /><span class="num">{text}</span></div>
+}
+
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  const s = Math.trunc(ms / 1000)
+  if (s < 3600) return `${Math.trunc(s / 60)} min ${s % 60} s`
+  return `${Math.trunc(s / 3600)} h ${Math.trunc((s % 3600) / 60)} min`
+}

@@ -1,0 +1,78 @@
+import { signal, type Signal } from '@preact/signals'
+import { newCellID, type CellJSON, type CellType } from './ipynb'
+import { languageOf, facts } from './languages'
+import { OutputView } from './output'
+
+/** What an execution of a cell has come to. */
+export type RunState = 'none' | 'queued' | 'running' | 'ok' | 'error' | 'aborted' | 'lost'
+
+/** A cell as the page holds it: what is typed, what ran, what came of it. */
+export class CellModel {
+  readonly id: string
+  readonly type: Signal<CellType>
+  readonly language: Signal<string>
+  readonly source: Signal<string>
+  readonly count: Signal<number | null>
+  readonly state: Signal<RunState> = signal('none')
+  /** Milliseconds since 1970 UTC, of the execution that runs or ran last. */
+  readonly started: Signal<number> = signal(0)
+  readonly elapsed: Signal<number> = signal(0)
+  /** The cell's output, or a Markdown cell's page, is folded away. */
+  readonly folded: Signal<boolean>
+  /** A Markdown cell shows its source. */
+  readonly editing: Signal<boolean> = signal(false)
+  /** A line that an error points to, from 1; the editor shows it. */
+  readonly errorLine: Signal<number> = signal(0)
+  readonly output = new OutputView()
+  readonly json: Pick<CellJSON, 'metadata' | 'attachments'>
+  /** Number of this cell's execution in its kernel, while it runs. */
+  execution = 0
+
+  constructor(j: Partial<CellJSON>, fallback: string) {
+    this.id = j.id ?? newCellID()
+    this.type = signal(j.cell_type ?? 'code')
+    this.source = signal(j.source ?? '')
+    this.count = signal(j.execution_count ?? null)
+    this.json = { metadata: j.metadata ?? {}, ...(j.attachments ? { attachments: j.attachments } : {}) }
+    this.language = signal(cellLanguage(this.json.metadata) ?? fallback)
+    this.folded = signal(object(this.json.metadata.jupyter).outputs_hidden === true || this.json.metadata.collapsed === true)
+    if (j.outputs?.length) this.output.load(j.outputs)
+  }
+
+  get busy(): boolean {
+    return this.state.value === 'queued' || this.state.value === 'running'
+  }
+
+  /** As the file has it; main is the language that cells have which say nothing. */
+  toJSON(main: string): CellJSON {
+    const { vscode, sandgate: _, ...metadata } = { ...this.json.metadata } as Record<string, unknown>
+    const code = this.type.value === 'code'
+    const given = cellLanguage(this.json.metadata)
+    const other = code && (this.language.value !== main || (given !== undefined && given === this.language.value))
+    const jupyter = { ...object(metadata.jupyter) }
+    delete jupyter.outputs_hidden
+    if (this.folded.value && code) jupyter.outputs_hidden = true
+    delete metadata.jupyter
+    if (!this.folded.value) delete metadata.collapsed
+    return {
+      id: this.id, cell_type: this.type.value, source: this.source.value,
+      metadata: {
+        ...metadata,
+        ...(Object.keys(jupyter).length ? { jupyter } : {}),
+        ...(other ? { vscode: { ...object(vscode), languageId: facts(this.language.value).vscode } } : code || !vscode ? {} : { vscode }),
+      },
+      execution_count: this.count.value,
+      outputs: code ? this.output.toJSON() : [],
+      ...(this.json.attachments ? { attachments: this.json.attachments } : {}),
+    }
+  }
+}
+
+function object(v: unknown): Record<string, unknown> {
+  return typeof v === 'object' && v !== null ? (v as Record<string, unknown>) : {}
+}
+
+/** The language that a cell's metadata names, where the server offers it. */
+function cellLanguage(metadata: Record<string, unknown>): string | undefined {
+  return languageOf(object(metadata.vscode).languageId) ?? languageOf(object(metadata.dotnet_interactive).language)
+}

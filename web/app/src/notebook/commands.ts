@@ -1,0 +1,109 @@
+import { confirm } from '../ui/dialog'
+import type { Notebook } from './notebook'
+
+/** What the page itself does for commands. */
+export interface Shell {
+  pane(name: 'files' | 'variables' | 'outline' | 'search'): void
+  palette(): void
+  help(): void
+  export(as: 'ipynb' | 'html' | 'script'): void
+  import(): void
+}
+
+export interface Command {
+  name: string
+  /** Left out of the palette: keys that walk. */
+  hidden?: boolean
+  run(n: Notebook, s: Shell): void
+}
+
+const walk = (run: Command['run']): Command => ({ name: '', hidden: true, run })
+
+function show(n: Notebook): void {
+  n.mode.value = 'command'
+  n.focus()
+}
+
+export const commands: Record<string, Command> = {
+  'run-next': { name: 'Run the cell and go to the next', run(n) {
+    n.run()
+    const last = n.selected.peek().at(-1)
+    if (last) n.select(last.id)
+    if (n.step(1)) show(n)
+    else {
+      n.insert(n.cells.peek().length)
+      n.mode.value = 'edit'
+      n.focus()
+    }
+  } },
+  run: { name: 'Run the cell', run(n) { n.run(); show(n) } },
+  'run-insert': { name: 'Run the cell and insert one below', run(n) {
+    n.run()
+    n.insert('below')
+    n.mode.value = 'edit'
+    n.focus()
+  } },
+  'run-all': { name: 'Run all cells', run: (n) => n.runAll() },
+  'run-above': { name: 'Run all cells above', run: (n) => n.runAbove() },
+  'run-below': { name: 'Run the cell and all below', run: (n) => n.runBelow() },
+  interrupt: { name: 'Interrupt what runs', run: (n) => void n.interrupt() },
+  restart: { name: 'Restart the kernel…', async run(n) {
+    if (await confirm({ title: 'Restart the kernel?', text: 'Its variables are lost. Files stay.', yes: 'Restart', danger: true })) await n.restart()
+  } },
+  'restart-run': { name: 'Restart the kernel and run all cells…', async run(n) {
+    if (!await confirm({ title: 'Restart the kernel and run all cells?', text: 'Its variables are lost. Files stay.', yes: 'Restart and run', danger: true })) return
+    await n.restart()
+    n.runAll()
+  } },
+  edit: { name: 'Edit the cell', hidden: true, run(n) {
+    const c = n.activeCell
+    if (c && c.type.peek() !== 'code') c.editing.value = true
+    n.mode.value = 'edit'
+    n.focus()
+  } },
+  up: walk((n) => { if (n.step(-1)) show(n) }),
+  down: walk((n) => { if (n.step(1)) show(n) }),
+  'extend-up': walk((n) => { if (n.step(-1, true)) show(n) }),
+  'extend-down': walk((n) => { if (n.step(1, true)) show(n) }),
+  first: walk((n) => { n.select(n.cells.peek()[0]!.id); show(n) }),
+  last: walk((n) => { n.select(n.cells.peek().at(-1)!.id); show(n) }),
+  'scroll-down': walk(() => scrollBy({ top: innerHeight * 0.8 })),
+  'scroll-up': walk(() => scrollBy({ top: -innerHeight * 0.8 })),
+  'select-all': { name: 'Select all cells', run(n) {
+    n.select(n.cells.peek()[0]!.id)
+    n.select(n.cells.peek().at(-1)!.id, true)
+    show(n)
+  } },
+  'insert-above': { name: 'Insert a cell above', run(n) { n.insert('above'); show(n) } },
+  'insert-below': { name: 'Insert a cell below', run(n) { n.insert('below'); show(n) } },
+  cut: { name: 'Cut cells', run(n) { n.copy(true); show(n) } },
+  copy: { name: 'Copy cells', run: (n) => n.copy() },
+  'paste-below': { name: 'Paste cells below', run(n) { n.paste('below'); show(n) } },
+  'paste-above': { name: 'Paste cells above', run(n) { n.paste('above'); show(n) } },
+  delete: { name: 'Delete cells', run(n) { n.remove(); show(n) } },
+  undo: { name: 'Undo what was done with cells', run(n) { n.undo(); show(n) } },
+  'move-up': { name: 'Move cells up', run(n) { n.move(-1); show(n) } },
+  'move-down': { name: 'Move cells down', run(n) { n.move(1); show(n) } },
+  'to-code': { name: 'Make it code', run(n) { n.setType('code'); show(n) } },
+  'to-markdown': { name: 'Make it text (Markdown)', run(n) { n.setType('markdown'); show(n) } },
+  'to-raw': { name: 'Make it raw', run(n) { n.setType('raw'); show(n) } },
+  ...Object.fromEntries([1, 2, 3, 4, 5, 6].map((i) => [`heading-${i}`, { name: `Make it a heading ${i}`, hidden: i > 3, run: (n: Notebook) => { n.heading(i); show(n) } }])),
+  merge: { name: 'Merge cells', run(n) { n.merge(); show(n) } },
+  split: { name: 'Split the cell at the cursor', hidden: true, run: () => {} }, // the page knows the cursor
+  'line-numbers': { name: 'Line numbers', run: (n) => (n.lineNumbers.value = !n.lineNumbers.value) },
+  'fold-output': { name: 'Fold or show the output', run(n) { for (const c of n.selected.peek()) c.folded.value = !c.folded.value } },
+  'scroll-output': { name: 'Show long output whole, or scroll it', run(n) { for (const c of n.selected.peek()) c.output.el.classList.toggle('whole') } },
+  'clear-outputs': { name: 'Clear all outputs', run: (n) => n.clearOutputs() },
+  'clear-output': { name: 'Clear the output', run: (n) => n.clearOutputs(n.selected.peek()) },
+  save: { name: 'Save', run: (n) => void n.save() },
+  palette: { name: 'All commands', hidden: true, run: (_, s) => s.palette() },
+  help: { name: 'Keys', run: (_, s) => s.help() },
+  search: { name: 'Search and replace', run: (_, s) => s.pane('search') },
+  files: { name: 'Files', run: (_, s) => s.pane('files') },
+  variables: { name: 'Variables', run: (_, s) => s.pane('variables') },
+  outline: { name: 'Outline', run: (_, s) => s.pane('outline') },
+  'export-ipynb': { name: 'Download as notebook (.ipynb)', run: (_, s) => s.export('ipynb') },
+  'export-html': { name: 'Download as page (.html)', run: (_, s) => s.export('html') },
+  'export-script': { name: 'Download as script', run: (_, s) => s.export('script') },
+  import: { name: 'Open a notebook from this computer…', run: (_, s) => s.import() },
+}

@@ -1,0 +1,245 @@
+import { autocompletion, acceptCompletion, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus, startCompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
+import { defaultKeymap, history, historyKeymap, indentLess, indentMore, toggleComment } from '@codemirror/commands'
+import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting, type LanguageSupport } from '@codemirror/language'
+import { Compartment, EditorState, Prec, StateEffect, StateField, type Extension } from '@codemirror/state'
+import { Decoration, drawSelection, EditorView, highlightSpecialChars, hoverTooltip, keymap, lineNumbers, rectangularSelection, type DecorationSet, type Tooltip, showTooltip } from '@codemirror/view'
+import { tags as t } from '@lezer/highlight'
+import { codePoints, type Completion, type Inspection } from '@sandgate/client'
+
+export interface EditorHost {
+  changed(source: string): void
+  /** Up in the first line, down in the last one. */
+  leave(by: -1 | 1): void
+  escape(): void
+  focused(): void
+  complete(code: string, cursor: number): Promise<Completion | undefined>
+  inspect(code: string, cursor: number): Promise<Inspection | undefined>
+}
+
+const support: Record<string, () => Promise<Extension>> = {
+  python: () => import('@codemirror/lang-python').then((m) => m.python()),
+  javascript: () => import('@codemirror/lang-javascript').then((m) => m.javascript({ typescript: true, jsx: true })),
+  golang: () => import('@codemirror/lang-go').then((m) => m.go()),
+  java: () => import('@codemirror/lang-java').then((m) => m.java()),
+  php: () => import('@codemirror/lang-php').then((m): LanguageSupport => m.php({ plain: true })),
+  sql: () => import('@codemirror/lang-sql').then((m) => m.sql({ dialect: m.SQLite })),
+  bash: async () => {
+    const [{ StreamLanguage }, { shell }] = await Promise.all([import('@codemirror/language'), import('@codemirror/legacy-modes/mode/shell')])
+    return StreamLanguage.define(shell)
+  },
+}
+
+const highlight = HighlightStyle.define([
+  { tag: [t.keyword, t.operatorKeyword, t.modifier, t.controlKeyword, t.definitionKeyword, t.moduleKeyword], color: 'var(--code-keyword)' },
+  { tag: [t.string, t.special(t.string), t.regexp, t.character], color: 'var(--code-string)' },
+  { tag: [t.number, t.bool, t.null, t.atom], color: 'var(--code-number)' },
+  { tag: [t.comment, t.meta], color: 'var(--code-comment)', fontStyle: 'italic' },
+  { tag: [t.function(t.variableName), t.function(t.propertyName), t.definition(t.function(t.variableName)), t.heading], color: 'var(--code-name)' },
+  { tag: [t.typeName, t.className, t.namespace, t.tagName, t.attributeName, t.self], color: 'var(--code-type)' },
+  { tag: t.link, textDecoration: 'underline' },
+  { tag: t.invalid, color: 'var(--danger)' },
+])
+
+const look = EditorView.theme({
+  '&': { fontSize: 'var(--code)', backgroundColor: 'transparent', color: 'var(--ink)' },
+  '&.cm-focused': { outline: 'none' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.55' },
+  '.cm-content': { padding: '10px 0', caretColor: 'var(--ink)' },
+  '.cm-line': { padding: '0 12px' },
+  '.cm-cursor': { borderLeftColor: 'var(--ink)', borderLeftWidth: '2px' },
+  '.cm-gutters': { backgroundColor: 'transparent', color: 'var(--muted)', border: 'none' },
+  '&.cm-focused .cm-selectionBackground, .cm-selectionBackground': { backgroundColor: 'light-dark(#cfe6e3, #25504d) !important' },
+  '&.cm-focused .cm-matchingBracket': { backgroundColor: 'var(--accent-soft) !important', outline: '1px solid var(--line-strong)' },
+  '.cm-matchingBracket, .cm-nonmatchingBracket': { backgroundColor: 'transparent !important', outline: 'none' },
+  '.cm-tooltip': { border: '1px solid var(--line)', borderRadius: 'var(--radius)', backgroundColor: 'var(--raised)', color: 'var(--ink)', boxShadow: 'var(--shadow)', overflow: 'hidden' },
+  '.cm-tooltip-autocomplete > ul': { fontFamily: 'var(--mono)', fontSize: 'var(--code)', maxHeight: '16em' },
+  '.cm-tooltip-autocomplete > ul > li': { padding: '3px 10px !important', lineHeight: '1.5' },
+  '.cm-tooltip-autocomplete > ul > li[aria-selected]': { backgroundColor: 'var(--accent) !important', color: 'var(--accent-ink) !important' },
+  '.cm-completionIcon': { display: 'none' },
+  '.cm-completionDetail': { color: 'inherit', opacity: '0.75', fontStyle: 'normal', marginInlineStart: '1.5em' },
+  '.cm-inspect': { maxWidth: 'min(72ch, 90vw)', maxHeight: '18em', overflow: 'auto', padding: '8px 12px', whiteSpace: 'pre-wrap', fontFamily: 'var(--mono)', fontSize: 'var(--text-xs)' },
+  '.cm-error-line': { backgroundColor: 'var(--danger-soft)' },
+})
+
+/** The line that an error points to, from 1; 0 for none. */
+const setErrorLine = StateEffect.define<number>()
+const errorLine = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(d, tr) {
+    for (const e of tr.effects) {
+      if (!e.is(setErrorLine)) continue
+      return e.value >= 1 && e.value <= tr.state.doc.lines
+        ? Decoration.set([Decoration.line({ class: 'cm-error-line' }).range(tr.state.doc.line(e.value).from)]) : Decoration.none
+    }
+    return tr.docChanged ? Decoration.none : d.map(tr.changes)
+  },
+  provide: (f) => EditorView.decorations.from(f),
+})
+
+/** What Shift-Tab has asked for, shown until something is typed. */
+const setTip = StateEffect.define<Tooltip | null>()
+const tip = StateField.define<Tooltip | null>({
+  create: () => null,
+  update(v, tr) {
+    for (const e of tr.effects) if (e.is(setTip)) return e.value
+    return tr.docChanged || tr.selection ? null : v
+  },
+  provide: (f) => showTooltip.from(f),
+})
+
+/** A cell's editor. */
+export class Editor {
+  readonly view: EditorView
+  readonly #language = new Compartment()
+  readonly #numbers = new Compartment()
+  readonly #host: EditorHost
+  #wanted = ''
+
+  constructor(parent: HTMLElement, source: string, label: string, host: EditorHost) {
+    this.#host = host
+    this.view = new EditorView({
+      parent,
+      state: EditorState.create({
+        doc: source,
+        extensions: [
+          highlightSpecialChars(), history(), drawSelection(), EditorState.allowMultipleSelections.of(true), rectangularSelection(), indentOnInput(),
+          indentUnit.of('    '), EditorState.tabSize.of(4), syntaxHighlighting(highlight), bracketMatching(), closeBrackets(), EditorView.lineWrapping,
+          look, errorLine, tip, this.#language.of([]), this.#numbers.of([]),
+          autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
+          hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
+          EditorView.contentAttributes.of({ 'aria-label': label, autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
+          EditorView.updateListener.of((u) => {
+            if (u.docChanged) host.changed(u.state.doc.toString())
+            if (u.focusChanged && u.view.hasFocus) host.focused()
+          }),
+          Prec.highest(keymap.of([
+            { key: 'Tab', run: (v) => this.#tab(v) },
+            { key: 'Shift-Tab', run: (v) => this.#shiftTab(v) },
+            { key: 'Mod-]', run: indentMore }, { key: 'Mod-[', run: indentLess }, { key: 'Mod-/', run: toggleComment },
+            { key: 'Escape', run: (v) => {
+              if (completionStatus(v.state)) return false
+              if (v.state.field(tip)) v.dispatch({ effects: setTip.of(null) })
+              else host.escape()
+              return true
+            } },
+            { key: 'Ctrl-m', run: () => { host.escape(); return true } },
+            { key: 'ArrowUp', run: (v) => this.#edge(v, -1) },
+            { key: 'ArrowDown', run: (v) => this.#edge(v, 1) },
+          ])),
+          keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap.filter((k) => k.key !== 'Mod-Enter' && k.key !== 'Shift-Mod-k')]),
+        ],
+      }),
+    })
+  }
+
+  async setLanguage(name: string): Promise<void> {
+    if (this.#wanted === name) return
+    this.#wanted = name
+    const made = await support[name]?.().catch(() => undefined)
+    if (this.#wanted === name) this.view.dispatch({ effects: this.#language.reconfigure(made ?? []) })
+  }
+
+  setNumbers(on: boolean): void {
+    this.view.dispatch({ effects: this.#numbers.reconfigure(on ? lineNumbers() : []) })
+  }
+
+  setErrorLine(n: number): void {
+    const line = n >= 1 && n <= this.view.state.doc.lines ? this.view.state.doc.line(n) : undefined
+    this.view.dispatch({ effects: setErrorLine.of(n), ...(line ? { selection: { anchor: line.from }, scrollIntoView: true } : {}) })
+  }
+
+  /** Shows another text, if it is another. */
+  set(source: string): void {
+    const now = this.view.state.doc.toString()
+    if (now !== source) this.view.dispatch({ changes: { from: 0, to: now.length, insert: source } })
+  }
+
+  get cursor(): number {
+    return this.view.state.selection.main.head
+  }
+
+  focus(at?: 'start' | 'end'): void {
+    if (at) this.view.dispatch({ selection: { anchor: at === 'start' ? 0 : this.view.state.doc.length } })
+    this.view.focus()
+  }
+
+  select(from: number, to: number): void {
+    this.view.dispatch({ selection: { anchor: from, head: to }, scrollIntoView: true })
+  }
+
+  destroy(): void {
+    this.view.destroy()
+  }
+
+  #edge(v: EditorView, by: -1 | 1): boolean {
+    if (completionStatus(v.state) === 'active') return false
+    const { main, ranges } = v.state.selection
+    if (ranges.length > 1 || !main.empty) return false
+    const line = v.state.doc.lineAt(main.head)
+    if (by < 0 ? line.number !== 1 : line.number !== v.state.doc.lines) return false
+    // A line that wraps has rows of its own.
+    if (v.moveVertically(main, by > 0).head !== main.head && v.coordsAtPos(v.moveVertically(main, by > 0).head)?.top !== v.coordsAtPos(main.head)?.top) return false
+    this.#host.leave(by)
+    return true
+  }
+
+  /** Indents behind white space, else completes; takes what is chosen. */
+  #tab(v: EditorView): boolean {
+    if (completionStatus(v.state) === 'active') return acceptCompletion(v)
+    const { main } = v.state.selection
+    const line = v.state.doc.lineAt(main.head)
+    const before = line.text.slice(0, main.head - line.from)
+    if (!main.empty) return indentMore(v)
+    if (/^\s*$/.test(before) || /\s$/.test(before)) {
+      v.dispatch(v.state.replaceSelection('    '.slice(before.length % 4)))
+      return true
+    }
+    return startCompletion(v)
+  }
+
+  #shiftTab(v: EditorView): boolean {
+    const { main } = v.state.selection
+    const line = v.state.doc.lineAt(main.head)
+    if (!main.empty || /^\s*$/.test(line.text.slice(0, main.head - line.from))) return indentLess(v)
+    const pos = main.head
+    void this.#inspect(pos).then((found) => v.dispatch({ effects: setTip.of(found) }))
+    return true
+  }
+
+  async #complete(c: CompletionContext): Promise<CompletionResult | null> {
+    const code = c.state.doc.toString()
+    const found = await this.#host.complete(code, codePoints(code, c.pos)).catch(() => undefined)
+    if (!found?.matches?.length) return null
+    return {
+      from: utf16(code, found.cursor_start ?? codePoints(code, c.pos)), to: c.pos,
+      options: found.matches.slice(0, 1000).map((m) => ({ label: m.text, ...(m.type ? { detail: m.type } : {}) })),
+      validFor: /^[\w$]*$/,
+    }
+  }
+
+  async #inspect(pos: number): Promise<Tooltip | null> {
+    const code = this.view.state.doc.toString()
+    const found = await this.#host.inspect(code, codePoints(code, pos)).catch(() => undefined)
+    const text = found?.found ? found.data?.['text/plain'] : undefined
+    if (typeof text !== 'string' || !text.trim()) return null
+    return {
+      pos, above: true,
+      create() {
+        const dom = document.createElement('div')
+        dom.className = 'cm-inspect'
+        dom.textContent = text.replace(/\x1b\[[\d;]*m/g, '').slice(0, 20_000)
+        return { dom }
+      },
+    }
+  }
+}
+
+/** A position in code points as an index of the string. */
+export function utf16(text: string, point: number): number {
+  let i = 0
+  for (const c of text) {
+    if (point-- <= 0) break
+    i += c.length
+  }
+  return i
+}

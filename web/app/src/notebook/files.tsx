@@ -1,0 +1,197 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { FileInfo, SandgateError } from '@sandgate/client'
+import { filesPath, offers, rest } from '../rest'
+import { navigate, notebookPath } from '../router'
+import { ask, confirm } from '../ui/dialog'
+import { Icon } from '../ui/icon'
+import { Menu, MenuItem } from '../ui/menu'
+import { failed } from '../ui/toast'
+import type { PaneProps } from './pane'
+import { save } from './rich'
+
+interface Upload {
+  id: number
+  name: string
+  sent: number
+  total: number
+  stop: AbortController
+}
+
+interface Listing {
+  path: string
+  entries: (FileInfo & { raw?: string })[]
+  next?: string
+}
+
+/** Uploads under way at once. */
+const parallel = 3
+
+/** The session's files: a folder at a time, uploads with progress, drag and drop. */
+export function Files({ notebook: n }: PaneProps) {
+  const s = n.session
+  const listing = offers('POST /v1/sessions/{id}/files/{path}')
+  const [folder, setFolder] = useState('')
+  const [list, setList] = useState<Listing | undefined>()
+  const [error, setError] = useState<SandgateError | undefined>()
+  const [uploads, setUploads] = useState<Upload[]>([])
+  const [over, setOver] = useState(false)
+  const [turn, setTurn] = useState(0)
+  const chooser = useRef<HTMLInputElement>(null)
+  const again = () => setTurn((t) => t + 1)
+  const within = (name: string) => (folder ? `${folder.replace(/\/$/, '')}/${name}` : name)
+
+  const ended = n.turns.value // cells write files
+  useEffect(() => {
+    if (!listing) return
+    let here = true
+    rest<Listing>('GET', `${filesPath(s.id, folder)}?list`).then((l) => {
+      if (!here) return
+      setList(l)
+      setError(undefined)
+    }, (e: SandgateError) => here && setError(e))
+    return () => {
+      here = false
+    }
+  }, [folder, turn, ended, listing])
+
+  const more = async () => {
+    if (!list?.next) return
+    try {
+      const l = await rest<Listing>('GET', `${filesPath(s.id, folder)}?list&after=${encodeURIComponent(list.next)}`)
+      setList({ ...l, entries: [...list.entries, ...l.entries] })
+    } catch (e) {
+      failed('The rest of the folder was not read', e)
+    }
+  }
+
+  const send = async (files: { name: string; file: File }[]) => {
+    const taken = new Set(list?.entries.map((e) => e.path.split('/').pop()))
+    const clash = files.filter((f) => taken.has(f.name))
+    if (clash.length && !await confirm({ title: `Replace ${clash.length === 1 ? clash[0]!.name : `${clash.length} files`}?`, text: 'There are files of that name.', yes: 'Replace', danger: true })) return
+    const waiting = [...files]
+    const one = async () => {
+      for (let f = waiting.shift(); f; f = waiting.shift()) {
+        const { name, file } = f
+        const u: Upload = { id: Math.random(), name, sent: 0, total: file.size, stop: new AbortController() }
+        setUploads((all) => [...all, u])
+        try {
+          await s.upload(within(name), file, { signal: u.stop.signal, onProgress: (sent) => setUploads((all) => all.map((x) => (x.id === u.id ? { ...x, sent } : x))) })
+        } catch (e) {
+          if ((e as SandgateError).kind !== 'canceled') failed(name, e)
+        }
+        setUploads((all) => all.filter((x) => x.id !== u.id))
+        again()
+      }
+    }
+    await Promise.all(Array.from({ length: parallel }, one))
+  }
+  const drop = async (e: DragEvent) => {
+    setOver(false)
+    const items = [...(e.dataTransfer?.items ?? [])].map((i) => i.webkitGetAsEntry?.()).filter((x) => x !== null && x !== undefined)
+    if (items.length) void send((await Promise.all(items.map((i) => walk(i, '')))).flat())
+    else void send([...(e.dataTransfer?.files ?? [])].map((file) => ({ name: file.name, file })))
+  }
+  const download = async (e: FileInfo) => {
+    try {
+      const d = await s.download(e.path)
+      save(new Blob([await d.bytes() as BlobPart]), e.path.split('/').pop()!)
+    } catch (error) {
+      failed('The file was not read', error)
+    }
+  }
+  const change = (what: string, f: () => Promise<unknown>) => void f().then(again, (e: unknown) => failed(what, e))
+  const parts = folder.split('/').filter(Boolean)
+  const files = (list?.entries ?? []).filter((e) => !e.path.split('/').pop()!.startsWith('.')).sort((a, b) => Number(b.dir) - Number(a.dir))
+
+  return (
+    <div class={over ? 'files over' : 'files'}
+      onDragOver={(e) => { if (e.dataTransfer?.types.includes('Files')) { e.preventDefault(); setOver(true) } }}
+      onDragLeave={(e) => { if (!e.currentTarget.contains(e.relatedTarget as Node | null)) setOver(false) }}
+      onDrop={(e) => { if (e.dataTransfer?.types.includes('Files')) { e.preventDefault(); void drop(e) } }}>
+      <div class="row">
+        <button type="button" class="button" onClick={() => chooser.current?.click()}><Icon name="upload" />Upload</button>
+        {listing && <button type="button" class="button" onClick={async () => {
+          const name = await ask({ title: 'New folder', value: '', placeholder: 'Name', yes: 'Create' })
+          if (name) change('The folder was not made', () => rest('POST', filesPath(s.id, within(name)), { op: 'mkdir' }))
+        }}><Icon name="folder" />New folder</button>}
+        <span class="grow" />
+        {listing && <button type="button" class="button icon quiet" aria-label="Read again" title="Read again" onClick={again}><Icon name="restart" /></button>}
+        <input ref={chooser} type="file" multiple hidden aria-hidden="true" onChange={(e) => {
+          const chosen = [...(e.currentTarget.files ?? [])]
+          e.currentTarget.value = ''
+          void send(chosen.map((file) => ({ name: file.name, file })))
+        }} />
+      </div>
+      {uploads.map((u) => (
+        <div class="upload" key={u.id}>
+          <span class="ellipsis">{u.name}</span>
+          <progress max={u.total || 1} value={u.sent} aria-label={`Upload of ${u.name}`} />
+          <button type="button" class="button icon quiet" aria-label={`Stop the upload of ${u.name}`} onClick={() => u.stop.abort()}><Icon name="close" /></button>
+        </div>
+      ))}
+      {parts.length > 0 && (
+        <nav class="crumbs" aria-label="Folder">
+          <button type="button" onClick={() => setFolder('')}>Home</button>
+          {parts.map((p, i) => <span key={i}> / <button type="button" aria-current={i === parts.length - 1 ? 'page' : undefined} onClick={() => setFolder(parts.slice(0, i + 1).join('/'))}>{p}</button></span>)}
+        </nav>
+      )}
+      {error && <p class="bad">{error.message}</p>}
+      {(!listing || (list && files.length === 0)) && uploads.length === 0 && <p class="muted empty">Drop files here: they land beside the notebook, where every cell can read them.</p>}
+      {listing && (
+        <ul class="file-list">
+          {files.map((e) => {
+            const name = e.path.split('/').pop()!
+            return (
+              <li key={e.path} class="row">
+                <button type="button" class="file-name" disabled={!!e.raw} onClick={() => e.dir ? setFolder(e.path) : name.endsWith('.ipynb') ? navigate(`${notebookPath(s.id)}?file=${encodeURIComponent(e.path)}`) : void download(e)}
+                  title={e.dir ? 'Open the folder' : name.endsWith('.ipynb') ? 'Open the notebook' : 'Download'}>
+                  <Icon name={e.dir ? 'folder' : name.endsWith('.ipynb') ? 'notebook' : 'file'} /><span class="ellipsis">{name}</span>
+                </button>
+                {!e.dir && <span class="muted num size">{bytes(e.size)}</span>}
+                {!e.raw && <Menu label={`More for ${name}`} button={<Icon name="more" />}>
+                  {() => (
+                    <>
+                      {!e.dir && <MenuItem onClick={() => void download(e)}>Download</MenuItem>}
+                      <MenuItem onClick={async () => {
+                        const to = await ask({ title: 'Rename or move', value: e.path, yes: 'Move' })
+                        if (to && to !== e.path) change('It was not moved', () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
+                      }}>Rename…</MenuItem>
+                      <MenuItem danger onClick={async () => {
+                        if (await confirm({ title: `Delete ${name}?`, text: e.dir ? 'With everything in it.' : undefined, yes: 'Delete', danger: true })) {
+                          change('It was not deleted', () => rest('DELETE', `${filesPath(s.id, e.path)}${e.dir ? '?recursive=true' : ''}`))
+                        }
+                      }}>Delete…</MenuItem>
+                    </>
+                  )}
+                </Menu>}
+              </li>
+            )
+          })}
+          {list?.next && <li><button type="button" class="button quiet" onClick={() => void more()}>Show more</button></li>}
+        </ul>
+      )}
+    </div>
+  )
+}
+
+/** The files below what was dropped, folders with all that is in them. */
+async function walk(e: FileSystemEntry, at: string): Promise<{ name: string; file: File }[]> {
+  const name = at + e.name
+  if (e.isFile) return [{ name, file: await new Promise<File>((ok, no) => (e as FileSystemFileEntry).file(ok, no)) }]
+  const reader = (e as FileSystemDirectoryEntry).createReader()
+  const out: { name: string; file: File }[] = []
+  for (;;) {
+    const batch = await new Promise<FileSystemEntry[]>((ok, no) => reader.readEntries(ok, no))
+    if (batch.length === 0) return out
+    for (const b of batch) out.push(...await walk(b, `${name}/`))
+  }
+}
+
+export function bytes(n: number): string {
+  if (n < 1000) return `${n} B`
+  for (const unit of ['kB', 'MB', 'GB']) {
+    n /= 1000
+    if (n < 1000) return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${unit}`
+  }
+  return `${Math.round(n)} TB`
+}

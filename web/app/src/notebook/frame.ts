@@ -1,0 +1,136 @@
+import { effect } from '@preact/signals'
+import { dark } from '../theme'
+import { confirm } from '../ui/dialog'
+
+/** Frames that are alive at once; beyond it the one that has been out of sight longest is put away. */
+const maxAlive = 12
+const maxHeight = 20_000
+/** Changes of a frame's height in a second. */
+const maxResizes = 10
+
+export type FrameContent =
+  | { kind: 'html'; html: string }
+  | { kind: 'script'; code: string }
+  | { kind: 'vega' | 'vega-lite' | 'plotly'; spec: unknown }
+
+interface Framed {
+  el: HTMLElement
+  visible: boolean
+  since: number
+  wake(): void
+  sleep(): void
+  alive: boolean
+}
+
+const all = new Set<Framed>()
+const watcher = typeof IntersectionObserver === 'undefined' ? undefined : new IntersectionObserver((entries) => {
+  for (const e of entries) {
+    for (const f of all) {
+      if (f.el !== e.target) continue
+      f.visible = e.isIntersecting
+      f.since = Date.now()
+      if (f.visible) f.wake()
+    }
+  }
+  tidy()
+}, { rootMargin: '300px' })
+
+function tidy(): void {
+  const alive = [...all].filter((f) => f.alive)
+  const asleep = alive.filter((f) => !f.visible).sort((a, b) => a.since - b.since)
+  while (alive.length > maxAlive && asleep.length > 0) {
+    const f = asleep.shift()!
+    f.sleep()
+    alive.splice(alive.indexOf(f), 1)
+  }
+}
+
+/**
+ * A frame for what a program wrote for a browser. Its origin is nobody's, its
+ * policy lets it load nothing but the libraries of /sandbox/lib/; it is told
+ * what to show, and tells its height and which link was clicked. It lives
+ * while it is in sight, or near.
+ */
+export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () => void } {
+  const el = document.createElement('div')
+  el.className = 'frame'
+  let frame: HTMLIFrameElement | undefined
+  let port: MessagePort | undefined
+  let resizes = 0
+  let second = 0
+  let asking = false
+
+  const heard = (message: unknown) => {
+    const m = message as { height?: unknown; link?: unknown; failed?: unknown }
+    if (typeof m !== 'object' || m === null) return
+    if (typeof m.height === 'number' && Number.isFinite(m.height) && frame) {
+      const now = Math.trunc(Date.now() / 1000)
+      resizes = now === second ? resizes + 1 : 1
+      second = now
+      if (resizes > maxResizes) return
+      frame.style.height = `${Math.min(maxHeight, Math.max(24, Math.ceil(m.height)))}px`
+      el.classList.add('ready')
+    }
+    if (typeof m.link === 'string' && m.link.length < 4096 && /^(?:https?|mailto):/i.test(m.link) && !asking) {
+      asking = true
+      const address = m.link
+      void confirm({ title: 'Open this link?', text: address, yes: 'Open' }).then((yes) => {
+        asking = false
+        if (yes) window.open(address, '_blank', 'noopener,noreferrer')
+      })
+    }
+  }
+
+  const self: Framed = {
+    el, visible: false, since: 0, alive: false,
+    wake() {
+      if (self.alive) return
+      self.alive = true
+      let loads = 0
+      frame = document.createElement('iframe')
+      frame.setAttribute('sandbox', 'allow-scripts')
+      frame.setAttribute('allow', '')
+      frame.referrerPolicy = 'no-referrer'
+      frame.title = 'Output'
+      frame.src = '/sandbox/frame'
+      frame.style.height = el.style.minHeight || '24px'
+      frame.addEventListener('load', () => {
+        if (!frame?.contentWindow || ++loads > 2) return // one that goes elsewhere is told nothing
+        // One channel a frame: nothing that comes another way is listened to.
+        port?.close()
+        const channel = new MessageChannel()
+        port = channel.port1
+        port.onmessage = (e) => heard(e.data)
+        const style = getComputedStyle(document.documentElement)
+        const colours = Object.fromEntries(['--ink', '--muted', '--line', '--surface', '--hover', '--accent'].map((n) => [n, style.getPropertyValue(n)]))
+        // The frame's origin is opaque and has no name to send to.
+        frame.contentWindow.postMessage({ content, dark: dark.peek(), colours }, '*', [channel.port2])
+      })
+      el.replaceChildren(frame)
+    },
+    sleep() {
+      self.alive = false
+      el.style.minHeight = frame?.style.height ?? ''
+      port?.close()
+      frame = port = undefined
+      el.replaceChildren()
+    },
+  }
+  all.add(self)
+  watcher?.observe(el)
+  let first = true
+  const stop = effect(() => {
+    const d = dark.value
+    if (!first) port?.postMessage({ dark: d })
+    first = false
+  })
+  return {
+    el,
+    dispose() {
+      stop()
+      watcher?.unobserve(el)
+      self.sleep()
+      all.delete(self)
+    },
+  }
+}

@@ -1,0 +1,101 @@
+/** Members of one level that are shown; further ones wait for a click. */
+const page = 100
+
+/** JSON as text nodes that fold; a list of alike objects as a table. */
+export function jsonTree(value: unknown): HTMLElement {
+  const el = document.createElement('div')
+  el.className = 'json'
+  const table = asTable(value)
+  el.append(table ?? tree(undefined, value, true))
+  return el
+}
+
+function tree(key: string | undefined, value: unknown, open: boolean): HTMLElement {
+  if (typeof value !== 'object' || value === null) {
+    const line = document.createElement('div')
+    line.className = 'json-line'
+    line.append(...label(key), leaf(value))
+    return line
+  }
+  const details = document.createElement('details')
+  const summary = document.createElement('summary')
+  const entries = Array.isArray(value) ? value.map((v, i): [string, unknown] => [String(i), v]) : Object.entries(value)
+  const size = document.createElement('span')
+  size.className = 'muted'
+  size.textContent = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`
+  summary.append(...label(key), size)
+  details.append(summary)
+  let made = false
+  const make = () => {
+    if (made) return
+    made = true
+    more(details, entries, 0)
+  }
+  details.addEventListener('toggle', make)
+  if (open) {
+    details.open = true
+    make()
+  }
+  return details
+}
+
+function more(into: HTMLElement, entries: [string, unknown][], from: number): void {
+  for (const [k, v] of entries.slice(from, from + page)) into.append(tree(k, v, false))
+  const left = entries.length - from - page
+  if (left <= 0) return
+  const b = document.createElement('button')
+  b.className = 'button quiet'
+  b.textContent = `${left} more`
+  b.addEventListener('click', () => {
+    b.remove()
+    more(into, entries, from + page)
+  })
+  into.append(b)
+}
+
+function label(key: string | undefined): Node[] {
+  if (key === undefined) return []
+  const k = document.createElement('span')
+  k.className = 'json-key'
+  k.textContent = key
+  return [k, document.createTextNode(': ')]
+}
+
+function leaf(value: unknown): HTMLElement {
+  const v = document.createElement('span')
+  v.className = `json-${value === null ? 'null' : typeof value}`
+  v.textContent = JSON.stringify(value) ?? 'undefined'
+  return v
+}
+
+function asTable(value: unknown): HTMLElement | undefined {
+  if (!Array.isArray(value) || value.length === 0 || value.length > 1000) return undefined
+  const flat = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v) &&
+    Object.values(v).every((x) => typeof x !== 'object' || x === null)
+  if (!value.every(flat)) return undefined
+  const columns = [...new Set(value.flatMap((v) => Object.keys(v)))]
+  if (columns.length === 0 || columns.length > 50) return undefined
+  const box = document.createElement('div')
+  box.className = 'table-box'
+  box.tabIndex = 0
+  const table = document.createElement('table')
+  const head = table.createTHead().insertRow()
+  for (const c of columns) {
+    const th = document.createElement('th')
+    th.scope = 'col'
+    th.textContent = c
+    head.append(th)
+  }
+  const body = table.createTBody()
+  for (const v of value) {
+    const row = body.insertRow()
+    for (const c of columns) {
+      const cell = row.insertCell()
+      const x = v[c]
+      if (typeof x === 'number') cell.className = 'num'
+      cell.textContent = x === undefined ? '' : typeof x === 'string' ? x : JSON.stringify(x)
+    }
+  }
+  box.append(table)
+  return box
+}

@@ -1,0 +1,303 @@
+import { computed, signal, type Signal } from '@preact/signals'
+import { SandgateError, type Cell as Run, type CellEvent, type Kernel, type Position, type Session } from '@sandgate/client'
+import type { CellModel } from './cell'
+import { drawn } from './frames'
+import type { Bundle } from './ipynb'
+
+export type KernelState = 'none' | 'starting' | 'idle' | 'busy' | 'dead'
+
+/** What is saved of a kernel, so that a page that comes back goes on where the file ends. */
+export interface Mark {
+  channel: string
+  epoch: number
+  offset: number
+}
+
+/** What kernels need of the notebook. */
+export interface Cells {
+  find(id: string): CellModel | undefined
+  /** A cell that another page has run and this one does not know. */
+  unknown(id: string, language: string, code: string): CellModel | undefined
+  /** Something is to be saved. */
+  changed(): void
+  /** A cell has ended. */
+  ended(cell: CellModel, kernel: KernelLink): void
+  failed(what: string, e: unknown): void
+}
+
+/** Bytes of text after which a page draws before it takes more. */
+const drawAfter = 64 << 10
+
+/** One language's kernel of the session, and which cell its output belongs to. */
+export class KernelLink {
+  readonly language: string
+  readonly state: Signal<KernelState> = signal('none')
+  readonly #session: Session
+  readonly #cells: Cells
+  #kernel: Kernel | undefined
+  #opening: Promise<Kernel> | undefined
+  #running = new Map<number, { cell: CellModel; from: Position | undefined }>()
+  #queued = new Map<CellModel, Run>()
+  #own = new Map<CellModel, Run>()
+  #displays = new Map<string, CellModel>()
+  #pending = 0
+
+  constructor(session: Session, language: string, cells: Cells) {
+    this.#session = session
+    this.language = language
+    this.#cells = cells
+  }
+
+  get kernel(): Kernel | undefined {
+    return this.#kernel
+  }
+
+  /** Where a page that comes back has to begin: at the oldest cell that runs, else at the end. */
+  get mark(): Mark | undefined {
+    const k = this.#kernel
+    if (!k) return undefined
+    const from = [...this.#running.values()].map((r) => r.from).filter((p) => p !== undefined)
+    const at = from.reduce((a, b) => (b.epoch === a.epoch && b.offset < a.offset ? b : a), k.position)
+    return { channel: k.id, ...at }
+  }
+
+  /** Follows a kernel that runs already. Starts nothing. */
+  async follow(channel: string, from: Position | undefined): Promise<void> {
+    this.#opening ??= this.#attach(() => this.#session.kernel(channel, { ...(from ? { from } : { offset: 0 }), other: (e) => this.#other(e) }))
+    await this.#opening
+  }
+
+  /** The kernel, which is started if there is none. */
+  open(): Promise<Kernel> {
+    this.#opening ??= this.#attach(() => this.#session.openKernel(this.language, { offset: 0, other: (e) => this.#other(e) }))
+    return this.#opening
+  }
+
+  async #attach(open: () => Promise<Kernel>): Promise<Kernel> {
+    if (this.state.peek() === 'none') this.state.value = 'starting'
+    try {
+      this.#kernel = await open()
+      const busy = this.#kernel.info?.state === 'busy'
+      if (this.state.peek() === 'starting') this.state.value = busy ? 'busy' : 'idle'
+      return this.#kernel
+    } catch (e) {
+      this.#opening = undefined
+      this.state.value = 'none'
+      throw e
+    }
+  }
+
+  /** Queues a cell. */
+  async execute(cell: CellModel): Promise<void> {
+    const code = cell.source.peek()
+    cell.state.value = 'queued'
+    cell.errorLine.value = 0
+    cell.output.clear()
+    cell.count.value = null
+    cell.execution = 0
+    let run: Run | undefined
+    try {
+      const kernel = await this.open()
+      // Interrupted before it was sent.
+      if (cell.state.peek() !== 'queued') return
+      run = kernel.execute(code, { key: `nb.${cell.id}.${Math.random().toString(36).slice(2, 12)}` })
+      this.#queued.set(cell, run)
+      this.#own.set(cell, run)
+      for await (const e of run) await this.#event(e, cell)
+    } catch (e) {
+      const error = e as SandgateError
+      cell.state.value = error.kind === 'canceled' ? 'aborted' : 'lost'
+      if (error.kind !== 'canceled') cell.output.note(`${error.message}. ${error.advice ?? ''}`, true)
+    } finally {
+      this.#queued.delete(cell)
+      if (this.#own.get(cell) === run) this.#own.delete(cell)
+      for (const [n, r] of this.#running) if (r.cell === cell && n === (run?.number ?? n)) this.#running.delete(n)
+      this.#settle()
+    }
+  }
+
+  /** What belongs to no cell that this page runs: other pages' cells, and what ran before this page came. */
+  async #other(e: CellEvent): Promise<void> {
+    if (e.type === 'event') {
+      if (e.event === 'epoch') this.#gone(e.event)
+      return
+    }
+    if (e.type === 'status' && (e.execution_state === 'restarting' || e.execution_state === 'dead')) {
+      this.state.value = e.execution_state === 'dead' ? 'dead' : 'starting'
+      return
+    }
+    if (e.type === 'status' && this.state.peek() === 'starting') this.#settle()
+    if (e.type === 'execute_input') {
+      const id = /^nb\.([\w-]{1,64})\.\w+$/.exec(e.key)?.[1]
+      if (!id) return
+      const cell = this.#cells.find(id) ?? this.#cells.unknown(id, this.language, e.code)
+      if (!cell) return
+      cell.output.clear()
+      this.#running.set(e.cell, { cell, from: this.#kernel?.position })
+    }
+    const cell = this.#running.get(e.cell)?.cell
+    if (cell) await this.#event(e, cell)
+  }
+
+  async #event(e: CellEvent, cell: CellModel): Promise<void> {
+    const out = cell.output
+    switch (e.type) {
+      case 'execute_input':
+        cell.state.value = 'running'
+        cell.started.value = e.time / 1000
+        cell.count.value = e.execution_count || null
+        cell.execution = e.execution_count
+        this.#queued.delete(cell)
+        if (!this.#running.has(e.cell)) this.#running.set(e.cell, { cell, from: this.#kernel?.position })
+        this.state.value = 'busy'
+        this.#cells.changed()
+        break
+      case 'stdout': case 'stderr':
+        out.settle()
+        out.text(e.text, e.type === 'stderr')
+        // Going on says that this is rendered: so it is drawn first.
+        this.#pending += e.bytes.length
+        if (this.#pending > drawAfter) {
+          this.#pending = 0
+          await drawn()
+        }
+        break
+      case 'display_data': case 'execute_result': {
+        out.settle()
+        const id = e.transient?.display_id
+        if (id) this.#displays.set(id, cell)
+        out.display(e.type === 'execute_result'
+          ? { output_type: 'execute_result', data: e.data as Bundle, metadata: e.metadata ?? {}, execution_count: e.execution_count }
+          : { output_type: 'display_data', data: e.data as Bundle, metadata: e.metadata ?? {} }, id)
+        break
+      }
+      case 'update_display_data': {
+        const id = e.transient?.display_id
+        if (id) this.#displays.get(id)?.output.update(id, e.data as Bundle, e.metadata ?? {})
+        await drawn() // 60 a second are enough
+        break
+      }
+      case 'error':
+        out.settle()
+        out.error({ ename: e.ename, evalue: e.evalue, traceback: e.traceback ?? [] })
+        break
+      case 'clear_output':
+        out.clear(e.wait)
+        break
+      case 'input_request': {
+        const run = this.#own.get(cell)
+        const answer = (value: string | undefined) => {
+          const sent = run ? (value === undefined ? run.endInput() : run.input(value)) : this.#kernel!.input(e.cell, value, {})
+          sent.catch((error: unknown) => this.#cells.failed('The answer was not taken', error))
+        }
+        out.ask({
+          prompt: e.prompt, password: e.password,
+          answer: (value) => {
+            if (!e.password) out.text(`${e.prompt}${value}\n`, false)
+            answer(value)
+          },
+          end: () => answer(undefined),
+        })
+        break
+      }
+      case 'kernel_event':
+        out.note(e.message || e.event)
+        break
+      case 'gap':
+        out.note(`${e.bytes.toLocaleString('en')} bytes of output are no longer there.`)
+        break
+      case 'execute_reply':
+        out.settle()
+        cell.state.value = e.status
+        cell.elapsed.value = e.elapsed_ms
+        if (e.execution_count) cell.count.value = e.execution_count
+        if (e.status === 'aborted' && out.empty) out.note('Not run: something before it failed, or was interrupted.')
+        this.#running.delete(e.cell)
+        this.#settle()
+        this.#cells.ended(cell, this)
+        this.#cells.changed()
+        break
+    }
+  }
+
+  #settle(): void {
+    if (this.state.peek() !== 'dead' && this.#kernel) this.state.value = this.#running.size + this.#queued.size > 0 ? 'busy' : 'idle'
+  }
+
+  /** The kernel began anew: nothing that ran goes on. */
+  #gone(why: string): void {
+    for (const { cell } of this.#running.values()) {
+      if (this.#own.has(cell)) continue
+      cell.output.settle()
+      if (cell.busy) {
+        cell.state.value = 'lost'
+        cell.output.note(why === 'restart' ? 'The kernel was restarted.' : 'The kernel has ended.', true)
+      }
+    }
+    this.#running.clear()
+    this.#displays.clear()
+    this.#settle()
+  }
+
+  /** Stops what runs. With a grace the kernel is killed after it. */
+  async interrupt(grace?: number): Promise<void> {
+    for (const [cell] of this.#queued) {
+      if (!this.#own.has(cell)) cell.state.value = 'aborted'
+    }
+    await (await this.open()).interrupt(grace ? { grace_ms: grace } : {})
+  }
+
+  async restart(): Promise<void> {
+    this.state.value = 'starting'
+    try {
+      await (await this.open()).restart()
+    } finally {
+      this.#gone('restart')
+      this.state.value = 'idle'
+      this.#settle()
+    }
+  }
+
+  close(): void {
+    this.#kernel?.close()
+  }
+}
+
+/** All kernels of a notebook. */
+export class Kernels {
+  readonly all: Signal<KernelLink[]> = signal([])
+  readonly busy = computed(() => this.all.value.some((k) => k.state.value === 'busy'))
+  readonly #session: Session
+  readonly #cells: Cells
+
+  constructor(session: Session, cells: Cells) {
+    this.#session = session
+    this.#cells = cells
+  }
+
+  of(language: string): KernelLink {
+    const there = this.all.peek().find((k) => k.language === language)
+    if (there) return there
+    const fresh = new KernelLink(this.#session, language, this.#cells)
+    this.all.value = [...this.all.peek(), fresh]
+    return fresh
+  }
+
+  /** Follows the kernels that run in the session, each from where the file ends. */
+  async follow(marks: Record<string, Mark>): Promise<void> {
+    const channels = await this.#session.channels()
+    await Promise.all(channels.filter((c) => c.kind === 'kernel' && c.language && c.state !== 'exited').map(async (c) => {
+      const link = this.of(c.language!)
+      const m = marks[c.language!]
+      await link.follow(c.id, m?.channel === c.id ? { epoch: m.epoch, offset: m.offset } : undefined)
+    }))
+  }
+
+  marks(): Record<string, Mark> {
+    return Object.fromEntries(this.all.peek().flatMap((k) => (k.mark ? [[k.language, k.mark]] : [])))
+  }
+
+  close(): void {
+    for (const k of this.all.peek()) k.close()
+  }
+}

@@ -1,0 +1,59 @@
+/** A key press as it is written in the tables: Mod is Ctrl, or Command on a Mac. */
+export function chord(e: Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>): string {
+  let key = e.key === ' ' ? 'Space' : e.key
+  const letter = key.length === 1
+  if (letter) key = key.toUpperCase()
+  const mod = e.ctrlKey || e.metaKey
+  // A sign such as ? or _ has its Shift in it already.
+  const shift = e.shiftKey && (!letter || /[A-Z]/.test(key))
+  return `${mod ? 'Mod+' : ''}${e.altKey ? 'Alt+' : ''}${shift ? 'Shift+' : ''}${key}`
+}
+
+/** Recognises keys and pairs of keys, such as D D, within a second of each other. */
+export class Keys {
+  #before = ''
+  #at = 0
+
+  /** The entry of the table that this press completes; `pending` when it may begin a pair. */
+  match(table: ReadonlyMap<string, string>, press: string, now: number): string | undefined | 'pending' {
+    const pair = now - this.#at < 1000 ? `${this.#before} ${press}` : ''
+    this.#before = ''
+    const found = (pair && table.get(pair)) || table.get(press)
+    if (found) return found
+    for (const keys of table.keys()) {
+      if (keys.startsWith(`${press} `)) {
+        this.#before = press
+        this.#at = now
+        return 'pending'
+      }
+    }
+    return undefined
+  }
+}
+
+/** Jupyter's keys, exactly. What stands at a command is its name in commands.ts. */
+const command: [string, string][] = [
+  ['Enter', 'edit'], ['ArrowUp', 'up'], ['K', 'up'], ['ArrowDown', 'down'], ['J', 'down'],
+  ['Shift+ArrowUp', 'extend-up'], ['Shift+K', 'extend-up'], ['Shift+ArrowDown', 'extend-down'], ['Shift+J', 'extend-down'],
+  ['Mod+A', 'select-all'], ['A', 'insert-above'], ['B', 'insert-below'], ['X', 'cut'], ['C', 'copy'], ['V', 'paste-below'], ['Shift+V', 'paste-above'],
+  ['D D', 'delete'], ['Z', 'undo'], ['Y', 'to-code'], ['M', 'to-markdown'], ['R', 'to-raw'],
+  ['1', 'heading-1'], ['2', 'heading-2'], ['3', 'heading-3'], ['4', 'heading-4'], ['5', 'heading-5'], ['6', 'heading-6'],
+  ['Shift+M', 'merge'], ['Space', 'scroll-down'], ['Shift+Space', 'scroll-up'], ['Shift+L', 'line-numbers'], ['L', 'line-numbers'],
+  ['O', 'fold-output'], ['Shift+O', 'scroll-output'], ['I I', 'interrupt'], ['0 0', 'restart'], ['S', 'save'], ['H', 'help'], ['?', 'help'],
+  ['P', 'palette'], ['F', 'search'], ['Mod+Shift+ArrowUp', 'move-up'], ['Mod+Shift+ArrowDown', 'move-down'], ['Home', 'first'], ['End', 'last'],
+]
+const both: [string, string][] = [
+  ['Shift+Enter', 'run-next'], ['Mod+Enter', 'run'], ['Alt+Enter', 'run-insert'], ['Mod+S', 'save'], ['Mod+Shift+P', 'palette'], ['Mod+Shift+C', 'palette'],
+  ['Mod+K', 'palette'], ['Mod+F', 'search'],
+]
+const edit: [string, string][] = [['Mod+Shift+-', 'split'], ['Mod+Shift+_', 'split'], ['Mod+_', 'split']]
+
+export const commandKeys: ReadonlyMap<string, string> = new Map([...command, ...both])
+export const editKeys: ReadonlyMap<string, string> = new Map([...edit, ...both])
+
+/** The keys of a command, for people. */
+export function keysOf(id: string): string[] {
+  const mac = typeof navigator !== 'undefined' && /Mac|iP/.test(navigator.platform)
+  return [...new Map([...commandKeys, ...editKeys])].filter(([, c]) => c === id).map(([k]) => k
+    .replace('Mod', mac ? '⌘' : 'Ctrl').replace('Alt', mac ? '⌥' : 'Alt').replace('ArrowUp', '↑').replace('ArrowDown', '↓'))
+}

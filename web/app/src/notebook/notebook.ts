@@ -1,0 +1,532 @@
+import { batch, computed, effect, signal, type Signal } from '@preact/signals'
+import type { SandgateError, Session } from '@sandgate/client'
+import { failed, toast } from '../ui/toast'
+import { CellModel } from './cell'
+import { formatNotebook, parseNotebook, type CellJSON, type CellType, type NotebookJSON } from './ipynb'
+import { Kernels, type KernelLink, type Mark } from './kernels'
+import { facts, languageOf } from './languages'
+import { Store } from './store'
+
+export type SaveState = 'saved' | 'unsaved' | 'saving' | 'failed'
+
+/** Steps that can be undone. */
+const maxUndo = 100
+const saveAfter = 800
+const lookEvery = 3000
+
+type Object = Record<string, unknown>
+const object = (v: unknown): Object => (typeof v === 'object' && v !== null ? (v as Object) : {})
+
+/** A notebook that is open: its cells, which are selected, its kernels, its file. */
+export class Notebook {
+  readonly session: Session
+  readonly path: string
+  readonly cells: Signal<CellModel[]> = signal([])
+  /** The cell that keys go to, and where a selection of several began. */
+  readonly active: Signal<string> = signal('')
+  readonly anchor: Signal<string> = signal('')
+  readonly mode: Signal<'command' | 'edit'> = signal('command')
+  readonly language: Signal<string>
+  readonly saved: Signal<SaveState> = signal('saved')
+  readonly problem: Signal<SandgateError | Error | undefined> = signal(undefined)
+  readonly ready: Signal<boolean> = signal(false)
+  readonly lineNumbers: Signal<boolean> = signal(false)
+  readonly kernels: Kernels
+  /** Rises when a cell has ended: panes that show the kernel's state look again. */
+  readonly turns: Signal<number> = signal(0)
+  /** What is told to those who cannot see. */
+  readonly said: Signal<string> = signal('')
+  readonly selected = computed(() => {
+    const cells = this.cells.value
+    const a = cells.findIndex((c) => c.id === this.active.value)
+    const b = cells.findIndex((c) => c.id === this.anchor.value)
+    return b < 0 ? cells.slice(a, a + 1) : cells.slice(Math.min(a, b), Math.max(a, b) + 1)
+  })
+  /** Puts the page's focus where the model says; told by the page. */
+  focus: () => void = () => {}
+  readonly #store: Store
+  #metadata: Object = {}
+  #minor = 5
+  #undo: { cells: CellModel[]; active: string }[] = []
+  #clipboard: CellJSON[] = []
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #look: ReturnType<typeof setInterval> | undefined
+  #edits = new Map<CellModel, () => void>()
+  #touched = new Set<string>() // cells that differ from the file
+  #closed = false
+  #version = 0
+
+  constructor(session: Session, path: string) {
+    this.session = session
+    this.path = path
+    this.language = signal(languageOf(session.info.language) ?? session.info.language)
+    this.#store = new Store(session, path, () => void this.refresh())
+    this.kernels = new Kernels(session, {
+      find: (id) => this.find(id),
+      unknown: (id, language, code) => this.#appear(id, language, code),
+      changed: () => this.touch(),
+      ended: (cell) => {
+        this.turns.value++
+        const n = this.cells.peek().indexOf(cell) + 1
+        this.said.value = `Cell ${n}: ${{ ok: 'done', error: 'failed', aborted: 'not run' }[cell.state.peek() as 'ok'] ?? 'ended'}`
+      },
+      failed,
+    })
+  }
+
+  async open(): Promise<void> {
+    try {
+      const file = await this.#store.load()
+      this.#take(file ?? { cells: [], metadata: {}, nbformat_minor: 5 })
+      this.#draft()
+      if (this.cells.peek().length === 0) this.#set([new CellModel({ cell_type: 'code' }, this.language.peek())])
+      this.active.value = this.anchor.value = this.cells.peek()[0]!.id
+      const marks = object(object(this.#metadata.sandgate).kernels) as Record<string, Mark>
+      const mine = object(this.#metadata.sandgate).session === this.session.id
+      await this.kernels.follow(mine ? marks : {})
+      this.ready.value = true
+      this.#look = setInterval(() => {
+        if (!document.hidden) void this.refresh()
+      }, lookEvery)
+    } catch (e) {
+      this.problem.value = e as Error
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    clearInterval(this.#look)
+    if (this.saved.peek() === 'unsaved') void this.save()
+    for (const stop of this.#edits.values()) stop()
+    this.#edits.clear()
+    this.kernels.close()
+    this.#store.close()
+  }
+
+  find(id: string): CellModel | undefined {
+    return this.cells.peek().find((c) => c.id === id)
+  }
+
+  get activeCell(): CellModel | undefined {
+    return this.find(this.active.peek())
+  }
+
+  // --- the file ---
+
+  #take(n: NotebookJSON): void {
+    this.#metadata = n.metadata
+    this.#minor = Math.max(5, n.nbformat_minor)
+    const main = languageOf(object(n.metadata.kernelspec).name) ?? languageOf(object(n.metadata.language_info).name) ??
+      languageOf(object(n.metadata.kernelspec).language)
+    if (main) this.language.value = main
+    this.#set(n.cells.map((c) => new CellModel(c, this.language.peek())))
+  }
+
+  #set(cells: CellModel[]): void {
+    for (const c of cells) this.#watch(c)
+    this.cells.value = cells
+  }
+
+  /** Saves when a cell changes. */
+  #watch(c: CellModel): void {
+    if (this.#edits.has(c)) return
+    let first = true
+    const stop = effect(() => {
+      void c.source.value
+      void c.type.value
+      void c.language.value
+      void c.folded.value
+      if (!first) this.touch(c)
+      first = false
+    })
+    c.output.changed = () => this.touch(c)
+    c.output.jump = (line, count) => {
+      const at = (count !== undefined && this.cells.peek().find((x) => x.count.peek() === count && x.language.peek() === c.language.peek())) || c
+      at.errorLine.value = 0
+      at.errorLine.value = line
+      this.select(at.id)
+      this.mode.value = 'edit'
+      this.focus()
+    }
+    this.#edits.set(c, stop)
+  }
+
+  /** Something is to be saved. */
+  touch(c?: CellModel): void {
+    if (c) this.#touched.add(c.id)
+    this.#version++
+    if (this.#closed) return
+    if (this.saved.peek() !== 'saving') this.saved.value = 'unsaved'
+    this.#timer ??= setTimeout(() => void this.save(), saveAfter)
+  }
+
+  toJSON(): NotebookJSON {
+    const main = this.language.peek()
+    const { sandgate: _, ...metadata } = this.#metadata
+    const f = facts(main)
+    return {
+      cells: this.cells.peek().map((c) => c.toJSON(main)),
+      metadata: {
+        ...metadata,
+        kernelspec: { display_name: f.short, language: f.vscode, name: f.kernelspec, ...(languageOf(object(metadata.kernelspec).name) === main ? object(metadata.kernelspec) : {}) },
+      },
+      nbformat_minor: this.#minor,
+    }
+  }
+
+  /** The notebook as a file for others: nothing in it is of this server. */
+  export(): string {
+    return formatNotebook(this.toJSON())
+  }
+
+  async save(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.saved.peek() === 'saving') {
+      this.touch()
+      return
+    }
+    this.saved.value = 'saving'
+    const version = this.#version
+    try {
+      if (await this.#store.changed()) await this.#merge()
+      const n = this.toJSON()
+      n.metadata.sandgate = { session: this.session.id, kernels: this.kernels.marks() }
+      this.#touched.clear()
+      await this.#store.save(formatNotebook(n))
+      this.saved.value = version === this.#version ? 'saved' : 'unsaved'
+      if (version === this.#version) this.#forgetDraft()
+      else this.#timer ??= setTimeout(() => void this.save(), saveAfter)
+    } catch (e) {
+      this.saved.value = 'failed'
+      if (this.#closed) return
+      failed('The notebook was not saved', e)
+      this.#timer ??= setTimeout(() => void this.save(), 5 * saveAfter)
+    }
+  }
+
+  /** Takes what somebody else has written, where this page has nothing newer. */
+  async refresh(): Promise<void> {
+    if (this.#closed || !this.ready.peek() || this.saved.peek() === 'saving') return
+    try {
+      if (await this.#store.changed()) await this.#merge()
+    } catch {
+      // The banner says that the server is away.
+    }
+  }
+
+  async #merge(): Promise<void> {
+    const file = await this.#store.load()
+    if (!file) return
+    const here = new Map(this.cells.peek().map((c) => [c.id, c]))
+    const dirty = this.saved.peek() !== 'saved'
+    const before = this.#version
+    batch(() => {
+      const next: CellModel[] = []
+      for (const j of file.cells) {
+        const c = here.get(j.id)
+        here.delete(j.id)
+        if (!c) {
+          if (dirty && this.#undo.some((u) => u.cells.some((x) => x.id === j.id))) continue // removed here
+          next.push(new CellModel(j, this.language.peek()))
+          continue
+        }
+        next.push(c)
+        if (this.#touched.has(c.id) || c.busy) continue
+        c.type.value = j.cell_type
+        c.source.value = j.source
+        const language = new CellModel({ ...j, outputs: [] }, this.language.peek()).language.peek()
+        c.language.value = language
+      }
+      // What is only here stays where it is, if it is new.
+      for (const [id, c] of here) {
+        if (!this.#touched.has(id) && !dirty && !c.busy) continue
+        const at = this.cells.peek().indexOf(c)
+        const after = this.cells.peek().slice(0, at).findLast((x) => next.includes(x))
+        next.splice(after ? next.indexOf(after) + 1 : 0, 0, c)
+      }
+      if (next.length !== this.cells.peek().length || next.some((c, i) => c !== this.cells.peek()[i])) this.#set(next)
+      if (!this.find(this.active.peek()) && next[0]) this.active.value = this.anchor.value = next[0].id
+    })
+    // What came from the file is no change to it.
+    if (!dirty) {
+      this.#version = before
+      this.#touched.clear()
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+      this.saved.value = 'saved'
+    }
+  }
+
+  /** A cell that another page has run before it saved. */
+  #appear(id: string, language: string, source: string): CellModel | undefined {
+    if (!this.ready.peek()) return undefined // of an older history
+    const c = new CellModel({ id, source, cell_type: 'code' }, language)
+    this.#set([...this.cells.peek(), c])
+    return c
+  }
+
+  // What was typed in the last moments before a page went away.
+  get #draftName(): string {
+    return `sandgate.draft.${this.session.id}.${this.path}`
+  }
+
+  keepDraft(): void {
+    if (this.saved.peek() === 'saved') return
+    try {
+      const cells = this.cells.peek().map((c) => ({ ...c.toJSON(this.language.peek()), outputs: [] }))
+      localStorage.setItem(this.#draftName, formatNotebook({ cells, metadata: {}, nbformat_minor: 5 }))
+    } catch {
+      // It is too large, or nothing is kept here.
+    }
+  }
+
+  #forgetDraft(): void {
+    try {
+      localStorage.removeItem(this.#draftName)
+    } catch {
+      // There is none.
+    }
+  }
+
+  #draft(): void {
+    try {
+      const text = localStorage.getItem(this.#draftName)
+      if (!text) return
+      const here = new Map(this.cells.peek().map((c) => [c.id, c]))
+      const cells = parseNotebook(text).cells.map((j) => {
+        const c = here.get(j.id)
+        if (!c) return new CellModel(j, this.language.peek())
+        c.source.value = j.source
+        c.type.value = j.cell_type
+        return c
+      })
+      if (cells.length) this.#set(cells)
+      this.touch()
+    } catch {
+      this.#forgetDraft()
+    }
+  }
+
+  /** Puts the cells of a file in place of these. */
+  import(text: string): void {
+    const n = parseNotebook(text)
+    this.#remember()
+    this.#take({ ...n, metadata: { ...n.metadata } })
+    if (this.cells.peek().length === 0) this.#set([new CellModel({}, this.language.peek())])
+    this.active.value = this.anchor.value = this.cells.peek()[0]!.id
+    this.touch()
+  }
+
+  // --- cells ---
+
+  #remember(): void {
+    this.#undo.push({ cells: this.cells.peek(), active: this.active.peek() })
+    if (this.#undo.length > maxUndo) this.#undo.shift()
+  }
+
+  undo(): void {
+    const u = this.#undo.pop()
+    if (!u) return toast('There is nothing to undo')
+    this.#set(u.cells)
+    this.select(this.find(u.active) ? u.active : u.cells[0]!.id)
+    this.touch()
+  }
+
+  select(id: string, extend = false): void {
+    if (!this.find(id)) return
+    batch(() => {
+      this.active.value = id
+      if (!extend) this.anchor.value = id
+    })
+  }
+
+  /** Selects the neighbour; false at the end. */
+  step(by: number, extend = false): boolean {
+    const cells = this.cells.peek()
+    const to = cells[cells.findIndex((c) => c.id === this.active.peek()) + by]
+    if (!to) return false
+    this.select(to.id, extend)
+    return true
+  }
+
+  insert(at: 'above' | 'below' | number, j: Partial<CellJSON> = {}, language?: string): CellModel {
+    this.#remember()
+    const cells = this.cells.peek()
+    const i = cells.findIndex((c) => c.id === this.active.peek())
+    const near = cells[i]
+    const c = new CellModel({ cell_type: 'code', ...j }, language ?? near?.language.peek() ?? this.language.peek())
+    const index = at === 'above' ? Math.max(0, i) : at === 'below' ? i + 1 : at
+    this.#set([...cells.slice(0, index), c, ...cells.slice(index)])
+    if (c.type.peek() !== 'code') c.editing.value = true
+    this.select(c.id)
+    this.touch(c)
+    return c
+  }
+
+  remove(which = this.selected.peek()): void {
+    if (which.length === 0) return
+    this.#remember()
+    const cells = this.cells.peek()
+    const first = cells.indexOf(which[0]!)
+    let next = cells.filter((c) => !which.includes(c))
+    if (next.length === 0) next = [new CellModel({}, this.language.peek())]
+    this.#set(next)
+    this.select((next[first] ?? next.at(-1)!).id)
+    this.touch()
+  }
+
+  copy(cut = false): void {
+    this.#clipboard = this.selected.peek().map((c) => c.toJSON(this.language.peek()))
+    if (cut) this.remove()
+  }
+
+  paste(where: 'above' | 'below'): void {
+    if (this.#clipboard.length === 0) return
+    this.#remember()
+    const cells = this.cells.peek()
+    const i = cells.findIndex((c) => c.id === this.active.peek()) + (where === 'below' ? 1 : 0)
+    const fresh = this.#clipboard.map(({ id: _, ...j }) => new CellModel(j, this.language.peek()))
+    this.#set([...cells.slice(0, i), ...fresh, ...cells.slice(i)])
+    this.select(fresh.at(-1)!.id)
+    this.touch()
+  }
+
+  move(by: -1 | 1, which = this.selected.peek()): void {
+    const cells = [...this.cells.peek()]
+    const from = cells.indexOf(which[0]!)
+    const to = from + by
+    if (from < 0 || to < 0 || to + which.length > cells.length) return
+    this.#remember()
+    cells.splice(from, which.length)
+    cells.splice(to, 0, ...which)
+    this.cells.value = cells
+    this.touch()
+  }
+
+  /** Puts a cell before another one, or at the end. */
+  moveTo(id: string, before: string | undefined): void {
+    const c = this.find(id)
+    if (!c || id === before) return
+    this.#remember()
+    const cells = this.cells.peek().filter((x) => x !== c)
+    const at = before === undefined ? cells.length : cells.findIndex((x) => x.id === before)
+    cells.splice(at < 0 ? cells.length : at, 0, c)
+    this.cells.value = cells
+    this.touch()
+  }
+
+  setType(type: CellType, which = this.selected.peek()): void {
+    for (const c of which) {
+      c.type.value = type
+      c.editing.value = type === 'markdown'
+    }
+  }
+
+  setLanguage(c: CellModel, language: string): void {
+    c.type.value = 'code'
+    c.language.value = language
+  }
+
+  heading(level: number): void {
+    for (const c of this.selected.peek()) {
+      c.type.value = 'markdown'
+      c.editing.value = true
+      const [first = '', ...rest] = c.source.peek().split('\n')
+      c.source.value = [`${'#'.repeat(level)} ${first.replace(/^#+\s*/, '')}`, ...rest].join('\n')
+    }
+  }
+
+  split(at: number): void {
+    const c = this.activeCell
+    if (!c) return
+    this.#remember()
+    const source = c.source.peek()
+    c.source.value = source.slice(0, at).replace(/\n$/, '')
+    const cells = this.cells.peek()
+    const second = new CellModel({ cell_type: c.type.peek(), source: source.slice(at).replace(/^\n/, '') }, c.language.peek())
+    if (c.type.peek() === 'markdown') second.editing.value = true
+    const i = cells.indexOf(c) + 1
+    this.#set([...cells.slice(0, i), second, ...cells.slice(i)])
+    this.select(second.id)
+    this.touch()
+  }
+
+  merge(): void {
+    let which = this.selected.peek()
+    if (which.length < 2) {
+      const cells = this.cells.peek()
+      const i = cells.indexOf(which[0]!)
+      which = cells.slice(i, i + 2)
+    }
+    if (which.length < 2) return
+    this.#remember()
+    const [first, ...rest] = which
+    const merged = new CellModel({ ...first!.toJSON(this.language.peek()), id: undefined!, source: which.map((c) => c.source.peek()).join('\n\n'), outputs: [] }, first!.language.peek())
+    this.#set(this.cells.peek().filter((c) => !rest.includes(c)).map((c) => (c === first ? merged : c)))
+    this.select(merged.id)
+    this.touch()
+  }
+
+  // --- running ---
+
+  /** Runs cells in their order; Markdown is drawn. */
+  run(which: CellModel[] = this.selected.peek()): void {
+    for (const c of which) {
+      const type = c.type.peek()
+      if (type === 'markdown') c.editing.value = false
+      if (type !== 'code' || c.busy) continue
+      if (c.source.peek().trim() === '') {
+        c.output.clear()
+        c.count.value = null
+        c.state.value = 'none'
+        continue
+      }
+      void this.kernelOf(c).execute(c)
+    }
+    this.touch()
+  }
+
+  kernelOf(c: CellModel): KernelLink {
+    return this.kernels.of(c.language.peek())
+  }
+
+  runAll(): void {
+    this.run(this.cells.peek())
+  }
+
+  runAbove(): void {
+    this.run(this.cells.peek().slice(0, this.cells.peek().findIndex((c) => c.id === this.active.peek())))
+  }
+
+  runBelow(): void {
+    this.run(this.cells.peek().slice(this.cells.peek().findIndex((c) => c.id === this.active.peek())))
+  }
+
+  /** Stops what runs in all languages. */
+  async interrupt(grace?: number): Promise<void> {
+    for (const c of this.cells.peek()) if (c.state.peek() === 'queued') c.state.value = 'aborted'
+    await Promise.all(this.kernels.all.peek().filter((k) => k.state.peek() === 'busy').map((k) => k.interrupt(grace))).catch((e: unknown) => failed('Nothing was interrupted', e))
+  }
+
+  async restart(language = this.activeCell?.language.peek() ?? this.language.peek()): Promise<void> {
+    try {
+      await this.kernels.of(language).restart()
+      this.turns.value++
+      this.said.value = 'The kernel is restarted'
+    } catch (e) {
+      failed('The kernel was not restarted', e)
+    }
+  }
+
+  clearOutputs(which = this.cells.peek()): void {
+    for (const c of which) {
+      if (c.busy) continue
+      c.output.clear()
+      c.count.value = null
+      c.state.value = 'none'
+    }
+    this.touch()
+  }
+}

@@ -1,0 +1,38 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { PaneProps } from './pane'
+
+interface Entry {
+  cell: string
+  level: number
+  text: string
+}
+
+/** The headings of the text cells. */
+export function Outline({ notebook: n }: PaneProps) {
+  const [entries, setEntries] = useState<Entry[] | undefined>()
+  const cells = n.cells.value
+  const texts = cells.filter((c) => c.type.value === 'markdown').map((c) => ({ id: c.id, source: c.source.value }))
+  const key = JSON.stringify(texts)
+  useEffect(() => {
+    let here = true
+    void import('./markdown').then(({ headings }) => {
+      if (here) setEntries(texts.flatMap((t) => headings(t.source).map((h) => ({ cell: t.id, ...h }))))
+    })
+    return () => {
+      here = false
+    }
+  }, [key])
+  if (!entries) return null
+  if (entries.length === 0) return <p class="muted empty">Headings of text cells stand here. A text cell begins with <kbd>M</kbd>, a heading with <code>#</code>.</p>
+  return (
+    <nav class="outline" aria-label="Outline">
+      {entries.map((e, i) => (
+        <button key={i} type="button" style={{ paddingInlineStart: `${e.level * 12}px` }} aria-current={n.active.value === e.cell ? 'true' : undefined} onClick={() => {
+          n.select(e.cell)
+          n.mode.value = 'command'
+          n.focus()
+        }}>{e.text}</button>
+      ))}
+    </nav>
+  )
+}

@@ -1,0 +1,231 @@
+import { ErrorView } from './error'
+import type { Bundle, OutputJSON } from './ipynb'
+import { Rich } from './rich'
+import { TextView } from './text'
+
+/** Rich outputs of one cell that are shown; further ones wait for a click. */
+const maxRich = 50
+
+type Entry =
+  /** Text as it came from a file is written back as it was while nothing is added to it. */
+  | { kind: 'text'; el: HTMLElement; view: TextView; json?: OutputJSON[] }
+  | { kind: 'rich'; el: HTMLElement; view: Rich; json: Extract<OutputJSON, { data: Bundle }>; display?: string | undefined }
+  | { kind: 'error'; el: HTMLElement; view: ErrorView; json: Extract<OutputJSON, { ename: string }> }
+
+export interface Question {
+  prompt: string
+  password: boolean
+  answer(value: string): void
+  end(): void
+}
+
+/** Everything that a cell has put out, as DOM nodes that are only ever added to. */
+export class OutputView {
+  readonly el = document.createElement('div')
+  /** Goes to the line of an error's frame; told by the page. */
+  jump: ((line: number, cell: number | undefined) => void) | undefined
+  /** Told when there is something else to save. */
+  changed: (() => void) | undefined
+  #entries: Entry[] = []
+  #clearNext = false
+  #question: HTMLElement | undefined
+  #more: { count: number; el: HTMLElement } | undefined
+
+  constructor() {
+    this.el.className = 'output'
+  }
+
+  get empty(): boolean {
+    return this.#entries.length === 0 && !this.#question
+  }
+
+  get lines(): number {
+    return this.#entries.reduce((n, e) => n + (e.kind === 'text' ? e.view.lines : 1), 0)
+  }
+
+  load(outputs: OutputJSON[]): void {
+    for (const o of outputs) {
+      if (o.output_type === 'stream') this.#text(o.text, o.name === 'stderr', o)
+      else if (o.output_type === 'error') this.error(o)
+      else this.display(o)
+    }
+  }
+
+  text(text: string, err: boolean): void {
+    this.#text(text, err)
+    this.changed?.()
+  }
+
+  #text(text: string, err: boolean, json?: OutputJSON): void {
+    this.#before()
+    let last = this.#entries.at(-1)
+    if (last?.kind !== 'text') {
+      const view = new TextView()
+      const el = document.createElement('div')
+      el.className = 'out-text'
+      el.tabIndex = 0
+      el.setAttribute('role', 'log')
+      el.setAttribute('aria-live', 'off') // each cell's end is told; a flood is not
+      el.setAttribute('aria-label', 'Text output')
+      el.append(view.el)
+      follow(el)
+      last = { kind: 'text', el, view, ...(json ? { json: [] } : {}) }
+      this.#push(last)
+    }
+    if (json && last.json) last.json.push(json)
+    else delete last.json
+    last.view.write(text, err)
+  }
+
+  display(json: Extract<OutputJSON, { data: Bundle }>, id?: string): void {
+    this.#before()
+    const el = document.createElement('div')
+    el.className = 'out-rich'
+    this.#push({ kind: 'rich', el, view: new Rich(el, json.data, json.metadata), json, display: id })
+    this.changed?.()
+  }
+
+  /** Shows something else in place of what was displayed under an id; false when nothing was. */
+  update(id: string, data: Bundle, metadata: Record<string, unknown>): boolean {
+    let found = false
+    for (const e of this.#entries) {
+      if (e.kind !== 'rich' || e.display !== id) continue
+      found = true
+      e.json = { ...e.json, data, metadata }
+      e.view.show(data, metadata)
+    }
+    if (found) this.changed?.()
+    return found
+  }
+
+  error(json: Omit<Extract<OutputJSON, { ename: string }>, 'output_type'>): void {
+    this.#before()
+    const view = new ErrorView(json, (line, cell) => this.jump?.(line, cell))
+    this.#push({ kind: 'error', el: view.el, view, json: { output_type: 'error', ename: json.ename, evalue: json.evalue, traceback: json.traceback } })
+    this.changed?.()
+  }
+
+  /** Says something that no program has printed. It is not saved. */
+  note(text: string, bad = false): void {
+    const el = document.createElement('p')
+    el.className = bad ? 'out-note bad' : 'out-note'
+    el.textContent = text
+    this.el.append(el)
+  }
+
+  clear(wait = false): void {
+    if (wait) {
+      this.#clearNext = true
+      return
+    }
+    this.#clearNext = false
+    for (const e of this.#entries) if (e.kind === 'rich') e.view.dispose()
+    this.#entries = []
+    this.#question = this.#more = undefined
+    this.el.replaceChildren()
+    this.changed?.()
+  }
+
+  /** Asks for the line that the program waits for. */
+  ask(q: Question): void {
+    this.settle()
+    const form = document.createElement('form')
+    form.className = 'out-input'
+    const label = document.createElement('label')
+    label.textContent = q.prompt || 'Input'
+    const field = document.createElement('input')
+    field.className = 'field'
+    field.type = q.password ? 'password' : 'text'
+    field.autocomplete = 'off'
+    field.spellcheck = false
+    label.append(field)
+    const send = document.createElement('button')
+    send.className = 'button primary'
+    send.textContent = 'Enter'
+    const end = document.createElement('button')
+    end.className = 'button quiet'
+    end.type = 'button'
+    end.title = 'End of file: Ctrl-D'
+    end.textContent = 'End'
+    form.append(label, send, end)
+    form.addEventListener('submit', (e) => {
+      e.preventDefault()
+      this.settle()
+      q.answer(field.value)
+    })
+    const stop = () => {
+      this.settle()
+      q.end()
+    }
+    end.addEventListener('click', stop)
+    form.addEventListener('keydown', (e) => {
+      e.stopPropagation()
+      if (e.key === 'd' && e.ctrlKey && field.value === '') {
+        e.preventDefault()
+        stop()
+      }
+      if (e.key === 'Escape') field.blur()
+    })
+    this.#question = form
+    this.el.append(form)
+    // Whoever is typing elsewhere goes on typing there.
+    const at = document.activeElement
+    if (!at || at === document.body || this.el.closest('.cell')?.contains(at)) field.focus()
+  }
+
+  /** The question is answered, here or by somebody else. */
+  settle(): void {
+    this.#question?.remove()
+    this.#question = undefined
+  }
+
+  #before(): void {
+    if (this.#clearNext) this.clear()
+  }
+
+  #push(e: Entry): void {
+    this.#entries.push(e)
+    const rich = this.#entries.filter((x) => x.kind === 'rich').length
+    if (e.kind === 'rich' && rich > maxRich) {
+      if (!this.#more) {
+        const el = document.createElement('button')
+        el.className = 'button out-more'
+        el.addEventListener('click', () => {
+          el.remove()
+          for (const x of this.#entries) x.el.hidden = false
+          this.#more = undefined
+        })
+        this.#more = { count: 0, el }
+      }
+      e.el.hidden = true
+      this.#more.count++
+      this.#more.el.textContent = `Show ${this.#more.count} more outputs`
+    }
+    if (this.#question) this.#question.before(e.el)
+    else this.el.append(e.el)
+    if (this.#more) this.el.append(this.#more.el)
+  }
+
+  toJSON(): OutputJSON[] {
+    return this.#entries.flatMap((e): OutputJSON[] => {
+      if (e.kind === 'text') return e.json ?? e.view.parts().map((p) => ({ output_type: 'stream', ...p }))
+      return [e.json]
+    })
+  }
+
+  /** What there is to copy. */
+  get textContent(): string {
+    return this.#entries.map((e) => e.kind === 'rich' ? String(e.json.data['text/plain'] ?? '') : e.el.textContent ?? '').filter(Boolean).join('\n')
+  }
+}
+
+/** Keeps a box that scrolls at its end, unless somebody has scrolled back. */
+function follow(box: HTMLElement): void {
+  let stick = true
+  box.addEventListener('scroll', () => {
+    stick = box.scrollHeight - box.scrollTop - box.clientHeight < 24
+  }, { passive: true })
+  new ResizeObserver(() => {
+    if (stick) box.scrollTop = box.scrollHeight
+  }).observe(box.firstElementChild!)
+}

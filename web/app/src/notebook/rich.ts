@@ -1,0 +1,148 @@
+import { dark } from '../theme'
+import { effect } from '@preact/signals'
+import { frameFor, type FrameContent } from './frame'
+import type { Bundle } from './ipynb'
+import { jsonTree } from './jsontree'
+import { TextView } from './text'
+
+/** Bytes of one output that are shown; more is downloaded. */
+const maxShown = 8 << 20
+
+type Render = (data: unknown, metadata: Record<string, unknown>, bundle: Bundle) => Node | Promise<Node>
+type Kind = [mime: RegExp, render: Render]
+
+const text = (v: unknown) => (typeof v === 'string' ? v : JSON.stringify(v))
+
+/** By preference. HTML and scripts are shown in a frame of nobody's origin, whoever wrote them. */
+const kinds: Kind[] = [
+  [/^application\/vnd\.vegalite\.v\d+(\.json|\+json)$/, (v) => framed({ kind: 'vega-lite', spec: v })],
+  [/^application\/vnd\.vega\.v\d+(\.json|\+json)$/, (v) => framed({ kind: 'vega', spec: v })],
+  [/^application\/vnd\.plotly\.v\d+\+json$/, (v) => framed({ kind: 'plotly', spec: v })],
+  [/^text\/html$/, (v) => framed({ kind: 'html', html: text(v) })],
+  [/^application\/javascript$/, (v) => framed({ kind: 'script', code: text(v) })],
+  [/^image\/svg\+xml$/, (v, m, b) => image(new Blob([text(v)], { type: 'image/svg+xml' }), 'image/svg+xml', m, b)],
+  [/^image\/(png|jpeg|gif|webp|bmp)$/, (v, m, b) => {
+    const type = Object.keys(b).find((k) => b[k] === v) ?? 'image/png'
+    return image(new Blob([base64(text(v))], { type }), type, m, b)
+  }],
+  [/^text\/markdown$/, async (v) => (await import('./markdown')).markdown(text(v))],
+  [/^text\/latex$/, async (v) => (await import('./latex')).latex(text(v))],
+  [/^application\/(.*\+)?json$/, (v) => jsonTree(v)],
+  [/^text\/plain$/, (v) => {
+    const view = new TextView()
+    view.write(text(v))
+    return view.el
+  }],
+]
+
+/** The MIME type that is shown of those in a bundle. */
+export function preferred(data: Bundle): string | undefined {
+  // A widget's view without a widget: its text says more.
+  const mimes = Object.keys(data).filter((m) => m !== 'application/vnd.jupyter.widget-view+json')
+  for (const [re] of kinds) {
+    const mime = mimes.find((m) => re.test(m))
+    if (mime) return mime
+  }
+  return mimes[0]
+}
+
+/** One rich output, shown in an element that it is given. */
+export class Rich {
+  readonly #el: HTMLElement
+  #shown = 0
+  #dispose: (() => void) | undefined
+
+  constructor(el: HTMLElement, data: Bundle, metadata: Record<string, unknown>) {
+    this.#el = el
+    this.show(data, metadata)
+  }
+
+  show(data: Bundle, metadata: Record<string, unknown>): void {
+    const turn = ++this.#shown
+    const mime = preferred(data)
+    const value = mime === undefined ? undefined : data[mime]
+    this.#el.dataset.mime = mime ?? 'none'
+    const put = (n: Node) => {
+      if (turn !== this.#shown) return
+      this.#dispose?.()
+      this.#dispose = (n as { dispose?: () => void }).dispose
+      this.#el.replaceChildren(n)
+    }
+    if (mime === undefined) return put(note('An output without content.'))
+    const size = typeof value === 'string' ? value.length : 0
+    if (size > maxShown) return put(note(`${mime} of ${Math.round(size / (1 << 20))} MiB is too large to be shown.`, value as string, mime))
+    const render = kinds.find(([re]) => re.test(mime))?.[1]
+    if (!render) return put(note(`${mime} cannot be shown here.`, text(value), mime))
+    const plain = () => put(typeof data['text/plain'] === 'string' ? Object.assign(document.createElement('pre'), { textContent: data['text/plain'] }) : note(`${mime} could not be shown.`))
+    try {
+      const made = render(value, (metadata[mime] as Record<string, unknown>) ?? metadata, data)
+      if (made instanceof Promise) made.then(put, plain)
+      else put(made)
+    } catch {
+      plain()
+    }
+  }
+
+  dispose(): void {
+    this.#shown++
+    this.#dispose?.()
+  }
+}
+
+function framed(content: FrameContent): Node {
+  const { el, dispose } = frameFor(content)
+  return Object.assign(el, { dispose })
+}
+
+export function base64(s: string): Uint8Array<ArrayBuffer> {
+  const raw = atob(s.replace(/\s/g, ''))
+  const out = new Uint8Array(raw.length)
+  for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i)
+  return out
+}
+
+/** A picture. Scripts in an SVG never run in an <img>. */
+function image(blob: Blob, type: string, m: Record<string, unknown>, bundle: Bundle): Node {
+  const img = document.createElement('img')
+  const url = URL.createObjectURL(blob)
+  img.src = url
+  img.alt = typeof m.alt === 'string' ? m.alt : typeof bundle['text/plain'] === 'string' ? bundle['text/plain'].slice(0, 200) : 'Picture'
+  if (typeof m.width === 'number' && m.width > 0) img.width = m.width
+  if (typeof m.height === 'number' && m.height > 0 && typeof m.width !== 'number') img.height = m.height
+  if (m.needs_background === 'light') img.style.background = '#fff'
+  img.addEventListener('error', () => img.replaceWith(note(`The ${type} could not be read.`)))
+  // Pictures of plots are made for white paper.
+  const stop = effect(() => void img.classList.toggle('on-paper', dark.value && type !== 'image/svg+xml'))
+  return Object.assign(img, {
+    dispose: () => {
+      stop()
+      URL.revokeObjectURL(url)
+    },
+  })
+}
+
+function note(words: string, content?: string, mime?: string): HTMLElement {
+  const p = document.createElement('p')
+  p.className = 'out-note'
+  p.textContent = words
+  if (content !== undefined) {
+    const a = document.createElement('button')
+    a.className = 'button'
+    a.textContent = 'Download'
+    a.addEventListener('click', () => {
+      const binary = /^(image\/(?!svg)|audio\/|video\/|application\/pdf)/.test(mime ?? '')
+      save(new Blob([binary ? base64(content) : content], { type: 'application/octet-stream' }), `output.${(mime ?? '').split(/[/+.]/).pop()}`)
+    })
+    p.append(' ', a)
+  }
+  return p
+}
+
+/** Gives the user a file. */
+export function save(blob: Blob, name: string): void {
+  const a = document.createElement('a')
+  a.href = URL.createObjectURL(blob)
+  a.download = name
+  a.click()
+  setTimeout(() => URL.revokeObjectURL(a.href), 60_000)
+}

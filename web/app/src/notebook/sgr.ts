@@ -1,0 +1,121 @@
+/** How text looks. Equal ones are one object, so that they can be compared. */
+export interface Look {
+  bold?: boolean
+  dim?: boolean
+  italic?: boolean
+  underline?: boolean
+  strike?: boolean
+  inverse?: boolean
+  /** 0 to 15, or a CSS colour. */
+  fg?: number | string
+  bg?: number | string
+  /** Written to standard error. */
+  err?: boolean
+}
+
+const looks = new Map<string, Look>()
+export const plain: Look = intern({})
+
+function intern(l: Look): Look {
+  const key = JSON.stringify([l.bold, l.dim, l.italic, l.underline, l.strike, l.inverse, l.fg, l.bg, l.err])
+  const known = looks.get(key)
+  if (known) return known
+  if (looks.size > 4096) looks.clear() // a program that paints in all colours
+  const fresh = Object.freeze(JSON.parse(JSON.stringify(l)) as Look)
+  looks.set(key, fresh)
+  return fresh
+}
+
+export function withErr(l: Look, err: boolean): Look {
+  return !!l.err === err ? l : intern({ ...l, err: err || undefined })
+}
+
+/** Applies the parameters of a CSI … m. */
+export function sgr(from: Look, params: string): Look {
+  const p = params.replaceAll(':', ';').split(';').map((s) => (s === '' ? 0 : Number(s)))
+  let l: Look = { ...from }
+  for (let i = 0; i < p.length; i++) {
+    const n = p[i]!
+    if (n === 0) l = from.err ? { err: true } : {}
+    else if (n === 1) l.bold = true
+    else if (n === 2) l.dim = true
+    else if (n === 3) l.italic = true
+    else if (n === 4) l.underline = true
+    else if (n === 7) l.inverse = true
+    else if (n === 9) l.strike = true
+    else if (n === 22) l.bold = l.dim = undefined
+    else if (n === 23) l.italic = undefined
+    else if (n === 24) l.underline = undefined
+    else if (n === 27) l.inverse = undefined
+    else if (n === 29) l.strike = undefined
+    else if (n >= 30 && n <= 37) l.fg = n - 30
+    else if (n >= 90 && n <= 97) l.fg = n - 82
+    else if (n === 39) l.fg = undefined
+    else if (n >= 40 && n <= 47) l.bg = n - 40
+    else if (n >= 100 && n <= 107) l.bg = n - 92
+    else if (n === 49) l.bg = undefined
+    else if (n === 38 || n === 48) {
+      let colour: number | string | undefined
+      if (p[i + 1] === 5) {
+        colour = palette(p[i + 2] ?? 0)
+        i += 2
+      } else if (p[i + 1] === 2) {
+        colour = `rgb(${byte(p[i + 2])} ${byte(p[i + 3])} ${byte(p[i + 4])})`
+        i += 4
+      }
+      if (n === 38) l.fg = colour
+      else l.bg = colour
+    }
+  }
+  return intern(l)
+}
+
+const byte = (n: number | undefined) => Math.min(255, Math.max(0, Math.trunc(n || 0)))
+
+function palette(n: number): number | string {
+  n = byte(n)
+  if (n < 16) return n
+  if (n > 231) return `rgb(${Array(3).fill(8 + (n - 232) * 10).join(' ')})`
+  const c = (v: number) => (v ? 55 + v * 40 : 0)
+  n -= 16
+  return `rgb(${c(Math.trunc(n / 36))} ${c(Math.trunc(n / 6) % 6)} ${c(n % 6)})`
+}
+
+/** The sequence that sets a look after a reset, for what is saved. */
+export function sequence(l: Look): string {
+  const p: (number | string)[] = []
+  if (l.bold) p.push(1)
+  if (l.dim) p.push(2)
+  if (l.italic) p.push(3)
+  if (l.underline) p.push(4)
+  if (l.inverse) p.push(7)
+  if (l.strike) p.push(9)
+  const colour = (c: number | string | undefined, base: number) => {
+    if (typeof c === 'number') p.push(c < 8 ? base + c : base + 52 + c)
+    else if (c) p.push(base + 8, 2, ...c.slice(4, -1).split(' '))
+  }
+  colour(l.fg, 30)
+  colour(l.bg, 40)
+  return p.length ? `\x1b[${p.join(';')}m` : ''
+}
+
+/** The node that shows text in a look. */
+export function node(text: string, l: Look): Node {
+  if (l === plain) return document.createTextNode(text)
+  const span = document.createElement('span')
+  span.textContent = text
+  let { fg, bg } = l
+  if (l.inverse) [fg, bg] = [bg ?? 'var(--surface)', fg ?? 'var(--ink)']
+  const css = (c: number | string) => (typeof c === 'number' ? `var(--ansi-${c})` : c)
+  if (fg !== undefined) span.style.color = css(fg)
+  if (bg !== undefined) {
+    span.style.background = css(bg)
+    if (fg === undefined) span.style.color = 'var(--surface)'
+  }
+  if (l.bold) span.style.fontWeight = '650'
+  if (l.dim) span.style.opacity = '0.75'
+  if (l.italic) span.style.fontStyle = 'italic'
+  if (l.underline || l.strike) span.style.textDecoration = `${l.underline ? 'underline ' : ''}${l.strike ? 'line-through' : ''}`
+  if (l.err) span.className = 'err'
+  return span
+}

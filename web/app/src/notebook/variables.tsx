@@ -1,0 +1,49 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { Variable } from '@sandgate/client'
+import { languageName } from '../server'
+import type { PaneProps } from './pane'
+
+/** The variables of the kernels that run; asked for again when a cell has ended. */
+export function Variables({ notebook: n }: PaneProps) {
+  const all = n.kernels.all.value.filter((k) => k.state.value !== 'none')
+  const [chosen, choose] = useState<string | undefined>()
+  const language = chosen && all.some((k) => k.language === chosen) ? chosen : (n.find(n.active.value)?.language.value ?? all[0]?.language)
+  const kernel = all.find((k) => k.language === language) ?? all[0]
+  const [found, setFound] = useState<{ language: string; list: Variable[] } | undefined>()
+  const [error, setError] = useState<string | undefined>()
+  const turn = n.turns.value
+  const busy = kernel?.state.value === 'busy'
+  useEffect(() => {
+    if (!kernel?.kernel) return
+    const stop = new AbortController()
+    kernel.kernel.variables({ signal: stop.signal }).then((list) => {
+      setFound({ language: kernel.language, list })
+      setError(undefined)
+    }, (e: Error) => !stop.signal.aborted && setError(e.message))
+    return () => stop.abort()
+  }, [kernel, kernel?.kernel, turn, busy])
+  if (!kernel) return <p class="muted empty">No kernel runs yet. Run a cell, and its variables stand here.</p>
+  const list = found?.language === kernel.language ? found.list : undefined
+  return (
+    <>
+      {all.length > 1 && (
+        <div class="tabs" role="tablist" aria-label="Kernel">
+          {all.map((k) => <button key={k.language} type="button" role="tab" aria-selected={k === kernel} class="button quiet" onClick={() => choose(k.language)}>{languageName(k.language)}</button>)}
+        </div>
+      )}
+      {error && <p class="bad">{error}</p>}
+      {!list && !error && <p class="muted empty">{busy ? 'The kernel is busy.' : 'Asking…'}</p>}
+      {list?.length === 0 && <p class="muted empty">There are none yet.</p>}
+      {list && list.length > 0 && (
+        <div class="table-box" tabIndex={0} role="region" aria-label="Variables">
+          <table class="variables">
+            <thead><tr><th scope="col">Name</th><th scope="col">Type</th><th scope="col">Value</th></tr></thead>
+            <tbody>
+              {list.map((v) => <tr key={v.name}><th scope="row">{v.name}</th><td>{v.type}{v.size && <span class="muted"> {v.size}</span>}</td><td><code title={v.value}>{v.value}</code></td></tr>)}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </>
+  )
+}

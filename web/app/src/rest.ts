@@ -1,0 +1,45 @@
+import { signal } from '@preact/signals'
+import { SandgateError } from '@sandgate/client'
+import { token } from './token'
+
+/** What the server's interface has, as "POST /v1/sessions/{id}/fork"; what an older server lacks is not shown. */
+export const offered = signal<ReadonlySet<string>>(new Set())
+
+export async function startOffers(): Promise<void> {
+  try {
+    const doc = (await (await fetch('/v1/openapi.json')).json()) as { paths: Record<string, Record<string, unknown>> }
+    offered.value = new Set(Object.entries(doc.paths).flatMap(([path, ops]) => Object.keys(ops).map((m) => `${m.toUpperCase()} ${path}`)))
+  } catch {
+    // Then only what every server has is shown.
+  }
+}
+
+export const offers = (operation: string): boolean => offered.value.has(operation)
+
+/** Asks the server for what the client has no words for. */
+export async function rest<T>(method: string, path: string, body?: unknown): Promise<T> {
+  let res: Response
+  try {
+    res = await fetch(path, {
+      method, credentials: 'omit', redirect: 'error',
+      headers: { Authorization: `Bearer ${token.peek()}`, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  } catch (e) {
+    throw new SandgateError('unavailable', 'the server cannot be reached', { cause: e })
+  }
+  const text = await res.text()
+  if (res.ok) return (text ? JSON.parse(text) : undefined) as T
+  let said: { kind?: string; message?: string } = {}
+  try {
+    said = (JSON.parse(text) as { error: typeof said }).error
+  } catch {
+    // A proxy's page.
+  }
+  throw new SandgateError(said.kind ?? 'unavailable', said.message ?? `the server answered ${res.status}`)
+}
+
+/** The address of a path in a session's files; an empty one is the user's home. */
+export function filesPath(session: string, path: string): string {
+  return `/v1/sessions/${encodeURIComponent(session)}/files/${path.split('/').map(encodeURIComponent).join('/')}`
+}
