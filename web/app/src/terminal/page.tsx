@@ -1,6 +1,186 @@
+import type { Session } from '@sandgate/client'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { PageProps } from '../app'
+import { navigate, notebookPath, route } from '../router'
+import { client } from '../server'
 import { Bar } from '../ui/bar'
+import { Icon } from '../ui/icon'
+import { Menu, MenuItem } from '../ui/menu'
+import { failed } from '../ui/toast'
+import { FileView } from './file'
+import { arrange, maxPanes, parse, split, without, type Tab } from './layout'
+import { Pane } from './pane'
+import type { Screen } from './screen'
+import './terminal.css'
 
-export default function Page(_: PageProps) {
-  return <Bar />
+const remember = (name: string, value: string) => {
+  try {
+    localStorage.setItem(name, value)
+  } catch {
+    // A browser that keeps nothing.
+  }
+}
+const remembered = (name: string) => {
+  try {
+    return localStorage.getItem(name)
+  } catch {
+    return null
+  }
+}
+
+/** The terminals of a session, in tabs. */
+export default function Page({ session: id }: PageProps) {
+  const readOnly = route.value.query.has('watch')
+  const stored = `sandgate.terminals.${id}`
+  const [session, setSession] = useState<Session>()
+  const [error, setError] = useState<Error>()
+  const [tabs, setTabs] = useState<Tab[]>([])
+  const [at, setAt] = useState(0)
+  const [active, setActive] = useState('')
+  const [titles, setTitles] = useState<Record<string, string>>({})
+  const [rung, setRung] = useState<Record<string, boolean>>({})
+  const [ended, setEnded] = useState<Record<string, boolean>>({})
+  const [fontSize, setFontSize] = useState(Number(remembered('sandgate.terminal.size')) || 13)
+  const [reader, setReader] = useState(remembered('sandgate.terminal.reader') === 'on')
+  const [file, setFile] = useState<{ path: string; line: number }>()
+  const screen = useRef<Screen>(undefined)
+  const tab = tabs[Math.min(at, tabs.length - 1)]
+
+  useEffect(() => {
+    let here = true
+    void (async () => {
+      try {
+        const s = await client.value!.session(id)
+        const there = s.info.channels.filter((c) => c.kind === 'terminal')
+        if (!here) return
+        setTitles(Object.fromEntries(there.map((c) => [c.id, c.title ?? ''])))
+        setTabs(arrange(parse(remembered(stored)), there.map((c) => c.id)))
+        setSession(s)
+      } catch (e) {
+        if (here) setError(e as Error)
+      }
+    })()
+    return () => {
+      here = false
+    }
+  }, [id])
+  useEffect(() => { if (session) remember(stored, JSON.stringify(tabs)) }, [tabs])
+  useEffect(() => { if (tab && !tab.panes.includes(active)) setActive(tab.panes[0]!) }, [tab])
+  useEffect(() => {
+    document.title = `${titles[active] || 'Terminal'} · Sandgate`
+    return () => void (document.title = 'Sandgate')
+  }, [active, titles])
+
+  const zoom = (px: number) => {
+    const n = Math.min(32, Math.max(8, px))
+    setFontSize(n)
+    remember('sandgate.terminal.size', String(n))
+  }
+  /** Opens a terminal, in a tab of its own or beside another. */
+  const open = async (beside?: string, rows = false) => {
+    try {
+      const s = session!
+      const size = screen.current ? { cols: screen.current.term.cols, rows: screen.current.term.rows } : { cols: 80, rows: 24 }
+      const t = await s.openTerminal(size)
+      t.close() // its pane attaches
+      setTabs((all) => {
+        const next = beside ? split(all, beside, t.id, rows) : [...all, { panes: [t.id], rows: false }]
+        if (!beside) setAt(next.length - 1)
+        return next
+      })
+      setActive(t.id)
+    } catch (e) {
+      failed('No terminal could be opened', e)
+    }
+  }
+  const close = (pane: string) => {
+    setTabs((all) => without(all, pane))
+    setAt((n) => Math.max(0, Math.min(n, tabs.length - (tabs.some((t) => t.panes.length === 1 && t.panes[0] === pane) ? 2 : 1))))
+    if (!readOnly) session!.closeChannel(pane).catch(() => {})
+  }
+  const keys = (e: KeyboardEvent) => {
+    if (!e.ctrlKey) return
+    const key = e.key.toLowerCase()
+    const act = e.shiftKey
+      ? { t: () => open(), e: () => active && open(active), o: () => active && open(active, true), w: () => active && close(active) }[key]
+      : { '=': () => zoom(fontSize + 1), '+': () => zoom(fontSize + 1), '-': () => zoom(fontSize - 1), 0: () => zoom(13), pagedown: () => setAt((at + 1) % tabs.length), pageup: () => setAt((at + tabs.length - 1) % tabs.length) }[key]
+    if (!act || (readOnly && e.shiftKey)) return
+    e.preventDefault()
+    void act()
+  }
+  const walk = (e: KeyboardEvent) => {
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[e.key]
+    if (to === undefined) return
+    e.preventDefault()
+    const n = (to + tabs.length) % tabs.length
+    setAt(n)
+    ;(e.currentTarget as HTMLElement).querySelectorAll<HTMLElement>('[role=tab]')[n]?.focus()
+  }
+  const name = (t: Tab, i: number) => titles[t.panes.includes(active) ? active : t.panes[0]!] || `Terminal ${i + 1}`
+
+  return (
+    <div class="terminals" onKeyDown={keys}>
+      <Bar>
+        <div class="tabs" role="tablist" aria-label="Terminals" onKeyDown={walk}>
+          {tabs.map((t, i) => (
+            <button key={t.panes[0]} type="button" role="tab" id={`tab-${t.panes[0]}`} aria-selected={t === tab} aria-controls={`panel-${t.panes[0]}`} tabIndex={t === tab ? 0 : -1}
+              class={t.panes.every((p) => ended[p]) ? 'tab over' : 'tab'} onClick={() => { setAt(i); setRung({}) }}
+              onAuxClick={(e) => { if (e.button === 1) t.panes.forEach(close) }}>
+              <Icon name="terminal" /><span class="ellipsis">{name(t, i)}</span>
+              {t !== tab && t.panes.some((p) => rung[p]) && <span class="bell" aria-label="has rung" />}
+            </button>
+          ))}
+        </div>
+        {session && !readOnly && <button type="button" class="button icon quiet" aria-label="New terminal" title="New terminal (Ctrl+Shift+T)" onClick={() => void open()}><Icon name="add" /></button>}
+        {readOnly && <span class="badge">Watching</span>}
+        <span class="grow" />
+        <a class="button quiet" href={notebookPath(id)}><Icon name="notebook" /><span class="wide">Notebook</span></a>
+        {tab && (
+          <Menu label="Terminal" button={<Icon name="more" />}>
+            {() => (
+              <>
+                {!readOnly && tab.panes.length < maxPanes && <MenuItem keys="Ctrl+⇧+E" onClick={() => void open(active)}>Split right</MenuItem>}
+                {!readOnly && tab.panes.length < maxPanes && <MenuItem keys="Ctrl+⇧+O" onClick={() => void open(active, true)}>Split down</MenuItem>}
+                {!readOnly && <hr />}
+                <MenuItem keys="Ctrl+⇧+F" onClick={() => document.querySelector('.pane.active')?.dispatchEvent(new KeyboardEvent('keydown', { key: 'f', ctrlKey: true, shiftKey: true, bubbles: true }))}>Find</MenuItem>
+                <MenuItem keys="Ctrl+=" onClick={() => zoom(fontSize + 1)}>Larger text</MenuItem>
+                <MenuItem keys="Ctrl+-" onClick={() => zoom(fontSize - 1)}>Smaller text</MenuItem>
+                <MenuItem checked={reader} onClick={() => { remember('sandgate.terminal.reader', reader ? 'off' : 'on'); setReader(!reader) }}>{reader && <Icon name="check" />}Screen reader support</MenuItem>
+                <MenuItem onClick={() => screen.current?.reset()}>Reset the screen</MenuItem>
+                <hr />
+                <MenuItem onClick={() => navigate(`?${readOnly ? '' : 'watch'}`)}>{readOnly ? 'Take part' : 'Only watch'}</MenuItem>
+                {!readOnly && <MenuItem danger keys="Ctrl+⇧+W" onClick={() => close(active)}>Close this terminal</MenuItem>}
+              </>
+            )}
+          </Menu>
+        )}
+      </Bar>
+      <main class="panes" id="panes">
+        {error && <div class="centred"><Icon name="warning" /><h1>This session cannot be opened</h1><p>{error.message}</p><a class="button" href="/">All sessions</a></div>}
+        {session && !tab && (
+          <div class="centred">
+            <Icon name="terminal" />
+            <h1>No terminal is open</h1>
+            <p>{readOnly ? 'There is nothing to watch in this session yet.' : 'A terminal is a shell in this session’s sandbox. It shares its files with the notebook, and goes on when you close this page.'}</p>
+            {!readOnly && <button type="button" class="button primary" autofocus onClick={() => void open()}>Open a terminal</button>}
+          </div>
+        )}
+        {session && tabs.map((t) => (
+          <div key={t.panes[0]} class={t.rows ? 'split rows' : 'split'} id={`panel-${t.panes[0]}`} role="tabpanel" aria-labelledby={`tab-${t.panes[0]}`} hidden={t !== tab}>
+            {t.panes.map((p) => (
+              <Pane key={`${p}${readOnly ? '-watch' : ''}`} session={session} id={p} readOnly={readOnly} fontSize={fontSize} screenReader={reader} active={p === active} visible={t === tab}
+                onActive={(s) => { screen.current = s; setActive(p) }}
+                onTitle={(title) => setTitles((all) => ({ ...all, [p]: title }))}
+                onBell={() => setRung((all) => ({ ...all, [p]: true }))}
+                onEnded={() => setEnded((all) => ({ ...all, [p]: true }))}
+                onAgain={() => { close(p); void open() }}
+                onClose={() => close(p)}
+                onFile={(path, line) => setFile({ path, line })} />
+            ))}
+          </div>
+        ))}
+      </main>
+      {file && session && <FileView session={session} {...file} onClose={() => setFile(undefined)} />}
+    </div>
+  )
 }

@@ -1,0 +1,39 @@
+import type { Session } from '@sandgate/client'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Dialog } from '../ui/dialog'
+
+/** How much of a file is shown, in characters and in lines around the one that was asked for. */
+const maxText = 2_000_000
+const around = 400
+
+/** A file at a line, to read. */
+export function FileView({ session, path, line, onClose }: { session: Session; path: string; line: number; onClose(): void }) {
+  const [text, setText] = useState<string>()
+  const [error, setError] = useState('')
+  const mark = useRef<HTMLElement>(null)
+  useEffect(() => {
+    const gone = new AbortController()
+    session.download(path, { signal: gone.signal }).then(async (d) => {
+      if (d.size !== undefined && d.size > maxText) throw new Error(`it has ${d.size.toLocaleString()} bytes, ${maxText.toLocaleString()} are shown`)
+      setText(await d.text())
+    }).catch((e: Error) => gone.signal.aborted || setError(e.message))
+    return () => gone.abort()
+  }, [path])
+  useEffect(() => mark.current?.scrollIntoView({ block: 'center' }), [text])
+  const lines = text?.split('\n') ?? []
+  const from = Math.max(0, line - 1 - around)
+  return (
+    <Dialog label={path} class="file" onClose={onClose}>
+      <div class="file-head"><strong class="ellipsis">{path}</strong><span class="muted">line {line}</span><span class="grow" /><button type="button" class="button" onClick={onClose}>Close</button></div>
+      {error && <p class="bad" role="alert">The file cannot be shown: {error}</p>}
+      {text !== undefined && (
+        <pre class="file-text" tabIndex={0}>
+          {lines.slice(from, line + around).map((l, i) => {
+            const n = from + i + 1
+            return n === line ? <mark key={n} ref={mark}><span class="n">{n}</span>{l}{'\n'}</mark> : <span key={n}><span class="n">{n}</span>{l}{'\n'}</span>
+          })}
+        </pre>
+      )}
+    </Dialog>
+  )
+}

@@ -1,0 +1,139 @@
+import type { Exit, Session } from '@sandgate/client'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { connection } from '../server'
+import { dark } from '../theme'
+import { confirm } from '../ui/dialog'
+import { Icon } from '../ui/icon'
+import { failed, toast } from '../ui/toast'
+import { KeyBar } from './keybar'
+import { Screen } from './screen'
+
+export interface PaneProps {
+  session: Session
+  id: string
+  readOnly: boolean
+  fontSize: number
+  screenReader: boolean
+  active: boolean
+  visible: boolean
+  onActive(screen: Screen): void
+  onTitle(title: string): void
+  onBell(): void
+  onEnded(): void
+  onAgain(): void
+  onClose(): void
+  onFile(path: string, line: number): void
+}
+
+/** One terminal with what is to be said about it. */
+export function Pane(p: PaneProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const screen = useRef<Screen>(undefined)
+  const props = useRef(p)
+  props.current = p
+  const [exit, setExit] = useState<Exit>()
+  const [error, setError] = useState<Error>()
+  const [size, setSize] = useState<{ cols: number; rows: number; own: boolean }>()
+  const [finding, setFinding] = useState(false)
+
+  useEffect(() => {
+    const s = (screen.current = new Screen({
+      title: (t) => props.current.onTitle(t),
+      bell: () => props.current.onBell(),
+      ended(e) {
+        setExit(e)
+        props.current.onEnded()
+      },
+      failed: setError,
+      confirmPaste: (text) => {
+        const lines = text.trimEnd().split('\n')
+        return confirm({
+          title: `Paste ${lines.length} lines?`, yes: 'Paste',
+          text: <>The program does not mark pastes, so each line may run at once.<pre class="preview">{lines.slice(0, 8).join('\n') + (lines.length > 8 ? '\n…' : '')}</pre></>,
+        })
+      },
+      copied: (n, by) => toast(by === 'user' ? 'Copied' : `A program has put ${n} characters on the clipboard`),
+      openFile: (path, line) => props.current.onFile(path, line),
+      openLink: (uri) => void confirm({ title: 'Open this link?', text: <span class="uri">{uri}</span>, yes: 'Open' }).then((yes) => yes && window.open(uri, '_blank', 'noopener,noreferrer')),
+      size: (cols, rows, own) => setSize({ cols, rows, own }),
+    }, p))
+    s.open(box.current!)
+    const observer = new ResizeObserver(() => s.fit())
+    observer.observe(box.current!)
+    s.term.textarea?.addEventListener('focus', () => props.current.onActive(s))
+    void s.follow(p.session, p.id)
+    return () => {
+      observer.disconnect()
+      s.close()
+    }
+  }, [p.id])
+  useEffect(() => screen.current?.theme(), [dark.value])
+  useEffect(() => { if (screen.current) screen.current.fontSize = p.fontSize }, [p.fontSize])
+  useEffect(() => { if (screen.current) screen.current.term.options.screenReaderMode = p.screenReader }, [p.screenReader])
+  useEffect(() => {
+    if (!p.visible || !p.active) return
+    screen.current?.fit()
+    screen.current?.term.focus()
+    props.current.onActive(screen.current!)
+  }, [p.visible, p.active])
+
+  const c = connection.value
+  const down = c !== undefined && c.state !== 'open'
+  return (
+    <section class={p.active ? 'pane active' : 'pane'} aria-label="Terminal" onKeyDown={(e) => {
+      if (e.ctrlKey && e.shiftKey && e.key.toLowerCase() === 'f') {
+        e.preventDefault()
+        setFinding(true)
+      }
+    }}>
+      {finding && <Find screen={screen.current!} onClose={() => { setFinding(false); screen.current!.term.focus() }} />}
+      <div class="xterm-box" ref={box} />
+      {down && !exit && <div class="note" role="status"><Icon name="spinner" spin />Reconnecting. What you type is sent when the connection is back.</div>}
+      {size && !size.own && !exit && (
+        <div class="note" role="status">
+          {p.readOnly ? 'You are watching' : 'Somebody else is typing'}: {size.cols} × {size.rows}.
+          {!p.readOnly && <button type="button" class="button quiet" onClick={() => screen.current?.take()}>Use my size</button>}
+        </div>
+      )}
+      {exit && (
+        <div class={exit.code === 0 ? 'ended' : 'ended bad'} role="status">
+          <span>{said(exit)}</span>
+          {!p.readOnly && <button type="button" class="button" onClick={p.onAgain}><Icon name="restart" />New terminal</button>}
+          <button type="button" class="button" onClick={p.onClose}>Close</button>
+        </div>
+      )}
+      {error && !exit && (
+        <div class="ended bad" role="alert">
+          <span>{error.message}</span>
+          <button type="button" class="button" onClick={p.onClose}>Close</button>
+        </div>
+      )}
+      {!p.readOnly && !exit && <KeyBar screen={() => screen.current} onPaste={() => void navigator.clipboard.readText().then((t) => screen.current?.paste(t), (e) => failed('The clipboard cannot be read', e))} />}
+    </section>
+  )
+}
+
+function said(e: Exit): string {
+  if (e.signal) return `Ended by ${e.signal}.`
+  if (e.code < 0) return e.reason === 'closed' ? 'Closed.' : `Ended: ${e.reason ?? 'the sandbox is gone'}.`
+  return e.code === 0 ? 'Ended.' : `Ended with status ${e.code}.`
+}
+
+function Find({ screen, onClose }: { screen: Screen; onClose(): void }) {
+  const [none, setNone] = useState(false)
+  const field = useRef<HTMLInputElement>(null)
+  useEffect(() => field.current?.focus(), [])
+  const look = (back: boolean) => {
+    const text = field.current!.value
+    if (text) void screen.find(text, back).then((found) => setNone(!found))
+  }
+  return (
+    <form class="find" role="search" onSubmit={(e) => { e.preventDefault(); look(true) }} onKeyDown={(e) => { if (e.key === 'Escape') onClose() }}>
+      <input ref={field} class="field" type="search" aria-label="Find in the terminal" placeholder="Find" onInput={() => look(true)} />
+      <span role="status" class="muted">{none ? 'Not there' : ''}</span>
+      <button type="button" class="button icon quiet" aria-label="Earlier" onClick={() => look(true)}><Icon name="up" /></button>
+      <button type="button" class="button icon quiet" aria-label="Later" onClick={() => look(false)}><Icon name="down" /></button>
+      <button type="button" class="button icon quiet" aria-label="Close the search" onClick={onClose}><Icon name="close" /></button>
+    </form>
+  )
+}

@@ -1,0 +1,302 @@
+import type { Exit, Session, Terminal as Channel } from '@sandgate/client'
+import { FitAddon } from '@xterm/addon-fit'
+import { Terminal, type ILink } from '@xterm/xterm'
+import { WebLinksAddon } from '@xterm/addon-web-links'
+import type { SearchAddon } from '@xterm/addon-search'
+import '@xterm/xterm/css/xterm.css'
+import { colours } from './colours'
+import { cleanPaste, cleanTitle, clipboardText, findPlaces, isAnswer } from './text'
+
+/** What a screen tells the page around it. */
+export interface Host {
+  title(text: string): void
+  bell(): void
+  /** Nothing follows. */
+  ended(exit: Exit): void
+  failed(e: Error): void
+  /** Asks before lines are pasted that would run at once. */
+  confirmPaste(text: string): Promise<boolean>
+  copied(characters: number, by: 'user' | 'program'): void
+  openFile(path: string, line: number): void
+  openLink(url: string): void
+  /** Who drives it has another size than this page. */
+  size(cols: number, rows: number, own: boolean): void
+}
+
+/** How much of an older log is read, in bytes. */
+const history = 256 << 10
+/** How long after a key or a click a program may write to the clipboard, in ms. */
+const gesture = 10_000
+
+/** One terminal on the page. What it has parsed is what it acknowledges, so that the echo is quick in a flood. */
+export class Screen {
+  readonly term: Terminal
+  readonly #fit = new FitAddon()
+  readonly #host: Host
+  readonly #readOnly: boolean
+  #channel: Channel | undefined
+  #search: SearchAddon | undefined
+  #end = 0 // of the log when it was attached: questions before it are old
+  #behind = true
+  #own = { cols: 0, rows: 0 }
+  #touched = 0
+  #ctrl = false
+  #alt = false
+  #gone = new AbortController()
+
+  constructor(host: Host, o: { readOnly: boolean; fontSize: number; screenReader: boolean }) {
+    this.#host = host
+    this.#readOnly = o.readOnly
+    this.term = new Terminal({
+      fontSize: o.fontSize, fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono'), lineHeight: 1.2, scrollback: 10_000,
+      theme: colours(), cursorBlink: false, disableStdin: o.readOnly, screenReaderMode: o.screenReader, macOptionIsMeta: true,
+      minimumContrastRatio: 4.5, allowProposedApi: true, customGlyphs: false,
+      linkHandler: { activate: (_, uri) => this.#link(uri), allowNonHttpProtocols: false },
+    })
+    this.term.loadAddon(this.#fit)
+    this.term.loadAddon(new WebLinksAddon((_, uri) => this.#link(uri)))
+    this.term.onTitleChange((t) => host.title(cleanTitle(t)))
+    this.term.onBell(() => host.bell())
+    this.term.onData((data) => this.#typed(data))
+    this.term.onBinary((data) => this.#send(Uint8Array.from(data, (c) => c.charCodeAt(0))))
+    this.term.attachCustomKeyEventHandler((e) => this.#key(e))
+    this.term.parser.registerOscHandler(52, (data) => this.#clipboard(data))
+    this.term.registerLinkProvider({ provideLinks: (y, tell) => tell(this.#places(y)) })
+  }
+
+  /** Shows it in the element, which has a size. */
+  open(element: HTMLElement): void {
+    this.term.open(element)
+    this.fit()
+    element.addEventListener('paste', (e) => {
+      e.preventDefault()
+      e.stopPropagation()
+      void this.paste(e.clipboardData?.getData('text/plain') ?? '')
+    }, { capture: true, signal: this.#gone.signal })
+    for (const type of ['pointerdown', 'keydown']) {
+      element.addEventListener(type, () => (this.#touched = Date.now()), { capture: true, signal: this.#gone.signal })
+    }
+    void this.#accelerate()
+  }
+
+  /** Follows a channel until it ends or this is closed. */
+  async follow(session: Session, id: string): Promise<void> {
+    try {
+      const t = (this.#channel = await session.terminal(id, {
+        offset: -history, readOnly: this.#readOnly, signal: this.#gone.signal,
+        size: this.#readOnly ? undefined : { cols: this.term.cols, rows: this.term.rows },
+      }))
+      this.#end = t.info?.end ?? 0
+      if (t.info?.title) this.#host.title(cleanTitle(t.info.title))
+      if (t.info?.cols && t.info.rows && this.#readOnly) this.#size(t.info.cols, t.info.rows)
+      for await (const e of t) {
+        if (e.type === 'stdout') await this.#write(e.bytes)
+        else if (e.type === 'restore') {
+          this.term.reset()
+          this.#size(e.cols, e.rows)
+          await this.#write(e.bytes)
+        } else if (e.type === 'event' && e.event === 'resize') this.#size(Number(e.cols), Number(e.rows))
+        else if (e.type === 'event' && e.event === 'epoch') this.term.reset()
+        else if (e.type === 'gap') await this.#write(`\r\n\x1b[2m… ${e.bytes.toLocaleString()} bytes are no longer there …\x1b[0m\r\n`)
+        else if (e.type === 'exit') {
+          this.term.options.disableStdin = true
+          this.term.write('\x1b[?25l')
+          this.#host.ended(e)
+        }
+        this.#behind = t.position.offset < this.#end
+      }
+    } catch (e) {
+      if (!this.#gone.signal.aborted) this.#host.failed(e as Error)
+    }
+  }
+
+  /** Resolves once it is parsed. */
+  #write(data: string | Uint8Array): Promise<void> {
+    return new Promise((resolve) => this.term.write(data, resolve))
+  }
+
+  #size(cols: number, rows: number): void {
+    if (cols !== this.term.cols || rows !== this.term.rows) this.term.resize(cols, rows)
+    this.#host.size(cols, rows, this.#readOnly || (cols === this.#own.cols && rows === this.#own.rows))
+  }
+
+  /** Takes the size of its element, and tells the server. */
+  fit(): void {
+    const d = this.#fit.proposeDimensions()
+    if (!d || !d.cols || !d.rows || this.#readOnly) return
+    const { cols, rows } = d
+    if (cols === this.#own.cols && rows === this.#own.rows) return
+    this.#own = { cols, rows }
+    this.term.resize(cols, rows)
+    this.#host.size(cols, rows, true)
+    this.#channel?.resize(cols, rows).catch(() => {})
+  }
+
+  /** Makes this page's size the terminal's, as typing does. */
+  take(): void {
+    if (this.#readOnly) return
+    const { cols, rows } = this.#own
+    this.#channel?.resize(cols, rows).catch(() => {})
+  }
+
+  #typed(data: string): void {
+    if (this.#behind && isAnswer(data)) return
+    if (this.#ctrl || this.#alt) {
+      if (this.#ctrl && data.length === 1) data = String.fromCharCode(data.toUpperCase().charCodeAt(0) & 0x1f)
+      if (this.#alt) data = '\x1b' + data
+      this.modify(false, false)
+    }
+    this.#send(data)
+  }
+
+  /** Types keys, as a key bar does. */
+  type(data: string): void {
+    this.#touched = Date.now()
+    this.#typed(data)
+    this.term.focus()
+  }
+
+  /** Holds Ctrl or Alt for the next key. */
+  modify(ctrl: boolean, alt: boolean): void {
+    this.#ctrl = ctrl
+    this.#alt = alt
+    this.onModify?.(ctrl, alt)
+  }
+
+  onModify: ((ctrl: boolean, alt: boolean) => void) | undefined
+
+  get modified(): { ctrl: boolean; alt: boolean } {
+    return { ctrl: this.#ctrl, alt: this.#alt }
+  }
+
+  get applicationCursor(): boolean {
+    return this.term.modes.applicationCursorKeysMode
+  }
+
+  #send(data: string | Uint8Array): void {
+    if (this.#readOnly || !this.#channel) return
+    // While the connection is lost this waits and goes out when it is back.
+    this.#channel.write(data).catch((e: Error & { kind?: string }) => {
+      if (e.kind === 'exhausted') this.#host.failed(e)
+    })
+  }
+
+  /** Pastes text, once it can do no harm. */
+  async paste(text: string): Promise<void> {
+    if (this.#readOnly || !text || !this.#channel) return
+    const clean = cleanPaste(text)
+    const runs = clean.trimEnd().includes('\n') && !this.term.modes.bracketedPasteMode
+    if (runs && !(await this.#host.confirmPaste(clean))) return this.term.focus()
+    await this.#channel.paste(clean).catch((e: Error) => this.#host.failed(e))
+    this.term.scrollToBottom()
+    this.term.focus()
+  }
+
+  async copy(): Promise<boolean> {
+    const text = this.term.getSelection()
+    if (!text) return false
+    await navigator.clipboard.writeText(text)
+    this.#host.copied(text.length, 'user')
+    return true
+  }
+
+  /** Keys of the page rather than the program's. */
+  #key(e: KeyboardEvent): boolean {
+    if (e.type !== 'keydown') return true
+    const mac = navigator.platform.startsWith('Mac')
+    const key = e.key.toLowerCase()
+    // Ctrl-C copies what is selected, and is SIGINT otherwise.
+    if (key === 'c' && ((e.ctrlKey && !e.altKey && !e.metaKey) || (mac && e.metaKey)) && this.term.hasSelection()) {
+      void this.copy().then(() => this.term.clearSelection())
+      e.preventDefault()
+      return false
+    }
+    if (e.ctrlKey && e.shiftKey && key === 'c') {
+      e.preventDefault()
+      return false
+    }
+    // The browser's own paste event follows.
+    if (key === 'v' && ((e.ctrlKey && e.shiftKey) || (mac && e.metaKey))) return false
+    if (e.shiftKey && e.key === 'Insert') return false
+    if (e.key === 'Enter' && e.shiftKey && !e.ctrlKey && !e.altKey) {
+      this.#send('\x1b\r')
+      e.preventDefault()
+      return false
+    }
+    return !(e.ctrlKey && e.shiftKey && ['f', 't', 'w', 'e', 'o'].includes(key)) && !(e.ctrlKey && ['=', '+', '-', '0'].includes(e.key))
+  }
+
+  /** OSC 52 writes to the clipboard, soon after the user did something, and never reads it. */
+  #clipboard(data: string): boolean {
+    const text = clipboardText(data)
+    if (text === undefined || this.#readOnly || this.#behind || !document.hasFocus() || Date.now() - this.#touched > gesture) return true
+    navigator.clipboard.writeText(text).then(() => this.#host.copied(text.length, 'program'), () => {})
+    return true
+  }
+
+  #link(uri: string): void {
+    if (/^https?:\/\//i.test(uri)) this.#host.openLink(uri)
+  }
+
+  #places(y: number): ILink[] | undefined {
+    const text = this.term.buffer.active.getLine(y - 1)?.translateToString(true) ?? ''
+    const found = findPlaces(text)
+    if (found.length === 0) return undefined
+    return found.map((p) => ({
+      text: text.slice(p.index, p.index + p.length),
+      range: { start: { x: p.index + 1, y }, end: { x: p.index + p.length, y } },
+      activate: () => this.#host.openFile(p.path, p.line),
+    }))
+  }
+
+  /** Looks for text in all that is kept; says whether there is some. */
+  async find(text: string, back: boolean): Promise<boolean> {
+    if (!this.#search) {
+      const { SearchAddon } = await import('@xterm/addon-search')
+      this.#search = new SearchAddon()
+      this.term.loadAddon(this.#search)
+    }
+    return back ? this.#search.findPrevious(text) : this.#search.findNext(text)
+  }
+
+  /** Draws with the graphics processor, where that is one: software is slower than the page itself. */
+  async #accelerate(): Promise<void> {
+    const gl = document.createElement('canvas').getContext('webgl2')
+    const info = gl?.getExtension('WEBGL_debug_renderer_info')
+    const renderer = gl && info ? String(gl.getParameter(info.UNMASKED_RENDERER_WEBGL)) : ''
+    gl?.getExtension('WEBGL_lose_context')?.loseContext()
+    if (!renderer || /swiftshader|llvmpipe|software|basic render/i.test(renderer)) return
+    const { WebglAddon } = await import('@xterm/addon-webgl')
+    if (this.#gone.signal.aborted) return
+    try {
+      const addon = new WebglAddon()
+      addon.onContextLoss(() => addon.dispose())
+      this.term.loadAddon(addon)
+      this.fit()
+    } catch {
+      // Then the page draws it.
+    }
+  }
+
+  set fontSize(px: number) {
+    this.term.options.fontSize = px
+    this.#own = { cols: 0, rows: 0 }
+    this.fit()
+  }
+
+  /** Brings back a screen that a program has left in disorder. */
+  reset(): void {
+    this.term.reset()
+    this.take()
+  }
+
+  theme(): void {
+    this.term.options.theme = colours()
+  }
+
+  close(): void {
+    this.#gone.abort()
+    this.#channel?.close()
+    this.term.dispose()
+  }
+}

@@ -1,0 +1,152 @@
+import { mkdirSync } from 'node:fs'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { api, launch, open, session } from './rig.js'
+
+let browser: Browser
+let made: { id: string; end: () => Promise<void> }
+const shots = process.env.SHOTS
+beforeAll(async () => {
+  browser = await launch()
+  made = await session()
+  if (shots) mkdirSync(shots, { recursive: true })
+})
+afterAll(async () => {
+  await made?.end()
+  await browser?.close()
+})
+
+/** A picture for people to look at. */
+async function shot(page: Page, name: string): Promise<void> {
+  if (!shots) return
+  for (const scheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: scheme })
+    await page.screenshot({ path: `${shots}/terminal-${name}-${scheme}.png` })
+  }
+}
+
+const screen = (page: Page) => page.locator('.pane.active .xterm-rows')
+/** Waits until the terminal that has the focus shows the text. */
+const shows = (page: Page, text: string | RegExp) => screen(page).filter({ hasText: text }).waitFor()
+/** Opens a terminal in a tab of its own, and waits for its prompt. */
+const add = async (page: Page) => {
+  const button = page.getByRole('button', { name: 'New terminal' })
+  await button.waitFor()
+  const before = await page.getByRole('tab').count()
+  await button.click()
+  await page.getByRole('tab').nth(before).and(page.locator('[aria-selected=true]')).waitFor()
+  await page.locator('.split:not([hidden]) .pane.active .xterm-rows').filter({ hasText: /[$#]/ }).waitFor()
+}
+const run = async (page: Page, line: string) => {
+  await page.keyboard.type(line)
+  await page.keyboard.press('Enter')
+}
+const terminals = async (id = made.id) => (await api<{ channels: { id: string; kind: string }[] }>('GET', `/v1/sessions/${id}/channels`)).channels.filter((c) => c.kind === 'terminal')
+
+it('opens nothing by a link, then types, splits, ends, and shows all of it after a reload', async () => {
+  const { page, context, complaints } = await open(browser, `/s/${made.id}/terminal`)
+  await page.getByRole('heading', { name: 'No terminal is open' }).waitFor()
+  expect(await terminals()).toEqual([])
+  await shot(page, 'empty')
+  await page.getByRole('button', { name: 'Open a terminal' }).click()
+  await shows(page, /[$#]/)
+  await run(page, 'echo six-$((6*7)); printf "\\033]2;my title\\007\\033[31mred\\033[0m\\n"')
+  await shows(page, 'six-42')
+  await page.getByRole('tab', { name: 'my title' }).waitFor()
+  await page.keyboard.press('Control+Shift+E')
+  await expect.poll(() => page.locator('.pane').count()).toBe(2)
+  await shows(page, /[$#]/)
+  await run(page, 'echo second-$((2*4)); stty size')
+  await shows(page, 'second-8')
+  await shot(page, 'split')
+  await page.reload()
+  await page.locator('.xterm-rows').filter({ hasText: 'six-42' }).waitFor()
+  await page.locator('.xterm-rows').filter({ hasText: 'second-8' }).waitFor()
+  await page.locator('.pane').filter({ hasText: 'second-8' }).locator('.xterm-screen').click()
+  await run(page, 'exit 3')
+  await page.getByText('Ended with status 3.').waitFor()
+  await shot(page, 'ended')
+  await page.locator('.ended').getByRole('button', { name: 'Close' }).click()
+  await expect.poll(() => page.locator('.pane').count()).toBe(1)
+  expect(complaints).toEqual([])
+  await context.close()
+})
+
+it('obeys Ctrl-C in a flood, whose output ends', async () => {
+  const { page, context } = await open(browser, `/s/${made.id}/terminal`)
+  await add(page)
+  await run(page, 'yes flooding all of the screen')
+  await shows(page, 'flooding all of the screen')
+  await shot(page, 'flood')
+  await page.keyboard.press('Control+C')
+  await run(page, 'echo over-$((1+1))')
+  await shows(page, 'over-2')
+  await context.close()
+})
+
+it('asks before several lines are pasted, and lets none out of their brackets', async () => {
+  const { page, context } = await open(browser, `/s/${made.id}/terminal`)
+  await add(page)
+  const paste = (text: string) => page.evaluate((text) => {
+    const d = new DataTransfer()
+    d.setData('text/plain', text)
+    document.activeElement!.dispatchEvent(new ClipboardEvent('paste', { clipboardData: d, bubbles: true, cancelable: true }))
+  }, text)
+  await run(page, 'cat -v')
+  await paste('one\ntwo\n')
+  await page.getByRole('heading', { name: 'Paste 2 lines?' }).waitFor()
+  await shot(page, 'paste')
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await paste('harm\x1b[201~less')
+  await shows(page, 'harm␛[201~less')
+  expect(await screen(page).innerText()).not.toContain('one')
+  await context.close()
+})
+
+it('lets a second page watch, which can change nothing', async () => {
+  const { page, context } = await open(browser, `/s/${made.id}/terminal`)
+  await add(page)
+  await run(page, 'echo watched-$((3*3))')
+  await shows(page, 'watched-9')
+  const other = await open(browser, `/s/${made.id}/terminal?watch`)
+  await other.page.getByRole('tab').last().click()
+  await shows(other.page, 'watched-9')
+  await other.page.getByText('Watching', { exact: true }).waitFor()
+  await other.page.keyboard.type('not me')
+  await run(page, 'echo live-$((4*4))')
+  await shows(other.page, 'live-16')
+  expect(await screen(page).innerText()).not.toContain('not me')
+  await other.context.close()
+  await context.close()
+})
+
+it('loses no key while the connection is away', async () => {
+  const { page, context } = await open(browser, `/s/${made.id}/terminal`)
+  await add(page)
+  await context.setOffline(true)
+  await run(page, 'echo kept-$((5*5))')
+  await context.setOffline(false)
+  await shows(page, 'kept-25')
+  await context.close()
+})
+
+it('finds text, and works on a phone', async () => {
+  const { page, context } = await open(browser, `/s/${made.id}/terminal`, { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 })
+  await add(page)
+  await run(page, 'ls /')
+  await shows(page, 'home')
+  await page.getByRole('toolbar', { name: 'Keys' }).last().waitFor()
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390)
+  await shot(page, 'phone')
+  await page.keyboard.type('sleep 100')
+  await page.keyboard.press('Enter')
+  await page.locator('.pane.active').getByRole('button', { name: 'Ctrl' }).click()
+  await page.keyboard.type('c')
+  await run(page, 'echo back-$((6*6))')
+  await shows(page, 'back-36')
+  await page.getByRole('button', { name: 'Terminal', exact: true }).click()
+  await page.getByRole('menuitem', { name: 'Find' }).click()
+  await page.getByRole('searchbox').fill('nowhere-to-be-found')
+  await page.getByText('Not there').waitFor()
+  await context.close()
+})
