@@ -5,6 +5,9 @@ const ansi = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'whi
 /** The page's colours for a terminal. Read anew when the theme changes. */
 export function colours(): ITheme {
   const probe = document.createElement('i')
+  // A transition, which reduced motion makes very short and not none, would
+  // begin at the colour before.
+  probe.style.setProperty('transition', 'none', 'important')
   document.body.append(probe)
   // Only a property that is used resolves light-dark().
   const read = (name: string) => {

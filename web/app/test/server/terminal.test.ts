@@ -92,7 +92,8 @@ it('asks before several lines are pasted, and lets none out of their brackets', 
     d.setData('text/plain', text)
     document.activeElement!.dispatchEvent(new ClipboardEvent('paste', { clipboardData: d, bubbles: true, cancelable: true }))
   }, text)
-  await run(page, 'cat -v')
+  await run(page, 'echo ready-$((1+1)); cat -v') // it does not mark pastes, as the shell does
+  await shows(page, 'ready-2')
   await paste('one\ntwo\n')
   await page.getByRole('heading', { name: 'Paste 2 lines?' }).waitFor()
   await shot(page, 'paste')

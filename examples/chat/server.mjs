@@ -1,0 +1,44 @@
+// A chat application that is not Sandgate's, with run buttons that are:
+//
+//   SANDGATE_URL=http://127.0.0.1:8080 SANDGATE_TOKEN=$(bin/sandgate token) node examples/chat/server.mjs
+//
+// The token stays in this server. What its page gets is a ticket that runs
+// code, for pages of this origin, for ten minutes.
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+
+const sandgate = process.env.SANDGATE_URL ?? 'http://127.0.0.1:8080'
+const token = process.env.SANDGATE_TOKEN
+const origin = `http://localhost:${process.env.PORT ?? 8090}`
+const file = (name) => readFileSync(new URL(name, import.meta.url), 'utf8').replaceAll('SANDGATE', sandgate)
+
+async function mint(embed) {
+  const res = await fetch(`${sandgate}/v1/tickets`, {
+    method: 'POST', headers: { Authorization: `Bearer ${token}` },
+    body: JSON.stringify({ scopes: ['run'], origin, embed, uses: 50, expires_seconds: 600 }),
+  })
+  if (!res.ok) throw new Error(await res.text())
+  return (await res.json()).ticket
+}
+
+const pages = { '/': ['text/html', 'index.html'], '/chat.js': ['text/javascript', 'chat.js'], '/chat.css': ['text/css', 'chat.css'], '/strict': ['text/html', 'strict.html'], '/strict.js': ['text/javascript', 'strict.js'] }
+
+createServer(async (req, res) => {
+  try {
+    const [path] = req.url.split('?')
+    // A real one asks first who is signed in.
+    if (req.method === 'POST' && path === '/ticket') {
+      const ticket = await mint(req.url.endsWith('?embed'))
+      res.setHeader('Content-Type', 'application/json')
+      return res.end(JSON.stringify({ ticket }))
+    }
+    const page = pages[path]
+    if (!page) return res.writeHead(404).end()
+    const script = path === '/strict' ? "'self'" : `'self' ${sandgate}`
+    res.setHeader('Content-Security-Policy', `default-src 'none'; script-src ${script}; style-src 'self'; connect-src ${script}; frame-src 'self' ${sandgate}; img-src data:`)
+    res.setHeader('Content-Type', page[0])
+    res.end(file(page[1]))
+  } catch (e) {
+    res.writeHead(500).end(String(e))
+  }
+}).listen(process.env.PORT ?? 8090, 'localhost', () => console.log(`a chat at ${origin}`))

@@ -1,0 +1,119 @@
+// The run button on a page of another origin: the chat of examples/.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { api, launch, token, url } from './rig.js'
+
+let browser: Browser
+let host: ChildProcess
+const port = 20_000 + (process.pid % 20_000)
+const chat = `http://localhost:${port}`
+const shots = process.env.SHOTS
+
+beforeAll(async () => {
+  host = spawn(process.execPath, [new URL('../../../../examples/chat/server.mjs', import.meta.url).pathname], {
+    env: { ...process.env, PORT: String(port), SANDGATE_URL: url, SANDGATE_TOKEN: token }, stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await new Promise((resolve) => host.stdout!.once('data', resolve))
+  browser = await launch()
+  if (shots) mkdirSync(shots, { recursive: true })
+})
+afterAll(async () => {
+  await browser?.close()
+  host?.kill()
+})
+
+async function open(path = '/', scheme: 'light' | 'dark' = 'light'): Promise<{ page: Page; errors: string[] }> {
+  const page = await browser.newPage({ colorScheme: scheme, viewport: { width: 900, height: 1000 } })
+  page.setDefaultTimeout(30_000)
+  const errors: string[] = []
+  page.on('pageerror', (e) => errors.push(String(e)))
+  page.on('console', (m) => m.type() === 'error' && errors.push(m.text()))
+  await page.goto(chat + path)
+  return { page, errors }
+}
+
+/** The button below the code block with this text. */
+const below = (page: Page, code: string) => page.locator('pre', { hasText: code }).locator('xpath=following-sibling::code-run')
+const button = (page: Page, code: string) => below(page, code).locator('.run')
+
+it('runs what streams into a chat: pictures, input, tables, other languages, an endless loop, an error', async () => {
+  const { page, errors } = await open()
+  const told: string[] = []
+  await page.exposeFunction('told', (s: string) => told.push(s))
+  await page.evaluate(() => {
+    for (const type of ['run', 'done', 'error']) {
+      document.addEventListener(`code-run:${type}`, (e) => (window as unknown as { told(s: string): void }).told(`${type} ${(e as CustomEvent<{ status?: string; message?: string }>).detail.status ?? ''}`))
+    }
+  })
+  await button(page, 'f(0)').waitFor() // all messages are there
+  expect(await page.locator('code-run').count()).toBe(6)
+
+  await button(page, 'np.sin').click()
+  await below(page, 'np.sin').locator('img').waitFor()
+  await below(page, 'np.sin').getByText('drawn').waitFor()
+  await below(page, 'np.sin').getByText(/^Done · /).waitFor()
+
+  await button(page, 'Your name?').click()
+  const field = below(page, 'Your name?').getByLabel('Your name?')
+  await field.fill('Ada')
+  await field.press('Enter')
+  await below(page, 'Your name?').getByText('Hello, Ada!').waitFor()
+
+  await button(page, 'DataFrame').click()
+  const frame = below(page, 'DataFrame').locator('iframe')
+  await frame.waitFor()
+  expect(await frame.getAttribute('sandbox')).toBe('')
+  await page.frameLocator('code-run iframe').getByText('Oslo').waitFor()
+
+  await button(page, 'n ** 2').click()
+  await below(page, 'n ** 2').getByText('3 9').waitFor()
+
+  await button(page, 'while true').click()
+  await below(page, 'while true').locator('pre').waitFor()
+  await button(page, 'while true').click()
+  await below(page, 'while true').getByText(/^(Stopped|Failed) · /).waitFor()
+  await button(page, 'while true').getByText('Run again').waitFor()
+
+  await button(page, 'f(0)').click()
+  await below(page, 'f(0)').locator('.err b').filter({ hasText: 'ZeroDivisionError' }).waitFor()
+  await below(page, 'f(0)').locator('summary').click()
+  await below(page, 'f(0)').getByText('return 1 / n').waitFor()
+  await below(page, 'f(0)').getByText(/^Failed · /).waitFor()
+  expect(told.filter((t) => t.startsWith('run')).length).toBe(6)
+  expect(told).toContain('done ok')
+  expect(errors).toEqual([])
+  if (shots) {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      await page.screenshot({ path: `${shots}/chat-${colorScheme}.png`, fullPage: true })
+    }
+  }
+  await page.close()
+  const left = await api<{ sessions: { name?: string }[] }>('GET', '/v1/sessions')
+  expect(left.sessions.filter((s) => s.name === 'run').length).toBeLessThanOrEqual(1)
+})
+
+it('keeps a button and its output when the chat draws a message anew, and removes it with the message', async () => {
+  const { page } = await open()
+  await button(page, 'n ** 2').click()
+  await below(page, 'n ** 2').getByText('3 9').waitFor()
+  await page.evaluate(() => {
+    for (const m of document.querySelectorAll('.message')) m.innerHTML = m.innerHTML.replace(/<code-run.*?<\/code-run>/g, '')
+  })
+  await below(page, 'n ** 2').getByText('3 9').waitFor()
+  await page.evaluate(() => document.querySelector('#chat')!.replaceChildren())
+  await expect.poll(() => page.locator('code-run').count()).toBe(0)
+  await page.close()
+})
+
+it('runs in a frame where a page allows no script of others', async () => {
+  const { page } = await open('/strict', 'dark')
+  const frame = page.frameLocator('iframe')
+  await frame.getByText('print("in a frame"').waitFor()
+  await frame.locator('.run').click()
+  await frame.getByText('in a frame 42').waitFor()
+  if (shots) await page.screenshot({ path: `${shots}/embed-dark.png` })
+  await page.close()
+})
