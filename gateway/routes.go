@@ -72,6 +72,7 @@ func (g *Gateway) table() []route {
 		{Method: "DELETE", Path: "/v1/snapshots/:id", Access: ScopeWrite, handler: g.deleteSnapshot},
 		{Method: "GET", Path: "/v1/sessions/:id/channels", Access: ScopeRead, handler: g.listChannels},
 		{Method: "POST", Path: "/v1/sessions/:id/channels", Access: ScopeWrite, Body: small, handler: g.openChannel},
+		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/cast", Access: ScopeRead, handler: g.cast},
 
 		{Method: "GET", Path: "/v1/templates", Access: ScopeRead, handler: g.listTemplates},
 		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.buildTemplate},

@@ -1,6 +1,6 @@
 // Command sandgate is Sandgate: the server (serve, node, gateway), its clients
-// on the command line (run, repl, shell, attach, ps, logs, sessions, rm, cp,
-// status, token) and what helps an operator (doctor, config, version).
+// on the command line (run, repl, shell, attach, ps, logs, record, sessions, rm,
+// cp, status, token) and what helps an operator (doctor, config, version).
 package main
 
 import (
@@ -48,7 +48,7 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(),
+		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(), recordCommand(),
 		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), forkCommand(), snapshotCommand(), templateCommand(), rmCommand(), cpCommand(), statusCommand(),
 		tokenCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
 	}

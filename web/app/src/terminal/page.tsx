@@ -10,6 +10,7 @@ import { failed } from '../ui/toast'
 import { FileView } from './file'
 import { arrange, maxPanes, parse, split, without, type Tab } from './layout'
 import { Pane } from './pane'
+import { Player } from './player'
 import type { Screen } from './screen'
 import './terminal.css'
 
@@ -28,8 +29,14 @@ const remembered = (name: string) => {
   }
 }
 
+/** The terminals of a session, or a recording of one of its channels. */
+export default function Page({ session }: PageProps) {
+  const channel = route.value.query.get('cast')
+  return channel ? <Player key={channel} session={session} channel={channel} /> : <Terminals session={session} />
+}
+
 /** The terminals of a session, in tabs. */
-export default function Page({ session: id }: PageProps) {
+function Terminals({ session: id }: PageProps) {
   const readOnly = route.value.query.has('watch')
   const stored = `sandgate.terminals.${id}`
   const [session, setSession] = useState<Session>()
@@ -148,6 +155,7 @@ export default function Page({ session: id }: PageProps) {
                 <MenuItem checked={reader} onClick={() => { remember('sandgate.terminal.reader', reader ? 'off' : 'on'); setReader(!reader) }}>{reader && <Icon name="check" />}Screen reader support</MenuItem>
                 <MenuItem onClick={() => screen.current?.reset()}>Reset the screen</MenuItem>
                 <hr />
+                <MenuItem onClick={() => navigate(`?cast=${encodeURIComponent(active)}`)}><Icon name="play" />Replay and record</MenuItem>
                 <MenuItem onClick={() => navigate(`?${readOnly ? '' : 'watch'}`)}>{readOnly ? 'Take part' : 'Only watch'}</MenuItem>
                 {!readOnly && <MenuItem danger keys="Ctrl+⇧+W" onClick={() => close(active)}>Close this terminal</MenuItem>}
               </>

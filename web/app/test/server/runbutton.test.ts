@@ -79,7 +79,7 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   await button(page, 'f(0)').click()
   await below(page, 'f(0)').locator('.err b').filter({ hasText: 'ZeroDivisionError' }).waitFor()
   await below(page, 'f(0)').locator('summary').click()
-  await below(page, 'f(0)').getByText('return 1 / n').waitFor()
+  await below(page, 'f(0)').getByText('----> 2').waitFor()
   await below(page, 'f(0)').getByText(/^Failed · /).waitFor()
   expect(told.filter((t) => t.startsWith('run')).length).toBe(6)
   expect(told).toContain('done ok')

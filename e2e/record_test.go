@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// TestRecording makes an asciicast of a terminal and of a cell, over HTTP and
+// by the command line.
+func TestRecording(t *testing.T) {
+	s := open(t, server)
+	term, err := s.conn.StartTerminal(s.ctx, protocol.ChannelOpen{
+		Session: s.id, Argv: []string{"sh", "-c", `printf 'first\r\n'; sleep 0.3; printf 'gr\303'; sleep 0.1; printf '\274n\n'`}, Cols: 72, Rows: 20,
+	})
+	check(t, err)
+	for err == nil {
+		_, err = term.Next(s.ctx)
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	out := s.begin("print('in a cell')\n6 * 7")
+	s.collect(out, nil)
+
+	lines := cast(t, s, term.Channel().ID, 0)
+	if lines[0].head.Version != 2 || lines[0].head.Width != 72 || lines[0].head.Height != 20 || lines[0].head.Timestamp == 0 {
+		t.Errorf("the header is %+v", lines[0].head)
+	}
+	text, last := shown(t, lines)
+	if text != "first\r\ngrün\r\n" || last < 0.35 {
+		t.Errorf("it shows %q and takes %v s", text, last)
+	}
+	text, _ = shown(t, cast(t, s, s.kernel.Channel().ID, out.Number()))
+	contains(t, text, "print('in a cell')", "in a cell\r\n", "42\r\n")
+
+	path := filepath.Join(t.TempDir(), "x.cast")
+	if out, err := sandgate(t, s.ctx, "record", "-o", path, s.id, term.Channel().ID).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	raw, err := os.ReadFile(path)
+	check(t, err)
+	contains(t, string(raw), `"version":2`, `"first\r\n"`)
+	status, err := server.Get(s.ctx, "/v1/sessions/"+s.id+"/channels/none/cast", nil)
+	if err != nil || status != 404 {
+		t.Errorf("a channel that is not there gives %d, %v", status, err)
+	}
+}
+
+// castLine is one line of an asciicast: the header, or a piece.
+type castLine struct {
+	head struct {
+		Version, Width, Height int
+		Timestamp              int64
+	}
+	at         float64
+	code, text string
+}
+
+func cast(t *testing.T, s *session, channel string, cell uint32) []castLine {
+	t.Helper()
+	c, err := client.New(server.URL, server.Token, client.Options{})
+	check(t, err)
+	body, err := c.Recording(s.ctx, s.id, channel, cell)
+	check(t, err)
+	defer body.Close()
+	raw, err := io.ReadAll(body)
+	check(t, err)
+	var out []castLine
+	for line := range strings.Lines(string(raw)) {
+		var l castLine
+		if len(out) == 0 {
+			check(t, json.Unmarshal([]byte(line), &l.head))
+		} else {
+			check(t, json.Unmarshal([]byte(line), &[]any{&l.at, &l.code, &l.text}))
+		}
+		out = append(out, l)
+	}
+	if len(out) == 0 {
+		t.Fatal("the recording is empty")
+	}
+	return out
+}
+
+// shown is all that a recording puts on the screen, and when it ends.
+func shown(t *testing.T, lines []castLine) (text string, last float64) {
+	t.Helper()
+	for _, l := range lines[1:] {
+		if l.at < last {
+			t.Errorf("time goes back from %v to %v", last, l.at)
+		}
+		last = l.at
+		if l.code == "o" {
+			text += l.text
+		}
+	}
+	return text, last
+}

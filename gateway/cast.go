@@ -1,0 +1,281 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// castCols and castRows are the size of a recording of what is no terminal.
+const (
+	castCols = 100
+	castRows = 30
+)
+
+// cast answers with what a channel's log still holds, as a recording in
+// asciicast's second version: one line of JSON that says how it is to be
+// shown, then one for each piece of output with its time. It ends where the
+// log ended when it was asked for.
+func (g *Gateway) cast(q *request) error {
+	const op = "gateway.cast"
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	channel := q.Params("channel")
+	if !validID(channel) {
+		return fault.New(fault.NotFound, op, "there is no such channel")
+	}
+	cell, err := strconv.ParseUint(q.Query("cell", "0"), 10, 32)
+	if err != nil {
+		return fault.Invalid(op, "cell", "a cell is a number, as its execute_input has it")
+	}
+	l, err := g.node.Open(g.base, q.who)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(g.base, func() { _ = l.Close() })
+	late := time.AfterFunc(g.cfg.Times.Call, func() { _ = l.Close() })
+	r := &castReader{q: q, l: l, late: late, cell: uint32(cell), drop: func() { late.Stop(); stop(); _ = l.Close() }}
+	var at protocol.Attached
+	attach := protocol.Attach{Session: id, Channel: channel, ReadOnly: true}
+	err = ask(l, 1, protocol.OpAttach, runChannel, attach, &at, func(f stream.Frame) error {
+		f.Body = append([]byte(nil), f.Body...) // at most a window of them
+		r.pending = append(r.pending, f)
+		return nil
+	})
+	if err != nil {
+		r.drop()
+		return err
+	}
+	r.end, r.offset, r.kind = at.Channel.End, at.Offset, at.Channel.Kind
+	r.head = castHeader{Version: 2, Width: at.Channel.Cols, Height: at.Channel.Rows, Title: at.Channel.Title}
+	h := &q.Response().Header
+	h.SetContentType("application/x-asciicast")
+	h.Set(fiber.HeaderContentDisposition, `attachment; filename="`+channel+`.cast"`)
+	h.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
+	h.Set(fiber.HeaderCacheControl, "no-store")
+	q.streams = true
+	q.Response().SetBodyStream(r, -1)
+	return nil
+}
+
+type castHeader struct {
+	Version   int    `json:"version"`
+	Width     int    `json:"width"`
+	Height    int    `json:"height"`
+	Timestamp int64  `json:"timestamp"`
+	Title     string `json:"title,omitempty"`
+}
+
+// castReader makes a recording as fasthttp asks for more. What the client
+// does not take is not acknowledged, so that no more comes.
+type castReader struct {
+	q       *request
+	l       Link
+	drop    func()
+	late    *time.Timer // cuts a node that sends nothing
+	cell    uint32
+	kind    string
+	pending []stream.Frame
+	end     int64
+	offset  int64
+	head    castHeader
+	begun   bool
+	first   int64 // µs since 1970
+	last    int64
+	text    [2]textDecoder
+	rest    []byte
+	over    bool
+	sent    int64
+	err     error
+}
+
+func (r *castReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.over {
+			return 0, io.EOF
+		}
+		if r.err = r.fill(); r.err != nil {
+			return 0, r.err
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	r.sent += int64(n)
+	return n, nil
+}
+
+func (r *castReader) Close() error {
+	r.drop()
+	r.q.finish(fiber.StatusOK, r.sent, r.err)
+	return nil
+}
+
+// fill takes one frame.
+func (r *castReader) fill() error {
+	if r.offset >= r.end {
+		r.over = true
+		r.begin(time.Now().UnixMicro())
+		return nil
+	}
+	var f stream.Frame
+	if len(r.pending) > 0 {
+		f, r.pending = r.pending[0], r.pending[1:]
+	} else {
+		var err error
+		r.late.Reset(r.q.g.cfg.Times.Call)
+		f, err = next(r.l)
+		r.late.Stop()
+		if err != nil {
+			return err
+		}
+	}
+	if f.Type == stream.Control {
+		var reply protocol.Reply
+		if json.Unmarshal(f.Body, &reply) == nil && reply.Event == protocol.EventLost {
+			r.over = true
+			r.begin(time.Now().UnixMicro())
+		}
+		return nil
+	}
+	if f.Type != stream.Records || f.Channel != runChannel || len(f.Body) < 8 {
+		return nil
+	}
+	at, rest := int64(binary.BigEndian.Uint64(f.Body)), f.Body[8:]
+	for len(rest) > 0 {
+		rec, tail, err := stream.ParseRecord(rest)
+		if err != nil {
+			return err
+		}
+		rest = tail
+		if rec.Kind != stream.KindGap && rec.Kind != stream.KindRestore {
+			at += rec.Size()
+		}
+		if at > r.end {
+			r.over = true
+			return nil
+		}
+		r.record(rec)
+	}
+	r.offset = at
+	return r.l.Send(stream.Frame{Type: stream.Ack, Channel: runChannel, Body: binary.BigEndian.AppendUint64(nil, uint64(at))})
+}
+
+// record adds the lines of one record.
+func (r *castReader) record(rec stream.Record) {
+	if r.cell != 0 && rec.Cell != r.cell {
+		return
+	}
+	switch rec.Kind {
+	case stream.KindStdout, stream.KindStderr:
+		r.output(rec.Time, r.text[rec.Kind-stream.KindStdout].decode(rec.Payload))
+	case stream.KindRestore:
+		var s stream.Restore
+		if json.Unmarshal(rec.Payload, &s) == nil {
+			if !r.begun {
+				r.head.Width, r.head.Height = s.Cols, s.Rows
+			}
+			r.line(rec.Time, "o", string(s.Data))
+		}
+	case stream.KindGap:
+		var gap stream.Gap
+		_ = json.Unmarshal(rec.Payload, &gap)
+		if r.begun { // at the beginning the recording begins later
+			r.line(r.last, "o", "\r\n[… "+strconv.FormatInt(gap.Bytes, 10)+" bytes are gone …]\r\n")
+		}
+	case stream.KindEvent:
+		var e struct {
+			Event      string
+			Cols, Rows int
+		}
+		if json.Unmarshal(rec.Payload, &e) != nil || e.Event != "resize" {
+			return
+		}
+		if !r.begun {
+			r.head.Width, r.head.Height = e.Cols, e.Rows
+		}
+		r.line(rec.Time, "r", strconv.Itoa(e.Cols)+"x"+strconv.Itoa(e.Rows))
+	case stream.KindMessage:
+		var m kernel.Message
+		if json.Unmarshal(rec.Payload, &m) == nil {
+			r.output(rec.Time, castText(m))
+		}
+	}
+}
+
+// castText is what a terminal shows of a kernel's message.
+func castText(m kernel.Message) string {
+	switch m.Type {
+	case kernel.ExecuteInputType:
+		var in kernel.ExecuteInput
+		_ = json.Unmarshal(m.Content, &in)
+		return "\x1b[36m" + clip(in.Code, 64<<10) + "\x1b[0m\n"
+	case kernel.ExecuteResultType, kernel.DisplayDataType:
+		var b kernel.Bundle
+		_ = json.Unmarshal(m.Content, &b)
+		var text string
+		_ = json.Unmarshal(b.Data["text/plain"], &text)
+		return clip(text, 64<<10) + "\n"
+	case kernel.ErrorType:
+		var e kernel.Error
+		_ = json.Unmarshal(m.Content, &e)
+		var b bytes.Buffer
+		for _, line := range e.Traceback {
+			b.WriteString(line + "\n")
+		}
+		if b.Len() == 0 {
+			b.WriteString(e.EName + ": " + e.EValue + "\n")
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// output adds text. What was written without a terminal has bare line ends.
+func (r *castReader) output(at int64, text string) {
+	if r.kind != "terminal" {
+		text = string(bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("\r\n")))
+	}
+	if text != "" {
+		r.line(at, "o", text)
+	}
+}
+
+func (r *castReader) line(at int64, code, text string) {
+	r.begin(at)
+	// The clock may be set back.
+	r.last = max(r.last, at)
+	r.append([]any{json.Number(strconv.FormatFloat(float64(r.last-r.first)/1e6, 'f', 6, 64)), code, text})
+}
+
+// begin adds the header, once.
+func (r *castReader) begin(at int64) {
+	if r.begun {
+		return
+	}
+	r.begun, r.first, r.last = true, at, at
+	orDefault(&r.head.Width, castCols)
+	orDefault(&r.head.Height, castRows)
+	r.head.Timestamp = at / 1e6
+	r.append(r.head)
+}
+
+func (r *castReader) append(v any) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // strings and numbers
+	r.rest = append(r.rest, b.Bytes()...)
+}

@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest'
+import { clock, count, parseCast, withoutIdle } from '../src/terminal/cast'
+import { arrange, parse, split, without } from '../src/terminal/layout'
+import { cleanPaste, cleanTitle, clipboardText, findPlaces, isAnswer } from '../src/terminal/text'
+
+describe('what programs and clipboards bring', () => {
+  it('lets no control out of a paste but tabs and line ends', () => {
+    expect(cleanPaste('a\tb\r\nc\rd\x1b[201~\x03\x7f\x9b')).toBe('a\tb\nc\nd\u241b[201~\u2403\u2421\ufffd')
+  })
+  it('shows a title without what turns or hides text', () => {
+    expect(cleanTitle(' a\x1b\u202eb\u200b ')).toBe('ab')
+    expect(cleanTitle('x'.repeat(99))).toHaveLength(80)
+  })
+  it('tells answers from keys', () => {
+    for (const a of ['\x1b[?1;2c', '\x1b[>0;276;0c', '\x1b[0n', '\x1b[12;40R', '\x1b[?25;1$y', '\x1b[I', '\x1b[O', '\x1b]11;rgb:ff/ff/ff\x1b\\', '\x1bP1$r0m\x1b\\']) expect(isAnswer(a)).toBe(true)
+    for (const k of ['c', '\x1b', '\x1b[A', '\x1bOA', '\x1b[1;5C', '\x1b[3~', '\r', '\x03', '\x1bf']) expect(isAnswer(k)).toBe(false)
+  })
+  it('takes what a program puts on the clipboard and answers no question', () => {
+    expect(clipboardText('c;' + btoa('hi'))).toBe('hi')
+    for (const d of ['c;?', 'c;', 'c;%%%', 'c;' + 'A'.repeat(200_000)]) expect(clipboardText(d)).toBeUndefined()
+  })
+  it('finds places in files', () => {
+    expect(findPlaces('./src/main.go:12:3: undefined')).toMatchObject([{ path: './src/main.go', line: 12, index: 0 }])
+    expect(findPlaces('  File "/tmp/a b.py", line 7, in f')).toMatchObject([{ path: '/tmp/a b.py', line: 7 }])
+    expect(findPlaces('at 12:30 http://x:80 ../../etc/passwd.x:1')).toEqual([])
+  })
+})
+
+describe('tabs', () => {
+  it('come back as they were left, without what has gone and with what is new', () => {
+    expect(arrange([{ panes: ['a', 'gone'], rows: true }, { panes: ['b'], rows: false }], ['b', 'a', 'c'])).toEqual([
+      { panes: ['a'], rows: true }, { panes: ['b'], rows: false }, { panes: ['c'], rows: false },
+    ])
+    expect(parse('{"no": 1}')).toEqual([])
+    expect(parse(null)).toEqual([])
+  })
+  it('split and close', () => {
+    const two = split([{ panes: ['a'], rows: false }], 'a', 'b', true)
+    expect(two).toEqual([{ panes: ['a', 'b'], rows: true }])
+    expect(split(two, 'a', 'c', false)).toEqual([{ panes: ['a', 'c', 'b'], rows: true }])
+    expect(without(without(two, 'a'), 'b')).toEqual([])
+  })
+})
+
+describe('a recording', () => {
+  const cast = parseCast('{"version":2,"width":80,"height":24}\n[0,"o","a"]\n[10,"o","b"]\n[10.5,"r","90x30"]\n[40,"i","x"]\n[60,"o","c"]\n')
+  it('is read, counted and freed of pauses', () => {
+    expect(cast.events.map((e) => e.code)).toEqual(['o', 'o', 'r', 'o'])
+    expect([0, 9, 10, 60].map((at) => count(cast.events, at))).toEqual([1, 1, 2, 4])
+    expect(withoutIdle(cast).events.map((e) => e.at)).toEqual([0, 1, 1.5, 2.5])
+    expect(clock(125.9)).toBe('2:05')
+    expect(() => parseCast('{"version":3}')).toThrow('version 3')
+  })
+})
