@@ -92,6 +92,7 @@ type castReader struct {
 	end     int64
 	offset  int64
 	head    castHeader
+	opening string // what brings a screen into the state that the log begins in
 	begun   bool
 	first   int64 // µs since 1970
 	last    int64
@@ -183,11 +184,17 @@ func (r *castReader) record(rec stream.Record) {
 		r.output(rec.Time, r.text[rec.Kind-stream.KindStdout].decode(rec.Payload))
 	case stream.KindRestore:
 		var s stream.Restore
-		if json.Unmarshal(rec.Payload, &s) == nil {
-			if !r.begun {
-				r.head.Width, r.head.Height = s.Cols, s.Rows
-			}
-			r.line(rec.Time, "o", string(s.Data))
+		if json.Unmarshal(rec.Payload, &s) != nil {
+			return
+		}
+		// Its time is that of the request, and not of the output.
+		if r.begun {
+			r.line(r.last, "o", string(s.Data))
+			return
+		}
+		r.head.Width, r.head.Height = s.Cols, s.Rows
+		if r.offset > 0 { // a log's beginning has nothing to restore
+			r.opening = string(s.Data)
 		}
 	case stream.KindGap:
 		var gap stream.Gap
@@ -270,6 +277,9 @@ func (r *castReader) begin(at int64) {
 	orDefault(&r.head.Height, castRows)
 	r.head.Timestamp = at / 1e6
 	r.append(r.head)
+	if r.opening != "" {
+		r.line(at, "o", r.opening)
+	}
 }
 
 func (r *castReader) append(v any) {

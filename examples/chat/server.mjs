@@ -35,7 +35,7 @@ createServer(async (req, res) => {
     const page = pages[path]
     if (!page) return res.writeHead(404).end()
     const script = path === '/strict' ? "'self'" : `'self' ${sandgate}`
-    res.setHeader('Content-Security-Policy', `default-src 'none'; script-src ${script}; style-src 'self'; connect-src ${script}; frame-src 'self' ${sandgate}; img-src data:`)
+    res.setHeader('Content-Security-Policy', `default-src 'none'; script-src ${script}; style-src 'self' 'unsafe-inline'; connect-src ${script}; frame-src 'self' ${sandgate}; img-src data:`)
     res.setHeader('Content-Type', page[0])
     res.end(file(page[1]))
   } catch (e) {

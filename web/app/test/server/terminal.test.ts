@@ -1,4 +1,5 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { api, launch, open, session } from './rig.js'
@@ -26,6 +27,14 @@ async function shot(page: Page, name: string): Promise<void> {
 }
 
 const screen = (page: Page) => page.locator('.pane.active .xterm-rows')
+/** What axe complains of; scripts of the page's own policy are all that it lets in, so axe comes from the test. */
+async function barriers(page: Page): Promise<string[]> {
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'))
+  return page.evaluate(async () => {
+    const axe = (window as unknown as { axe: { run(o: object): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } }).axe
+    return (await axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] })).violations.map((v) => `${v.id}: ${v.nodes[0]?.html.slice(0, 150)}`)
+  })
+}
 /** Waits until the terminal that has the focus shows the text. */
 const shows = (page: Page, text: string | RegExp) => screen(page).filter({ hasText: text }).waitFor()
 /** Opens a terminal in a tab of its own, and waits for its prompt. */
@@ -149,5 +158,33 @@ it('finds text, and works on a phone', async () => {
   await page.getByRole('menuitem', { name: 'Find' }).click()
   await page.getByRole('searchbox').fill('nowhere-to-be-found')
   await page.getByText('Not there').waitFor()
+  await context.close()
+})
+
+it('replays what was recorded, from a link too, and has no barrier for axe', async () => {
+  const { page, context, complaints } = await open(browser, `/s/${made.id}/terminal`)
+  await add(page)
+  await run(page, 'echo recorded-$((7*7))')
+  await shows(page, 'recorded-49')
+  expect(await barriers(page)).toEqual([])
+  await page.getByRole('button', { name: 'Terminal', exact: true }).click()
+  await page.getByRole('menuitem', { name: 'Replay and record' }).click()
+  await page.locator('.stage .xterm-rows').filter({ hasText: 'recorded-49' }).waitFor()
+  await page.getByRole('button', { name: 'Play', exact: true }).waitFor() // it has come to its end
+  await page.getByRole('slider', { name: 'Position' }).fill('0')
+  await expect.poll(() => page.locator('.stage .xterm-rows').innerText()).not.toContain('recorded-49')
+  await page.getByRole('combobox', { name: 'Speed' }).selectOption('8')
+  await page.getByRole('button', { name: 'Play', exact: true }).click()
+  await page.locator('.stage .xterm-rows').filter({ hasText: 'recorded-49' }).waitFor()
+  const download = page.waitForEvent('download')
+  await page.getByRole('button', { name: 'Download' }).click()
+  expect((await download).suggestedFilename()).toMatch(/\.cast$/)
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme })
+    await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))))
+    expect(await barriers(page)).toEqual([])
+  }
+  await shot(page, 'replay')
+  expect(complaints).toEqual([])
   await context.close()
 })
