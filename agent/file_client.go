@@ -20,12 +20,15 @@ type file struct {
 	err   error
 	acked uint64        // of a write: what the agent has taken
 	moved chan struct{} // capacity 1: something above has changed
+	freed chan struct{} // capacity 1: acked has, or the end has come
 }
 
 func (d *file) wake() {
-	select {
-	case d.moved <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{d.moved, d.freed} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -35,7 +38,7 @@ func (d *file) add(f stream.Frame) bool {
 	defer d.mu.Unlock()
 	defer d.wake()
 	switch {
-	case d.end || d.err != nil:
+	case d.err != nil || d.end && f.Flags&FlagAbort == 0:
 		return false
 	case f.Flags&FlagAbort != 0:
 		var p fault.Public
@@ -72,7 +75,7 @@ func (d *file) fail(err error) {
 
 // open registers a transfer.
 func (c *Client) open(op string, ch uint32) (*file, func(), error) {
-	d := &file{moved: make(chan struct{}, 1)}
+	d := &file{moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {

@@ -109,6 +109,7 @@ type Server struct {
 	channels  map[uint32]*channel
 	transfers map[uint32]*transfer
 	files     int               // operations on files that run
+	conns     int               // connections to ports
 	env       map[string]string // from the last reseed
 	started   uint32            // channels so far
 
@@ -281,6 +282,10 @@ func (s *Server) request(r Request) {
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
 	case OpFileWrite, OpFileRead, OpFileStat, OpFileList, OpFileMkdir, OpFileMove, OpFileCopy, OpFileRemove, OpTreeRead, OpTreeWrite:
 		s.file(r)
+	case OpPortDial:
+		s.portDial(r)
+	case OpPortList:
+		s.job(r.ID, func() { s.respond(r.ID, listening(), nil) })
 	case OpReseed:
 		var q Reseed
 		if err := params(r, &q); err != nil {
@@ -401,7 +406,7 @@ func (s *Server) stats() Stats {
 			n++
 		}
 	}
-	t := s.files
+	t := s.files + s.conns
 	s.mu.Unlock()
 	reaped, orphans := s.reap.counts()
 	return Stats{

@@ -17,11 +17,16 @@ type transfer struct {
 	s   *Server
 	id  uint32
 	win window // of a read
+	// conn says that it is a connection to a port, which goes both ways:
+	// another goroutine then waits for the window, and is told by freed.
+	conn  bool
+	freed chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards all below
 	q       []byte     // of a write: what has come and is not yet written
 	end     bool
 	aborted bool
+	cut     func() // of a connection: ends it
 	taken   uint64
 	told    uint64
 	moved   chan struct{} // capacity 1: something above, or the window, has changed
@@ -34,12 +39,25 @@ func (t *transfer) wake() {
 	}
 }
 
+// free tells the one who waits for the window.
+func (t *transfer) free() {
+	select {
+	case t.freed <- struct{}{}:
+	default:
+	}
+}
+
 // abort gives the transfer up.
 func (t *transfer) abort() {
 	t.mu.Lock()
 	t.aborted, t.q = true, nil
+	cut := t.cut
 	t.mu.Unlock()
 	t.wake()
+	t.free()
+	if cut != nil {
+		cut()
+	}
 }
 
 func (t *transfer) isAborted() bool {
@@ -84,8 +102,8 @@ func (s *Server) file(r Request) {
 	case OpFileWrite, OpFileRead, OpTreeRead, OpTreeWrite:
 		data = true
 	}
-	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1)}
-	t.win.wake = t.wake
+	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+	t.win.wake = t.free
 	if err == nil {
 		err = s.begin(op, t, data)
 	}
@@ -188,9 +206,13 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 	if s.closed {
 		return fault.New(fault.SandboxLost, op, "the sandbox is ending")
 	}
-	if s.files >= MaxTransfers {
+	switch {
+	case !t.conn && s.files >= MaxTransfers:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d files are on their way", MaxTransfers)
+	case t.conn && s.conns >= MaxConns:
+		s.refused.Add(1)
+		return fault.New(fault.Exhausted, op, "%d connections to ports are open", MaxConns)
 	}
 	if data {
 		if c := s.channels[t.id]; c != nil && !c.isOver() || s.transfers[t.id] != nil {
@@ -198,7 +220,11 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 		}
 		s.transfers[t.id] = t
 	}
-	s.files++
+	if t.conn {
+		s.conns++
+	} else {
+		s.files++
+	}
 	s.wg.Add(1)
 	return nil
 }
@@ -206,7 +232,11 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 func (s *Server) forget(t *transfer, data bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.files--
+	if t.conn {
+		s.conns--
+	} else {
+		s.files--
+	}
 	if data && s.transfers[t.id] == t {
 		delete(s.transfers, t.id)
 	}
@@ -274,7 +304,7 @@ func (t *transfer) Read(p []byte) (int, error) {
 // window has room.
 func (t *transfer) put(buf []byte, n int) error {
 	for !t.win.room(n) {
-		<-t.moved
+		<-t.freed
 		if t.isAborted() {
 			return context.Canceled
 		}

@@ -9,6 +9,7 @@ import (
 
 // window is how far one channel's output may be ahead of the host's Ack.
 type window struct {
+	limit   int64 // 0 means Window
 	sent    atomic.Uint64
 	acked   atomic.Uint64
 	stalled atomic.Bool
@@ -31,7 +32,11 @@ func (w *window) room(n int) bool {
 }
 
 func (w *window) free(n int) bool {
-	return int64(w.sent.Load())-int64(w.acked.Load())+min(int64(n), Window/2) <= Window
+	limit := w.limit
+	if limit == 0 {
+		limit = Window
+	}
+	return int64(w.sent.Load())-int64(w.acked.Load())+min(int64(n), limit/2) <= limit
 }
 
 // sentBytes counts n bytes as sent.

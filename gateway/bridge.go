@@ -44,23 +44,25 @@ const (
 	writeBuffer = 64
 )
 
+// has reports whether a header that is a list has the token.
+func has(c *fiber.Ctx, name, token string) bool {
+	for _, v := range c.Request().Header.PeekAll(name) {
+		for t := range strings.SplitSeq(string(v), ",") {
+			if strings.EqualFold(strings.TrimSpace(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // checkHandshake refuses, in the server's own words, whatever
 // websocket.Accept would refuse.
 func checkHandshake(c *fiber.Ctx) error {
 	const op = "gateway.upgrade"
-	has := func(name, token string) bool {
-		for _, v := range c.Request().Header.PeekAll(name) {
-			for t := range strings.SplitSeq(string(v), ",") {
-				if strings.EqualFold(strings.TrimSpace(t), token) {
-					return true
-				}
-			}
-		}
-		return false
-	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(c.Get("Sec-WebSocket-Key")))
 	switch {
-	case !c.Request().Header.IsHTTP11(), !has(fiber.HeaderConnection, "upgrade"), !has(fiber.HeaderUpgrade, "websocket"):
+	case !c.Request().Header.IsHTTP11(), !has(c, fiber.HeaderConnection, "upgrade"), !has(c, fiber.HeaderUpgrade, "websocket"):
 		return fault.New(fault.Malformed, op, "this route takes a WebSocket handshake")
 	case c.Get("Sec-WebSocket-Version") != "13":
 		return fault.New(fault.Malformed, op, "the only WebSocket version is 13")

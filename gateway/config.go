@@ -26,6 +26,10 @@ type Config struct {
 	// AllowedOrigins are the origins, such as "https://app.example.com", that
 	// browsers may come from besides the server's own host.
 	AllowedOrigins []string
+	// PortsDomain is the domain below which the ports of sessions have host
+	// names: <port>-<session>.<domain>. A scheme, http unless given, and a port
+	// may stand with it. Empty means that ports have paths alone.
+	PortsDomain string
 	// Static is the web application, each file packed as name.gz: index.html,
 	// assets/, sandbox/. nil serves a page that says what runs here.
 	Static fs.FS

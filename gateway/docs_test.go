@@ -67,7 +67,7 @@ func TestOpenAPIMatchesRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range g.routes {
-		path := strings.NewReplacer(":id", "{id}", ":channel", "{channel}", "*", "{path}").Replace(r.Path)
+		path := strings.NewReplacer(":id", "{id}", ":port", "{port}", ":channel", "{channel}", "*", "{path}").Replace(r.Path)
 		key := r.Method + " " + path + " " + string(r.Access)
 		if !documented[key] {
 			t.Errorf("openapi.json lacks %s", key)
@@ -122,7 +122,7 @@ func TestPageHasEveryOp(t *testing.T) {
 		scope, offered := opScope(op)
 		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(op) + "`.*$").FindString(text)
 		if !offered {
-			if !slices.Contains([]string{protocol.OpFileRead, protocol.OpFileWrite, protocol.OpTreeRead, protocol.OpTreeWrite, protocol.OpTemplateBuild}, op) {
+			if !slices.Contains([]string{protocol.OpFileRead, protocol.OpFileWrite, protocol.OpTreeRead, protocol.OpTreeWrite, protocol.OpTemplateBuild, protocol.OpPortOpen}, op) {
 				t.Errorf("the gateway does not know %s", op)
 			}
 			continue

@@ -27,7 +27,11 @@ type request struct {
 	ticket *runTicket
 	conn   *conn
 	body   *body
-	start  time.Time
+	port   *portTarget // of a route that is a port's
+	// early says that a port's program answered before the body was read: it
+	// belongs to whoever sends it.
+	early bool
+	start time.Time
 	// streams is set by a handler whose response outlives it; it must then
 	// call finish itself, once.
 	streams bool
@@ -124,7 +128,7 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	if err != nil {
 		writeError(c, err)
 	}
-	if !q.body.whole() {
+	if q.early || !q.body.whole() {
 		// What is left of the body would be taken for the next request.
 		c.Context().SetConnectionClose()
 		if q.conn != nil {
@@ -191,7 +195,14 @@ func (g *Gateway) accept(q *request) error {
 		return &fault.Error{Kind: fault.Restarting, Op: op, RetryAfter: 1}
 	}
 	host := strings.ToLower(string(h.Host()))
-	if !g.hostAllowed(host) {
+	var noPort error // to be told to those alone who are let in
+	if q.route.Port {
+		if q.port, _ = g.ports.target(host); q.port == nil {
+			q.port, noPort = portOfPath(q.Ctx)
+		}
+	}
+	named := q.port != nil && q.port.own
+	if !named && !g.hostAllowed(host) {
 		return fault.New(fault.PermissionDenied, op, "this server does not answer to that Host; see allowed_hosts")
 	}
 	origin := string(h.Peek(fiber.HeaderOrigin))
@@ -208,6 +219,9 @@ func (g *Gateway) accept(q *request) error {
 	case err != nil:
 		return err
 	}
+	if cross && q.route.Port {
+		return fault.New(fault.PermissionDenied, op, "a page of another origin may not use this port")
+	}
 	if cross {
 		r := &q.Response().Header
 		r.Set(fiber.HeaderAccessControlAllowOrigin, origin)
@@ -215,7 +229,12 @@ func (g *Gateway) accept(q *request) error {
 		r.Add(fiber.HeaderVary, fiber.HeaderOrigin)
 	}
 	if q.route.Access != Open {
-		if q.who, err = g.authenticate(q, origin, !cross && origin != ""); err != nil {
+		if q.port != nil {
+			q.who, err = g.authenticatePort(q)
+		} else {
+			q.who, err = g.authenticate(q, origin, !cross && origin != "")
+		}
+		if err != nil {
 			return err
 		}
 		if guest && q.ticket == nil {
@@ -224,6 +243,9 @@ func (g *Gateway) accept(q *request) error {
 		if q.route.Access != Anyone && !allows(q.who, q.route.Access) {
 			return fault.New(fault.PermissionDenied, op, "these credentials lack the scope %s", q.route.Access)
 		}
+	}
+	if noPort != nil {
+		return noPort
 	}
 	if q.route.Body == 0 && q.body.length != 0 {
 		return fault.New(fault.Malformed, op, "this request takes no body")

@@ -142,6 +142,9 @@ func (f *fakeNode) ServeLink(ctx context.Context, l *node.Link) error {
 			if err := json.Unmarshal(fr.Body, &req); err != nil {
 				return err
 			}
+			if req.Op == protocol.OpPortOpen {
+				return s.port(req)
+			}
 			if req.Op == protocol.OpExecute {
 				s.execute(&wg, req)
 				continue
@@ -274,6 +277,8 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 			return nil, fault.New(fault.NotFound, "fake", "no file")
 		}
 		return protocol.File{Path: ref.Path, Size: int64(len(b)), Mode: 0o644, ETag: etagFor(b)}, nil
+	case protocol.OpPortList:
+		return protocol.PortList{Ports: []protocol.Port{{Port: 8000, Address: "127.0.0.1"}}}, nil
 	case protocol.OpTreeWrite:
 		return s.upload(ref)
 	case protocol.OpTreeRead:
@@ -289,6 +294,52 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 }
 
 func etagFor(b []byte) string { return fmt.Sprintf("e%x", sha256.Sum256(b))[:12] }
+
+// port connects the link to a real port of this machine.
+func (s *fakeLink) port(req protocol.Request) error {
+	var p protocol.PortRef
+	_ = json.Unmarshal(req.Params, &p)
+	err := s.owned(p.Session)
+	var tcp net.Conn
+	if err == nil {
+		if tcp, err = net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.Port)); err != nil {
+			err = fault.New(fault.Unavailable, "fake", "nothing listens")
+		}
+	}
+	if err := s.reply(req.ID, struct{}{}, err); err != nil || tcp == nil {
+		return err
+	}
+	defer tcp.Close()
+	go func() {
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := tcp.Read(buf)
+			fr := stream.Frame{Type: stream.Data, Body: buf[:n]}
+			if err == io.EOF {
+				fr.Flags = stream.FlagEnd
+			} else if err != nil {
+				_ = s.l.Close()
+				return
+			}
+			if s.l.Send(fr) != nil || err != nil {
+				tcp.(*net.TCPConn).CloseRead()
+				return
+			}
+		}
+	}()
+	for {
+		fr, err := s.l.Next()
+		if err != nil {
+			return err
+		}
+		if _, err := tcp.Write(fr.Body); err != nil {
+			return err
+		}
+		if fr.Flags&stream.FlagEnd != 0 {
+			_ = tcp.(*net.TCPConn).CloseWrite()
+		}
+	}
+}
 
 func (s *fakeLink) upload(ref protocol.FileRef) (any, error) {
 	var kept []byte

@@ -34,13 +34,19 @@ type Gateway struct {
 	origins map[string]bool
 	tickets *ticketStore
 	mint    *mint
-	info    *infoCache
-	stats   counters
+	// ports is where ports have host names; portTickets let browsers in there.
+	ports       portDomain
+	portTickets *ticketStore
+	info        *infoCache
+	stats       counters
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
 	// base ends when requests under way are given up.
 	base   context.Context
 	giveUp context.CancelFunc
+	// leaving ends when a shutdown begins.
+	leaving context.Context
+	setOut  context.CancelFunc
 	// draining is set before anything is closed.
 	draining atomic.Bool
 	wg       sync.WaitGroup // relays, runs and their clean-up
@@ -77,15 +83,21 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	ports, err := parsePortDomain(cfg.PortsDomain)
+	if err != nil {
+		return nil, err
+	}
 	g := &Gateway{
 		cfg: cfg, node: n, log: log, tokens: tokens, hosts: hosts, origins: origins,
 		tickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
 		mint:    newMint(cfg.Limits.Tickets),
-		slots:   make(chan struct{}, cfg.Limits.InFlight),
-		relays:  make(map[*relay]struct{}),
-		perWho:  make(map[string]int),
+		ports:   ports, portTickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
+		slots:  make(chan struct{}, cfg.Limits.InFlight),
+		relays: make(map[*relay]struct{}),
+		perWho: make(map[string]int),
 	}
 	g.base, g.giveUp = context.WithCancel(context.Background())
+	g.leaving, g.setOut = context.WithCancel(g.base)
 	g.info = &infoCache{node: n, version: cfg.Version}
 	g.build()
 	return g, nil
@@ -107,6 +119,13 @@ func (g *Gateway) build() {
 		ErrorHandler: g.serverError,
 	})
 	g.routes = g.table()
+	named := &route{Path: "(port)", Access: ScopeWrite, Body: g.cfg.Limits.File, Port: true, handler: g.proxy}
+	g.app.Use(func(c *fiber.Ctx) error {
+		if _, ok := g.ports.target(string(c.Request().Header.Host())); ok {
+			return g.serve(c, named)
+		}
+		return c.Next()
+	})
 	for i := range g.routes {
 		r := &g.routes[i]
 		g.app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return g.serve(c, r) })
@@ -173,6 +192,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	}
 	lns := g.lns
 	g.mu.Unlock()
+	g.setOut()
 	for _, l := range lns {
 		_ = l.Close()
 	}

@@ -10,7 +10,7 @@ func opScope(op string) (Scope, bool) {
 	case protocol.OpHello, protocol.OpDetach:
 		return Anyone, true
 	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach,
-		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList,
+		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList, protocol.OpPortList,
 		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpSnapshotList, protocol.OpSnapshotGet:
 		return ScopeRead, true
 	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpSessionUpdate, protocol.OpSessionPause,

@@ -215,6 +215,8 @@ func (r *relay) checkOp(op string) error {
 		return fault.New(fault.Conflict, name, "hello was said already")
 	case op == protocol.OpFileRead, op == protocol.OpFileWrite, op == protocol.OpTreeRead, op == protocol.OpTreeWrite:
 		return fault.New(fault.Unsupported, name, "files are read and written over HTTP: /v1/sessions/{id}/files/{path}")
+	case op == protocol.OpPortOpen:
+		return fault.New(fault.Unsupported, name, "ports are reached over HTTP: /v1/sessions/{id}/ports/{port}/")
 	case !ok:
 		return fault.New(fault.Unsupported, name, "there is no operation of that name")
 	case scope != Anyone && !allows(r.who, scope):

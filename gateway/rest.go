@@ -33,6 +33,13 @@ func (q *request) callFor(limit time.Duration, status int, op string, params, re
 	return q.json(status, result)
 }
 
+// ask asks the node within the usual time.
+func (q *request) ask(op string, params, result any) error {
+	ctx, cancel := context.WithTimeout(q.g.base, q.g.cfg.Times.Call)
+	defer cancel()
+	return q.g.node.Call(ctx, q.who, op, params, result)
+}
+
 func (q *request) json(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -24,7 +24,10 @@ type route struct {
 	// Run marks what a run ticket opens, from the origin that it was made for.
 	Run bool
 	// Public marks a script that pages of any origin may load. It is Open.
-	Public  bool
+	Public bool
+	// Port marks what is passed to a program in a sandbox, and so takes other
+	// credentials too.
+	Port    bool
 	handler func(*request) error
 }
 
@@ -78,6 +81,16 @@ func (g *Gateway) table() []route {
 		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.buildTemplate},
 		{Method: "GET", Path: "/v1/templates/:id", Access: ScopeRead, handler: g.getTemplate},
 		{Method: "DELETE", Path: "/v1/templates/:id", Access: ScopeWrite, handler: g.deleteTemplate},
+
+		{Method: "GET", Path: "/v1/sessions/:id/ports", Access: ScopeRead, handler: g.listPorts},
+		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: ScopeWrite, Body: small, handler: g.openPort},
+		{Method: "GET", Path: "/v1/sessions/:id/ports/:port", Access: ScopeWrite, Port: true, handler: g.tunnel},
+		{Method: "GET", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, handler: g.proxy},
+		{Method: "HEAD", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, handler: g.proxy},
+		{Method: "POST", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, Body: g.cfg.Limits.File, handler: g.proxy},
+		{Method: "PUT", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, Body: g.cfg.Limits.File, handler: g.proxy},
+		{Method: "PATCH", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, Body: g.cfg.Limits.File, handler: g.proxy},
+		{Method: "DELETE", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, Body: g.cfg.Limits.File, handler: g.proxy},
 
 		{Method: "PUT", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.putFile},
 		{Method: "GET", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.getFile},

@@ -30,7 +30,8 @@ type ticketStore struct {
 
 type ticket struct {
 	who node.Principal
-	// origin is that of the page which asked; empty means any.
+	// origin is that of the page which asked, empty for any; or the port that
+	// it opens.
 	origin  string
 	expires time.Time
 }
@@ -59,6 +60,16 @@ func (s *ticketStore) issue(who node.Principal, origin string) (string, error) {
 	}
 	s.m[sha256.Sum256([]byte(secret))] = ticket{who: who, origin: origin, expires: now.Add(s.life)}
 	return secret, nil
+}
+
+// take uses a ticket up, and says what it was issued for.
+func (s *ticketStore) take(secret string) (who node.Principal, purpose string, ok bool) {
+	key := sha256.Sum256([]byte(secret))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.m[key]
+	delete(s.m, key)
+	return t.who, t.origin, ok && !time.Now().After(t.expires)
 }
 
 // redeem uses a ticket up, whether or not it is still good.

@@ -246,11 +246,14 @@ func (a *attachment) tellLost(l protocol.Lost) {
 }
 
 // tellState tells the client of the session's new state. It does not wait.
-func (a *attachment) tellState(change protocol.StateChange) {
+func (a *attachment) tellState(change protocol.StateChange) { a.tell(protocol.EventState, change) }
+
+// tell tells the client something of the session. It does not wait.
+func (a *attachment) tell(event string, params any) {
 	a.conn.mu.Lock()
 	defer a.conn.mu.Unlock()
 	if a.conn.attached != nil {
-		a.news.add(task{run: func() { a.conn.event(protocol.EventState, a.ch, change) }})
+		a.news.add(task{run: func() { a.conn.event(event, a.ch, params) }})
 	}
 }
 

@@ -181,6 +181,7 @@ type counters struct {
 	limitsReached                                     atomic.Int64
 	snapshots, forks, preserved, recovered            atomic.Int64
 	inputRefused                                      atomic.Int64
+	portsOpened, portBytes                            atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
 }
@@ -218,6 +219,8 @@ func (c *counters) table() map[string]int64 {
 		"files_written":     c.filesWritten.Load(),
 		"files_read":        c.filesRead.Load(),
 		"file_bytes":        c.fileBytes.Load(),
+		"ports_opened":      c.portsOpened.Load(),
+		"port_bytes":        c.portBytes.Load(),
 		"pauses":            c.pauses.Load(),
 		"resumes":           c.resumes.Load(),
 		"hibernations":      c.hibernations.Load(),

@@ -402,6 +402,7 @@ func (m *Manager) look(now time.Time) {
 	m.shelf.expire(now)
 	for _, s := range all {
 		m.preserve(s, now)
+		s.lookAtPorts()
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
 			m.work.Go(func() { m.remove(s) })

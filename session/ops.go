@@ -86,6 +86,8 @@ func operations() map[string]operation {
 		protocol.OpSnapshotList:     {run: opSnapshotList},
 		protocol.OpSnapshotGet:      {run: opSnapshotGet},
 		protocol.OpSnapshotDel:      {run: opSnapshotDelete},
+		protocol.OpPortOpen:         {run: opPortOpen, inline: true},
+		protocol.OpPortList:         {run: opPortList},
 	}
 	for name, o := range all {
 		if o.limit == 0 {

@@ -56,6 +56,7 @@ type session struct {
 	keep    keep // of a durable session
 	// opening is held by the one who opens a channel with a key.
 	opening chan struct{}
+	ports   ports
 
 	mu       sync.Mutex // guards all below, and member.machine
 	state    string

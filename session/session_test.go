@@ -425,7 +425,8 @@ func TestSandboxLost(t *testing.T) {
 		t.Errorf("the channel's end: %+v", e)
 	}
 	p.until("the event", func() bool {
-		return len(p.news) == 1 && p.news[0].Event == protocol.EventLost && strings.Contains(string(p.news[0].Params), `"memory"`)
+		n := len(p.news)
+		return n > 0 && p.news[n-1].Event == protocol.EventLost && strings.Contains(string(p.news[n-1].Params), `"memory"`)
 	})
 	got := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
 	if got.State != lost || got.Reason != "memory" || got.Channels[0].State != "dead" {

@@ -94,6 +94,7 @@ func serveGateway(ctx context.Context, a *app, cfg *config.Config, tokens map[st
 		AllowedHosts:   append([]string{"localhost", "127.0.0.1", "[::1]"}, cfg.Hosts...),
 		AllowedOrigins: cfg.Origins,
 		Static:         web.Site(),
+		PortsDomain:    cfg.Ports,
 		Limits:         gateway.Limits{Connections: cfg.Gateway.Connections, PerPrincipal: cfg.Gateway.Sockets},
 	}, gateway.Remote(remote), log)
 	if err != nil {

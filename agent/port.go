@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// MaxConns is how many connections to ports the agent holds at once.
+const MaxConns = 256
+
+// connWindow is the window of a connection to a port, each way, in bytes.
+const connWindow = 256 << 10
+
+// dialLimit is how long a program may take to accept a connection.
+const dialLimit = 10 * time.Second
+
+// The operations on ports.
+const (
+	// OpPortDial: PortDial → {}, then Data frames on Channel both ways. FlagEnd
+	// ends one direction, FlagAbort both at once.
+	OpPortDial = "port.dial"
+	OpPortList = "port.list" // → Ports
+)
+
+// PortDial names a TCP port that a program in the sandbox listens on.
+type PortDial struct {
+	Port int `json:"port"`
+}
+
+// Ports are the TCP ports that programs listen on.
+type Ports struct {
+	Ports []Port `json:"ports"`
+}
+
+// Port is one of them.
+type Port struct {
+	Port    int    `json:"port"`
+	Address string `json:"address"`
+}
+
+// conn is a connection to a port. Its transfer takes what the host sends.
+type conn struct {
+	*transfer
+	tcp *net.TCPConn
+}
+
+// portDial connects the host to a program.
+func (s *Server) portDial(r Request) {
+	op := "agent." + r.Op
+	var q PortDial
+	err := params(r, &q)
+	if err == nil && (q.Port < 1 || q.Port > 65535) {
+		err = fault.Invalid(op, "port", "a port is a number from 1 to 65535")
+	}
+	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), conn: true}
+	t.win.limit, t.win.wake = connWindow, t.free
+	if err == nil {
+		err = s.begin(op, t, true)
+	}
+	if err != nil {
+		s.respond(r.ID, nil, err)
+		return
+	}
+	go func() {
+		defer s.wg.Done()
+		defer s.forget(t, true)
+		tcp, err := dial(q.Port)
+		s.respond(r.ID, struct{}{}, err)
+		if err == nil {
+			c := &conn{transfer: t, tcp: tcp}
+			t.mu.Lock()
+			t.cut = c.reset
+			t.mu.Unlock()
+			c.serve()
+		}
+	}()
+}
+
+// dial connects to a port of the sandbox's own addresses, and of no other.
+func dial(port int) (*net.TCPConn, error) {
+	const op = "agent.port.dial"
+	var err error
+	for _, ip := range []string{"127.0.0.1", "::1"} {
+		d := net.Dialer{Timeout: dialLimit}
+		var c net.Conn
+		if c, err = d.Dial("tcp", net.JoinHostPort(ip, strconv.Itoa(port))); err == nil {
+			return c.(*net.TCPConn), nil
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			break
+		}
+	}
+	e := &fault.Error{Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1, Message: "nothing listens on port " + strconv.Itoa(port), Err: err}
+	var late net.Error
+	switch {
+	case errors.As(err, &late) && late.Timeout():
+		e.Message = "the program on port " + strconv.Itoa(port) + " does not accept connections"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOBUFS):
+		e.Kind, e.Message = fault.Exhausted, "the sandbox has too many open files"
+	}
+	return nil, e
+}
+
+// serve carries bytes both ways until both ends have ended, or one is cut.
+func (c *conn) serve() {
+	if c.isAborted() {
+		c.reset() // while it was dialled
+		return
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		if err := c.send(); err != nil {
+			c.abort()
+		}
+	}()
+	_, err := io.CopyBuffer(struct{ io.Writer }{c.tcp}, struct{ io.Reader }{c.transfer}, make([]byte, chunk))
+	if err == nil {
+		err = c.tcp.CloseWrite()
+	}
+	if err != nil {
+		// Whoever was cut, the other end is told, and nobody waits any more.
+		c.abort()
+	}
+	<-sent
+	c.tcp.Close()
+	if err != nil || c.isAborted() {
+		body, _ := json.Marshal(fault.Public{Kind: fault.Unavailable, Message: "the connection to the port was cut"})
+		c.s.wire.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | FlagAbort, Channel: c.id, Body: body}))
+	}
+}
+
+// reset ends the connection as one that was cut.
+func (c *conn) reset() {
+	c.tcp.SetLinger(0)
+	c.tcp.Close()
+}
+
+// send takes what the program writes to the host.
+func (c *conn) send() error {
+	buf := make([]byte, stream.HeaderSize+chunk)
+	for {
+		n, err := c.tcp.Read(buf[stream.HeaderSize:])
+		if n > 0 {
+			if err := c.put(buf, n); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			c.s.wire.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: c.id}))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// listening reads which ports programs listen on.
+func listening() Ports {
+	found := Ports{Ports: []Port{}}
+	for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		for in := bufio.NewScanner(f); in.Scan(); {
+			fields := strings.Fields(in.Text())
+			if len(fields) < 4 || fields[3] != "0A" { // TCP_LISTEN
+				continue
+			}
+			if p, ok := portOf(fields[1]); ok && !slices.Contains(found.Ports, p) {
+				found.Ports = append(found.Ports, p)
+			}
+		}
+		f.Close()
+	}
+	slices.SortFunc(found.Ports, func(a, b Port) int {
+		if a.Port != b.Port {
+			return a.Port - b.Port
+		}
+		return strings.Compare(a.Address, b.Address)
+	})
+	return found
+}
+
+// portOf reads an address of /proc/net: words of four bytes in the host's
+// order, which is little-endian on all that gVisor runs on, and a port.
+func portOf(s string) (Port, bool) {
+	address, number, _ := strings.Cut(s, ":")
+	raw, err := hex.DecodeString(address)
+	port, perr := strconv.ParseUint(number, 16, 16)
+	if err != nil || perr != nil || len(raw) != 4 && len(raw) != 16 {
+		return Port{}, false
+	}
+	for i := 0; i < len(raw); i += 4 {
+		slices.Reverse(raw[i : i+4])
+	}
+	ip, ok := netip.AddrFromSlice(raw)
+	return Port{Port: int(port), Address: ip.String()}, ok
+}

@@ -1,0 +1,217 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// listen is a program's listener: the test's own, since natively agent and
+// test share a network.
+func listen(t *testing.T, address string, serve func(*net.TCPConn)) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { defer c.Close(); serve(c.(*net.TCPConn)) })
+		}
+	})
+	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+func echo(c *net.TCPConn) {
+	io.Copy(struct{ io.Writer }{c}, struct{ io.Reader }{c})
+	c.CloseWrite()
+}
+
+// TestPortEcho sends megabytes through a program that echoes, with a half
+// closed connection at the end, over IPv4 and IPv6.
+func TestPortEcho(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		port := listen(t, address, echo)
+		var wg sync.WaitGroup
+		for n := range 4 {
+			wg.Go(func() {
+				c, err := r.Dial(r.ctx, uint32(100*i+n+1), port)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				sent, got := sha256.New(), sha256.New()
+				body := make([]byte, 3<<20+n)
+				rand.NewChaCha8([32]byte{byte(n)}).Read(body)
+				sent.Write(body)
+				go func() {
+					c.Write(body)
+					c.CloseWrite()
+				}()
+				if m, err := io.Copy(got, c); err != nil || m != int64(len(body)) || !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
+					t.Errorf("%d of %d bytes came back, %v", m, len(body), err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+}
+
+// TestPortEnds cuts connections from either end, and while a window is full.
+func TestPortEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	hold := make(chan struct{})
+	deaf := listen(t, "127.0.0.1:0", func(c *net.TCPConn) { <-hold })
+	flood := listen(t, "127.0.0.1:0", func(c *net.TCPConn) {
+		for b := make([]byte, 64<<10); ; {
+			if _, err := c.Write(b); err != nil {
+				return
+			}
+		}
+	})
+	resets := listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.SetLinger(0) })
+	gone := listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.Write([]byte("bye")) })
+
+	c, err := r.Dial(r.ctx, 1, flood)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nobody reads: what has come is bounded, and others go on.
+	stuck := func() int { c.d.mu.Lock(); defer c.d.mu.Unlock(); return c.d.size }
+	eventually(t, "the window is full", func() bool { return stuck() > connWindow-chunk })
+	if err := r.Ping(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := stuck(); n > connWindow+chunk {
+		t.Errorf("%d bytes came without being read", n)
+	}
+	if _, err := io.CopyN(io.Discard, c, 4<<20); err != nil {
+		t.Error(err)
+	}
+	c.Close()
+
+	c, err = r.Dial(r.ctx, 2, deaf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrote := make(chan error)
+	go func() { _, err := c.Write(make([]byte, 64<<20)); wrote <- err }()
+	eventually(t, "the program's window is full", func() bool { c.d.mu.Lock(); defer c.d.mu.Unlock(); return c.d.acked > 0 })
+	c.Close()
+	if err := <-wrote; err == nil {
+		t.Error("64 MiB went to a program that reads nothing")
+	}
+
+	c, err = r.Dial(r.ctx, 3, resets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(c); err == nil {
+		t.Error("a reset looks like an end")
+	}
+	c.Close()
+
+	c, err = r.Dial(r.ctx, 4, gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(c); err != nil || string(b) != "bye" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := c.Write(make([]byte, 64<<20)); err == nil {
+		t.Error("64 MiB went to a program that is gone")
+	}
+	c.Close()
+
+	_, err = r.Dial(r.ctx, 5, closedPort(t))
+	wantKind(t, err, fault.Unavailable)
+	_, err = r.Dial(r.ctx, 6, 65536)
+	wantKind(t, err, fault.InvalidArgument)
+	ctx, cancel := context.WithCancel(r.ctx)
+	cancel()
+	if _, err = r.Dial(ctx, 7, deaf); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(hold)
+	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+}
+
+func closedPort(t *testing.T) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+// TestPortLimit opens connections until there are no more.
+func TestPortLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	port := listen(t, "127.0.0.1:0", echo)
+	var all []*Conn
+	var err error
+	for i := range MaxConns + 1 {
+		var c *Conn
+		if c, err = r.Dial(r.ctx, uint32(i+1), port); err != nil {
+			break
+		}
+		all = append(all, c)
+	}
+	if len(all) != MaxConns || !fault.Is(err, fault.Exhausted) {
+		t.Errorf("%d connections, then %v", len(all), err)
+	}
+	if _, err := r.write(1000, "f", "files go on"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range all {
+		c.Close()
+	}
+	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+}
+
+func TestPortList(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	four, six := listen(t, "127.0.0.1:0", echo), listen(t, "[::1]:0", echo)
+	all, err := r.Ports(r.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[Port]int{}
+	for _, p := range all {
+		seen[p]++
+	}
+	if seen[Port{four, "127.0.0.1"}] != 1 || seen[Port{six, "::1"}] != 1 {
+		t.Errorf("%d and %d are not among %+v", four, six, all)
+	}
+	if p, ok := portOf("B80D0120000000000000000001000000:1F90"); !ok || p != (Port{8080, "2001:db8::1"}) {
+		t.Errorf("%+v, %v", p, ok)
+	}
+	for _, s := range []string{"", "0100007F", "0100007F:", "0100:1F90", "zz00007F:1F90", "0100007F:1F90F"} {
+		if p, ok := portOf(s); ok {
+			t.Errorf("%q is %+v", s, p)
+		}
+	}
+}
