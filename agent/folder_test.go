@@ -391,10 +391,6 @@ func TestTreeRoundTrip(t *testing.T) {
 	eventually(t, "no transfer", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
 // TestAbuse32_Archives unpacks what archives are misused for.
 func TestAbuse32_Archives(t *testing.T) {
 	t.Parallel()
