@@ -259,6 +259,18 @@ func (c *Client) Hold(ch uint32, on bool) {
 	}
 }
 
+// Processes lists all that run in the sandbox, whoever started them.
+func (c *Client) Processes(ctx context.Context) ([]Process, error) {
+	var p Processes
+	err := c.call(ctx, OpProcessList, 0, nil, &p)
+	return p.Processes, err
+}
+
+// SignalProcess sends a signal to one process of the user's.
+func (c *Client) SignalProcess(ctx context.Context, p SignalProcess) error {
+	return c.call(ctx, OpProcessSignal, 0, p, nil)
+}
+
 // Reseed makes a restored sandbox a machine of its own.
 func (c *Client) Reseed(ctx context.Context, p Reseed) error {
 	return c.call(ctx, OpReseed, 0, p, nil)

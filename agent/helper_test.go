@@ -247,3 +247,7 @@ func (r *recorder) size(ch uint32) int {
 	defer r.mu.Unlock()
 	return r.bytes[ch]
 }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

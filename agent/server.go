@@ -282,6 +282,15 @@ func (s *Server) request(r Request) {
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
 	case OpFileWrite, OpFileRead, OpFileStat, OpFileList, OpFileMkdir, OpFileMove, OpFileCopy, OpFileRemove, OpTreeRead, OpTreeWrite:
 		s.file(r)
+	case OpProcessList:
+		s.job(r.ID, func() { s.respond(r.ID, s.listProcesses(), nil) })
+	case OpProcessSignal:
+		var q SignalProcess
+		if err := params(r, &q); err != nil {
+			s.respond(r.ID, nil, err)
+			return
+		}
+		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, s.signalProcess(q)) })
 	case OpPortDial:
 		s.portDial(r)
 	case OpPortList:

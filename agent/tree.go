@@ -14,6 +14,7 @@ import (
 // proc is what /proc/<pid>/status says.
 type proc struct {
 	pid, ppid int
+	uid       int
 	name      string
 	zombie    bool
 	groups    string // with a space before and after each
@@ -48,6 +49,9 @@ func processes() []proc {
 				p.zombie = strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X")
 			case "PPid":
 				p.ppid, _ = strconv.Atoi(value)
+			case "Uid":
+				real, _, _ := strings.Cut(value, "\t")
+				p.uid, _ = strconv.Atoi(real)
 			case "Groups":
 				p.groups = " " + value + " "
 			}

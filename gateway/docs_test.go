@@ -67,7 +67,7 @@ func TestOpenAPIMatchesRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range g.routes {
-		path := strings.NewReplacer(":id", "{id}", ":port", "{port}", ":channel", "{channel}", "*", "{path}").Replace(r.Path)
+		path := strings.NewReplacer(":id", "{id}", ":port", "{port}", ":pid", "{pid}", ":channel", "{channel}", "*", "{path}").Replace(r.Path)
 		key := r.Method + " " + path + " " + string(r.Access)
 		if !documented[key] {
 			t.Errorf("openapi.json lacks %s", key)

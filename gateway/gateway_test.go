@@ -106,7 +106,7 @@ func (w *world) raw(text string) *http.Response {
 
 // samplePath fills a template in.
 func samplePath(template string) string {
-	return strings.NewReplacer(":id", "fixed", ":port", "80", ":channel", "k1", "*", "a.txt").Replace(template)
+	return strings.NewReplacer(":id", "fixed", ":port", "80", ":pid", "7", ":channel", "k1", "*", "a.txt").Replace(template)
 }
 
 // TestAbuse22_Door walks the route table and knocks with everything that must not

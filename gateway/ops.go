@@ -10,7 +10,7 @@ func opScope(op string) (Scope, bool) {
 	case protocol.OpHello, protocol.OpDetach:
 		return Anyone, true
 	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach,
-		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList, protocol.OpPortList,
+		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList, protocol.OpPortList, protocol.OpProcessList,
 		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpSnapshotList, protocol.OpSnapshotGet:
 		return ScopeRead, true
 	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpSessionUpdate, protocol.OpSessionPause,
@@ -18,7 +18,7 @@ func opScope(op string) (Scope, bool) {
 		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
 		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal,
-		protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove:
+		protocol.OpProcessSignal, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove:
 		return ScopeWrite, true
 	case protocol.OpStatus:
 		return ScopeAdmin, true

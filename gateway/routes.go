@@ -82,6 +82,9 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/v1/templates/:id", Access: ScopeRead, handler: g.getTemplate},
 		{Method: "DELETE", Path: "/v1/templates/:id", Access: ScopeWrite, handler: g.deleteTemplate},
 
+		{Method: "GET", Path: "/v1/sessions/:id/processes", Access: ScopeRead, handler: g.listProcesses},
+		{Method: "POST", Path: "/v1/sessions/:id/processes/:pid/signal", Access: ScopeWrite, Body: small, handler: g.signalProcess},
+
 		{Method: "GET", Path: "/v1/sessions/:id/ports", Access: ScopeRead, handler: g.listPorts},
 		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: ScopeWrite, Body: small, handler: g.openPort},
 		{Method: "GET", Path: "/v1/sessions/:id/ports/:port", Access: ScopeWrite, Port: true, handler: g.tunnel},

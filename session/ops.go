@@ -88,6 +88,8 @@ func operations() map[string]operation {
 		protocol.OpSnapshotDel:      {run: opSnapshotDelete},
 		protocol.OpPortOpen:         {run: opPortOpen, inline: true},
 		protocol.OpPortList:         {run: opPortList},
+		protocol.OpProcessList:      {run: opProcessList},
+		protocol.OpProcessSignal:    {run: opProcessSignal},
 	}
 	for name, o := range all {
 		if o.limit == 0 {

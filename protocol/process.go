@@ -1,0 +1,37 @@
+package protocol
+
+// The operations on processes, whoever started them.
+const (
+	OpProcessList   = "process.list"   // SessionRef → ProcessList
+	OpProcessSignal = "process.signal" // ProcessSignal → {}
+)
+
+// ProcessList is all that runs in a session's sandbox, by number.
+type ProcessList struct {
+	Processes []Process `json:"processes"`
+}
+
+// Process is one process.
+type Process struct {
+	PID  int `json:"pid"`
+	PPID int `json:"ppid"`
+	// User is the user's name, root, or a number.
+	User string `json:"user"`
+	// State is running, sleeping, waiting, stopped or zombie.
+	State string `json:"state"`
+	// CPUMS is the processor time it has had.
+	CPUMS int64 `json:"cpu_ms"`
+	// Memory is what it holds in memory, in bytes.
+	Memory int64 `json:"memory_bytes"`
+	// Command is the beginning of its command line, at most 256 bytes.
+	Command string `json:"command"`
+	// Channel is the channel that it belongs to, however it was started there.
+	Channel string `json:"channel,omitempty"`
+}
+
+// ProcessSignal sends a signal to one process of the user's.
+type ProcessSignal struct {
+	Session string `json:"session"`
+	PID     int    `json:"pid"`
+	Signal  string `json:"signal"`
+}
