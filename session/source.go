@@ -222,7 +222,12 @@ func (m *Manager) receive(tenant, name string, r io.Reader) (src *source, err er
 		default:
 			err = fault.Invalid(op, "files", "a template has nothing called %.80q", h.Name)
 		}
-		if err != nil {
+		switch {
+		case err != nil && limited.N <= 0:
+			return nil, &fault.Error{Kind: fault.TooLarge, Op: op, Message: fmt.Sprintf("a template has at most %d bytes", m.cfg.TemplateBytes)}
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, &fault.Error{Kind: fault.Malformed, Op: op, Message: "the template's tar ends in the middle of a file", Err: err}
+		case err != nil:
 			return nil, err
 		}
 	}
