@@ -145,6 +145,7 @@ func TestHostileLayers(t *testing.T) {
 		"hard link":       {{Name: "a", Typeflag: tar.TypeLink, Linkname: "../victim/secret"}},
 		"absolute hard":   {{Name: "a", Typeflag: tar.TypeLink, Linkname: "VICTIM/secret"}},
 		"hard through":    {link("a", "VICTIM"), {Name: "b", Typeflag: tar.TypeLink, Linkname: "a/secret"}, file("b", "x")},
+		"hard and kept":   {link("a", "VICTIM"), {Name: "b", Typeflag: tar.TypeLink, Linkname: "a/secret"}},
 		"write over link": {link("a", "VICTIM/secret"), file("a", "x")},
 		"folder on link":  {link("a", "VICTIM"), {Name: "a", Typeflag: tar.TypeDir, Mode: 0o777}},
 		"whiteout":        {link("a", "VICTIM"), file("a/.wh.secret", "")},
