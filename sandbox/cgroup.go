@@ -153,6 +153,18 @@ func (g group) read() counters {
 	return readV1(g.MakePath)
 }
 
+// held is the memory of the cgroup and those below it that is neither a file's
+// nor could be: processes' own, and that shared between them, which gVisor's
+// guests live in.
+func (g group) held() int64 {
+	if g.v2 {
+		t := readTable(filepath.Join(g.MakePath(""), "memory.stat"))
+		return t["anon"] + t["shmem"]
+	}
+	t := readTable(filepath.Join(g.MakePath("memory"), "memory.stat"))
+	return t["total_rss"] + t["total_shmem"]
+}
+
 func readV1(dir func(controller string) string) counters {
 	oom := readTable(filepath.Join(dir("memory"), "memory.oom_control"))
 	pids := readTable(filepath.Join(dir("pids"), "pids.events"))

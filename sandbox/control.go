@@ -51,7 +51,8 @@ func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
 
 // Usage is what a sandbox has used and uses, sentry included.
 type Usage struct {
-	// Memory is what it holds now, MemoryPeak the most it held, in bytes.
+	// Memory is what it holds now, pages of files apart, and MemoryPeak the
+	// most that it was charged, pages of files included, in bytes.
 	// MemoryPeak is 0 where the kernel does not say (v2 before Linux 5.19).
 	Memory, MemoryPeak int64
 	// CPU is the time it has computed since it was created.
@@ -73,7 +74,7 @@ func (s *Sandbox) Usage(ctx context.Context) (Usage, error) {
 	default:
 	}
 	c := s.group.read()
-	return Usage{Memory: c.memory, MemoryPeak: c.peak, CPU: c.cpu, Tasks: c.pids}, nil
+	return Usage{Memory: s.group.held(), MemoryPeak: c.peak, CPU: c.cpu, Tasks: c.pids}, nil
 }
 
 // take waits for a turn.

@@ -161,8 +161,10 @@ func (r *Runtime) prepare() error {
 // that made it.
 func (r *Runtime) BuildID() string { return r.buildID }
 
-// Memory is what all sandboxes hold together now, in bytes.
-func (r *Runtime) Memory() int64 { return r.parent.read().memory }
+// Memory is what all sandboxes hold together now, in bytes: what the kernel
+// could not have back. Pages of images and snapshots, which it could, stay
+// charged to the sandboxes' parent after those have gone.
+func (r *Runtime) Memory() int64 { return r.parent.held() }
 
 // Live returns the number of sandboxes that have not been destroyed.
 func (r *Runtime) Live() int {

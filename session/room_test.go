@@ -1,0 +1,68 @@
+package session
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// heavy is a host whose machines hold more than they do.
+type heavy struct {
+	GVisor
+	more *atomic.Int64
+}
+
+func (h heavy) Memory() int64 { return h.GVisor.Memory() + h.more.Load() }
+
+// TestGVisorRoomByMemory: when the sandboxes hold what they may together, those
+// that are idle go to disk, for a new one and by themselves.
+func TestGVisorRoomByMemory(t *testing.T) {
+	var more atomic.Int64
+	r := newGVisor(t, t.TempDir(), func(c *Config) {
+		c.Pools, c.PoolMemory = map[string]int{}, -1
+		c.Memory = roomNeed + 5<<20 // beside one sandbox there is no room for a second
+		c.Host = heavy{c.Host.(GVisor), &more}
+	})
+	create := func() (protocol.Session, error) {
+		return call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Language: "bash"})
+	}
+	first, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := r.m.cfg.Host.(gauge).Memory(); held < 5<<20 {
+		t.Fatalf("the sandboxes hold %d bytes", held)
+	}
+	p := r.open()
+	p.attach(1, first.ID, "k1")
+	p.run(1, "x=kept")
+	cell := p.execute(1, "echo on; sleep 1000")
+	p.printed(1, "on\n")
+	if _, err := create(); !fault.Is(err, fault.Exhausted) {
+		t.Errorf("beside one at work: %v", err)
+	}
+	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
+	p.reply(1, cell)
+	var second protocol.Session
+	eventually(t, "the first gives way", func() bool {
+		if second, err = create(); err != nil && !fault.Is(err, fault.Exhausted) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if !r.session(first.ID).is(hibernated) || !r.session(second.ID).is(running) {
+		t.Errorf("the first is %s, the second %s", r.session(first.ID).view().State, r.session(second.ID).view().State)
+	}
+	// Over the budget nobody has to ask.
+	more.Store(1 << 40)
+	eventually(t, "the second goes by itself", func() bool { return r.session(second.ID).is(hibernated) })
+	more.Store(-1 << 40)
+	if text, _ := p.run(1, "echo $x"); text != "kept\n" {
+		t.Errorf("woken: %q", text)
+	}
+	if n := r.m.Status().Counters["gave_way"]; n < 2 {
+		t.Errorf("%d gave way", n)
+	}
+}
