@@ -141,11 +141,11 @@ func neighbours(ctx context.Context, s *e2e.Server, keys int) error {
 		return err
 	}
 	for _, hog := range []struct{ name, code string }{
-		{"processors", "import os\nfor i in range(3):\n    if not os.fork(): break\nwhile True: pass"},
-		{"memory", "while True: b = bytearray(b'x') * (300 << 20); del b"},
-		{"disk", "import os\nwhile True:\n    with open('big', 'wb') as f:\n        for i in range(200): f.write(bytes(1 << 20))\n    os.remove('big')"},
-		{"processes", "import subprocess\nwhile True: subprocess.run(['true'])"},
-		{"output", "while True: print('x' * 1000)"},
+		{"echo of a key, a neighbour burns processors", "import os\nfor i in range(3):\n    if not os.fork(): break\nwhile True: pass"},
+		{"echo of a key, a neighbour burns memory", "while True: b = bytearray(b'x') * (300 << 20); del b"},
+		{"echo of a key, a neighbour burns disk", "import os\nwhile True:\n    with open('big', 'wb') as f:\n        for i in range(200): f.write(bytes(1 << 20))\n    os.remove('big')"},
+		{"echo of a key, a neighbour burns processes", "import subprocess\nwhile True: subprocess.run(['true'])"},
+		{"echo of a key, a neighbour burns output", "while True: print('x' * 1000)"},
 	} {
 		w, err := dial(ctx, s)
 		if err != nil {
@@ -161,7 +161,7 @@ func neighbours(ctx context.Context, s *e2e.Server, keys int) error {
 		}
 		if err == nil {
 			time.Sleep(time.Second) // until it is at it, and the pool is full again
-			err = measure("echo of a key, a neighbour burns " + hog.name)
+			err = measure(hog.name)
 		}
 		w.conn.CloseNow()
 		if err == nil {

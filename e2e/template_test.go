@@ -250,6 +250,34 @@ func busyImage(t *testing.T) v1.Image {
 	return img
 }
 
+// withBash adds this machine's bash, with the libraries that it names.
+func withBash(t *testing.T, img v1.Image) v1.Image {
+	t.Helper()
+	said, err := exec.Command("ldd", "/bin/bash").Output()
+	check(t, err)
+	files := map[string]string{"/bin/bash": "/bin/bash"}
+	for _, word := range strings.Fields(string(said)) {
+		if strings.HasPrefix(word, "/") {
+			files[word] = word
+		}
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, from := range files {
+		text, err := os.ReadFile(from)
+		check(t, err)
+		check(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(text))}))
+		_, err = w.Write(text)
+		check(t, err)
+	}
+	check(t, w.Close())
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	check(t, err)
+	img, err = mutate.AppendLayers(img, l)
+	check(t, err)
+	return img
+}
+
 // TestTemplateOfAnImage: an image with nothing but a shell is a template with
 // processes and terminals, and no language.
 func TestTemplateOfAnImage(t *testing.T) {
@@ -292,6 +320,24 @@ func TestTemplateOfAnImage(t *testing.T) {
 	term, err := s.conn.StartTerminal(ctx, protocol.ChannelOpen{Session: s.id})
 	check(t, err)
 	_ = term
+
+	// With a Bash in it, that is a language.
+	q, err := layout.Write(filepath.Join(dir, "bash"), empty.Index)
+	check(t, err)
+	check(t, q.AppendImage(withBash(t, busyImage(t))))
+	recipe = write(t, filepath.Join(dir, "bash.yaml"), "name: bash\nimage: ./bash\ncode: set=before\n")
+	out, err = command(ctx, t, server, "template", "build", recipe)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() { check(t, c.DeleteTemplate(context.WithoutCancel(ctx), "bash")) })
+	b := openWith(t, server, protocol.SessionCreate{Template: "bash"})
+	if out := b.run("ok", "echo $set $FROM_IMAGE; cat /etc/here"); out.stdout != "before yes\nin the image\n" {
+		t.Errorf("Bash in an image: %q", out.stdout)
+	}
+	if v, err := c.Template(ctx, "bash"); err != nil || len(v.Languages) != 1 || v.Languages[0] != "bash" {
+		t.Errorf("its languages: %+v, %v", v, err)
+	}
 
 	// It hibernates and wakes like any other.
 	sh("sleep 1000 & echo kept > mark")

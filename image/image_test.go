@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,10 +16,12 @@ import (
 	"time"
 
 	imagename "github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/sandgate/sandgate/kernel"
@@ -235,7 +239,8 @@ func TestLayersAreWhatTheImageSays(t *testing.T) {
 	}
 }
 
-// TestFetch: a layout, a tar of it, and a tar of docker save are the same.
+// TestFetch: a layout, a tar of it, a tar of docker save and what lies in a
+// registry are the same.
 func TestFetch(t *testing.T) {
 	work := t.TempDir()
 	img := imageOf(t, tarOf(t, file("a", "true")))
@@ -266,6 +271,19 @@ func TestFetch(t *testing.T) {
 		if d, err := got.Digest(); err != nil || len(layers) != 1 || from != "saved.tar" && d != want {
 			t.Errorf("%s: %v with %d layers, want %v; %v", from, d, len(layers), want, err)
 		}
+	}
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	from := strings.TrimPrefix(server.URL, "http://") + "/test/image:1"
+	ref, err := imagename.ParseReference(from)
+	check(t, err)
+	check(t, remote.Write(ref, img))
+	dir := t.TempDir()
+	check(t, Fetch(t.Context(), "docker://"+from, dir))
+	got, err := openLayout(Layout(dir))
+	check(t, err)
+	if d, err := got.Digest(); err != nil || d != want {
+		t.Errorf("from a registry: %v, want %v; %v", d, want, err)
 	}
 	if err := Fetch(t.Context(), filepath.Join(work, "none"), t.TempDir()); err == nil {
 		t.Error("there is no such image")
