@@ -23,7 +23,7 @@ func (m *Manager) checkIdle(op, field string, seconds int64, def time.Duration) 
 	switch {
 	case seconds == 0:
 		return def, nil
-	case seconds == protocol.Never && m.cfg.MaxIdle < 0:
+	case seconds == protocol.Never && (m.cfg.MaxIdle < 0 || def < 0):
 		return -1, nil
 	case seconds < 0, m.cfg.MaxIdle >= 0 && seconds > most:
 		return 0, fault.Invalid(op, field, "an idle time has between 1 and %d seconds; a session that must never rest is kept alive", most)
