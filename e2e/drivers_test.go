@@ -55,3 +55,31 @@ func TestPythonDriver(t *testing.T) {
 		}
 	}
 }
+
+// TestJavaDriver sends the driver, in a sandbox, requests that are none.
+func TestJavaDriver(t *testing.T) {
+	s := open(t, server)
+	content, err := os.Open("../langs/java/tests/test_requests.py")
+	check(t, err)
+	defer content.Close()
+	_, err = s.client.Upload(s.ctx, s.id, "test_requests.py", 0, content)
+	check(t, err)
+	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Kind: "process", Argv: []string{"/usr/bin/python3", "test_requests.py", "-v"}})
+	check(t, err)
+	var out []byte
+	for {
+		r, err := p.Next(s.ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v; until then came:\n%s", err, out)
+		}
+		if r.Kind == stream.KindStdout || r.Kind == stream.KindStderr {
+			out = append(out, r.Payload...)
+		}
+	}
+	if e := p.Exit(); e == nil || e.Code != 0 {
+		t.Errorf("ended with %+v:\n%s", e, out)
+	}
+}
