@@ -29,6 +29,8 @@ type echo interface {
 
 // measureTerminals prints the figures of terminals and of many connections,
 // beside Jupyter's terminals (terminado), whose programs run without a sandbox.
+// Of the terminal servers that speak WebSocket, Debian has that one alone, and
+// the Go proxy none.
 func measureTerminals(ctx context.Context, keys, idle int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -67,20 +69,31 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 		}
 		fmt.Println(line, "ms: median, 99th percentile, most")
 	}
-	pair := func(name string) error {
-		a, b, err := typeInTurns(ctx, ours, theirs, keys)
+	pair := func(name string, pause time.Duration) error {
+		a, b, err := typeInTurns(ctx, ours, theirs, keys, pause)
 		if err == nil {
 			show(name, a, b)
 		}
 		return err
 	}
-	if err := pair("echo of a key, idle"); err != nil {
+	if err := pair("echo of a key, idle", keyRepeat); err != nil {
+		return err
+	}
+	if err := pair("echo of a key right after the last", time.Millisecond); err != nil {
 		return err
 	}
 
 	// The same with another terminal of the session flooding its viewer: here
-	// on the same connection, there on one of its own.
+	// on the same connection, there on one of its own. One side floods at a
+	// time, or each would measure the other's share of two processors.
 	if err := ours.open(ctx, 2, "yes"); err != nil {
+		return err
+	}
+	mine, err := typeKeys(ctx, ours, keys, keyRepeat)
+	if err != nil {
+		return err
+	}
+	if _, err := ours.stopFlood(ctx, 2); err != nil {
 		return err
 	}
 	flood, err := j.terminal(ctx, "yes\n")
@@ -88,10 +101,19 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 		return err
 	}
 	go flood.drain(ctx)
-	if err := pair("echo of a key, another terminal floods"); err != nil {
+	other, err := typeKeys(ctx, theirs, keys, keyRepeat)
+	if err != nil {
+		return err
+	}
+	show("echo of a key, another terminal floods", mine, other)
+	// The program goes on without a viewer, so it is told to end.
+	if err := flood.send(ctx, "\x03"); err != nil {
 		return err
 	}
 	flood.conn.CloseNow()
+	if err := ours.open(ctx, 2, "yes"); err != nil {
+		return err
+	}
 	var stop []float64
 	for range 5 {
 		took, err := ours.stopFlood(ctx, 2)
@@ -131,23 +153,36 @@ func measureTerminals(ctx context.Context, keys, idle int) error {
 	return nil
 }
 
-func typeInTurns(ctx context.Context, a, b echo, keys int) (as, bs []float64, err error) {
+// keyRepeat is the time between keys that come from one held down.
+const keyRepeat = 30 * time.Millisecond
+
+func typeInTurns(ctx context.Context, a, b echo, keys int, pause time.Duration) (as, bs []float64, err error) {
 	for len(as) < keys {
 		for _, side := range []struct {
 			e    echo
 			list *[]float64
 		}{{a, &as}, {b, &bs}} {
-			for range block {
-				time.Sleep(30 * time.Millisecond) // as keys come that are held down
-				took, err := side.e.typeKey(ctx)
-				if err != nil {
-					return nil, nil, err
-				}
-				*side.list = append(*side.list, ms(took))
+			took, err := typeKeys(ctx, side.e, block, pause)
+			if err != nil {
+				return nil, nil, err
 			}
+			*side.list = append(*side.list, took...)
 		}
 	}
 	return as, bs, nil
+}
+
+// typeKeys returns what the echo of each key takes, in ms.
+func typeKeys(ctx context.Context, e echo, keys int, pause time.Duration) (all []float64, err error) {
+	for range keys {
+		time.Sleep(pause)
+		took, err := e.typeKey(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ms(took))
+	}
+	return all, nil
 }
 
 // quantile of v, 0.5 for the median and 1 for the largest.
