@@ -311,6 +311,8 @@ func TestLateViewerSeesTheScreen(t *testing.T) {
 	late.mu.Unlock()
 	contains(t, string(got.Data), "\x1b[?1049h", "\x1b]2;", "\x1b[?2004")
 	late.shows("one more line1", 0) // the program has drawn its screen anew
+	watcher := s.attach(sc.term.Channel().ID, client.AttachOptions{Offset: -200, ReadOnly: true})
+	watcher.shows("one more line1", 0) // and does so for one who only watches
 	ch, err := s.conn.Channels(s.ctx, s.id)
 	check(t, err)
 	if last := ch[len(ch)-1]; last.Title == "" || last.Cols != 80 {

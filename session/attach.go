@@ -142,7 +142,7 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 // start begins to pump; the reply to the attach has been sent.
 func (a *attachment) start() {
 	a.conn.work.Go(a.pump)
-	if a.channel.terminal != nil && !a.readOnly {
+	if a.channel.terminal != nil {
 		a.conn.work.Go(a.settle)
 	}
 	if !a.session.addWatcher(a) {
@@ -152,15 +152,17 @@ func (a *attachment) start() {
 	}
 }
 
-// settle gives the terminal the new driver's size, and shows the driver the
+// settle gives the terminal the new driver's size, and shows the viewer the
 // whole screen of a program that draws one.
 func (a *attachment) settle() {
 	size, _ := a.channel.terminal.now()
-	if err := a.channel.fit(a.ctx); err != nil {
-		return // the sandbox has ended, or the viewer has left
+	if !a.readOnly {
+		if err := a.channel.fit(a.ctx); err != nil {
+			return // the sandbox has ended, or the viewer has left
+		}
 	}
 	if now, _ := a.channel.terminal.now(); now == size && a.fresh && a.begin > 0 {
-		a.channel.redraw(a.ctx)
+		a.channel.redraw()
 	}
 }
 

@@ -36,6 +36,7 @@ const (
 type terminal struct {
 	shell  bool // nobody asked for another program
 	output atomic.Int64
+	drawn  joined
 
 	mu      sync.Mutex // guards all below, and the order of what is appended
 	scan    *pty.Scanner
@@ -331,12 +332,22 @@ func (c *channel) fitAwake(ctx context.Context) error {
 }
 
 // redraw has a program that draws a screen of its own draw it anew, for a
-// viewer who has not seen all of it.
-func (c *channel) redraw(ctx context.Context) {
+// viewer who has not seen all of it. For viewers who come while it does, it is
+// done once more, however many they are.
+func (c *channel) redraw() {
 	t := c.terminal
-	if !t.alternate() || c.ended() || c.session.asleep() {
+	if !t.alternate() || c.ended() || c.session.asleep() || !t.drawn.begin() {
 		return
 	}
+	for again := true; again; again = t.drawn.end() {
+		ctx, cancel := context.WithTimeout(c.session.life, fitLimit)
+		c.redrawOnce(ctx)
+		cancel()
+	}
+}
+
+func (c *channel) redrawOnce(ctx context.Context) {
+	t := c.terminal
 	end, err := c.session.begin(ctx)
 	if err != nil {
 		return
@@ -350,6 +361,31 @@ func (c *channel) redraw(ctx context.Context) {
 	}
 	size, _ := t.now()
 	_ = c.session.agent.Resize(ctx, c.wire, agent.Resize{Size: size, Redraw: true}) // it can only have ended
+}
+
+// joined makes one of what several want at the same time, begun after the last
+// of them wanted it.
+type joined struct {
+	mu             sync.Mutex // guards all below
+	running, again bool
+}
+
+// begin reports whether the caller is to do it.
+func (j *joined) begin() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.again = j.running
+	first := !j.running
+	j.running = true
+	return first
+}
+
+// end reports whether it is to be done once more.
+func (j *joined) end() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.running, j.again = j.again, false
+	return j.running
 }
 
 // busyLimit is how long the agent may take to say what runs.

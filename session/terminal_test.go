@@ -367,3 +367,23 @@ func TestTerminalIdles(t *testing.T) {
 
 // farFuture is a time before which everything was long ago.
 func farFuture() time.Time { return time.Now().Add(time.Hour) }
+
+// TestJoined: what ten want while it is done is done once more, after all of
+// them wanted it.
+func TestJoined(t *testing.T) {
+	var j joined
+	if !j.begin() {
+		t.Fatal("the first is not to do it")
+	}
+	for range 10 {
+		if j.begin() {
+			t.Fatal("another is to do it beside the first")
+		}
+	}
+	if !j.end() || j.end() {
+		t.Error("it is not done twice")
+	}
+	if !j.begin() || j.end() {
+		t.Error("the next time it is not done once")
+	}
+}
