@@ -44,7 +44,7 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/run.js", Access: Open, Public: true, handler: g.runScript},
 		{Method: "GET", Path: "/embed/*", Access: Open, handler: g.embed},
 		{Method: "GET", Path: "/sandbox/frame", Access: Open, handler: g.sandboxFrame},
-		{Method: "GET", Path: "/sandbox/lib/*", Access: Open, handler: g.sandboxLibrary},
+		{Method: "GET", Path: "/sandbox/lib/*", Access: Open, Public: true, handler: g.sandboxLibrary},
 		{Method: "GET", Path: "/v1/openapi.json", Access: Open, handler: g.openAPI},
 		{Method: "OPTIONS", Path: "/v1/run", Access: Open, Run: true, handler: g.preflight},
 		{Method: "OPTIONS", Path: "/v1/run/*", Access: Open, Run: true, handler: g.preflight},

@@ -37,7 +37,8 @@ const file = `{
      "output_type": "stream",
      "text": [
       "a\\n",
-      "\\r50%\\u001b[31m"
+      "\\r",
+      "50%\\u001b[31m"
      ]
     },
     {

@@ -211,7 +211,7 @@ export class Editor {
     const found = await this.#host.complete(code, codePoints(code, c.pos)).catch(() => undefined)
     if (!found?.matches?.length) return null
     return {
-      from: utf16(code, found.cursor_start ?? codePoints(code, c.pos)), to: c.pos,
+      from: utf16(code, found.cursor_start ?? 0), to: c.pos,
       options: found.matches.slice(0, 1000).map((m) => ({ label: m.text, ...(m.type ? { detail: m.type } : {}) })),
       validFor: /^[\w$]*$/,
     }

@@ -43,8 +43,10 @@ function joined(v: unknown): string {
   return Array.isArray(v) ? v.map((s) => (typeof s === 'string' ? s : '')).join('') : typeof v === 'string' ? v : ''
 }
 
+/** As Python's splitlines does it, which is what Jupyter writes. */
 function lines(s: string): string[] {
-  return s === '' ? [] : s.split(/(?<=\n)/)
+  // eslint-disable-next-line no-control-regex
+  return s === '' ? [] : s.split(/(?<=\n|\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029])/)
 }
 
 /** Whether a MIME type's data is JSON; other data are text, which files hold as lines. */

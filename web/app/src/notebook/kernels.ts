@@ -27,6 +27,8 @@ export interface Cells {
 
 /** Bytes of text after which a page draws before it takes more. */
 const drawAfter = 64 << 10
+/** Executions whose late output finds its cell. */
+const maxKnown = 500
 
 /** One language's kernel of the session, and which cell its output belongs to. */
 export class KernelLink {
@@ -36,9 +38,12 @@ export class KernelLink {
   readonly #cells: Cells
   #kernel: Kernel | undefined
   #opening: Promise<Kernel> | undefined
+  #from: Position | undefined // where this page began
   #running = new Map<number, { cell: CellModel; from: Position | undefined }>()
   #queued = new Map<CellModel, Run>()
   #own = new Map<CellModel, Run>()
+  /** Whose output an execution's is, also what threads print after its end. */
+  #cellOf = new Map<number, CellModel>()
   #displays = new Map<string, CellModel>()
   #pending = 0
 
@@ -56,13 +61,16 @@ export class KernelLink {
   get mark(): Mark | undefined {
     const k = this.#kernel
     if (!k) return undefined
-    const from = [...this.#running.values()].map((r) => r.from).filter((p) => p !== undefined)
-    const at = from.reduce((a, b) => (b.epoch === a.epoch && b.offset < a.offset ? b : a), k.position)
+    const from = [...this.#running.values()].map((r) => r.from)
+    // One that began before this page knew where: then all is read again.
+    if (from.includes(undefined)) return undefined
+    const at = (from as Position[]).reduce((a, b) => (b.epoch === a.epoch && b.offset < a.offset ? b : a), k.position)
     return { channel: k.id, ...at }
   }
 
   /** Follows a kernel that runs already. Starts nothing. */
   async follow(channel: string, from: Position | undefined): Promise<void> {
+    this.#from = from
     this.#opening ??= this.#attach(() => this.#session.kernel(channel, { ...(from ? { from } : { offset: 0 }), other: (e) => this.#other(e) }))
     await this.#opening
   }
@@ -133,9 +141,8 @@ export class KernelLink {
       const cell = this.#cells.find(id) ?? this.#cells.unknown(id, this.language, e.code)
       if (!cell) return
       cell.output.clear()
-      this.#running.set(e.cell, { cell, from: this.#kernel?.position })
     }
-    const cell = this.#running.get(e.cell)?.cell
+    const cell = e.type === 'execute_input' ? this.#cells.find(/^nb\.([\w-]+)\./.exec(e.key)![1]!) : this.#cellOf.get(e.cell)
     if (cell) await this.#event(e, cell)
   }
 
@@ -148,7 +155,9 @@ export class KernelLink {
         cell.count.value = e.execution_count || null
         cell.execution = e.execution_count
         this.#queued.delete(cell)
-        if (!this.#running.has(e.cell)) this.#running.set(e.cell, { cell, from: this.#kernel?.position })
+        this.#running.set(e.cell, { cell, from: this.#kernel?.position ?? this.#from })
+        this.#cellOf.set(e.cell, cell)
+        if (this.#cellOf.size > maxKnown) this.#cellOf.delete(this.#cellOf.keys().next().value!)
         this.state.value = 'busy'
         this.#cells.changed()
         break
@@ -235,6 +244,7 @@ export class KernelLink {
       }
     }
     this.#running.clear()
+    this.#cellOf.clear()
     this.#displays.clear()
     this.#settle()
   }

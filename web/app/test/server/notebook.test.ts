@@ -1,0 +1,347 @@
+// Every capability of the notebook, in Chromium, with real kernels.
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { api, launch, open, session, token, url, watch } from './rig.js'
+
+let browser: Browser
+beforeAll(async () => {
+  browser = await launch()
+})
+afterAll(() => browser?.close())
+
+const mod = 'Control'
+
+/** Puts code into the cell that is active and runs it; the next cell is active then. */
+async function run(page: Page, code: string, language?: string): Promise<void> {
+  const cell = page.locator('.cell.active')
+  await cell.locator('.cm-content').click()
+  await page.keyboard.press(`${mod}+a`)
+  await page.keyboard.insertText(code)
+  if (language) {
+    await cell.getByRole('button', { name: /^Language/ }).click()
+    await page.getByRole('menuitemradio', { name: language }).click()
+    await cell.locator('.cm-content').click()
+  }
+  await page.keyboard.press('Shift+Enter')
+}
+
+const cell = (page: Page, n: number) => page.locator('.cell').nth(n)
+const state = (page: Page, n: number, s: string) => page.locator(`.cells > .cell:nth-of-type(${n + 1})[data-state="${s}"]`).waitFor({ timeout: 60_000 })
+const shows = (page: Page, n: number, text: string) => cell(page, n).locator('.output').getByText(text).first().waitFor({ timeout: 60_000 })
+const saved = (page: Page) => page.locator('.save-state.saved').waitFor()
+
+async function file<T = { cells: { source: string[]; outputs: { text?: string[] }[] }[] }>(id: string, path = 'notebook.ipynb'): Promise<T> {
+  return api<T>('GET', `/v1/sessions/${id}/files/${path}`)
+}
+
+async function notebook(o: Parameters<typeof open>[2] = {}) {
+  const s = await session()
+  const opened = await open(browser, `/s/${s.id}`, o)
+  await opened.page.locator('.cell.active .cm-content').waitFor()
+  return { ...opened, ...s, async close() { await opened.context.close(); await s.end() } }
+}
+
+describe('the notebook', () => {
+  it('runs several languages, shows what they make, and keeps it in the session', async () => {
+    const { page, complaints, id, close } = await notebook()
+    await run(page, 'print("\\x1b[31mred\\x1b[0m <b>no tag</b>")\nfor i in range(101): print(f"{i}%", end="\\r")\nprint()')
+    await state(page, 0, 'ok')
+    expect(await cell(page, 0).locator('.out-text').innerText()).toBe('red <b>no tag</b>\n100%\n')
+    expect(await cell(page, 0).locator('.out-text span').first().evaluate((e) => (e as HTMLElement).style.color)).toBe('var(--ansi-1)')
+    await run(page, '[1, 2].map((n) => n * 21)', 'JavaScript and TypeScript')
+    await shows(page, 1, '[ 21, 42 ]')
+    await run(page, 'echo "$((6*7)) in bash" > /tmp/x; cat /tmp/x', 'Bash')
+    await shows(page, 2, '42 in bash')
+    await run(page, [
+      'from IPython.display import *', 'display(Markdown("# Head\\n$x^2$"), Latex("$$\\\\frac12$$"), JSON({"k": [1, 2]}), SVG("<svg xmlns=\'http://www.w3.org/2000/svg\' width=\'9\' height=\'9\'><rect width=\'9\' height=\'9\'/></svg>"))',
+      'import matplotlib.pyplot as plt', 'plt.plot([1, 2]); plt.show()', 'import pandas as pd', 'pd.DataFrame({"n": [1, 2]})',
+    ].join('\n'), 'Python')
+    await state(page, 3, 'ok')
+    const out = cell(page, 3).locator('.output')
+    await out.locator('.markdown h1', { hasText: 'Head' }).waitFor()
+    await out.locator('.markdown .katex').waitFor()
+    await out.locator('[data-mime="text/latex"] .katex-display').waitFor()
+    await out.locator('[data-mime="application/json"] .json-key', { hasText: 'k' }).waitFor()
+    await expect.poll(() => out.locator('[data-mime="image/png"] img').evaluate((i: HTMLImageElement) => i.naturalWidth)).toBeGreaterThan(100)
+    await expect.poll(() => out.locator('[data-mime="image/svg+xml"] img').evaluate((i: HTMLImageElement) => i.naturalWidth)).toBe(9)
+    await out.locator('[data-mime="text/html"]').scrollIntoViewIfNeeded()
+    await out.frameLocator('[data-mime="text/html"] iframe').locator('td', { hasText: '2' }).first().waitFor()
+    await saved(page)
+    await expect.poll(async () => (await file(id)).cells[0]?.outputs[0]?.text?.join('')).toContain('100%')
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('says the error first, folds the traceback, and goes to the line', async () => {
+    const { page, complaints, close } = await notebook()
+    await run(page, 'def f():\n    x = 1\n    return x / 0\n\nf()')
+    await state(page, 0, 'error')
+    const error = cell(page, 0).locator('.out-error')
+    expect(await error.innerText()).toMatch(/^ZeroDivisionError: division by zero/)
+    expect(await error.locator('pre').isVisible()).toBe(false)
+    await error.locator('summary').click()
+    expect(await error.locator('pre').innerText()).toContain('return x / 0')
+    await error.getByRole('button', { name: 'Go to line 3' }).first().click()
+    expect(await cell(page, 0).locator('.cm-error-line').innerText()).toBe('    return x / 0')
+    await run(page, 'throw new Error("no")', 'JavaScript and TypeScript')
+    await shows(page, 0, 'Error: no')
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('comes back in mid-cell, still streaming, without a line twice or missing; a second tab watches live', async () => {
+    const { page, context, id, close } = await notebook()
+    await run(page, 'import time\nfor i in range(60):\n    print("line", i, flush=True)\n    time.sleep(0.1)')
+    await shows(page, 0, 'line 3')
+    await page.reload()
+    await state(page, 0, 'running')
+    const other = await context.newPage()
+    watch(other)
+    await other.goto(`${url}/s/${id}`)
+    await state(other, 0, 'running')
+    const whole = Array.from({ length: 60 }, (_, i) => `line ${i}\n`).join('')
+    for (const p of [page, other]) {
+      await state(p, 0, 'ok')
+      expect(await cell(p, 0).locator('.out-text').innerText()).toBe(whole)
+    }
+    // What one tab writes the other shows.
+    await run(page, 'print("from the first tab")')
+    await other.locator('.output').getByText('from the first tab').waitFor()
+    await saved(page)
+    await page.reload()
+    await page.locator('.output').getByText('line 59').waitFor()
+    await close()
+  })
+
+  it('stops a loop, and takes what is queued behind it off', async () => {
+    const { page, complaints, close } = await notebook()
+    await run(page, 'while True: pass')
+    await run(page, 'print("never")')
+    await state(page, 0, 'running')
+    await state(page, 1, 'queued')
+    await page.getByRole('button', { name: 'Stop', exact: true }).first().click()
+    await state(page, 0, 'error')
+    await state(page, 1, 'aborted')
+    await shows(page, 0, 'KeyboardInterrupt')
+    await run(page, 'print("on it goes")')
+    await shows(page, 2, 'on it goes')
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('kills what does not stop, when asked a second time', async () => {
+    const { page, close } = await notebook()
+    await run(page, 'import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nimport ctypes\nctypes.CDLL(None).sleep(1000) and None\nwhile True:\n    try:\n        while True: ctypes.CDLL(None).usleep(900000)\n    except BaseException: pass')
+    await state(page, 0, 'running')
+    await page.getByRole('button', { name: 'Stop', exact: true }).first().click()
+    const force = page.getByRole('button', { name: 'Force stop' })
+    const ended = page.locator('.cell[data-state="error"]')
+    await force.or(ended).first().waitFor()
+    if (await force.isVisible()) await force.click()
+    await ended.waitFor({ timeout: 60_000 })
+    await run(page, 'print("a new kernel")')
+    await shows(page, 1, 'a new kernel')
+    await close()
+  })
+
+  it('answers input(), with a password unseen', async () => {
+    const { page, close } = await notebook()
+    await run(page, 'a = input("Name? ")\nimport getpass\nb = getpass.getpass("Word? ")\nprint(a.upper(), len(b))')
+    await page.getByLabel('Name?').fill('ada')
+    await page.keyboard.press('Enter')
+    await page.getByLabel('Word?').fill('secret')
+    await page.keyboard.press('Enter')
+    await shows(page, 0, 'ADA 6')
+    expect(await cell(page, 0).innerText()).not.toContain('secret')
+    await close()
+  })
+
+  it("obeys Jupyter's keys", async () => {
+    const { page, complaints, close } = await notebook()
+    const sources = () => page.locator('.cell').evaluateAll((all) => all.map((c) => c.querySelector('.cm-content, .source-static')?.textContent ?? ''))
+    await page.keyboard.insertText('1')
+    await page.locator('.cell.active .cm-content').click()
+    await page.keyboard.insertText('one')
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('b')
+    await page.keyboard.press('Enter')
+    await page.keyboard.insertText('two')
+    await page.keyboard.press('Escape')
+    await expect.poll(async () => (await sources()).length).toBe(2)
+    await page.keyboard.press('a')
+    await expect.poll(async () => (await sources()).length).toBe(3)
+    await page.keyboard.press('d')
+    await page.keyboard.press('d')
+    await expect.poll(async () => (await sources()).length).toBe(2)
+    await page.keyboard.press('z')
+    await expect.poll(async () => (await sources()).length).toBe(3)
+    await page.keyboard.press('d')
+    await page.keyboard.press('d')
+    await page.keyboard.press('c')
+    await page.keyboard.press('v')
+    await expect.poll(sources).toSatisfy((s: string[]) => s[1] === 'two' && s[2] === 'two')
+    await page.keyboard.press('m')
+    await page.locator('.cell.active.markdown').waitFor()
+    await page.keyboard.press('y')
+    await page.locator('.cell.active.code').waitFor()
+    await page.keyboard.press('k')
+    await page.keyboard.press('Shift+j')
+    await page.keyboard.press('Shift+M')
+    await expect.poll(async () => (await sources()).length).toBe(2)
+    await page.keyboard.press('Control+Shift+P')
+    await page.getByRole('combobox', { name: 'Command' }).fill('insert above')
+    await page.keyboard.press('Enter')
+    await expect.poll(async () => (await sources()).length).toBe(3)
+    await page.keyboard.press('h')
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor()
+    await page.keyboard.press('Escape')
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('completes and explains from the live kernel', async () => {
+    const { page, close } = await notebook()
+    await run(page, 'forty_two_things = 42\ndef explained():\n    "Says what it does."')
+    await state(page, 0, 'ok')
+    await page.locator('.cell.active .cm-content').click()
+    await page.keyboard.insertText('forty_t')
+    await page.keyboard.press('Tab')
+    await page.locator('.cm-tooltip-autocomplete').getByText('forty_two_things').waitFor()
+    await page.keyboard.press('Enter')
+    await expect.poll(() => page.locator('.cell.active .cm-content').innerText()).toBe('forty_two_things')
+    await page.keyboard.press('Control+a')
+    await page.keyboard.insertText('explained')
+    await page.keyboard.press('Shift+Tab')
+    await page.locator('.cm-inspect').getByText('Says what it does.').waitFor()
+    await close()
+  })
+
+  it('lists variables, finds and replaces, shows the outline, takes files', async () => {
+    const { page, complaints, id, close } = await notebook()
+    await run(page, 'answer = 42\nwords = "<i>x</i>"')
+    await state(page, 0, 'ok')
+    await page.getByRole('button', { name: 'Variables' }).click()
+    const row = page.locator('.variables tr', { hasText: 'answer' })
+    await row.getByText('42').waitFor()
+    await page.getByRole('button', { name: 'Search' }).click()
+    await page.getByRole('searchbox', { name: 'Search' }).fill('ANSWER')
+    await page.getByText('1 place').waitFor()
+    await page.getByLabel('Replace with').fill('result')
+    await page.getByRole('button', { name: 'Replace all' }).click()
+    await expect.poll(() => cell(page, 0).locator('.cm-content').innerText()).toContain('result = 42')
+    await page.getByRole('button', { name: 'Files' }).click()
+    await page.locator('.files input[type=file]').setInputFiles({ name: 'data.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') })
+    await expect.poll(() => fetch(`${url}/v1/sessions/${id}/files/data.csv`, { headers: { Authorization: `Bearer ${token}` } }).then((r) => r.status)).toBe(200)
+    await page.getByRole('button', { name: 'Outline' }).click()
+    await page.locator('.pane').getByText('Headings of text cells').waitFor()
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('imports and exports a notebook that comes out as it went in', async () => {
+    const { page, close } = await notebook()
+    const text = `${JSON.stringify({
+      cells: [
+        { cell_type: 'markdown', id: 'm1', metadata: { tags: ['x'] }, source: ['# Title\n', 'text'] },
+        { cell_type: 'code', execution_count: 3, id: 'c1', metadata: {}, outputs: [{ name: 'stdout', output_type: 'stream', text: ['a\r', 'b\n'] }], source: ['print(1)'] },
+      ],
+      metadata: { kernelspec: { display_name: 'Python 3', language: 'python', name: 'python3' }, other: 1 }, nbformat: 4, nbformat_minor: 5,
+    }, null, 1)}\n`
+    await page.locator('input[accept*=ipynb]').setInputFiles({ name: 'x.ipynb', mimeType: 'application/json', buffer: Buffer.from(text) })
+    await page.locator('.markdown h1', { hasText: 'Title' }).waitFor()
+    for (const [name, check] of [
+      ['Download as notebook', (s: string) => expect(s).toBe(text)],
+      ['Download as script', (s: string) => expect(s).toContain('# %%\nprint(1)')],
+      ['Download as page', (s: string) => expect(s).toMatch(/^<!doctype html>[\s\S]*<h1>Title<\/h1>[\s\S]*print\(1\)/)],
+    ] as const) {
+      await page.getByRole('button', { name: 'Notebook', exact: true }).click()
+      const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name }).click()])
+      const parts: Buffer[] = []
+      for await (const p of await download.createReadStream()) parts.push(p as Buffer)
+      check(Buffer.concat(parts).toString())
+    }
+    await close()
+  })
+
+  it('stays quick with 100,000 lines', async () => {
+    const { page, complaints, close } = await notebook()
+    await page.evaluate(() => {
+      const long: number[] = []
+      Object.assign(window, { long })
+      new PerformanceObserver((l) => long.push(...l.getEntries().map((e) => e.duration))).observe({ type: 'longtask' })
+    })
+    await run(page, 'for i in range(100000): print("line", i, "of a flood that a page must bear")')
+    await state(page, 0, 'ok')
+    expect(await cell(page, 0).locator('.block').count()).toBeGreaterThan(150)
+    await expect.poll(() => cell(page, 0).locator('.block').last().innerText()).toContain('line 99999')
+    // A machine that does much else at the time makes all tasks longer.
+    expect(await page.evaluate(() => Math.max(0, ...(window as unknown as { long: number[] }).long))).toBeLessThan(1000)
+    await run(page, 'print("still quick")')
+    await shows(page, 1, 'still quick')
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('gives hostile output nothing: no token, no page, no network', async () => {
+    const { page, id, close } = await notebook()
+    const hostile = `<p id=p>shown</p><a href="https://example.com/x">link</a><script>
+      const out = []
+      const attempt = async (name, f) => { try { out.push(name + ':' + await f()) } catch (e) { out.push(name + ':refused') } }
+      ;(async () => {
+        await attempt('origin', () => self.origin)
+        await attempt('storage', () => localStorage.length)
+        await attempt('parent', () => parent.document.title)
+        await attempt('cookie', () => document.cookie)
+        await attempt('top', () => { top.location = 'https://example.com/'; return 'moved' })
+        await attempt('fetch', () => fetch('/v1/openapi.json').then((r) => r.status))
+        await attempt('image', () => new Promise((ok, no) => { const i = new Image(); i.onload = () => ok('loaded'); i.onerror = no; i.src = '/assets/none.png' }))
+        await attempt('popup', () => String(open('https://example.com/')))
+        await attempt('worker', () => { new Worker('/assets/x.js'); return 'made' })
+        await attempt('port', () => new Promise((ok, no) => { addEventListener('message', (e) => ok('heard')); parent.postMessage({ height: 1e9, link: 'javascript:alert(1)' }, '*'); setTimeout(no, 300) }))
+        document.getElementById('p').textContent = out.join(' ')
+      })()
+    </script>`
+    await run(page, `from IPython.display import *\ndisplay(HTML(${JSON.stringify(hostile)}), Markdown("<img src=x onerror='window.owned=1'> <script>window.owned=1</script> [x](javascript:window.owned=1)"), SVG("<svg xmlns='http://www.w3.org/2000/svg' onload='window.owned=1'><script>window.owned=1</script></svg>"), Javascript("document.title='owned'; try { parent.owned = 1 } catch (e) {}"))`)
+    await state(page, 0, 'ok')
+    const p = page.frameLocator('[data-mime="text/html"] iframe').locator('#p')
+    await expect.poll(() => p.innerText(), { timeout: 20_000 }).toContain('port:')
+    expect((await p.innerText()).split(' ')).toEqual([
+      'origin:null', 'storage:refused', 'parent:refused', 'cookie:refused', 'top:refused', 'fetch:refused', 'image:refused', 'popup:null', 'worker:refused', 'port:refused',
+    ])
+    // A frame that goes elsewhere gets nowhere, and is told nothing more.
+    await run(page, 'from IPython.display import *\nHTML("<script>location = \'https://example.com/\'</script>")')
+    await state(page, 1, 'ok')
+    await page.waitForLoadState()
+    expect(page.url()).toBe(`${url}/s/${id}`)
+    expect(page.frames().map((f) => f.url()).filter((u) => u.startsWith('https://example.com'))).toEqual([])
+    expect(await page.evaluate(() => (window as { owned?: number }).owned)).toBeUndefined()
+    // A link asks first.
+    await page.frameLocator('[data-mime="text/html"] iframe').first().getByText('link').click()
+    await page.getByRole('dialog', { name: 'Open this link?' }).waitFor()
+    await close()
+  })
+
+  it('shows Vega and Plotly in the frame, from this server', async () => {
+    const { page, complaints, close } = await notebook()
+    await run(page, 'from IPython.display import display\ndisplay({"application/vnd.vegalite.v5+json": {"mark": "bar", "data": {"values": [{"a": "x", "b": 3}]}, "encoding": {"x": {"field": "a"}, "y": {"field": "b", "type": "quantitative"}}}}, raw=True)\ndisplay({"application/vnd.plotly.v1+json": {"data": [{"y": [1, 3, 2]}], "layout": {}}}, raw=True)')
+    await state(page, 0, 'ok')
+    await page.locator('[data-mime^="application/vnd.vegalite"]').scrollIntoViewIfNeeded()
+    await page.frameLocator('[data-mime^="application/vnd.vegalite"] iframe').locator('canvas, svg').first().waitFor({ timeout: 30_000 })
+    await page.frameLocator('[data-mime^="application/vnd.plotly"] iframe').locator('.main-svg').first().waitFor({ timeout: 30_000 })
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('runs nothing by being opened, and says when a session is gone', async () => {
+    const s = await session()
+    const { page, context } = await open(browser, `/s/${s.id}`)
+    await page.locator('.cell').first().waitFor()
+    const { channels } = await api<{ channels: { end: number }[] }>('GET', `/v1/sessions/${s.id}`)
+    expect(channels.every((c) => c.end === channels[0]!.end)).toBe(true)
+    expect(await page.locator('.cell[data-state="none"]').count()).toBe(1)
+    await s.end()
+    await page.goto(`${url}/s/s-none`)
+    await page.getByRole('heading', { name: 'This session is gone' }).waitFor()
+    await context.close()
+  })
+})
