@@ -1,5 +1,6 @@
 import { render } from 'preact'
 import { App } from './app'
+import { takeGiven } from './given'
 import { startOffers } from './rest'
 import { startRouter } from './router'
 import { startServer } from './server'
@@ -15,4 +16,5 @@ startTheme()
 startServer()
 void startOffers()
 startRouter()
+takeGiven()
 render(<App />, document.getElementById('app')!)

@@ -1,3 +1,6 @@
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { clock, count, parseCast, withoutIdle } from '../src/terminal/cast'
 import { arrange, parse, split, without } from '../src/terminal/layout'
@@ -51,4 +54,19 @@ describe('a recording', () => {
     expect(clock(125.9)).toBe('2:05')
     expect(() => parseCast('{"version":3}')).toThrow('version 3')
   })
+})
+
+const site = join(import.meta.dirname, '../dist/site')
+
+it.skipIf(!existsSync(join(site, 'index.html.gz')))('begins with at most 150 kB of script, packed; the search and the graphics come when they are needed', () => {
+  const chunks = JSON.parse(gunzipSync(readFileSync(join(site, '.vite/manifest.json.gz'))).toString()) as Record<string, { file: string; imports?: string[] }>
+  const files = new Set<string>()
+  const walk = (key: string): void => {
+    if (files.has(chunks[key]!.file)) return
+    files.add(chunks[key]!.file)
+    chunks[key]!.imports?.forEach(walk)
+  }
+  walk('index.html')
+  walk('src/terminal/page.tsx')
+  expect([...files].reduce((n, f) => n + statSync(join(site, `${f}.gz`)).size, 0)).toBeLessThan(150_000)
 })

@@ -23,6 +23,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
   let dropped = 0
   let shown = 0
   let clear = false
+  let stopped = false
   const displays = new Map<unknown, HTMLElement>()
 
   const main = el('button', { className: 'run', type: 'button', part: 'button', onclick: () => (going ? stop() : void run()) }, 'Run')
@@ -44,6 +45,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
   return { run, stop }
 
   function stop(): void {
+    stopped = true
     going?.stop()
   }
 
@@ -100,7 +102,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
     out.hidden = true
     text = undefined
     dropped = shown = 0
-    clear = false
+    clear = stopped = false
     displays.clear()
   }
 
@@ -178,9 +180,9 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
   function done(e: Event): void {
     const { status = '', exit_code: code, fault } = e
     if (dropped) note(`The first ${dropped} lines are not shown.`)
-    const said = { ok: 'Done', error: 'Failed', aborted: 'Stopped', timeout: 'Out of time' }[status]
+    const said = stopped ? 'Stopped' : { ok: 'Done', error: 'Failed', aborted: 'Stopped', timeout: 'Out of time' }[status]
     if (!said) return fail(fault?.kind, fault?.message)
-    say(`${said} · ${(e.elapsed_ms! / 1000).toFixed(2)} s${code ? ` · exit status ${code}` : ''}`, status !== 'ok' && status !== 'aborted')
+    say(`${said} · ${(e.elapsed_ms! / 1000).toFixed(2)} s${code ? ` · exit status ${code}` : ''}`, !stopped && status !== 'ok')
     tell('done', e)
   }
 
@@ -207,7 +209,7 @@ export function button(host: CodeRun, root: ShadowRoot): Button {
   }
 
   function copied(): void {
-    navigator.clipboard?.writeText(out.innerText).then(() => say('Copied'), () => say('Not allowed', true))
+    navigator.clipboard?.writeText(out.innerText).then(() => say('Copied'), () => say('Failed', true))
   }
 }
 

@@ -72,6 +72,7 @@ function Terminals({ session: id }: PageProps) {
     }
   }, [id])
   useEffect(() => { if (session) remember(stored, JSON.stringify(tabs)) }, [tabs])
+  useEffect(() => document.querySelector('.tab[aria-selected="true"]')?.scrollIntoView({ inline: 'nearest', block: 'nearest' }), [tab])
   useEffect(() => { if (tab && !tab.panes.includes(active)) setActive(tab.panes[0]!) }, [tab])
   useEffect(() => {
     document.title = `${titles[active] || 'Terminal'} · Sandgate`

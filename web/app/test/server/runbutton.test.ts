@@ -73,7 +73,7 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   await button(page, 'while true').click()
   await below(page, 'while true').locator('pre').waitFor()
   await button(page, 'while true').click()
-  await below(page, 'while true').getByText(/^(Stopped|Failed) · /).waitFor()
+  await below(page, 'while true').getByText(/^Stopped · /).waitFor()
   await button(page, 'while true').getByText('Run again').waitFor()
 
   await button(page, 'f(0)').click()
@@ -116,4 +116,29 @@ it('runs in a frame where a page allows no script of others', async () => {
   await frame.getByText('in a frame 42').waitFor()
   if (shots) await page.screenshot({ path: `${shots}/embed-dark.png` })
   await page.close()
+})
+
+it('opens in a notebook of a new session, where it runs when somebody runs it', async () => {
+  const { page } = await open()
+  const link = below(page, 'n ** 2').getByRole('link', { name: 'Open in notebook' })
+  const address = await link.getAttribute('href')
+  expect(address).toMatch(new RegExp(`^${url}/#new=javascript&code=`))
+  await page.close()
+  const context = await browser.newContext()
+  const app = await context.newPage()
+  const sessions = async () => (await api<{ sessions: { id: string; name?: string }[] }>('GET', '/v1/sessions')).sessions
+  const before = await sessions()
+  await app.goto(`${url}/#token=${token}`)
+  await app.goto('about:blank')
+  await app.goto(address!)
+  await app.getByRole('heading', { name: /^Open .*code of another page/ }).waitFor()
+  expect(app.url()).toBe(`${url}/`)
+  expect((await sessions()).length).toBe(before.length)
+  await app.getByRole('button', { name: 'Open in a new session' }).click()
+  await app.getByText('console.log(n, n ** 2)').first().waitFor()
+  const made = (await sessions()).find((s) => !before.some((b) => b.id === s.id))!
+  const { channels } = await api<{ channels: { end: number }[] }>('GET', `/v1/sessions/${made.id}/channels`)
+  expect(channels.every((c) => c.end === 0)).toBe(true)
+  await context.close()
+  await api('DELETE', `/v1/sessions/${made.id}`)
 })

@@ -2,7 +2,8 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { api, launch, open, session } from './rig.js'
+import { Cutter } from '../../../client/test/rig.js'
+import { api, launch, open, session, token, url } from './rig.js'
 
 let browser: Browser
 let made: { id: string; end: () => Promise<void> }
@@ -131,13 +132,26 @@ it('lets a second page watch, which can change nothing', async () => {
 })
 
 it('loses no key while the connection is away', async () => {
-  const { page, context } = await open(browser, `/s/${made.id}/terminal`)
-  await add(page)
-  await context.setOffline(true)
-  await run(page, 'echo kept-$((5*5))')
-  await context.setOffline(false)
-  await shows(page, 'kept-25')
-  await context.close()
+  const cutter = await Cutter.start(url, 0, 1, 7)
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
+  try {
+    const page = await context.newPage()
+    page.setDefaultTimeout(20_000)
+    await page.goto(`${cutter.url}/s/${made.id}/terminal#token=${token}`)
+    await add(page)
+    await run(page, 'echo before-$((1+2))')
+    await shows(page, 'before-3')
+    cutter.cuts = 6 // each of the next connections is cut at its first byte
+    cutter.cutNow()
+    await page.locator('.pane.active').getByText('Reconnecting').waitFor()
+    await page.keyboard.type('echo kept-$((5*5))') // the terminal has the focus still
+    await page.keyboard.press('Enter')
+    await shows(page, 'kept-25')
+    await page.locator('.pane.active').getByText('Reconnecting').waitFor({ state: 'detached' })
+  } finally {
+    await context.close()
+    cutter.stop()
+  }
 })
 
 it('finds text, and works on a phone', async () => {

@@ -1,0 +1,52 @@
+import { effect } from '@preact/signals'
+import { navigate, notebookPath } from './router'
+import { client, languageName } from './server'
+import { ask } from './ui/dialog'
+import { failed } from './ui/toast'
+
+/** What a link may bring of code, in characters. */
+const maxCode = 100_000
+
+/** Code that a link brings in its fragment, which goes to no server: #new=python&code=… */
+export function parseGiven(hash: string): { language: string; code: string } | undefined {
+  const q = new URLSearchParams(hash.slice(1))
+  const [language, code] = [q.get('new'), q.get('code')]
+  if (!language || !code || !/^[\w+#-]{1,32}$/.test(language) || code.length > maxCode) return undefined
+  return { language, code }
+}
+
+/** A notebook with this code in its one cell. */
+export function asNotebook(code: string): string {
+  const cell = { id: 'given', cell_type: 'code', execution_count: null, metadata: {}, outputs: [], source: code }
+  return JSON.stringify({ nbformat: 4, nbformat_minor: 5, metadata: {}, cells: [cell] })
+}
+
+/**
+ * Takes the code out of the address bar and offers to put it into a notebook
+ * of a new session. Nothing is made, and nothing runs, before somebody says so.
+ */
+export function takeGiven(): void {
+  const given = parseGiven(location.hash)
+  if (!given) return
+  history.replaceState(null, '', location.pathname + location.search)
+  const stop = effect(() => {
+    const sg = client.value
+    if (!sg) return // until somebody has signed in
+    queueMicrotask(async () => {
+      stop()
+      const lines = given.code.split('\n')
+      const name = await ask({
+        title: `Open ${languageName(given.language)} code of another page?`, yes: 'Open in a new session', value: given.code.slice(0, 60).split('\n')[0]!.trim(),
+        text: `It has ${lines.length} ${lines.length === 1 ? 'line' : 'lines'} and becomes a cell, which runs when you run it. Name the session:`,
+      })
+      if (name === undefined) return
+      try {
+        const s = await sg.createSession({ language: given.language, name: name.slice(0, 60) })
+        await s.upload('notebook.ipynb', asNotebook(given.code))
+        navigate(notebookPath(s.id))
+      } catch (e) {
+        failed('No session could be made', e)
+      }
+    })
+  })
+}
