@@ -90,8 +90,10 @@ func TestRunButton(t *testing.T) {
 		contains(t, body, "out", "err", "42", `"ok"`)
 	}
 	// What is sent is a program: it ends when its threads have.
-	_, body := ask("application/json", map[string]any{"language": "python",
-		"code": "import atexit, threading, time\natexit.register(print, 'at', 'exit')\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()"})
+	_, body := ask("application/json", map[string]any{
+		"language": "python",
+		"code":     "import atexit, threading, time\natexit.register(print, 'at', 'exit')\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()",
+	})
 	contains(t, body, `"stdout":"thread\nat exit\n"`, `"ok"`)
 	started := time.Now()
 	_, body = ask("application/json", map[string]any{"language": "python", "code": "while True: pass", "timeout_ms": 300})
