@@ -15,7 +15,7 @@ import (
 
 // StepLimit is how long a step may take. What hangs is reported with all that
 // came until then.
-const StepLimit = 20 * time.Second
+const StepLimit = time.Minute
 
 // Environment is what each session has in its environment.
 func Environment() map[string]string { return map[string]string{"CELLS": "from the session"} }
