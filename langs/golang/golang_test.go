@@ -387,7 +387,15 @@ func testManyCells(t *testing.T, dir string) {
 		}
 	}
 	after := count()
-	if after[0] > before[0]+2 || after[1] > before[1]+2 {
+	more := func() bool { return after[0] > before[0]+2 || after[1] > before[1]+2 }
+	// What ends beside the cells may do so later on a busy machine.
+	for range 50 {
+		if !more() {
+			break
+		}
+		after = count()
+	}
+	if more() {
 		t.Errorf("goroutines and descriptors: %v before, %v after", before, after)
 	}
 }
