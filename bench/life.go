@@ -271,8 +271,9 @@ func (l *life) many(n, rounds int) error {
 	if err != nil {
 		return err
 	}
-	l.show(fmt.Sprintf("%d sessions asleep: disk of each", n), "MiB", []float64{l.disk("sessions") / float64(n)})
-	l.show(fmt.Sprintf("%d sessions asleep: the node's memory for each", n), "KiB", []float64{(after - before) * 1024 / float64(n)})
+	fmt.Printf("%d sessions asleep\n", n)
+	l.show("sessions asleep: disk of each", "MiB", []float64{l.disk("sessions") / float64(n)})
+	l.show("sessions asleep: the node's memory for each", "KiB", []float64{(after - before) * 1024 / float64(n)})
 	var woke []float64
 	for range min(4*rounds, n, 40) {
 		begin := time.Now()
@@ -285,7 +286,7 @@ func (l *life) many(n, rounds int) error {
 		}
 		woke = append(woke, ms(time.Since(begin)))
 	}
-	l.show(fmt.Sprintf("%d sessions asleep: wake any", n), "ms", woke)
+	l.show("sessions asleep: wake any", "ms", woke)
 	return nil
 }
 

@@ -151,9 +151,13 @@ func TestForkCommands(t *testing.T) {
 	}
 	id := ordered(t, "snapshot", "create", "--name", "my clean one", "--expires", "1h", s.id)
 	contains(t, ordered(t, "snapshot", "ls"), id, "my clean one", "python", "in ", s.id)
-	begun := ordered(t, "snapshot", "start", "my clean one")
+	begun := ordered(t, "sessions", "create", "--snapshot", "my clean one", "--durable")
 	if got := s.at(begun).run("ok", "x += 2; x").result(t); got != "43" {
 		t.Errorf("started, it says %s", got)
+	}
+	also := ordered(t, "snapshot", "start", "my clean one")
+	if v, err := s.client.Session(s.ctx, begun); err != nil || !v.Durable || v.Origin != id {
+		t.Errorf("the session that was started: %+v, %v", v, err)
 	}
 	found, err := s.client.Snapshot(s.ctx, "my clean one")
 	check(t, err)
@@ -167,7 +171,7 @@ func TestForkCommands(t *testing.T) {
 	if got := s.run("ok", "x").result(t); got != "41" {
 		t.Errorf("the original says %s", got)
 	}
-	ordered(t, append([]string{"rm", begun}, copies...)...)
+	ordered(t, append([]string{"rm", begun, also}, copies...)...)
 }
 
 // killed kills the whole server at once and starts it again.

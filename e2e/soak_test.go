@@ -51,7 +51,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("SANDGATE_SEED=%d", seed)
 	ctx, cancel := context.WithTimeout(t.Context(), long+4*time.Minute)
 	defer cancel()
-	s, err := Start(ctx, "pool: {size: 1, memory: 0}\nsessions: {max: 6}")
+	s, err := Start(ctx, "pool: {size: 1, memory: 0, spare: 0}\nsessions: {max: 6}")
 	check(t, err)
 	defer s.Stop()
 

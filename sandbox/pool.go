@@ -214,6 +214,14 @@ func (p *Pool[T]) backoff(failures int) time.Duration {
 	return time.Duration(d * (0.5 + rand.Float64()/2))
 }
 
+// Take is Claim for one who does not wait: there is a member ready, or none.
+func (p *Pool[T]) Take() (m T, ok bool) {
+	if m, ok = p.receive(); ok {
+		p.count(func(s *PoolStats) { s.Claims++ })
+	}
+	return m, ok
+}
+
 // Claim takes a member out of the pool; it is the caller's from then on. It
 // returns at once when one is ready. Otherwise it waits for the next, at most
 // PoolOptions.Wait, and then fails with kind Exhausted and the seconds after

@@ -164,7 +164,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 	}
 	s.power <- struct{}{} // nothing begins in it before it is a machine of its own
 	defer func() { <-s.power }()
-	machine, err := s.host.Restore(ctx, filepath.Join(b.dir, "snapshot"))
+	machine, err := restoreNow(ctx, s.host, filepath.Join(b.dir, "snapshot"))
 	if err != nil {
 		s.undo()
 		switch fault.KindOf(err) {

@@ -470,3 +470,63 @@ func TestGVisorDurableBounds(t *testing.T) {
 		t.Error("nobody waits, and yet it is forked")
 	}
 }
+
+// TestGVisorSpares: a wake and a fork take the sandbox that was half made for
+// them, one of another layout does not, and none remains.
+func TestGVisorSpares(t *testing.T) {
+	var spares *Spares
+	r := newGVisor(t, t.TempDir(), func(c *Config) {
+		host := c.Host.(GVisor)
+		spares = NewSpares(host, 1)
+		host.Spares = spares
+		c.Host = host
+	})
+	t.Cleanup(spares.Close) // when it fails; a second Close does nothing
+	ready := func() {
+		t.Helper()
+		eventually(t, "there is a spare", func() bool { return spares.pool.Stats().Ready == 1 })
+	}
+	taken := func(want uint64) {
+		t.Helper()
+		if n := uint64(spares.pool.Stats().Claims); n != want {
+			t.Errorf("%d spares were taken, want %d", n, want)
+		}
+	}
+	s := r.create()
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "x = 42")
+	ready()
+	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
+	begin := time.Now()
+	if text, _ := p.run(1, "print(x)"); text != "42\n" {
+		t.Errorf("woken in a spare: %q", text)
+	}
+	t.Logf("a wake: %s", time.Since(begin))
+	taken(1)
+	ready()
+	f := must[protocol.Forks](r, protocol.OpFork, protocol.SessionFork{Session: s.ID, Count: 2})
+	p.attach(2, f.Sessions[0].ID, "k1")
+	p.attach(3, f.Sessions[1].ID, "k1")
+	one, _ := p.run(2, "import socket; print(x, socket.gethostname())")
+	two, _ := p.run(3, "import socket; print(x, socket.gethostname())")
+	if !strings.HasPrefix(one, "42 ") || !strings.HasPrefix(two, "42 ") || one == two {
+		t.Errorf("the forks say %q and %q", one, two)
+	}
+	if n := spares.pool.Stats().Claims; n < 2 {
+		t.Errorf("%d spares were taken", n)
+	}
+	other := spares.spec
+	other.Limits.TmpBytes++
+	if _, ok := spares.take(other); ok {
+		t.Error("a spare of another layout was taken")
+	}
+	var none *Spares
+	if _, ok := none.take(other); ok {
+		t.Error("none are kept, and yet")
+	}
+	// One that is ready goes with the rest.
+	ready()
+	spares.Close()
+	r.stop()
+}

@@ -21,6 +21,8 @@ type GVisor struct {
 	Runtime *sandbox.Runtime
 	// Spec is what every sandbox is made from; its Args are AgentPath.
 	Spec sandbox.Spec
+	// Spares may be nil.
+	Spares *Spares
 }
 
 // named is the specification with a host name of its own. The agent could not

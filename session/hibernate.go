@@ -169,7 +169,7 @@ func (s *session) wake() error {
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
 	// From here on the file tells of the past.
 	_ = os.Remove(s.m.savedFile(s.id))
-	machine, err := s.host.Restore(ctx, dir)
+	machine, err := restoreNow(ctx, s.host, dir)
 	switch {
 	case s.isLost():
 		if err == nil {

@@ -156,6 +156,11 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 	if snapshots == 0 {
 		snapshots = -1 // none; 0 would be the default
 	}
+	host := session.GVisor{Runtime: rt, Spec: what}
+	if cfg.Pool.Spare > 0 {
+		host.Spares = session.NewSpares(host, cfg.Pool.Spare)
+		defer host.Spares.Close()
+	}
 	m, err := session.New(session.Config{
 		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
 		Durable: cfg.Sessions.Durable, DurableEvery: time.Duration(cfg.Sessions.DurableRate), DurableBytes: int64(cfg.Sessions.DurableMax),
@@ -163,7 +168,7 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 		MaxIdle: time.Duration(cfg.Sessions.MaxIdle), MaxKeepAlive: orNone(cfg.Sessions.MaxKeep),
 		Images:       imageMaker(cfg.ImagePath(), languages),
 		MaxTemplates: orNone(cfg.Templates.Max), TemplateBytes: int64(cfg.Templates.Bytes), BuildLimit: time.Duration(cfg.Templates.Build),
-		Host: session.GVisor{Runtime: rt, Spec: what}, DataDir: cfg.NodeDir(), Languages: languages, Version: version,
+		Host: host, DataDir: cfg.NodeDir(), Languages: languages, Version: version,
 		Pools: sizes, ClaimWait: time.Duration(cfg.Sessions.ClaimWait), MaxSessions: cfg.Sessions.Max,
 		Lifetime: time.Duration(cfg.Sessions.Lifetime), MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
 		PauseAfter: pause, HibernateAfter: hibernate, ShutdownLimit: shutdown, GoOn: true, MaxHibernated: orNone(cfg.Sessions.Hibernated), LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,

@@ -81,6 +81,8 @@ func createSession(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	var l protocol.Limits
 	set.StringVar(&r.Language, "language", "", "The `language` that is warm in it.")
 	set.StringVar(&r.Template, "template", "", "The `template` that it is made from.")
+	set.StringVar(&r.Snapshot, "snapshot", "", "The `snapshot`, an id or a name, that it goes on from.")
+	durable := set.Bool("durable", false, "It comes back, as of when it last fell idle, after the server was killed.")
 	set.Var(env, "env", "A variable, `NAME=VALUE`; may be given again.")
 	set.Var(size{&l.MemoryBytes}, "memory", "Its memory, a `size`.")
 	set.Float64Var(&l.CPUs, "cpus", 0, "Its processors, a `number`.")
@@ -101,6 +103,9 @@ func createSession(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	l.CellSeconds = int64(*cell / time.Second)
 	if l != (protocol.Limits{}) {
 		r.Limits = &l
+	}
+	if *durable {
+		r.Durable = durable
 	}
 	r.Name, r.Env, r.KeepAlive = p.name, env, p.keep
 	r.IdlePauseSeconds, r.IdleHibernateSeconds = p.pause.seconds, p.hibernate.seconds
