@@ -107,6 +107,8 @@ func dial(port int) (*net.TCPConn, error) {
 	e := &fault.Error{Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1, Message: "nothing listens on port " + strconv.Itoa(port), Err: err}
 	var late net.Error
 	switch {
+	case errors.Is(err, syscall.ECONNRESET):
+		e.Message = "the program on port " + strconv.Itoa(port) + " cut the connection"
 	case errors.As(err, &late) && late.Timeout():
 		e.Message = "the program on port " + strconv.Itoa(port) + " does not accept connections"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOBUFS):

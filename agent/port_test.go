@@ -90,6 +90,8 @@ func TestPortEnds(t *testing.T) {
 	})
 	resets := listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.SetLinger(0) })
 	gone := listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.Write([]byte("bye")) })
+	let := sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(let) // before the listeners wait for what they serve
 
 	c, err := r.Dial(r.ctx, 1, flood)
 	if err != nil {
@@ -121,14 +123,14 @@ func TestPortEnds(t *testing.T) {
 		t.Error("64 MiB went to a program that reads nothing")
 	}
 
-	c, err = r.Dial(r.ctx, 3, resets)
-	if err != nil {
-		t.Fatal(err)
+	if c, err = r.Dial(r.ctx, 3, resets); err != nil {
+		wantKind(t, err, fault.Unavailable) // it was faster still
+	} else {
+		if _, err := io.ReadAll(c); err == nil {
+			t.Error("a reset looks like an end")
+		}
+		c.Close()
 	}
-	if _, err := io.ReadAll(c); err == nil {
-		t.Error("a reset looks like an end")
-	}
-	c.Close()
 
 	c, err = r.Dial(r.ctx, 4, gone)
 	if err != nil {
@@ -153,7 +155,7 @@ func TestPortEnds(t *testing.T) {
 	} else if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	close(hold)
+	let()
 	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 

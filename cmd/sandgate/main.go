@@ -49,7 +49,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(), recordCommand(),
-		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), forkCommand(), snapshotCommand(), templateCommand(), rmCommand(), cpCommand(), portCommand(), statusCommand(),
+		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), forkCommand(), snapshotCommand(), templateCommand(), rmCommand(), cpCommand(), execCommand(), portCommand(), statusCommand(),
 		tokenCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
 	}
 }

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"path"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -161,105 +158,6 @@ func eachSession(name, short string, do func(*client.Client, context.Context, st
 			return first
 		},
 	}
-}
-
-func cpCommand() command {
-	return command{
-		name: "cp", args: "FROM TO", short: "Copy one file into a session or out of it",
-		long: `
-One of FROM and TO is a file here, the other is SESSION:PATH. A relative PATH
-is in the session's home directory. - is standard input or output.
-
-  sandgate cp data.csv s_abc:data.csv
-  sandgate cp s_abc:/tmp/plot.png .`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			if err := parse(set, args, 2, 2); err != nil {
-				return err
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			from, to := set.Arg(0), set.Arg(1)
-			fromSession, fromPath, fromIs := remote(from)
-			toSession, toPath, toIs := remote(to)
-			switch {
-			case fromIs == toIs:
-				return usagef("one of FROM and TO must be SESSION:PATH")
-			case toIs:
-				if toPath == "" || strings.HasSuffix(toPath, "/") {
-					toPath += filepath.Base(from)
-				}
-				return upload(ctx, a, c, from, toSession, toPath)
-			}
-			return download(ctx, a, c, fromSession, fromPath, to)
-		},
-	}
-}
-
-// remote splits SESSION:PATH. A path here that has a colon is written with ./
-// before it.
-func remote(s string) (session, path string, ok bool) {
-	session, path, ok = strings.Cut(s, ":")
-	return session, path, ok && session != "" && !strings.ContainsAny(session, "/.")
-}
-
-func upload(ctx context.Context, a *app, c *client.Client, from, session, to string) error {
-	if from == "-" {
-		_, err := c.Upload(ctx, session, to, 0, a.in)
-		return err
-	}
-	f, err := os.Open(from)
-	if err != nil {
-		return localError(err)
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return localError(err)
-	}
-	if info.IsDir() {
-		return fault.Invalid("cp", "FROM", "%s is a directory; pack it first: tar -c %s | sandgate cp - SESSION:x.tar", from, from)
-	}
-	_, err = c.Upload(ctx, session, to, uint32(info.Mode().Perm()), f)
-	return err
-}
-
-func download(ctx context.Context, a *app, c *client.Client, session, from, to string) (err error) {
-	r, err := c.Download(ctx, session, from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = r.Close() }()
-	if to == "-" {
-		_, err = io.Copy(a.out, r)
-		return err
-	}
-	if info, serr := os.Stat(to); serr == nil && info.IsDir() {
-		to = filepath.Join(to, path.Base(from))
-	}
-	// Whole or not at all, as the way in.
-	part, err := os.CreateTemp(filepath.Dir(to), ".sandgate-*")
-	if err != nil {
-		return localError(err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(part.Name())
-		}
-	}()
-	if _, err = io.Copy(part, r); err != nil {
-		_ = part.Close()
-		return fault.Wrap(fault.Unavailable, "cp", err)
-	}
-	if err = errors.Join(part.Chmod(0o644), part.Close()); err != nil {
-		return localError(err)
-	}
-	if err = os.Rename(part.Name(), to); err != nil {
-		return localError(err)
-	}
-	return nil
 }
 
 // localError is about a file on this machine.

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+)
+
+func cpCommand() command {
+	return command{
+		name: "cp", args: "FROM TO", short: "Copy a file or a folder into a session or out of it",
+		long: `
+One of FROM and TO is a file or a folder here, the other is SESSION:PATH. A
+relative PATH is in the session's home directory. - is standard input or
+output; of a folder it is a tar archive. A folder goes into the one that TO
+names when that is there or ends in a slash, and becomes TO otherwise. Links
+that lead out of a folder are left out on the way here.
+
+  sandgate cp data.csv s_abc:data.csv
+  sandgate cp s_abc:/tmp/plot.png .
+  sandgate cp src s_abc:
+  sandgate cp s_abc:src - | tar -t`,
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			conn := connectionFlags(set)
+			quiet := set.Bool("q", false, "Show no progress.")
+			if err := parse(set, args, 2, 2); err != nil {
+				return err
+			}
+			c, err := conn.client(a)
+			if err != nil {
+				return err
+			}
+			from, to := set.Arg(0), set.Arg(1)
+			fromSession, fromPath, fromIs := remote(from)
+			toSession, toPath, toIs := remote(to)
+			if fromIs == toIs {
+				return usagef("one of FROM and TO must be SESSION:PATH")
+			}
+			p := &progress{}
+			if !*quiet && terminal(a.err) && (to != "-" || !terminal(a.out)) {
+				defer p.show(a.err)()
+			}
+			if toIs {
+				if toPath == "" || strings.HasSuffix(toPath, "/") {
+					toPath += base(from)
+				} else if info, err := os.Stat(from); from != "-" && err == nil && info.IsDir() {
+					if f, err := c.Stat(ctx, toSession, toPath); err == nil && f.Dir {
+						toPath = path.Join(toPath, base(from))
+					}
+				}
+				return uploadAny(ctx, a, c, p, from, toSession, toPath)
+			}
+			return downloadAny(ctx, a, c, p, fromSession, fromPath, to)
+		},
+	}
+}
+
+// base is the last part of a path here, also of one such as "..".
+func base(name string) string {
+	if full, err := filepath.Abs(name); err == nil && name != "-" {
+		name = full
+	}
+	return filepath.Base(name)
+}
+
+// remote splits SESSION:PATH. A path here that has a colon is written with ./
+// before it.
+func remote(s string) (session, path string, ok bool) {
+	session, path, ok = strings.Cut(s, ":")
+	return session, path, ok && session != "" && !strings.ContainsAny(session, "/.")
+}
+
+// progress counts what is on its way.
+type progress struct {
+	done, all atomic.Int64
+}
+
+// through counts what is read; size is all there is, or 0 where nobody knows.
+func (p *progress) through(r io.Reader, size int64) io.Reader {
+	if p == nil {
+		return r
+	}
+	p.all.Store(size)
+	return countReader{r, &p.done}
+}
+
+type countReader struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (c countReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// show keeps one line on w up to date until the returned function is called.
+func (p *progress) show(w io.Writer) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		shown := false
+		for {
+			select {
+			case <-tick.C:
+				fmt.Fprintf(w, "\r\x1b[K%s", p)
+				shown = true
+			case <-quit:
+				if shown {
+					fmt.Fprint(w, "\r\x1b[K")
+				}
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+func (p *progress) String() string {
+	done, all := p.done.Load(), p.all.Load()
+	if all <= 0 {
+		return sizeOf(done)
+	}
+	return fmt.Sprintf("%s of %s, %d %%", sizeOf(done), sizeOf(all), min(done*100/all, 100))
+}
+
+func uploadAny(ctx context.Context, a *app, c *client.Client, p *progress, from, session, to string) error {
+	if from != "-" {
+		if info, err := os.Stat(from); err == nil && info.IsDir() {
+			r, w := io.Pipe()
+			go func() { _ = w.CloseWithError(sendTree(a, from, w)) }()
+			_, err := c.UploadTree(ctx, session, to, p.through(r, 0))
+			_ = r.Close()
+			return err
+		}
+	}
+	return uploadFile(ctx, a, c, p, from, session, to)
+}
+
+// upload copies one file.
+func upload(ctx context.Context, a *app, c *client.Client, from, session, to string) error {
+	return uploadFile(ctx, a, c, nil, from, session, to)
+}
+
+func uploadFile(ctx context.Context, a *app, c *client.Client, p *progress, from, session, to string) error {
+	if from == "-" {
+		_, err := c.Upload(ctx, session, to, 0, p.through(a.in, 0))
+		return err
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return localError(err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return localError(err)
+	}
+	if info.IsDir() {
+		return fault.Invalid("cp", "FROM", "%s is a directory", from)
+	}
+	_, err = c.Upload(ctx, session, to, uint32(info.Mode().Perm()), p.through(f, info.Size()))
+	return err
+}
+
+func downloadAny(ctx context.Context, a *app, c *client.Client, p *progress, session, from, to string) error {
+	if from == "" {
+		from = "."
+	}
+	body, err := c.Download(ctx, session, from)
+	if err == nil {
+		defer func() { _ = body.Close() }()
+		return download(a, p.through(body, 0), from, to)
+	}
+	if !fault.Is(err, fault.InvalidArgument) {
+		return err
+	}
+	f, serr := c.Stat(ctx, session, from)
+	if serr != nil || !f.Dir {
+		return err
+	}
+	r, err := c.DownloadTree(ctx, session, from, "tar")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	in := p.through(r, 0)
+	if to == "-" {
+		_, err := io.Copy(a.out, in)
+		return err
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
+		to = filepath.Join(to, filepath.Base(filepath.FromSlash(f.Path)))
+	}
+	return receiveTree(a, to, in)
+}
+
+func download(a *app, r io.Reader, from, to string) (err error) {
+	if to == "-" {
+		_, err = io.Copy(a.out, r)
+		return err
+	}
+	if info, serr := os.Stat(to); serr == nil && info.IsDir() {
+		to = filepath.Join(to, path.Base(from))
+	}
+	// Whole or not at all, as the way in.
+	part, err := os.CreateTemp(filepath.Dir(to), ".sandgate-*")
+	if err != nil {
+		return localError(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part.Name())
+		}
+	}()
+	if _, err = io.Copy(part, r); err != nil {
+		_ = part.Close()
+		return fault.Wrap(fault.Unavailable, "cp", err)
+	}
+	if err = errors.Join(part.Chmod(0o644), part.Close()); err != nil {
+		return localError(err)
+	}
+	if err = os.Rename(part.Name(), to); err != nil {
+		return localError(err)
+	}
+	return nil
+}
