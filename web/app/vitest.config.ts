@@ -9,7 +9,7 @@ const oxc = { jsx: { runtime: 'automatic' as const, importSource: 'preact' } }
 export default defineConfig({
   test: {
     projects: [
-      { resolve, oxc, test: { name: 'unit', include: ['test/*.test.{ts,tsx}'], environment: 'happy-dom' } },
+      { resolve, oxc, test: { name: 'unit', include: ['test/*.test.{ts,tsx}'], environment: 'happy-dom', testTimeout: 30_000 } },
       { resolve, oxc, test: { name: 'server', include: ['test/server/*.test.ts'], testTimeout: 120_000, hookTimeout: 60_000, fileParallelism: false } },
     ],
   },

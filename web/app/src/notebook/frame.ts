@@ -45,6 +45,11 @@ function tidy(): void {
   }
 }
 
+function colours(): Record<string, string> {
+  const style = getComputedStyle(document.documentElement)
+  return Object.fromEntries(['--ink', '--muted', '--line', '--surface', '--hover', '--accent'].map((n) => [n, style.getPropertyValue(n)]))
+}
+
 /**
  * A frame for what a program wrote for a browser. Its origin is nobody's, its
  * policy lets it load nothing but the libraries of /sandbox/lib/; it is told
@@ -101,10 +106,8 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
         const channel = new MessageChannel()
         port = channel.port1
         port.onmessage = (e) => heard(e.data)
-        const style = getComputedStyle(document.documentElement)
-        const colours = Object.fromEntries(['--ink', '--muted', '--line', '--surface', '--hover', '--accent'].map((n) => [n, style.getPropertyValue(n)]))
         // The frame's origin is opaque and has no name to send to.
-        frame.contentWindow.postMessage({ content, dark: dark.peek(), colours }, '*', [channel.port2])
+        frame.contentWindow.postMessage({ content, dark: dark.peek(), colours: colours() }, '*', [channel.port2])
       })
       el.replaceChildren(frame)
     },
@@ -121,7 +124,8 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
   let first = true
   const stop = effect(() => {
     const d = dark.value
-    if (!first) port?.postMessage({ dark: d })
+    // Once the page has its new colours.
+    if (!first) requestAnimationFrame(() => port?.postMessage({ dark: d, colours: colours() }))
     first = false
   })
   return {

@@ -14,9 +14,9 @@ interface Facts {
 
 const table: Facts[] = [
   { name: 'python', kernelspec: 'python3', vscode: 'python', extension: 'py', comment: '#', colour: '#3572a5', short: 'Py' },
-  { name: 'javascript', kernelspec: 'javascript', vscode: 'javascript', extension: 'js', comment: '//', colour: '#b08800', short: 'JS' },
+  { name: 'javascript', kernelspec: 'javascript', vscode: 'javascript', extension: 'js', comment: '//', colour: '#7d6200', short: 'JS' },
   { name: 'golang', kernelspec: 'go', vscode: 'go', extension: 'go', comment: '//', colour: '#00809d', short: 'Go' },
-  { name: 'java', kernelspec: 'java', vscode: 'java', extension: 'java', comment: '//', colour: '#b07219', short: 'Java' },
+  { name: 'java', kernelspec: 'java', vscode: 'java', extension: 'java', comment: '//', colour: '#93580f', short: 'Java' },
   { name: 'php', kernelspec: 'php', vscode: 'php', extension: 'php', comment: '//', colour: '#5f6aa8', short: 'PHP' },
   { name: 'bash', kernelspec: 'bash', vscode: 'shellscript', extension: 'sh', comment: '#', colour: '#4b7a2a', short: 'sh' },
   { name: 'sql', kernelspec: 'sql', vscode: 'sql', extension: 'sql', comment: '--', colour: '#a8430f', short: 'SQL' },

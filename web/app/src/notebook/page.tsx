@@ -189,7 +189,7 @@ function Toolbar({ notebook: n, shell, pane }: { notebook: Notebook; shell: Shel
       <KernelChip notebook={n} shell={shell} />
       <StopButton notebook={n} />
       <span class="split-button">
-        <button type="button" class="button" onClick={() => n.runAll()}><Icon name="play" /><span class="wide">Run all</span></button>
+        <button type="button" class="button" aria-label="Run all" title="Run all" onClick={() => n.runAll()}><Icon name="play" /><span class="wide">Run all</span></button>
         <Menu label="More ways to run" class="button icon" button={<Icon name="more" />}>
           {() => <>{['run', 'run-above', 'run-below'].map(item)}<hr />{['restart', 'restart-run', 'clear-outputs'].map(item)}</>}
         </Menu>
@@ -274,7 +274,7 @@ function AddBar({ notebook: n }: { notebook: Notebook }) {
     <div class="add-bar">
       <button type="button" class="button quiet" onClick={() => add('code')}><Icon name="add" />Code</button>
       <button type="button" class="button quiet" onClick={() => add('markdown')}><Icon name="add" />Text</button>
-      <Menu label="Add a cell in another language" class="button quiet" button={<><Icon name="add" />Other language</>}>
+      <Menu label="Other language" class="button quiet" button={<><Icon name="add" />Other language</>}>
         {() => languages.value.map((l) => <MenuItem key={l.name} onClick={() => add('code', l.name)}><i class="dot" style={{ background: facts(l.name).colour }} />{l.display_name}</MenuItem>)}
       </Menu>
     </div>

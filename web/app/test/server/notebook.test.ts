@@ -66,6 +66,10 @@ describe('the notebook', () => {
     await expect.poll(() => out.locator('[data-mime="image/svg+xml"] img').evaluate((i: HTMLImageElement) => i.naturalWidth)).toBe(9)
     await out.locator('[data-mime="text/html"]').scrollIntoViewIfNeeded()
     await out.frameLocator('[data-mime="text/html"] iframe').locator('td', { hasText: '2' }).first().waitFor()
+    const ink = () => page.frames()[1]!.evaluate(() => getComputedStyle(document.querySelector('td')!).color)
+    const light = await ink()
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await expect.poll(ink).not.toBe(light)
     await saved(page)
     await expect.poll(async () => (await file(id)).cells[0]?.outputs[0]?.text?.join('')).toContain('100%')
     expect(complaints).toEqual([])
@@ -105,6 +109,7 @@ describe('the notebook', () => {
       expect(await cell(p, 0).locator('.out-text').innerText()).toBe(whole)
     }
     // What one tab writes the other shows.
+    await cell(page, 1).locator('.cm-content').click()
     await run(page, 'print("from the first tab")')
     await other.locator('.output').getByText('from the first tab').waitFor()
     await saved(page)
