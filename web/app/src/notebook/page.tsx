@@ -93,14 +93,18 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
 
   n.focus = () => {
     const id = n.active.peek()
-    // The cell may be about to be drawn.
-    requestAnimationFrame(() => {
+    const go = () => {
       const el = document.getElementById(`cell-${id}`)
-      if (!el) return
-      if (n.mode.peek() === 'edit') editors.get(id)?.focus()
+      const editor = editors.get(id)
+      if (!el || n.active.peek() !== id || (n.mode.peek() === 'edit' && !editor)) return
+      if (n.mode.peek() === 'edit') editor!.focus()
       else el.focus({ preventScroll: true })
       el.scrollIntoView({ block: 'nearest' })
-    })
+    }
+    // At once, for the key that follows; again when it is drawn, if it is new.
+    go()
+    queueMicrotask(() => queueMicrotask(go))
+    requestAnimationFrame(go)
   }
   useEffect(() => n.focus(), [n])
   useSignalEffect(() => {
