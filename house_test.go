@@ -97,8 +97,9 @@ func TestImportsRunDownwards(t *testing.T) {
 		"pty":      {"fault"},
 		"agent":    {"fault", "stream", "kernel", "pty"},
 		"sandbox":  {"fault"},
+		"journal":  {"fault"},
 		"node":     {"fault", "stream", "protocol"},
-		"session":  {"fault", "stream", "protocol", "kernel", "pty", "agent", "sandbox", "node"},
+		"session":  {"fault", "stream", "protocol", "kernel", "pty", "agent", "sandbox", "node", "journal"},
 		"gateway":  {"fault", "stream", "protocol", "kernel", "node"},
 		"client":   {"fault", "stream", "protocol", "kernel"},
 		"config":   {"fault"},
@@ -109,6 +110,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"gvisor.dev/gvisor":                      {"sandbox", "cmd", "deploy"},
 		"github.com/gofiber/fiber":               {"gateway"},
 		"github.com/google/go-containerregistry": {"image"},
+		"github.com/prometheus/":                 {"gateway", "session"},
 		"github.com/valyala/fasthttp":            {"gateway"},
 		"github.com/coder/websocket":             {"gateway", "client", "bench", "e2e"},
 	}

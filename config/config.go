@@ -46,13 +46,16 @@ type Config struct {
 	MaxLimits MaxLimits `yaml:"max_limits"`
 	Sessions  Sessions  `yaml:"sessions"`
 	Templates Templates `yaml:"templates"`
+	Audit     Audit     `yaml:"audit"`
+	Usage     Usage     `yaml:"usage"`
 	Log       Log       `yaml:"log"`
 }
 
 // Gateway is about what clients may hold open.
 type Gateway struct {
-	Connections int `yaml:"connections" default:"10000" doc:"Connections of all clients at one time, at least 16. More are closed at once."`
-	Sockets     int `yaml:"sockets_per_principal" default:"256" doc:"WebSockets of one principal at one time; at least 1. More are refused with 429."`
+	Connections int      `yaml:"connections" default:"10000" doc:"Connections of all clients at one time, at least 16. More are closed at once."`
+	Sockets     int      `yaml:"sockets_per_principal" default:"256" doc:"WebSockets of one principal at one time; at least 1. More are refused with 429."`
+	SelfCheck   Duration `yaml:"self_check" default:"5m" doc:"How old the cell may be that GET /readyz answers from; a question later than that has the gateway run another. 0 means that none is run: ready is then whose node answers."`
 }
 
 // Pool is about the sandboxes that wait for a session.
@@ -117,6 +120,21 @@ type Templates struct {
 	Build Duration `yaml:"build" default:"10m" doc:"How long the building of one may take; at least 1s."`
 }
 
+// Audit is about the record of who did what.
+type Audit struct {
+	Enabled  bool   `yaml:"enabled" default:"true" doc:"Keeps an audit log in data_dir/audit: who ran, opened, read and wrote what, and who was turned away. docs/operation.md describes it."`
+	Code     string `yaml:"code" default:"hash" doc:"What the audit log has of the code that is run: hash for its SHA-256 alone, whole for its first 64KiB too."`
+	Required bool   `yaml:"required" default:"false" doc:"Refuses with 503 what cannot be recorded before it is done, as when the disk is full. Otherwise entries that cannot be written are counted and the server goes on."`
+	MaxFile  Size   `yaml:"max_file" default:"64MiB" doc:"Size of an audit file at which the next one begins; at least 64KiB."`
+	Keep     int    `yaml:"keep" default:"8" doc:"Full audit files that are kept, the oldest goes first; at least 1. Ship them elsewhere to keep more."`
+}
+
+// Usage is about the record of what sessions use.
+type Usage struct {
+	MaxFile Size `yaml:"max_file" default:"16MiB" doc:"Size of a file of data_dir/usage at which the next one begins; at least 64KiB. A session that runs takes about 250 bytes a minute."`
+	Keep    int  `yaml:"keep" default:"8" doc:"Full usage files that are kept, the oldest goes first; at least 1."`
+}
+
 // Log is about the server's own log, on standard error.
 type Log struct {
 	Level  string `yaml:"level" default:"info" doc:"What is logged: debug, info, warn or error and above."`
@@ -174,6 +192,12 @@ func (c *Config) NodeSocket() string { return filepath.Join(c.RunDir, "node.sock
 
 // StateDir is where runsc keeps the state of sandboxes.
 func (c *Config) StateDir() string { return filepath.Join(c.RunDir, "sandboxes") }
+
+// AuditDir and UsageDir are where those records are kept.
+func (c *Config) AuditDir() string { return filepath.Join(c.DataDir, "audit") }
+
+// UsageDir is beside AuditDir.
+func (c *Config) UsageDir() string { return filepath.Join(c.DataDir, "usage") }
 
 // NodeDir is where the node keeps warm snapshots and logs.
 func (c *Config) NodeDir() string { return filepath.Join(c.DataDir, "node") }
@@ -259,10 +283,16 @@ func (c *Config) Validate() error {
 	}
 	for _, err := range []error{
 		oneOf("platform", c.Platform, "systrap", "kvm"),
+		oneOf("audit.code", c.Audit.Code, "hash", "whole"),
+		atLeast("audit.max_file", c.Audit.MaxFile >= 64<<10, "64KiB"),
+		atLeast("audit.keep", c.Audit.Keep >= 1, "1"),
+		atLeast("usage.max_file", c.Usage.MaxFile >= 64<<10, "64KiB"),
+		atLeast("usage.keep", c.Usage.Keep >= 1, "1"),
 		oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
 		oneOf("log.format", c.Log.Format, "text", "json"),
 		atLeast("gateway.connections", c.Gateway.Connections >= 16, "16"),
 		atLeast("gateway.sockets_per_principal", c.Gateway.Sockets >= 1, "1"),
+		atLeast("gateway.self_check", c.Gateway.SelfCheck >= 0, "0"),
 		atLeast("pool.size", c.Pool.Size >= 0, "0"),
 		atLeast("pool.spare", c.Pool.Spare >= 0, "0"),
 		atLeast("limits.memory", c.Limits.Memory >= 256<<20, "256MiB"),

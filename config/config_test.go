@@ -113,7 +113,7 @@ func TestBadEnvironmentAndFlag(t *testing.T) {
 // TestEveryFieldFromEverySource sets each field by its flag and its variable.
 func TestEveryFieldFromEverySource(t *testing.T) {
 	sample := map[string]string{"text": "", "list": "a,b", "number": "99", "fraction": "1.5", "switch": "true", "size": "300MiB", "duration": "7s"}
-	special := map[string]string{"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9", "platform": "kvm", "log.level": "warn", "log.format": "json"}
+	special := map[string]string{"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9", "platform": "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole"}
 	for _, f := range Fields(Default()) {
 		value := sample[f.Type]
 		if f.Type == "text" {

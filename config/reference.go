@@ -17,6 +17,8 @@ func Reference(w io.Writer) error {
 		"`doctor`, `config show`). A flag wins over a variable, a variable over the file, the file over the default. The file is\n" +
 		"`" + DefaultFile + "` if it exists, or the one that `--config` or `SANDGATE_CONFIG` names. An unknown key is an error\n" +
 		"that names the key and its line. Nothing needs to be set to start.\n\n" +
+		"`sandgate reload`, or SIGHUP, makes a running server read them again: it takes up those that say so below, and names\n" +
+		"the others that have changed, which wait for a restart.\n\n" +
 		"Sizes take the units B, KiB, MiB, GiB and TiB; durations are written as 90s or 1h30m; in a variable or a flag a\n" +
 		"list's items are parted by commas.\n\n" +
 		"There are no secrets here: the access token lives in `token_file`.\n\n")
@@ -31,8 +33,12 @@ func Reference(w io.Writer) error {
 		} else {
 			def = "`" + def + "`"
 		}
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n%s, default %s. Flag `--%s`, variable `%s`.\n\n",
-			f.Path, wrap(f.Doc, 120), strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env)
+		live := ""
+		if Reloadable(f.Path) {
+			live = " A reload changes it."
+		}
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n%s, default %s. Flag `--%s`, variable `%s`.%s\n\n",
+			f.Path, wrap(f.Doc, 120), strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env, live)
 	}
 	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
 	return err

@@ -19,6 +19,9 @@ type Config struct {
 	// Tokens maps the SHA-256 of a bearer token, in 64 hexadecimal digits, to
 	// whom it speaks for. Without any, nobody gets in.
 	Tokens map[string]node.Principal
+	// Until says until when a token is good, by the same key. One that is not
+	// in it is good for ever.
+	Until map[string]time.Time
 	// AllowedHosts are the values of Host that are answered: "name" with any
 	// port, or "name:port". The default is localhost, 127.0.0.1 and [::1].
 	// The address that Serve listens on is always added when it names one.
@@ -82,6 +85,9 @@ type Times struct {
 	KeepAlive time.Duration
 	// Call is how long the node may take for a request. Default 60 s.
 	Call time.Duration
+	// SelfCheck is how old the cell may be that readiness answers from.
+	// Default 5 min; negative means that none is run.
+	SelfCheck time.Duration
 	// Drain is how long a shutdown waits for requests. Default 15 s.
 	Drain time.Duration
 }
@@ -118,14 +124,19 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Times.Message, 30*time.Second)
 	orDefault(&c.Times.KeepAlive, 10*time.Second)
 	orDefault(&c.Times.Call, 60*time.Second)
+	orDefault(&c.Times.SelfCheck, 5*time.Minute)
 	orDefault(&c.Times.Drain, 15*time.Second)
 	return c
 }
 
 type token struct {
-	hash [sha256.Size]byte
-	who  node.Principal
+	hash  [sha256.Size]byte
+	who   node.Principal
+	until time.Time // zero for ever
 }
+
+// good reports whether the token's time is not over.
+func (t token) good() bool { return t.until.IsZero() || time.Now().Before(t.until) }
 
 // HashToken returns a token's key in Config.Tokens.
 func HashToken(secret string) string {
@@ -133,7 +144,7 @@ func HashToken(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func parseTokens(in map[string]node.Principal) ([]token, error) {
+func parseTokens(in map[string]node.Principal, until map[string]time.Time) ([]token, error) {
 	const op = "gateway.config"
 	out := make([]token, 0, len(in))
 	for digits, who := range in {
@@ -149,7 +160,7 @@ func parseTokens(in map[string]node.Principal) ([]token, error) {
 				return nil, fault.Invalid(op, "tokens", "there is no scope %q", s)
 			}
 		}
-		out = append(out, token{hash: [sha256.Size]byte(raw), who: who})
+		out = append(out, token{hash: [sha256.Size]byte(raw), who: who, until: until[digits]})
 	}
 	return out, nil
 }

@@ -122,7 +122,7 @@ func TestPageHasEveryOp(t *testing.T) {
 		scope, offered := opScope(op)
 		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(op) + "`.*$").FindString(text)
 		if !offered {
-			if !slices.Contains([]string{protocol.OpFileRead, protocol.OpFileWrite, protocol.OpTreeRead, protocol.OpTreeWrite, protocol.OpTemplateBuild, protocol.OpPortOpen}, op) {
+			if !slices.Contains([]string{protocol.OpFileRead, protocol.OpFileWrite, protocol.OpTreeRead, protocol.OpTreeWrite, protocol.OpTemplateBuild, protocol.OpPortOpen, protocol.OpAudit}, op) {
 				t.Errorf("the gateway does not know %s", op)
 			}
 			continue

@@ -123,7 +123,7 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	if err == nil {
 		err = q.handle()
 	} else {
-		g.stats.denied.Add(1)
+		g.deny(q, err)
 	}
 	if err != nil {
 		writeError(c, err)
@@ -153,7 +153,7 @@ func (q *request) handle() error {
 	select {
 	case g.slots <- struct{}{}:
 	default:
-		g.stats.refused.Add(1)
+		g.full(limitInFlight)
 		return &fault.Error{Kind: fault.Exhausted, Op: "gateway.request", RetryAfter: 1, Message: "too many requests are under way"}
 	}
 	defer func() {
@@ -182,6 +182,7 @@ func (q *request) finish(status int, sent int64, err error) {
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
 	}
+	q.g.metrics.request(q, status, err)
 	q.g.log.LogAttrs(q.g.base, level, "request", attrs...)
 }
 
@@ -280,7 +281,7 @@ func (g *Gateway) originAllowed(origin, host string) (cross bool, err error) {
 			return false, nil
 		}
 	}
-	if g.origins[lower] {
+	if g.access.Load().origins[lower] {
 		return true, nil
 	}
 	return false, fault.New(fault.PermissionDenied, "gateway.origin", "requests from this origin are not allowed; see allowed_origins")
@@ -328,13 +329,17 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 func (g *Gateway) lookup(secret string) (node.Principal, bool) {
 	sum := sha256.Sum256([]byte(secret))
 	found := -1
-	for i := range g.tokens {
-		if subtle.ConstantTimeCompare(sum[:], g.tokens[i].hash[:]) == 1 {
+	tokens := g.access.Load().tokens
+	for i := range tokens {
+		if subtle.ConstantTimeCompare(sum[:], tokens[i].hash[:]) == 1 {
 			found = i
 		}
 	}
 	if found < 0 || secret == "" {
 		return node.Principal{}, false
 	}
-	return g.tokens[found].who, true
+	if !tokens[found].good() {
+		return node.Principal{}, false
+	}
+	return tokens[found].who, true
 }

@@ -45,6 +45,7 @@ func (e *edge) Read(p []byte) (int, error) {
 	}
 	n, err := e.conn.Conn.Read(p)
 	e.read.Add(int64(n))
+	e.count(n, 0)
 	return n, err
 }
 
@@ -64,6 +65,16 @@ func (e *edge) Write(p []byte) (int, error) {
 	}
 	*e.buf = append(*e.buf, p...)
 	return len(p), nil
+}
+
+// count adds to the gateway's counters.
+func (e *edge) count(in, out int) {
+	if e.conn.l == nil {
+		return
+	}
+	s := &e.conn.l.g.stats
+	s.bytesIn.Add(int64(in))
+	s.bytesOut.Add(int64(out))
 }
 
 // cork holds writes back until uncork.
@@ -113,6 +124,7 @@ func (e *edge) write(p []byte) (int, error) {
 		n, err := e.conn.Conn.Write(p[total:])
 		total += n
 		e.wrote.Add(int64(n))
+		e.count(0, n)
 		if err == nil {
 			return total, nil
 		}

@@ -29,7 +29,7 @@ func (g *Gateway) embed(q *request) error {
 		return q.static("embed/"+name, "no-cache")
 	}
 	framing := g.mint.framing()
-	for origin := range g.origins {
+	for origin := range g.access.Load().origins {
 		framing = append(framing, origin)
 	}
 	slices.Sort(framing)

@@ -30,8 +30,7 @@ type Gateway struct {
 	routes  []route
 	app     *fiber.App
 	server  *fasthttp.Server
-	tokens  []token
-	origins map[string]bool
+	access  atomic.Pointer[access]
 	tickets *ticketStore
 	mint    *mint
 	// ports is where ports have host names; portTickets let browsers in there.
@@ -39,6 +38,8 @@ type Gateway struct {
 	portTickets *ticketStore
 	info        *infoCache
 	stats       counters
+	check       selfCheck
+	metrics     *metrics
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
 	// base ends when requests under way are given up.
@@ -53,10 +54,15 @@ type Gateway struct {
 
 	mu     sync.Mutex // guards all below; leaf: nothing is locked under it
 	hosts  map[string]bool
+	own    map[string]bool // the hosts of what Serve listens on
 	lns    []*listener
 	relays map[*relay]struct{}
-	// perWho counts the connections of each principal.
-	perWho map[string]int
+	// perWho counts the connections of each principal, of which there may be
+	// perPrincipal.
+	perWho       map[string]int
+	perPrincipal int
+	// denials wait to be told to the audit log; at most 65.
+	denials map[denial]int
 	// waited is set before wg is waited for: nothing is added after it.
 	waited bool
 }
@@ -71,35 +77,28 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	cfg = cfg.withDefaults()
-	tokens, err := parseTokens(cfg.Tokens)
-	if err != nil {
-		return nil, err
-	}
-	hosts, err := parseHosts(cfg.AllowedHosts)
-	if err != nil {
-		return nil, err
-	}
-	origins, err := parseOrigins(cfg.AllowedOrigins)
-	if err != nil {
-		return nil, err
-	}
 	ports, err := parsePortDomain(cfg.PortsDomain)
 	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{
-		cfg: cfg, node: n, log: log, tokens: tokens, hosts: hosts, origins: origins,
+		cfg: cfg, node: n, log: log,
 		tickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
 		mint:    newMint(cfg.Limits.Tickets),
 		ports:   ports, portTickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
 		slots:  make(chan struct{}, cfg.Limits.InFlight),
 		relays: make(map[*relay]struct{}),
 		perWho: make(map[string]int),
+		own:    make(map[string]bool),
+	}
+	if err := g.Reload(cfg.changeable()); err != nil {
+		return nil, err
 	}
 	g.base, g.giveUp = context.WithCancel(context.Background())
 	g.leaving, g.setOut = context.WithCancel(g.base)
 	g.info = &infoCache{node: n, version: cfg.Version}
 	g.build()
+	g.metrics = newMetrics(g)
 	return g, nil
 }
 
@@ -130,7 +129,7 @@ func (g *Gateway) build() {
 		r := &g.routes[i]
 		g.app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return g.serve(c, r) })
 	}
-	missing := &route{Path: "(none)", Access: Open, handler: func(*request) error {
+	missing := &route{Path: noRoute, Access: Open, handler: func(*request) error {
 		return fault.New(fault.NotFound, "gateway.route", "there is no such route; see /v1/openapi.json")
 	}}
 	g.app.Use(func(c *fiber.Ctx) error { return g.serve(c, missing) })
@@ -151,7 +150,7 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	l := &listener{Listener: ln, g: g, conns: make(map[*conn]struct{})}
 	g.mu.Lock()
 	if host, ok := listenHost(ln.Addr()); ok {
-		g.hosts[host] = true
+		g.hosts[host], g.own[host] = true, true
 	}
 	g.lns = append(g.lns, l)
 	g.mu.Unlock()
@@ -256,8 +255,8 @@ func (g *Gateway) join(r *relay) error {
 	if g.draining.Load() {
 		return &fault.Error{Kind: fault.Restarting, Op: op, RetryAfter: 1}
 	}
-	if g.perWho[who] >= g.cfg.Limits.PerPrincipal {
-		g.stats.refused.Add(1)
+	if g.perWho[who] >= g.perPrincipal {
+		g.full(limitSockets)
 		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: "too many connections are open with these credentials"}
 	}
 	g.perWho[who]++

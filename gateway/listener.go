@@ -42,7 +42,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		c := &conn{Conn: nc, l: l, stall: 3 * l.g.cfg.Times.Write}
 		if l.g.stats.connections.Add(1) > int64(l.g.cfg.Limits.Connections) {
 			l.g.stats.connections.Add(-1)
-			l.g.stats.refused.Add(1)
+			l.g.full(limitConnections)
 			refuse(nc)
 			continue
 		}

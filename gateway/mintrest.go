@@ -47,7 +47,7 @@ func (g *Gateway) mintRunTicket(q *request, p ticketRequest) error {
 	t.expires = g.mint.now().Add(life)
 	secret, err := g.mint.issue(t)
 	if err != nil {
-		g.stats.refused.Add(1)
+		g.full(limitTickets)
 		return err
 	}
 	return q.json(fiber.StatusCreated, runTicketReply{

@@ -20,7 +20,7 @@ func opScope(op string) (Scope, bool) {
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal,
 		protocol.OpProcessSignal, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove:
 		return ScopeWrite, true
-	case protocol.OpStatus:
+	case protocol.OpStatus, protocol.OpMetrics:
 		return ScopeAdmin, true
 	}
 	return "", false

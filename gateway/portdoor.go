@@ -69,7 +69,7 @@ func (g *Gateway) openPort(q *request) error {
 	}
 	secret, err := g.portTickets.issue(q.who, purpose)
 	if err != nil {
-		g.stats.refused.Add(1)
+		g.full(limitTickets)
 		return err
 	}
 	return q.json(fiber.StatusCreated, portReply{Port: p.Port, URL: address + "?" + ticketParam + "=" + secret, ExpiresSeconds: int(ticketLife / time.Second)})
@@ -130,8 +130,8 @@ func ownPage(q *request) error {
 
 // tokenOf finds a token that speaks for who.
 func (g *Gateway) tokenOf(who node.Principal) (token, bool) {
-	for _, t := range g.tokens {
-		if t.who.Tenant == who.Tenant && t.who.Subject == who.Subject && allows(t.who, ScopeWrite) {
+	for _, t := range g.access.Load().tokens {
+		if t.until.IsZero() && t.who.Tenant == who.Tenant && t.who.Subject == who.Subject && allows(t.who, ScopeWrite) {
 			return t, true
 		}
 	}
@@ -190,8 +190,8 @@ func (g *Gateway) portCookie(q *request) (node.Principal, bool) {
 	if err != nil || time.Now().Unix() >= expires {
 		return node.Principal{}, false
 	}
-	for _, t := range g.tokens {
-		if hmac.Equal([]byte(value), []byte(seal(t, q.port.key(), expires))) {
+	for _, t := range g.access.Load().tokens {
+		if t.good() && hmac.Equal([]byte(value), []byte(seal(t, q.port.key(), expires))) {
 			return t.who, true
 		}
 	}

@@ -180,6 +180,7 @@ func (r *relay) readOne() error {
 		return err
 	}
 	r.deadline(0)
+	r.g.stats.messagesIn.Add(1)
 	if typ == websocket.MessageBinary {
 		f, err := r.checkFrame(*buf)
 		if err != nil {
@@ -265,6 +266,7 @@ func (r *relay) pumpOne(link thrifty) error {
 	if err != nil {
 		return err
 	}
+	r.g.stats.messagesOut.Add(1)
 	r.edge.cork()
 	err = r.write(f)
 	if link == nil || !link.Buffered() {
@@ -327,6 +329,7 @@ func (r *relay) refuse(id uint64, err error) error {
 		return nil
 	}
 	p := publicOf(err)
+	r.g.metrics.failed(err)
 	return r.reply(protocol.Reply{ID: id, Error: &p})
 }
 
@@ -444,6 +447,7 @@ func (r *relay) log() {
 	r.mu.Lock()
 	code, why := r.code, r.why
 	r.mu.Unlock()
+	r.g.metrics.closed(code)
 	r.g.log.LogAttrs(r.g.base, slog.LevelInfo, "socket",
 		slog.String("route", r.q.route), slog.Int("close", int(code)), slog.String("reason", why),
 		slog.Int64("received", r.edge.read.Load()), slog.Int64("bytes", r.edge.wrote.Load()),

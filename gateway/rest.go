@@ -179,7 +179,7 @@ func (g *Gateway) issueTicket(q *request) error {
 	}
 	secret, err := g.tickets.issue(who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
 	if err != nil {
-		g.stats.refused.Add(1)
+		g.full(limitTickets)
 		return err
 	}
 	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: ticketPrefix + secret, ExpiresSeconds: int(ticketLife / time.Second)})
@@ -273,7 +273,7 @@ func (c *infoCache) get(ctx context.Context) (protocol.NodeStatus, error) {
 // gatewayItself is the principal of what the gateway asks on its own account.
 // It owns no session.
 func gatewayItself() node.Principal {
-	return node.Principal{Tenant: "sandgate:gateway", Subject: "gateway", Scopes: []string{string(ScopeAdmin)}}
+	return node.Principal{Tenant: node.GatewayTenant, Subject: "gateway", Scopes: []string{string(ScopeAdmin)}}
 }
 
 func (c *infoCache) alive(ctx context.Context) error {

@@ -31,7 +31,7 @@ type route struct {
 	handler func(*request) error
 }
 
-// table returns all routes. Open are: the health check, which tells nothing
+// table returns all routes. Open are: the health checks, which tell nothing
 // but that; the API's description; the web application's files; and the
 // browser's question which of these another origin may use.
 func (g *Gateway) table() []route {
@@ -40,6 +40,8 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/healthz", Access: Open, handler: g.health},
 		{Method: "GET", Path: "/", Access: Open, handler: g.page},
 		{Method: "GET", Path: "/s/*", Access: Open, handler: g.page},
+		{Method: "GET", Path: "/livez", Access: Open, handler: g.live},
+		{Method: "GET", Path: "/readyz", Access: Open, handler: g.ready},
 		{Method: "GET", Path: "/assets/*", Access: Open, handler: g.asset},
 		{Method: "GET", Path: "/run.js", Access: Open, Public: true, handler: g.runScript},
 		{Method: "GET", Path: "/embed/*", Access: Open, handler: g.embed},
@@ -52,6 +54,7 @@ func (g *Gateway) table() []route {
 
 		{Method: "GET", Path: "/v1", Access: Anyone, handler: g.describe},
 		{Method: "GET", Path: "/v1/status", Access: ScopeAdmin, handler: g.status},
+		{Method: "GET", Path: "/metrics", Access: ScopeAdmin, handler: g.tellMetrics},
 		{Method: "POST", Path: "/v1/tickets", Access: Anyone, Body: 4 << 10, handler: g.issueTicket},
 		{Method: "DELETE", Path: "/v1/tickets/:id", Access: Anyone, handler: g.revokeTicket},
 		{Method: "GET", Path: "/v1/ws", Access: Anyone, Upgrade: true, handler: g.socket},

@@ -134,7 +134,7 @@ func (g *Gateway) run(q *request) error {
 		p.MaxOutputBytes = min(p.MaxOutputBytes, t.limits.MaxOutputBytes)
 		var err error
 		if place, err = t.begin(); err != nil {
-			g.stats.refused.Add(1)
+			g.full(limitRuns)
 			return err
 		}
 	}

@@ -5,7 +5,8 @@ import "sync/atomic"
 type counters struct {
 	connections, sockets                           atomic.Int64
 	refused, slow, denied, badRequests, pongsSaved atomic.Int64
-	requests, runs                                 atomic.Int64
+	requests, runs, notesLost                      atomic.Int64
+	bytesIn, bytesOut, messagesIn, messagesOut     atomic.Int64 // of WebSockets
 }
 
 // Stats is what a gateway counts. All but the first two only grow.

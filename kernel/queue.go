@@ -81,12 +81,27 @@ type QueueOptions struct {
 	// Changed is called, without locks held, after every change of State. It
 	// may be nil.
 	Changed func()
+	// Ended is called, without locks held, for each execution that has its
+	// execute_reply. It may be nil.
+	Ended func(Ended)
 	// Grace takes the place of TimeoutGrace; 0 means that.
 	Grace time.Duration
 	// Limit is the longest that a cell may run, whatever it asks for; 0 means
 	// that there is none. Reaching it is a timeout, and an event that names the
 	// limit.
 	Limit time.Duration
+}
+
+// Ended says how an execution ended.
+type Ended struct {
+	Cell uint32
+	// Status is ok, error, aborted, or died where the kernel did.
+	Status string
+	// EName is the error's name.
+	EName string
+	// Took is how long it ran.
+	Took   time.Duration
+	Silent bool
 }
 
 // State is a queue's state at a moment.
@@ -120,6 +135,7 @@ type Queue struct {
 	log     Log
 	start   Starter
 	changed func()
+	ended   func(Ended)
 	grace   time.Duration
 	limit   time.Duration
 	ctx     context.Context // ends with Close
@@ -182,7 +198,7 @@ type execution struct {
 // NewQueue returns a queue that runs until Close.
 func NewQueue(o QueueOptions) *Queue {
 	q := &Queue{
-		log: o.Log, start: o.Start, changed: o.Changed, grace: o.Grace, limit: o.Limit,
+		log: o.Log, start: o.Start, changed: o.Changed, ended: o.Ended, grace: o.Grace, limit: o.Limit,
 		wake: make(chan struct{}, 1), restartAsked: make(chan struct{}, 1), done: make(chan struct{}), state: "starting",
 		freeze: make(chan struct{}), rejoin: o.Rejoin,
 	}
@@ -191,6 +207,9 @@ func NewQueue(o QueueOptions) *Queue {
 	}
 	if q.changed == nil {
 		q.changed = func() {}
+	}
+	if q.ended == nil {
+		q.ended = func(Ended) {}
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if o.Driver != nil {
@@ -440,6 +459,7 @@ func (q *Queue) takeWaiting() []*execution {
 func (q *Queue) abort(all []*execution) {
 	for _, x := range all {
 		q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "aborted"})
+		q.ended(Ended{Cell: x.cell, Status: "aborted", Silent: x.Silent})
 	}
 	if len(all) > 0 {
 		q.changed()

@@ -464,6 +464,7 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 		Key: x.Key, Status: r.Status, Count: count, EName: r.EName, EValue: r.EValue,
 		ExitCode: r.ExitCode, Millis: millis(o.began), Payload: r.Payload,
 	})
+	q.ended(Ended{Cell: x.cell, Status: r.Status, EName: r.EName, Took: time.Since(o.began), Silent: x.Silent})
 	q.status(x.cell, "idle")
 	q.abort(behind)
 	q.set("idle")
@@ -482,6 +483,7 @@ func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 	q.record(x, count, "error")
 	q.message(x.cell, ErrorType, Error{EName: name, EValue: value, Traceback: []string{}})
 	q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
+	q.ended(Ended{Cell: x.cell, Status: "died", EName: name, Took: time.Since(began), Silent: x.Silent})
 }
 
 // behind takes what waits behind a cell that has failed. It is taken before

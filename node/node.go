@@ -63,6 +63,10 @@ type Principal struct {
 	Scopes []string `json:"scopes,omitempty"`
 }
 
+// GatewayTenant is the tenant of what a gateway asks on its own account. No
+// credentials are given it.
+const GatewayTenant = "sandgate:gateway"
+
 // hello is the first frame of a link, in a Control frame.
 type hello struct {
 	Version int `json:"version"`

@@ -84,6 +84,8 @@ const (
 	OpSignal        = "signal"            // Signal, with ch → {}
 	OpResize        = "resize"            // Resize, with ch → {}
 	OpStatus        = "status"            // → NodeStatus; for the operator
+	OpMetrics       = "metrics"           // → Metrics; for the operator
+	OpAudit         = "audit"             // AuditNotes → {}; for gateways alone
 )
 
 // The events.
@@ -441,6 +443,11 @@ type NodeStatus struct {
 	SnapshotBytes int64 `json:"snapshot_bytes"`
 	// Counters count since the start; their names are session's.
 	Counters map[string]int64 `json:"counters,omitempty"`
+}
+
+// Metrics is what Prometheus reads, in its text format.
+type Metrics struct {
+	Text string `json:"text"`
 }
 
 // Language is a kernel that the server offers.

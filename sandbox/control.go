@@ -73,8 +73,20 @@ func (s *Sandbox) Usage(ctx context.Context) (Usage, error) {
 		return Usage{}, s.lost(op)
 	default:
 	}
+	return s.use(), nil
+}
+
+// FinalUsage is what Usage would have told as the sandbox ended. It may be
+// asked once Done is closed.
+func (s *Sandbox) FinalUsage() Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.final
+}
+
+func (s *Sandbox) use() Usage {
 	c := s.group.read()
-	return Usage{Memory: s.group.held(), MemoryPeak: c.peak, CPU: c.cpu, Tasks: c.pids}, nil
+	return Usage{Memory: s.group.held(), MemoryPeak: c.peak, CPU: c.cpu, Tasks: c.pids}
 }
 
 // take waits for a turn.

@@ -86,6 +86,10 @@ func (s *Sandbox) classify(status unix.WaitStatus, err error) Exit {
 	s.mu.Lock()
 	intent := s.intent
 	s.mu.Unlock()
+	final := s.use()
+	s.mu.Lock()
+	s.final = final
+	s.mu.Unlock()
 	return evidence{
 		intent:    intent,
 		status:    status,

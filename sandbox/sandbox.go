@@ -64,6 +64,7 @@ type Sandbox struct {
 	state State
 	// intent is why this process ended the sandbox, if it did.
 	intent     Exit
+	final      Usage // once it has ended
 	exit       Exit
 	destroying bool
 	// goneErr is what Destroy could not remove.

@@ -182,6 +182,11 @@ func (a *attachment) pump() {
 		body := stream.GetBuffer()
 		*body = stream.AppendRecords(*body, chunk.Offset, chunk.Records)
 		a.conn.send(stream.Frame{Type: stream.Records, Channel: a.ch, Body: *body})
+		a.conn.m.metrics.sent.Add(float64(len(*body)))
+		a.conn.m.metrics.frames.Inc()
+		if isGap(chunk) {
+			a.conn.m.metrics.gaps.Inc()
+		}
 		stream.PutBuffer(body)
 		if t := a.channel.terminal; t != nil && isGap(chunk) {
 			// Nobody knows what the screen was like where the log begins now:
@@ -390,6 +395,7 @@ func (a *attachment) write(p part) {
 		return
 	}
 	a.conn.m.count.inputBytes.Add(int64(len(p.data)))
+	a.took(len(p.data))
 	if p.sequence != 0 {
 		a.conn.send(stream.Frame{Type: stream.Ack, Channel: a.ch, Body: binary.BigEndian.AppendUint64(nil, p.sequence)})
 	}

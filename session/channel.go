@@ -33,6 +33,7 @@ type channel struct {
 	loose bool
 	// opened is closed once queue or wire is set, or opening has failed.
 	opened chan struct{}
+	output cellOutput // of a kernel
 
 	mu      sync.Mutex // guards all below
 	exit    *protocol.Exit

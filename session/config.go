@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/journal"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -101,6 +102,11 @@ type Config struct {
 	Images Images
 	// Tick is how often expiry and idleness are looked at. Default 1 s.
 	Tick time.Duration
+	// Audit says what is kept of who did what. Default nothing.
+	Audit Audit
+	// Usage takes what sessions use, once a minute and at their end. Default
+	// nothing is kept.
+	Usage *journal.Journal
 	// Logger receives what is worth knowing. Default slog.Default().
 	Logger *slog.Logger
 }

@@ -194,6 +194,10 @@ func (c *conn) receive(ctx context.Context, r protocol.Request, p protocol.FileR
 	if err != nil {
 		return nil, err
 	}
+	e := entryOf(ctx)
+	if e != nil {
+		e.later = true
+	}
 	c.work.Go(func() {
 		// A client that sends nothing more must still hear of the end.
 		stop := context.AfterFunc(s.life, func() { _ = out.CloseWithError(s.gone()) })
@@ -206,6 +210,7 @@ func (c *conn) receive(ctx context.Context, r protocol.Request, p protocol.FileR
 			c.upload = nil
 		}
 		c.mu.Unlock()
+		c.m.recorded(e, result, err)
 		c.reply(r.ID, result, err)
 	})
 	return answered{}, nil
@@ -224,6 +229,10 @@ func (s *session) receive(ctx context.Context, body io.Reader, write func(*sessi
 	}
 	s.m.count.filesWritten.Add(1)
 	s.m.count.fileBytes.Add(counted.n)
+	s.meter.in.Add(counted.n)
+	if e := entryOf(ctx); e != nil {
+		e.Bytes = counted.n
+	}
 	return result, nil
 }
 
@@ -314,6 +323,10 @@ func (c *conn) transmit(ctx context.Context, r protocol.Request, p protocol.File
 	}
 	s.m.count.filesRead.Add(1)
 	s.m.count.fileBytes.Add(out.n)
+	s.meter.out.Add(out.n)
+	if e := entryOf(ctx); e != nil {
+		e.Bytes = out.n
+	}
 	return answered{}, nil
 }
 

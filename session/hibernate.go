@@ -121,6 +121,7 @@ func (s *session) freeze(ctx context.Context) error {
 	// From here on the end of the machine is ours to judge. What has begun is
 	// ended, whatever becomes of the one who asked.
 	s.unwatch()
+	s.measure(false, "")
 	begin := time.Now()
 	if err := s.host.Checkpoint(context.WithoutCancel(ctx), machine, dir); err != nil {
 		s.agent.Unpark()
@@ -136,6 +137,7 @@ func (s *session) freeze(ctx context.Context) error {
 		return errors.Join(s.gone(), os.RemoveAll(s.m.sessionDir(s.id)))
 	}
 	s.m.count.hibernations.Add(1)
+	s.m.metrics.sleep.Observe(time.Since(begin).Seconds())
 	s.m.log.Info("session hibernated", "session", s.id, "took", time.Since(begin))
 	s.tell(hibernated)
 	return nil
@@ -194,6 +196,7 @@ func (s *session) wake() error {
 		s.destroy(machine)
 		return s.gone()
 	}
+	s.meter.woke(machine)
 	s.agent.Resume(machine.Wire())
 	s.mu.Lock()
 	stale := s.stale
@@ -215,6 +218,7 @@ func (s *session) wake() error {
 		s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
 	}
 	s.m.count.wakes.Add(1)
+	s.m.metrics.wake.Observe(time.Since(begin).Seconds())
 	s.m.log.Info("session woken", "session", s.id, "took", time.Since(begin))
 	s.tell(running)
 	return nil
@@ -301,7 +305,7 @@ func (m *Manager) room() error {
 			n++
 		}
 	}
-	if n >= m.cfg.MaxHibernated {
+	if n >= m.maxHibernated {
 		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 60, Message: "this node has all the hibernated sessions it can"}
 	}
 	m.work.Add(1)

@@ -127,12 +127,12 @@ func (c *conn) request(body []byte) {
 		defer done()
 		ctx, cancel := context.WithTimeout(c.ctx, o.limit)
 		defer cancel()
-		result, err := o.run(ctx, c, r)
+		result, err := c.carry(ctx, o, r)
 		c.answer(r.ID, result, err)
 	}
 	switch {
 	case o.inline:
-		result, err := o.run(c.ctx, c, r)
+		result, err := c.carry(c.ctx, o, r)
 		c.answer(r.ID, result, err)
 		done()
 	case o.ordered:
@@ -178,6 +178,7 @@ func (c *conn) reply(id uint64, result any, err error) {
 		if fault.Is(err, fault.Internal) || fault.Is(err, fault.Host) {
 			c.m.log.Error("a request failed", "tenant", c.principal.Tenant, "error", err)
 		}
+		c.m.metrics.failed(err)
 		p := fault.PublicOf(err)
 		r.Result, r.Error = nil, &p
 	}

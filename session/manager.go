@@ -28,6 +28,7 @@ type Manager struct {
 	cfg        Config
 	log        *slog.Logger
 	count      counters
+	metrics    *metrics
 	operations map[string]operation
 	templates  map[string]*template // of the languages
 	// turns is held by those who make a sandbox outside the pools.
@@ -42,13 +43,17 @@ type Manager struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu       sync.Mutex // guards all below
-	closed   bool
-	sessions map[string]*session
-	own      map[string]*template // the users', by source.key
+	mu     sync.Mutex // guards all below
+	closed bool
+	// The most sessions with a sandbox, and hibernated ones.
+	maxSessions, maxHibernated int
+	sessions                   map[string]*session
+	own                        map[string]*template // the users', by source.key
 	// creating counts creates that have a place but no session yet.
 	creating int
 	logs     map[*stream.Log]struct{}
+
+	measured time.Time // when usage was recorded; the janitor's
 }
 
 // idEncoding is base32 in lower case.
@@ -77,6 +82,8 @@ func New(cfg Config) (*Manager, error) {
 	if err := os.RemoveAll(m.forksDir()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
+	m.maxSessions, m.maxHibernated = cfg.MaxSessions, cfg.MaxHibernated
+	m.metrics = newMetrics(m)
 	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir(), m.templatesDir(), m.shelfDir(), m.forksDir(), m.durableDir("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
@@ -110,6 +117,7 @@ func New(cfg Config) (*Manager, error) {
 		m.newPool(t, size)
 	}
 	m.work.Go(m.janitor)
+	m.audit(protocol.AuditEntry{Event: "node.start"})
 	if cfg.GoOn {
 		m.work.Go(m.goOn)
 	}
@@ -169,6 +177,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 	}
 	now := time.Now()
 	s := newSession(m, p, mb, w, r, now)
+	s.meter.begin(mb.machine)
 	if err := s.adopt(mb.info); err != nil {
 		m.discard(mb)
 		return nil, err
@@ -303,6 +312,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 		wg.Wait()
 		m.work.Wait()
+		m.audit(protocol.AuditEntry{Event: "node.stop"})
 		m.closeLogs()
 		entries, _ := os.ReadDir(m.logDir())
 		for _, e := range entries {
@@ -343,7 +353,7 @@ func (m *Manager) openLog(id, channel string, s *stream.Saved) (l *stream.Log, e
 // saveLog closes a log and keeps its files.
 func (m *Manager) saveLog(l *stream.Log) (stream.Saved, error) {
 	m.mu.Lock()
-	delete(m.logs, l)
+	m.forgetLog(l)
 	m.mu.Unlock()
 	return l.Save()
 }
@@ -352,12 +362,21 @@ func (m *Manager) saveLog(l *stream.Log) (stream.Saved, error) {
 func (m *Manager) dropLog(l *stream.Log) {
 	m.mu.Lock()
 	_, there := m.logs[l]
-	delete(m.logs, l)
+	m.forgetLog(l)
 	m.mu.Unlock()
 	if there {
 		if err := l.Close(); err != nil {
 			m.log.Warn("a log was not wholly removed", "error", err)
 		}
+	}
+}
+
+// forgetLog takes a log off the list and keeps what it has counted.
+// Preconditions: mu is held.
+func (m *Manager) forgetLog(l *stream.Log) {
+	if _, there := m.logs[l]; there {
+		delete(m.logs, l)
+		m.metrics.gone.add(l.Stats())
 	}
 }
 
@@ -400,6 +419,7 @@ func (m *Manager) look(now time.Time) {
 	}
 	m.mu.Unlock()
 	m.shelf.expire(now)
+	m.measureAll(now, all)
 	for _, s := range all {
 		m.preserve(s, now)
 		s.lookAtPorts()

@@ -104,7 +104,7 @@ func (s *session) open(ctx context.Context, r protocol.ChannelOpen) (*channel, e
 	}
 	if r.Kind == "kernel" {
 		c.env, c.cwd = r.Env, r.Cwd
-		c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.touch, Limit: s.cellLimit()})
+		c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
 		close(c.opened)
 	} else if err := s.start(ctx, c, r); err != nil {
 		return nil, err

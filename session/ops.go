@@ -74,6 +74,8 @@ func operations() map[string]operation {
 		protocol.OpTemplateGet:      {run: opTemplateGet},
 		protocol.OpTemplateDelete:   {run: opTemplateDelete, limit: createLimit},
 		protocol.OpStatus:           {run: opStatus},
+		protocol.OpMetrics:          {run: opMetrics},
+		protocol.OpAudit:            {run: opAudit},
 		protocol.OpTreeWrite:        {run: opTreeWrite, inline: true},
 		protocol.OpTreeRead:         {run: opTreeRead, limit: fileLimit},
 		protocol.OpFileList:         {run: opFileList},
@@ -324,6 +326,7 @@ func opInput(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	}
 	defer end()
 	c.m.count.inputBytes.Add(int64(len(p.Value)))
+	c.find(r.Ch).took(len(p.Value))
 	return nothing{}, q.Input(p.Cell, p.Value, p.EOF)
 }
 

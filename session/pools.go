@@ -22,19 +22,29 @@ const (
 // claim takes a member for a session, of a layout that may be another than the
 // template's.
 func (m *Manager) claim(ctx context.Context, t *template, layout Layout) (*member, error) {
+	began := time.Now()
 	if t.source != nil {
 		if err := t.built(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if layout.Limits != t.layout.Limits {
-		return m.makeAlone(ctx, t, layout, false)
+		mb, err := m.makeAlone(ctx, t, layout, false)
+		m.metrics.claimed(t, "cold", began, err)
+		return mb, err
 	}
 	p, size := t.demanded()
 	if size > 0 {
-		return p.Claim(ctx)
+		source := "pool"
+		if p.Stats().Ready == 0 {
+			source = "wait"
+		}
+		mb, err := p.Claim(ctx)
+		m.metrics.claimed(t, source, began, err)
+		return mb, err
 	}
 	mb, err := m.makeAlone(ctx, t, layout, false)
+	m.metrics.claimed(t, "cold", began, err)
 	if err == nil {
 		m.warm(t)
 	}

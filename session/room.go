@@ -19,7 +19,7 @@ const roomNeed = 256 << 20
 // full reports whether one more sandbox has no place. Preconditions: mu is
 // held.
 func (m *Manager) full() bool {
-	return m.resident() >= m.cfg.MaxSessions || m.tight(roomNeed)
+	return m.resident() >= m.maxSessions || m.tight(roomNeed)
 }
 
 // tight reports whether the sandboxes hold so much memory that need bytes more

@@ -363,7 +363,7 @@ func (c *channel) loosen(is bool) {
 // connect connects a channel to its numbers on the wire, and starts its queue.
 func (s *session) connect(c *channel, v savedChannel, wires map[uint32]string) {
 	defer close(c.opened)
-	o := kernel.QueueOptions{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch, Limit: s.cellLimit()}
+	o := kernel.QueueOptions{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()}
 	if v.Queue == nil {
 		c.wire = v.Wire
 	}

@@ -41,6 +41,7 @@ type session struct {
 	limits   protocol.Limits
 	host     Host
 	*member
+	meter meter
 	// life ends when the session is lost; settled is closed once all that
 	// hangs on it has been told.
 	life    context.Context
@@ -112,7 +113,7 @@ func (s *session) adopt(info kernel.Info) error {
 		return err
 	}
 	d := &driver{session: s, wire: warmChannel}
-	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch, Limit: s.cellLimit()})
+	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
 	close(c.opened)
 	s.router.set(warmChannel, target{channel: c, driver: d})
 	return nil
@@ -344,6 +345,7 @@ func (s *session) lose(reason, message string) {
 		<-s.settled
 		return
 	}
+	asleep := s.state == hibernated || s.state == resuming
 	s.state, s.reason, s.message, s.lostAt = lost, reason, message, time.Now()
 	s.end()
 	all := s.order
@@ -353,6 +355,8 @@ func (s *session) lose(reason, message string) {
 	}
 	s.mu.Unlock()
 	s.m.count.countLost(reason)
+	s.measure(asleep, reason)
+	s.m.audit(protocol.AuditEntry{Event: "session.end", Tenant: s.tenant, Subject: s.subject, Session: s.id, Reason: reason})
 	// At once, so that nothing below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
 	destroyed.Go(func() {

@@ -113,6 +113,7 @@ func (r *router) Output(n uint32, f stream.Frame) {
 		return
 	}
 	r.counters.outputBytes.Add(int64(len(f.Body)))
+	t.channel.made(f.Cell, len(f.Body))
 	if r.pace != nil && r.pace.took(n, f.Cell, len(f.Body)) {
 		t.channel.reached(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.pace.rate})
 	}

@@ -201,22 +201,12 @@ func (d *doctor) server(ctx context.Context) {
 func (d *doctor) oneCell(ctx context.Context, c *client.Client) sandbox.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
-	began := time.Now()
-	var out strings.Builder
-	err := c.Run(ctx, client.RunRequest{Code: "print(6 * 7)"}, func(e client.Event) error {
-		if e.Type == "stdout" {
-			out.WriteString(e.Text)
-		}
-		return nil
-	})
-	took := time.Since(began).Round(time.Millisecond)
+	took, err := oneCell(ctx, c)
 	switch {
 	case fault.Is(err, fault.Exhausted):
 		return finding("one cell", sandbox.Warn, "end sessions (sandgate sessions, sandgate rm) or raise sessions.max", "all capacity is in use")
 	case err != nil:
 		return finding("one cell", sandbox.Fail, "look at the server's log", "%s", message(err))
-	case strings.TrimSpace(out.String()) != "42":
-		return finding("one cell", sandbox.Fail, "look at the server's log", "print(6 * 7) printed %q", out.String())
 	}
 	return finding("one cell", sandbox.OK, "", "print(6 * 7) in a new sandbox took %s", took)
 }

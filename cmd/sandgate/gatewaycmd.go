@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +20,11 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/web"
 )
+
+// allowedHosts are the loopback names and those of the settings.
+func allowedHosts(cfg *config.Config) []string {
+	return append([]string{"localhost", "127.0.0.1", "[::1]"}, cfg.Hosts...)
+}
 
 func gatewayCommand() command {
 	return command{
@@ -40,7 +47,7 @@ do both, and never as root.`,
 			if err != nil {
 				return err
 			}
-			return gatewayAlone(ctx, a, cfg)
+			return gatewayAlone(ctx, a, cfg, func() (*config.Config, error) { return config.Load(flags, a.env) })
 		},
 	}
 }
@@ -49,20 +56,22 @@ func gatewaySupervised(ctx context.Context, a *app) error {
 	const op = "gateway.start"
 	input, status := inherited()
 	var in gatewayInput
-	if err := json.NewDecoder(input).Decode(&in); err != nil || in.Config == nil {
+	settings := json.NewDecoder(input)
+	if err := settings.Decode(&in); err != nil || in.Config == nil {
 		return &fault.Error{Kind: fault.Internal, Op: op, Message: "the settings cannot be read from descriptor 3", Err: err}
 	}
-	_ = input.Close()
 	socket := os.NewFile(5, "listener")
 	ln, err := net.FileListener(socket)
 	_ = socket.Close()
 	if err != nil {
 		return &fault.Error{Kind: fault.Internal, Op: op, Message: "descriptor 5 is no listening socket", Err: err}
 	}
-	return serveGateway(ctx, a, in.Config, in.Tokens, ln, status)
+	return serveGateway(ctx, a, in, ln, status, func(apply func(gatewayInput) error) {
+		go follow(settings, status, apply)
+	})
 }
 
-func gatewayAlone(ctx context.Context, a *app, cfg *config.Config) error {
+func gatewayAlone(ctx context.Context, a *app, cfg *config.Config, load func() (*config.Config, error)) error {
 	const op = "gateway.start"
 	if err := checkListen(cfg); err != nil {
 		return err
@@ -70,37 +79,71 @@ func gatewayAlone(ctx context.Context, a *app, cfg *config.Config) error {
 	if os.Geteuid() == 0 {
 		return fault.New(fault.Host, op, "the gateway must not run as root; use setpriv or a service's User=")
 	}
-	b, err := os.ReadFile(cfg.TokenFile())
+	in, err := readAccess(cfg)
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the token from " + cfg.TokenFile(), Err: err}
+		return err
 	}
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen, Err: err}
 	}
-	return serveGateway(ctx, a, cfg, principals(strings.TrimSpace(string(b))), ln, &teller{})
+	return serveGateway(ctx, a, in, ln, &teller{}, func(apply func(gatewayInput) error) {
+		r := &reloader{load: load, level: new(slog.LevelVar), log: slog.Default(), cfg: cfg}
+		r.tell = func(_ context.Context, c *config.Config) error {
+			in, err := readAccess(c)
+			if err != nil {
+				return err
+			}
+			return apply(in)
+		}
+		r.onHangup(ctx, func() bool { return false }, nil)
+	})
+}
+
+// readAccess reads who may come in, as a gateway that runs alone does.
+func readAccess(cfg *config.Config) (gatewayInput, error) {
+	b, err := os.ReadFile(cfg.TokenFile())
+	if err != nil {
+		return gatewayInput{}, &fault.Error{Kind: fault.Host, Op: "gateway.start", Message: "cannot read the token from " + cfg.TokenFile(), Err: err}
+	}
+	in := gatewayInput{Config: cfg, Tokens: principals(strings.TrimSpace(string(b)))}
+	return in, in.addPrevious(cfg.TokenFile())
 }
 
 // serveGateway runs until ctx ends or a signal comes, and then lets clients
-// finish.
-func serveGateway(ctx context.Context, a *app, cfg *config.Config, tokens map[string]node.Principal, ln net.Listener, status *teller) error {
+// finish. follow is called once it can take up new settings.
+func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener, status *teller, follow func(func(gatewayInput) error)) error {
+	cfg := in.Config
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	log := newLogger(cfg, a.err).With("part", "gateway")
+	level := new(slog.LevelVar)
+	log := newLogger(cfg, a.err, level).With("part", "gateway")
 	remote := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{Logger: log})
 	defer func() { _ = remote.Close() }()
+	selfCheck := time.Duration(cfg.Gateway.SelfCheck)
+	if selfCheck == 0 {
+		selfCheck = -1
+	}
 	g, err := gateway.New(gateway.Config{
-		Version: version, Tokens: tokens,
-		AllowedHosts:   append([]string{"localhost", "127.0.0.1", "[::1]"}, cfg.Hosts...),
+		Version: version, Tokens: in.Tokens, Until: in.Until,
+		AllowedHosts:   allowedHosts(cfg),
 		AllowedOrigins: cfg.Origins,
 		Static:         web.Site(),
 		PortsDomain:    cfg.Ports,
+		Times:          gateway.Times{SelfCheck: selfCheck},
 		Limits:         gateway.Limits{Connections: cfg.Gateway.Connections, PerPrincipal: cfg.Gateway.Sockets},
 	}, gateway.Remote(remote), log)
 	if err != nil {
 		_ = ln.Close()
 		return err
 	}
+	follow(func(in gatewayInput) error {
+		_ = level.UnmarshalText([]byte(in.Config.Log.Level)) // Validate has checked it
+		return g.Reload(gateway.Changeable{
+			Tokens: in.Tokens, Until: in.Until, AllowedHosts: allowedHosts(in.Config), AllowedOrigins: in.Config.Origins,
+			PerPrincipal: in.Config.Gateway.Sockets,
+		})
+	})
 	status.say(statusReady)
 	return g.Serve(ctx, ln)
 }

@@ -50,7 +50,7 @@ func commands() []command {
 	return []command{
 		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(), recordCommand(),
 		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), forkCommand(), snapshotCommand(), templateCommand(), rmCommand(), cpCommand(), execCommand(), portCommand(), statusCommand(),
-		tokenCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
+		tokenCommand(), backupCommand(), restoreCommand(), checkCommand(), usageCommand(), reloadCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/journal"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/sandbox"
@@ -38,11 +40,13 @@ can open it may speak for anybody.`,
 			if *supervised {
 				input, status := inherited()
 				cfg := new(config.Config)
-				if err := json.NewDecoder(input).Decode(cfg); err != nil {
+				settings := json.NewDecoder(input)
+				if err := settings.Decode(cfg); err != nil {
 					return &fault.Error{Kind: fault.Internal, Op: "node.start", Message: "the settings cannot be read from descriptor 3", Err: err}
 				}
-				_ = input.Close()
-				return serveNode(ctx, a, cfg, status)
+				return serveNode(ctx, a, cfg, status, func(r *reloader) {
+					go follow(settings, status, func(c *config.Config) error { return r.tell(ctx, c) })
+				})
 			}
 			cfg, err := config.Load(flags, a.env)
 			if err != nil {
@@ -53,7 +57,10 @@ can open it may speak for anybody.`,
 					return err
 				}
 			}
-			return serveNode(ctx, a, cfg, &teller{w: a.out})
+			return serveNode(ctx, a, cfg, &teller{w: a.out}, func(r *reloader) {
+				r.load = func() (*config.Config, error) { return config.Load(flags, a.env) }
+				r.onHangup(ctx, func() bool { return false }, nil)
+			})
 		},
 	}
 }
@@ -100,14 +107,17 @@ func pools(cfg *config.Config, languages []kernel.Manifest) (map[string]int, err
 // closeLimit is how long the end of all sandboxes may take.
 const closeLimit = 50 * time.Second
 
-func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) (err error) {
+// serveNode runs until ctx ends or a signal comes. follow is called once the
+// node can take up new settings.
+func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, follow func(*reloader)) (err error) {
 	const op = "node.start"
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if os.Geteuid() != 0 {
 		return fault.New(fault.Host, op, "the node needs root, which gVisor's runtime needs to make sandboxes")
 	}
-	log := newLogger(cfg, a.err).With("part", "node")
+	level := new(slog.LevelVar)
+	log := newLogger(cfg, a.err, level).With("part", "node")
 	languages, err := readManifests(cfg.ImagePath())
 	if err != nil {
 		return err
@@ -161,7 +171,21 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 		host.Spares = session.NewSpares(host, cfg.Pool.Spare)
 		defer host.Spares.Close()
 	}
+	usage, err := journal.Open(journal.Options{Dir: cfg.UsageDir(), Name: "usage", MaxFile: int64(cfg.Usage.MaxFile), Keep: cfg.Usage.Keep, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { cleanup(usage.Close) }()
+	audit := session.Audit{Whole: cfg.Audit.Code == "whole", Required: cfg.Audit.Required}
+	if cfg.Audit.Enabled {
+		audit.Journal, err = journal.Open(journal.Options{Dir: cfg.AuditDir(), Name: "audit", MaxFile: int64(cfg.Audit.MaxFile), Keep: cfg.Audit.Keep, Log: log})
+		if err != nil {
+			return err
+		}
+		defer func() { cleanup(audit.Journal.Close) }()
+	}
 	m, err := session.New(session.Config{
+		Audit: audit, Usage: usage,
 		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
 		Durable: cfg.Sessions.Durable, DurableEvery: time.Duration(cfg.Sessions.DurableRate), DurableBytes: int64(cfg.Sessions.DurableMax),
 		Limits: limits, MaxLimits: most, Memory: memory, PoolMemory: orNone(int64(cfg.Pool.Memory)),
@@ -181,6 +205,19 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller) 
 	if err != nil {
 		return err
 	}
+	follow(&reloader{level: level, log: log, cfg: cfg, tell: func(_ context.Context, c *config.Config) error {
+		_ = level.UnmarshalText([]byte(c.Log.Level)) // Validate has checked it
+		all, err := pools(c, languages)
+		if err != nil {
+			return err
+		}
+		most := c.Sessions.Hibernated
+		if most == 0 {
+			most = -1
+		}
+		m.Reload(session.Changeable{MaxSessions: c.Sessions.Max, MaxHibernated: most, Pools: all})
+		return nil
+	}})
 	status.say(statusReady)
 	watching, end := context.WithCancel(ctx)
 	watched := make(chan struct{})

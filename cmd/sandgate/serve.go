@@ -55,7 +55,7 @@ or sandgate config reference.`,
 			if err != nil {
 				return err
 			}
-			return serve(ctx, a, cfg)
+			return serve(ctx, a, cfg, func() (*config.Config, error) { return config.Load(flags, a.env) })
 		},
 	}
 }
@@ -64,6 +64,7 @@ or sandgate config reference.`,
 type gatewayInput struct {
 	Config *config.Config            `json:"config"`
 	Tokens map[string]node.Principal `json:"tokens"`
+	Until  map[string]time.Time      `json:"until,omitempty"`
 }
 
 // principals says whom the token speaks for.
@@ -75,7 +76,7 @@ func principals(token string) map[string]node.Principal {
 	return map[string]node.Principal{gateway.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}
 }
 
-func serve(ctx context.Context, a *app, cfg *config.Config) error {
+func serve(ctx context.Context, a *app, cfg *config.Config, load func() (*config.Config, error)) error {
 	const op = "serve"
 	if err := checkListen(cfg); err != nil {
 		return err
@@ -83,7 +84,8 @@ func serve(ctx context.Context, a *app, cfg *config.Config) error {
 	if os.Geteuid() != 0 {
 		return fault.New(fault.Host, op, "serve needs root, which gVisor's runtime needs to make sandboxes; run it with sudo")
 	}
-	log := newLogger(cfg, a.err)
+	level := new(slog.LevelVar)
+	log := newLogger(cfg, a.err, level)
 	who := whoCalled(a)
 	for _, dir := range []string{cfg.DataDir, cfg.RunDir} {
 		if err := makeDir(dir); err != nil {
@@ -116,14 +118,15 @@ func serve(ctx context.Context, a *app, cfg *config.Config) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
-	input, err := json.Marshal(gatewayInput{Config: cfg, Tokens: principals(token)})
+	input, err := gatewaySettings(cfg, token)
 	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
+		return err
 	}
 
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	news := newAnnouncer(a.out, url(ln.Addr()), token, who)
+	news.notify = a.getenv("NOTIFY_SOCKET")
 	env := childEnv(a)
 	exe := "/proc/self/exe"
 	parts := []*child{
@@ -136,12 +139,55 @@ func serve(ctx context.Context, a *app, cfg *config.Config) error {
 			files: []*os.File{socket}, stop: gatewayStop, status: news.status, out: a.err, log: log,
 		},
 	}
+	r := &reloader{load: load, level: level, log: log, cfg: cfg, tell: func(ctx context.Context, cfg *config.Config) error {
+		return tellParts(ctx, cfg, who, parts[0], parts[1])
+	}}
+	// What serves the operator ends before the parts do.
+	control, end := context.WithCancel(ctx)
+	wait, err := r.serveControl(control, cfg)
+	if err != nil {
+		end()
+		return err
+	}
+	defer func() { end(); wait() }()
+	r.onHangup(control, func() bool { return terminal(a.out) }, stop)
 	fmt.Fprintf(a.out, "sandgate %s: starting\n", version)
 	err = supervise(ctx, parts)
 	if err == nil {
 		fmt.Fprintln(a.out, "sandgate: stopped")
 	}
 	return err
+}
+
+// gatewaySettings is what the gateway is given: who may come in among it.
+func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
+	in := gatewayInput{Config: cfg, Tokens: principals(token)}
+	if err := in.addPrevious(cfg.TokenFile()); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(in)
+	return data, fault.Wrap(fault.Internal, "serve", err)
+}
+
+// tellParts gives the parts new settings. The gateway is the first: what it
+// refuses has changed nothing.
+func tellParts(ctx context.Context, cfg *config.Config, who invoker, node, gateway *child) error {
+	token, err := loadToken(cfg.TokenFile(), who)
+	if err != nil {
+		return err
+	}
+	input, err := gatewaySettings(cfg, token)
+	if err != nil {
+		return err
+	}
+	if err := gateway.reload(ctx, input); err != nil {
+		return err
+	}
+	settings, err := json.Marshal(cfg)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "reload", err)
+	}
+	return node.reload(ctx, settings)
 }
 
 // supervise runs the parts until ctx ends or one of them cannot start. They
@@ -257,6 +303,8 @@ type announcer struct {
 	url   string
 	token string
 	who   invoker
+	// notify is systemd's socket; empty without it.
+	notify string
 
 	mu    sync.Mutex // guards all below
 	ready map[string]bool
@@ -289,6 +337,7 @@ func (n *announcer) status(part, line string) {
 		return
 	}
 	n.told = true
+	notify(n.notify, "READY=1")
 	fmt.Fprintf(n.out, "\nSandgate is ready:\n\n  %s/#token=%s\n\n", n.url, n.token)
 	program := "sandgate"
 	if exe, err := os.Executable(); err == nil {
@@ -305,9 +354,8 @@ func (n *announcer) status(part, line string) {
 	fmt.Fprintf(n.out, "In another terminal:\n\n  %[1]s run FILE.py\n  %[1]s repl python\n  %[1]s doctor\n\nCtrl-C ends it.\n", program)
 }
 
-// newLogger is the server's log.
-func newLogger(cfg *config.Config, w io.Writer) *slog.Logger {
-	var level slog.Level
+// newLogger is the server's log, at a level that can be changed.
+func newLogger(cfg *config.Config, w io.Writer, level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(cfg.Log.Level)) // Validate has checked it
 	options := &slog.HandlerOptions{Level: level}
 	if cfg.Log.Format == "json" {

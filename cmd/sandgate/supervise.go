@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,9 +35,6 @@ type child struct {
 	argv []string
 	env  []string
 	user *syscall.Credential // nil for the supervisor's own
-	// input is given to it over a pipe on descriptor 3: what no process list
-	// may show.
-	input []byte
 	// files follow from descriptor 5 on; 4 is the child's status pipe.
 	files []*os.File
 	// stop is how long it may take to end after SIGTERM before SIGKILL.
@@ -46,7 +44,12 @@ type child struct {
 	out    io.Writer
 	log    *slog.Logger
 
-	mu       sync.Mutex // guards all below
+	mu sync.Mutex // guards all below
+	// input is given to it over a pipe on descriptor 3: what no process list
+	// may show. It is one JSON value; reload sends another one behind it.
+	input    []byte
+	feed     *os.File // the pipe; nil while none runs
+	answers  chan string
 	pid      int
 	restarts int
 	ready    bool
@@ -142,13 +145,17 @@ func (c *child) once(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	c.pid = cmd.Process.Pid
+	settings := c.input
+	c.answers = make(chan string, 1)
 	c.mu.Unlock()
 	var work sync.WaitGroup
 	work.Add(2)
 	go func() {
 		defer work.Done()
-		_, _ = feed.Write(c.input) // it may die before it has read
-		_ = feed.Close()
+		_, _ = feed.Write(slices.Concat(settings, []byte{'\n'})) // it may die before it has read
+		c.mu.Lock()
+		c.feed = feed
+		c.mu.Unlock()
 	}()
 	go func() {
 		defer work.Done()
@@ -165,6 +172,9 @@ func (c *child) once(ctx context.Context) error {
 	<-stopped
 	_ = status.Close()
 	work.Wait()
+	c.mu.Lock()
+	c.feed = nil
+	c.mu.Unlock()
 	if err == nil {
 		err = errors.New("it ended by itself")
 	}
@@ -198,11 +208,63 @@ func (c *child) listen(r io.Reader) {
 			c.ready = true
 			c.mu.Unlock()
 		}
+		if answer, ok := strings.CutPrefix(line, statusReloaded); ok {
+			c.answer(answer)
+			continue
+		}
 		if c.status != nil {
 			c.status(c.name, line)
 		}
 	}
 	_, _ = io.Copy(io.Discard, r)
+}
+
+// statusReloaded begins the line with which a child says that it has taken up
+// new settings, or behind a space why not.
+const statusReloaded = "reloaded"
+
+func (c *child) answer(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case c.answers <- strings.TrimSpace(text):
+	default:
+	}
+}
+
+// reload gives the child new settings and waits until it has taken them up. A
+// child that is dead gets them with its next start.
+func (c *child) reload(ctx context.Context, input []byte) error {
+	c.mu.Lock()
+	feed, answers := c.feed, c.answers
+	before := c.input
+	c.input = input
+	c.mu.Unlock()
+	if feed == nil {
+		return nil
+	}
+	select {
+	case <-answers: // of one that nobody waited for
+	default:
+	}
+	if end, ok := ctx.Deadline(); ok {
+		_ = feed.SetWriteDeadline(end)
+	}
+	if _, err := feed.Write(slices.Concat(input, []byte{'\n'})); err != nil {
+		return fault.Wrap(fault.Unavailable, "reload", err)
+	}
+	select {
+	case why := <-answers:
+		if why == "" {
+			return nil
+		}
+		c.mu.Lock()
+		c.input = before
+		c.mu.Unlock()
+		return fault.New(fault.InvalidArgument, "reload", "the %s: %s", c.name, why)
+	case <-ctx.Done():
+		return fault.New(fault.DeadlineExceeded, "reload", "the %s did not answer in time", c.name)
+	}
 }
 
 // state is its process now, and how many times it was started again.

@@ -22,8 +22,10 @@ import (
 // connection, and says that it is ready unless it was told to fail.
 func partMain() {
 	input, status := inherited()
-	settings, _ := io.ReadAll(input)
-	if string(settings) == "fail" {
+	lines := bufio.NewScanner(input)
+	lines.Scan()
+	settings := lines.Text()
+	if settings == "fail" {
 		fmt.Fprintln(os.Stderr, "the part says why")
 		os.Exit(218)
 	}
@@ -31,7 +33,7 @@ func partMain() {
 	if err != nil {
 		os.Exit(1)
 	}
-	if string(settings) == "stubborn" {
+	if settings == "stubborn" {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	status.say("%s", statusReady)

@@ -10,10 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
 )
 
@@ -71,19 +72,7 @@ func loadToken(path string, owner invoker) (string, error) {
 		return "", &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read " + path, Err: err}
 	}
 	token := newToken()
-	part := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
-	_ = os.Remove(part)
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return "", &fault.Error{Kind: fault.Host, Op: op, Message: "cannot write " + path, Err: err}
-	}
-	_, err = f.WriteString(token + "\n")
-	err = errors.Join(err, f.Chown(owner.uid, owner.gid), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(part, path)
-	}
-	if err != nil {
-		_ = os.Remove(part)
+	if err := writeSecret(path, []byte(token+"\n"), owner.uid, owner.gid); err != nil {
 		return "", &fault.Error{Kind: fault.Host, Op: op, Message: "cannot write " + path, Err: err}
 	}
 	return token, nil
@@ -91,11 +80,25 @@ func loadToken(path string, owner invoker) (string, error) {
 
 func tokenCommand() command {
 	return command{
-		name: "token", short: "Print the access token that the client's commands use",
-		run: func(_ context.Context, a *app, set *flag.FlagSet, args []string) error {
+		name: "token", short: "Print the access token that the client's commands use, or rotate the server's",
+		long: `
+--rotate, as root on the server's machine, puts a new token in the place of the
+present one and prints the address with it. A server that runs takes it up
+at once; connections stay. The present one is good for --keep longer.`,
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
 			c := connectionFlags(set)
+			flags := config.AddFlags(set)
+			rotate := set.Bool("rotate", false, "Puts a new token in the place of the present one.")
+			keep := set.Duration("keep", 10*time.Minute, "With --rotate: how long the present token is good for (a `duration`); 0 ends it at once.")
 			if err := parse(set, args, 0, 0); err != nil {
 				return err
+			}
+			if *rotate {
+				cfg, err := config.Load(flags, a.env)
+				if err != nil {
+					return err
+				}
+				return rotateToken(ctx, a, cfg, max(0, *keep))
 			}
 			p, err := c.find(a)
 			if err != nil {

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandgate/sandgate/config"
+	"github.com/sandgate/sandgate/fault"
+)
+
+// A backup is a tar file: backupHead first, then the data directory, last
+// backupSums with the SHA-256 of each file.
+const (
+	backupHead   = "sandgate-backup.json"
+	backupSums   = "SHA256SUMS"
+	backupFormat = 1
+)
+
+// backupInfo is what backupHead holds.
+type backupInfo struct {
+	Format   int       `json:"format"`
+	Version  string    `json:"version"`
+	Time     time.Time `json:"time"`
+	Sessions bool      `json:"sessions"`
+}
+
+// notInBackup are folders of the data directory that the next start makes
+// anew: a copy of runsc and the warm snapshots.
+func notInBackup() []string { return []string{"bin", filepath.Join("node", "snapshots")} }
+
+func backupCommand() command {
+	return command{
+		name: "backup", args: "FILE", short: "Save the data directory: sessions, token, audit log, record of use",
+		long: `
+Needs root and a server that is stopped, which takes its sessions to disk first.
+While it runs they are in memory: --without-sessions then saves all else.
+
+FILE is a tar file, compressed if its name ends in .gz, of mode 0600: it holds
+the token, and what the sessions had in memory. Not in it are what the next start
+makes anew (warm snapshots, a copy of runsc), the configuration and the image.`,
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			flags := config.AddFlags(set)
+			without := set.Bool("without-sessions", false, "Leaves the sessions out, and takes a server that runs.")
+			if err := parse(set, args, 1, 1); err != nil {
+				return err
+			}
+			cfg, err := config.Load(flags, a.env)
+			if err != nil {
+				return err
+			}
+			if !*without {
+				unlock, err := lockStopped(cfg)
+				if err != nil {
+					return err
+				}
+				defer unlock()
+			}
+			files, size, err := backup(ctx, cfg, set.Arg(0), !*without)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "%s: %d files, %s\n", set.Arg(0), files, sizeOf(size))
+			return nil
+		},
+	}
+}
+
+// lockStopped makes sure that no server runs, and that none starts meanwhile,
+// by the lock that a node holds.
+func lockStopped(cfg *config.Config) (unlock func(), err error) {
+	const op = "backup.lock"
+	if err := makeDir(cfg.RunDir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.StateDir(), 0o711); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	f, err := os.OpenFile(filepath.Join(cfg.StateDir(), "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "this needs root, which owns " + cfg.RunDir, Err: err}
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fault.New(fault.Conflict, op, "a server runs with data_dir %s; stop it first: its sessions then go to disk, and come back with the next start", cfg.DataDir)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// backup writes the file, whole or not at all.
+func backup(ctx context.Context, cfg *config.Config, name string, sessions bool) (files int, size int64, err error) {
+	const op = "backup"
+	if _, err := os.Stat(cfg.DataDir); err != nil {
+		return 0, 0, &fault.Error{Kind: fault.NotFound, Op: op, Message: "there is no data directory " + cfg.DataDir, Err: err}
+	}
+	part := name + ".part"
+	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, 0, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot write " + part, Err: err}
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part)
+		}
+	}()
+	var w io.WriteCloser = out
+	if strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".tgz") {
+		w, _ = gzip.NewWriterLevel(out, gzip.BestSpeed) // the level is one
+	}
+	b := &archive{ctx: ctx, tar: tar.NewWriter(w), root: cfg.DataDir}
+	err = b.all(sessions)
+	if err == nil {
+		err = b.tar.Close()
+	}
+	if w != io.WriteCloser(out) {
+		err = errors.Join(err, w.Close())
+	}
+	err = errors.Join(err, out.Sync(), out.Close())
+	if err == nil {
+		err = os.Rename(part, name)
+	}
+	var known *fault.Error
+	if err != nil && !errors.As(err, &known) {
+		err = &fault.Error{Kind: fault.Host, Op: op, Message: "the backup was not written: " + err.Error(), Err: err}
+	}
+	return b.files, b.size, err
+}
+
+// archive writes a tar file.
+type archive struct {
+	ctx   context.Context
+	tar   *tar.Writer
+	root  string
+	sums  bytes.Buffer
+	files int
+	size  int64
+}
+
+func (b *archive) all(sessions bool) error {
+	head, err := json.Marshal(backupInfo{backupFormat, version, time.Now().UTC(), sessions})
+	if err != nil {
+		return err
+	}
+	if err := b.text(backupHead, head); err != nil {
+		return err
+	}
+	skip := notInBackup()
+	if !sessions {
+		skip = append(skip, "node")
+	}
+	err = filepath.WalkDir(b.root, func(path string, d fs.DirEntry, err error) error {
+		name, rerr := filepath.Rel(b.root, path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !sessions:
+			return nil // a server that runs has removed it
+		case err != nil || rerr != nil:
+			return errors.Join(err, rerr)
+		case name == ".":
+			return nil
+		case b.ctx.Err() != nil:
+			return b.ctx.Err()
+		}
+		for _, s := range skip {
+			if name == s {
+				return fs.SkipDir
+			}
+		}
+		return b.add(path, name, d)
+	})
+	if err != nil {
+		return err
+	}
+	return b.text(backupSums, b.sums.Bytes())
+}
+
+func (b *archive) text(name string, data []byte) error {
+	h := &tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: time.Now(), Typeflag: tar.TypeReg}
+	if err := b.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := b.tar.Write(data)
+	return err
+}
+
+// add writes a file or a folder. Sockets and the like are of a server that
+// ran.
+func (b *archive) add(path, name string, d fs.DirEntry) error {
+	if !d.IsDir() && !d.Type().IsRegular() {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	h, err := tar.FileInfoHeader(info, "")
+	if err != nil {
+		return err
+	}
+	h.Name, h.Uname, h.Gname = filepath.ToSlash(name), "", ""
+	if d.IsDir() {
+		h.Name += "/"
+		return b.tar.WriteHeader(h)
+	}
+	if err := b.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	// A journal may grow meanwhile: what it had is taken.
+	n, err := io.CopyN(io.MultiWriter(b.tar, sum), contextReader{b.ctx, f}, info.Size())
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	b.files++
+	b.size += n
+	fmt.Fprintf(&b.sums, "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), h.Name)
+	return nil
+}
+
+// contextReader ends with its context.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}

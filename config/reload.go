@@ -1,0 +1,37 @@
+package config
+
+import "slices"
+
+// reloadable are the settings that a running server takes up. All others
+// wait for a restart.
+func reloadable() []string {
+	return []string{
+		"allowed_hosts", "allowed_origins", "gateway.sockets_per_principal", "pool.size", "sessions.max", "sessions.max_hibernated", "log.level",
+	}
+}
+
+// Reloadable reports whether a running server takes up the setting.
+func Reloadable(path string) bool { return slices.Contains(reloadable(), path) }
+
+// Apply returns what a server that runs with now becomes when it is told
+// next: now, with those of next's settings that a running server takes up. It
+// names the settings that changed, and those that wait for a restart.
+func Apply(now, next *Config) (became *Config, changed, waiting []string, err error) {
+	became = new(Config)
+	*became = *now
+	theirs := Fields(next)
+	for i, f := range Fields(became) {
+		if f.String() == theirs[i].String() {
+			continue
+		}
+		// A pool that is kept for no language is none that could grow.
+		none := f.Path == "pool.size" && (now.Pool.Size == 0 || next.Pool.Size == 0)
+		if !Reloadable(f.Path) || none {
+			waiting = append(waiting, f.Path)
+			continue
+		}
+		f.value.Set(theirs[i].value)
+		changed = append(changed, f.Path)
+	}
+	return became, changed, waiting, became.Validate()
+}

@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// TestReload changes a running server: what it can take up it takes up, the
+// rest waits and is named, what is not valid changes nothing, and a token is
+// rotated. A cell runs through all of it, on one connection.
+func TestReload(t *testing.T) {
+	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
+	defer cancel()
+	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}\nsessions: {max: 1}")
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+	bin, err := Bin("sandgate")
+	check(t, err)
+	sandgate := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, bin, append(args, "--config", srv.Config)...)
+		cmd.Env = []string{"HOME=" + srv.Dir}
+		out, err := cmd.CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	settings, err := os.ReadFile(srv.Config)
+	check(t, err)
+	write := func(text string) {
+		check(t, os.WriteFile(srv.Config, []byte(text), 0o644))
+	}
+	status := func(token, host string) int {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+"/v1", nil)
+		check(t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		if host != "" {
+			req.Host = host
+		}
+		resp, err := http.DefaultClient.Do(req)
+		check(t, err)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	s := open(t, srv)
+	cell := s.begin("import time\nwhile not open('stop', 'a+').seek(0, 2):\n    print(1, flush=True); time.sleep(0.05)")
+
+	if got, err := sandgate("reload"); err != nil || got != "nothing has changed" {
+		t.Errorf("without a change: %q, %v", got, err)
+	}
+	if status(srv.Token, "code.example.org") != http.StatusForbidden {
+		t.Error("a foreign Host is answered")
+	}
+	if _, err := s.client.CreateSession(ctx, protocol.SessionCreate{}); err == nil {
+		t.Error("there is a second session, over the limit")
+	}
+	changed := strings.Replace(string(settings), "max: 1", "max: 2", 1) +
+		"log: {level: debug}\nallowed_hosts: [code.example.org]\nlimits: {memory: 2GiB}\n"
+	write(changed)
+	if got, err := sandgate("reload"); err != nil || got != "taken up: allowed_hosts, sessions.max, log.level; waits for a restart: limits.memory" {
+		t.Errorf("the reload: %q, %v", got, err)
+	}
+	if got := status(srv.Token, "code.example.org"); got != http.StatusOK {
+		t.Errorf("the new Host: %d", got)
+	}
+	second, err := s.client.CreateSession(ctx, protocol.SessionCreate{})
+	check(t, err)
+	check(t, s.client.DeleteSession(ctx, second.ID))
+	write(changed + "no_such_setting: 1\n")
+	if got, err := sandgate("reload"); err == nil || !strings.Contains(got, "no_such_setting") {
+		t.Errorf("a bad file: %q, %v", got, err)
+	}
+	if got := status(srv.Token, "code.example.org"); got != http.StatusOK {
+		t.Errorf("after a bad file: %d", got)
+	}
+	// The next gateway has what this one was told.
+	pid, err := srv.Child("gateway")
+	check(t, err)
+	check(t, syscall.Kill(pid, syscall.SIGKILL))
+	check(t, srv.Warm(ctx))
+	if got := status(srv.Token, "code.example.org"); got != http.StatusOK {
+		t.Errorf("after the gateway's end: %d", got)
+	}
+	// SIGHUP takes it back.
+	write(string(settings))
+	check(t, syscall.Kill(srv.PID(), syscall.SIGHUP))
+	for status(srv.Token, "code.example.org") != http.StatusForbidden {
+		if ctx.Err() != nil {
+			t.Fatal("SIGHUP changed nothing")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got, err := sandgate("reload", "--with-log-level", "warn"); err != nil || got != "taken up: log.level" {
+		t.Errorf("the level: %q, %v", got, err)
+	}
+
+	for s.conn.Reconnects() == 0 { // with the token that is still good
+		if ctx.Err() != nil {
+			t.Fatal("the client does not come back")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	old := srv.Token
+	out, err := sandgate("token", "--rotate", "--keep", "1h")
+	check(t, err)
+	read := func() string {
+		b, err := os.ReadFile(srv.Dir + "/data/token")
+		check(t, err)
+		return strings.TrimSpace(string(b))
+	}
+	if srv.Token = read(); srv.Token == old || !strings.Contains(out, srv.Token) {
+		t.Errorf("the token was not rotated: %s", out)
+	}
+	if a, b := status(srv.Token, ""), status(old, ""); a != http.StatusOK || b != http.StatusOK {
+		t.Errorf("the new token %d, the old one %d", a, b)
+	}
+	next := srv.Token
+	_, err = sandgate("token", "--rotate", "--keep", "0s")
+	check(t, err)
+	srv.Token = read()
+	for i, token := range []string{old, next} {
+		if got := status(token, ""); got != http.StatusUnauthorized {
+			t.Errorf("token %d: %d", i, got)
+		}
+	}
+	c, err := client.New(srv.URL, srv.Token, client.Options{})
+	check(t, err)
+	// The connection of the first token goes on, and its cell.
+	before := s.conn.Reconnects()
+	_, err = c.Upload(ctx, s.id, "stop", 0, strings.NewReader("now"))
+	check(t, err)
+	if got := s.collect(cell, nil); got.reply.Status != "ok" || s.conn.Reconnects() != before || before > 1 {
+		t.Errorf("the cell: %+v, %d reconnects", got.reply, s.conn.Reconnects())
+	}
+}

@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// listening is a Node that keeps what the gateway tells the audit log.
+type listening struct {
+	notes chan protocol.AuditNotes
+}
+
+func (l *listening) Open(context.Context, node.Principal) (Link, error) {
+	return nil, fault.New(fault.Unavailable, "test", "no links")
+}
+
+func (l *listening) Call(_ context.Context, who node.Principal, op string, params, _ any) error {
+	if op != protocol.OpAudit {
+		return fault.New(fault.Unavailable, "test", "the node is away")
+	}
+	if who.Tenant == node.GatewayTenant {
+		l.notes <- params.(protocol.AuditNotes)
+	}
+	return nil
+}
+
+// TestDenialsAreTold: who is turned away at the door is in the audit log; a
+// flood of the same is few entries, and a flood of different ones too.
+func TestDenialsAreTold(t *testing.T) {
+	l := &listening{notes: make(chan protocol.AuditNotes, 100)}
+	url, g := serveNode(t, l)
+	for range 50 {
+		get(t, url+"/v1/sessions", "wrong")
+	}
+	get(t, url+"/v1/status", tokenViewer)
+	told := map[string]int{}
+	entries := 0
+	for told["unauthenticated /v1/sessions "] < 50 || told["permission_denied /v1/status vic"] < 1 {
+		select {
+		case n := <-l.notes:
+			for _, e := range n.Entries {
+				entries++
+				told[strings.Join([]string{e.Outcome, e.Route, e.Subject}, " ")] += e.Count
+				if e.Event != "auth.failed" || e.Address != "127.0.0.1" {
+					t.Errorf("%+v", e)
+				}
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("told were %v", told)
+		}
+	}
+	if entries > 40 {
+		t.Errorf("%d entries of 51 denials", entries)
+	}
+	if lost := g.stats.notesLost.Load(); lost != 0 {
+		t.Errorf("%d were lost", lost)
+	}
+}
+
+// TestMetricsWithoutNode: a gateway whose node is away tells its own.
+func TestMetricsWithoutNode(t *testing.T) {
+	url, _ := serveNode(t, &listening{notes: make(chan protocol.AuditNotes, 100)})
+	status, body := get(t, url+"/metrics", tokenAll)
+	if status != http.StatusOK || !strings.Contains(body, "\nsandgate_gateway_node_up 0\n") || strings.Contains(body, "sandgate_node_") {
+		t.Errorf("%d: %s", status, body)
+	}
+	if status, _ := get(t, url+"/metrics", tokenViewer); status != http.StatusForbidden {
+		t.Errorf("a viewer reads metrics: %d", status)
+	}
+	if _, body := get(t, url+"/metrics", tokenAll); !strings.Contains(body, `sandgate_gateway_errors_total{kind="permission_denied"} 1`) {
+		t.Errorf("the refusal was not counted: %s", body)
+	}
+}
+
+// serveNode is a gateway before a given node.
+func serveNode(t *testing.T, n Node) (url string, g *Gateway) {
+	t.Helper()
+	g, err := New(Config{Version: "test", Tokens: testTokens()}, n, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + ln.Addr().String(), g
+}
+
+func get(t *testing.T, url, token string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, read(t, resp)
+}

@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
+)
+
+// await asks until the answer is the wanted one.
+func await(t *testing.T, url string, status int, part string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		got, body := get(t, url, "")
+		if got == status && strings.Contains(body, part) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %d %s, want %d %s", url, got, body, status, part)
+		}
+	}
+}
+
+// TestReadiness: ready is who has run a cell; live is who answers at all. Many
+// questions run one cell.
+func TestReadiness(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Times.SelfCheck = time.Hour })
+	url := "http://" + w.addr
+	w.fake.change(func() { w.fake.fail = fault.New(fault.Host, "fake", "no sandbox can be made") })
+	await(t, url+"/readyz", http.StatusServiceUnavailable, "self-check failed")
+	await(t, url+"/livez", http.StatusOK, "live")
+	w.fake.change(func() { w.fake.fail = &fault.Error{Kind: fault.Exhausted} })
+	w.g.check.mu.Lock()
+	w.g.check.at = time.Now().Add(-time.Minute)
+	w.g.check.mu.Unlock()
+	await(t, url+"/readyz", http.StatusOK, `"check":"full"`)
+
+	w.fake.change(func() { w.fake.fail = nil })
+	w.g.check.mu.Lock()
+	w.g.check.at = time.Time{}
+	w.g.check.mu.Unlock()
+	if status, body := get(t, url+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "not ended yet") {
+		t.Errorf("before the first check: %d %s", status, body)
+	}
+	// The fake's program prints something else than 42.
+	await(t, url+"/readyz", http.StatusServiceUnavailable, "self-check failed")
+	made := func() int {
+		w.fake.mu.Lock()
+		defer w.fake.mu.Unlock()
+		return w.fake.next
+	}
+	before := made()
+	for range 50 {
+		get(t, url+"/readyz", "")
+	}
+	if n := made() - before; n > 1 {
+		t.Errorf("50 questions made %d sessions", n)
+	}
+	w.node()
+	await(t, url+"/readyz", http.StatusServiceUnavailable, "does not answer")
+	await(t, url+"/livez", http.StatusOK, "live")
+}
+
+func TestReadinessWithoutCheck(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Times.SelfCheck = -1 })
+	await(t, "http://"+w.addr+"/readyz", http.StatusOK, `"check":"off"`)
+}
+
+// TestReload: what is changed holds for the next request, and a token's time
+// ends. What is not valid changes nothing.
+func TestReload(t *testing.T) {
+	w := newWorld(t, nil)
+	url := "http://" + w.addr + "/v1"
+	all := testTokens()[HashToken(tokenAll)]
+	next := Config{AllowedHosts: []string{"localhost"}, AllowedOrigins: []string{"https://a.example"}}.withDefaults().changeable()
+	next.Tokens = map[string]node.Principal{HashToken("new"): all, HashToken("ends"): all}
+	next.Until = map[string]time.Time{HashToken("ends"): time.Now().Add(-time.Second)}
+	bad := next
+	bad.AllowedOrigins = []string{"nonsense"}
+	if err := w.g.Reload(bad); !fault.Is(err, fault.InvalidArgument) {
+		t.Fatalf("a bad origin: %v", err)
+	}
+	if status, _ := get(t, url, tokenAll); status != http.StatusOK {
+		t.Errorf("after a bad reload: %d", status)
+	}
+	if err := w.g.Reload(next); err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]int{tokenAll: 401, "new": 200, "ends": 401} {
+		if status, _ := get(t, url, token); status != want {
+			t.Errorf("%s: %d, want %d", token, status, want)
+		}
+	}
+	req, _ := http.NewRequestWithContext(context.Background(), "GET", url, nil)
+	req.Header.Set("Authorization", "Bearer new")
+	req.Header.Set("Origin", "https://a.example")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the new origin: %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,57 @@
+package session
+
+import (
+	"sync"
+
+	"github.com/sandgate/sandgate/kernel"
+)
+
+// cellOutput counts what the newest cell of a channel has printed.
+type cellOutput struct {
+	mu    sync.Mutex // guards all below
+	cell  uint32
+	bytes int64
+}
+
+func (o *cellOutput) add(cell uint32, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if cell > o.cell {
+		o.cell, o.bytes = cell, 0
+	}
+	if cell == o.cell {
+		o.bytes += int64(n)
+	}
+}
+
+// of is how many bytes the cell has printed, 0 if a newer one has since.
+func (o *cellOutput) of(cell uint32) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if cell != o.cell {
+		return 0
+	}
+	return o.bytes
+}
+
+// made counts output of the channel.
+func (c *channel) made(cell uint32, n int) {
+	c.session.meter.out.Add(int64(n))
+	if c.queue != nil {
+		c.output.add(cell, n)
+	}
+}
+
+// took counts input of the attachment, which may be gone.
+func (a *attachment) took(n int) {
+	if a != nil {
+		a.session.meter.in.Add(int64(n))
+	}
+}
+
+// ranCell takes note of the end of one of the channel's cells.
+func (c *channel) ranCell(e kernel.Ended) {
+	c.session.meter.cells.Add(1)
+	c.session.m.metrics.cell(c.language, e)
+	c.auditCell(e, c.output.of(e.Cell))
+}

@@ -1,0 +1,32 @@
+package session
+
+import "time"
+
+// Changeable are the settings that a manager takes up while it runs; the
+// fields are Config's. Pools holds the languages that had a pool from the
+// start.
+type Changeable struct {
+	MaxSessions, MaxHibernated int
+	Pools                      map[string]int
+}
+
+// Reload takes up new settings. Sessions over a limit that has become lower
+// stay.
+func (m *Manager) Reload(c Changeable) {
+	m.mu.Lock()
+	if c.MaxSessions > 0 {
+		m.maxSessions = c.MaxSessions
+	}
+	m.maxHibernated = c.MaxHibernated
+	m.mu.Unlock()
+	for language, size := range c.Pools {
+		t := m.templates[language]
+		if t == nil || size <= 0 {
+			continue
+		}
+		t.mu.Lock()
+		t.least = size
+		t.mu.Unlock()
+	}
+	m.stock(time.Now())
+}

@@ -1,0 +1,139 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// usageEvery is the time between two records of a session that lives.
+const usageEvery = time.Minute
+
+// UsageRecord is what a session has used since its record before: a line of
+// the usage journal. Adding records up gives what was used, by whatever they
+// are grouped.
+type UsageRecord struct {
+	Time    time.Time `json:"time"`
+	Tenant  string    `json:"tenant"`
+	Subject string    `json:"subject"`
+	Session string    `json:"session"`
+	// Seconds are those with a sandbox, running or paused.
+	Seconds float64 `json:"seconds"`
+	// CPUSeconds are the sandbox's, gVisor included.
+	CPUSeconds float64 `json:"cpu_seconds"`
+	// MemorySeconds are MiB times seconds.
+	MemorySeconds float64 `json:"memory_mib_seconds"`
+	// BytesIn are input and files written, BytesOut output and files read.
+	BytesIn  int64 `json:"bytes_in"`
+	BytesOut int64 `json:"bytes_out"`
+	Cells    int64 `json:"cells"`
+	// Ended is set in the last record of a session, to the reason.
+	Ended string `json:"ended,omitempty"`
+}
+
+// metering is a Machine whose use can be read, also once it has ended.
+type metering interface {
+	// Meter returns the time it has computed and the memory that it holds.
+	Meter(ctx context.Context) (cpu time.Duration, memory int64, err error)
+}
+
+// Meter implements metering.
+func (m gvisorMachine) Meter(ctx context.Context) (time.Duration, int64, error) {
+	u, err := m.Usage(ctx)
+	if fault.Is(err, fault.SandboxLost) {
+		u, err = m.FinalUsage(), nil
+	}
+	return u.CPU, u.Memory, err
+}
+
+// meter measures a session. Its counters are for any goroutine.
+type meter struct {
+	cells, in, out atomic.Int64
+
+	mu      sync.Mutex // guards all below
+	machine Machine    // whose counters were read last
+	at      time.Time
+	cpu     time.Duration
+	memory  int64
+	// told is what has been recorded of the counters.
+	told struct{ cells, in, out int64 }
+}
+
+// woke begins with the machine that a session was restored into: all that it
+// uses is the session's.
+func (t *meter) woke(machine Machine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.machine, t.at, t.cpu, t.memory = machine, time.Now(), 0, 0
+}
+
+// begin takes the counters of a machine that the session is given as its
+// beginning: what was used to make it ready is not the session's.
+func (t *meter) begin(machine Machine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.machine, t.at = machine, time.Now()
+	if m, ok := machine.(metering); ok {
+		t.cpu, t.memory, _ = m.Meter(context.Background())
+	}
+}
+
+// take returns what was used since the last time, and whether that is
+// anything.
+func (t *meter) take(machine Machine) (r UsageRecord, some bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cells, in, out := t.cells.Load(), t.in.Load(), t.out.Load()
+	r.Cells, r.BytesIn, r.BytesOut = cells-t.told.cells, in-t.told.in, out-t.told.out
+	t.told.cells, t.told.in, t.told.out = cells, in, out
+	if m, ok := machine.(metering); ok {
+		now := time.Now()
+		if machine != t.machine { // a fork's: all of it is the session's
+			t.machine, t.cpu, t.memory, t.at = machine, 0, 0, now
+		}
+		if cpu, memory, err := m.Meter(context.Background()); err == nil {
+			r.Seconds = now.Sub(t.at).Seconds()
+			r.CPUSeconds = (cpu - t.cpu).Seconds()
+			r.MemorySeconds = r.Seconds * float64(t.memory+memory) / 2 / (1 << 20)
+			t.cpu, t.memory, t.at = cpu, memory, now
+		}
+	}
+	return r, r.Cells != 0 || r.BytesIn != 0 || r.BytesOut != 0 || r.Seconds > 0
+}
+
+// measure records what the session has used. asleep says that it has no
+// machine, ended is the reason of its end.
+func (s *session) measure(asleep bool, ended string) {
+	j := s.m.cfg.Usage
+	if j == nil {
+		return
+	}
+	s.mu.Lock()
+	machine := s.machine
+	if asleep || s.state == hibernated || s.state == resuming {
+		machine = nil
+	}
+	s.mu.Unlock()
+	r, some := s.meter.take(machine)
+	if !some && ended == "" {
+		return
+	}
+	r.Time, r.Tenant, r.Subject, r.Session, r.Ended = time.Now().UTC(), s.tenant, s.subject, s.id, ended
+	j.Append(r)
+}
+
+// measureAll records what all sessions have used, once a minute.
+func (m *Manager) measureAll(now time.Time, all []*session) {
+	if m.cfg.Usage == nil || now.Sub(m.measured) < usageEvery {
+		return
+	}
+	m.measured = now
+	for _, s := range all {
+		if !s.isLost() {
+			s.measure(false, "")
+		}
+	}
+}
