@@ -22,6 +22,10 @@ import (
 var server *Server
 
 func TestMain(m *testing.M) {
+	if root := os.Getenv("SANDGATE_TEST_CONTAINER"); root != "" {
+		fmt.Fprintln(os.Stderr, containerMain(root)) // it returns only when it fails
+		os.Exit(1)
+	}
 	flag.Parse()
 	os.Exit(func() int {
 		defer fails.print(os.Stderr)

@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// unit reads a setting of the unit file.
+func unit(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../deploy/systemd/sandgate.service")
+	check(t, err)
+	for _, line := range strings.Split(string(text), "\n") {
+		if value, ok := strings.CutPrefix(line, name+"="); ok {
+			return value
+		}
+	}
+	t.Fatalf("the unit has no %s", name)
+	return ""
+}
+
+// TestUnitIsValid has systemd read the unit.
+func TestUnitIsValid(t *testing.T) {
+	text, err := os.ReadFile("../deploy/systemd/sandgate.service")
+	check(t, err)
+	bin, err := Bin("sandgate")
+	check(t, err)
+	copied := filepath.Join(t.TempDir(), "sandgate.service")
+	check(t, os.WriteFile(copied, bytes.ReplaceAll(text, []byte("/usr/lib/sandgate/sandgate"), []byte(bin)), 0o644))
+	cmd := exec.CommandContext(deadline(t), "systemd-analyze", "verify", "--man=no", copied)
+	out, err := cmd.CombinedOutput()
+	if err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	stop, err := time.ParseDuration(unit(t, "TimeoutStopSec"))
+	if err != nil || stop < 95*time.Second {
+		t.Errorf("TimeoutStopSec is %s, and the server takes up to 95 s", stop)
+	}
+}
+
+// TestUnitIsEnough runs the server with no more than the unit gives it: its
+// capabilities, no new privileges, a filesystem that is read-only but for its
+// two folders, no home, a /tmp of its own. It says that it is ready, runs a
+// cell and a terminal, hibernates and wakes, and keeps its session at the end.
+// What systemd does with seccomp is not in it.
+func TestUnitIsEnough(t *testing.T) {
+	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
+	defer cancel()
+	for _, name := range []string{"NoNewPrivileges", "ProtectHome", "PrivateTmp", "Delegate"} {
+		if unit(t, name) != "yes" {
+			t.Errorf("%s is %s", name, unit(t, name))
+		}
+	}
+	if unit(t, "ProtectSystem") != "strict" {
+		t.Error("ProtectSystem is not strict")
+	}
+	bin, err := Bin("sandgate")
+	check(t, err)
+	// Not below /tmp, which the server gets another one of.
+	dir, err := os.MkdirTemp("/run", "sandgate-unit-")
+	check(t, err)
+	defer os.RemoveAll(dir)
+	check(t, os.Chmod(dir, 0o755))
+	for _, d := range []string{"bin", "state", "run"} {
+		check(t, os.Mkdir(filepath.Join(dir, d), 0o711))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	address := l.Addr().String()
+	l.Close()
+	config := filepath.Join(dir, "config.yaml")
+	check(t, os.WriteFile(config, fmt.Appendf(nil, "listen: %s\ndata_dir: %s/state\nrun_dir: %s/run\npool: {size: 1}\n", address, dir, dir), 0o644))
+	ready, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	check(t, err)
+	defer ready.Close()
+	var caps []string
+	for _, c := range strings.Fields(unit(t, "CapabilityBoundingSet")) {
+		caps = append(caps, "+"+strings.ToLower(strings.TrimPrefix(c, "CAP_")))
+	}
+	script := `set -e
+mount --make-rslave /
+mount --bind ` + filepath.Dir(bin) + ` ` + dir + `/bin
+for d in state run bin; do mount --bind ` + dir + `/$d ` + dir + `/$d; done
+for m in /tmp /var/tmp /root /home; do mount -t tmpfs none $m; done
+mount -o remount,bind,ro /
+mount -o remount,bind,ro /run 2>/dev/null || true
+! touch /etc/is-writable 2>/dev/null
+exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join(caps, ",") + ` ` + dir + `/bin/sandgate serve --config ` + config
+	log, err := os.Create(filepath.Join(dir, "log"))
+	check(t, err)
+	defer log.Close()
+	cmd := exec.Command("unshare", "--mount", "sh", "-c", script)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + dir + "/notify"}
+	cmd.Stdout, cmd.Stderr = log, log
+	check(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Logf("%s", text[max(0, len(text)-4000):])
+		}
+	}()
+	told := make(chan string, 1)
+	go func() {
+		buf := make([]byte, 100)
+		n, _ := ready.Read(buf)
+		told <- string(buf[:n])
+	}()
+	select {
+	case state := <-told:
+		if state != "READY=1" {
+			t.Errorf("systemd is told %q", state)
+		}
+	case err := <-ended:
+		t.Fatalf("the server ended: %v", err)
+	case <-ctx.Done():
+		cmd.Process.Signal(syscall.SIGTERM)
+		t.Fatalf("the server did not become ready: %v", <-ended)
+	}
+	token, err := os.ReadFile(filepath.Join(dir, "state", "token"))
+	check(t, err)
+	srv := &Server{URL: "http://" + address, Token: strings.TrimSpace(string(token)), Dir: dir}
+	s := open(t, srv)
+	s.run("ok", "x = 42\nopen('f', 'w').write('kept')\nimport subprocess\nassert subprocess.run(['id', '-un'], capture_output=True).stdout")
+	term := s.terminal(protocol.ChannelOpen{})
+	term.do("echo he''re", "here")
+	_, err = s.client.HibernateSession(ctx, s.id)
+	check(t, err)
+	if got := s.run("ok", "x, open('f').read()").result(t); got != "(42, 'kept')" {
+		t.Errorf("woken: %s", got)
+	}
+	c, err := client.New(srv.URL, srv.Token, client.Options{})
+	check(t, err)
+	check(t, c.Health(ctx))
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case err := <-ended:
+		check(t, err)
+	case <-ctx.Done():
+		cmd.Process.Kill()
+		t.Fatal("the server does not end")
+	}
+	if saved, _ := filepath.Glob(filepath.Join(dir, "state", "node", "sessions", s.id, "session.json")); len(saved) != 1 {
+		t.Error("the session was not kept")
+	}
+}
