@@ -45,7 +45,7 @@ var unaudited = map[string]bool{
 	protocol.OpHello: true, protocol.OpSessionGet: true, protocol.OpSessionList: true, protocol.OpChannelList: true,
 	protocol.OpDetach: true, protocol.OpResize: true, protocol.OpComplete: true, protocol.OpInspect: true, protocol.OpIsComplete: true,
 	protocol.OpVariables: true, protocol.OpHistory: true, protocol.OpComm: true, protocol.OpInput: true, protocol.OpFileStat: true,
-	protocol.OpSessionKeepalive: true, protocol.OpFileList: true, protocol.OpTemplateList: true, protocol.OpTemplateGet: true,
+	protocol.OpSessionKeepalive: true, protocol.OpPortList: true, protocol.OpFileList: true, protocol.OpTemplateList: true, protocol.OpTemplateGet: true,
 	protocol.OpSnapshotList: true, protocol.OpSnapshotGet: true, protocol.OpStatus: true, protocol.OpMetrics: true, protocol.OpAudit: true,
 }
 

@@ -166,6 +166,8 @@ var counterHelp = map[string]string{
 	"cold_boots":        "Sandboxes that were booted without a snapshot.",
 	"forks":             "Sessions that are copies of a running one.",
 	"snapshots":         "Snapshots that users made.",
+	"ports_opened":      "Connections to ports of sandboxes that were opened.",
+	"port_bytes":        "What went over connections to ports, both ways, in bytes.",
 	"preserved":         "Copies of durable sessions that were made.",
 	"recovered":         "Durable sessions that came back after the server was killed.",
 	"gave_way":          "Idle sessions that were hibernated to make room for another.",
