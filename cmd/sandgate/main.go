@@ -1,6 +1,6 @@
 // Command sandgate is Sandgate: the server (serve, node, gateway), its clients
 // on the command line (run, repl, shell, attach, ps, logs, record, sessions, rm,
-// cp, status, token) and what helps an operator (doctor, config, version).
+// cp, exec, port, status, token) and what helps an operator (doctor, config, version).
 package main
 
 import (
