@@ -119,6 +119,10 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// lingerBytes is how much Close takes at most, in a second at most. A client on
+// the same machine sends so much before it has seen the answer.
+const lingerBytes = 256 << 20
+
 func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
@@ -129,7 +133,7 @@ func (c *conn) Close() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
 		_ = half.CloseWrite()
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
-		_, _ = io.CopyN(io.Discard, c.Conn, 1<<20)
+		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 	}
 	err := c.Conn.Close()
 	c.l.mu.Lock()

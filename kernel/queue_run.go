@@ -112,8 +112,8 @@ func (q *Queue) buried(k *generation) {
 	}
 	q.mu.Unlock()
 	q.event(0, map[string]any{"event": "kernel_died", "reason": k.death.Reason, "message": k.death.Message})
+	q.set("dead") // before it is told: who reads it may ask at once
 	q.status(0, "dead")
-	q.set("dead")
 }
 
 // restart serves those who wait for a kernel to be started.
@@ -190,8 +190,8 @@ func (q *Queue) begin() error {
 		q.restartCause = "start"
 		q.mu.Unlock()
 		q.event(0, map[string]any{"event": "kernel_died", "reason": "start", "message": said(err)})
+		q.set("dead") // before it is told: who reads it may ask at once
 		q.status(0, "dead")
-		q.set("dead")
 		return err
 	}
 	q.mu.Lock()

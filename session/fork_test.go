@@ -178,7 +178,9 @@ func TestGVisorFork(t *testing.T) {
 	wantKind(t, "a bad name", err, fault.InvalidArgument, "name")
 	_, err = call[protocol.Forks](r, bob, protocol.OpFork, protocol.SessionFork{Session: s.ID})
 	wantKind(t, "another's session", err, fault.NotFound, "session")
-	r.m.cfg.MaxSessions, r.m.cfg.MaxHibernated = 4, 0 // nobody can give way
+	r.m.mu.Lock()
+	r.m.maxSessions, r.m.maxHibernated = 4, 0 // nobody can give way
+	r.m.mu.Unlock()
 	_, err = call[protocol.Forks](r, alice, protocol.OpFork, protocol.SessionFork{Session: s.ID})
 	wantKind(t, "no room", err, fault.Exhausted, "")
 }

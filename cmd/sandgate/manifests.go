@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"slices"
 
 	"gvisor.dev/gvisor/pkg/erofs"
 
@@ -91,6 +92,8 @@ func imageEnv(path string) ([]string, error) {
 	for k, v := range about.Env {
 		env = append(env, k+"="+v)
 	}
+	// It is part of what a snapshot's name is made of.
+	slices.Sort(env)
 	return env, nil
 }
 

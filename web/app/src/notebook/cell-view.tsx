@@ -147,7 +147,8 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
         () => editor.destroy(),
       )
       setReady(true)
-      if (wanted) editor.focus(wanted.at)
+      // Unless the person has gone on meanwhile.
+      if (wanted && n.active.peek() === c.id && n.mode.peek() === 'edit') editor.focus(wanted.at)
     }
     const entry = {
       editor: undefined as Editor | undefined,

@@ -122,6 +122,12 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     const press = chord(e)
     // Buttons and what scrolls have keys of their own.
     if (!inEditor && /^(Enter|Space|Shift\+Space)$/.test(press) && target.closest('button, a, summary')) return
+    // An editor that is still being loaded is left, too.
+    if (press === 'Escape' && !inEditor && n.mode.peek() === 'edit') {
+      e.preventDefault()
+      n.mode.value = 'command'
+      return n.focus()
+    }
     const found = keys.match(inEditor ? editKeys : commandKeys, press, Date.now())
     if (!found) return
     // Text that is selected is copied as text.
