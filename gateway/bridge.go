@@ -40,7 +40,7 @@ func (u *upgrader) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // The buffers of a WebSocket, in bytes. Larger reads and writes bypass them.
 const (
-	readBuffer  = 256
+	readBuffer  = 128
 	writeBuffer = 64
 )
 

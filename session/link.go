@@ -35,10 +35,14 @@ type conn struct {
 
 // ServeLink speaks on a link until it ends. (node.Handler)
 func (m *Manager) ServeLink(ctx context.Context, l *node.Link) error {
-	c := m.newConn(ctx, l)
-	return c.finish(c.read())
+	return m.newConn(ctx, l).serve()
 }
 
+func (c *conn) serve() error { return c.finish(c.read()) }
+
+// newConn stays out of ServeLink, whose stack an idle link keeps.
+//
+//go:noinline
 func (m *Manager) newConn(ctx context.Context, l *node.Link) *conn {
 	m.count.links.Add(1)
 	return &conn{m: m, link: l, principal: l.Principal(), ctx: ctx, slots: make(chan struct{}, maxRequests), attached: map[uint32]*attachment{}}

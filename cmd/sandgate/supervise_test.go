@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -200,4 +201,25 @@ func TestPartsDieWithTheSupervisor(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	waitGone(t, pid)
+}
+
+// TestPartsAreLean: what keeps idle connections small gives way to the
+// operator's own settings.
+func TestPartsAreLean(t *testing.T) {
+	for _, c := range []struct {
+		env, want []string
+	}{
+		{nil, []string{"GODEBUG=adaptivestackstart=0", "GOGC=50"}},
+		{[]string{"GOGC=200", "GODEBUG=gctrace=1"}, []string{"GODEBUG=gctrace=1", "GOGC=200"}},
+	} {
+		var got []string
+		for _, v := range gatewayEnv(childEnv(&app{env: c.env})) {
+			if strings.HasPrefix(v, "GO") {
+				got = append(got, v)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("with %v the gateway gets %v, want %v", c.env, got, c.want)
+		}
+	}
 }
