@@ -29,8 +29,8 @@ type echo interface {
 
 // measureTerminals prints the figures of terminals and of many connections,
 // beside Jupyter's terminals (terminado), whose programs run without a sandbox.
-// Of the terminal servers that speak WebSocket, Debian has that one alone, and
-// the Go proxy none.
+// Debian has other servers of terminals, shellinabox and tty-share among them;
+// they are not measured.
 func measureTerminals(ctx context.Context, keys, idle int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
