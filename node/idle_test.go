@@ -91,7 +91,6 @@ func wait(l *Link) error {
 			return err
 		}
 	}
-	return nil
 }
 
 //go:noinline
