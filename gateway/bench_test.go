@@ -117,7 +117,7 @@ func TestIdleMemory(t *testing.T) {
 	}
 	per := int64(measure()-before) / int64(n)
 	t.Logf("%d idle WebSockets: %d bytes each, the test's own end included", n, per)
-	if limit := int64(14 << 10); !raced && per > limit {
+	if limit := int64(16 << 10); !raced && per > limit {
 		t.Errorf("over %d bytes each", limit)
 	}
 	if s := w.g.Stats(); s.Sockets != int64(n) {
