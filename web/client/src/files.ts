@@ -8,6 +8,8 @@ export type FileContent = string | Blob | ArrayBuffer | Uint8Array | ReadableStr
 export interface UploadOptions extends Abortable {
   /** Permission bits; 0o644 if left out. */
   mode?: number
+  /** Write only over the file with this etag; null: only where none is. Otherwise it is a conflict. */
+  over?: string | null
   /** Is told how many bytes are on their way; of how many, where that is known. */
   onProgress?: (sent: number, total: number | undefined) => void
 }
@@ -18,6 +20,7 @@ export interface Download {
   size: number | undefined
   mode: number | undefined
   modified_ms: number | undefined
+  etag: string | undefined
   /** Fails with a SandgateError when the file does not arrive whole. */
   body: ReadableStream<Uint8Array>
   bytes(): Promise<Uint8Array>
@@ -46,6 +49,8 @@ export async function upload(http: Http, platform: Platform, session: string, pa
   const send = async (token: string | undefined) => {
     const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' }
     if (token) headers.Authorization = `Bearer ${token}`
+    if (o.over === null) headers['If-None-Match'] = '*'
+    else if (o.over !== undefined) headers['If-Match'] = `"${o.over}"`
     const progress = o.onProgress && ((sent: number) => o.onProgress!(sent, total))
     const res = await platform.upload({ url, headers, body, signal: o.signal, progress })
     if (res.status < 200 || res.status > 299) throw fromResponse(res.status, res.retryAfter, res.body)
@@ -65,10 +70,11 @@ export async function download(http: Http, session: string, path: string, o: Abo
   const length = res.headers.get('Content-Length')
   const mode = res.headers.get('X-File-Mode')
   const modified = Date.parse(res.headers.get('Last-Modified') ?? '')
+  const etag = /^"(.*)"$/.exec(res.headers.get('ETag') ?? '')?.[1]
   const size = length === null ? undefined : Number(length)
   const body = whole(res.body, size, (e) => http.unreachable(e, o.signal))
   return {
-    size, mode: mode ? parseInt(mode, 8) : undefined, modified_ms: Number.isNaN(modified) ? undefined : modified, body,
+    size, mode: mode ? parseInt(mode, 8) : undefined, modified_ms: Number.isNaN(modified) ? undefined : modified, etag, body,
     bytes: async () => new Uint8Array(await orAborted(new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer(), o.signal)),
     text: () => orAborted(new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>).text(), o.signal),
   }

@@ -13,6 +13,11 @@ export interface SessionInfo {
   expires_ms?: number
   active_ms: number
   channels: ChannelInfo[]
+  template?: string
+  /** Being idle is no reason to pause it. */
+  keep_alive?: boolean
+  /** In what refresh and session give, of a session that runs. */
+  usage?: { memory_bytes: number; memory_peak_bytes?: number; cpu_ms: number; tasks: number }
 }
 
 export interface SessionCreate {
@@ -20,6 +25,8 @@ export interface SessionCreate {
   language?: string
   name?: string
   env?: Record<string, string>
+  /** What it starts from, in place of the server's own image. */
+  template?: string
   lifetime_seconds?: number
 }
 
@@ -190,6 +197,8 @@ export interface FileInfo {
   mode: number
   modified_ms: number
   dir: boolean
+  /** Changes whenever the content or the mode does. */
+  etag?: string
 }
 
 export interface Description {

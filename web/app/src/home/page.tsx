@@ -6,14 +6,38 @@ import { offers, rest } from '../rest'
 import { navigate, notebookPath, terminalPath } from '../router'
 import { client, languageName, languages } from '../server'
 import { Bar } from '../ui/bar'
-import { confirm } from '../ui/dialog'
+import { ask, confirm } from '../ui/dialog'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import { failed, toast } from '../ui/toast'
+import { lastOutput } from './last'
+import { lookAtTemplates, Templates, type Template } from './templates'
 import './home.css'
 
 const sessions = signal<Session[] | undefined>(undefined)
 const lookEvery = 4000
+/** Sessions whose memory and last output are asked for: the first ones of the list. */
+const maxDetails = 20
+
+interface Detail {
+  memory?: number | undefined
+  last?: string
+}
+const details = signal<Record<string, Detail>>({})
+
+/** What a list does not say. To ask is no work: it wakes no session and keeps none awake. */
+async function lookCloser(list: Session[]): Promise<void> {
+  const some = list.filter((s) => s.info.state !== 'lost').slice(0, maxDetails)
+  const found = await Promise.all(some.map(async (s): Promise<[string, Detail]> => {
+    const runs = s.info.state === 'running' || s.info.state === 'paused'
+    const [memory, last] = await Promise.all([
+      runs ? s.refresh().then((i) => i.usage?.memory_bytes, () => undefined) : undefined,
+      lastOutput(s).catch(() => ''),
+    ])
+    return [s.id, { memory, last }]
+  }))
+  details.value = Object.fromEntries(found)
+}
 
 /** All sessions of the user, and how to make one. */
 export default function Home() {
@@ -21,26 +45,31 @@ export default function Home() {
   const [making, setMaking] = useState<string | undefined>()
   const look = async () => {
     try {
-      sessions.value = await client.peek()?.sessions()
+      const list = (sessions.value = await client.peek()?.sessions())
       setError(undefined)
+      await Promise.all([list && lookCloser(list), lookAtTemplates().catch(() => {})])
     } catch (e) {
       setError(e as SandgateError)
     }
   }
   useEffect(() => {
+    let gone = false
     void look()
-    const t = setInterval(() => {
-      if (!document.hidden) void look()
+    // One after the other, however long the server takes.
+    let t = setTimeout(async function again() {
+      if (!document.hidden) await look()
+      if (!gone) t = setTimeout(again, lookEvery)
     }, lookEvery)
     return () => {
-      clearInterval(t)
+      gone = true
+      clearTimeout(t)
       sessions.value = undefined
     }
   }, [])
-  const make = async (language: string, terminal = false) => {
-    setMaking(language)
+  const make = async (language: string, terminal = false, template?: Template) => {
+    setMaking(template?.name ?? language)
     try {
-      const s = await client.peek()!.createSession({ language })
+      const s = await client.peek()!.createSession(template ? { language, template: template.name } : { language })
       navigate(terminal ? terminalPath(s.id) : notebookPath(s.id))
     } catch (e) {
       failed('There is no new session', e)
@@ -66,6 +95,7 @@ export default function Home() {
               <span class="badge dark" aria-hidden="true"><Icon name="terminal" /></span><span>Terminal</span>
             </button>
           </div>
+          <Templates disabled={making !== undefined} make={(t) => void make(t.languages[0] ?? '', false, t)} />
         </section>
         <section aria-labelledby="yours" class="yours">
           <h2 id="yours">Your sessions</h2>
@@ -79,19 +109,16 @@ export default function Home() {
   )
 }
 
-/** What an operator's server may say besides. */
-type More = { memory_bytes?: number; template?: string }
-
 function Row({ session: s, changed }: { session: Session; changed: () => Promise<void> }) {
-  const i = s.info as Session['info'] & More
+  const i = s.info
   const lost = i.state === 'lost'
   const busy = i.channels?.some((c) => c.state === 'busy' || (c.kind === 'process' && c.state === 'running'))
   const word = busy && i.state === 'running' ? 'working' : i.state
   const act = (what: string, f: () => Promise<unknown>) => void f().then(changed, (e: unknown) => failed(what, e))
-  const at = (op: string) => `/v1/sessions/${encodeURIComponent(s.id)}/${op}`
+  const at = (op: string) => `/v1/sessions/${encodeURIComponent(s.id)}${op && `/${op}`}`
   const name = i.name || `${languageName(i.language)} session`
   const terminals = i.channels?.filter((c) => c.kind === 'terminal' && c.state !== 'exited').length ?? 0
-  const last = preview(s.id)
+  const { memory, last } = details.value[s.id] ?? {}
   return (
     <li class={`session ${word}`}>
       <span class="badge" style={{ background: facts(i.language).colour }} aria-hidden="true">{facts(i.language).short}</span>
@@ -100,7 +127,9 @@ function Row({ session: s, changed }: { session: Session; changed: () => Promise
         <p class="muted about">
           <span class={`state ${word}`}><i class="dot" />{word}{lost && i.reason ? `: ${i.reason}` : ''}</span>
           <span>{ago(i.active_ms)}</span>
-          {i.memory_bytes ? <span>{Math.round(i.memory_bytes / 1e6)} MB</span> : null}
+          {memory ? <span class="memory">{Math.round(memory / 1e6).toLocaleString('en')} MB</span> : null}
+          {i.template && <span>from {i.template}</span>}
+          {i.keep_alive && <span>kept awake</span>}
           {terminals > 0 && <span>{terminals} {terminals === 1 ? 'terminal' : 'terminals'}</span>}
           <code class="id" title={s.id}>{s.id.slice(0, 10)}</code>
         </p>
@@ -111,14 +140,20 @@ function Row({ session: s, changed }: { session: Session; changed: () => Promise
         {() => (
           <>
             {!lost && <MenuItem onClick={() => navigate(notebookPath(s.id))}><Icon name="notebook" />Open</MenuItem>}
+            <MenuItem onClick={async () => {
+              const to = await ask({ title: 'Rename the session', value: i.name ?? '', placeholder: name, yes: 'Rename' })
+              if (to !== undefined && to !== (i.name ?? '')) act('It was not renamed', () => rest('PATCH', at(''), { name: to }))
+            }}><Icon name="edit" />Rename…</MenuItem>
             {offers('POST /v1/sessions/{id}/fork') && !lost && <MenuItem onClick={() => act('It was not forked', async () => {
-              await rest('POST', at('fork'), {})
-              toast('The copy has all variables, files and programs')
+              const { sessions: [copy] } = await rest<{ sessions: { id: string }[] }>('POST', at('fork'), { name: `${name} (copy)` })
+              toast('The copy has all variables, files and programs', { label: 'Open', run: () => navigate(notebookPath(copy!.id)) })
             })}><Icon name="fork" />Fork</MenuItem>}
             {offers('POST /v1/sessions/{id}/pause') && i.state === 'running' && <MenuItem onClick={() => act('It was not paused', () => rest('POST', at('pause')))}><Icon name="pause" />Pause</MenuItem>}
             {i.state === 'running' || i.state === 'paused'
               ? <MenuItem onClick={() => act('It was not put to disk', () => rest('POST', at('hibernate')))}><Icon name="moon" />Hibernate</MenuItem>
               : !lost && <MenuItem onClick={() => act('It was not woken', () => rest('POST', at('resume')))}><Icon name="sun" />Wake</MenuItem>}
+            {i.state === 'paused' && <MenuItem onClick={() => act('It was not woken', () => rest('POST', at('resume')))}><Icon name="sun" />Wake</MenuItem>}
+            {!lost && <MenuItem onClick={() => act('It stays as it was', () => rest('PATCH', at(''), { keep_alive: !i.keep_alive }))}><Icon name="sun" />{i.keep_alive ? 'Let it sleep when idle' : 'Keep awake'}</MenuItem>}
             <hr />
             <MenuItem danger onClick={async () => {
               if (await confirm({ title: lost ? `Remove “${name}”?` : `End “${name}”?`, text: lost ? 'It is gone already; this takes it off the list.' : 'Everything in it is deleted: variables, files and what runs. Download what you need first.', yes: lost ? 'Remove' : 'End session', danger: true })) {
@@ -130,15 +165,6 @@ function Row({ session: s, changed }: { session: Session; changed: () => Promise
       </Menu>
     </li>
   )
-}
-
-/** The last line of output that a notebook in this browser has shown. */
-function preview(session: string): string {
-  try {
-    return localStorage.getItem(`sandgate.last.${session}`) ?? ''
-  } catch {
-    return ''
-  }
 }
 
 function ago(ms: number): string {

@@ -1,29 +1,13 @@
 // Home, phones, contrast and names for screen readers, the first paint.
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { api, launch, open, session } from './rig.js'
+import { api, barriers, launch, open, session, token, url } from './rig.js'
 
 let browser: Browser
 beforeAll(async () => {
   browser = await launch()
 })
 afterAll(() => browser?.close())
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-async function violations(page: Page): Promise<string[]> {
-  // The page's own policy lets no script be added; a debugger may.
-  const cdp = await page.context().newCDPSession(page)
-  await cdp.send('Page.setBypassCSP', { enabled: true })
-  await page.evaluate(axe)
-  return page.evaluate(async () => {
-    const run = (window as unknown as { axe: { run: (c: unknown, o: unknown) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe.run
-    const r = await run({ exclude: [['iframe']] }, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], iframes: false })
-    return r.violations.map((v) => `${v.id}: ${v.nodes.map((n) => `${n.html.slice(0, 160)} ${n.failureSummary.slice(0, 200)}`).join(' | ')}`)
-  })
-}
 
 const wide = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
 
@@ -40,15 +24,70 @@ describe('home', () => {
     await row.locator('.state.running').waitFor()
     const act = async (name: string) => {
       await row.getByRole('button', { name: /^More for/ }).click()
-      await page.getByRole('menuitem', { name }).click()
+      await page.getByRole('menuitem', { name, exact: true }).click()
     }
+    await act('Rename…')
+    await page.getByRole('textbox', { name: 'Rename the session' }).fill('my numbers')
+    await page.getByRole('button', { name: 'Rename', exact: true }).click()
+    await row.getByRole('link', { name: 'my numbers', exact: true }).waitFor()
+    await row.locator('.memory', { hasText: /^\d[\d,]* MB$/ }).waitFor()
+    // What was printed last is there, and to look wakes nobody.
+    await api('POST', '/v1/run', { session: id, language: 'python', code: 'print("first")\nprint("\\x1b[31mprinted last\\x1b[0m")' })
+    await row.locator('.preview').getByText('printed last', { exact: true }).waitFor()
+    await act('Pause')
+    await row.locator('.state.paused').waitFor()
+    await act('Wake')
+    await row.locator('.state.running').waitFor()
     await act('Hibernate')
+    await row.locator('.state.hibernated').waitFor()
+    await page.reload()
+    await row.locator('.preview').getByText('printed last', { exact: true }).waitFor()
     await row.locator('.state.hibernated').waitFor()
     await act('Wake')
     await row.locator('.state.running').waitFor()
-    await act('End session')
+    await act('Keep awake')
+    await row.getByText('kept awake').waitFor()
+    await act('Fork')
+    const copy = page.locator('.session', { has: page.getByRole('link', { name: 'my numbers (copy)', exact: true }) })
+    await copy.locator('.state.running').waitFor()
+    await page.getByRole('status').getByRole('button', { name: 'Open' }).click()
+    await page.locator('.cell').first().waitFor()
+    await api('DELETE', `/v1/sessions/${new URL(page.url()).pathname.split('/')[2]}`)
+    await page.goto(url)
+    await act('End session…')
     await page.getByRole('button', { name: 'End session' }).click()
     await row.waitFor({ state: 'detached' })
+    expect(complaints).toEqual([])
+    await context.close()
+  })
+
+  it('starts sessions from templates, and deletes one', async () => {
+    const spec = JSON.stringify({ description: 'Has a secret number', languages: ['python'], code: 'secret = 4711' })
+    const head = Buffer.alloc(512)
+    head.write('template.json')
+    head.write('0000644\0', 100)
+    head.write(`${Buffer.byteLength(spec).toString(8).padStart(11, '0')}\0`, 124)
+    head.write('00000000000\0        0', 136)
+    head.write('ustar\x0000', 257)
+    head.write(`${head.reduce((a, b) => a + b, 0).toString(8).padStart(6, '0')}\0 `, 148)
+    const tar = Buffer.concat([head, Buffer.from(spec), Buffer.alloc(511 - ((spec.length + 511) % 512) + 1024)])
+    const put = await fetch(`${url}/v1/templates/numbers`, { method: 'PUT', headers: { Authorization: `Bearer ${token}` }, body: tar })
+    expect([put.status, await put.text()]).toEqual([expect.toBeOneOf([200, 201, 202]), expect.any(String)])
+    const { page, context, complaints } = await open(browser)
+    const start = page.getByRole('button', { name: /^numbers Has a secret number/ })
+    await start.and(page.locator(':enabled')).click({ timeout: 90_000 })
+    await page.locator('.cell.active .cm-content').click()
+    await page.keyboard.insertText('secret')
+    await page.keyboard.press('Shift+Enter')
+    await page.locator('.output').getByText('4711').waitFor()
+    const id = new URL(page.url()).pathname.split('/')[2]!
+    await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
+    await page.locator('.session', { hasText: 'from numbers' }).waitFor()
+    await api('DELETE', `/v1/sessions/${id}`)
+    await page.getByRole('button', { name: 'More for template numbers' }).click()
+    await page.getByRole('menuitem', { name: 'Delete…' }).click()
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await start.waitFor({ state: 'detached' })
     expect(complaints).toEqual([])
     await context.close()
   })
@@ -63,28 +102,37 @@ describe('home', () => {
   })
 })
 
-describe.each(['light', 'dark'] as const)('in %s', (colorScheme) => {
+describe('in light and in dark', () => {
   it('axe finds nothing, at any width, and nothing is wider than a phone', async () => {
     const s = await session()
-    const { page, context } = await open(browser, '/', { colorScheme })
+    const { page, context } = await open(browser)
     await page.locator('.session').first().waitFor()
-    expect(await violations(page)).toEqual([])
-    await page.goto(`${new URL(page.url()).origin}/s/${s.id}`)
+    expect(await barriers(page)).toEqual([])
+    await page.goto(`${url}/s/${s.id}`)
+    await page.locator('.cell.active .cm-content').waitFor()
+    expect(await barriers(page)).toEqual([])
     await page.locator('.cell.active .cm-content').click()
     await page.keyboard.insertText('import sys\nprint("\\x1b[32mok\\x1b[0m"); print("no", file=sys.stderr)\nx = {"a": 1.5}  # comment\n1/0')
     await page.keyboard.press('Shift+Enter')
     await page.locator('.cell[data-state="error"]').waitFor()
     await page.getByRole('button', { name: 'Variables' }).click()
     await page.locator('.variables').waitFor()
-    expect(await violations(page)).toEqual([])
+    expect(await barriers(page)).toEqual([])
+    await page.getByRole('button', { name: 'Files' }).click()
+    await page.locator('.file-name', { hasText: 'notebook.ipynb' }).waitFor()
+    expect(await barriers(page)).toEqual([])
     await page.locator('.pane').getByRole('button', { name: 'Close' }).click()
     await page.setViewportSize({ width: 360, height: 700 })
     expect(await wide(page)).toBeLessThanOrEqual(0)
-    expect(await violations(page)).toEqual([])
+    expect(await barriers(page)).toEqual([])
     await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
     await page.locator('.session').first().waitFor()
     expect(await wide(page)).toBeLessThanOrEqual(0)
-    await context.close()
+    expect(await barriers(page)).toEqual([])
     await s.end()
+    await page.goto(`${url}/s/${s.id}`)
+    await page.getByRole('heading', { name: 'This session is gone' }).waitFor()
+    expect(await barriers(page)).toEqual([])
+    await context.close()
   })
 })

@@ -1,4 +1,6 @@
 // A real Chromium on the pages of a running server.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 
 export const url = process.env.SANDGATE_URL!
@@ -57,4 +59,25 @@ export async function api<T>(method: string, path: string, body?: unknown): Prom
 export async function session(language = 'python'): Promise<{ id: string; end: () => Promise<void> }> {
   const { id } = await api<{ id: string }>('POST', '/v1/sessions', { language })
   return { id, end: async () => void (await api('DELETE', `/v1/sessions/${id}`).catch(() => {})) }
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** What axe complains of, in light and in dark; output in frames is not the page's. */
+export async function barriers(page: Page, schemes: readonly ('light' | 'dark')[] = ['light', 'dark']): Promise<string[]> {
+  await page.evaluate(axe)
+  const found: string[] = []
+  for (const colorScheme of schemes) {
+    await page.emulateMedia({ colorScheme })
+    await page.evaluate(async () => {
+      await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))
+      await Promise.allSettled(document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished))
+    })
+    found.push(...await page.evaluate(async (scheme) => {
+      const run = (window as unknown as { axe: { run: (c: unknown, o: unknown) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe.run
+      const r = await run({ exclude: [['iframe']] }, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], iframes: false })
+      return r.violations.map((v) => `${scheme} ${v.id}: ${v.nodes.map((n) => `${n.html.slice(0, 160)} ${n.failureSummary.slice(0, 200)}`).join(' | ')}`)
+    }, colorScheme))
+  }
+  return found
 }
