@@ -56,3 +56,5 @@ export function startRouter(): void {
 
 export const notebookPath = (session: string) => `/s/${encodeURIComponent(session)}`
 export const terminalPath = (session: string) => `/s/${encodeURIComponent(session)}/terminal`
+/** Where what a channel has printed is replayed, or one execution of it. */
+export const castPath = (session: string, channel: string, cell?: number) => `${terminalPath(session)}?cast=${encodeURIComponent(channel)}${cell ? `&cell=${cell}` : ''}`

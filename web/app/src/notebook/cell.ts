@@ -25,8 +25,9 @@ export class CellModel {
   readonly errorLine: Signal<number> = signal(0)
   readonly output = new OutputView()
   readonly json: Pick<CellJSON, 'metadata' | 'attachments'>
-  /** Number of this cell's execution in its kernel, while it runs. */
+  /** What ran last, where its recording is found; 0 before it has run. */
   execution = 0
+  channel = ''
 
   constructor(j: Partial<CellJSON>, fallback: string) {
     this.id = j.id ?? newCellID()

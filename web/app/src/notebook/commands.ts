@@ -1,4 +1,6 @@
+import { castPath, navigate } from '../router'
 import { confirm } from '../ui/dialog'
+import { toast } from '../ui/toast'
 import type { Notebook } from './notebook'
 
 /** What the page itself does for commands. */
@@ -95,6 +97,11 @@ export const commands: Record<string, Command> = {
   'scroll-output': { name: 'Show long output whole, or scroll it', run(n) { for (const c of n.selected.peek()) c.output.el.classList.toggle('whole') } },
   'clear-outputs': { name: 'Clear all outputs', run: (n) => n.clearOutputs() },
   'clear-output': { name: 'Clear the output', run: (n) => n.clearOutputs(n.selected.peek()) },
+  replay: { name: 'Replay what the cell has printed', run(n) {
+    const c = n.activeCell
+    if (!c?.execution || !c.channel) return toast('The cell has not run while this page was open')
+    navigate(castPath(n.session.id, c.channel, c.execution))
+  } },
   save: { name: 'Save', run: (n) => void n.save() },
   palette: { name: 'All commands', hidden: true, run: (_, s) => s.palette() },
   help: { name: 'Keys', run: (_, s) => s.help() },

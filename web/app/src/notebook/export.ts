@@ -29,6 +29,8 @@ body{max-width:860px;margin:0 auto;padding:32px 16px;font:15px/1.55 system-ui,sa
 .code{padding:10px 12px;border:1px solid #8884;border-radius:8px;background:#8881}.out{padding:4px 12px}.error,.err{color:var(--err)}img{max-width:100%}table{border-collapse:collapse}th,td{padding:4px 10px;border-bottom:1px solid #8883;text-align:start}
 iframe{width:100%;height:320px;border:0}small{color:#777}`
 
+const frameStyle = '<meta name="color-scheme" content="light dark"><style>body{margin:0;font:14px/1.5 system-ui,sans-serif}table{border-collapse:collapse}th,td{padding:4px 10px;text-align:end}</style>'
+
 /** One page that needs nothing else. What programs wrote as HTML is in frames that may run no script. */
 async function page(n: Notebook, title: string): Promise<string> {
   const { markdown } = await import('./markdown')
@@ -43,6 +45,9 @@ async function page(n: Notebook, title: string): Promise<string> {
   style.textContent = css
   doc.head.prepend(charset, policy)
   doc.head.append(style)
+  // What a frame shows is named so while it is a document, whose policy would
+  // refuse it, and rightly only when it is written out.
+  const inner = `data-${crypto.randomUUID()}`
   for (const c of n.toJSON().cells) {
     if (c.cell_type === 'markdown') {
       doc.body.append(doc.importNode(markdown(c.source, c.attachments), true))
@@ -52,12 +57,12 @@ async function page(n: Notebook, title: string): Promise<string> {
     pre.className = 'code'
     pre.textContent = c.source
     doc.body.append(pre)
-    for (const o of c.outputs) doc.body.append(output(doc, o))
+    for (const o of c.outputs) doc.body.append(output(doc, o, inner))
   }
-  return `<!doctype html>\n${new XMLSerializer().serializeToString(doc.documentElement).replace(' xmlns="http://www.w3.org/1999/xhtml"', '')}`
+  return `<!doctype html>\n${new XMLSerializer().serializeToString(doc.documentElement).replace(' xmlns="http://www.w3.org/1999/xhtml"', '').replaceAll(` ${inner}=`, ' srcdoc=')}`
 }
 
-function output(doc: Document, o: OutputJSON): Node {
+function output(doc: Document, o: OutputJSON, inner: string): Node {
   const box = doc.createElement('div')
   box.className = 'out'
   const text = (s: string, cls?: string) => {
@@ -81,8 +86,7 @@ function output(doc: Document, o: OutputJSON): Node {
     } else if (mime === 'text/html') {
       const frame = doc.createElement('iframe')
       frame.setAttribute('sandbox', '')
-      // An attribute of a document that nobody shows: it is only written out.
-      frame.setAttribute('data-srcdoc', String(v))
+      frame.setAttribute(inner, frameStyle + String(v))
       box.append(frame)
     } else text(typeof v === 'string' ? v : JSON.stringify(v, null, 1))
   }

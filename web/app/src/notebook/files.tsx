@@ -32,12 +32,14 @@ export function Files({ notebook: n }: PaneProps) {
   const listing = offers('POST /v1/sessions/{id}/files/{path}')
   const [folder, setFolder] = useState('')
   const [list, setList] = useState<Listing | undefined>()
+  const home = useRef('') // where paths begin that are not absolute
   const [error, setError] = useState<SandgateError | undefined>()
   const [uploads, setUploads] = useState<Upload[]>([])
   const [over, setOver] = useState(false)
   const [turn, setTurn] = useState(0)
   const chooser = useRef<HTMLInputElement>(null)
   const again = () => setTurn((t) => t + 1)
+  const short = (path: string) => (path.startsWith(`${home.current}/`) ? path.slice(home.current.length + 1) : path)
   const within = (name: string) => (folder ? `${folder.replace(/\/$/, '')}/${name}` : name)
 
   const ended = n.turns.value // cells write files
@@ -46,6 +48,7 @@ export function Files({ notebook: n }: PaneProps) {
     let here = true
     rest<Listing>('GET', `${filesPath(s.id, folder)}?list`).then((l) => {
       if (!here) return
+      if (folder === '') home.current = l.path
       setList(l)
       setError(undefined)
     }, (e: SandgateError) => here && setError(e))
@@ -143,7 +146,7 @@ export function Files({ notebook: n }: PaneProps) {
             const name = e.path.split('/').pop()!
             return (
               <li key={e.path} class="row">
-                <button type="button" class="file-name" disabled={!!e.raw} onClick={() => e.dir ? setFolder(e.path) : name.endsWith('.ipynb') ? navigate(`${notebookPath(s.id)}?file=${encodeURIComponent(e.path)}`) : void download(e)}
+                <button type="button" class="file-name" disabled={!!e.raw} onClick={() => e.dir ? setFolder(short(e.path)) : name.endsWith('.ipynb') ? navigate(`${notebookPath(s.id)}?file=${encodeURIComponent(short(e.path))}`) : void download(e)}
                   title={e.dir ? 'Open the folder' : name.endsWith('.ipynb') ? 'Open the notebook' : 'Download'}>
                   <Icon name={e.dir ? 'folder' : name.endsWith('.ipynb') ? 'notebook' : 'file'} /><span class="ellipsis">{name}</span>
                 </button>
@@ -153,8 +156,8 @@ export function Files({ notebook: n }: PaneProps) {
                     <>
                       {!e.dir && <MenuItem onClick={() => void download(e)}>Download</MenuItem>}
                       <MenuItem onClick={async () => {
-                        const to = await ask({ title: 'Rename or move', value: e.path, yes: 'Move' })
-                        if (to && to !== e.path) change('It was not moved', () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
+                        const to = await ask({ title: 'Rename or move', value: short(e.path), yes: 'Move' })
+                        if (to && to !== short(e.path)) change('It was not moved', () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
                       }}>Rename…</MenuItem>
                       <MenuItem danger onClick={async () => {
                         if (await confirm({ title: `Delete ${name}?`, text: e.dir ? 'With everything in it.' : undefined, yes: 'Delete', danger: true })) {

@@ -153,7 +153,8 @@ export class KernelLink {
         cell.state.value = 'running'
         cell.started.value = e.time / 1000
         cell.count.value = e.execution_count || null
-        cell.execution = e.execution_count
+        cell.execution = e.cell
+        cell.channel = this.#kernel?.id ?? ''
         this.#queued.delete(cell)
         this.#running.set(e.cell, { cell, from: this.#kernel?.position ?? this.#from })
         this.#cellOf.set(e.cell, cell)

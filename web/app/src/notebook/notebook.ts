@@ -12,7 +12,11 @@ export type SaveState = 'saved' | 'unsaved' | 'saving' | 'failed'
 /** Steps that can be undone. */
 const maxUndo = 100
 const saveAfter = 800
+/** How often a save that others come before is tried. */
+const maxWrites = 5
 const lookEvery = 3000
+/** How long after the last sign of life the file is looked at: to look keeps the session awake. */
+const lookFor = 60_000
 
 type Object = Record<string, unknown>
 const object = (v: unknown): Object => (typeof v === 'object' && v !== null ? (v as Object) : {})
@@ -54,6 +58,7 @@ export class Notebook {
   #edits = new Map<CellModel, () => void>()
   #touched = new Set<string>() // cells that differ from the file
   #closed = false
+  #stirred = Date.now()
   #version = 0
 
   constructor(session: Session, path: string) {
@@ -86,7 +91,7 @@ export class Notebook {
       await this.kernels.follow(mine ? marks : {})
       this.ready.value = true
       this.#look = setInterval(() => {
-        if (!document.hidden) void this.refresh()
+        if (!document.hidden && Date.now() - this.#stirred < lookFor) void this.refresh()
       }, lookEvery)
     } catch (e) {
       this.problem.value = e as Error
@@ -152,8 +157,16 @@ export class Notebook {
     this.#edits.set(c, stop)
   }
 
+  /** Somebody is there: what others write is shown as they save it. */
+  stir(): void {
+    const long = Date.now() - this.#stirred >= lookFor
+    this.#stirred = Date.now()
+    if (long) void this.refresh()
+  }
+
   /** Something is to be saved. */
   touch(c?: CellModel): void {
+    this.#stirred = Date.now()
     if (c) this.#touched.add(c.id)
     this.#version++
     if (this.#closed) return
@@ -190,11 +203,7 @@ export class Notebook {
     this.saved.value = 'saving'
     const version = this.#version
     try {
-      if (await this.#store.changed()) await this.#merge()
-      const n = this.toJSON()
-      n.metadata.sandgate = { session: this.session.id, kernels: this.kernels.marks() }
-      this.#touched.clear()
-      await this.#store.save(formatNotebook(n))
+      await this.#write()
       this.saved.value = version === this.#version ? 'saved' : 'unsaved'
       if (version === this.#version) this.#forgetDraft()
       else this.#timer ??= setTimeout(() => void this.save(), saveAfter)
@@ -203,6 +212,23 @@ export class Notebook {
       if (this.#closed) return
       failed('The notebook was not saved', e)
       this.#timer ??= setTimeout(() => void this.save(), 5 * saveAfter)
+    }
+  }
+
+  /** Writes over what was read last; what somebody else has written meanwhile is taken in first. */
+  async #write(): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      const n = this.toJSON()
+      n.metadata.sandgate = { session: this.session.id, kernels: this.kernels.marks() }
+      const touched = [...this.#touched]
+      this.#touched.clear()
+      try {
+        return await this.#store.save(formatNotebook(n))
+      } catch (e) {
+        for (const id of touched) this.#touched.add(id)
+        if ((e as SandgateError).kind !== 'conflict' || tries === maxWrites) throw e
+        await this.#merge()
+      }
     }
   }
 

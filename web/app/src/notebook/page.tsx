@@ -147,6 +147,14 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     addEventListener('keydown', key, true)
     return () => removeEventListener('keydown', key, true)
   }, [n])
+  useEffect(() => {
+    const stir = () => n.stir()
+    const signs = ['pointerdown', 'pointermove', 'keydown', 'wheel', 'focus'] as const
+    for (const s of signs) addEventListener(s, stir, { passive: true, capture: true })
+    return () => {
+      for (const s of signs) removeEventListener(s, stir, { capture: true })
+    }
+  }, [n])
 
   return (
     <>

@@ -5,7 +5,8 @@ import { parseNotebook, type NotebookJSON } from './ipynb'
 export class Store {
   readonly path: string
   readonly #session: Session
-  #seen: { size: number; modified: number } | undefined
+  /** The etag of what was read or written last; null while there is no file. */
+  #seen: string | null = null
   #saving: Promise<void> | undefined
   #channel: BroadcastChannel
 
@@ -19,34 +20,33 @@ export class Store {
   /** The notebook; undefined while there is no such file. */
   async load(): Promise<NotebookJSON | undefined> {
     try {
-      const info = await this.#session.stat(this.path)
+      await this.#session.stat(this.path) // asked this way, a file that is not there is no fault on the console
       const file = await this.#session.download(this.path)
       const text = await file.text()
-      this.#seen = { size: info.size, modified: info.modified_ms }
+      this.#seen = file.etag ?? null
       return parseNotebook(text)
     } catch (e) {
-      if ((e as SandgateError).kind === 'not_found') return undefined
-      throw e
+      if ((e as SandgateError).kind !== 'not_found') throw e
+      this.#seen = null
+      return undefined
     }
   }
 
   /** Whether somebody else has written the file since it was read or written here. */
   async changed(): Promise<boolean> {
     try {
-      const info = await this.#session.stat(this.path)
-      return !this.#seen || info.size !== this.#seen.size || info.modified_ms !== this.#seen.modified
+      return (await this.#session.stat(this.path)).etag !== this.#seen
     } catch (e) {
-      if ((e as SandgateError).kind === 'not_found') return false
-      throw e
+      if ((e as SandgateError).kind !== 'not_found') throw e
+      return this.#seen !== null
     }
   }
 
-  /** Writes the file, whole or not at all; one at a time. */
+  /** Writes the file, whole or not at all; one at a time. A conflict when it is not what was seen last. */
   async save(text: string): Promise<void> {
     while (this.#saving) await this.#saving.catch(() => {})
     this.#saving = (async () => {
-      const info = await this.#session.upload(this.path, text)
-      this.#seen = { size: info.size, modified: info.modified_ms }
+      this.#seen = (await this.#session.upload(this.path, text, { over: this.#seen })).etag ?? null
       this.#channel.postMessage('saved')
     })()
     try {

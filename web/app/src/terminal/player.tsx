@@ -1,7 +1,7 @@
 import { Terminal } from '@xterm/xterm'
 import '@xterm/xterm/css/xterm.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { route, terminalPath } from '../router'
+import { notebookPath, route, terminalPath } from '../router'
 import { dark } from '../theme'
 import { token } from '../token'
 import { Bar } from '../ui/bar'
@@ -118,10 +118,12 @@ export function Player({ session, channel }: { session: string; channel: string 
   return (
     <div class="terminals" onKeyDown={keys}>
       <Bar>
-        <strong class="ellipsis">Recording of {whole?.title || channel}</strong>
+        <strong class="ellipsis">Recording of {whole?.title || channel}{cell && `, cell ${cell}`}</strong>
         <span class="grow" />
-        {whole && <button type="button" class="button" onClick={download}><Icon name="download" /><span class="wide">Download</span></button>}
-        <a class="button quiet" href={terminalPath(session)}><Icon name="terminal" /><span class="wide">Terminals</span></a>
+        {whole && <button type="button" class="button" aria-label="Download" onClick={download}><Icon name="download" /><span class="wide">Download</span></button>}
+        {cell
+          ? <a class="button quiet" aria-label="Notebook" href={notebookPath(session)}><Icon name="notebook" /><span class="wide">Notebook</span></a>
+          : <a class="button quiet" aria-label="Terminals" href={terminalPath(session)}><Icon name="terminal" /><span class="wide">Terminals</span></a>}
       </Bar>
       <main class="player">
         {error && <div class="centred"><Icon name="warning" /><h1>The recording cannot be played</h1><p>{error}</p></div>}

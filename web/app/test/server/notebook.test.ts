@@ -1,6 +1,10 @@
 // Every capability of the notebook, in Chromium, with real kernels.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Cutter } from '../../../client/test/rig.js'
 import { api, launch, open, session, token, url, watch } from './rig.js'
 
 let browser: Browser
@@ -239,8 +243,151 @@ describe('the notebook', () => {
     await expect.poll(() => fetch(`${url}/v1/sessions/${id}/files/data.csv`, { headers: { Authorization: `Bearer ${token}` } }).then((r) => r.status)).toBe(200)
     await page.getByRole('button', { name: 'Outline' }).click()
     await page.locator('.pane').getByText('Headings of text cells').waitFor()
+    await page.locator('.cell').last().click({ position: { x: 3, y: 3 } })
+    await page.keyboard.press('Escape')
+    for (const heading of ['# First part', '## Its detail']) {
+      await page.keyboard.press('b')
+      await page.keyboard.press('m')
+      await page.locator('.cell.active.markdown').waitFor()
+      await page.keyboard.press('Enter')
+      await page.locator('.cell.active .cm-content').click()
+      await page.keyboard.insertText(heading)
+      await page.keyboard.press('Control+Enter')
+    }
+    const outline = page.getByRole('navigation', { name: 'Outline' })
+    await outline.getByRole('button', { name: 'Its detail' }).waitFor()
+    await outline.getByRole('button', { name: 'First part' }).click()
+    await page.locator('.cell.active').getByRole('heading', { name: 'First part' }).waitFor()
     expect(complaints).toEqual([])
     await close()
+  })
+
+  it('takes files and folders that are dropped, shows how far they are, and makes, moves and deletes', async () => {
+    const { page, context, complaints, id, close } = await notebook()
+    const dir = mkdtempSync(join(tmpdir(), 'drop-'))
+    mkdirSync(join(dir, 'deep/er'), { recursive: true })
+    writeFileSync(join(dir, 'deep/er/leaf.txt'), 'leaf')
+    writeFileSync(join(dir, 'big.bin'), Buffer.alloc(4 << 20, 7))
+    await page.getByRole('button', { name: 'Files' }).click()
+    await page.getByText('Drop files here').waitFor()
+    await page.evaluate(() => {
+      const seen: number[] = []
+      Object.assign(window, { seen })
+      new MutationObserver(() => {
+        const bar = document.querySelector<HTMLProgressElement>('.upload progress[aria-label$="big.bin"]')
+        if (bar) seen.push(bar.position)
+      }).observe(document.querySelector('.files')!, { subtree: true, childList: true, attributes: true })
+    })
+    const cdp = await context.newCDPSession(page)
+    await cdp.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 4 << 20 })
+    const box = (await page.locator('.files').boundingBox())!
+    const data = { items: [], files: [join(dir, 'deep'), join(dir, 'big.bin')], dragOperationsMask: 1 }
+    for (const type of ['dragEnter', 'dragOver', 'drop'] as const) await cdp.send('Input.dispatchDragEvent', { type, x: box.x + 40, y: box.y + 80, data })
+    const name = (n: string) => page.locator('.file-name', { hasText: n })
+    await name('big.bin').waitFor()
+    await page.locator('.upload').first().waitFor({ state: 'detached' })
+    await cdp.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 })
+    const seen = await page.evaluate(() => (window as unknown as { seen: number[] }).seen)
+    expect(seen.filter((p) => p > 0 && p < 1).length).toBeGreaterThan(1)
+    expect(seen).toEqual([...seen].sort((a, b) => a - b))
+    expect((await api<{ size: number }>('GET', `/v1/sessions/${id}/files/big.bin?stat`)).size).toBe(4 << 20)
+    // Into the folder that was dropped, and its folder.
+    await name('deep').click()
+    await name('er').click()
+    await name('leaf.txt').waitFor()
+    const act = async (of: string, what: string) => {
+      await page.getByRole('button', { name: `More for ${of}` }).click()
+      await page.getByRole('menuitem', { name: what }).click()
+    }
+    await act('leaf.txt', 'Rename…')
+    const moved = page.getByRole('textbox', { name: 'Rename or move' })
+    expect(await moved.inputValue()).toBe('deep/er/leaf.txt')
+    await moved.fill('deep/twig.txt')
+    await page.getByRole('button', { name: 'Move', exact: true }).click()
+    await name('leaf.txt').waitFor({ state: 'detached' })
+    await page.getByRole('navigation', { name: 'Folder' }).getByRole('button', { name: 'deep' }).click()
+    const [download] = await Promise.all([page.waitForEvent('download'), name('twig.txt').click()])
+    expect(download.suggestedFilename()).toBe('twig.txt')
+    await page.getByRole('button', { name: 'New folder' }).click()
+    await page.getByRole('textbox', { name: 'New folder' }).fill('made here')
+    await page.getByRole('button', { name: 'Create' }).click()
+    await name('made here').waitFor()
+    await page.getByRole('navigation', { name: 'Folder' }).getByRole('button', { name: 'Home' }).click()
+    await act('deep', 'Delete…')
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click()
+    await name('deep').waitFor({ state: 'detached' })
+    await name('big.bin').waitFor()
+    // A name that is there is not replaced unasked.
+    await page.locator('.files input[type=file]').setInputFiles({ name: 'big.bin', mimeType: 'text/plain', buffer: Buffer.from('small') })
+    await page.getByRole('dialog').getByRole('button', { name: 'Replace' }).click()
+    await expect.poll(async () => (await api<{ size: number }>('GET', `/v1/sessions/${id}/files/big.bin?stat`)).size).toBe(5)
+    rmSync(dir, { recursive: true })
+    expect(complaints).toEqual([])
+    await close()
+  })
+
+  it('keeps what two people write at once, and replays what a cell has printed', async () => {
+    const { page, context, id, complaints, close } = await notebook()
+    await run(page, 'print("by the first")')
+    await state(page, 0, 'ok')
+    await saved(page)
+    // Somebody else writes between what this page has read and what it saves: its save is refused first.
+    const conflict = page.waitForResponse((r) => r.request().method() === 'PUT' && r.status() === 409)
+    const path = `/v1/sessions/${id}/files/notebook.ipynb`
+    let first = true
+    await page.route(`**${path}`, async (route) => {
+      if (route.request().method() !== 'PUT' || !first) return route.continue()
+      first = false
+      const n = await file<{ cells: object[] }>(id)
+      n.cells.push({ cell_type: 'markdown', id: 'theirs', metadata: {}, source: ['by the second'] })
+      await fetch(url + path, { method: 'PUT', headers: { Authorization: `Bearer ${token}` }, body: JSON.stringify(n) })
+      await route.continue()
+    })
+    await page.locator('.cell.active .cm-content').click()
+    await page.keyboard.insertText('mine = 1')
+    await conflict
+    await page.getByText('by the second').waitFor()
+    await saved(page)
+    const all = (await file(id)).cells.map((c) => c.source.join(''))
+    expect(all).toEqual(expect.arrayContaining(['print("by the first")', 'mine = 1', 'by the second']))
+    expect(complaints.filter((c) => !c.includes('409'))).toEqual([])
+    await page.locator('.cell').first().click({ position: { x: 3, y: 3 } })
+    await cell(page, 0).getByRole('button', { name: 'More for this cell' }).click()
+    await page.getByRole('menuitem', { name: /^Replay/ }).click()
+    await page.locator('.stage .xterm-rows').filter({ hasText: 'by the first' }).waitFor()
+    expect(new URL(page.url()).searchParams.get('cell')).toMatch(/^\d+$/)
+    await page.getByRole('link', { name: 'Notebook' }).click()
+    await cell(page, 0).locator('.output').getByText('by the first').waitFor()
+    await context.close()
+    await close()
+  })
+
+  it('says that the connection is away, and goes on where it was', async () => {
+    const cutter = await Cutter.start(url, 0, 1, 7)
+    const s = await session()
+    const context = await browser.newContext({ reducedMotion: 'reduce' })
+    try {
+      const page = await context.newPage()
+      page.setDefaultTimeout(30_000)
+      await page.goto(`${cutter.url}/s/${s.id}#token=${token}`)
+      await page.locator('.cell.active .cm-content').waitFor()
+      await run(page, 'import time, os\nfor i in range(2000):\n    print("tick", i, flush=True)\n    time.sleep(0.05)\n    if os.path.exists("stop"): break\nprint("over")')
+      await shows(page, 0, 'tick 3')
+      cutter.cuts = 1000 // none gets through until that is over
+      cutter.cutNow()
+      await page.getByText('Reconnecting. What runs goes on').waitFor()
+      await api('PUT', `/v1/sessions/${s.id}/files/stop`)
+      cutter.cuts = 0
+      await page.getByRole('button', { name: 'Try now' }).click()
+      await page.getByText('Reconnecting. What runs goes on').waitFor({ state: 'detached' })
+      await state(page, 0, 'ok')
+      const lines = (await cell(page, 0).locator('.out-text').innerText()).trimEnd().split('\n')
+      expect(lines).toEqual([...Array.from({ length: lines.length - 1 }, (_, i) => `tick ${i}`), 'over'])
+    } finally {
+      await context.close()
+      cutter.stop()
+      await s.end()
+    }
   })
 
   it('imports and exports a notebook that comes out as it went in', async () => {
@@ -248,16 +395,17 @@ describe('the notebook', () => {
     const text = `${JSON.stringify({
       cells: [
         { cell_type: 'markdown', id: 'm1', metadata: { tags: ['x'] }, source: ['# Title\n', 'text'] },
-        { cell_type: 'code', execution_count: 3, id: 'c1', metadata: {}, outputs: [{ name: 'stdout', output_type: 'stream', text: ['a\r', 'b\n'] }], source: ['print(1)'] },
+        { cell_type: 'code', execution_count: 3, id: 'c1', metadata: {}, outputs: [{ name: 'stdout', output_type: 'stream', text: ['a\r', 'b\n'] }, { data: { 'text/html': ['<table>\n', '<td title="q">cell</td></table>'] }, metadata: {}, output_type: 'display_data' }], source: ['print(1)'] },
       ],
       metadata: { kernelspec: { display_name: 'Python 3', language: 'python', name: 'python3' }, other: 1 }, nbformat: 4, nbformat_minor: 5,
     }, null, 1)}\n`
     await page.locator('input[accept*=ipynb]').setInputFiles({ name: 'x.ipynb', mimeType: 'application/json', buffer: Buffer.from(text) })
     await page.locator('.markdown h1', { hasText: 'Title' }).waitFor()
+    let html = ''
     for (const [name, check] of [
       ['Download as notebook', (s: string) => expect(s).toBe(text)],
       ['Download as script', (s: string) => expect(s).toContain('# %%\nprint(1)')],
-      ['Download as page', (s: string) => expect(s).toMatch(/^<!doctype html>[\s\S]*<h1>Title<\/h1>[\s\S]*print\(1\)/)],
+      ['Download as page', (s: string) => (html = s) && expect(s).toMatch(/^<!doctype html>[\s\S]*<h1>Title<\/h1>[\s\S]*print\(1\)/)],
     ] as const) {
       await page.getByRole('button', { name: 'Notebook', exact: true }).click()
       const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name }).click()])
@@ -265,6 +413,11 @@ describe('the notebook', () => {
       for await (const p of await download.createReadStream()) parts.push(p as Buffer)
       check(Buffer.concat(parts).toString())
     }
+    // The file shows what programs made as HTML, in a frame that may do nothing.
+    await page.goto('about:blank')
+    await page.setContent(html)
+    expect(await page.locator('iframe').getAttribute('sandbox')).toBe('')
+    await page.frameLocator('iframe').locator('td[title="q"]', { hasText: 'cell' }).waitFor()
     await close()
   })
 
