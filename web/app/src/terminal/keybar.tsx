@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Screen } from './screen'
 
 const plain: [string, string, string][] = [
-  ['Esc', 'Escape', '\x1b'], ['Tab', 'Tab', '\t'], ['|', 'Pipe', '|'], ['~', 'Tilde', '~'], ['/', 'Slash', '/'], ['-', 'Minus', '-'],
+  ['Esc', 'Esc', '\x1b'], ['Tab', 'Tab', '\t'], ['|', 'Pipe', '|'], ['~', 'Tilde', '~'], ['/', 'Slash', '/'], ['-', 'Minus', '-'],
 ]
 const arrows: [string, string, string][] = [['←', 'Left', 'D'], ['↓', 'Down', 'B'], ['↑', 'Up', 'A'], ['→', 'Right', 'C']]
 
@@ -24,7 +24,7 @@ export function KeyBar({ screen, onPaste }: { screen(): Screen | undefined; onPa
       <button type="button" aria-pressed={held.alt} onClick={() => hold(held.ctrl, !held.alt)}>Alt</button>
       {plain.map(([text, label, keys]) => <button type="button" key={text} aria-label={label} onClick={() => screen()?.type(keys)}>{text}</button>)}
       {arrows.map(([text, label, code]) => <button type="button" key={text} aria-label={label} onClick={() => screen()?.type((screen()!.applicationCursor ? '\x1bO' : '\x1b[') + code)}>{text}</button>)}
-      <button type="button" aria-label="Interrupt" onClick={() => screen()?.type('\x03')}>^C</button>
+      <button type="button" aria-label="^C, interrupt" onClick={() => screen()?.type('\x03')}>^C</button>
       <button type="button" onClick={onPaste}>Paste</button>
     </div>
   )

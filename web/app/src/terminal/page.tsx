@@ -142,7 +142,7 @@ function Terminals({ session: id }: PageProps) {
         {session && !readOnly && <button type="button" class="button icon quiet" aria-label="New terminal" title="New terminal (Ctrl+Shift+T)" onClick={() => void open()}><Icon name="add" /></button>}
         {readOnly && <span class="badge">Watching</span>}
         <span class="grow" />
-        <a class="button quiet" href={notebookPath(id)}><Icon name="notebook" /><span class="wide">Notebook</span></a>
+        <a class="button quiet" aria-label="Notebook" href={notebookPath(id)}><Icon name="notebook" /><span class="wide">Notebook</span></a>
         {tab && (
           <Menu label="Terminal" button={<Icon name="more" />}>
             {() => (

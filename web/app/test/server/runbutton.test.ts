@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { api, launch, token, url } from './rig.js'
+import { api, barriers, launch, token, url } from './rig.js'
 
 let browser: Browser
 let host: ChildProcess
@@ -84,6 +84,7 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   expect(told.filter((t) => t.startsWith('run')).length).toBe(6)
   expect(told).toContain('done ok')
   expect(errors).toEqual([])
+  expect(await barriers(page)).toEqual([])
   if (shots) {
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })
