@@ -174,6 +174,8 @@ type peer struct {
 	next uint64
 	back map[uint64]protocol.Reply
 	news []protocol.Reply
+	// ports are the events of ports: in a native session those of the host.
+	ports []protocol.Reply
 	acks []uint64 // of input
 	view map[uint32]*view
 	err  error
@@ -216,7 +218,9 @@ func (p *peer) read() {
 			if err := json.Unmarshal(f.Body, &reply); err != nil {
 				p.r.t.Errorf("a reply is no JSON: %v", err)
 			}
-			if reply.Event != "" || reply.ID == 0 {
+			if reply.Event == protocol.EventPort {
+				p.ports = append(p.ports, reply)
+			} else if reply.Event != "" || reply.ID == 0 {
 				p.news = append(p.news, reply)
 			} else {
 				p.back[reply.ID] = reply

@@ -141,7 +141,7 @@ func TestPortEvents(t *testing.T) {
 	want := fmt.Sprintf(`{"session":%q,"port":%d,"address":"127.0.0.1","open":`, s.ID, port)
 	told := func(open string) func() bool {
 		return func() bool {
-			return slices.ContainsFunc(p.news, func(n protocol.Reply) bool {
+			return slices.ContainsFunc(p.ports, func(n protocol.Reply) bool {
 				return n.Event == protocol.EventPort && n.Ch == 1 && string(n.Params) == want+open
 			})
 		}
