@@ -176,9 +176,9 @@ type peer struct {
 	news []protocol.Reply
 	// ports are the events of ports: in a native session those of the host.
 	ports []protocol.Reply
-	acks []uint64 // of input
-	view map[uint32]*view
-	err  error
+	acks  []uint64 // of input
+	view  map[uint32]*view
+	err   error
 }
 
 func (r *rig) open() *peer {
