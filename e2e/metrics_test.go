@@ -159,7 +159,7 @@ func TestMetricsCount(t *testing.T) {
 			t.Errorf("%s %v moved by %v, want %v or more", c.name, c.labels, moved, c.least)
 		}
 	}
-	if value(t, after, "sandgate_gateway_node_up") != 1 || value(t, after, "sandgate_node_pool_size", "template", "python") != 2 {
+	if value(t, after, "sandgate_gateway_node_up") != 1 || value(t, after, "sandgate_node_pool_size", "template", "python") < 2 { // more while there is demand
 		t.Error("the node is not up, or has another pool")
 	}
 	// What users name is in no label.

@@ -213,7 +213,7 @@ func TestAbuse24_Messages(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Times.Hello = 100 * time.Millisecond })
+	w := newWorld(t, func(c *Config) { c.Times.Hello = time.Second })
 	if got := w.dial(tokenAll).closed(); got != code(fault.DeadlineExceeded) {
 		t.Errorf("silence: %d", got)
 	}
@@ -223,7 +223,7 @@ func TestHello(t *testing.T) {
 		t.Errorf("another op: %d", got)
 	}
 	c = w.dial(tokenAll).hello()
-	<-time.After(150 * time.Millisecond) // the deadline is hello's alone
+	<-time.After(1200 * time.Millisecond) // the deadline is hello's alone
 	c.text(`{"id":2,"op":"session.list"}`)
 	c.reply()
 	w.node()
