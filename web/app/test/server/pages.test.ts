@@ -108,32 +108,32 @@ describe('in light and in dark', () => {
     const s = await session()
     const { page, context } = await open(browser)
     await page.locator('.session').first().waitFor()
-    await expect.poll(() => barriers(page)).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await page.goto(`${url}/s/${s.id}`)
     await page.locator('.cell.active .cm-content').waitFor()
-    await expect.poll(() => barriers(page)).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await page.locator('.cell.active .cm-content').click()
     await page.keyboard.insertText('import sys\nprint("\\x1b[32mok\\x1b[0m"); print("no", file=sys.stderr)\nx = {"a": 1.5}  # comment\n1/0')
     await page.keyboard.press('Shift+Enter')
     await page.locator('.cell[data-state="error"]').waitFor()
     await page.getByRole('button', { name: 'Variables' }).click()
     await page.locator('.variables').waitFor()
-    await expect.poll(() => barriers(page)).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await page.getByRole('button', { name: 'Files' }).click()
-    await page.locator('.file-name', { hasText: 'notebook.ipynb' }).waitFor()
-    await expect.poll(() => barriers(page)).toEqual([]) // at rest
+    await page.locator('.pane').getByRole('button', { name: 'Close' }).waitFor()
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await page.locator('.pane').getByRole('button', { name: 'Close' }).click()
     await page.setViewportSize({ width: 360, height: 700 })
     expect(await wide(page)).toBeLessThanOrEqual(0)
-    await expect.poll(() => barriers(page)).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
     await page.locator('.session').first().waitFor()
     expect(await wide(page)).toBeLessThanOrEqual(0)
-    await expect.poll(() => barriers(page)).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await s.end()
     await page.goto(`${url}/s/${s.id}`)
     await page.getByRole('heading', { name: 'This session is gone' }).waitFor()
-    await expect.poll(() => barriers(page)).toEqual([]) // at rest
+    await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await context.close()
   })
 })

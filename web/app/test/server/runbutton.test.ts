@@ -84,7 +84,7 @@ it('runs what streams into a chat: pictures, input, tables, other languages, an 
   expect(told.filter((t) => t.startsWith('run')).length).toBe(6)
   expect(told).toContain('done ok')
   expect(errors).toEqual([])
-  await expect.poll(() => barriers(page)).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
   if (shots) {
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })

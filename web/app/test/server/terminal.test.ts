@@ -56,7 +56,7 @@ it('opens nothing by a link, then types, splits, ends, and shows all of it after
   const { page, context, complaints } = await open(browser, `/s/${made.id}/terminal`)
   await page.getByRole('heading', { name: 'No terminal is open' }).waitFor()
   expect(await terminals()).toEqual([])
-  await expect.poll(() => barriers(page)).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
   await shot(page, 'empty')
   await page.getByRole('button', { name: 'Open a terminal' }).click()
   await shows(page, /[$#]/)
@@ -75,7 +75,7 @@ it('opens nothing by a link, then types, splits, ends, and shows all of it after
   await page.locator('.pane').filter({ hasText: 'second-8' }).locator('.xterm-screen').click()
   await run(page, 'exit 3')
   await page.getByText('Ended with status 3.').waitFor()
-  await expect.poll(() => barriers(page)).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
   await shot(page, 'ended')
   await page.locator('.ended').getByRole('button', { name: 'Close' }).click()
   await expect.poll(() => page.locator('.pane').count()).toBe(1)
@@ -192,7 +192,7 @@ it('finds text, and works on a phone', async () => {
   await shows(page, 'home')
   await page.getByRole('toolbar', { name: 'Keys' }).last().waitFor()
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390)
-  await expect.poll(() => barriers(page)).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
   await shot(page, 'phone')
   await page.keyboard.type('sleep 100')
   await page.keyboard.press('Enter')
@@ -212,7 +212,7 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   await add(page)
   await run(page, 'echo recorded-$((7*7))')
   await shows(page, 'recorded-49')
-  await expect.poll(() => barriers(page)).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
   await page.getByRole('button', { name: 'Terminal', exact: true }).click()
   await page.getByRole('menuitem', { name: 'Replay and record' }).click()
   await page.locator('.stage .xterm-rows').filter({ hasText: 'recorded-49' }).waitFor()
@@ -225,7 +225,7 @@ it('replays what was recorded, from a link too, and has no barrier for axe', asy
   const download = page.waitForEvent('download')
   await page.getByRole('button', { name: 'Download' }).click()
   expect((await download).suggestedFilename()).toMatch(/\.cast$/)
-  await expect.poll(() => barriers(page)).toEqual([]) // at rest
+  await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
   await shot(page, 'replay')
   expect(complaints).toEqual([])
   await context.close()
