@@ -428,6 +428,9 @@ func (c *channel) interrupt(id uint64) {
 		return
 	}
 	if !c.isKernel() || c.manifest.Interrupt != "message" {
+		if c.isKernel() && c.manifest.Interrupt == "announced" {
+			c.announce()
+		}
 		tell(c.kill(op, syscall.SIGINT))
 		return
 	}
@@ -441,6 +444,20 @@ func (c *channel) interrupt(id uint64) {
 	}
 	// The walk reads /proc, which takes a while with many processes.
 	c.s.job(id, func() { c.s.signalChildren(pid, syscall.SIGINT); tell(nil) })
+}
+
+// announce tells the driver which cell the signal that follows is for. One
+// that reads nothing any more takes the signal alone.
+func (c *channel) announce() {
+	c.mu.Lock()
+	var q kernel.Request
+	if len(c.cells) > 0 {
+		q = kernel.Request{Op: "interrupt", Cell: c.cells[0].cell}
+	}
+	c.mu.Unlock()
+	if q.Op != "" {
+		_ = c.post(q, nil)
+	}
 }
 
 // input takes bytes for a channel's standard input.

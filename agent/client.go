@@ -192,8 +192,16 @@ func (c *Client) start(ctx context.Context, op string, ch uint32, p, result any)
 // Request asks a kernel something and waits for its reply. The reply's ID is
 // the request's.
 func (c *Client) Request(ctx context.Context, ch uint32, q kernel.Request) (kernel.Reply, error) {
-	var r kernel.Reply
-	err := c.call(ctx, OpKernelRequest, ch, q, &r)
+	r := kernel.Reply{ID: q.ID}
+	wait, cancel, err := c.ask(ctx, OpKernelRequest, ch, q)
+	if err != nil {
+		return r, err
+	}
+	defer cancel()
+	if q.Sent != nil {
+		q.Sent()
+	}
+	err = c.answer(ctx, OpKernelRequest, wait, &r)
 	r.ID = q.ID
 	return r, err
 }

@@ -32,9 +32,9 @@ func TestProcessList(t *testing.T) {
 		return found
 	}
 	var away, first Process
-	eventually(t, "both run", func() bool {
+	eventually(t, "both run, and sleep", func() bool {
 		away, first = find("sleep 4711"), find("sleep 4712")
-		return away.PID > 0 && first.PID > 0
+		return away.State == "sleeping" && first.State == "sleeping"
 	})
 	for _, p := range []Process{away, first} {
 		if p.Channel != 5 || p.User != "user" || p.State != "sleeping" || p.Memory <= 0 || p.CPU < 0 || p.PPID <= 0 {

@@ -26,7 +26,8 @@ type Request struct {
 	// interrupt, reseed or comm. input, interrupt and comm have no reply.
 	Op string `json:"op"`
 	ID uint64 `json:"id,omitempty"`
-	// Cell is the number that the output of an execute carries.
+	// Cell is the number that the output of an execute carries. An interrupt
+	// that is announced names the execute that it is for.
 	Cell uint32 `json:"cell,omitempty"`
 	Code string `json:"code,omitempty"`
 	// Cursor is a position in Code in Unicode code points.
@@ -52,6 +53,9 @@ type Request struct {
 	Seed string            `json:"seed,omitempty"`
 	// Comm is a message for the kernel's end of a widget.
 	Comm json.RawMessage `json:"comm,omitempty"`
+	// Sent, unless nil, is called once the request is on its way: what is sent
+	// from then on comes behind it.
+	Sent func() `json:"-"`
 }
 
 // Reply is what a driver answers.
@@ -135,7 +139,11 @@ type Manifest struct {
 	// Program starts a file of this language as a program; {file} stands for
 	// its path.
 	Program []string `json:"program"`
-	// Interrupt is signal or message.
+	// Interrupt is signal: SIGINT to the process group; message: a request; or
+	// announced: a request that names the cell which is meant, then SIGINT. A
+	// driver that takes signals at once and requests in their turn needs the
+	// name to know whether a signal that comes between two cells is for the
+	// first, and late, or for the second, and early.
 	Interrupt string `json:"interrupt"`
 	// Warm is code that is executed before the snapshot is taken.
 	Warm string `json:"warm"`

@@ -108,8 +108,8 @@ func (m Manifest) check() error {
 			return fault.Invalid(op, "env", "%q is no name of a variable", key)
 		}
 	}
-	if m.Interrupt != "signal" && m.Interrupt != "message" {
-		return fault.Invalid(op, "interrupt", "%q is neither signal nor message", m.Interrupt)
+	if m.Interrupt != "signal" && m.Interrupt != "message" && m.Interrupt != "announced" {
+		return fault.Invalid(op, "interrupt", "%q is none of signal, message and announced", m.Interrupt)
 	}
 	return nil
 }

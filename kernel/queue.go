@@ -81,8 +81,9 @@ type QueueOptions struct {
 	// Changed is called, without locks held, after every change of State. It
 	// may be nil.
 	Changed func()
-	// Ended is called, without locks held, for each execution that has its
-	// execute_reply. It may be nil.
+	// Ended is called, without locks held, for each execution, right before its
+	// execute_reply is written: who has read that finds it counted. It may be
+	// nil.
 	Ended func(Ended)
 	// Grace takes the place of TimeoutGrace; 0 means that.
 	Grace time.Duration
@@ -188,6 +189,9 @@ type execution struct {
 	// graces asks for a kill after a time; input for an end of file.
 	graces chan time.Duration
 	input  chan struct{}
+	// sent is closed once the kernel has been asked, or will not be.
+	sent     chan struct{}
+	sentOnce sync.Once
 	// Guarded by the queue's mu:
 	count       int
 	began       time.Time
@@ -293,7 +297,13 @@ func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	q.mu.Unlock()
 	q.abort(aborted)
 	ctx, cancel := context.WithTimeout(ctx, interruptLimit)
-	err := k.driver.Interrupt(ctx)
+	var err error
+	select {
+	case <-x.sent: // an interrupt that overtakes its cell would be lost
+		err = k.driver.Interrupt(ctx)
+	case <-ctx.Done():
+		err = fault.Wrap(fault.KindOf(ctx.Err()), "kernel.interrupt", ctx.Err())
+	}
 	cancel()
 	if grace > 0 {
 		select {
@@ -458,8 +468,8 @@ func (q *Queue) takeWaiting() []*execution {
 // list any more, and mu is not held.
 func (q *Queue) abort(all []*execution) {
 	for _, x := range all {
-		q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "aborted"})
 		q.ended(Ended{Cell: x.cell, Status: "aborted", Silent: x.Silent})
+		q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "aborted"})
 	}
 	if len(all) > 0 {
 		q.changed()

@@ -71,6 +71,7 @@ func (q *Queue) run() {
 // ran notes that nothing runs any more.
 func (q *Queue) ran() {
 	q.mu.Lock()
+	q.running.passed()
 	q.running = nil
 	q.mu.Unlock()
 	q.changed()
@@ -80,6 +81,7 @@ func (q *Queue) ran() {
 // when the queue was saved again.
 func (q *Queue) resume() bool {
 	x, k := q.running, q.kernel
+	x.passed()
 	if k == nil || q.rejoin == nil {
 		q.fail(x, x.began, x.count, Death{Reason: "lost", Message: "the cell was lost"})
 	} else if !q.see(x, k, q.rejoin) {
@@ -254,7 +256,9 @@ func (q *Queue) execute(x *execution) bool {
 	q.status(x.cell, "busy")
 	q.set("busy")
 	return q.see(x, k, func(ctx context.Context) (Reply, error) {
-		return k.driver.Request(ctx, Request{Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput, Program: x.Program})
+		return k.driver.Request(ctx, Request{
+			Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput, Program: x.Program, Sent: x.passed,
+		})
 	})
 }
 
@@ -296,6 +300,7 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 	result := make(chan answered, 1)
 	go func() {
 		r, err := ask(ctx)
+		x.passed()
 		result <- answered{r, err}
 	}()
 	// quit withdraws the request, so that its goroutine is gone on return.
@@ -460,11 +465,11 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 		behind = q.behind()
 	}
 	q.record(x, count, r.Status)
+	q.ended(Ended{Cell: x.cell, Status: r.Status, EName: r.EName, Took: time.Since(o.began), Silent: x.Silent})
 	q.message(x.cell, ExecuteReplyType, ExecuteReply{
 		Key: x.Key, Status: r.Status, Count: count, EName: r.EName, EValue: r.EValue,
 		ExitCode: r.ExitCode, Millis: millis(o.began), Payload: r.Payload,
 	})
-	q.ended(Ended{Cell: x.cell, Status: r.Status, EName: r.EName, Took: time.Since(o.began), Silent: x.Silent})
 	q.status(x.cell, "idle")
 	q.abort(behind)
 	q.set("idle")
@@ -482,8 +487,8 @@ func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 	}
 	q.record(x, count, "error")
 	q.message(x.cell, ErrorType, Error{EName: name, EValue: value, Traceback: []string{}})
-	q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
 	q.ended(Ended{Cell: x.cell, Status: "died", EName: name, Took: time.Since(began), Silent: x.Silent})
+	q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
 }
 
 // behind takes what waits behind a cell that has failed. It is taken before

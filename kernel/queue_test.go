@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
@@ -143,16 +144,29 @@ type fakeKernel struct {
 	asked   []Request
 	kills   int
 	stubbed bool // Kill fails
+	asking  chan struct{} // closed when "late" is about to be sent
+	send    chan struct{} // lets it
 }
 
 func newFake(t *testing.T) *fakeKernel {
-	return &fakeKernel{t: t, dead: make(chan struct{}), stop: make(chan struct{}, 8), input: make(chan Request, 8)}
+	return &fakeKernel{
+		t: t, dead: make(chan struct{}), stop: make(chan struct{}, 8), input: make(chan Request, 8),
+		asking: make(chan struct{}), send: make(chan struct{}),
+	}
 }
 
 func (f *fakeKernel) Request(ctx context.Context, r Request) (Reply, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, r)
 	f.mu.Unlock()
+	if r.Code == "late" {
+		close(f.asking)
+		<-f.send
+		r.Code = "hang"
+	}
+	if r.Sent != nil {
+		r.Sent()
+	}
 	gone := fault.New(fault.KernelDied, "fake", "the kernel is gone")
 	wait := func(deaf bool) (Reply, error) {
 		stop := f.stop
@@ -375,6 +389,32 @@ func TestQueueInterrupt(t *testing.T) {
 	b.log.want(t, "1 input k-hang [1]", "1 busy", "2 reply waits aborted", "1 reply k-hang error KeyboardInterrupt", "1 idle")
 	b.submit(t, "ok", key("next"))
 	b.log.await(t, "3 reply next ok")
+}
+
+// TestQueueInterruptOvertakes: an interrupt does not reach the kernel before
+// the cell that it is for.
+func TestQueueInterruptOvertakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.submit(t, "ok")
+		b.log.await(t, "1 idle")
+		k := b.kernels[0]
+		b.submit(t, "late")
+		<-k.asking
+		done := make(chan error, 1)
+		go func() { done <- b.Interrupt(t.Context(), 0) }()
+		synctest.Wait()
+		if len(k.stop) != 0 {
+			t.Error("the interrupt was there before its cell")
+		}
+		close(k.send)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		b.log.await(t, "2 idle")
+		b.log.want(t, "1 input k-ok [1]", "1 busy", "1 reply k-ok ok", "1 idle",
+			"2 input k-late [2]", "2 busy", "2 reply k-late error KeyboardInterrupt", "2 idle")
+	})
 }
 
 func TestQueueInterruptThenKill(t *testing.T) {

@@ -186,8 +186,13 @@ func (q *Queue) bury() {
 }
 
 func newExecution(e protocol.Execute, cell uint32) *execution {
-	return &execution{Execute: e, cell: cell, graces: make(chan time.Duration, 4), input: make(chan struct{}, 1)}
+	return &execution{
+		Execute: e, cell: cell, graces: make(chan time.Duration, 4), input: make(chan struct{}, 1), sent: make(chan struct{}),
+	}
 }
+
+// passed notes that the kernel has been asked, or will not be.
+func (x *execution) passed() { x.sentOnce.Do(func() { close(x.sent) }) }
 
 // Alone is what a copy of the queue begins with, in another session. The cell
 // that runs goes on there when the copy of its kernel owes its reply, which

@@ -6,13 +6,14 @@ from contextvars import ContextVar
 class Cell:
     """One execution."""
 
-    __slots__ = ("number", "no_input", "silent", "task", "interrupts", "exit_code", "failure", "payload", "program", "at_exit")
+    __slots__ = ("number", "no_input", "silent", "task", "begun", "interrupts", "exit_code", "failure", "payload", "program", "at_exit")
 
     def __init__(self, number, no_input=False, silent=False, program=False):
         self.number = number
         self.no_input = no_input
         self.silent = silent
         self.task = None
+        self.begun = False   # its code runs
         self.interrupts = 0
         self.exit_code = None
         self.failure = None  # (ename, evalue)

@@ -2,10 +2,34 @@
 from fnmatch import fnmatchcase
 
 from IPython.core.history import HistoryManager
+from traitlets import Any
 
 
 class History(HistoryManager):
     """What the database would answer, from this kernel's cells."""
+
+    guard = Any()
+
+    def store_inputs(self, line_num, source, source_raw=None):
+        """Note a cell. IPython's takes locks, which an interrupt in the wrong
+        moment would leave taken for ever."""
+        self.guard.enter()
+        try:
+            super().store_inputs(line_num, source, source_raw)
+        finally:
+            self.guard.leave()
+
+    def store_output(self, line_num):
+        self.guard.enter()
+        try:
+            super().store_output(line_num)
+        finally:
+            self.guard.leave()
+
+    def complete(self, count, code):
+        """Note a cell that was interrupted before it was noted."""
+        if len(self.input_hist_raw) <= count:
+            self.store_inputs(count, code, code)
 
     def get_tail(self, n=10, raw=True, output=False, include_latest=False):
         lines = list(self.get_range(0, 1, None, raw=raw, output=output))

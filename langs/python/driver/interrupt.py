@@ -1,6 +1,7 @@
 """What SIGINT does, decided by the frame that it finds.
 
     no cell runs                 nothing; a late signal hits no later cell
+    its cell has not begun       KeyboardInterrupt, as it begins
     code of the cell             KeyboardInterrupt, there
     a callback of user code      KeyboardInterrupt, there; the cell is canceled
     the loop waits               the cell's task is canceled, which the cell
@@ -19,15 +20,18 @@ from .waker import Waker
 
 _HANDLE_RUN = events.Handle._run.__code__
 _HERE = os.path.dirname(__file__) + os.sep
+_ASYNCIO = os.path.dirname(events.__file__) + os.sep
 
 
 class Interrupts:
     """The handler of SIGINT."""
 
-    def __init__(self, guard, loop, active, waiting):
+    def __init__(self, guard, loop, active, waiting, announced):
         self._guard, self._loop = guard, loop
         self._active = active    # returns the running cell or None
         self._waiting = waiting  # returns whether a request has not been read
+        self._announced = announced  # returns whether the running cell's interrupt has been announced
+        self._early = False      # a signal came while no cell ran
         self._watch = Watch(self._of_cell, loop)
         self.waker = Waker()
         guard.interrupt = self._raise
@@ -43,16 +47,25 @@ class Interrupts:
         if signal.getsignal(signal.SIGINT) != self.handle or not self.waker.watching:
             self.install()
 
+    def begin(self):
+        """A cell is the running one: raises the interrupt that came before."""
+        early, self._early = self._early, False
+        if early and self._announced():
+            self._active().interrupts += 1
+            raise KeyboardInterrupt
+
     def rest(self):
         """The cell has ended."""
         self._watch.end()
 
     def handle(self, _signum, frame):
         cell = self._active()
+        self._early = cell is None
         if cell is None and not self.helping:
             # A task of an earlier cell that never awaits blocks the kernel:
             # when somebody waits, it is stopped.
             if self._at_work(frame)[1] and self._waiting():
+                self._early = False
                 raise KeyboardInterrupt
             return
         if self._guard.depth:
@@ -107,13 +120,18 @@ class Interrupts:
 
     def _at_work(self, frame):
         """Whether the stack holds code of the cell, and of another callback."""
-        callback = False
+        callback = foreign = False
         above = None
         while frame is not None:
             code = frame.f_code
             if code is self.cell_code:
                 return True, False
-            if code is _HANDLE_RUN and above is not None and not above.f_code.co_filename.startswith(_HERE):
-                callback = True
+            if code is _HANDLE_RUN:
+                # A task's step calls the loop from C, to be called again: that is
+                # asyncio's alone, and the task would be lost with it.
+                callback = callback or foreign and not above.f_code.co_filename.startswith(_HERE)
+                foreign = False
+            elif not code.co_filename.startswith((_HERE, _ASYNCIO)):
+                foreign = True
             above, frame = frame, frame.f_back
         return False, callback

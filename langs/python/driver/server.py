@@ -47,7 +47,7 @@ class Server:
         self._memory = Memory()
         self._c = clib.CStdout()
         self._loop = loop.CellLoop()
-        self._interrupts = Interrupts(self._guard, self._loop, self._active, self._waiting)
+        self._interrupts = Interrupts(self._guard, self._loop, self._active, self._waiting, self._announced)
         self._interrupts.cell_code = Server._run.__code__
         self._helpers = {"complete": help.complete, "inspect": help.inspect,
                          "is_complete": help.is_complete, "variables": variables.variables,
@@ -61,6 +61,13 @@ class Server:
         count = bytearray(4)
         fcntl.ioctl(REQUESTS, termios.FIONREAD, count)
         return any(count)
+
+    def _announced(self):
+        """Whether an interrupt of the running cell has been announced. The
+        announcement is written before its signal is sent."""
+        while self._waiting() and self._reader.fill():
+            pass
+        return any(r.get("op") == "interrupt" and r.get("cell") == self._cell.number for r in self._reader.requests)
 
     # Start.
 
@@ -84,7 +91,7 @@ class Server:
         os.environ.setdefault("GIT_PAGER", "cat")
         if site.ENABLE_USER_SITE and (user := site.getusersitepackages()) not in sys.path:
             sys.path.append(user)  # pip may make it later
-        self._shell = make_shell(self._messages, self._output, self._memory)
+        self._shell = make_shell(self._messages, self._output, self._memory, self._guard)
         sys.meta_path.insert(0, comms.Hook(self._messages))
         faulthandler.enable(self._plain[1])
         limit_recursion()
@@ -139,8 +146,7 @@ class Server:
             elif op == "input":
                 self._lines.answer(request)
             elif op == "interrupt":
-                if self._cell is not None:
-                    self._interrupts.cancel(self._cell)
+                pass  # it announces a signal, see _announced
             elif op == "comm":
                 self._help(self._comms.receive, request, reply=False)
             elif op in self._helpers:
@@ -206,6 +212,7 @@ class Server:
         count = self._shell.execution_count
         try:
             self._cell = cell
+            self._interrupts.begin()
             await self._run(cell, request.get("code", ""))
             if cell.program:
                 await program.end(cell, self._loop)
@@ -213,6 +220,9 @@ class Server:
         except BaseException as error:  # an interrupt between the shell's own steps
             self._cell = None
             self._report(cell, error)
+            if not cell.silent and self._shell.execution_count == count:
+                self._shell.history_manager.complete(count, request.get("code", ""))
+                self._shell.execution_count += 1
         if cell.interrupts:
             self._interrupts.rest()
         if self._output.forked:

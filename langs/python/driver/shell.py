@@ -46,6 +46,7 @@ class Shell(InteractiveShell):
     messages = Any()
     output = Any()
     memory = Any()
+    guard = Any()
 
     @default("exiter")
     def _exit_default(self):
@@ -56,7 +57,7 @@ class Shell(InteractiveShell):
         self.configurables.append(self.display_formatter)
 
     def init_history(self):
-        self.history_manager = History(shell=self, parent=self)
+        self.history_manager = History(shell=self, parent=self, guard=self.guard)
         self.configurables.append(self.history_manager)
 
     def init_hooks(self):
@@ -108,12 +109,24 @@ class Shell(InteractiveShell):
         text = children.output(self.var_expand(cmd, depth=depth + 1))
         return SList(text.splitlines()) if split else LSString(text)
 
+    def _clear_warning_registry(self):
+        # It is called as a hook, and those swallow interrupts.
+        self.guard.enter()
+        try:
+            super()._clear_warning_registry()
+        finally:
+            self.guard.leave()
+
     async def run_code(self, code_obj, result=None, *, async_=False):
         """Run a code object. True if it failed or left by SystemExit."""
         __tracebackhide__ = "__ipython_bottom__"
         self.sys_excepthook = sys.excepthook
         sys.excepthook = self.excepthook
+        cell = current()
+        first, cell.begun = not cell.begun, True
         try:
+            if first and cell.interrupts:
+                raise KeyboardInterrupt  # a hook of the shell's has swallowed it
             if async_:
                 await eval(code_obj, self.user_global_ns, self.user_ns)
             else:
@@ -215,7 +228,7 @@ def _grouped(error):
     return False
 
 
-def make_shell(messages, output, memory):
+def make_shell(messages, output, memory, guard):
     """The process's one shell."""
     config = Config()
     config.HistoryManager.enabled = False  # no sqlite; the session's log is the history
@@ -223,7 +236,7 @@ def make_shell(messages, output, memory):
     config.InteractiveShell.colors = "NoColor" if os.environ.get("NO_COLOR") else "Neutral"
     config.Completer.use_jedi = False  # its first completion takes more than a second
     config.IPCompleter.use_jedi = False
-    shell = Shell.instance(config=config, messages=messages, output=output, memory=memory)
+    shell = Shell.instance(config=config, messages=messages, output=output, memory=memory, guard=guard)
     shell.kernel = comms.Kernel()
     shell.display_pub.messages = shell.displayhook.messages = messages
     return shell

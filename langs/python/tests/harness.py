@@ -200,7 +200,8 @@ class Kernel:
         return Result(cell, events, reply, time.monotonic() - begun if begun else 0)
 
     def interrupt(self, group=True):
-        """SIGINT to the process group, as the agent sends it."""
+        """SIGINT to the process group, announced, as the agent sends it."""
+        self.send("interrupt", reply=False, cell=self._cell)
         if group:
             os.killpg(self.process.pid, signal.SIGINT)
         else:

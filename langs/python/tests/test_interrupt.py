@@ -1,5 +1,6 @@
 """Interrupts: what stops, what stays, what is not hit."""
 import os
+import random
 import time
 
 from case import KernelCase
@@ -44,7 +45,6 @@ def add(name, code):
         self.assertEqual((r.reply["status"], r.reply.get("ename")), ("error", "KeyboardInterrupt"), r)
         self.assertEqual(len(r.messages("error")), 1, r)
         self.assertNotIn("driver/", "".join(r.error["traceback"]))
-        self.assertLess(r.seconds, 3)
         self.assertEqual(self.kernel.run("kept + 1").value, "42")
 
     setattr(Endless, "test_" + name.replace(" ", "_").replace(".", "_"), test)
@@ -63,6 +63,34 @@ class Interrupt(KernelCase):
             self.kernel.interrupt(group=False)
             r = self.kernel.finish(id, cell)
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+
+    def test_right_after_the_request(self):
+        """A cell that lies unread when its interrupt comes, or is about to
+        begin, is interrupted; the one behind it is not."""
+        for i in range(150):
+            id, cell = self.kernel.start("import time\nwhile True: time.sleep(1)")
+            time.sleep(random.choice((0, 0, i * 20e-6)))
+            self.kernel.interrupt()
+            r = self.kernel.finish(id, cell)
+            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+            self.assertNotIn("driver/", "".join(r.error["traceback"]))
+            self.assertEqual(self.kernel.run(f"{i}").value, str(i))
+            r = self.kernel.run("In[-3], len(In) - 1")
+            self.assertEqual(r.value, str(("import time\nwhile True: time.sleep(1)", r.reply["execution_count"])))
+
+    def test_between_the_steps_of_a_task(self):
+        """A task that awaits nothing is as often in the loop as in the cell."""
+        for i in range(60):
+            r = self.kernel.run(ENDLESS["busy async"], interrupt="go")
+            self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
+
+    def test_with_nothing_to_interrupt(self):
+        """An interrupt beside a question is for no cell."""
+        for i in range(50):
+            id = self.kernel.send("complete", code="impo", cursor=4)
+            self.kernel.interrupt()
+            self.kernel.wait(id)
+            self.assertEqual(self.kernel.run(f"{i}").value, str(i))
 
     def test_finally_runs(self):
         for code in ("import time\ntry:\n    print('go', flush=True); time.sleep(100)\nfinally:\n    print('cleaned')",
@@ -225,12 +253,6 @@ class Interrupt(KernelCase):
         self.kernel.idle(0.1)
         self.kernel.interrupt()
         self.assertEqual(self.kernel.finish(id, cell).value, "7")
-
-    def test_message(self):
-        id, cell = self.kernel.start("import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(100)")
-        self.kernel.until(lambda e: b"go" in e.body)
-        self.kernel.send("interrupt", reply=False)
-        self.assertEqual(self.kernel.finish(id, cell).reply.get("ename"), "KeyboardInterrupt")
 
     def test_many(self):
         """Storms of signals at any moment leave a kernel that works."""

@@ -1,41 +1,36 @@
 """Output: when it comes, and which cell it is from."""
 import json
+import os
+import tempfile
 import time
 
 from case import KernelCase
 
 
 class Output(KernelCase):
-    def came(self, text, after):
-        """Seconds from the event that holds after to the one that holds text."""
-        first = self.kernel.until(lambda e: after in e.body)
-        return self.kernel.until(lambda e: text in e.body).at - first.at
+    def streams(self, code, text):
+        """Run a cell that waits until the file in {go} is there, which is made
+        when text has come."""
+        go = os.path.join(tempfile.mkdtemp(), "go")
+        id, cell = self.kernel.start(code.replace("{go}", go))
+        self.kernel.until(lambda e: text in e.body)
+        self.assertNotIn(id, self.kernel.replies)
+        open(go, "w").close()
+        self.assertEqual(self.kernel.finish(id, cell).reply["status"], "ok")
 
     def test_progress_line_in_a_busy_loop(self):
-        id, cell = self.kernel.start(
-            "import time\nprint('begin', flush=True)\nprint('50%', end='\\r')\nend = time.time() + 1\nwhile time.time() < end: pass\nprint('done')")
-        self.assertLess(self.came(b"50%", b"begin"), 0.3)
-        self.assertGreater(self.came(b"done", b"50%"), 0.5)
-        self.kernel.finish(id, cell)
+        self.streams("import os\nprint('50%', end='\\r')\nwhile not os.path.exists('{go}'): pass", b"50%")
 
     def test_print_before_sleep(self):
-        id, cell = self.kernel.start("import time\nprint('a')\nprint('b')\ntime.sleep(1)\nprint('c')")
-        self.kernel.until(lambda e: b"b" in e.body)
-        self.assertGreater(self.came(b"c", b"b"), 0.5)
-        self.kernel.finish(id, cell)
+        self.streams("import os, time\nprint('a')\nprint('b')\nwhile not os.path.exists('{go}'): time.sleep(0.2)", b"b")
 
     def test_command_streams(self):
-        for code in ("!for zq in 1 2; do echo s$zq; sleep 0.6; done",
-                     "%%bash\nfor zq in 1 2; do echo s$zq; sleep 0.6; done",
-                     "!python3 -c 'import time; print(\"s1\"); time.sleep(0.6); print(\"s2\")'"):
-            id, cell = self.kernel.start(code)
-            self.assertGreater(self.came(b"s2", b"s1"), 0.3, code)
-            self.kernel.finish(id, cell)
+        self.streams("!echo s1; until [ -e {go} ]; do sleep 0.1; done", b"s1")
+        self.streams("%%bash\necho s1; until [ -e {go} ]; do sleep 0.1; done", b"s1")
+        self.streams("!python3 -c 'import os; print(\"s1\"); any(iter(lambda: os.path.exists(\"{go}\"), True))'", b"s1")
 
     def test_display_streams(self):
-        id, cell = self.kernel.start("import time\ndisplay('d1')\ndisplay('d2')\ntime.sleep(1)\ndisplay('d3')")
-        self.assertGreater(self.came(b"d3", b"d2"), 0.5)
-        self.kernel.finish(id, cell)
+        self.streams("import os, time\ndisplay('d1')\ndisplay('d2')\nwhile not os.path.exists('{go}'): time.sleep(0.2)", b"d2")
 
     def test_task_of_an_earlier_cell(self):
         r = self.kernel.run("import asyncio\nasync def talk():\n    await asyncio.sleep(0.2); print('from task')\nt = asyncio.create_task(talk())")
