@@ -143,7 +143,7 @@ type fakeKernel struct {
 	input   chan Request
 	asked   []Request
 	kills   int
-	stubbed bool // Kill fails
+	stubbed bool          // Kill fails
 	asking  chan struct{} // closed when "late" is about to be sent
 	send    chan struct{} // lets it
 }
