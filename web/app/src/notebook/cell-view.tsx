@@ -147,8 +147,9 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
         () => editor.destroy(),
       )
       setReady(true)
-      // Unless the person has gone on meanwhile.
-      if (wanted && n.active.peek() === c.id && n.mode.peek() === 'edit') editor.focus(wanted.at)
+      // Unless the person has gone on meanwhile, to another cell or beside the cells.
+      const focused = document.activeElement
+      if (wanted && n.active.peek() === c.id && n.mode.peek() === 'edit' && (!focused || focused === document.body || focused.closest('.cell'))) editor.focus(wanted.at)
     }
     const entry = {
       editor: undefined as Editor | undefined,
@@ -165,7 +166,7 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
       if (seen.some((s) => s.isIntersecting)) void mount()
     }, { rootMargin: '400px' })
     near.observe(at.current!)
-    if (n.active.peek() === c.id && n.mode.peek() === 'edit') entry.focus()
+    if (n.active.peek() === c.id && n.mode.peek() === 'edit') n.focus()
     return () => {
       gone = true
       near.disconnect()

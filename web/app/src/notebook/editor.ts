@@ -108,9 +108,10 @@ export class Editor {
           autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),
           EditorView.contentAttributes.of({ 'aria-label': label, autocapitalize: 'off', autocorrect: 'off', spellcheck: 'false' }),
+          // An update that tells of the focus comes 10 ms later: too late for the key that follows a click.
+          EditorView.domEventHandlers({ focus: () => host.focused() }),
           EditorView.updateListener.of((u) => {
             if (u.docChanged) host.changed(u.state.doc.toString())
-            if (u.focusChanged && u.view.hasFocus) host.focused()
           }),
           Prec.highest(keymap.of([
             { key: 'Tab', run: (v) => this.#tab(v) },

@@ -43,6 +43,7 @@ export function Files({ notebook: n }: PaneProps) {
   const within = (name: string) => (folder ? `${folder.replace(/\/$/, '')}/${name}` : name)
 
   const ended = n.turns.value // cells write files
+  const kept = n.saved.value === 'saved' // and so does the notebook
   useEffect(() => {
     if (!listing) return
     let here = true
@@ -55,7 +56,7 @@ export function Files({ notebook: n }: PaneProps) {
     return () => {
       here = false
     }
-  }, [folder, turn, ended, listing])
+  }, [folder, turn, ended, kept, listing])
 
   const more = async () => {
     if (!list?.next) return

@@ -34,6 +34,8 @@ export class Notebook {
   readonly saved: Signal<SaveState> = signal('saved')
   readonly problem: Signal<SandgateError | Error | undefined> = signal(undefined)
   readonly ready: Signal<boolean> = signal(false)
+  /** There was nothing to open. */
+  fresh = false
   readonly lineNumbers: Signal<boolean> = signal(false)
   readonly kernels: Kernels
   /** Rises when a cell has ended: panes that show the kernel's state look again. */
@@ -84,7 +86,8 @@ export class Notebook {
       const file = await this.#store.load()
       this.#take(file ?? { cells: [], metadata: {}, nbformat_minor: 5 })
       this.#draft()
-      if (this.cells.peek().length === 0) this.#set([new CellModel({ cell_type: 'code' }, this.language.peek())])
+      this.fresh = this.cells.peek().length === 0
+      if (this.fresh) this.#set([new CellModel({ cell_type: 'code' }, this.language.peek())])
       this.active.value = this.anchor.value = this.cells.peek()[0]!.id
       const marks = object(object(this.#metadata.sandgate).kernels) as Record<string, Mark>
       const mine = object(this.#metadata.sandgate).session === this.session.id

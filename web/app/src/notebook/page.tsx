@@ -1,5 +1,5 @@
 import { useSignalEffect } from '@preact/signals'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { SandgateError } from '@sandgate/client'
 import type { PageProps } from '../app'
 import { route, terminalPath } from '../router'
@@ -91,22 +91,22 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     import: () => opener.current?.click(),
   }), [n])
 
+  // Moved once, at once or as soon as the cell is in the page. Never later: what somebody
+  // has clicked meanwhile keeps the focus.
+  const owed = useRef(false)
   n.focus = () => {
-    const id = n.active.peek()
-    const go = () => {
-      const el = document.getElementById(`cell-${id}`)
-      const editor = editors.get(id)
-      if (!el || n.active.peek() !== id || (n.mode.peek() === 'edit' && !editor)) return
-      if (n.mode.peek() === 'edit') editor!.focus()
-      else el.focus({ preventScroll: true })
-      el.scrollIntoView({ block: 'nearest' })
-    }
-    // At once, for the key that follows; again when it is drawn, if it is new.
-    go()
-    queueMicrotask(() => queueMicrotask(go))
-    requestAnimationFrame(go)
+    const el = document.getElementById(`cell-${n.active.peek()}`)
+    const editor = editors.get(n.active.peek())
+    owed.current = !el || (n.mode.peek() === 'edit' && !editor)
+    if (owed.current) return
+    if (n.mode.peek() === 'command' || !editor!.editor) el!.focus({ preventScroll: true })
+    if (n.mode.peek() === 'edit') editor!.focus()
+    el!.scrollIntoView({ block: 'nearest' })
   }
-  useEffect(() => n.focus(), [n])
+  useLayoutEffect(() => n.focus(), [n])
+  useLayoutEffect(() => {
+    if (owed.current) n.focus()
+  })
   useSignalEffect(() => {
     document.title = `${n.kernels.busy.value ? '● ' : ''}${n.session.info.name || n.path.replace(/\.ipynb$/, '')} – Sandgate`
   })
@@ -128,7 +128,9 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
       n.mode.value = 'command'
       return n.focus()
     }
-    const found = keys.match(inEditor ? editKeys : commandKeys, press, Date.now())
+    // What is typed while the editor is loaded is no command.
+    const writing = inEditor || (n.mode.peek() === 'edit' && target.matches('.cell.active'))
+    const found = keys.match(writing ? editKeys : commandKeys, press, e.timeStamp)
     if (!found) return
     // Text that is selected is copied as text.
     if (found === 'copy' && String(getSelection())) return
@@ -142,7 +144,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     }
     commands[found]!.run(n, shell)
   }
-  useEffect(() => {
+  useLayoutEffect(() => {
     // Before the editor sees them.
     addEventListener('keydown', key, true)
     return () => removeEventListener('keydown', key, true)
@@ -169,7 +171,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
             const over = [...main.current!.querySelectorAll('.cell')].find((el) => e.clientY < el.getBoundingClientRect().top + el.getBoundingClientRect().height / 2)
             n.moveTo(id, over?.id.slice(5))
           }}>
-          {n.cells.value.length === 1 && n.cells.value[0]!.source.value === '' && <Welcome notebook={n} />}
+          {n.cells.value.length === 1 && n.cells.value[0]!.state.value === 'none' && (n.fresh || n.cells.value[0]!.source.value === '') && <Welcome notebook={n} />}
           {n.cells.value.map((c, i) => <CellView key={c.id} notebook={n} cell={c} index={i} editors={editors} shell={shell} />)}
           <AddBar notebook={n} />
         </main>

@@ -25,6 +25,8 @@ export interface Host {
 
 /** How much of an older log is read, in bytes. */
 const history = 256 << 10
+/** Keys that wait for the first attach; further ones are lost. */
+const maxEarly = 1000
 /** How long after a key or a click a program may write to the clipboard, in ms. */
 const gesture = 10_000
 
@@ -35,6 +37,7 @@ export class Screen {
   readonly #host: Host
   readonly #readOnly: boolean
   #channel: Channel | undefined
+  #early: (string | Uint8Array)[] = [] // typed before there was a channel
   #search: SearchAddon | undefined
   #end = 0 // of the log when it was attached: questions before it are old
   #behind = true
@@ -86,6 +89,7 @@ export class Screen {
         offset: -history, readOnly: this.#readOnly, signal: this.#gone.signal,
         size: this.#readOnly ? undefined : { cols: this.term.cols, rows: this.term.rows },
       }))
+      for (const data of this.#early.splice(0)) this.#send(data)
       this.#end = t.info?.end ?? 0
       if (t.info?.title) this.#host.title(cleanTitle(t.info.title))
       if (t.info?.cols && t.info.rows && this.#readOnly) this.#size(t.info.cols, t.info.rows)
@@ -174,7 +178,11 @@ export class Screen {
   }
 
   #send(data: string | Uint8Array): void {
-    if (this.#readOnly || !this.#channel) return
+    if (this.#readOnly) return
+    if (!this.#channel) {
+      if (this.#early.length < maxEarly) this.#early.push(data)
+      return
+    }
     // While the connection is lost this waits and goes out when it is back.
     this.#channel.write(data).catch((e: Error & { kind?: string }) => {
       if (e.kind === 'exhausted') this.#host.failed(e)

@@ -1,18 +1,23 @@
 import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 
 /** A dialog over the page. Escape and a click beside it close it. */
 export function Dialog({ label, onClose, class: cls, children }: { label: string; onClose: () => void; class?: string; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  const gone = useRef(false)
+  useLayoutEffect(() => {
     const d = ref.current!
     const before = document.activeElement as HTMLElement | null
     d.showModal()
-    return () => before?.focus?.()
+    return () => {
+      gone.current = true
+      d.close() // before it goes, nothing beside it can take the focus
+      before?.focus?.()
+    }
   }, [])
   return (
-    <dialog ref={ref} aria-label={label} class={cls} onClose={onClose} onKeyDown={(e) => e.stopPropagation()}
+    <dialog ref={ref} aria-label={label} class={cls} onClose={() => { if (!gone.current) onClose() }} onKeyDown={(e) => e.stopPropagation()}
       onClick={(e) => { if (e.target === ref.current) ref.current?.close() }}>
       {children}
     </dialog>

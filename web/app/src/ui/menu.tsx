@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 export interface MenuProps {
   label: string
@@ -17,7 +17,7 @@ export function Menu({ label, button, class: cls = 'button icon quiet', children
   const menu = useRef<HTMLDivElement>(null)
   const [open, setOpen] = useState(false)
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const el = menu.current
     if (!el || !open) return
     el.showPopover()
@@ -41,6 +41,7 @@ export function Menu({ label, button, class: cls = 'button icon quiet', children
   const close = () => {
     menu.current?.hidePopover()
     opener.current?.focus()
+    setOpen(false) // the event that says so comes later than the next click may
   }
   return (
     <>

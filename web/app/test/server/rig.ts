@@ -1,6 +1,7 @@
 // A real Chromium on the pages of a running server.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { onTestFailed } from 'vitest'
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 
 export const url = process.env.SANDGATE_URL!
@@ -26,12 +27,39 @@ export async function open(browser: Browser, path = '/', o: BrowserContextOption
   const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 800 }, ...rest })
   const page = await context.newPage()
   const complaints = watch(page)
+  await hinder(page)
   await page.goto(`${url}${path}${signedIn ? `#token=${token}` : ''}`)
   return { page, context, complaints }
 }
 
+/** Says of a test that fails what its page shows, where the focus is, and what was typed and clicked last. */
+function witness(page: Page): void {
+  void page.addInitScript(() => {
+    const seen: string[] = []
+    Object.assign(window, { seenEvents: seen })
+    const name = (e: EventTarget | null) => e instanceof Element
+      ? `${e.localName}${e.id && `#${e.id}`}${[...e.classList].map((c) => `.${c}`).join('')}${e.getAttribute('aria-label') ? `[${e.getAttribute('aria-label')}]` : ''}` : String(e)
+    for (const type of ['keydown', 'mousedown', 'mouseup', 'click', 'focusin', 'focusout', 'beforeinput', 'paste', 'scroll']) {
+      addEventListener(type, (e) => {
+        const at = e instanceof MouseEvent ? ` ${e.clientX},${e.clientY}` : ''
+        seen.push(`${performance.now().toFixed()} ${type} ${e instanceof KeyboardEvent ? e.key : (e as InputEvent).data ?? ''}${at} at ${name(e.target)}`)
+        if (seen.length > 60) seen.shift()
+      }, { capture: true, passive: true })
+    }
+  })
+  onTestFailed(async (t) => {
+    if (page.isClosed()) return
+    const told = await page.evaluate(() => ({
+      url: location.href, focus: document.activeElement?.outerHTML.slice(0, 200), events: (window as unknown as { seenEvents?: string[] }).seenEvents, text: document.body.innerText.slice(-3000),
+    })).catch((e: unknown) => e)
+    console.error(`${t.task.name}:`, told)
+    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/failed-${t.task.name.replace(/\W+/g, '-').slice(0, 60)}-${Date.now()}.png` }).catch(() => {})
+  })
+}
+
 export function watch(page: Page): string[] {
   const complaints: string[] = []
+  witness(page)
   page.setDefaultTimeout(20_000)
   page.on('pageerror', (e) => complaints.push(String(e)))
   page.on('console', (m) => {
@@ -80,4 +108,31 @@ export async function barriers(page: Page, schemes: readonly ('light' | 'dark')[
     }, colorScheme))
   }
   return found
+}
+
+export async function hinder(page: Page): Promise<void> {
+  const rate = Number(process.env.THROTTLE ?? 0)
+  if (rate > 1) await (await page.context().newCDPSession(page)).send('Emulation.setCPUThrottlingRate', { rate })
+  const jitter = Number(process.env.JITTER ?? 0)
+  if (!jitter) return
+  await page.addInitScript((most) => {
+    const raf = window.requestAnimationFrame.bind(window)
+    const later = window.setTimeout.bind(window)
+    const cancelled = new Set<number>()
+    // A frame, and a timer, come late, as on a machine that does much else.
+    window.requestAnimationFrame = (f) => {
+      const id: number = raf(() => {
+        later(() => { if (!cancelled.delete(id)) raf(f) }, Math.random() < 0.5 ? 0 : Math.random() * most)
+      })
+      return id
+    }
+    const cancel = window.cancelAnimationFrame.bind(window)
+    window.cancelAnimationFrame = (id) => { cancelled.add(id); cancel(id) }
+    const slow = ((f: TimerHandler, ms?: number, ...a: unknown[]) => later(f, (ms ?? 0) + (Math.random() < 0.5 ? 0 : Math.random() * most), ...a)) as typeof window.setTimeout
+    window.setTimeout = slow
+  }, jitter)
+  await page.route('**/assets/**', async (route) => {
+    await new Promise((r) => setTimeout(r, Math.random() * jitter))
+    await route.continue().catch(() => {})
+  })
 }
