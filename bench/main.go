@@ -56,6 +56,7 @@ func main() {
 	terminals := flag.Bool("terminals", false, "measure terminals and connections instead")
 	keys := flag.Int("keys", 200, "keys typed for a figure of terminals")
 	idle := flag.Int("idle", 10_000, "idle connections")
+	page := flag.Bool("page", false, "measure the terminal of the web application, in Chromium, instead")
 	rest := flag.Bool("rest", false, "measure sessions that rest, and neighbours, instead")
 	life := flag.Bool("life", false, "measure hibernation, forks and snapshots instead")
 	cycles := flag.Int("cycles", 100, "hibernations of one session, its hashes compared after each")
@@ -79,6 +80,13 @@ func main() {
 	}
 	if *terminals {
 		if err := measureTerminals(ctx, *keys, *idle); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if *page {
+		if err := measurePage(ctx, *keys); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}

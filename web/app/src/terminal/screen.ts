@@ -1,4 +1,4 @@
-import type { Exit, Session, Terminal as Channel } from '@sandgate/client'
+import type { Exit, ProgramEvent, Session, Terminal as Channel } from '@sandgate/client'
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal, type ILink } from '@xterm/xterm'
 import { WebLinksAddon } from '@xterm/addon-web-links'
@@ -27,6 +27,20 @@ export interface Host {
 const history = 256 << 10
 /** Keys that wait for the first attach; further ones are lost. */
 const maxEarly = 1000
+/**
+ * How far a page may be behind a flood, in bytes: beyond it goes on near the end. Who types looks for the answer;
+ * who does not, for lines that the scrollback would still hold.
+ */
+const behind = { typing: 256 << 10, reading: 4 << 20 }
+/** What is read again before the end, in bytes. */
+const before = 64 << 10
+/** How long after a key its answer is looked for, in ms. */
+const answered = 300
+/** How long keys wait for earlier ones that a program does not take, in ms: Ctrl-C may be among them. */
+const takes = 500
+/** A flood may be under way from this many bytes on within a look, and a look takes this many ms. */
+const flood = 32 << 10
+const look = 250
 /** How long after a key or a click a program may write to the clipboard, in ms. */
 const gesture = 10_000
 
@@ -39,6 +53,13 @@ export class Screen {
   #channel: Channel | undefined
   #early: (string | Uint8Array)[] = [] // typed before there was a channel
   #search: SearchAddon | undefined
+  #session: Session | undefined
+  #turn: Promise<Channel | undefined> | undefined // what this goes on with, nearer to the end
+  #looking = false
+  #typedAt = -Infinity
+  #parsed = { bytes: 0, since: 0, flood: false }
+  #writing = new Set<Promise<unknown>>() // keys that the sandbox has not taken
+  #held: Promise<unknown> | undefined // keys go behind this
   #end = 0 // of the log when it was attached: questions before it are old
   #behind = true
   #own = { cols: 0, rows: 0 }
@@ -85,32 +106,106 @@ export class Screen {
   /** Follows a channel until it ends or this is closed. */
   async follow(session: Session, id: string): Promise<void> {
     try {
-      const t = (this.#channel = await session.terminal(id, {
-        offset: -history, readOnly: this.#readOnly, signal: this.#gone.signal,
-        size: this.#readOnly ? undefined : { cols: this.term.cols, rows: this.term.rows },
-      }))
+      this.#session = session
+      let t = (this.#channel = await this.#attach(session, id, -history))
       for (const data of this.#early.splice(0)) this.#send(data)
       this.#end = t.info?.end ?? 0
       if (t.info?.title) this.#host.title(cleanTitle(t.info.title))
       if (t.info?.cols && t.info.rows && this.#readOnly) this.#size(t.info.cols, t.info.rows)
-      for await (const e of t) {
-        if (e.type === 'stdout') await this.#write(e.bytes)
-        else if (e.type === 'restore') {
-          this.term.reset()
-          this.#size(e.cols, e.rows)
-          await this.#write(e.bytes)
-        } else if (e.type === 'event' && e.event === 'resize') this.#size(Number(e.cols), Number(e.rows))
-        else if (e.type === 'event' && e.event === 'epoch') this.term.reset()
-        else if (e.type === 'gap') await this.#write(`\r\n\x1b[2m… ${e.bytes.toLocaleString()} bytes are no longer there …\x1b[0m\r\n`)
-        else if (e.type === 'exit') {
-          this.term.options.disableStdin = true
-          this.term.write('\x1b[?25l')
-          this.#host.ended(e)
+      for (let left = -1; ;) {
+        try {
+          for await (const e of t) {
+            if (e.type === 'restore' && left >= 0) {
+              await this.#goOn(e, left)
+              left = -1
+            } else await this.#show(e)
+            this.#behind = t.position.offset < this.#end
+            if (e.type === 'stdout') this.#count(e.bytes.length, t)
+            if (this.#turn) break
+          }
+        } catch (e) {
+          if (!this.#turn) throw e // else it was closed for the next
         }
-        this.#behind = t.position.offset < this.#end
+        if (!this.#turn) return
+        const next = await this.#turn
+        this.#turn = undefined
+        if (!next) continue
+        left = Math.max(0, next.position.offset - t.position.offset)
+        this.#end = next.info?.end ?? 0
+        t = next
       }
     } catch (e) {
       if (!this.#gone.signal.aborted) this.#host.failed(e as Error)
+    }
+  }
+
+  #attach(session: Session, id: string, offset: number): Promise<Channel> {
+    return session.terminal(id, {
+      offset, readOnly: this.#readOnly, signal: this.#gone.signal,
+      size: this.#readOnly ? undefined : { cols: this.term.cols, rows: this.term.rows },
+    })
+  }
+
+  async #show(e: ProgramEvent): Promise<void> {
+    if (e.type === 'stdout') await this.#write(e.bytes)
+    else if (e.type === 'restore') {
+      this.term.reset()
+      this.#size(e.cols, e.rows)
+      await this.#write(e.bytes)
+    } else if (e.type === 'event' && e.event === 'resize') this.#size(Number(e.cols), Number(e.rows))
+    else if (e.type === 'event' && e.event === 'epoch') this.term.reset()
+    else if (e.type === 'gap') await this.#write(`\r\n\x1b[2m… ${e.bytes.toLocaleString()} bytes are no longer there …\x1b[0m\r\n`)
+    else if (e.type === 'exit') {
+      this.term.options.disableStdin = true
+      this.term.write('\x1b[?25l')
+      this.#host.ended(e)
+    }
+  }
+
+  /** Goes on where the program is by now. What has been shown stays above. */
+  async #goOn(e: Extract<ProgramEvent, { type: 'restore' }>, left: number): Promise<void> {
+    this.#size(e.cols, e.rows)
+    const alternate = this.term.buffer.active.type === 'alternate'
+    await this.#write(`\x18${alternate ? '\x1b[?1049l' : ''}\x1b7\x1b[r\x1b8\x1b[0m${
+      alternate ? '' : `\r\n\x1b[2m… ${left.toLocaleString()} bytes left out to keep up with the program …\x1b[0m\r\n`}`)
+    await this.#write(e.bytes)
+  }
+
+  /** Counts what is parsed, to know a flood. */
+  #count(bytes: number, t: Channel): void {
+    const now = performance.now()
+    this.#parsed.bytes += bytes
+    if (now - this.#typedAt < answered) void this.#catchUp(behind.typing, t)
+    if (now - this.#parsed.since < look) {
+      this.#parsed.flood ||= this.#parsed.bytes > flood
+      return
+    }
+    this.#parsed = { bytes: 0, since: now, flood: this.#parsed.bytes > flood }
+    if (this.#parsed.flood) void this.#catchUp(behind.reading, t)
+  }
+
+  /** Turns to the end of the log, if that is further ahead than most. */
+  async #catchUp(most: number, t = this.#channel): Promise<void> {
+    if (!t || !this.#session || this.#looking || this.#turn || !this.#parsed.flood || performance.now() - this.#parsed.since > 2 * look) return
+    this.#looking = true
+    try {
+      const now = (await this.#session.channels({ signal: this.#gone.signal })).find((c) => c.id === t.id)
+      if (!now || t !== this.#channel || now.end - t.position.offset <= most) return
+      this.#turn = this.#attach(this.#session, t.id, -before).then((next) => {
+        // The program gets what was typed in its order.
+        const taken = Promise.allSettled([...this.#writing])
+        const held = Promise.race([taken, new Promise((resolve) => setTimeout(resolve, takes))]).then(() => {
+          if (this.#held === held) this.#held = undefined
+        })
+        this.#held = held
+        void taken.then(() => t.close())
+        this.#channel = next
+        return next
+      }, () => undefined)
+    } catch {
+      // Then it goes on as it was.
+    } finally {
+      this.#looking = false
     }
   }
 
@@ -184,9 +279,13 @@ export class Screen {
       return
     }
     // While the connection is lost this waits and goes out when it is back.
-    this.#channel.write(data).catch((e: Error & { kind?: string }) => {
+    const channel = this.#channel
+    const sent = (this.#held ? this.#held.then(() => channel.write(data)) : channel.write(data)).catch((e: Error & { kind?: string }) => {
       if (e.kind === 'exhausted') this.#host.failed(e)
-    })
+    }).finally(() => this.#writing.delete(sent))
+    this.#writing.add(sent)
+    this.#typedAt = performance.now()
+    void this.#catchUp(behind.typing)
   }
 
   /** Pastes text, once it can do no harm. */
