@@ -87,12 +87,12 @@ export default function Home() {
           <div class="languages">
             {languages.value.map((l) => (
               <button key={l.name} type="button" class="language-card" disabled={making !== undefined} onClick={() => void make(l.name)}>
-                <span class="badge" style={{ background: facts(l.name).colour }} aria-hidden="true">{facts(l.name).short}</span>
+                <span class="language-badge" style={{ background: facts(l.name).colour }} aria-hidden="true">{facts(l.name).short}</span>
                 <span>{l.display_name.replace(' and TypeScript', ' / TS')}</span>{making === l.name && <Icon name="spinner" spin />}
               </button>
             ))}
             <button type="button" class="language-card" disabled={making !== undefined} onClick={() => void make('bash', true)}>
-              <span class="badge dark" aria-hidden="true"><Icon name="terminal" /></span><span>Terminal</span>
+              <span class="language-badge dark" aria-hidden="true"><Icon name="terminal" /></span><span>Terminal</span>
             </button>
           </div>
           <Templates disabled={making !== undefined} make={(t) => void make(t.languages[0] ?? '', false, t)} />
@@ -121,7 +121,7 @@ function Row({ session: s, changed }: { session: Session; changed: () => Promise
   const { memory, last } = details.value[s.id] ?? {}
   return (
     <li class={`session ${word}`}>
-      <span class="badge" style={{ background: facts(i.language).colour }} aria-hidden="true">{facts(i.language).short}</span>
+      <span class="language-badge" style={{ background: facts(i.language).colour }} aria-hidden="true">{facts(i.language).short}</span>
       <div class="grow">
         <a class="session-name" href={notebookPath(s.id)}>{name}</a>
         <p class="muted about">
@@ -133,7 +133,7 @@ function Row({ session: s, changed }: { session: Session; changed: () => Promise
           {terminals > 0 && <span>{terminals} {terminals === 1 ? 'terminal' : 'terminals'}</span>}
           <code class="id" title={s.id}>{s.id.slice(0, 10)}</code>
         </p>
-        {last && <pre class="preview">{last}</pre>}
+        {last && <pre class="last-output">{last}</pre>}
       </div>
       {!lost && <a class="button quiet open-terminal" href={terminalPath(s.id)} aria-label={`Terminal of ${name}`}><Icon name="terminal" /></a>}
       <Menu label={`More for ${name}`} button={<Icon name="more" />}>

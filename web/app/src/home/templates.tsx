@@ -34,7 +34,7 @@ export function Templates({ disabled, make }: { disabled: boolean; make: (templa
         {all.map((t) => (
           <li key={t.name} class="template">
             <button type="button" class="template-start" disabled={disabled || t.state !== 'ready'} onClick={() => make(t)}>
-              <span class="badge" style={{ background: facts(t.languages[0] ?? '').colour }} aria-hidden="true">{facts(t.languages[0] ?? '').short}</span>
+              <span class="language-badge" style={{ background: facts(t.languages[0] ?? '').colour }} aria-hidden="true">{facts(t.languages[0] ?? '').short}</span>
               <span class="grow">
                 <strong>{t.name}</strong>
                 <span class="muted ellipsis">{{ ready: t.spec.description || t.languages.map(languageName).join(', '), building: 'Being built…' }[t.state] ?? `Not built: ${t.error ?? t.state}`}</span>

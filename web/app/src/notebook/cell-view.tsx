@@ -87,11 +87,11 @@ function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: Cell
           </>
         )}
       </Menu>
-      <button type="button" class="button icon quiet" aria-label="Move up" title="Move up" onClick={run('move-up')}><Icon name="up" /></button>
-      <button type="button" class="button icon quiet" aria-label="Move down" title="Move down" onClick={run('move-down')}><Icon name="down" /></button>
-      <button type="button" class="button icon quiet" aria-label="Delete" title="Delete (D D)" onClick={run('delete')}><Icon name="trash" /></button>
+      <button type="button" class="button icon quiet wide" aria-label="Move up" title="Move up" onClick={run('move-up')}><Icon name="up" /></button>
+      <button type="button" class="button icon quiet wide" aria-label="Move down" title="Move down" onClick={run('move-down')}><Icon name="down" /></button>
+      <button type="button" class="button icon quiet wide" aria-label="Delete" title="Delete (D D)" onClick={run('delete')}><Icon name="trash" /></button>
       <Menu label="More for this cell" button={<Icon name="more" />}>
-        {() => ['insert-above', 'insert-below', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'fold-output', 'scroll-output', 'clear-output', 'replay'].map((id) => (
+        {() => ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'fold-output', 'scroll-output', 'clear-output', 'replay'].map((id) => (
           <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={id === 'replay' && c.execution === 0}>{commands[id]!.name}</MenuItem>
         ))}
       </Menu>

@@ -92,6 +92,7 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
       if (self.alive) return
       self.alive = true
       let loads = 0
+      let world: Window | null = null
       frame = document.createElement('iframe')
       frame.setAttribute('sandbox', 'allow-scripts')
       frame.setAttribute('allow', '')
@@ -100,6 +101,9 @@ export function frameFor(content: FrameContent): { el: HTMLElement; dispose: () 
       frame.src = '/sandbox/frame'
       frame.style.height = el.style.minHeight || '24px'
       frame.addEventListener('load', () => {
+        // A cell that is moved, or comes back, begins its frame anew, in another window.
+        if (frame?.contentWindow !== world) loads = 0
+        world = frame?.contentWindow ?? null
         if (!frame?.contentWindow || ++loads > 2) return // one that goes elsewhere is told nothing
         // One channel a frame: nothing that comes another way is listened to.
         port?.close()

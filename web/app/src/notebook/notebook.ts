@@ -53,7 +53,7 @@ export class Notebook {
   readonly #store: Store
   #metadata: Object = {}
   #minor = 5
-  #undo: { cells: CellModel[]; active: string }[] = []
+  #undo: { cells: CellModel[]; active: string; source?: string }[] = []
   #clipboard: CellJSON[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
   #look: ReturnType<typeof setInterval> | undefined
@@ -350,8 +350,9 @@ export class Notebook {
 
   // --- cells ---
 
-  #remember(): void {
-    this.#undo.push({ cells: this.cells.peek(), active: this.active.peek() })
+  /** source: that of the active cell, where the step changes it. Cells keep their output. */
+  #remember(source?: string): void {
+    this.#undo.push({ cells: this.cells.peek(), active: this.active.peek(), ...(source === undefined ? {} : { source }) })
     if (this.#undo.length > maxUndo) this.#undo.shift()
   }
 
@@ -359,6 +360,7 @@ export class Notebook {
     const u = this.#undo.pop()
     if (!u) return toast('There is nothing to undo')
     this.#set(u.cells)
+    if (u.source !== undefined) this.find(u.active)!.source.value = u.source
     this.select(this.find(u.active) ? u.active : u.cells[0]!.id)
     this.touch()
   }
@@ -470,8 +472,8 @@ export class Notebook {
   split(at: number): void {
     const c = this.activeCell
     if (!c) return
-    this.#remember()
     const source = c.source.peek()
+    this.#remember(source)
     c.source.value = source.slice(0, at).replace(/\n$/, '')
     const cells = this.cells.peek()
     const second = new CellModel({ cell_type: c.type.peek(), source: source.slice(at).replace(/^\n/, '') }, c.language.peek())

@@ -114,7 +114,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
 
   const key = (e: KeyboardEvent) => {
     const target = e.target as Element
-    if (target.closest('dialog, .menu, .pane, .out-input')) {
+    if (target.closest('dialog, .menu, .side, .out-input')) {
       if (!(e.ctrlKey || e.metaKey)) return
     }
     const inEditor = !!target.closest('.cm-editor')
@@ -215,7 +215,7 @@ function Toolbar({ notebook: n, shell, pane }: { notebook: Notebook; shell: Shel
         </Menu>
       </span>
       <span class="grow" />
-      <nav class="row panes" aria-label="Panes">
+      <nav class="row pane-buttons" aria-label="Panes">
         {toggle('files', 'folder', 'Files')}
         {toggle('variables', 'variable', 'Variables')}
         {toggle('outline', 'list', 'Outline')}
@@ -273,14 +273,15 @@ function StopButton({ notebook: n }: { notebook: Notebook }) {
     return () => clearTimeout(t)
   }, [asked])
   if (!busy) return null
+  const words = { no: 'Stop', asked: 'Stopping…', force: 'Force stop' }[asked]
   return (
-    <button type="button" class={asked === 'force' ? 'button danger' : 'button'} onClick={() => {
+    <button type="button" class={asked === 'force' ? 'button danger stop' : 'button stop'} aria-label={words} title={words} onClick={() => {
       if (asked === 'force') void n.interrupt(1)
       else {
         setAsked('asked')
         void n.interrupt()
       }
-    }}><Icon name="stop" />{asked === 'force' ? 'Force stop' : asked === 'asked' ? 'Stopping…' : 'Stop'}</button>
+    }}><Icon name="stop" /><span class="wide">{words}</span></button>
   )
 }
 

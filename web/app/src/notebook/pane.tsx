@@ -31,7 +31,7 @@ export function Pane({ name, close, ...props }: PaneProps & { name: PaneName; cl
     }
   }, [name])
   return (
-    <aside class="pane" aria-label={panes[name].title} onKeyDown={(e) => { if (e.key === 'Escape') { e.preventDefault(); close() } }}>
+    <aside class="side" aria-label={panes[name].title} onKeyDown={(e) => { if (e.key === 'Escape') { e.preventDefault(); close() } }}>
       <header class="row"><h2 class="grow">{panes[name].title}</h2><button type="button" class="button icon quiet" aria-label="Close" onClick={close}><Icon name="close" /></button></header>
       {View?.name === name ? <View.view {...props} /> : null}
     </aside>

@@ -27,7 +27,7 @@ export function Variables({ notebook: n }: PaneProps) {
   return (
     <>
       {all.length > 1 && (
-        <div class="tabs" role="tablist" aria-label="Kernel">
+        <div class="kernel-tabs" role="tablist" aria-label="Kernel">
           {all.map((k) => <button key={k.language} type="button" role="tab" aria-selected={k === kernel} class="button quiet" onClick={() => choose(k.language)}>{languageName(k.language)}</button>)}
         </div>
       )}

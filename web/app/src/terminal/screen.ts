@@ -38,9 +38,8 @@ const before = 64 << 10
 const answered = 300
 /** How long keys wait for earlier ones that a program does not take, in ms: Ctrl-C may be among them. */
 const takes = 500
-/** A flood may be under way from this many bytes on within a look, and a look takes this many ms. */
-const flood = 32 << 10
-const look = 250
+/** A look is worth its while after this many bytes and this many ms; what takes longer than a flood's ms is none. */
+const flood = { bytes: 32 << 10, look: 250, ms: 5000 }
 /** How long after a key or a click a program may write to the clipboard, in ms. */
 const gesture = 10_000
 
@@ -57,7 +56,7 @@ export class Screen {
   #turn: Promise<Channel | undefined> | undefined // what this goes on with, nearer to the end
   #looking = false
   #typedAt = -Infinity
-  #parsed = { bytes: 0, since: 0, flood: false }
+  #parsed = { bytes: 0, since: 0, floodAt: -Infinity }
   #writing = new Set<Promise<unknown>>() // keys that the sandbox has not taken
   #held: Promise<unknown> | undefined // keys go behind this
   #end = 0 // of the log when it was attached: questions before it are old
@@ -176,17 +175,15 @@ export class Screen {
     const now = performance.now()
     this.#parsed.bytes += bytes
     if (now - this.#typedAt < answered) void this.#catchUp(behind.typing, t)
-    if (now - this.#parsed.since < look) {
-      this.#parsed.flood ||= this.#parsed.bytes > flood
-      return
-    }
-    this.#parsed = { bytes: 0, since: now, flood: this.#parsed.bytes > flood }
-    if (this.#parsed.flood) void this.#catchUp(behind.reading, t)
+    if (this.#parsed.bytes < flood.bytes || now - this.#parsed.since < flood.look) return
+    const quick = now - this.#parsed.since < flood.ms
+    this.#parsed = { bytes: 0, since: now, floodAt: quick ? now : -Infinity }
+    if (quick) void this.#catchUp(behind.reading, t)
   }
 
   /** Turns to the end of the log, if that is further ahead than most. */
   async #catchUp(most: number, t = this.#channel): Promise<void> {
-    if (!t || !this.#session || this.#looking || this.#turn || !this.#parsed.flood || performance.now() - this.#parsed.since > 2 * look) return
+    if (!t || !this.#session || this.#looking || this.#turn || performance.now() - this.#parsed.floodAt > flood.ms) return
     this.#looking = true
     try {
       const now = (await this.#session.channels({ signal: this.#gone.signal })).find((c) => c.id === t.id)
@@ -294,6 +291,7 @@ export class Screen {
     const clean = cleanPaste(text)
     const runs = clean.trimEnd().includes('\n') && !this.term.modes.bracketedPasteMode
     if (runs && !(await this.#host.confirmPaste(clean))) return this.term.focus()
+    await this.#held // what was typed before goes before
     await this.#channel.paste(clean).catch((e: Error) => this.#host.failed(e))
     this.term.scrollToBottom()
     this.term.focus()

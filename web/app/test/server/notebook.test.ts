@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Cutter } from '../../../client/test/rig.js'
-import { api, launch, open, session, token, url, watch } from './rig.js'
+import { api, launch, open, session, shot, still, token, url, watch } from './rig.js'
 
 let browser: Browser
 beforeAll(async () => {
@@ -74,6 +74,17 @@ describe('the notebook', () => {
     const light = await ink()
     await page.emulateMedia({ colorScheme: 'dark' })
     await expect.poll(ink).not.toBe(light)
+    await cell(page, 2).scrollIntoViewIfNeeded()
+    await shot(page, 'notebook-rich')
+    // Moved, deleted and brought back it has all of that still.
+    await page.keyboard.press('Escape')
+    await page.locator('.cell.active[data-mode="command"]').waitFor()
+    await page.keyboard.press('k')
+    for (const key of ['Control+Shift+ArrowUp', 'Control+Shift+ArrowDown', 'Control+Shift+ArrowUp', 'Control+Shift+ArrowDown', 'd', 'd']) await page.keyboard.press(key)
+    await expect.poll(() => page.locator('.cell').count()).toBe(4)
+    await page.keyboard.press('z')
+    await out.frameLocator('[data-mime="text/html"] iframe').locator('td', { hasText: '2' }).first().waitFor()
+    await out.locator('.markdown h1', { hasText: 'Head' }).waitFor()
     await saved(page)
     await expect.poll(async () => (await file(id)).cells[0]?.outputs[0]?.text?.join('')).toContain('100%')
     expect(complaints).toEqual([])
@@ -89,6 +100,7 @@ describe('the notebook', () => {
     expect(await error.locator('pre').isVisible()).toBe(false)
     await error.locator('summary').click()
     expect(await error.locator('pre').innerText()).toContain('return x / 0')
+    await shot(page, 'notebook-error')
     await error.getByRole('button', { name: 'Go to line 3' }).first().click()
     expect(await cell(page, 0).locator('.cm-error-line').innerText()).toBe('    return x / 0')
     await run(page, 'throw new Error("no")', 'JavaScript and TypeScript')
@@ -99,7 +111,7 @@ describe('the notebook', () => {
 
   it('comes back in mid-cell, still streaming, without a line twice or missing; a second tab watches live', async () => {
     const { page, context, id, close } = await notebook()
-    await run(page, 'import time\nfor i in range(60):\n    print("line", i, flush=True)\n    time.sleep(0.1)')
+    await run(page, 'import os, time\ni = 0\nwhile not os.path.exists("stop"):\n    print("line", i, flush=True)\n    i += 1\n    time.sleep(0.05)')
     await shows(page, 0, 'line 3')
     await page.reload()
     await state(page, 0, 'running')
@@ -107,18 +119,22 @@ describe('the notebook', () => {
     watch(other)
     await other.goto(`${url}/s/${id}`)
     await state(other, 0, 'running')
-    const whole = Array.from({ length: 60 }, (_, i) => `line ${i}\n`).join('')
+    await api('PUT', `/v1/sessions/${id}/files/stop`)
     for (const p of [page, other]) {
       await state(p, 0, 'ok')
-      await expect.poll(() => cell(p, 0).locator('.out-text').innerText()).toBe(whole)
+      const lines = (await cell(p, 0).locator('.out-text').innerText()).trimEnd().split('\n')
+      expect(lines).toEqual(lines.map((_, i) => `line ${i}`))
+      expect(lines.length).toBeGreaterThan(4)
     }
+    const end = (await cell(page, 0).locator('.out-text').innerText()).trimEnd().split('\n').at(-1)!
+    await expect.poll(() => cell(other, 0).locator('.out-text').innerText()).toContain(`${end}\n`)
     // What one tab writes the other shows.
     await cell(page, 1).locator('.cm-content').click()
     await run(page, 'print("from the first tab")')
     await other.locator('.output').getByText('from the first tab').waitFor()
     await saved(page)
     await page.reload()
-    await page.locator('.output').getByText('line 59').waitFor()
+    await page.locator('.output').getByText(end).waitFor()
     await close()
   })
 
@@ -128,6 +144,12 @@ describe('the notebook', () => {
     await run(page, 'print("never")')
     await state(page, 0, 'running')
     await state(page, 1, 'queued')
+    await shot(page, 'notebook-busy')
+    // A phone has room for the name and for Stop.
+    await page.setViewportSize({ width: 360, height: 700 })
+    expect(await page.locator('.bar .title .ellipsis').evaluate((e) => e.scrollWidth - e.clientWidth)).toBeLessThanOrEqual(0)
+    await shot(page, 'notebook-busy-phone')
+    await page.setViewportSize({ width: 1280, height: 800 })
     await page.getByRole('button', { name: 'Stop', exact: true }).first().click()
     await state(page, 0, 'error')
     await state(page, 1, 'aborted')
@@ -211,12 +233,26 @@ describe('the notebook', () => {
     await page.keyboard.press('Shift+j')
     await page.keyboard.press('Shift+M')
     await expect.poll(async () => (await sources()).length).toBe(2)
+    await command()
+    const merged = await sources()
+    await page.keyboard.press('Enter')
+    await edit()
+    await page.keyboard.press('Control+Home')
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('Control+Shift+_')
+    await cells(3)
+    await page.keyboard.press('Escape')
+    await command()
+    await page.keyboard.press('z')
+    await expect.poll(sources).toEqual(merged)
+    await command()
     await page.keyboard.press('Control+Shift+P')
     await page.getByRole('combobox', { name: 'Command' }).fill('insert above')
     await page.keyboard.press('Enter')
     await expect.poll(async () => (await sources()).length).toBe(3)
     await page.keyboard.press('h')
     await page.getByRole('dialog', { name: 'Keys' }).waitFor()
+    await shot(page, 'notebook-keys')
     await page.keyboard.press('Escape')
     expect(complaints).toEqual([])
     await close()
@@ -246,6 +282,7 @@ describe('the notebook', () => {
     await page.getByRole('button', { name: 'Variables' }).click()
     const row = page.locator('.variables tr', { hasText: 'answer' })
     await row.getByText('42').waitFor()
+    await shot(page, 'notebook-variables')
     await page.getByRole('button', { name: 'Search' }).click()
     await page.getByRole('searchbox', { name: 'Search' }).fill('ANSWER')
     await page.getByText('1 place').waitFor()
@@ -256,7 +293,7 @@ describe('the notebook', () => {
     await page.locator('.files input[type=file]').setInputFiles({ name: 'data.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') })
     await expect.poll(() => fetch(`${url}/v1/sessions/${id}/files/data.csv`, { headers: { Authorization: `Bearer ${token}` } }).then((r) => r.status)).toBe(200)
     await page.getByRole('button', { name: 'Outline' }).click()
-    await page.locator('.pane').getByText('Headings of text cells').waitFor()
+    await page.locator('.side').getByText('Headings of text cells').waitFor()
     await page.locator('.cell').last().click({ position: { x: 3, y: 3 } })
     await page.keyboard.press('Escape')
     for (const heading of ['# First part', '## Its detail']) {
@@ -309,6 +346,7 @@ describe('the notebook', () => {
     await name('deep').click()
     await name('er').click()
     await name('leaf.txt').waitFor()
+    await shot(page, 'notebook-files')
     const act = async (of: string, what: string) => {
       await page.getByRole('button', { name: `More for ${of}` }).click()
       await page.getByRole('menuitem', { name: what }).click()
@@ -390,6 +428,7 @@ describe('the notebook', () => {
       cutter.cuts = 1000 // none gets through until that is over
       cutter.cutNow()
       await page.getByText('Reconnecting. What runs goes on').waitFor()
+      await shot(page, 'notebook-away')
       await api('PUT', `/v1/sessions/${s.id}/files/stop`)
       await page.getByRole('button', { name: 'Try now' }).click() // in vain, or the button might go first
       cutter.cuts = 0
@@ -489,6 +528,7 @@ describe('the notebook', () => {
     expect(page.frames().map((f) => f.url()).filter((u) => u.startsWith('https://example.com'))).toEqual([])
     expect(await page.evaluate(() => (window as { owned?: number }).owned)).toBeUndefined()
     // A link asks first.
+    await still(page.locator('[data-mime="text/html"] iframe').first())
     await page.frameLocator('[data-mime="text/html"] iframe').first().getByText('link').click()
     await page.getByRole('dialog', { name: 'Open this link?' }).waitFor()
     await close()
@@ -509,6 +549,7 @@ describe('the notebook', () => {
     const s = await session()
     const { page, context } = await open(browser, `/s/${s.id}`)
     await page.locator('.cell').first().waitFor()
+    await shot(page, 'notebook-new')
     const { channels } = await api<{ channels: { end: number }[] }>('GET', `/v1/sessions/${s.id}`)
     expect(channels.every((c) => c.end === channels[0]!.end)).toBe(true)
     expect(await page.locator('.cell[data-state="none"]').count()).toBe(1)

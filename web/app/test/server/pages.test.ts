@@ -1,7 +1,7 @@
 // Home, phones, contrast and names for screen readers, the first paint.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { api, barriers, launch, open, session, token, url } from './rig.js'
+import { api, barriers, launch, open, session, shot, token, url } from './rig.js'
 
 let browser: Browser
 beforeAll(async () => {
@@ -33,7 +33,8 @@ describe('home', () => {
     await row.locator('.memory', { hasText: /^\d[\d,]* MB$/ }).waitFor()
     // What was printed last is there, and to look wakes nobody.
     await api('POST', '/v1/run', { session: id, language: 'python', code: 'print("first")\nprint("\\x1b[31mprinted last\\x1b[0m")' })
-    await row.locator('.preview').getByText('printed last', { exact: true }).waitFor()
+    await row.locator('.last-output').getByText('printed last', { exact: true }).waitFor()
+    await shot(page, 'home')
     await act('Pause')
     await row.locator('.state.paused').waitFor()
     await act('Wake')
@@ -41,7 +42,7 @@ describe('home', () => {
     await act('Hibernate')
     await row.locator('.state.hibernated').waitFor()
     await page.reload()
-    await row.locator('.preview').getByText('printed last', { exact: true }).waitFor()
+    await row.locator('.last-output').getByText('printed last', { exact: true }).waitFor()
     await row.locator('.state.hibernated').waitFor()
     await act('Wake')
     await row.locator('.state.running').waitFor()
@@ -75,7 +76,9 @@ describe('home', () => {
     expect([put.status, await put.text()]).toEqual([expect.toBeOneOf([200, 201, 202]), expect.any(String)])
     const { page, context, complaints } = await open(browser)
     const start = page.getByRole('button', { name: /^numbers Has a secret number/ })
-    await start.and(page.locator(':enabled')).click({ timeout: 90_000 })
+    await start.and(page.locator(':enabled')).waitFor({ timeout: 90_000 })
+    await shot(page, 'home-templates')
+    await start.click({ timeout: 90_000 })
     await page.locator('.cell.active .cm-content').click()
     await page.keyboard.insertText('secret')
     await page.keyboard.press('Shift+Enter')
@@ -120,19 +123,22 @@ describe('in light and in dark', () => {
     await page.locator('.variables').waitFor()
     await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await page.getByRole('button', { name: 'Files' }).click()
-    await page.locator('.pane').getByRole('button', { name: 'Close' }).waitFor()
+    await page.locator('.side').getByRole('button', { name: 'Close' }).waitFor()
     await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
-    await page.locator('.pane').getByRole('button', { name: 'Close' }).click()
+    await page.locator('.side').getByRole('button', { name: 'Close' }).click()
     await page.setViewportSize({ width: 360, height: 700 })
     expect(await wide(page)).toBeLessThanOrEqual(0)
     await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await shot(page, 'notebook-phone')
     await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
     await page.locator('.session').first().waitFor()
     expect(await wide(page)).toBeLessThanOrEqual(0)
     await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+    await shot(page, 'home-phone')
     await s.end()
     await page.goto(`${url}/s/${s.id}`)
     await page.getByRole('heading', { name: 'This session is gone' }).waitFor()
+    await shot(page, 'gone-phone')
     await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
     await context.close()
   })

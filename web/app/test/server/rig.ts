@@ -1,8 +1,8 @@
 // A real Chromium on the pages of a running server.
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { onTestFailed } from 'vitest'
-import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
+import { expect, onTestFailed } from 'vitest'
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Locator, type Page } from 'playwright-core'
 
 export const url = process.env.SANDGATE_URL!
 export const token = process.env.SANDGATE_TOKEN!
@@ -53,7 +53,7 @@ function witness(page: Page): void {
       url: location.href, focus: document.activeElement?.outerHTML.slice(0, 200), events: (window as unknown as { seenEvents?: string[] }).seenEvents, text: document.body.innerText.slice(-3000),
     })).catch((e: unknown) => e)
     console.error(`${t.task.name}:`, told)
-    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/failed-${t.task.name.replace(/\W+/g, '-').slice(0, 60)}-${Date.now()}.png` }).catch(() => {})
+    if (shots) await page.screenshot({ path: `${shots}/failed-${t.task.name.replace(/\W+/g, '-').slice(0, 60)}-${Date.now()}.png` }).catch(() => {})
   })
 }
 
@@ -70,6 +70,34 @@ export function watch(page: Page): string[] {
     if (!u.startsWith(url) && !u.startsWith('data:') && !u.startsWith('blob:')) complaints.push(`a request to ${u}`)
   })
   return complaints
+}
+
+const shots = process.env.SHOTS
+if (shots) mkdirSync(shots, { recursive: true })
+
+/** Pictures for people to look at, in the folder SHOTS. */
+export async function shot(page: Page, name: string, schemes: readonly ('light' | 'dark')[] = ['light', 'dark']): Promise<void> {
+  if (!shots) return
+  for (const scheme of schemes) {
+    await page.emulateMedia({ colorScheme: scheme })
+    await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))))
+    await page.screenshot({ path: `${shots}/${name}-${scheme}.png` })
+  }
+  await page.emulateMedia({ colorScheme: 'light' })
+}
+
+/**
+ * Waits until a frame of another origin has stood still for a while: Chromium takes no click into
+ * one that moved within the last half second, since that is how people are made to click on things.
+ */
+export async function still(frame: Locator): Promise<void> {
+  let before = ''
+  await expect.poll(async () => {
+    const now = JSON.stringify(await frame.boundingBox())
+    const same = now === before
+    before = now
+    return same
+  }, { interval: 700 }).toBe(true)
 }
 
 /** Asks the server over REST. */

@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { launch, open, token, url } from './rig.js'
+import { launch, open, shot, token, url } from './rig.js'
 
 let browser: Browser
 beforeAll(async () => {
@@ -26,6 +26,7 @@ it('asks for a token, says when it is wrong, and takes a pasted address', async 
   await page.getByLabel('Token').fill('sgt_wrong')
   await page.keyboard.press('Enter')
   await page.getByRole('alert').filter({ hasText: /token/ }).waitFor()
+  await shot(page, 'signin-wrong')
   await page.getByLabel('Token').fill(`${url}/#token=${token}`)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'Sign in' }).waitFor({ state: 'detached' })
