@@ -151,7 +151,14 @@ func (r *Runtime) writeBundle(id ID, spec Spec, cgroupPath string) error {
 	if err := os.Symlink(spec.Image, filepath.Join(dir, imageName)); err != nil {
 		return err
 	}
-	data, err := json.Marshal(spec.oci(root, cgroupPath))
+	oci := spec.oci(root, cgroupPath)
+	if spec.Volumes {
+		if err := os.Mkdir(filepath.Join(dir, volumesName), 0o755); err != nil {
+			return err
+		}
+		oci.Mounts = append(oci.Mounts, r.volumesMount(id))
+	}
+	data, err := json.Marshal(oci)
 	if err != nil {
 		return err
 	}
@@ -201,6 +208,13 @@ func (r *Runtime) adopt(id ID, conf *config.Config, spec Spec, g group, p *pipes
 		process: proc, oom: oom, container: c,
 		turn: make(chan struct{}, 1), done: make(chan struct{}), loaded: make(chan struct{}),
 		gone: make(chan struct{}),
+	}
+	if spec.Volumes {
+		if err := s.seal(); err != nil {
+			proc.close()
+			closeAll(oom)
+			return nil, fmt.Errorf("sealing the place of volumes: %w", err)
+		}
 	}
 	go s.watch()
 	if oom != nil {

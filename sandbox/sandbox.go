@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
 
@@ -207,7 +209,12 @@ func (s *Sandbox) remove() error {
 	}
 	// The sentry has been reaped, its id may be another process's by now.
 	s.container.Sandbox.Pid.Store(0)
+	gofer := s.container.GoferPid.Load()
 	err := s.container.Destroy()
+	if gofer != 0 {
+		// It is an orphan that this process has adopted, too.
+		_, _ = unix.Wait4(gofer, nil, unix.WNOHANG, nil)
+	}
 	closeAll(s.stdin, s.stdout, s.oom)
 	<-s.words.done
 	s.process.close()

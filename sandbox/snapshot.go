@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -61,8 +62,12 @@ func ImageID(image string) (string, error) {
 // gVisor would refuse others too, later and in other words.
 func specID(s Spec) string {
 	l := s.Limits
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %d %d %d %d",
-		s.Args, l.OverlayBytes, l.TmpBytes, l.ShmBytes, l.Inodes, l.OpenFiles, l.UserProcesses))
+	text := fmt.Appendf(nil, "%q %d %d %d %d %d %d",
+		s.Args, l.OverlayBytes, l.TmpBytes, l.ShmBytes, l.Inodes, l.OpenFiles, l.UserProcesses)
+	if s.Volumes {
+		text = append(text, " volumes"...)
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:12])
 }
 
@@ -315,11 +320,24 @@ func (s *Sandbox) Restore(ctx context.Context, dir string) error {
 	return s.do(ctx, op, restoreLimit, Created, Running, func() error {
 		const direct, background = false, true
 		if err := s.container.Restore(s.conf, dir, direct, background, nil); err != nil {
-			return err
+			return volumeFault(op, err)
 		}
 		go s.awaitPages(s.container.Sandbox)
 		return nil
 	})
+}
+
+// missing finds in gVisor's words which file of a volume a snapshot has open
+// that is not there. What comes from the sentry is text alone.
+var missing = regexp.MustCompile(`failed to walk "([^"]{1,256})" of type \d+ in mount "[^"]*:` + VolumesPath + `"`)
+
+// volumeFault finds out whether a file of a volume is to blame.
+func volumeFault(op string, err error) error {
+	m := missing.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Field: "volumes", Message: fmt.Sprintf("the snapshot has %s/%s open, which is not in the volume any more; put it back", VolumesPath, m[1]), Err: err}
 }
 
 // awaitPages waits for the background loading to end. The sentry answers when

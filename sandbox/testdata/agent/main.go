@@ -71,6 +71,23 @@ func main() {
 			fmt.Println(strconv.Quote(string(data)), err)
 		case "write":
 			fmt.Println(os.WriteFile(args[0], []byte(args[1]), 0o600))
+		case "ls":
+			entries, err := os.ReadDir(args[0])
+			for _, e := range entries {
+				fmt.Print(e.Name(), " ")
+			}
+			fmt.Println(err)
+		case "link": // what it says, where it is
+			fmt.Println(os.Symlink(args[0], args[1]))
+		case "remove":
+			fmt.Println(os.Remove(args[0]))
+		case "hold": // a file that stays open
+			f, err := os.OpenFile(args[0], os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+			held = f
+			fmt.Println(err)
+		case "append": // to the file that is held
+			_, err := held.WriteString(rest)
+			fmt.Println(err)
 		case "open": // how many files can be open
 			fmt.Println(open())
 		case "alloc": // bytes
@@ -111,6 +128,7 @@ func main() {
 }
 
 var (
+	held *os.File
 	hold [][]byte
 	sink atomic.Int64
 )
