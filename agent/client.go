@@ -429,6 +429,10 @@ func (c *Client) take(f stream.Frame) error {
 		if d == nil || !d.add(f) {
 			c.stray.Add(1)
 		}
+		if d == nil && f.Flags&stream.FlagEnd == 0 {
+			// Of a process before, or of what this is a copy of: nobody takes it.
+			c.giveUp(f.Channel)
+		}
 	case stream.Ack:
 		if len(f.Body) != 8 {
 			return fault.New(fault.Malformed, "agent.read", "an Ack has 8 bytes")

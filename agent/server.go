@@ -29,6 +29,9 @@ const (
 	ackEvery     = 128 << 10 // bytes after which an Ack is sent
 )
 
+// Home is the user's home in every image.
+const Home = "/home/user"
+
 // Config is what a Server is told at its start. The zero value of each field
 // means the default given with it.
 type Config struct {
@@ -58,7 +61,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	def(&c.Langs, "/opt/sandgate/langs")
-	def(&c.Home, "/home/user")
+	def(&c.Home, Home)
 	def(&c.User, "user")
 	def(&c.MachineID, "/etc/machine-id")
 	def(&c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -109,6 +112,7 @@ type Server struct {
 	channels  map[uint32]*channel
 	transfers map[uint32]*transfer
 	files     int               // operations on files that run
+	watches   int               // of files
 	conns     int               // connections to ports
 	env       map[string]string // from the last reseed
 	started   uint32            // channels so far
@@ -280,7 +284,7 @@ func (s *Server) request(r Request) {
 			return
 		}
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
-	case OpFileWrite, OpFileRead, OpFileStat, OpFileList, OpFileMkdir, OpFileMove, OpFileCopy, OpFileRemove, OpTreeRead, OpTreeWrite:
+	case OpFileWrite, OpFileRead, OpFileStat, OpFileList, OpFileMkdir, OpFileMove, OpFileCopy, OpFileRemove, OpFileLink, OpFileWatch, OpTreeRead, OpTreeWrite:
 		s.file(r)
 	case OpProcessList:
 		s.job(r.ID, func() { s.respond(r.ID, s.listProcesses(), nil) })
@@ -415,7 +419,7 @@ func (s *Server) stats() Stats {
 			n++
 		}
 	}
-	t := s.files + s.conns
+	t := s.files + s.watches + s.conns
 	s.mu.Unlock()
 	reaped, orphans := s.reap.counts()
 	return Stats{

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
@@ -19,7 +20,9 @@ type transfer struct {
 	win window // of a read
 	// conn says that it is a connection to a port, which goes both ways:
 	// another goroutine then waits for the window, and is told by freed.
-	conn  bool
+	conn bool
+	// watch says that it tells of changes.
+	watch bool
 	freed chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards all below
@@ -78,6 +81,7 @@ type fileParams struct {
 	Overwrite bool   `json:"overwrite"`
 	Recursive bool   `json:"recursive"`
 	Archive   string `json:"archive"`
+	Target    string `json:"target"`
 }
 
 // file begins a file operation, beside the wire and as the user.
@@ -99,10 +103,11 @@ func (s *Server) file(r Request) {
 	}
 	data := false
 	switch r.Op {
-	case OpFileWrite, OpFileRead, OpTreeRead, OpTreeWrite:
+	case OpFileWrite, OpFileRead, OpFileWatch, OpTreeRead, OpTreeWrite:
 		data = true
 	}
-	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+	inHome := strings.HasPrefix(path, s.cfg.Home+"/")
+	t := &transfer{s: s, id: r.Channel, watch: r.Op == OpFileWatch, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	t.win.wake = t.free
 	if err == nil {
 		err = s.begin(op, t, data)
@@ -114,6 +119,11 @@ func (s *Server) file(r Request) {
 	go func() {
 		defer s.wg.Done()
 		defer s.forget(t, data)
+		if r.Op == OpFileLink && !inHome {
+			// Asked for by the one who made the session, before it runs.
+			s.respond(r.ID, struct{}{}, makeLink(path, q.Target, false))
+			return
+		}
 		if err := s.becomeUser(); err != nil {
 			s.respond(r.ID, nil, err)
 			return
@@ -140,6 +150,11 @@ func (s *Server) touchFile(r Request, t *transfer, q fileParams, path, to string
 		result, err = s.copyFile(path, FileMove{Overwrite: q.Overwrite}, to)
 	case OpFileRemove:
 		err = s.removeFile(path, FileRemove{Recursive: q.Recursive})
+	case OpFileLink:
+		err = makeLink(path, q.Target, true)
+	case OpFileWatch:
+		s.watchFile(r, t, path, q.Recursive)
+		return
 	case OpFileWrite:
 		result, err = s.writeFile(path, q.FileWrite, t)
 	case OpTreeWrite:
@@ -207,7 +222,10 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 		return fault.New(fault.SandboxLost, op, "the sandbox is ending")
 	}
 	switch {
-	case !t.conn && s.files >= MaxTransfers:
+	case t.watch && s.watches >= MaxWatches:
+		s.refused.Add(1)
+		return fault.New(fault.Exhausted, op, "files are watched in %d places already", MaxWatches)
+	case !t.conn && !t.watch && s.files >= MaxTransfers:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d files are on their way", MaxTransfers)
 	case t.conn && s.conns >= MaxConns:
@@ -222,6 +240,8 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 	}
 	if t.conn {
 		s.conns++
+	} else if t.watch {
+		s.watches++
 	} else {
 		s.files++
 	}
@@ -234,6 +254,8 @@ func (s *Server) forget(t *transfer, data bool) {
 	defer s.mu.Unlock()
 	if t.conn {
 		s.conns--
+	} else if t.watch {
+		s.watches--
 	} else {
 		s.files--
 	}

@@ -58,6 +58,8 @@ const (
 	OpFileMove      = "file.move"      // FileMove → FileStat
 	OpFileCopy      = "file.copy"      // FileMove → FileStat
 	OpFileRemove    = "file.remove"    // FileRemove → {}
+	OpFileLink      = "file.link"      // FileLink → {}; as the user in the home, as root elsewhere
+	OpFileWatch     = "file.watch"     // FileWatch → FileStat, then Data with lines of FileChanges on Channel until it is given up
 	OpTreeRead      = "tree.read"      // TreeRead → FileStat, then Data frames on Channel until FlagEnd
 	OpTreeWrite     = "tree.write"     // FileRead, then Data frames on Channel until FlagEnd → TreeStat
 	OpReseed        = "reseed"         // Reseed → {}: after a restore, before any user code

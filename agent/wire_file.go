@@ -92,6 +92,12 @@ type FileRemove struct {
 	Recursive bool   `json:"recursive,omitempty"`
 }
 
+// FileLink makes a symbolic link. Parents are made in the user's home alone.
+type FileLink struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+}
+
 // The forms in which a tree is read.
 const (
 	Tar = "tar"

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -46,6 +47,7 @@ type Conn struct {
 	calls   map[uint64]*call
 	nextID  uint64
 	viewers map[uint32]*Viewer
+	watches map[uint32]*fileWatch
 	nextCh  uint32
 	err     error // why it has ended
 	last    error // why the last attempt or connection failed
@@ -84,7 +86,7 @@ type call struct {
 func (c *Client) Connect(ctx context.Context) (*Conn, error) {
 	conn := &Conn{
 		client: c, ready: make(chan struct{}),
-		calls: make(map[uint64]*call), viewers: make(map[uint32]*Viewer),
+		calls: make(map[uint64]*call), viewers: make(map[uint32]*Viewer), watches: make(map[uint32]*fileWatch),
 	}
 	conn.ctx, conn.cancel = context.WithCancel(context.Background())
 	conn.work.Add(1)
@@ -429,6 +431,7 @@ func (c *Conn) raise(l *link) bool {
 	for _, v := range c.viewers {
 		viewers = append(viewers, v)
 	}
+	watches := slices.Collect(maps.Values(c.watches))
 	close(c.ready)
 	c.work.Add(1)
 	c.mu.Unlock()
@@ -436,6 +439,9 @@ func (c *Conn) raise(l *link) bool {
 		defer c.work.Done()
 		for _, v := range viewers {
 			v.attach()
+		}
+		for _, w := range watches {
+			w.begin(l)
 		}
 		for _, p := range waiting {
 			if !l.send(c.ctx, websocket.MessageText, p.body) {
@@ -540,6 +546,15 @@ const eventError = "error"
 func (c *Conn) event(l *link, reply protocol.Reply) {
 	switch reply.Event {
 	case protocol.EventLost:
+	case protocol.EventFile:
+		var f protocol.FileChanges
+		c.mu.Lock()
+		w := c.watches[reply.Ch]
+		c.mu.Unlock()
+		if w != nil && json.Unmarshal(reply.Params, &f) == nil {
+			w.take(f)
+		}
+		return
 	case eventError:
 		var p fault.Public
 		c.mu.Lock()

@@ -101,6 +101,8 @@ type Sessions struct {
 	Hibernated  int      `yaml:"max_hibernated" default:"1000" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
 	Snapshots   int      `yaml:"max_snapshots" default:"100" doc:"Snapshots that users keep at one time, at least 0. Further ones are refused."`
 	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" doc:"What all snapshots together may take of data_dir; at least 1MiB. One that does not fit is refused."`
+	Volumes     int      `yaml:"max_volumes" default:"100" doc:"Volumes that a tenant may have, at least 0. Further ones are refused."`
+	VolumeMax   Size     `yaml:"max_volume_bytes" default:"10GiB" doc:"The most that one volume may hold, in data_dir; at least 1MiB. It is measured every 5 s while sessions write to it: one that holds more becomes read-only for them, and a session that goes on writing, up to twice as much, is ended."`
 	Durable     bool     `yaml:"durable" default:"false" doc:"Makes sessions durable that do not say. A durable session is copied to data_dir when it falls idle after work, while it goes on, and comes back as of then after the server was killed."`
 	DurableRate Duration `yaml:"durable_every" default:"30s" doc:"The least time between two such copies of a session; at least 1s."`
 	DurableMax  Size     `yaml:"durable_max" default:"2GiB" doc:"A durable session whose sandbox holds more memory than this is not copied, which its log says; at least 1MiB."`
@@ -318,6 +320,8 @@ func (c *Config) Validate() error {
 		atLeast("sessions.max_hibernated", c.Sessions.Hibernated >= 0, "0"),
 		atLeast("sessions.max_snapshots", c.Sessions.Snapshots >= 0, "0"),
 		atLeast("sessions.max_snapshot_bytes", c.Sessions.SnapshotMax >= 1<<20, "1MiB"),
+		atLeast("sessions.max_volumes", c.Sessions.Volumes >= 0, "0"),
+		atLeast("sessions.max_volume_bytes", c.Sessions.VolumeMax >= 1<<20, "1MiB"),
 		atLeast("sessions.durable_every", c.Sessions.DurableRate >= Duration(time.Second), "1s"),
 		atLeast("sessions.durable_max", c.Sessions.DurableMax >= 1<<20, "1MiB"),
 		atLeast("sessions.shutdown_limit", c.Sessions.Shutdown >= 0, "0"),

@@ -11,14 +11,16 @@ func opScope(op string) (Scope, bool) {
 		return Anyone, true
 	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpChannelList, protocol.OpAttach,
 		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList, protocol.OpPortList, protocol.OpProcessList,
-		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpSnapshotList, protocol.OpSnapshotGet:
+		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpSnapshotList, protocol.OpSnapshotGet,
+		protocol.OpFileWatch, protocol.OpVolumeList, protocol.OpVolumeGet:
 		return ScopeRead, true
 	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpSessionUpdate, protocol.OpSessionPause,
 		protocol.OpSessionKeepalive, protocol.OpTemplateDelete, protocol.OpHibernate, protocol.OpResume, protocol.OpFork, protocol.OpSnapshot, protocol.OpSnapshotDel, protocol.OpChannelOpen, protocol.OpChannelClose,
 		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
 		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal,
-		protocol.OpProcessSignal, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove:
+		protocol.OpProcessSignal, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove,
+		protocol.OpVolumeCreate, protocol.OpVolumeDelete, protocol.OpVolumeLease, protocol.OpVolumeRelease:
 		return ScopeWrite, true
 	case protocol.OpStatus, protocol.OpMetrics:
 		return ScopeAdmin, true

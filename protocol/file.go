@@ -1,5 +1,7 @@
 package protocol
 
+import "github.com/sandgate/sandgate/fault"
+
 // The operations on files. Those with Data have a link of their own and are
 // offered to clients over HTTP alone.
 const (
@@ -11,9 +13,47 @@ const (
 	OpFileMove   = "file.move"   // FileMove → File
 	OpFileCopy   = "file.copy"   // FileMove → File
 	OpFileRemove = "file.remove" // FileRemove → {}
+	OpFileWatch  = "file.watch"  // FileWatch, with ch → File; then events until ch is detached
 	OpTreeRead   = "tree.read"   // TreeRead → File, then Data frames
 	OpTreeWrite  = "tree.write"  // FileRef, then Data frames → Tree
 )
+
+// EventFile: files that are watched under ch have changed; Params is
+// FileChanges.
+const EventFile = "file"
+
+// MaxFileWatches is how many places a connection watches; a session has at most
+// as many too.
+const MaxFileWatches = 16
+
+// FileWatch asks for what changes in a folder or of a file.
+type FileWatch struct {
+	FileRef
+	// Recursive includes all folders below it, at most 2,048.
+	Recursive bool `json:"recursive,omitempty"`
+}
+
+// FileChanges is what has changed since the event before: all of 50 ms
+// together.
+type FileChanges struct {
+	Session string       `json:"session"`
+	Changes []FileChange `json:"changes"`
+	// Overflow says that there was more than could be told: look for yourself.
+	Overflow bool `json:"overflow,omitempty"`
+	// Ended is set in the last event: what was watched is gone, or Error says
+	// why else.
+	Ended bool          `json:"ended,omitempty"`
+	Error *fault.Public `json:"error,omitempty"`
+}
+
+// FileChange is what became of a path. What was moved has been removed in one
+// place and created in another.
+type FileChange struct {
+	Path string `json:"path"`
+	// Kind is created, modified or removed.
+	Kind string `json:"kind"`
+	Dir  bool   `json:"dir,omitempty"`
+}
 
 // FileRef names a file in a session. Paths are relative to the user's home
 // unless absolute.

@@ -141,6 +141,9 @@ type SessionCreate struct {
 	// Durable has the session kept on disk whenever it falls idle after work;
 	// nil means the server's default.
 	Durable *bool `json:"durable,omitempty"`
+	// Volumes are those that the session has, at most MaxMounts. A session that
+	// goes on from a snapshot, and a fork, have those of the original.
+	Volumes []Mount `json:"volumes,omitempty"`
 }
 
 // Session is a session as clients see it.
@@ -175,6 +178,7 @@ type Session struct {
 	Durable     bool      `json:"durable,omitempty"`
 	KeptMS      int64     `json:"kept_ms,omitempty"`
 	RecoveredMS int64     `json:"recovered_ms,omitempty"`
+	Volumes     []Mount   `json:"volumes,omitempty"`
 	Channels    []Channel `json:"channels"`
 }
 

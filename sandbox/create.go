@@ -38,9 +38,9 @@ func (r *Runtime) Boot(ctx context.Context, spec Spec) (*Sandbox, error) {
 	return r.begin(ctx, spec, (*Sandbox).Start)
 }
 
-// Restore creates a sandbox and restores the snapshot in dir into it. See
-// Sandbox.Restore.
-func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec) (*Sandbox, error) {
+// Restore creates a sandbox, mounts volumes, and restores the snapshot in dir
+// into it. See Sandbox.Mount and Sandbox.Restore.
+func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec, volumes ...Volume) (*Sandbox, error) {
 	resolved, err := spec.resolve("sandbox.restore")
 	if err != nil {
 		return nil, err
@@ -48,7 +48,14 @@ func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec) (*Sandbox,
 	if err := r.fits(dir, resolved); err != nil {
 		return nil, err
 	}
-	return r.begin(ctx, spec, func(s *Sandbox, ctx context.Context) error { return s.Restore(ctx, dir) })
+	return r.begin(ctx, spec, func(s *Sandbox, ctx context.Context) error {
+		if len(volumes) > 0 {
+			if err := s.Mount(ctx, volumes...); err != nil {
+				return err
+			}
+		}
+		return s.Restore(ctx, dir)
+	})
 }
 
 func (r *Runtime) begin(ctx context.Context, spec Spec, start func(*Sandbox, context.Context) error) (*Sandbox, error) {

@@ -201,6 +201,10 @@ func (r *Runtime) Close(ctx context.Context) error {
 	if e := removeTree(r.parent.path, r.parent.v2, killLimit); e != nil {
 		err = errors.Join(err, fault.Wrap(fault.Host, "sandbox.close", e))
 	}
+	// gVisor's own mount, once a sandbox had a file server.
+	if e := unmountBelow(r.root()); e != nil {
+		err = errors.Join(err, fault.Wrap(fault.Host, "sandbox.close", e))
+	}
 	return errors.Join(err, r.lock.Close())
 }
 

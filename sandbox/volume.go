@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,7 +54,9 @@ func (v Volume) check(op string) error {
 func (r *Runtime) volumesMount(id ID) specs.Mount {
 	return specs.Mount{
 		Destination: VolumesPath, Type: "bind", Source: filepath.Join(r.bundle(id), volumesName),
-		Options: []string{"rbind", "rw", "nosuid", "nodev", "rprivate"},
+		// Without a cache of names, a file that the guest has closed is closed:
+		// else a volume could never be made read-only.
+		Options: []string{"rbind", "rw", "nosuid", "nodev", "rprivate", "dcache=0"},
 	}
 }
 
@@ -115,6 +118,28 @@ func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
 	}))
 }
 
+// LockVolume makes a volume read-only for this sandbox. It is a Conflict while
+// files of it are open to be written.
+func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
+	const op = "sandbox.lock_volume"
+	if !volumePattern.MatchString(name) {
+		return fault.Invalid(op, "name", "%.80q is not the name of a volume", name)
+	}
+	release, err := s.take(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = inMountsOf(s.container.GoferPid.Load(), func() error {
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		return unix.MountSetattr(unix.AT_FDCWD, filepath.Join("/root", VolumesPath, name), unix.AT_SYMLINK_NOFOLLOW, &attr)
+	})
+	if errors.Is(err, unix.EBUSY) {
+		return fault.New(fault.Conflict, op, "files of the volume are open to be written")
+	}
+	return fault.Wrap(fault.Host, op, err)
+}
+
 // seal makes the directory that holds the volumes' places read-only for the
 // gofer: it lies on the host's state directory, which is memory.
 func (s *Sandbox) seal() error {
@@ -149,8 +174,7 @@ func inMountsOf(pid int, f func() error) error {
 	}
 	defer ns.Close()
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for ever: the thread ends with this goroutine
+	go onLostThread(func() {
 		done <- func() error {
 			if err := unix.Unshare(unix.CLONE_FS); err != nil {
 				return fmt.Errorf("unshare: %w", err)
@@ -160,7 +184,26 @@ func inMountsOf(pid int, f func() error) error {
 			}
 			return f()
 		}()
-	}()
+	})
 	return <-done
 }
 
+// onLostThread calls f on a thread that ends with the calling goroutine. It is
+// never the main one, which Go does not end, and which is what /proc/self
+// shows of the process.
+func onLostThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return // still locked: the thread ends
+	}
+	// As long as this goroutine holds the main thread, another has another.
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread()
+		f()
+	}()
+	<-ended
+	runtime.UnlockOSThread()
+}

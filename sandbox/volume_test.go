@@ -118,6 +118,25 @@ func TestVolumeSnapshot(t *testing.T) {
 	destroy(t, d.Sandbox)
 }
 
+// TestLostThread sees that the process stays in its own mount namespace,
+// whatever thread a mount was made on.
+func TestLostThread(t *testing.T) {
+	r := newRuntime(t)
+	g := boot(t, r, volumeSpec())
+	was := readLink(t, "/proc/self/ns/mnt")
+	for range 200 {
+		fatal(t, inMountsOf(g.container.GoferPid.Load(), func() error { return nil }))
+	}
+	if is := readLink(t, "/proc/self/ns/mnt"); is != was {
+		t.Errorf("the process is in %s, not in %s", is, was)
+	}
+	destroy(t, g.Sandbox)
+	fatal(t, r.Close(t.Context()))
+	if mounts := readFile(t, "/proc/self/mountinfo"); strings.Contains(mounts, r.cfg.StateDir) {
+		t.Errorf("mounts remain below %s", r.cfg.StateDir)
+	}
+}
+
 func TestVolumeLeaks(t *testing.T) {
 	r := newRuntime(t)
 	dir := t.TempDir()

@@ -110,7 +110,7 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 	switch {
 	case c.attached == nil:
 		err = fault.New(fault.Canceled, op, "the link has ended")
-	case c.attached[r.Ch] != nil:
+	case c.attached[r.Ch] != nil || c.watches[r.Ch] != nil:
 		err = fault.Invalid(op, "ch", "%d is attached already", r.Ch)
 	case len(c.attached) >= protocol.MaxAttached:
 		err = fault.New(fault.Exhausted, op, "a connection attaches at most %d channels", protocol.MaxAttached)
@@ -299,6 +299,9 @@ func (c *conn) detach(ch uint32) error {
 	a := c.attached[ch]
 	delete(c.attached, ch)
 	c.mu.Unlock()
+	if a == nil && c.unwatch(ch) {
+		return nil
+	}
 	if a == nil {
 		return fault.Invalid("link.detach", "ch", "nothing is attached as %d", ch)
 	}

@@ -43,6 +43,9 @@ func (m *Manager) checkCreate(p node.Principal, r protocol.SessionCreate) (w wan
 	if err := checkEnv(op, r.Env); err != nil {
 		return w, err
 	}
+	if err := checkMounts(op, r.Volumes); err != nil {
+		return w, err
+	}
 	if r.LifetimeSeconds < 0 || r.LifetimeSeconds > int64(m.cfg.MaxLifetime/time.Second) {
 		return w, fault.Invalid(op, "lifetime_seconds", "a lifetime has between 0 and %d seconds", int64(m.cfg.MaxLifetime/time.Second))
 	}

@@ -97,6 +97,13 @@ type Config struct {
 	// default 1 GiB.
 	MaxTemplates  int
 	TemplateBytes int64
+	// MaxVolumes is how many volumes a tenant may have; default 100, negative
+	// means none. MaxVolumeBytes is the most that one may hold; default 10 GiB.
+	// VolumeEvery is how often those are measured that sessions write to.
+	// Default 5 s.
+	MaxVolumes     int
+	MaxVolumeBytes int64
+	VolumeEvery    time.Duration
 	// Images makes root filesystems of what users bring; nil means that there
 	// are none but the host's.
 	Images Images
@@ -139,6 +146,9 @@ func (c Config) resolve() (Config, error) {
 	def(&c.BuildLimit, 10*time.Minute)
 	def(&c.MaxTemplates, 32)
 	def(&c.TemplateBytes, 1<<30)
+	def(&c.MaxVolumes, 100)
+	def(&c.MaxVolumeBytes, 10<<30)
+	def(&c.VolumeEvery, volumeEvery)
 	def(&c.Tick, time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -189,6 +199,7 @@ type counters struct {
 	inputRefused                                      atomic.Int64
 	portsOpened, portBytes                            atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
+	volumesCreated, volumesFull, fileChanges          atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
 }
 
@@ -224,6 +235,7 @@ func (c *counters) table() map[string]int64 {
 		"input_refused":     c.inputRefused.Load(),
 		"files_written":     c.filesWritten.Load(),
 		"files_read":        c.filesRead.Load(),
+		"file_changes":      c.fileChanges.Load(),
 		"file_bytes":        c.fileBytes.Load(),
 		"ports_opened":      c.portsOpened.Load(),
 		"port_bytes":        c.portBytes.Load(),
@@ -237,6 +249,8 @@ func (c *counters) table() map[string]int64 {
 		"forks":             c.forks.Load(),
 		"preserved":         c.preserved.Load(),
 		"recovered":         c.recovered.Load(),
+		"volumes_created":   c.volumesCreated.Load(),
+		"volumes_full":      c.volumesFull.Load(),
 		"cold_boots":        c.coldBoots.Load(),
 		"restores":          c.restores.Load(),
 	}

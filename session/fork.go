@@ -173,7 +173,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 		case fault.NotFound:
 			return nil, &fault.Error{Kind: fault.NotFound, Op: op, Field: "snapshot", Message: "there is no such snapshot any more", Err: err}
 		}
-		return nil, fault.Wrap(fault.Unavailable, op, err)
+		return nil, unavailable(op, err)
 	}
 	s.machine, s.state = machine, resuming
 	for i, ch := range s.order {

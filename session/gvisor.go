@@ -23,6 +23,8 @@ type GVisor struct {
 	Spec sandbox.Spec
 	// Spares may be nil.
 	Spares *Spares
+
+	mounts []sandbox.Volume
 }
 
 // named is the specification with a host name of its own. The agent could not
@@ -43,6 +45,7 @@ func (g GVisor) With(l Layout) Host {
 	if l.Env != nil {
 		g.Spec.Env = l.Env
 	}
+	g.Spec.Volumes, g.mounts = l.Volumes, l.mounts
 	set(&g.Spec.Limits.MemoryBytes, l.Limits.MemoryBytes)
 	set(&g.Spec.Limits.CPUs, l.Limits.CPUs)
 	set(&g.Spec.Limits.OverlayBytes, l.Limits.DiskBytes)
@@ -78,7 +81,7 @@ func (g GVisor) Boot(ctx context.Context) (Machine, error) {
 
 // Restore starts a sandbox from a snapshot.
 func (g GVisor) Restore(ctx context.Context, dir string) (Machine, error) {
-	s, err := g.Runtime.Restore(ctx, dir, g.named())
+	s, err := g.Runtime.Restore(ctx, dir, g.named(), g.mounts...)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +157,9 @@ func (m gvisorMachine) Use(ctx context.Context) (protocol.Usage, error) {
 	u, err := m.Usage(ctx)
 	return protocol.Usage{MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak, CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks}, err
 }
+
+// Lock makes a volume read-only.
+func (m gvisorMachine) Lock(ctx context.Context, name string) error { return m.LockVolume(ctx, name) }
 
 // Settle takes the burst of the start away.
 func (m gvisorMachine) Settle(ctx context.Context) error {

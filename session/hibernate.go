@@ -184,7 +184,7 @@ func (s *session) wake() error {
 	case err != nil:
 		s.enter(hibernated)
 		s.tell(hibernated)
-		return fault.Wrap(fault.Unavailable, op, err)
+		return unavailable(op, err)
 	}
 	s.mu.Lock()
 	alive := s.state != lost
@@ -196,6 +196,7 @@ func (s *session) wake() error {
 		s.destroy(machine)
 		return s.gone()
 	}
+	s.volumes.forget()
 	s.meter.woke(machine)
 	s.agent.Resume(machine.Wire())
 	s.mu.Lock()
@@ -222,6 +223,16 @@ func (s *session) wake() error {
 	s.m.log.Info("session woken", "session", s.id, "took", time.Since(begin))
 	s.tell(running)
 	return nil
+}
+
+// unavailable is the error of a restore that may succeed later. What it needs
+// of the user is said in its own words.
+func unavailable(op string, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) && known.Kind == fault.Unavailable && known.Field == "volumes" {
+		return known
+	}
+	return fault.Wrap(fault.Unavailable, op, err)
 }
 
 // giveUp loses the session, and returns what that means for the one who wanted

@@ -30,6 +30,7 @@ type conn struct {
 
 	mu       sync.Mutex // guards all below
 	attached map[uint32]*attachment
+	watches  map[uint32]func() // what ends each
 	upload   *upload
 }
 
@@ -45,7 +46,7 @@ func (c *conn) serve() error { return c.finish(c.read()) }
 //go:noinline
 func (m *Manager) newConn(ctx context.Context, l *node.Link) *conn {
 	m.count.links.Add(1)
-	return &conn{m: m, link: l, principal: l.Principal(), ctx: ctx, slots: make(chan struct{}, maxRequests), attached: map[uint32]*attachment{}}
+	return &conn{m: m, link: l, principal: l.Principal(), ctx: ctx, slots: make(chan struct{}, maxRequests), attached: map[uint32]*attachment{}, watches: map[uint32]func(){}}
 }
 
 // finish waits for what is under way on a link that has ended with err.

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/sandbox"
 )
 
 // Machine is a sandbox as a session sees it.
@@ -42,6 +43,10 @@ type Layout struct {
 	Env []string `json:"env,omitempty"`
 	// Limits are the machine's; those of output and cells are the session's.
 	Limits protocol.Limits `json:"limits"`
+	// Volumes lets a machine have volumes; mounts are those that it has from its
+	// beginning.
+	Volumes bool `json:"volumes,omitempty"`
+	mounts  []sandbox.Volume
 }
 
 // gauge is a Host that knows what all its machines hold together.

@@ -38,6 +38,7 @@ type Manager struct {
 	// preserving is held while a durable session is copied.
 	preserving chan struct{}
 	shelf      *shelf
+	volumes    *volumes
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -100,6 +101,9 @@ func New(cfg Config) (*Manager, error) {
 	if err := m.sweepSnapshots(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
+	if m.volumes, err = newVolumes(m); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
 	if err := m.load(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -117,6 +121,7 @@ func New(cfg Config) (*Manager, error) {
 		m.newPool(t, size)
 	}
 	m.work.Go(m.janitor)
+	m.work.Go(m.volumes.watch)
 	m.audit(protocol.AuditEntry{Event: "node.start"})
 	if cfg.GoOn {
 		m.work.Go(m.goOn)
@@ -160,9 +165,22 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
 
-	layout := w.template.layout
+	h, err := m.volumes.hold(p.Tenant, r.Volumes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if !taken {
+			h.release()
+		}
+	}()
+	from := w.template
+	if len(r.Volumes) > 0 {
+		from = from.twin
+	}
+	layout := from.layout
 	layout.Limits = machineLimits(w.limits)
-	mb, err := m.claim(ctx, w.template, layout)
+	mb, err := m.claim(ctx, from, layout)
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
 			m.count.sessionsRefused.Add(1)
@@ -175,8 +193,12 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 			return nil, err
 		}
 	}
+	if err := h.mount(ctx, mb); err != nil {
+		m.discard(mb)
+		return nil, err
+	}
 	now := time.Now()
-	s := newSession(m, p, mb, w, r, now)
+	s := newSession(m, p, mb, w, r, h, now)
 	s.meter.begin(mb.machine)
 	if err := s.adopt(mb.info); err != nil {
 		m.discard(mb)

@@ -140,6 +140,9 @@ type nodeState struct {
 // counterHelp says what each of the manager's counters counts. A test holds
 // it to the table.
 var counterHelp = map[string]string{
+	"volumes_created":   "Volumes that were created.",
+	"volumes_full":      "Times that a session found a volume beyond its limit.",
+	"file_changes":      "Changes to files that watches told of.",
 	"sessions_created":  "Sessions that were created.",
 	"sessions_refused":  "Sessions that were refused, for want of a place or a sandbox.",
 	"sessions_deleted":  "Sessions that were deleted by request.",

@@ -181,9 +181,11 @@ type peer struct {
 	err   error
 }
 
-func (r *rig) open() *peer {
+func (r *rig) open() *peer { return r.openAs(alice) }
+
+func (r *rig) openAs(who node.Principal) *peer {
 	r.t.Helper()
-	l, err := r.c.Open(r.ctx, alice)
+	l, err := r.c.Open(r.ctx, who)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -101,12 +101,12 @@ func (m *Manager) newPool(t *template, size int) {
 func (m *Manager) all() []*template {
 	all := make([]*template, 0, len(m.templates))
 	for _, t := range m.templates {
-		all = append(all, t)
+		all = append(all, t, t.twin)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.own {
-		all = append(all, t)
+		all = append(all, t, t.twin)
 	}
 	return all
 }

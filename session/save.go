@@ -51,6 +51,8 @@ type saved struct {
 	Durable   bool      `json:"durable,omitempty"`
 	Recovered time.Time `json:"recovered,omitzero"`
 	Stale     bool      `json:"stale,omitempty"`
+
+	Volumes []protocol.Mount `json:"volumes,omitempty"`
 }
 
 type savedChannel struct {
@@ -154,7 +156,7 @@ func (s *session) header() (*saved, []*channel) {
 		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
 		Created: s.created, Expires: s.expires, Active: s.active, Works: s.works, Info: s.info, Numbers: s.numbers,
 		Keys: map[string]string{}, Wires: map[uint32]string{},
-		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale,
+		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale, Volumes: s.volumes.mounts,
 	}
 	for key, c := range s.keys {
 		v.Keys[key] = c.id
@@ -285,11 +287,15 @@ func (m *Manager) revive(id string) (*session, error) {
 
 // assemble makes a hibernated session, but for what runs in its channels.
 func (m *Manager) assemble(v saved) (*session, error) {
+	h, err := m.volumes.hold(v.Tenant, v.Volumes)
+	if err != nil {
+		return nil, err
+	}
 	sink := newRouter(&m.count, v.NextWire)
 	s := &session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
-		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.cfg.Host.With(v.Layout),
+		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.hostOf(v.Layout, h), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale,
 		member:  &member{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
@@ -318,6 +324,7 @@ func (m *Manager) assemble(v saved) (*session, error) {
 
 // undo takes apart a session that was assembled and not connected.
 func (s *session) undo() {
+	s.volumes.release()
 	s.agent.End()
 	for _, c := range s.order {
 		s.m.dropLog(c.log)

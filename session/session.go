@@ -58,6 +58,7 @@ type session struct {
 	// opening is held by the one who opens a channel with a key.
 	opening chan struct{}
 	ports   ports
+	volumes *held
 
 	mu       sync.Mutex // guards all below, and member.machine
 	state    string
@@ -83,10 +84,10 @@ type session struct {
 	stale     bool
 }
 
-func newSession(m *Manager, p node.Principal, mb *member, w wanted, r protocol.SessionCreate, now time.Time) *session {
+func newSession(m *Manager, p node.Principal, mb *member, w wanted, r protocol.SessionCreate, h *held, now time.Time) *session {
 	s := &session{
 		m: m, id: newID(), tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
-		template: r.Template, limits: w.limits, policy: w.policy, host: m.cfg.Host.With(mb.layout),
+		template: r.Template, limits: w.limits, policy: w.policy, host: m.hostOf(mb.layout, h), volumes: h,
 		created: now, expires: now.Add(w.lifetime), active: now, member: mb, state: running, durable: m.wantsDurable(r),
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
@@ -364,6 +365,7 @@ func (s *session) lose(reason, message string) {
 			s.router.pace.close()
 		}
 		s.m.discard(s.member)
+		s.volumes.release()
 		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
 		}
@@ -414,7 +416,7 @@ func (s *session) view() protocol.Session {
 		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
 		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
 		Template: s.template, IdlePauseSeconds: seconds(s.policy.Pause), IdleHibernateSeconds: seconds(s.policy.Hibernate), KeepAlive: s.policy.KeepAlive,
-		Origin: s.origin, Durable: s.durable,
+		Origin: s.origin, Durable: s.durable, Volumes: s.volumes.mounts,
 	}
 	if s.limits != (protocol.Limits{}) {
 		l := s.limits

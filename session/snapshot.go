@@ -249,8 +249,8 @@ func (h *shelf) start(ctx context.Context, p node.Principal, r protocol.SessionC
 			return nil, fault.Invalid(op, "language", "the snapshot's language is %s", found.Language)
 		}
 	}
-	if r.Template != "" || r.Limits != nil {
-		return nil, fault.Invalid(op, "snapshot", "template and limits are the snapshot's")
+	if r.Template != "" || r.Limits != nil || len(r.Volumes) > 0 {
+		return nil, fault.Invalid(op, "snapshot", "template, limits and volumes are the snapshot's")
 	}
 	w, err := h.m.checkCreate(p, r)
 	if err != nil {

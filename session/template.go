@@ -35,6 +35,9 @@ type template struct {
 	// limits are those of its sessions that do not say.
 	limits protocol.Limits
 	env    map[string]string
+	// twin is the same for sessions with volumes, whose sandboxes differ; nil
+	// for a twin. Nothing of it is made before somebody asks.
+	twin *template
 	// name is the folder below snapshots; info, beside it with the ending
 	// .json, is what its kernel said when it was ready.
 	name string
@@ -61,8 +64,17 @@ type template struct {
 	faded  time.Time
 }
 
-// newTemplate returns the template of a language, or of a user's source.
+// newTemplate returns the template of a language, or of a user's source, with
+// its twin.
 func (m *Manager) newTemplate(l kernel.Manifest, src *source) (*template, error) {
+	t, err := m.oneTemplate(l, src, false)
+	if err == nil {
+		t.twin, err = m.oneTemplate(l, src, true)
+	}
+	return t, err
+}
+
+func (m *Manager) oneTemplate(l kernel.Manifest, src *source, twin bool) (*template, error) {
 	t := &template{m: m, key: l.Name, manifest: l, limits: m.cfg.Limits, turn: make(chan struct{}, 1), layout: Layout{Limits: machineLimits(m.cfg.Limits)}}
 	name := l.Name
 	var stamp string
@@ -71,6 +83,9 @@ func (m *Manager) newTemplate(l kernel.Manifest, src *source) (*template, error)
 		t.source, t.env = src, src.env()
 		t.limits = mergeLimits(m.cfg.Limits, src.Spec.Limits)
 		t.layout = Layout{Image: src.image(), Env: src.ImageEnv, Limits: machineLimits(t.limits)}
+	}
+	if t.layout.Volumes = twin; twin {
+		name += "-volumes"
 	}
 	key, err := m.cfg.Host.With(t.layout).Key()
 	if err != nil {
@@ -281,10 +296,7 @@ func writeFile(name string, data []byte) error {
 // sweepSnapshots removes what no template of this process has the name of.
 func (m *Manager) sweepSnapshots() error {
 	keep := map[string]bool{}
-	for _, t := range m.templates {
-		keep[t.name] = true
-	}
-	for _, t := range m.own {
+	for _, t := range m.all() {
 		keep[t.name] = true
 	}
 	entries, err := os.ReadDir(m.snapshots())

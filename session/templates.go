@@ -151,16 +151,18 @@ func (m *Manager) roomForTemplate(op string, p node.Principal, name string) erro
 // the sandboxes that have it open; a session of it that is hibernated later
 // cannot wake without it, and is then lost as upgraded.
 func (m *Manager) dropTemplate(t *template) {
-	t.mu.Lock()
-	t.gone = true
-	p := t.pool
-	t.mu.Unlock()
-	if p != nil {
-		p.Close()
+	for _, t := range []*template{t, t.twin} {
+		t.mu.Lock()
+		t.gone = true
+		p := t.pool
+		t.mu.Unlock()
+		if p != nil {
+			p.Close()
+		}
+		// A build under way ends first.
+		t.turn <- struct{}{}
 	}
-	// A build under way ends first.
-	t.turn <- struct{}{}
-	for _, path := range []string{t.side(), t.dir(), t.source.dir} {
+	for _, path := range []string{t.side(), t.dir(), t.twin.side(), t.twin.dir(), t.source.dir} {
 		if err := os.RemoveAll(path); err != nil {
 			m.log.Warn("a template was not wholly removed", "template", t.key, "error", err)
 		}

@@ -187,6 +187,7 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 	m, err := session.New(session.Config{
 		Audit: audit, Usage: usage,
 		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
+		MaxVolumes: orNone(cfg.Sessions.Volumes), MaxVolumeBytes: int64(cfg.Sessions.VolumeMax),
 		Durable: cfg.Sessions.Durable, DurableEvery: time.Duration(cfg.Sessions.DurableRate), DurableBytes: int64(cfg.Sessions.DurableMax),
 		Limits: limits, MaxLimits: most, Memory: memory, PoolMemory: orNone(int64(cfg.Pool.Memory)),
 		MaxIdle: time.Duration(cfg.Sessions.MaxIdle), MaxKeepAlive: orNone(cfg.Sessions.MaxKeep),

@@ -83,6 +83,7 @@ func createSession(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	set.StringVar(&r.Template, "template", "", "The `template` that it is made from.")
 	set.StringVar(&r.Snapshot, "snapshot", "", "The `snapshot`, an id or a name, that it goes on from.")
 	durable := set.Bool("durable", false, "It comes back, as of when it last fell idle, after the server was killed.")
+	set.Var((*mounts)(&r.Volumes), "volume", "A volume that it has, `NAME[:/PATH][:ro]`, at /volumes/NAME and linked to at PATH; may be given again.")
 	set.Var(env, "env", "A variable, `NAME=VALUE`; may be given again.")
 	set.Var(size{&l.MemoryBytes}, "memory", "Its memory, a `size`.")
 	set.Float64Var(&l.CPUs, "cpus", 0, "Its processors, a `number`.")

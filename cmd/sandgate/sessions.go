@@ -107,10 +107,6 @@ func since(ms int64) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-func rmCommand() command {
-	return eachSession("rm", "End sessions and remove all that is in them", (*client.Client).DeleteSession)
-}
-
 func hibernateCommand() command {
 	return eachSession("hibernate", "Write sessions to disk; the next work in them wakes them", func(c *client.Client, ctx context.Context, id string) error {
 		_, err := c.HibernateSession(ctx, id)

@@ -1,0 +1,441 @@
+package agent
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Limits of watching files.
+const (
+	MaxWatches   = 16                    // watches at once
+	MaxFolders   = 2048                  // folders that one of them looks at
+	maxChanges   = 1024                  // changes that are told at once, or that wait
+	maxChangePut = 32 << 10              // bytes of one line, about
+	watchPause   = 50 * time.Millisecond // from a change until it is told, with all that came behind it
+)
+
+// The kinds of a FileChange.
+const (
+	FileCreated  = "created"
+	FileModified = "modified"
+	FileRemoved  = "removed"
+)
+
+// FileWatch asks for what changes in a folder, or of a file.
+type FileWatch struct {
+	Path string `json:"path"`
+	// Recursive includes all folders below it, at most MaxFolders.
+	Recursive bool `json:"recursive,omitempty"`
+}
+
+// FileChange is what became of a path since it was told of last. What was
+// moved has been removed in one place and created in another.
+type FileChange struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+	Dir  bool   `json:"dir,omitempty"`
+}
+
+// FileChanges is one line of a watch's Data, in JSON.
+type FileChanges struct {
+	Changes []FileChange `json:"changes"`
+	// Overflow says that there were more than could be told: look for yourself.
+	Overflow bool `json:"overflow,omitempty"`
+}
+
+// watchMask is what a folder is watched for.
+const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+// watcher is one watch. Its goroutine has the user's rights, so that the kernel
+// says what may be watched; another reads the events.
+type watcher struct {
+	t     *transfer
+	file  *os.File // the inotify descriptor
+	root  string
+	only  string // the name in root that matters; "" for all
+	deep  bool
+	paths map[int32]string // of each folder, by its descriptor
+	wds   map[string]int32
+	order []string // of changes, in the order in which they came
+	kinds map[string]FileChange
+	more  bool // changes were left out
+	gone  bool // root is
+}
+
+type watchEvent struct {
+	wd   int32
+	mask uint32
+	name string
+}
+
+// watchFile carries a watch out until it is given up, or what is watched is
+// gone.
+func (s *Server) watchFile(r Request, t *transfer, path string, recursive bool) {
+	w := &watcher{t: t, root: path, deep: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]FileChange{}}
+	stat, err := w.open()
+	if err != nil {
+		s.respond(r.ID, nil, fileError("agent.file.watch", err))
+		return
+	}
+	t.mu.Lock()
+	t.cut = func() { _ = w.file.Close() }
+	aborted := t.aborted
+	t.mu.Unlock()
+	if aborted {
+		_ = w.file.Close()
+	}
+	events := make(chan []watchEvent)
+	quit := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		readEvents(w.file, events, quit)
+	}()
+	s.respond(r.ID, stat, nil)
+	err = w.run(events)
+	close(quit)
+	_ = w.file.Close()
+	<-done
+	t.finish(r.Op, err)
+}
+
+// open begins to watch.
+func (w *watcher) open() (FileStat, error) {
+	if inProc(w.root) {
+		return FileStat{}, syscall.EACCES
+	}
+	info, err := os.Stat(w.root)
+	if err != nil {
+		return FileStat{}, err
+	}
+	stat := statOf(w.root, info)
+	if !info.IsDir() {
+		// Its folder, since many programs replace a file in place of writing it.
+		w.only, w.root, w.deep = filepath.Base(w.root), filepath.Dir(w.root), false
+	}
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return stat, err
+	}
+	w.file = os.NewFile(uintptr(fd), "inotify")
+	if err := w.add(w.root, false); err != nil || w.more {
+		_ = w.file.Close()
+		if err == nil {
+			err = fault.New(fault.Exhausted, "agent.file.watch", "there are more than %d folders; watch a part of them", MaxFolders)
+		}
+		return stat, err
+	}
+	return stat, nil
+}
+
+// add watches a folder, and with deep all below it. With tell what is in there
+// is told as created: it may have been before the watch was.
+func (w *watcher) add(path string, tell bool) error {
+	if _, there := w.wds[path]; !there {
+		if len(w.paths) >= MaxFolders {
+			w.more = true
+			return nil
+		}
+		mask := uint32(watchMask)
+		if path != w.root {
+			mask |= unix.IN_DONT_FOLLOW
+		}
+		var wd int
+		err := w.control(func(fd int) (err error) {
+			wd, err = unix.InotifyAddWatch(fd, path, mask)
+			return err
+		})
+		if errors.Is(err, unix.ENOSPC) {
+			w.more = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		w.paths[int32(wd)], w.wds[path] = path, int32(wd)
+	}
+	if !w.deep && !tell {
+		return nil
+	}
+	dir, err := openFolder(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		entries, err := dir.ReadDir(256)
+		for _, e := range entries {
+			name := filepath.Join(path, e.Name())
+			if tell {
+				w.note(name, FileCreated, e.IsDir())
+			}
+			if w.deep && e.IsDir() && !w.more {
+				// One that the user may not read is passed over, and so is one
+				// that is gone.
+				_ = w.add(name, tell)
+			}
+		}
+		if err != nil || len(entries) == 0 {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+	}
+}
+
+func (w *watcher) control(do func(fd int) error) error {
+	raw, err := w.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+// readEvents passes on what the kernel tells until the file is closed.
+func readEvents(f *os.File, out chan<- []watchEvent, quit <-chan struct{}) {
+	defer close(out)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := f.Read(buf)
+		if err != nil {
+			return
+		}
+		var events []watchEvent
+		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+			if size > len(b) {
+				break
+			}
+			name, _, _ := strings.Cut(string(b[unix.SizeofInotifyEvent:size]), "\x00")
+			events = append(events, watchEvent{wd: int32(binary.NativeEndian.Uint32(b)), mask: binary.NativeEndian.Uint32(b[4:]), name: name})
+			b = b[size:]
+		}
+		select {
+		case out <- events:
+		case <-quit:
+			return
+		}
+	}
+}
+
+// run tells of changes, each batch watchPause after its first.
+func (w *watcher) run(events <-chan []watchEvent) error {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	defer timer.Stop()
+	waiting := false
+	for {
+		select {
+		case list, ok := <-events:
+			if !ok {
+				return context.Canceled
+			}
+			for _, e := range list {
+				w.take(e)
+			}
+			if w.gone {
+				return w.tell()
+			}
+			if !waiting && (len(w.order) > 0 || w.more) {
+				waiting = true
+				timer.Reset(watchPause)
+			}
+		case <-timer.C:
+			waiting = false
+			if err := w.tell(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take notes one event.
+func (w *watcher) take(e watchEvent) {
+	if e.mask&unix.IN_Q_OVERFLOW != 0 {
+		w.more = true
+		return
+	}
+	dir, known := w.paths[e.wd]
+	if !known {
+		return
+	}
+	if e.mask&unix.IN_IGNORED != 0 {
+		delete(w.paths, e.wd)
+		delete(w.wds, dir)
+		return
+	}
+	if e.mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0 {
+		if dir == w.root {
+			w.gone = true
+			w.note(dir, FileRemoved, true)
+		}
+		return // of others their folder tells
+	}
+	if e.name == "" || w.only != "" && e.name != w.only {
+		return
+	}
+	path, isDir := filepath.Join(dir, e.name), e.mask&unix.IN_ISDIR != 0
+	switch {
+	case e.mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
+		w.note(path, FileCreated, isDir)
+		if isDir && w.deep {
+			_ = w.add(path, true) // it may be gone already
+		}
+	case e.mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
+		w.note(path, FileRemoved, isDir)
+		if isDir && e.mask&unix.IN_MOVED_FROM != 0 {
+			w.drop(path)
+		}
+	default:
+		w.note(path, FileModified, isDir)
+	}
+}
+
+// drop ends the watches of a folder that was moved away, and below it.
+func (w *watcher) drop(path string) {
+	for p, wd := range w.wds {
+		if p == path || strings.HasPrefix(p, path+"/") {
+			_ = w.control(func(fd int) error {
+				_, err := unix.InotifyRmWatch(fd, uint32(wd))
+				return err
+			})
+			delete(w.paths, wd)
+			delete(w.wds, p)
+		}
+	}
+}
+
+// note puts a change to those of the same path that have not been told.
+func (w *watcher) note(path, kind string, dir bool) {
+	before, there := w.kinds[path]
+	switch {
+	case !there && len(w.order) >= maxChanges:
+		w.more = true
+		return
+	case !there:
+		w.order = append(w.order, path)
+	case kind == FileModified:
+		kind, dir = before.Kind, before.Dir // also of what is new
+	case kind == FileCreated && before.Kind == FileRemoved && !dir && !before.Dir:
+		kind = FileModified // it was replaced
+	}
+	w.kinds[path] = FileChange{Path: strings.ToValidUTF8(path, "\uFFFD"), Kind: kind, Dir: dir}
+}
+
+// tell sends what has been noted, in lines of a size that a reader can take.
+func (w *watcher) tell() error {
+	if len(w.order) == 0 && !w.more {
+		return nil
+	}
+	out := &packed{t: w.t}
+	for rest := w.order; ; {
+		var line FileChanges
+		size := 0
+		n := slices.IndexFunc(rest, func(p string) bool {
+			if size += 64 + 2*len(p); size > maxChangePut && len(line.Changes) > 0 {
+				return true
+			}
+			line.Changes = append(line.Changes, w.kinds[p])
+			return false
+		})
+		last := n < 0
+		line.Overflow = last && w.more
+		if line.Changes == nil {
+			line.Changes = []FileChange{}
+		}
+		data, err := json.Marshal(line)
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(append(data, '\n')); err != nil {
+			return err
+		}
+		if last {
+			break
+		}
+		rest = rest[n:]
+	}
+	w.order, w.more = nil, false
+	clear(w.kinds)
+	return out.flush()
+}
+
+// makeLink makes a symbolic link. With parents they are made, too.
+func makeLink(path, target string, parents bool) error {
+	const op = "agent.file.link"
+	if target == "" || len(target) > maxPath || strings.IndexByte(target, 0) >= 0 {
+		return fault.Invalid(op, "target", "a link's target has 1 to %d bytes, none of them NUL", maxPath)
+	}
+	if parents {
+		if err := os.MkdirAll(filepath.Dir(path), fs.FileMode(0o755)); err != nil {
+			return fileError(op, err)
+		}
+	}
+	return fileError(op, os.Symlink(target, path))
+}
+
+// Watch tells of changes until ctx ends or what is watched is gone. It calls
+// opened once it watches. ch is a number that no channel and no other transfer
+// has or had.
+func (c *Client) Watch(ctx context.Context, ch uint32, p FileWatch, opened func(FileStat), tell func(FileChanges) error) error {
+	var stat FileStat
+	lines := &changeLines{tell: tell}
+	return c.download(ctx, OpFileWatch, ch, p, &stat, func() (int64, error) {
+		opened(stat)
+		return -1, nil
+	}, lines)
+}
+
+// changeLines cuts what is written to it into lines.
+type changeLines struct {
+	tell func(FileChanges) error
+	rest []byte
+}
+
+func (l *changeLines) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	for {
+		i := slices.Index(l.rest, '\n')
+		if i < 0 {
+			break
+		}
+		var c FileChanges
+		if err := json.Unmarshal(l.rest[:i], &c); err != nil {
+			return 0, fault.Wrap(fault.Malformed, "agent.file.watch", err)
+		}
+		l.rest = l.rest[i+1:]
+		if err := l.tell(c); err != nil {
+			return 0, err
+		}
+	}
+	if len(l.rest) > stream.MaxBody {
+		return 0, fault.New(fault.Malformed, "agent.file.watch", "the agent sends a line without an end")
+	}
+	return len(p), nil
+}
+
+// Link makes a symbolic link.
+func (c *Client) Link(ctx context.Context, p FileLink) error {
+	return c.call(ctx, OpFileLink, 0, p, nil)
+}

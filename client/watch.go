@@ -1,0 +1,154 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// fileWatch is a watch over files. It is begun anew on each link; what changed
+// between two is told as an overflow.
+type fileWatch struct {
+	conn *Conn
+	ch   uint32
+	ask  protocol.FileWatch
+
+	mu     sync.Mutex // guards all below
+	queue  []protocol.FileChanges
+	again  bool // it has been begun before
+	err    error
+	over   bool
+	moved  chan struct{} // capacity 1
+	opened chan struct{}
+	once   sync.Once
+}
+
+// maxWatchQueue is how many events wait for a slow reader before they become an
+// overflow.
+const maxWatchQueue = 256
+
+// Watch tells of changes in a folder of a session, or of a file, until ctx ends,
+// what is watched is gone, or tell returns an error, which is then returned. It
+// calls ready once it watches. After a lost connection it goes on, and says
+// Overflow, since it does not know what it missed.
+func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), tell func(protocol.FileChanges) error) error {
+	const op = "client.watch"
+	w := &fileWatch{conn: c, ask: p, moved: make(chan struct{}, 1), opened: make(chan struct{})}
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return c.err
+	}
+	c.nextCh++
+	w.ch = c.nextCh
+	c.watches[w.ch] = w
+	on := c.link
+	c.mu.Unlock()
+	defer w.close()
+	if on != nil {
+		w.begin(on)
+	}
+	opened := w.opened
+	for {
+		w.mu.Lock()
+		queue, err, over := w.queue, w.err, w.over
+		w.queue = nil
+		w.mu.Unlock()
+		for _, f := range queue {
+			if err := tell(f); err != nil {
+				return err
+			}
+		}
+		if over {
+			return err
+		}
+		select {
+		case <-opened:
+			opened = nil
+			if ready != nil {
+				ready()
+			}
+		case <-w.moved:
+		case <-ctx.Done():
+			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		case <-c.ctx.Done():
+			return c.Err()
+		}
+	}
+}
+
+// begin asks for the watch on a link.
+func (w *fileWatch) begin(on *link) {
+	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpFileWatch, w.ch, w.ask, false, func(_ json.RawMessage, err error) {
+		switch {
+		case err == nil:
+			w.once.Do(func() { close(w.opened) })
+			w.mu.Lock()
+			again := w.again
+			w.again = true
+			w.mu.Unlock()
+			if again {
+				w.take(protocol.FileChanges{Session: w.ask.Session, Changes: []protocol.FileChange{}, Overflow: true})
+			}
+		case fault.Is(err, fault.Unavailable):
+			// The link was lost: the next one begins anew.
+		default:
+			w.end(err)
+		}
+	})
+	if err != nil && !fault.Is(err, fault.Unavailable) {
+		w.end(err)
+	}
+}
+
+// take takes an event of the server's.
+func (w *fileWatch) take(f protocol.FileChanges) {
+	w.mu.Lock()
+	if len(w.queue) >= maxWatchQueue {
+		w.queue = []protocol.FileChanges{{Session: f.Session, Changes: []protocol.FileChange{}, Overflow: true}}
+	}
+	w.queue = append(w.queue, f)
+	w.mu.Unlock()
+	if f.Ended {
+		var err error
+		if f.Error != nil {
+			err = f.Error.Err("client.watch")
+		}
+		w.end(err)
+		return
+	}
+	w.wake()
+}
+
+func (w *fileWatch) end(err error) {
+	w.mu.Lock()
+	if !w.over {
+		w.over, w.err = true, err
+	}
+	w.mu.Unlock()
+	w.wake()
+}
+
+func (w *fileWatch) wake() {
+	select {
+	case w.moved <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the watch, on the server too if it goes on there.
+func (w *fileWatch) close() {
+	c := w.conn
+	c.mu.Lock()
+	delete(c.watches, w.ch)
+	c.mu.Unlock()
+	w.mu.Lock()
+	over := w.over
+	w.mu.Unlock()
+	if !over {
+		_, _ = c.start(c.ctx, protocol.OpDetach, w.ch, nil, true, func(json.RawMessage, error) {})
+	}
+}

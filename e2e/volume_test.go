@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// TestVolumesOfSessions shares a volume between sessions that were made on the
+// command line, looks at files there and removes them, and leaves nothing.
+func TestVolumesOfSessions(t *testing.T) {
+	s := open(t, server) // for its client
+	line := func(code int, args ...string) string {
+		t.Helper()
+		out, errs, got := shellOut(t, s, "", args...)
+		if got != code {
+			t.Errorf("%q ended with %d: %s %s", args, got, out, errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	line(0, "volume", "create", "--max", "64MiB", "e2e")
+	line(fault.Conflict.Row().Exit, "volume", "create", "e2e")
+	one := line(0, "sessions", "create", "--volume", "e2e:/home/user/data")
+	two := line(0, "sessions", "create", "--volume", "e2e::ro")
+	line(0, "exec", one, "--", "sh", "-c", "mkdir -p data/sub; echo hello > data/x; echo y > data/sub/y")
+	if got := line(0, "exec", two, "--", "cat", "/volumes/e2e/x"); got != "hello" {
+		t.Errorf("the other session reads %q", got)
+	}
+	line(1, "exec", two, "--", "rm", "/volumes/e2e/x")
+	if got := line(0, "ls", one+":data/"); got != "sub/\nx" {
+		t.Errorf("ls says %q", got)
+	}
+	if got := line(0, "ls", "-l", one+":data/x"); !strings.HasPrefix(got, "-rw-r--r--") || !strings.Contains(got, " 6 ") {
+		t.Errorf("ls -l says %q", got)
+	}
+	line(fault.Conflict.Row().Exit, "rm", one+":data/sub")
+	line(fault.PermissionDenied.Row().Exit, "rm", two+":/volumes/e2e/x")
+	line(0, "rm", "-r", one+":data/sub", one+":data/x")
+	line(fault.NotFound.Row().Exit, "rm", one+":data/x")
+	line(0, "rm", "-f", one+":data/x")
+	line(usageExit, "rm", one+":")
+	token := line(0, "volume", "lease", "--holder", "e2e", "--ttl", "5m", "e2e")
+	line(fault.Conflict.Row().Exit, "volume", "lease", "e2e")
+	if got := line(0, "volume", "ls"); !strings.Contains(got, "64MiB") || !strings.Contains(got, token+" e2e") {
+		t.Errorf("volume ls says %q", got)
+	}
+	line(0, "volume", "release", "--token", token, "e2e")
+	line(fault.Conflict.Row().Exit, "volume", "rm", "e2e")
+	line(0, "rm", one, two)
+	line(0, "volume", "rm", "e2e")
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	check(t, err)
+	left, err := filepath.Glob(filepath.Join(server.Dir, "data", "node", "volumes", "*"))
+	check(t, err)
+	if len(left) > 0 || strings.Contains(string(mounts), "/volumes/v_") {
+		t.Errorf("the volume left %q", left)
+	}
+}
+
+// usageExit is the exit status for a command line that cannot be understood.
+const usageExit = 2
+
+// TestWatchOfFiles hears of changes through the public door, and of what it has
+// missed when the connection is lost.
+func TestWatchOfFiles(t *testing.T) {
+	s := open(t, server)
+	s.run("ok", "import os; os.makedirs('w')")
+	conn, err := s.client.Connect(s.ctx)
+	check(t, err)
+	defer conn.Close()
+	ctx, stop := context.WithCancel(s.ctx)
+	defer stop()
+	ready, news, done := make(chan struct{}), make(chan protocol.FileChanges, 64), make(chan error, 1)
+	go func() {
+		done <- conn.Watch(ctx, protocol.FileWatch{FileRef: protocol.FileRef{Session: s.id, Path: "w"}, Recursive: true}, func() { close(ready) }, func(f protocol.FileChanges) error {
+			news <- f
+			return nil
+		})
+	}()
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	await := func(what string, ok func(protocol.FileChanges) bool) {
+		t.Helper()
+		for {
+			select {
+			case f := <-news:
+				if ok(f) {
+					return
+				}
+			case err := <-done:
+				t.Fatalf("%s: the watch ended: %v", what, err)
+			case <-s.ctx.Done():
+				t.Fatalf("%s was not told", what)
+			}
+		}
+	}
+	_, err = s.client.Upload(s.ctx, s.id, "w/a/b", 0, strings.NewReader("x"))
+	check(t, err)
+	await("a file", func(f protocol.FileChanges) bool {
+		for _, c := range f.Changes {
+			if c.Path == "/home/user/w/a/b" && c.Kind == "created" {
+				return true
+			}
+		}
+		return false
+	})
+	check(t, s.client.Remove(s.ctx, s.id, "w", true))
+	await("the end", func(f protocol.FileChanges) bool { return f.Ended })
+	if err := <-done; err != nil {
+		t.Errorf("the watch ended with %v", err)
+	}
+}

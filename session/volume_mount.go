@@ -1,0 +1,258 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/agent"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/sandbox"
+)
+
+// mounter is a Machine that volumes can be put into while it runs.
+type mounter interface {
+	Mount(ctx context.Context, volumes ...sandbox.Volume) error
+	// Lock makes a volume read-only. It is a Conflict while files there are
+	// open to be written.
+	Lock(ctx context.Context, name string) error
+}
+
+// held are the volumes of one session, from before its sandbox is made until
+// after it is gone.
+type held struct {
+	mounts  []protocol.Mount
+	volumes []*volume // in the order of mounts
+	release func()
+
+	mu     sync.Mutex // guards all below
+	locked map[*volume]bool
+	told   map[*volume]bool
+}
+
+// checkMounts holds against the rules what a session asks for.
+func checkMounts(op string, mounts []protocol.Mount) error {
+	if len(mounts) > protocol.MaxMounts {
+		return fault.Invalid(op, "volumes", "a session has at most %d volumes", protocol.MaxMounts)
+	}
+	names, paths := map[string]bool{}, map[string]bool{}
+	for i, one := range mounts {
+		field := fmt.Sprintf("volumes[%d].", i)
+		if !volumeName.MatchString(one.Name) || names[one.Name] {
+			return fault.Invalid(op, field+"name", "name each volume once")
+		}
+		names[one.Name] = true
+		if one.Path == "" {
+			continue
+		}
+		if err := checkPath(op, field+"path", one.Path); err != nil {
+			return err
+		}
+		below := strings.HasPrefix(one.Path, agent.Home+"/") || strings.Count(one.Path, "/") == 1
+		if !filepath.IsAbs(one.Path) || filepath.Clean(one.Path) != one.Path || one.Path == "/" || !below || paths[one.Path] {
+			return fault.Invalid(op, field+"path", "a link to a volume is a new name in %s, or directly below /, without . and ..", agent.Home)
+		}
+		paths[one.Path] = true
+	}
+	return nil
+}
+
+// hold keeps volumes from being deleted while a session has them.
+func (v *volumes) hold(tenant string, mounts []protocol.Mount) (*held, error) {
+	h := &held{mounts: mounts, release: func() {}, locked: map[*volume]bool{}, told: map[*volume]bool{}}
+	if len(mounts) == 0 {
+		return h, nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, mount := range mounts {
+		one, err := v.find(tenant, mount.Name)
+		if err != nil {
+			return nil, &fault.Error{Kind: fault.NotFound, Op: "volume.hold", Field: fmt.Sprintf("volumes[%d].name", i), Message: fmt.Sprintf("there is no volume %.64q", mount.Name)}
+		}
+		h.volumes = append(h.volumes, one)
+	}
+	for _, one := range h.volumes {
+		one.users++
+	}
+	h.release = sync.OnceFunc(func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, one := range h.volumes {
+			one.users--
+		}
+	})
+	return h, nil
+}
+
+// sources are what a sandbox mounts.
+func (h *held) sources() []sandbox.Volume {
+	var out []sandbox.Volume
+	for i, one := range h.volumes {
+		out = append(out, sandbox.Volume{Name: one.Name, Dir: filepath.Join(one.dir, volumeData), ReadOnly: h.mounts[i].ReadOnly})
+	}
+	return out
+}
+
+// mount puts the volumes into a member that was claimed, and makes the links.
+func (h *held) mount(ctx context.Context, mb *member) error {
+	const op = "session.create"
+	if len(h.volumes) == 0 {
+		return nil
+	}
+	to, ok := mb.machine.(mounter)
+	if !ok {
+		return &fault.Error{Kind: fault.Unsupported, Op: op, Field: "volumes", Message: "this server has no volumes"}
+	}
+	if err := to.Mount(ctx, h.sources()...); err != nil {
+		return err
+	}
+	for i, one := range h.mounts {
+		if one.Path == "" {
+			continue
+		}
+		err := mb.agent.Link(ctx, agent.FileLink{Path: one.Path, Target: sandbox.VolumesPath + "/" + one.Name})
+		if err != nil {
+			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: fmt.Sprintf("volumes[%d].path", i), Message: fault.PublicOf(err).Message, Err: err}
+		}
+	}
+	return nil
+}
+
+// hostOf is the host of machines with that layout and these volumes.
+func (m *Manager) hostOf(l Layout, h *held) Host {
+	l.mounts = h.sources()
+	return m.cfg.Host.With(l)
+}
+
+// volumeEvery is how often a volume is measured that a session can write to.
+const volumeEvery = 5 * time.Second
+
+// measure looks at what a volume holds, unless that was done a moment ago.
+func (v *volumes) measure(one *volume) {
+	v.mu.Lock()
+	fresh := one.gone || time.Since(one.measured) < 100*time.Millisecond
+	v.mu.Unlock()
+	if fresh {
+		return
+	}
+	u, err := useOf(filepath.Join(one.dir, volumeData))
+	if err != nil {
+		v.m.log.Warn("a volume could not be measured", "volume", one.ID, "error", err)
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	one.used, one.measured = u, time.Now()
+}
+
+// full reports whether a volume holds more than it may.
+func (v *volumes) full(one *volume) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return one.used.beyond || one.used.bytes > one.MaxBytes
+}
+
+// over reports whether a volume holds more than twice what it may.
+func (v *volumes) over(one *volume) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return one.used.bytes > 2*one.MaxBytes
+}
+
+// watch measures the volumes that sessions write to, until the manager closes,
+// and makes the full ones read-only for those sessions.
+func (v *volumes) watch() {
+	tick := time.NewTicker(v.m.cfg.VolumeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-v.m.ctx.Done():
+			return
+		case <-tick.C:
+			v.look()
+		}
+	}
+}
+
+func (v *volumes) look() {
+	v.m.mu.Lock()
+	all := make([]*session, 0, len(v.m.sessions))
+	for _, s := range v.m.sessions {
+		if len(s.volumes.volumes) > 0 {
+			all = append(all, s)
+		}
+	}
+	v.m.mu.Unlock()
+	seen := map[*volume]bool{}
+	for _, s := range all {
+		if !s.is(running) {
+			continue // it writes nothing
+		}
+		for i, one := range s.volumes.volumes {
+			if s.volumes.mounts[i].ReadOnly {
+				continue
+			}
+			if !seen[one] {
+				seen[one] = true
+				v.measure(one)
+			}
+			if v.full(one) {
+				s.lockVolume(one)
+			}
+		}
+	}
+}
+
+// lockVolume makes a volume that is full read-only for the session, and tells
+// its kernels. While files there are open to be written it tries again; a
+// session that goes on writing to one, up to twice the limit, is lost.
+func (s *session) lockVolume(one *volume) {
+	h := s.volumes
+	h.mu.Lock()
+	locked, told := h.locked[one], h.told[one]
+	h.told[one] = true
+	h.mu.Unlock()
+	if locked {
+		return
+	}
+	if !told {
+		s.m.count.volumesFull.Add(1)
+		for _, c := range s.list() {
+			if c.queue != nil {
+				c.reached(0, protocol.Reached{Limit: "volume_bytes", Max: one.MaxBytes, Lost: "the right to write to the volume " + one.Name})
+			}
+		}
+	}
+	to, ok := s.current().(mounter)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.life, opLimit)
+	defer cancel()
+	err := to.Lock(ctx, one.Name)
+	if err != nil {
+		if !fault.Is(err, fault.Conflict) && !s.isLost() {
+			s.m.log.Warn("a full volume was not made read-only", "session", s.id, "volume", one.ID, "error", err)
+		}
+		if s.m.volumes.over(one) {
+			s.m.work.Go(func() { s.lose("killed", "it has written far more to the volume "+one.Name+" than that may hold") })
+		}
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.locked[one] = true
+}
+
+// forget begins anew with another machine: what was read-only is not any more.
+func (h *held) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.locked)
+	clear(h.told)
+}

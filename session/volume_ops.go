@@ -1,0 +1,59 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sandgate/sandgate/protocol"
+)
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "one " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func opVolumeCreate(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.VolumeCreate](r)
+	if err != nil {
+		return nil, err
+	}
+	return c.m.volumes.create(c.principal, p)
+}
+
+func opVolumeList(_ context.Context, c *conn, _ protocol.Request) (any, error) {
+	return c.m.volumes.list(c.principal), nil
+}
+
+func opVolumeGet(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.VolumeRef](r)
+	if err != nil {
+		return nil, err
+	}
+	return c.m.volumes.get(c.principal, p.Name)
+}
+
+func opVolumeDelete(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.VolumeRef](r)
+	if err != nil {
+		return nil, err
+	}
+	return nothing{}, c.m.volumes.remove(c.principal, p.Name)
+}
+
+func opVolumeLease(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.VolumeLease](r)
+	if err != nil {
+		return nil, err
+	}
+	return c.m.volumes.lease(c.principal, p)
+}
+
+func opVolumeRelease(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.VolumeRelease](r)
+	if err != nil {
+		return nil, err
+	}
+	return nothing{}, c.m.volumes.release(c.principal, p)
+}
