@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // Options are a client's settings. The zero value is good.
@@ -37,6 +38,10 @@ type Options struct {
 	// OnState is told when the WebSocket comes up (nil) and when it is lost
 	// (why). It must not block.
 	OnState func(err error)
+	// OnSession is told what becomes of the sessions that are viewed over the
+	// WebSocket: hibernated, resuming with how far it has come, running. It must
+	// not block.
+	OnSession func(protocol.StateChange)
 }
 
 // Client speaks to one server. It is safe for concurrent use and holds no

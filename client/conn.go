@@ -546,6 +546,12 @@ const eventError = "error"
 func (c *Conn) event(l *link, reply protocol.Reply) {
 	switch reply.Event {
 	case protocol.EventLost:
+	case protocol.EventState:
+		var s protocol.StateChange
+		if tell := c.client.opts.OnSession; tell != nil && json.Unmarshal(reply.Params, &s) == nil {
+			tell(s)
+		}
+		return
 	case protocol.EventFile:
 		var f protocol.FileChanges
 		c.mu.Lock()

@@ -432,7 +432,18 @@ type Lost struct {
 type StateChange struct {
 	Session string `json:"session"`
 	State   string `json:"state"`
+	// Phase and Percent say how far a session has come that is resuming: it is
+	// told once for each phase. The percentages are of the time that is usual.
+	Phase   string `json:"phase,omitempty"`
+	Percent int    `json:"percent,omitempty"`
 }
+
+// The phases of a session that is resuming.
+const (
+	PhaseRoom    = "room"    // others have to make room first; left out where there is some
+	PhaseMemory  = "memory"  // its sandbox is restored
+	PhaseKernels = "kernels" // what runs in it goes on, and is asked whether it answers
+)
 
 // NodeStatus is what an operator sees of a node.
 type NodeStatus struct {

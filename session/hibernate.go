@@ -162,11 +162,18 @@ func (s *session) wake() error {
 	const op = "session.resume"
 	ctx, cancel := context.WithTimeout(s.life, wakeLimit)
 	defer cancel()
+	waits := s.m.crowded()
+	if waits {
+		s.tellPhase(protocol.PhaseRoom, 0)
+	}
 	if err := s.m.admit(ctx, s); err != nil {
+		if waits {
+			s.tell(hibernated)
+		}
 		return err
 	}
 	defer s.m.work.Done()
-	s.tell(resuming)
+	s.tellPhase(protocol.PhaseMemory, 10)
 	begin := time.Now()
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
 	// From here on the file tells of the past.
@@ -196,6 +203,7 @@ func (s *session) wake() error {
 		s.destroy(machine)
 		return s.gone()
 	}
+	s.tellPhase(protocol.PhaseKernels, 80)
 	s.volumes.forget()
 	s.meter.woke(machine)
 	s.agent.Resume(machine.Wire())
@@ -263,11 +271,19 @@ func (s *session) enter(state string) bool {
 }
 
 // tell tells the viewers of a new state. It does not wait.
-func (s *session) tell(state string) {
+func (s *session) tell(state string) { s.tellAll(protocol.StateChange{State: state}) }
+
+// tellPhase tells them how far a wake has come.
+func (s *session) tellPhase(phase string, percent int) {
+	s.tellAll(protocol.StateChange{State: resuming, Phase: phase, Percent: percent})
+}
+
+func (s *session) tellAll(c protocol.StateChange) {
+	c.Session = s.id
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a := range s.watchers {
-		a.tellState(protocol.StateChange{Session: s.id, State: state})
+		a.tellState(c)
 	}
 }
 
@@ -333,6 +349,13 @@ func (m *Manager) resident() int {
 		}
 	}
 	return n
+}
+
+// crowded reports whether somebody has to make room for the next who wakes.
+func (m *Manager) crowded() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.closed && m.full()
 }
 
 // admit lets a hibernated session begin to wake, if there is a place. The

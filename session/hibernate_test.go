@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,12 +17,71 @@ import (
 // states are the news of the session's state that a peer has had on ch.
 func (p *peer) states(ch uint32) string {
 	var all []string
-	for _, n := range p.news {
-		if n.Event == protocol.EventState && n.Ch == ch {
-			all = append(all, strings.TrimSuffix(string(n.Params[strings.LastIndexByte(string(n.Params), ':')+2:]), `"}`))
+	for _, c := range p.changes(ch) {
+		if len(all) == 0 || all[len(all)-1] != c.State {
+			all = append(all, c.State)
 		}
 	}
 	return strings.Join(all, " ")
+}
+
+func (p *peer) changes(ch uint32) []protocol.StateChange {
+	var all []protocol.StateChange
+	for _, n := range p.news {
+		var c protocol.StateChange
+		if n.Event == protocol.EventState && n.Ch == ch && json.Unmarshal(n.Params, &c) == nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// phases are those of the last wake that a peer was told of.
+func (p *peer) phases(ch uint32) (text string) {
+	for _, c := range p.changes(ch) {
+		if c.State == hibernated {
+			text = ""
+			continue
+		}
+		text += fmt.Sprintf("%s %s %d;", c.State, c.Phase, c.Percent)
+	}
+	return text
+}
+
+// TestGVisorResuming tells who waits for a session how far it has come, also
+// when another has to make room for it first.
+func TestGVisorResuming(t *testing.T) {
+	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.MaxSessions = map[string]int{}, 1 })
+	p := r.open()
+	a := r.create()
+	p.attach(1, a.ID, "k1")
+	p.run(1, "x = 41")
+	p.must(protocol.OpHibernate, 0, protocol.SessionRef{Session: a.ID}, nil)
+	p.run(1, "x += 1")
+	const plain = "resuming memory 10;resuming kernels 80;running  0;"
+	p.until("the phases", func() bool { return p.phases(1) == plain })
+	// Who is to give way has to have been idle for a moment.
+	patiently := func(op string, params, result any) {
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			err := p.ask(op, 0, params, result)
+			if err == nil {
+				return
+			}
+			if !fault.Is(err, fault.Exhausted) || time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+	var b protocol.Session
+	patiently(protocol.OpSessionCreate, protocol.SessionCreate{}, &b)
+	p.told(1, "hibernated resuming running hibernated")
+	p.attach(2, b.ID, "k1")
+	p.run(2, "1")
+	patiently(protocol.OpResume, protocol.SessionRef{Session: a.ID}, nil)
+	p.until("the phases with that of room", func() bool { return strings.HasSuffix(p.phases(1), "resuming room 0;"+plain) })
+	if text, _ := p.run(1, "print(x)"); text != "42\n" {
+		t.Errorf("it woke with %q", text)
+	}
 }
 
 func (p *peer) told(ch uint32, states string) {
