@@ -1,4 +1,4 @@
-import type { Connection } from './connection.js'
+import type { Bound, Connection } from './connection.js'
 import { asError, SandgateError } from './fault.js'
 import { Fifo } from './fifo.js'
 import { encodeAck, json, limits, parseRecords, recordKind, sizeOf, type LogRecord } from './frame.js'
@@ -61,7 +61,7 @@ export interface Driver {
  * last record that was rendered, and passes over what it has already: so what
  * is held here never grows beyond the window, however often the link is lost.
  */
-export class Attachment {
+export class Attachment implements Bound {
   readonly ch: number
   readonly session: string
   readonly channel: string

@@ -2,8 +2,7 @@ import { aborted, asError, fromClose, fromFault, orAborted, SandgateError, type 
 import { frameType, limits, parseAck, parseFrame } from './frame.js'
 import type { Login } from './http.js'
 import { subprotocol, type Platform, type Socket } from './socket.js'
-import type { Attachment } from './attachment.js'
-import type { Abortable } from './types.js'
+import type { Abortable, SessionState } from './types.js'
 
 /** Limits and times of a connection. */
 const maxCalls = 4096 // calls that wait for their replies
@@ -29,6 +28,21 @@ export type ConnectionState =
   /** For good. */
   | { state: 'closed'; error: SandgateError }
 
+/** What has a number of its own on the connection, and is begun anew on each link. */
+export interface Bound {
+  readonly ch: number
+  readonly session: string
+  /** Whether the server knows of it on this link. */
+  readonly attached: boolean
+  attach(): void
+  lower(): void
+  receive(body: Uint8Array): void
+  inputTaken(sequence: number): void
+  inputRefused(error: SandgateError): void
+  event?(name: string, params: unknown): void
+  fail(e: unknown): void
+}
+
 interface Reply {
   id?: number
   result?: unknown
@@ -46,14 +60,14 @@ interface Call {
   /** It is of no use on another link. */
   now: boolean
   /** It goes out once this is attached. */
-  at: Attachment | undefined
+  at: Bound | undefined
   sent: boolean
   settle(result: unknown, error?: SandgateError): void
 }
 
 export interface CallOptions extends Abortable {
   ch?: number | undefined
-  at?: Attachment
+  at?: Bound
   repeat?: boolean
   /** For this link and no other: it fails when there is none. */
   now?: boolean
@@ -68,6 +82,7 @@ export class Connection {
   readonly #min: number
   readonly #max: number
   readonly #onState: ((s: ConnectionState) => void) | undefined
+  readonly #onSession: ((s: SessionState) => void) | undefined
 
   #socket: Socket | undefined // one that has said hello
   #started = false
@@ -77,7 +92,7 @@ export class Connection {
   #unsent: Call[] = [] // by age
   #underWay = 0
   #nextID = 1
-  #attachments = new Map<number, Attachment>()
+  #attachments = new Map<number, Bound>()
   #nextCh = 1
   #links = 0
   #stop = new AbortController()
@@ -85,7 +100,7 @@ export class Connection {
   #probe: (() => void) | undefined
   #openWaiters = new Set<() => void>()
 
-  constructor(url: URL, login: Login, platform: Platform, name: string, backoff: Backoff, onState: ((s: ConnectionState) => void) | undefined) {
+  constructor(url: URL, login: Login, platform: Platform, name: string, backoff: Backoff, onState: ((s: ConnectionState) => void) | undefined, onSession?: (s: SessionState) => void) {
     this.#url = url
     this.#login = login
     this.#platform = platform
@@ -93,6 +108,7 @@ export class Connection {
     this.#min = Math.max(1, backoff.min ?? 100)
     this.#max = Math.max(this.#min, backoff.max ?? 10_000)
     this.#onState = onState
+    this.#onSession = onSession
   }
 
   /** Why it has ended; undefined while it lives, connected or not. */
@@ -415,6 +431,14 @@ export class Connection {
     const a = this.#attachments.get(e.ch ?? 0)
     if (e.event === 'error') {
       a?.inputRefused(fromFault(e.params as Fault))
+    } else if (e.event === 'state') {
+      try {
+        this.#onSession?.(e.params as SessionState)
+      } catch {
+        // A listener's failure is its own.
+      }
+    } else if (e.event === 'file') {
+      a?.event?.(e.event, e.params)
     } else if (e.event === 'lost') {
       const p = e.params as { session: string; reason: string; message?: string }
       const error = new SandgateError('sandbox_lost', p.message ?? `the sandbox ended: ${p.reason}`)
@@ -467,7 +491,7 @@ export class Connection {
   }
 
   /** Fails the calls of an attachment that has ended. */
-  drop(a: Attachment, error: SandgateError): void {
+  drop(a: Bound, error: SandgateError): void {
     this.#attachments.delete(a.ch)
     for (const c of [...this.#calls.values()]) {
       if (c.at !== a || c.sent) continue
@@ -479,7 +503,7 @@ export class Connection {
   }
 
   /** Gives an attachment its number. */
-  add(make: (ch: number) => Attachment): Attachment {
+  add<T extends Bound>(make: (ch: number) => T): T {
     if (this.#error) throw this.#error
     if (this.#attachments.size >= maxAttached) {
       throw new SandgateError('exhausted', `${maxAttached} channels are attached over this connection already`)

@@ -1,7 +1,7 @@
 import { aborted, fromResponse, orAborted, SandgateError } from './fault.js'
 import type { Http } from './http.js'
 import type { Platform } from './socket.js'
-import type { Abortable, FileInfo } from './types.js'
+import type { Abortable, FileInfo, TreeInfo } from './types.js'
 
 export type FileContent = string | Blob | ArrayBuffer | Uint8Array | ReadableStream<Uint8Array>
 
@@ -12,6 +12,15 @@ export interface UploadOptions extends Abortable {
   over?: string | null
   /** Is told how many bytes are on their way; of how many, where that is known. */
   onProgress?: (sent: number, total: number | undefined) => void
+}
+
+export interface DownloadOptions extends Abortable {
+  /** Where to begin; below 0 it counts from the end. */
+  offset?: number
+  /** How many bytes at most; to the end if left out. */
+  length?: number
+  /** Fails as a conflict unless the file has this etag. */
+  etag?: string
 }
 
 /** A file that is being downloaded. Its content can be taken once. */
@@ -41,20 +50,48 @@ export function fileSegments(session: string, path: string): string[] {
   return ['v1', 'sessions', session, 'files', ...parts]
 }
 
-export async function upload(http: Http, platform: Platform, session: string, path: string, content: FileContent, o: UploadOptions): Promise<FileInfo> {
+/** The address of a folder, which may be the home or the root. */
+function folder(session: string, path: string): { segments: string[]; slash: boolean } {
+  const name = path.replace(/(?<=.)\/+$/, '')
+  if (name === '' || name === '.') return { segments: ['v1', 'sessions', session, 'files'], slash: true }
+  if (/^\/+$/.test(name)) return { segments: ['v1', 'sessions', session, 'files', '/'], slash: false }
+  return { segments: fileSegments(session, name), slash: false }
+}
+
+export function upload(http: Http, platform: Platform, session: string, path: string, content: FileContent, o: UploadOptions): Promise<FileInfo> {
+  const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' }
+  if (o.over === null) headers['If-None-Match'] = '*'
+  else if (o.over !== undefined) headers['If-Match'] = `"${o.over}"`
+  return put(http, platform, http.endpoint(fileSegments(session, path), o.mode === undefined ? {} : { mode: o.mode.toString(8) }), headers, content, o)
+}
+
+/** Unpacks a tar archive into a folder. */
+export function uploadTree(http: Http, platform: Platform, session: string, path: string, tar: FileContent, o: UploadOptions): Promise<TreeInfo> {
+  const { segments, slash } = folder(session, path)
+  return put(http, platform, http.endpoint(segments, { archive: 'tar' }, slash), { 'Content-Type': 'application/x-tar' }, tar, o)
+}
+
+/** Reads a folder as an archive. */
+export async function downloadTree(http: Http, session: string, path: string, form: 'tar' | 'zip', o: Abortable): Promise<Download> {
+  const { segments, slash } = folder(session, path)
+  return fromBody(http, await http.send(segments, { ...o, slash, query: { archive: form } }), o)
+}
+
+/** Sends a body. */
+export async function put<T>(
+  http: Http, platform: Platform, to: URL, headed: Record<string, string>, content: FileContent, o: Pick<UploadOptions, 'signal' | 'onProgress'>,
+): Promise<T> {
   if (o.signal?.aborted) throw aborted(o.signal)
-  const url = http.endpoint(fileSegments(session, path), o.mode === undefined ? {} : { mode: o.mode.toString(8) }).href
+  const url = to.href
   const body = content instanceof ReadableStream || content instanceof Blob ? content : new Blob([content as BlobPart])
   const total = body instanceof Blob ? body.size : undefined
   const send = async (token: string | undefined) => {
-    const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' }
+    const headers = { ...headed }
     if (token) headers.Authorization = `Bearer ${token}`
-    if (o.over === null) headers['If-None-Match'] = '*'
-    else if (o.over !== undefined) headers['If-Match'] = `"${o.over}"`
     const progress = o.onProgress && ((sent: number) => o.onProgress!(sent, total))
     const res = await platform.upload({ url, headers, body, signal: o.signal, progress })
     if (res.status < 200 || res.status > 299) throw fromResponse(res.status, res.retryAfter, res.body)
-    return JSON.parse(res.body) as FileInfo
+    return JSON.parse(res.body) as T
   }
   try {
     // A stream can be sent once only.
@@ -65,8 +102,26 @@ export async function upload(http: Http, platform: Platform, session: string, pa
   }
 }
 
-export async function download(http: Http, session: string, path: string, o: Abortable): Promise<Download> {
-  const res = await http.send(fileSegments(session, path), o)
+export async function download(http: Http, session: string, path: string, o: DownloadOptions): Promise<Download> {
+  const headers: Record<string, string> = {}
+  const from = o.offset ?? 0
+  const whole = from === 0 && o.length === undefined
+  for (const [field, n] of [['offset', from], ['length', o.length ?? 1]] as const) {
+    if (!Number.isSafeInteger(n) || (field === 'length' && n < 1)) throw new SandgateError('invalid_argument', `${field} is a whole number${field === 'length' ? ' from 1 on' : ''}`, { field })
+  }
+  if (from < 0 && o.length !== undefined && o.length < -from) throw new SandgateError('invalid_argument', 'a part at the end goes to the end', { field: 'length' })
+  if (from < 0) headers.Range = `bytes=${from}`
+  else if (!whole) headers.Range = `bytes=${from}-${o.length === undefined ? '' : from + o.length - 1}`
+  if (o.etag !== undefined && !whole) headers['If-Range'] = `"${o.etag}"`
+  const res = await http.send(fileSegments(session, path), { signal: o.signal, headers })
+  if (o.etag !== undefined && res.headers.get('ETag') !== `"${o.etag}"`) {
+    await res.body?.cancel()
+    throw new SandgateError('conflict', 'the file has been changed', { field: 'etag' })
+  }
+  return fromBody(http, res, o)
+}
+
+function fromBody(http: Http, res: Response, o: Abortable): Download {
   const length = res.headers.get('Content-Length')
   const mode = res.headers.get('X-File-Mode')
   const modified = Date.parse(res.headers.get('Last-Modified') ?? '')

@@ -13,7 +13,10 @@ export interface Request extends Abortable {
   query?: Record<string, string>
   /** Goes as JSON. */
   json?: unknown
+  /** The address ends in a slash. */
+  slash?: boolean
   accept?: string
+  headers?: Record<string, string>
 }
 
 /** Requests to one server, with a token that is renewed when it was refused. */
@@ -53,11 +56,11 @@ export class Http {
   }
 
   /** The address of a path, whose segments are escaped. */
-  endpoint(segments: string[], query: Record<string, string> = {}): URL {
+  endpoint(segments: string[], query: Record<string, string> = {}, slash = false): URL {
     // An address would take these for others before it left this machine.
     if (segments.some((s) => s === '' || s === '.' || s === '..')) throw new SandgateError('not_found', 'there is nothing of that name')
     const u = new URL(this.base)
-    u.pathname = [u.pathname.replace(/\/$/, ''), ...segments.map(encodeURIComponent)].join('/')
+    u.pathname = [u.pathname.replace(/\/$/, ''), ...segments.map(encodeURIComponent)].join('/') + (slash ? '/' : '')
     for (const [k, v] of Object.entries(query)) u.searchParams.set(k, v)
     return u
   }
@@ -69,13 +72,13 @@ export class Http {
 
   /** Sends a request with this token. */
   async once(token: string | undefined, segments: string[], r: Request): Promise<Response> {
-    const headers: Record<string, string> = {}
+    const headers: Record<string, string> = { ...r.headers }
     if (token) headers.Authorization = `Bearer ${token}`
     if (r.accept) headers.Accept = r.accept
     if (r.json !== undefined) headers['Content-Type'] = 'application/json'
     let res: Response
     try {
-      res = await fetch(this.endpoint(segments, r.query), {
+      res = await fetch(this.endpoint(segments, r.query, r.slash), {
         method: r.method ?? 'GET', headers, signal: r.signal ?? null, redirect: 'error', credentials: 'omit',
         ...(r.json === undefined ? {} : { body: JSON.stringify(r.json) }),
       })

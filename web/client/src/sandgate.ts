@@ -1,10 +1,11 @@
 import { Connection, type Backoff, type ConnectionState } from './connection.js'
 import type { SandgateError } from './fault.js'
 import { Http, Login, type Secret } from './http.js'
+import { Snapshots, Templates, Volumes } from './keep.js'
 import { run } from './run.js'
 import { Session } from './session.js'
 import type { Platform } from './socket.js'
-import type { Abortable, Description, RunEvent, RunRequest, SessionCreate, SessionInfo } from './types.js'
+import type { Abortable, Description, RunEvent, RunRequest, SessionCreate, SessionInfo, SessionState } from './types.js'
 
 export interface Options {
   /** Such as http://127.0.0.1:8080; a token in its fragment (#token=…) is taken. */
@@ -18,6 +19,8 @@ export interface Options {
   backoff?: Backoff | undefined
   /** Is told what becomes of the connection. */
   onState?: ((s: ConnectionState) => void) | undefined
+  /** Is told what becomes of the sessions that are attached: hibernated, resuming with how far it has come, running. Once for each view. */
+  onSession?: ((s: SessionState) => void) | undefined
 }
 
 /** A client of one server: HTTP for what is asked once, one WebSocket for everything that streams. */
@@ -25,13 +28,22 @@ export class Sandgate {
   readonly #http: Http
   readonly #connection: Connection
   readonly #platform: Platform
+  /** Folders that outlive sessions. */
+  readonly volumes: Volumes
+  /** Sessions as they were, for others to go on from. */
+  readonly snapshots: Snapshots
+  /** What sessions are made from. */
+  readonly templates: Templates
 
   constructor(o: Options, platform: Platform) {
     this.#platform = platform
     this.#http = new Http(o.url, o.token)
     const url = this.#http.endpoint(['v1', 'ws'])
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
-    this.#connection = new Connection(url, new Login(this.#http, platform, o.ticket), platform, o.name ?? platform.name, o.backoff ?? {}, o.onState)
+    this.#connection = new Connection(url, new Login(this.#http, platform, o.ticket), platform, o.name ?? platform.name, o.backoff ?? {}, o.onState, o.onSession)
+    this.volumes = new Volumes(this.#connection)
+    this.snapshots = new Snapshots(this.#connection)
+    this.templates = new Templates(this.#connection, this.#http, platform)
   }
 
   /** The server's address, without the token. */

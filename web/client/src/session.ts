@@ -1,13 +1,16 @@
 import type { AttachOptions } from './attachment.js'
 import type { Connection } from './connection.js'
 import { orAborted } from './fault.js'
-import { download, upload, type Download, type FileContent, type UploadOptions } from './files.js'
+import { download, downloadTree, upload, uploadTree, type Download, type DownloadOptions, type FileContent, type UploadOptions } from './files.js'
+import { FileWatch } from './filewatch.js'
 import type { Http } from './http.js'
 import { Kernel, type KernelOptions } from './kernel.js'
 import { newKey } from './key.js'
 import { Process, Terminal, type TerminalOptions } from './program.js'
 import type { Platform } from './socket.js'
-import type { Abortable, ChannelInfo, FileInfo, ProgramStart, SessionInfo, TerminalOpen } from './types.js'
+import type {
+  Abortable, ChannelInfo, FileInfo, PortInfo, PortURL, ProcessInfo, ProgramStart, SessionInfo, SessionUpdate, SnapshotInfo, TerminalOpen, TreeInfo,
+} from './types.js'
 import { Viewer } from './viewer.js'
 
 /** Makes a repeated open return the channel that the first one made. */
@@ -108,14 +111,127 @@ export class Session {
     return upload(this.#http, this.#platform, this.id, path, content, o)
   }
 
-  /** Reads a file. */
-  download(path: string, o: Abortable = {}): Promise<Download> {
+  /** Reads a file, or a part of it. */
+  download(path: string, o: DownloadOptions = {}): Promise<Download> {
     return download(this.#http, this.id, path, o)
   }
 
   /** What a path is. */
   stat(path: string, o: Abortable = {}): Promise<FileInfo> {
     return this.#connection.call('file.stat', { session: this.id, path }, { ...o, repeat: true })
+  }
+
+  /** What is in a folder, in the order of the names' bytes, page by page as it is asked for. */
+  async *list(path: string, o: Abortable = {}): AsyncGenerator<FileInfo, void, void> {
+    let after: string | undefined
+    do {
+      const page: { entries: FileInfo[]; next?: string } = await this.#connection.call('file.list', { session: this.id, path, after }, { ...o, repeat: true })
+      yield* page.entries
+      after = page.next
+    } while (after)
+  }
+
+  /** Makes a folder and its parents. */
+  mkdir(path: string, o: Abortable = {}): Promise<FileInfo> {
+    return this.#connection.call('file.mkdir', { session: this.id, path }, o)
+  }
+
+  /** Moves a file or a folder. What is there is replaced only with overwrite. */
+  move(path: string, to: string, o: Abortable & { overwrite?: boolean } = {}): Promise<FileInfo> {
+    const { signal, ...more } = o
+    return this.#connection.call('file.move', { session: this.id, path, to, ...more }, { signal })
+  }
+
+  /** Copies a file or a folder with all below it. */
+  copy(path: string, to: string, o: Abortable & { overwrite?: boolean } = {}): Promise<FileInfo> {
+    const { signal, ...more } = o
+    return this.#connection.call('file.copy', { session: this.id, path, to, ...more }, { signal })
+  }
+
+  /** Removes a file, a link or a folder; one that is not empty only with recursive. */
+  async remove(path: string, o: Abortable & { recursive?: boolean } = {}): Promise<void> {
+    const { signal, ...more } = o
+    await this.#connection.call('file.remove', { session: this.id, path, ...more }, { signal })
+  }
+
+  /** Unpacks a tar archive into a folder. Each file appears whole; after an error, what came before it is there. */
+  uploadTree(path: string, tar: FileContent, o: UploadOptions = {}): Promise<TreeInfo> {
+    return uploadTree(this.#http, this.#platform, this.id, path, tar, o)
+  }
+
+  /** Reads a folder, and all below it, as an archive. */
+  downloadTree(path: string, form: 'tar' | 'zip' = 'tar', o: Abortable = {}): Promise<Download> {
+    return downloadTree(this.#http, this.id, path, form, o)
+  }
+
+  /** Tells of changes in a folder, or of a file. */
+  async watch(path: string, o: Abortable & { recursive?: boolean } = {}): Promise<FileWatch> {
+    return ready(this.#connection.add((ch) => new FileWatch(this.#connection, ch, { session: this.id, path, recursive: o.recursive ?? false })), o)
+  }
+
+  /** Makes copies of it, which go on with all that runs in it. All are made, or none. */
+  async fork(o: Abortable & { count?: number; name?: string; lifetime_seconds?: number } = {}): Promise<Session[]> {
+    const { signal, ...more } = o
+    const { sessions } = await this.#connection.call<{ sessions: SessionInfo[] }>('session.fork', { session: this.id, ...more }, { signal })
+    return sessions.map((info) => new Session(info, this.#connection, this.#http, this.#platform))
+  }
+
+  /** Keeps it as it is now, for createSession with snapshot to go on from. It goes on itself. */
+  snapshot(o: Abortable & { name?: string; expires_seconds?: number } = {}): Promise<SnapshotInfo> {
+    const { signal, ...more } = o
+    return this.#connection.call('session.snapshot', { session: this.id, ...more }, { signal })
+  }
+
+  /** Freezes it in memory. Work lets it go on. */
+  async pause(o: Abortable = {}): Promise<SessionInfo> {
+    return (this.info = await this.#connection.call<SessionInfo>('session.pause', { session: this.id }, o))
+  }
+
+  /** Writes it to disk, where it takes no memory. Work wakes it. */
+  async hibernate(o: Abortable = {}): Promise<SessionInfo> {
+    return (this.info = await this.#connection.call<SessionInfo>('session.hibernate', { session: this.id }, o))
+  }
+
+  /** Wakes it, as any work would. */
+  async resume(o: Abortable = {}): Promise<SessionInfo> {
+    return (this.info = await this.#connection.call<SessionInfo>('session.resume', { session: this.id }, { ...o, repeat: true }))
+  }
+
+  /** Changes its name, its policy or its lifetime. */
+  async update(p: SessionUpdate, o: Abortable = {}): Promise<SessionInfo> {
+    return (this.info = await this.#connection.call<SessionInfo>('session.update', { session: this.id, ...p }, { ...o, repeat: true }))
+  }
+
+  /** Lets it count as at work for some seconds from now. */
+  async keepAlive(seconds: number, o: Abortable = {}): Promise<SessionInfo> {
+    return (this.info = await this.#connection.call<SessionInfo>('session.keepalive', { session: this.id, seconds }, { ...o, repeat: true }))
+  }
+
+  /** All that runs in it, whoever started it. */
+  async processes(o: Abortable = {}): Promise<ProcessInfo[]> {
+    return (await this.#connection.call<{ processes: ProcessInfo[] }>('process.list', { session: this.id }, { ...o, repeat: true })).processes
+  }
+
+  /** Sends a signal, such as SIGTERM, to one process of the user's. */
+  async signal(pid: number, signal: string, o: Abortable = {}): Promise<void> {
+    await this.#connection.call('process.signal', { session: this.id, pid, signal }, o)
+  }
+
+  /** The TCP ports that programs in it listen on. */
+  async ports(o: Abortable = {}): Promise<PortInfo[]> {
+    return (await this.#connection.call<{ ports: PortInfo[] }>('port.list', { session: this.id }, { ...o, repeat: true })).ports
+  }
+
+  /** An address that opens a port in a browser, once and soon; with embed also in a frame of another site. */
+  async openPort(port: number, o: Abortable & { embed?: boolean } = {}): Promise<PortURL> {
+    const { signal, ...more } = o
+    const u = await this.#http.call<PortURL>(['v1', 'sessions', this.id, 'ports'], { method: 'POST', json: { port, ...more }, signal })
+    return { ...u, url: u.url.startsWith('/') ? this.#http.base.href.replace(/\/$/, '') + u.url : u.url }
+  }
+
+  /** Where programs with a token reach a port over HTTP: what is behind it goes to the program. */
+  portAddress(port: number): string {
+    return this.#http.endpoint(['v1', 'sessions', this.id, 'ports', String(port)], {}, true).href
   }
 
   #open(p: Record<string, unknown> & Keyed, { signal }: Abortable): Promise<ChannelInfo> {

@@ -5,9 +5,9 @@ export interface SessionInfo {
   id: string
   name?: string
   language: string
-  /** running, paused or lost. */
+  /** running, paused, hibernated, resuming or lost. */
   state: string
-  /** Why it is lost: memory, killed, crashed, exited, host or expired. */
+  /** Why it is lost: memory, killed, crashed, exited, host, expired or upgraded. */
   reason?: string
   created_ms: number
   expires_ms?: number
@@ -18,6 +18,153 @@ export interface SessionInfo {
   keep_alive?: boolean
   /** In what refresh and session give, of a session that runs. */
   usage?: { memory_bytes: number; memory_peak_bytes?: number; cpu_ms: number; tasks: number }
+  /** -1 is never. */
+  idle_pause_seconds?: number
+  idle_hibernate_seconds?: number
+  limits?: Limits
+  /** The session or the snapshot that it is a copy of. */
+  origin?: string
+  /** It comes back after the server was killed; as of recovered_ms, once it has. */
+  durable?: boolean
+  kept_ms?: number
+  recovered_ms?: number
+  volumes?: Mount[]
+}
+
+/** What a session may use; what is left out is the template's, or the server's. */
+export interface Limits {
+  memory_bytes?: number
+  cpus?: number
+  processes?: number
+  open_files?: number
+  disk_bytes?: number
+  tmp_bytes?: number
+  inodes?: number
+  output_bytes_per_second?: number
+  cell_seconds?: number
+}
+
+/** Where a session has a volume: in the folder /volumes/NAME. */
+export interface Mount {
+  name: string
+  /** Where a link to it is made: a new name in the home, or directly below /. */
+  path?: string
+  read_only?: boolean
+}
+
+/** What becomes of a session that is attached. */
+export interface SessionState {
+  session: string
+  /** hibernated, resuming or running. */
+  state: string
+  /** How far it has come while it is resuming: room, memory, kernels. */
+  phase?: string
+  percent?: number
+}
+
+export interface SessionUpdate {
+  name?: string
+  /** -1 is never. */
+  idle_pause_seconds?: number
+  idle_hibernate_seconds?: number
+  keep_alive?: boolean
+  /** From now. */
+  lifetime_seconds?: number
+}
+
+export interface SnapshotInfo {
+  id: string
+  name?: string
+  session: string
+  language: string
+  created_ms: number
+  expires_ms?: number
+  bytes: number
+  /** For how long the session stood still. */
+  pause_ms: number
+}
+
+export interface TemplateInfo {
+  name: string
+  spec: Record<string, unknown>
+  /** building, ready or failed. */
+  state: string
+  error?: string
+  /** What its build has printed; of one that was asked for by name. */
+  log?: string
+  languages: string[]
+  created_ms: number
+  bytes: number
+  ready: number
+  size: number
+}
+
+export interface VolumeInfo {
+  name: string
+  created_ms: number
+  max_bytes: number
+  /** When it was last measured. */
+  bytes: number
+  files: number
+  /** That have it, hibernated ones included. */
+  sessions: number
+  lease?: Lease
+}
+
+/** The right to a volume that those who share it agree on. */
+export interface Lease {
+  /** Grows with each lease of the volume. */
+  token: number
+  holder?: string
+  expires_ms: number
+}
+
+export interface ProcessInfo {
+  pid: number
+  ppid: number
+  user: string
+  /** running, sleeping, waiting, stopped or zombie. */
+  state: string
+  cpu_ms: number
+  memory_bytes: number
+  command: string
+  /** What it descends from. */
+  channel?: string
+}
+
+export interface PortInfo {
+  port: number
+  address: string
+}
+
+export interface PortURL {
+  port: number
+  url: string
+  expires_seconds: number
+}
+
+/** What was made of an archive. */
+export interface TreeInfo {
+  path: string
+  files: number
+  folders: number
+  links: number
+  /** Devices, fifos and the like. */
+  skipped: number
+  bytes: number
+}
+
+export interface FileChange {
+  path: string
+  /** created, modified or removed; what was moved is removed and created. */
+  kind: string
+  dir?: boolean
+}
+
+export interface FileChanges {
+  changes: FileChange[]
+  /** There was more than could be told, or a connection was lost: look for yourself. */
+  overflow: boolean
 }
 
 export interface SessionCreate {
@@ -28,6 +175,16 @@ export interface SessionCreate {
   /** What it starts from, in place of the server's own image. */
   template?: string
   lifetime_seconds?: number
+  limits?: Limits
+  /** -1 is never. */
+  idle_pause_seconds?: number
+  idle_hibernate_seconds?: number
+  keep_alive?: boolean
+  /** The id or the name of one to go on from. */
+  snapshot?: string
+  /** Let it come back after the server was killed. */
+  durable?: boolean
+  volumes?: Mount[]
 }
 
 export interface ChannelInfo {
@@ -193,6 +350,10 @@ export interface HistoryEntry {
 
 export interface FileInfo {
   path: string
+  /** file, folder, link, fifo, socket or device; link in a listing alone. */
+  type?: string
+  /** Where a link leads. */
+  target?: string
   size: number
   mode: number
   modified_ms: number

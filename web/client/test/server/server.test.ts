@@ -464,6 +464,81 @@ describe('a session', () => {
   })
 })
 
+describe('files', () => {
+  it('are listed, moved, watched, and carried in parts and as trees', async () => {
+    const s = await session()
+    const w = await s.watch('.', { recursive: true })
+    const told = (async () => {
+      for await (const c of w) if (c.changes.some((one) => one.path === '/home/user/d/e/f' && one.kind === 'created')) return true
+      return false
+    })()
+    await s.mkdir('d/e')
+    const f = await s.upload('d/e/f', '0123456789')
+    expect(await told).toBe(true)
+    expect(await (await s.download('d/e/f', { offset: 2, length: 3, etag: f.etag! })).text()).toBe('234')
+    expect(await (await s.download('d/e/f', { offset: -2 })).text()).toBe('89')
+    await s.upload('d/e/f', 'other')
+    await expect(s.download('d/e/f', { offset: 2, etag: f.etag! })).rejects.toMatchObject({ kind: 'conflict' })
+    await s.copy('d', 'c')
+    await s.move('c/e/f', 'c/g')
+    const names: string[] = []
+    for await (const one of s.list('c')) names.push(`${one.type} ${one.path}`)
+    expect(names).toEqual(['folder /home/user/c/e', 'file /home/user/c/g'])
+    const tar = await (await s.downloadTree('c')).bytes()
+    await s.remove('c', { recursive: true })
+    await expect(s.stat('c')).rejects.toMatchObject({ kind: 'not_found' })
+    expect(await s.uploadTree('', new Blob([tar as Uint8Array<ArrayBuffer>]))).toMatchObject({ files: 1 })
+    expect(await (await s.download('c/g')).text()).toBe('other')
+  })
+})
+
+describe('a session\'s life', () => {
+  it('has forks, snapshots, volumes, processes and ports', async () => {
+    const states: string[] = []
+    const sg = client({ onSession: (s) => states.push(`${s.state} ${s.phase ?? ''}`) })
+    const name = `ts-${Date.now()}`
+    await sg.volumes.create(name, { max_bytes: 1 << 20 })
+    const s = await sg.createSession({ language: 'python', volumes: [{ name, path: '/home/user/kept' }] })
+    sessions.push(await direct.session(s.id))
+    const k = await s.openKernel()
+    expect(await printed(k.execute('x = 41; print(open("kept/f", "w").write("here"))'))).toBe('4\n')
+    const [copy] = await s.fork({ name: 'a copy' })
+    sessions.push(await direct.session(copy!.id))
+    expect(await printed((await copy!.openKernel()).execute('print(x + 1, open("/volumes/' + name + '/f").read())'))).toBe('42 here\n')
+    expect(await sg.volumes.get(name)).toMatchObject({ sessions: 2, files: 1 })
+    const lease = await sg.volumes.lease(name, { holder: 'me' })
+    await expect(sg.volumes.lease(name)).rejects.toMatchObject({ kind: 'conflict' })
+    expect((await sg.volumes.lease(name, { token: lease.token })).token).toBe(lease.token)
+    await sg.volumes.release(name, lease.token)
+
+    const kept = await s.snapshot({ name, expires_seconds: 600 })
+    expect((await sg.snapshots.list()).map((one) => one.id)).toContain(kept.id)
+    const again = await sg.createSession({ snapshot: name })
+    sessions.push(await direct.session(again.id))
+    expect(again.info.volumes).toEqual([{ name, path: '/home/user/kept' }])
+    await sg.snapshots.delete(name)
+
+    expect(await s.hibernate()).toMatchObject({ state: 'hibernated' })
+    expect(await s.resume()).toMatchObject({ state: 'running' })
+    await until(() => states.at(-1) === 'running ')
+    expect([...new Set(states)]).toEqual(['hibernated ', 'resuming memory', 'resuming kernels', 'running '])
+    expect(await s.update({ name: 'renamed', idle_pause_seconds: 100 })).toMatchObject({ name: 'renamed', idle_pause_seconds: 100 })
+
+    const p = await s.start({ argv: ['python3', '-m', 'http.server', '8123'] })
+    while (!(await s.ports()).some((one) => one.port === 8123)) await new Promise((resolve) => setTimeout(resolve, 20))
+    const res = await fetch(`${s.portAddress(8123)}kept/f`, { headers: { Authorization: `Bearer ${token}` } })
+    expect(await res.text()).toBe('here')
+    expect((await s.openPort(8123)).url).toMatch(/^http/)
+    const mine = (await s.processes()).find((one) => one.channel === p.id)
+    await s.signal(mine!.pid, 'SIGTERM')
+    expect(await p.done).toMatchObject({ signal: 'SIGTERM' })
+    for (const one of sessions.splice(0)) await one.delete()
+    await sg.volumes.delete(name)
+    expect((await sg.volumes.list()).some((one) => one.name === name)).toBe(false)
+    expect(await sg.templates.list()).toBeInstanceOf(Array)
+  })
+})
+
 describe('the page of this package', () => {
   it('has examples that run', async () => {
     const page = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
