@@ -58,7 +58,7 @@ function folder(session: string, path: string): { segments: string[]; slash: boo
   return { segments: fileSegments(session, name), slash: false }
 }
 
-export function upload(http: Http, platform: Platform, session: string, path: string, content: FileContent, o: UploadOptions): Promise<FileInfo> {
+export async function upload(http: Http, platform: Platform, session: string, path: string, content: FileContent, o: UploadOptions): Promise<FileInfo> {
   const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' }
   if (o.over === null) headers['If-None-Match'] = '*'
   else if (o.over !== undefined) headers['If-Match'] = `"${o.over}"`
@@ -66,7 +66,7 @@ export function upload(http: Http, platform: Platform, session: string, path: st
 }
 
 /** Unpacks a tar archive into a folder. */
-export function uploadTree(http: Http, platform: Platform, session: string, path: string, tar: FileContent, o: UploadOptions): Promise<TreeInfo> {
+export async function uploadTree(http: Http, platform: Platform, session: string, path: string, tar: FileContent, o: UploadOptions): Promise<TreeInfo> {
   const { segments, slash } = folder(session, path)
   return put(http, platform, http.endpoint(segments, { archive: 'tar' }, slash), { 'Content-Type': 'application/x-tar' }, tar, o)
 }

@@ -87,7 +87,7 @@ export class Templates {
    * Stores a template's tar, which begins with template.json, in place of one
    * of its name. It is built behind the answer: get says how that goes.
    */
-  build(name: string, tar: FileContent, o: Abortable & { onProgress?: (sent: number, total: number | undefined) => void } = {}): Promise<TemplateInfo> {
+  async build(name: string, tar: FileContent, o: Abortable & { onProgress?: (sent: number, total: number | undefined) => void } = {}): Promise<TemplateInfo> {
     return put(this.#http, this.#platform, this.#http.endpoint(['v1', 'templates', name]), { 'Content-Type': 'application/x-tar' }, tar, o)
   }
 
