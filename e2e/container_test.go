@@ -18,7 +18,7 @@ import (
 
 // containerCaps are those of deploy/container/README.md.
 func containerCaps() []uintptr {
-	return []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_KILL, unix.CAP_DAC_OVERRIDE}
+	return []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_KILL, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_CHROOT, unix.CAP_FOWNER, unix.CAP_FSETID}
 }
 
 // containerMain does what a container engine would: it enters the root that it

@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 // leftovers lists what sandboxes leave on a host: processes, mounts, cgroups
@@ -52,12 +55,22 @@ func TestNothingStaysBehind(t *testing.T) {
 	check(t, err)
 	defer s.Stop()
 	t.Run("use", func(t *testing.T) { open(t, s).run("ok", "1") })
+	c, err := client.New(s.URL, s.Token, client.Options{})
+	check(t, err)
+	_, err = c.CreateVolume(ctx, protocol.VolumeCreate{Name: "v"})
+	check(t, err)
+	volumes := func() {
+		_, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash", Volumes: []protocol.Mount{{Name: "v"}}})
+		check(t, err)
+	}
+	volumes()
 	check(t, s.Halt(syscall.SIGTERM))
 	if left := leftovers(s); len(left) > 0 {
 		t.Errorf("after SIGTERM: %s", strings.Join(left, "\n"))
 	}
 
 	check(t, s.Boot(ctx))
+	volumes()
 	node, err := s.Child("node")
 	check(t, err)
 	check(t, syscall.Kill(node, syscall.SIGKILL))

@@ -142,6 +142,13 @@ exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join
 	if got := s.run("ok", "x, open('f').read()").result(t); got != "(42, 'kept')" {
 		t.Errorf("woken: %s", got)
 	}
+	_, err = s.client.CreateVolume(ctx, protocol.VolumeCreate{Name: "v"})
+	check(t, err)
+	with, err := s.client.CreateSession(ctx, protocol.SessionCreate{Volumes: []protocol.Mount{{Name: "v"}}})
+	check(t, err)
+	if out, err := command(ctx, t, srv, "exec", with.ID, "--", "sh", "-c", "cd /volumes/v && echo x > f && chmod 640 f && touch -d 2001-01-01 f && mv f g && stat -c '%U %a %Y' g"); err != nil || out != "user 640 978307200\n" {
+		t.Errorf("in a volume: %q, %v", out, err)
+	}
 	c, err := client.New(srv.URL, srv.Token, client.Options{})
 	check(t, err)
 	check(t, c.Health(ctx))

@@ -168,6 +168,8 @@ func (b *archive) all(sessions bool) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !sessions:
 			return nil // a server that runs has removed it
+		case errors.Is(err, unix.ENAMETOOLONG) && inVolumes(name):
+			return fs.SkipDir // a user's, and no reason to save nothing
 		case err != nil || rerr != nil:
 			return errors.Join(err, rerr)
 		case name == ".":
@@ -200,6 +202,9 @@ func (b *archive) text(name string, data []byte) error {
 // add writes a file or a folder. Sockets and the like are of a server that
 // ran.
 func (b *archive) add(path, name string, d fs.DirEntry) error {
+	if d.Type() == fs.ModeSymlink && inVolumes(name) {
+		return b.link(path, name, d)
+	}
 	if !d.IsDir() && !d.Type().IsRegular() {
 		return nil
 	}
@@ -232,8 +237,36 @@ func (b *archive) add(path, name string, d fs.DirEntry) error {
 	}
 	b.files++
 	b.size += n
-	fmt.Fprintf(&b.sums, "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), h.Name)
+	fmt.Fprintf(&b.sums, "%s  %s\n", hex.EncodeToString(sum.Sum(nil)), sumName(h.Name))
 	return nil
+}
+
+// link writes a symbolic link as what it says. Users have them in volumes.
+func (b *archive) link(path, name string, d fs.DirEntry) error {
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	target, err := os.Readlink(path)
+	if err != nil {
+		return err
+	}
+	h, err := tar.FileInfoHeader(info, target)
+	if err != nil {
+		return err
+	}
+	h.Name, h.Uname, h.Gname = filepath.ToSlash(name), "", ""
+	return b.tar.WriteHeader(h)
+}
+
+// inVolumes reports whether a name in the data directory is a user's.
+func inVolumes(name string) bool {
+	return strings.HasPrefix(filepath.ToSlash(name), "node/volumes/")
+}
+
+// sumName is a name as a line of the list of sums can hold it.
+func sumName(name string) string {
+	return strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(name)
 }
 
 // contextReader ends with its context.

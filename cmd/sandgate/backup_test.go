@@ -27,6 +27,9 @@ func tree(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		text := info.Mode().String()
+		if target, err := os.Readlink(path); err == nil {
+			text += " " + target
+		}
 		if info.Mode().IsRegular() {
 			b, err := os.ReadFile(path)
 			if err != nil {
@@ -59,6 +62,16 @@ func fill(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+	// What users have in volumes: links that lead anywhere, and any name.
+	volume := filepath.Join(dir, "node/volumes/v_1/data")
+	for _, err := range []error{
+		os.MkdirAll(volume, 0o755), os.Symlink("/etc/passwd", filepath.Join(volume, "out")), os.Symlink("a\nb\\", filepath.Join(volume, "in")),
+		os.WriteFile(filepath.Join(volume, "a\nb\\"), []byte("odd"), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestBackupAndRestore(t *testing.T) {
@@ -82,7 +95,7 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatalf("%v, %v", info, err)
 		}
 		to := filepath.Join(dir, "to-"+name)
-		if out, errs, code := c.run(t, "", "restore", "--data-dir", to, "--run-dir", run, file); code != 0 || !strings.Contains(out, "7 files") {
+		if out, errs, code := c.run(t, "", "restore", "--data-dir", to, "--run-dir", run, file); code != 0 || !strings.Contains(out, "8 files") {
 			t.Fatalf("%d: %s%s", code, out, errs)
 		}
 		got := tree(t, to)

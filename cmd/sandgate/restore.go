@@ -22,7 +22,7 @@ import (
 )
 
 // maxSums is the size that the list of sums may have, in bytes.
-const maxSums = 64 << 20
+const maxSums = 1 << 30
 
 func restoreCommand() command {
 	return command{
@@ -177,7 +177,15 @@ func (x *extraction) entry(h *tar.Header, r io.Reader) error {
 		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 			return err
 		}
-		x.sums[h.Name] = hex.EncodeToString(sum.Sum(nil))
+		x.sums[sumName(h.Name)] = hex.EncodeToString(sum.Sum(nil))
+	case tar.TypeSymlink:
+		if !inVolumes(name) || h.Linkname == "" {
+			return fault.New(fault.Malformed, op, "the backup has a link %q outside the volumes", h.Name)
+		}
+		if err := x.root.Symlink(h.Linkname, name); err != nil {
+			return err
+		}
+		return x.root.Lchown(name, h.Uid, h.Gid)
 	default:
 		return fault.New(fault.Malformed, op, "the backup has an entry %q that is neither file nor folder", h.Name)
 	}
