@@ -91,6 +91,7 @@ func TestSpecificationNamesItsProof(t *testing.T) {
 func TestImportsRunDownwards(t *testing.T) {
 	allowed := map[string][]string{
 		"fault":    {},
+		"tenant":   {"fault"},
 		"stream":   {"fault"},
 		"protocol": {"fault"},
 		"kernel":   {"fault", "stream", "protocol"},
@@ -99,8 +100,8 @@ func TestImportsRunDownwards(t *testing.T) {
 		"sandbox":  {"fault"},
 		"journal":  {"fault"},
 		"node":     {"fault", "stream", "protocol"},
-		"session":  {"fault", "stream", "protocol", "kernel", "pty", "agent", "sandbox", "node", "journal"},
-		"gateway":  {"fault", "stream", "protocol", "kernel", "node"},
+		"session":  {"fault", "stream", "protocol", "kernel", "pty", "agent", "sandbox", "node", "journal", "tenant"},
+		"gateway":  {"fault", "stream", "protocol", "kernel", "node", "tenant"},
 		"client":   {"fault", "stream", "protocol", "kernel"},
 		"config":   {"fault"},
 		"image":    {"fault", "kernel"},

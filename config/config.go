@@ -195,6 +195,9 @@ func (c *Config) NodeSocket() string { return filepath.Join(c.RunDir, "node.sock
 // StateDir is where runsc keeps the state of sandboxes.
 func (c *Config) StateDir() string { return filepath.Join(c.RunDir, "sandboxes") }
 
+// TenantsFile is where keys and quotas are kept.
+func (c *Config) TenantsFile() string { return filepath.Join(c.DataDir, "tenants.json") }
+
 // AuditDir and UsageDir are where those records are kept.
 func (c *Config) AuditDir() string { return filepath.Join(c.DataDir, "audit") }
 

@@ -122,12 +122,15 @@ func TestPageHasEveryOp(t *testing.T) {
 		scope, offered := opScope(op)
 		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(op) + "`.*$").FindString(text)
 		if !offered {
-			if !slices.Contains([]string{protocol.OpFileRead, protocol.OpFileWrite, protocol.OpTreeRead, protocol.OpTreeWrite, protocol.OpTemplateBuild, protocol.OpPortOpen, protocol.OpAudit}, op) {
+			if !slices.Contains([]string{
+				protocol.OpFileRead, protocol.OpFileWrite, protocol.OpTreeRead, protocol.OpTreeWrite, protocol.OpTemplateBuild, protocol.OpPortOpen, protocol.OpAudit,
+				protocol.OpKeyCreate, protocol.OpKeyList, protocol.OpKeyRotate, protocol.OpKeyRevoke, protocol.OpTenantList, protocol.OpTenantQuota, protocol.OpKeyWatch,
+			}, op) {
 				t.Errorf("the gateway does not know %s", op)
 			}
 			continue
 		}
-		mark := map[Scope]string{ScopeRead: "| r |", ScopeWrite: "| w |", ScopeAdmin: "| `admin` |", Anyone: "| |"}[scope]
+		mark := map[Scope]string{ScopeRead: "| r |", ScopeWrite: "| w |", ScopeManage: "| m |", ScopeMetrics: "| `metrics` |", ScopeAdmin: "| `admin` |", Anyone: "| |"}[scope]
 		if row == "" || !strings.Contains(row, mark) {
 			t.Errorf("the page's row of %s is %q and should have %q", op, row, mark)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // request is one that has passed the door.
@@ -238,6 +239,10 @@ func (g *Gateway) accept(q *request) error {
 		if err != nil {
 			return err
 		}
+		// What a key was exchanged for ends with it.
+		if !g.keys.current(q.who) {
+			return errRevoked()
+		}
 		if guest && q.ticket == nil {
 			return fault.New(fault.PermissionDenied, op, "pages of this origin get in with a run ticket alone")
 		}
@@ -306,9 +311,7 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 			return t.who, nil
 		}
 		if strings.EqualFold(scheme, "Bearer") {
-			if who, ok := g.lookup(strings.TrimSpace(secret)); ok {
-				return who, nil
-			}
+			return g.lookup(strings.TrimSpace(secret))
 		}
 		return node.Principal{}, fault.New(fault.Unauthenticated, op, "the token is not valid")
 	}
@@ -325,8 +328,12 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 	return node.Principal{}, fault.New(fault.Unauthenticated, op, "a bearer token is needed")
 }
 
-// lookup compares with every token in constant time.
-func (g *Gateway) lookup(secret string) (node.Principal, bool) {
+// lookup finds whom a secret speaks for: a key by its id, or one of the tokens
+// of the settings, all of which it is compared with in constant time.
+func (g *Gateway) lookup(secret string) (node.Principal, error) {
+	if strings.HasPrefix(secret, tenant.SecretPrefix) {
+		return g.keys.open(secret)
+	}
 	sum := sha256.Sum256([]byte(secret))
 	found := -1
 	tokens := g.access.Load().tokens
@@ -335,11 +342,8 @@ func (g *Gateway) lookup(secret string) (node.Principal, bool) {
 			found = i
 		}
 	}
-	if found < 0 || secret == "" {
-		return node.Principal{}, false
+	if found < 0 || secret == "" || !tokens[found].good() {
+		return node.Principal{}, fault.New(fault.Unauthenticated, "gateway.authenticate", "the token is not valid")
 	}
-	if !tokens[found].good() {
-		return node.Principal{}, false
-	}
-	return tokens[found].who, true
+	return tokens[found].who, nil
 }

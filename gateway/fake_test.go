@@ -21,6 +21,7 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // Tokens of the tests.
@@ -59,6 +60,7 @@ type fakeNode struct {
 	fail     *fault.Error // of session.create
 	next     int
 	names    map[string]string // of sessions
+	keys     *tenant.Store
 	// inputs and open are shared by all links: an answer may come over another
 	// one than the question.
 	inputs chan protocol.InputReply
@@ -100,6 +102,8 @@ func (f *fakeNode) change(fn func()) {
 type fakeLink struct {
 	f       *fakeNode
 	l       *node.Link
+	ctx     context.Context
+	watches bool
 	mu      sync.Mutex
 	cond    *sync.Cond
 	acked   int64
@@ -110,8 +114,12 @@ type fakeLink struct {
 
 func (f *fakeNode) ServeLink(ctx context.Context, l *node.Link) error {
 	f.change(func() { f.links++ })
-	defer f.change(func() { f.links-- })
-	s := &fakeLink{f: f, l: l}
+	s := &fakeLink{f: f, l: l, ctx: ctx}
+	defer f.change(func() {
+		if !s.watches {
+			f.links--
+		}
+	})
 	s.cond = sync.NewCond(&s.mu)
 	f.change(func() { f.open[s] = struct{}{} })
 	defer f.change(func() { delete(f.open, s) })
@@ -144,6 +152,10 @@ func (f *fakeNode) ServeLink(ctx context.Context, l *node.Link) error {
 			}
 			if req.Op == protocol.OpPortOpen {
 				return s.port(req)
+			}
+			if req.Op == protocol.OpKeyWatch {
+				s.watchKeys(req.ID)
+				continue
 			}
 			if req.Op == protocol.OpExecute {
 				s.execute(&wg, req)
@@ -194,6 +206,27 @@ func (s *fakeLink) records(ch uint32, recs ...stream.Record) error {
 	return s.l.Send(stream.Frame{Type: stream.Records, Channel: ch, Body: body})
 }
 
+// watchKeys tells of the keys until the link ends.
+func (s *fakeLink) watchKeys(id uint64) {
+	s.watches = true
+	s.f.change(func() { s.f.links-- }) // the gateway's own, which tests do not count
+	x, changed := s.f.keys.Index()
+	_ = s.reply(id, x.Table, nil)
+	go func() {
+		for {
+			select {
+			case <-changed:
+			case <-s.ctx.Done():
+				return
+			}
+			x, changed = s.f.keys.Index()
+			params, _ := json.Marshal(x.Table)
+			b, _ := json.Marshal(protocol.Reply{Event: protocol.EventKeys, Params: params})
+			_ = s.l.Send(stream.Frame{Type: stream.Control, Body: b})
+		}
+	}()
+}
+
 func (s *fakeLink) owned(id string) error {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
@@ -208,6 +241,41 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 	switch req.Op {
 	case protocol.OpAudit:
 		return struct{}{}, nil
+	case protocol.OpKeyCreate:
+		var p protocol.KeyCreate
+		_ = json.Unmarshal(req.Params, &p)
+		k, secret, err := f.keys.Create(tenant.Key{Name: p.Name, Tenant: s.l.Principal().Tenant, Role: tenant.Role(p.Role)})
+		x, _ := f.keys.Index()
+		return protocol.NewKey{Key: protocol.Key{ID: k.ID, Tenant: k.Tenant}, Secret: secret, Version: x.Version}, err
+	case protocol.OpKeyRevoke:
+		var p protocol.KeyRef
+		_ = json.Unmarshal(req.Params, &p)
+		err := f.keys.Revoke(s.l.Principal().Tenant, p.ID)
+		x, _ := f.keys.Index()
+		return protocol.KeyState{Version: x.Version}, err
+	case protocol.OpKeyRotate:
+		var p protocol.KeyRotate
+		_ = json.Unmarshal(req.Params, &p)
+		k, secret, err := f.keys.Rotate(s.l.Principal().Tenant, p.ID, 0)
+		x, _ := f.keys.Index()
+		return protocol.NewKey{Key: protocol.Key{ID: k.ID, Tenant: k.Tenant}, Secret: secret, Version: x.Version}, err
+	case protocol.OpKeyList:
+		x, _ := f.keys.Index()
+		out := protocol.KeyList{Keys: []protocol.Key{}}
+		for _, k := range x.Keys {
+			if k.Tenant == s.l.Principal().Tenant {
+				out.Keys = append(out.Keys, protocol.Key{ID: k.ID})
+			}
+		}
+		return out, nil
+	case protocol.OpTenantList:
+		return protocol.TenantList{Tenants: []protocol.Tenant{{Name: s.l.Principal().Tenant}}}, nil
+	case protocol.OpTenantQuota:
+		var p protocol.TenantQuota
+		_ = json.Unmarshal(req.Params, &p)
+		err := f.keys.SetQuota(p.Tenant, (*tenant.Quota)(p.Quota))
+		x, _ := f.keys.Index()
+		return protocol.KeyState{Version: x.Version}, err
 	case protocol.OpStatus:
 		return protocol.NodeStatus{Version: "fake", Languages: []protocol.Language{{Name: "python", Display: "Python"}}}, nil
 	case protocol.OpSessionCreate:
@@ -536,6 +604,10 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
 	w := &world{t: t, fake: newFake(), log: &safeBuffer{}}
 	path := filepath.Join(t.TempDir(), "n.sock")
+	var err error
+	if w.fake.keys, err = tenant.Open(filepath.Join(t.TempDir(), "tenants.json")); err != nil {
+		t.Fatal(err)
+	}
 	ln, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

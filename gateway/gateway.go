@@ -31,6 +31,7 @@ type Gateway struct {
 	app     *fiber.App
 	server  *fasthttp.Server
 	access  atomic.Pointer[access]
+	keys    *keyring
 	tickets *ticketStore
 	mint    *mint
 	// ports is where ports have host names; portTickets let browsers in there.
@@ -52,11 +53,12 @@ type Gateway struct {
 	draining atomic.Bool
 	wg       sync.WaitGroup // relays, runs and their clean-up
 
-	mu     sync.Mutex // guards all below; leaf: nothing is locked under it
-	hosts  map[string]bool
-	own    map[string]bool // the hosts of what Serve listens on
-	lns    []*listener
-	relays map[*relay]struct{}
+	mu      sync.Mutex // guards all below; leaf: nothing is locked under it
+	hosts   map[string]bool
+	own     map[string]bool // the hosts of what Serve listens on
+	follows bool            // the keys are followed
+	lns     []*listener
+	relays  map[*relay]struct{}
 	// perWho counts the connections of each principal, of which there may be
 	// perPrincipal.
 	perWho       map[string]int
@@ -82,7 +84,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		cfg: cfg, node: n, log: log,
+		cfg: cfg, node: n, log: log, keys: newKeyring(n, log),
 		tickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
 		mint:    newMint(cfg.Limits.Tickets),
 		ports:   ports, portTickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
@@ -153,7 +155,18 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 		g.hosts[host], g.own[host] = true, true
 	}
 	g.lns = append(g.lns, l)
+	follow := !g.follows && !g.waited
+	if follow {
+		g.follows = true
+		g.wg.Add(1)
+	}
 	g.mu.Unlock()
+	if follow {
+		go func() {
+			defer g.wg.Done()
+			g.keys.follow(g.leaving, g.expel)
+		}()
+	}
 	if g.draining.Load() {
 		_ = ln.Close()
 		return fault.New(fault.Restarting, "gateway.serve", "the gateway is shut down")

@@ -14,15 +14,20 @@ func opScope(op string) (Scope, bool) {
 		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpSnapshotList, protocol.OpSnapshotGet,
 		protocol.OpFileWatch, protocol.OpVolumeList, protocol.OpVolumeGet:
 		return ScopeRead, true
-	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpSessionUpdate, protocol.OpSessionPause,
-		protocol.OpSessionKeepalive, protocol.OpTemplateDelete, protocol.OpHibernate, protocol.OpResume, protocol.OpFork, protocol.OpSnapshot, protocol.OpSnapshotDel, protocol.OpChannelOpen, protocol.OpChannelClose,
+	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpSessionUpdate, protocol.OpTemplateDelete,
+		protocol.OpFork, protocol.OpSnapshot, protocol.OpSnapshotDel:
+		return ScopeManage, true
+	case protocol.OpSessionPause, protocol.OpSessionKeepalive, protocol.OpHibernate, protocol.OpResume,
+		protocol.OpChannelOpen, protocol.OpChannelClose,
 		protocol.OpExecute, protocol.OpComplete, protocol.OpInspect, protocol.OpIsComplete,
 		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal,
 		protocol.OpProcessSignal, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove,
 		protocol.OpVolumeCreate, protocol.OpVolumeDelete, protocol.OpVolumeLease, protocol.OpVolumeRelease:
 		return ScopeWrite, true
-	case protocol.OpStatus, protocol.OpMetrics:
+	case protocol.OpMetrics:
+		return ScopeMetrics, true
+	case protocol.OpStatus:
 		return ScopeAdmin, true
 	}
 	return "", false

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // portCookieLife is how long a browser that has used a ticket is let in.
@@ -97,9 +99,13 @@ func (g *Gateway) authenticatePort(q *request) (node.Principal, error) {
 	if h := q.Get(fiber.HeaderAuthorization); h != "" {
 		scheme, secret, _ := strings.Cut(h, " ")
 		if strings.EqualFold(scheme, "Bearer") {
-			if who, ok := g.lookup(strings.TrimSpace(secret)); ok {
+			who, err := g.lookup(strings.TrimSpace(secret))
+			if err == nil {
 				p.ours = true
 				return who, nil
+			}
+			if fault.Is(err, fault.Unavailable) {
+				return node.Principal{}, err
 			}
 		}
 	}
@@ -128,8 +134,11 @@ func ownPage(q *request) error {
 	return fault.New(fault.PermissionDenied, "gateway.port", "a page of another origin may not use this port")
 }
 
-// tokenOf finds a token that speaks for who.
+// tokenOf finds a token or a key that speaks for who.
 func (g *Gateway) tokenOf(who node.Principal) (token, bool) {
+	if id, ok := tenant.KeyOf(who.Subject); ok {
+		return g.tokenOfKey(id)
+	}
 	for _, t := range g.access.Load().tokens {
 		if t.until.IsZero() && t.who.Tenant == who.Tenant && t.who.Subject == who.Subject && allows(t.who, ScopeWrite) {
 			return t, true
@@ -138,11 +147,29 @@ func (g *Gateway) tokenOf(who node.Principal) (token, bool) {
 	return token{}, false
 }
 
+// tokenOfKey is a key as a token. A rotation changes its hash.
+func (g *Gateway) tokenOfKey(id string) (token, bool) {
+	x, _ := g.keys.get()
+	if x == nil {
+		return token{}, false
+	}
+	k, ok := x.Key(id)
+	who := speaker(k)
+	hash, err := hex.DecodeString(k.Hash)
+	if !ok || err != nil || len(hash) != sha256.Size || !allows(who, ScopeWrite) {
+		return token{}, false
+	}
+	return token{hash: [sha256.Size]byte(hash), who: who, until: k.Expires}, true
+}
+
 // seal makes the cookie's value. The key is the hash of the token that vouches
 // for it: so the gateway keeps no state, a restart changes nothing, and the
 // cookie ends with its token.
 func seal(t token, key string, expires int64) string {
 	at := strconv.FormatInt(expires, 36)
+	if id, ok := tenant.KeyOf(t.who.Subject); ok {
+		at += "-" + id // by which the key is found again
+	}
 	mac := hmac.New(sha256.New, t.hash[:])
 	mac.Write([]byte("port cookie\x00" + key + "\x00" + at))
 	return at + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
@@ -186,11 +213,19 @@ func (g *Gateway) setPortCookie(q *request, who node.Principal, embed bool) {
 func (g *Gateway) portCookie(q *request) (node.Principal, bool) {
 	value := string(q.Request().Header.Cookie(g.cookieName(q.port)))
 	at, _, _ := strings.Cut(value, ".")
+	at, id, ofKey := strings.Cut(at, "-")
 	expires, err := strconv.ParseInt(at, 36, 64)
 	if err != nil || time.Now().Unix() >= expires {
 		return node.Principal{}, false
 	}
-	for _, t := range g.access.Load().tokens {
+	tokens := g.access.Load().tokens
+	if t, ok := g.tokenOfKey(id); ofKey {
+		tokens = nil
+		if ok {
+			tokens = []token{t}
+		}
+	}
+	for _, t := range tokens {
 		if t.good() && hmac.Equal([]byte(value), []byte(seal(t, q.port.key(), expires))) {
 			return t.who, true
 		}

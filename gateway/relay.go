@@ -294,6 +294,10 @@ func (r *relay) write(f stream.Frame) error {
 
 // ping finds out whether the other end is still there, and comes again.
 func (r *relay) ping() {
+	if !r.g.keys.current(r.who) { // it has expired since
+		r.fail(errRevoked())
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.g.cfg.Times.Pong)
 	defer cancel()
 	err := r.ws.Ping(ctx)

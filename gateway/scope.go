@@ -4,21 +4,22 @@ import (
 	"slices"
 
 	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/tenant"
 )
 
-// Scope is a right that credentials carry.
+// Scope is a right that credentials carry; package tenant says what each
+// allows. None includes another.
 type Scope string
 
-// The scopes. None includes another.
+// The scopes.
 const (
-	// ScopeRead lets a principal see its sessions, their output and files.
-	ScopeRead Scope = "sessions:read"
-	// ScopeWrite lets it make, change, feed and delete them.
-	ScopeWrite Scope = "sessions:write"
-	// ScopeRun lets it use POST /v1/run without a session.
-	ScopeRun Scope = "run"
-	// ScopeAdmin lets it see the state of the server.
-	ScopeAdmin Scope = "admin"
+	ScopeRead    Scope = tenant.ScopeRead
+	ScopeWrite   Scope = tenant.ScopeWrite
+	ScopeManage  Scope = tenant.ScopeManage
+	ScopeRun     Scope = tenant.ScopeRun
+	ScopeKeys    Scope = tenant.ScopeKeys
+	ScopeMetrics Scope = tenant.ScopeMetrics
+	ScopeAdmin   Scope = tenant.ScopeAdmin
 
 	// Anyone is any valid credentials, Open is everybody. Neither can be
 	// granted.
@@ -27,8 +28,14 @@ const (
 )
 
 // Scopes returns all scopes that can be granted.
-func Scopes() []Scope { return []Scope{ScopeRead, ScopeWrite, ScopeRun, ScopeAdmin} }
+func Scopes() []Scope {
+	var all []Scope
+	for _, s := range tenant.Scopes() {
+		all = append(all, Scope(s))
+	}
+	return all
+}
 
-func knownScope(s Scope) bool { return slices.Contains(Scopes(), s) }
+func knownScope(s Scope) bool { return slices.Contains(tenant.Scopes(), string(s)) }
 
 func allows(who node.Principal, s Scope) bool { return slices.Contains(who.Scopes, string(s)) }

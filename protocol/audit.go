@@ -24,8 +24,10 @@ type AuditEntry struct {
 	Path     string  `json:"path,omitempty"`
 	// To is where a file was moved or copied; Name that of a session, a
 	// snapshot or a template.
-	To       string   `json:"to,omitempty"`
-	Name     string   `json:"name,omitempty"`
+	To   string `json:"to,omitempty"`
+	Name string `json:"name,omitempty"`
+	// Key is the id of the one that was made, rotated or revoked.
+	Key      string   `json:"key,omitempty"`
 	Argv     []string `json:"argv,omitempty"`
 	Signal   string   `json:"signal,omitempty"`
 	ReadOnly bool     `json:"read_only,omitempty"`

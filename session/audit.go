@@ -47,6 +47,7 @@ var unaudited = map[string]bool{
 	protocol.OpVariables: true, protocol.OpHistory: true, protocol.OpComm: true, protocol.OpInput: true, protocol.OpFileStat: true,
 	protocol.OpSessionKeepalive: true, protocol.OpPortList: true, protocol.OpFileList: true, protocol.OpTemplateList: true, protocol.OpTemplateGet: true,
 	protocol.OpSnapshotList: true, protocol.OpSnapshotGet: true, protocol.OpVolumeList: true, protocol.OpVolumeGet: true, protocol.OpStatus: true, protocol.OpMetrics: true, protocol.OpAudit: true,
+	protocol.OpKeyList: true, protocol.OpTenantList: true, protocol.OpKeyWatch: true,
 }
 
 // auditEntry is a line of the audit log under way.
@@ -99,12 +100,13 @@ func (c *conn) entry(r protocol.Request) *auditEntry {
 	e := &auditEntry{began: time.Now()}
 	e.Event, e.Tenant, e.Subject = r.Op, c.principal.Tenant, c.principal.Subject
 	var p struct {
-		Session, Channel, Kind, Language, File, Path, To, Name, Signal, Code string
-		Argv                                                                 []string
-		ReadOnly                                                             bool `json:"read_only"`
+		Session, Channel, Kind, Language, File, Path, To, Name, Signal, Code, ID string
+		Argv                                                                     []string
+		ReadOnly                                                                 bool `json:"read_only"`
 	}
 	// What is not of these types is the operation's own affair to refuse.
 	_ = json.Unmarshal(r.Params, &p)
+	e.Key = clip(p.ID)
 	e.Session, e.Channel, e.Kind, e.Language = clip(p.Session), clip(p.Channel), clip(p.Kind), clip(p.Language)
 	e.Path, e.To, e.Name, e.Signal, e.ReadOnly = clip(p.Path), clip(p.To), clip(p.Name), clip(p.Signal), p.ReadOnly
 	if p.File != "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/journal"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // Config is a manager's. Host, DataDir and Languages have no defaults; each
@@ -114,6 +115,8 @@ type Config struct {
 	// Usage takes what sessions use, once a minute and at their end. Default
 	// nothing is kept.
 	Usage *journal.Journal
+	// Tenants keeps keys and quotas. nil means that there are none.
+	Tenants *tenant.Store
 	// Logger receives what is worth knowing. Default slog.Default().
 	Logger *slog.Logger
 }

@@ -99,6 +99,13 @@ func operations() map[string]operation {
 		protocol.OpPortList:         {run: opPortList},
 		protocol.OpProcessList:      {run: opProcessList},
 		protocol.OpProcessSignal:    {run: opProcessSignal},
+		protocol.OpKeyCreate:        {run: opKeyCreate},
+		protocol.OpKeyList:          {run: opKeyList},
+		protocol.OpKeyRotate:        {run: opKeyRotate},
+		protocol.OpKeyRevoke:        {run: opKeyRevoke},
+		protocol.OpTenantList:       {run: opTenantList},
+		protocol.OpTenantQuota:      {run: opTenantQuota},
+		protocol.OpKeyWatch:         {run: opKeyWatch, inline: true},
 	}
 	for name, o := range all {
 		if o.limit == 0 {

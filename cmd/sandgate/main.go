@@ -1,6 +1,6 @@
 // Command sandgate is Sandgate: the server (serve, node, gateway), its clients
 // on the command line (run, repl, shell, attach, ps, logs, record, sessions, rm,
-// ls, cp, watch, exec, port, status, token) and what helps an operator (doctor, config, version).
+// ls, cp, watch, exec, port, status, token, key, tenant) and what helps an operator (doctor, config, version).
 package main
 
 import (
@@ -50,7 +50,7 @@ func commands() []command {
 	return []command{
 		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(), recordCommand(),
 		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), forkCommand(), snapshotCommand(), templateCommand(), volumeCommand(), rmCommand(), lsCommand(), cpCommand(), watchCommand(), execCommand(), portCommand(), statusCommand(),
-		tokenCommand(), backupCommand(), restoreCommand(), checkCommand(), usageCommand(), reloadCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
+		tokenCommand(), keyCommand(), tenantCommand(), backupCommand(), restoreCommand(), checkCommand(), usageCommand(), reloadCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
 	}
 }
 

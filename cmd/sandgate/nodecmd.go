@@ -23,6 +23,7 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/sandbox"
 	"github.com/sandgate/sandgate/session"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 func nodeCommand() command {
@@ -184,8 +185,12 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 		}
 		defer func() { cleanup(audit.Journal.Close) }()
 	}
+	tenants, err := tenant.Open(cfg.TenantsFile())
+	if err != nil {
+		return err
+	}
 	m, err := session.New(session.Config{
-		Audit: audit, Usage: usage,
+		Audit: audit, Usage: usage, Tenants: tenants,
 		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
 		MaxVolumes: orNone(cfg.Sessions.Volumes), MaxVolumeBytes: int64(cfg.Sessions.VolumeMax),
 		Durable: cfg.Sessions.Durable, DurableEvery: time.Duration(cfg.Sessions.DurableRate), DurableBytes: int64(cfg.Sessions.DurableMax),
@@ -208,6 +213,9 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 	}
 	follow(&reloader{level: level, log: log, cfg: cfg, tell: func(_ context.Context, c *config.Config) error {
 		_ = level.UnmarshalText([]byte(c.Log.Level)) // Validate has checked it
+		if err := tenants.Reload(); err != nil {
+			return err
+		}
 		all, err := pools(c, languages)
 		if err != nil {
 			return err

@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/tenant"
+)
+
+// key makes a key of tenant t1 and waits until the gateway knows of it.
+func (w *world) key(role tenant.Role) (tenant.Key, string) {
+	w.t.Helper()
+	return w.keyOf(tenant.Key{Tenant: "t1", Role: role})
+}
+
+func (w *world) keyOf(k tenant.Key) (tenant.Key, string) {
+	w.t.Helper()
+	k, secret, err := w.fake.keys.Create(k)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.told()
+	return k, secret
+}
+
+// told waits until the gateway has the present table.
+func (w *world) told() {
+	w.t.Helper()
+	x, _ := w.fake.keys.Index()
+	if err := w.g.keys.await(context.Background(), x.Version); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestKeysOverTheAPI(t *testing.T) {
+	w := newWorld(t, nil)
+	w.told()
+	r := w.do("POST", "/v1/keys", tokenAll, strings.NewReader(`{"role":"viewer","name":"v"}`), nil)
+	var made protocol.NewKey
+	if err := json.Unmarshal([]byte(read(t, r)), &made); err != nil || r.StatusCode != 201 {
+		t.Fatal(r.StatusCode, err)
+	}
+	// The next request is let in, without a wait.
+	if r := w.do("GET", "/v1/sessions", made.Secret, nil, nil); r.StatusCode != 200 {
+		t.Errorf("a new key: %d", r.StatusCode)
+	}
+	wantFault(t, w.do("POST", "/v1/sessions", made.Secret, nil, nil), fault.PermissionDenied)
+	r = w.do("POST", "/v1/keys/"+made.Key.ID+"/rotate", tokenAll, nil, nil)
+	var second protocol.NewKey
+	if err := json.Unmarshal([]byte(read(t, r)), &second); err != nil || r.StatusCode != 200 {
+		t.Fatal(r.StatusCode, err)
+	}
+	wantFault(t, w.do("GET", "/v1/sessions", made.Secret, nil, nil), fault.Unauthenticated)
+	if r := w.do("GET", "/v1/sessions", second.Secret, nil, nil); r.StatusCode != 200 {
+		t.Errorf("rotated: %d", r.StatusCode)
+	}
+	// A foreign key is an unknown one.
+	foreign := wantFault(t, w.do("DELETE", "/v1/keys/"+made.Key.ID, tokenOther, nil, nil), fault.NotFound)
+	none := wantFault(t, w.do("DELETE", "/v1/keys/nothere", tokenOther, nil, nil), fault.NotFound)
+	odd := wantFault(t, w.do("DELETE", "/v1/keys/a%2e%2eb", tokenOther, nil, nil), fault.NotFound)
+	if foreign != none || none != odd {
+		t.Errorf("%v, %v and %v can be told apart", foreign, none, odd)
+	}
+	if r := w.do("DELETE", "/v1/keys/"+made.Key.ID, tokenAll, nil, nil); r.StatusCode != 200 {
+		t.Fatal(r.StatusCode)
+	}
+	wantFault(t, w.do("GET", "/v1/sessions", second.Secret, nil, nil), fault.Unauthenticated)
+	if log := w.log.String(); strings.Contains(log, made.Secret) || strings.Contains(log, second.Secret) || !strings.Contains(log, "subject=key:"+made.Key.ID) {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// TestRevokedKeyEndsWhatItOpened: its WebSocket, the tickets that it was
+// exchanged for, and a port's cookie.
+func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
+	w := newWorld(t, nil)
+	session := w.session()
+	k, secret := w.key(tenant.Owner)
+	c := w.dial(secret).hello()
+	other := w.dial(tokenAll).hello()
+	ticket := func() string {
+		var r ticketReply
+		if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/tickets", secret, nil, nil))), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Protocol
+	}
+	first, second := ticket(), ticket()
+	open := func(ticket string) (*websocket.Conn, *http.Response, error) {
+		return websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket}})
+	}
+	if ws, _, err := open(first); err != nil {
+		t.Fatal(err)
+	} else {
+		_ = ws.CloseNow()
+	}
+	var port portReply
+	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/sessions/"+session+"/ports", secret, strings.NewReader(`{"port":1}`), nil))), &port); err != nil {
+		t.Fatal(err)
+	}
+	r := w.do("GET", port.URL, "", nil, nil)
+	cookies := r.Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("%d, cookies %v", r.StatusCode, cookies)
+	}
+	path, _, _ := strings.Cut(port.URL, "?")
+	withCookie := func() *http.Response {
+		return w.do("GET", path, "", nil, func(q *http.Request) { q.AddCookie(cookies[0]) })
+	}
+	wantFault(t, withCookie(), fault.Unavailable) // let in: nothing listens there
+	if err := w.fake.keys.Revoke("t1", k.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.closed(); got != code(fault.Unauthenticated) {
+		t.Errorf("its WebSocket is closed with %d", got)
+	}
+	other.text(`{"id":2,"op":"session.list"}`)
+	if r := other.reply(); r.ID != 2 || r.Error != nil {
+		t.Errorf("another's WebSocket: %+v", r)
+	}
+	if _, r, err := open(second); err == nil || r == nil || r.StatusCode != 401 {
+		t.Errorf("its ticket is good still: %v %v", r, err)
+	}
+	wantFault(t, withCookie(), fault.Unauthenticated)
+	wantFault(t, w.do("GET", "/v1", secret, nil, nil), fault.Unauthenticated)
+}
+
+func TestExpiredKeyIsClosed(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Times.Ping = 20 * time.Millisecond })
+	k, secret := w.keyOf(tenant.Key{Tenant: "t1", Role: tenant.Viewer, Expires: time.Now().Add(time.Hour)})
+	c := w.dial(secret).hello()
+	// The clock has no hand to be moved by: the gateway is given a table in
+	// which the key has expired.
+	x, _ := w.fake.keys.Index()
+	table := x.Table
+	table.Keys = append([]tenant.Key(nil), table.Keys...)
+	for i := range table.Keys {
+		if table.Keys[i].ID == k.ID {
+			table.Keys[i].Expires = time.Now().Add(-time.Second)
+		}
+	}
+	w.g.keys.set(table) // without expel: the next ping notices
+	if got := c.closed(); got != code(fault.Unauthenticated) {
+		t.Errorf("closed with %d", got)
+	}
+}
+
+// TestKeysOutliveTheNode: the table that was told last counts while the node
+// is away, and a gateway that was told of none says so.
+func TestKeysOutliveTheNode(t *testing.T) {
+	w := newWorld(t, nil)
+	_, secret := w.key(tenant.Owner)
+	w.node()
+	wantFault(t, w.do("GET", "/v1/sessions", secret, nil, nil), fault.Unavailable)
+	wantFault(t, w.do("GET", "/v1/sessions", secret[:len(secret)-1], nil, nil), fault.Unauthenticated)
+
+	fresh, err := New(Config{}, w.g.node, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fresh.lookup(secret); !fault.Is(err, fault.Unavailable) || fault.PublicOf(err).RetryAfter == 0 {
+		t.Errorf("before the first table: %v", err)
+	}
+}
