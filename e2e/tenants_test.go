@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// TestTenants: keys are made with the command line, live through a reload and
+// a restart, and end at once; and what belongs to one tenant is to another as
+// if it were not there.
+func TestTenants(t *testing.T) {
+	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
+	defer cancel()
+	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+	bin, err := Bin("sandgate")
+	check(t, err)
+	// as runs the command line with a token, and returns what it prints.
+	as := func(token string, args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, bin, args...)
+		cmd.Env = []string{"HOME=" + srv.Dir, "SANDGATE_URL=" + srv.URL, "SANDGATE_TOKEN=" + token}
+		var out, diag bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &diag
+		err := cmd.Run()
+		if err != nil {
+			t.Logf("%v: %s", args, diag.String())
+		}
+		return strings.TrimSpace(out.String()), err
+	}
+	must := func(token string, args ...string) string {
+		t.Helper()
+		out, err := as(token, args...)
+		check(t, err)
+		return out
+	}
+	with := func(token string) *client.Client {
+		t.Helper()
+		c, err := client.New(srv.URL, token, client.Options{})
+		check(t, err)
+		return c
+	}
+
+	ann := must(srv.Token, "key", "create", "--tenant", "acme", "--name", "Ann")
+	eve := must(srv.Token, "key", "create", "--tenant", "evil", "--name", "Eve")
+	driver := must(ann, "key", "create", "--role", "driver")
+	if out := must(ann, "key", "ls"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "acme") || strings.Contains(out, "evil") {
+		t.Errorf("an owner's keys:\n%s", out)
+	}
+	if out := must(srv.Token, "key", "ls", "--all"); !strings.Contains(out, "acme") || !strings.Contains(out, "evil") {
+		t.Errorf("all keys:\n%s", out)
+	}
+	for what, args := range map[string][]string{
+		"a role of more": {"key", "create", "--role", "admin"},
+		"another tenant": {"key", "create", "--tenant", "evil"},
+		"all keys":       {"key", "ls", "--all"},
+		"a quota":        {"tenant", "quota", "acme"},
+	} {
+		if _, err := as(ann, args...); err == nil || err.(*exec.ExitError).ExitCode() != fault.PermissionDenied.Row().Exit {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	file, err := os.ReadFile(filepath.Join(srv.Dir, "data", "tenants.json"))
+	check(t, err)
+	if info, err := os.Stat(filepath.Join(srv.Dir, "data", "tenants.json")); err != nil || info.Mode().Perm() != 0o600 || bytes.Contains(file, []byte(ann)) {
+		t.Errorf("the file of keys: %v %v", info.Mode(), err)
+	}
+
+	// Ann makes one of everything; Eve looks for it by its id.
+	mine, theirs := with(ann), with(eve)
+	s, err := mine.CreateSession(ctx, protocol.SessionCreate{Language: "bash", Name: "secret"})
+	check(t, err)
+	_, err = mine.Upload(ctx, s.ID, "a.txt", 0o644, strings.NewReader("mine"))
+	check(t, err)
+	snap, err := mine.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.ID, Name: "kept"})
+	check(t, err)
+	keys, err := mine.Keys(ctx, protocol.KeyQuery{})
+	check(t, err)
+	no := strings.Repeat("a", 26)
+	// Each is asked for with Ann's id and with one that never was.
+	for _, c := range []struct{ method, path, body, id, none string }{
+		{"GET", "/v1/sessions/%", "", s.ID, "s_" + no},
+		{"PATCH", "/v1/sessions/%", `{"name":"x"}`, s.ID, "s_" + no},
+		{"DELETE", "/v1/sessions/%", "", s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/pause", "", s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/hibernate", "", s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/resume", "", s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/keepalive", `{}`, s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/fork", `{}`, s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/snapshots", `{}`, s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/channels", "", s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/channels", `{"kind":"terminal"}`, s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/channels/k1/cast", "", s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/processes", "", s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/processes/1/signal", `{"signal":"SIGKILL"}`, s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/ports", "", s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/ports", `{"port":80}`, s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/ports/80/", "", s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/files/a.txt", "", s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/files/a.txt?stat", "", s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/files/?list", "", s.ID, "s_" + no},
+		{"GET", "/v1/sessions/%/files/?archive=tar", "", s.ID, "s_" + no},
+		{"PUT", "/v1/sessions/%/files/a.txt", "theirs", s.ID, "s_" + no},
+		{"POST", "/v1/sessions/%/files/b", `{"op":"mkdir"}`, s.ID, "s_" + no},
+		{"DELETE", "/v1/sessions/%/files/a.txt", "", s.ID, "s_" + no},
+		{"POST", "/v1/run/%/input", `{"channel":"k1","cell":1,"value":"x"}`, s.ID, "s_" + no},
+		{"POST", "/v1/run/%/interrupt", `{"channel":"k1"}`, s.ID, "s_" + no},
+		{"GET", "/v1/snapshots/%", "", snap.ID, "n_" + no},
+		{"GET", "/v1/snapshots/%", "", "kept", "notkept"},
+		{"DELETE", "/v1/snapshots/%", "", snap.ID, "n_" + no},
+		{"POST", "/v1/sessions", `{"snapshot":"%"}`, snap.ID, "n_" + no},
+		{"GET", "/v1/templates/%", "", "t", "u"},
+		{"DELETE", "/v1/templates/%", "", "t", "u"},
+		{"DELETE", "/v1/keys/%", "", keys[0].ID, no[:16]},
+		{"POST", "/v1/keys/%/rotate", "", keys[0].ID, no[:16]},
+	} {
+		ask := func(id string) (int, http.Header, string) {
+			req, err := http.NewRequestWithContext(ctx, c.method, srv.URL+strings.ReplaceAll(c.path, "%", id), strings.NewReader(strings.ReplaceAll(c.body, "%", id)))
+			check(t, err)
+			req.Header.Set("Authorization", "Bearer "+eve)
+			resp, err := http.DefaultClient.Do(req)
+			check(t, err)
+			defer resp.Body.Close()
+			var b bytes.Buffer
+			_, err = b.ReadFrom(resp.Body)
+			check(t, err)
+			resp.Header.Del("Date")
+			return resp.StatusCode, resp.Header, b.String()
+		}
+		status, header, body := ask(c.id)
+		wantStatus, wantHeader, wantBody := ask(c.none)
+		if status != http.StatusNotFound || status != wantStatus || body != wantBody || !sameHeader(header, wantHeader) {
+			t.Errorf("%s %s: %d %s, and for one that never was %d %s", c.method, c.path, status, body, wantStatus, wantBody)
+		}
+	}
+	conn, err := theirs.Connect(ctx)
+	check(t, err)
+	defer conn.Close()
+	if all, err := theirs.Sessions(ctx); err != nil || len(all) != 0 {
+		t.Errorf("Eve's sessions: %v, %v", all, err)
+	}
+	if all, err := theirs.Snapshots(ctx); err != nil || len(all) != 0 {
+		t.Errorf("Eve's snapshots: %v, %v", all, err)
+	}
+	if all, err := theirs.Tenants(ctx); err != nil || len(all) != 1 || all[0].Name != "evil" {
+		t.Errorf("Eve's tenants: %v, %v", all, err)
+	}
+	if v, err := mine.Session(ctx, s.ID); err != nil || v.Name != "secret" || v.State != "running" {
+		t.Errorf("Ann's session after all that: %+v, %v", v, err)
+	}
+
+	// A driver runs and writes in it, and does not end it.
+	by := with(driver)
+	if _, err := by.Upload(ctx, s.ID, "b.txt", 0o644, strings.NewReader("x")); err != nil {
+		t.Errorf("a driver's file: %v", err)
+	}
+	if err := by.DeleteSession(ctx, s.ID); !fault.Is(err, fault.PermissionDenied) {
+		t.Errorf("a driver ends a session: %v", err)
+	}
+
+	// Keys outlive a restart, and a file that was put there is read at once.
+	check(t, srv.Halt(syscall.SIGTERM))
+	check(t, srv.Boot(ctx))
+	if _, err := mine.Session(ctx, s.ID); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	check(t, os.WriteFile(filepath.Join(srv.Dir, "data", "tenants.json"), file, 0o600))
+	cmd := exec.CommandContext(ctx, bin, "reload", "--config", srv.Config)
+	cmd.Env = []string{"HOME=" + srv.Dir}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("reload: %s", out)
+	}
+	id := must(ann, "key", "ls", "-q")
+	id, _, _ = strings.Cut(id, "\n")
+	second := must(srv.Token, "key", "rotate", id)
+	if _, err := mine.Session(ctx, s.ID); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("the secret before: %v", err)
+	}
+	must(second, "key", "revoke", id)
+	if _, err := with(second).Session(ctx, s.ID); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("a revoked key: %v", err)
+	}
+	audit, err := os.ReadFile(filepath.Join(srv.Dir, "data", "audit", "audit.jsonl"))
+	check(t, err)
+	for _, event := range []string{`"event":"key.create"`, `"event":"key.revoke"`, `"key":"` + id + `"`} {
+		if !bytes.Contains(audit, []byte(event)) {
+			t.Errorf("the audit log lacks %s", event)
+		}
+	}
+}
+
+func sameHeader(a, b http.Header) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name := range a {
+		if strings.Join(a[name], ",") != strings.Join(b[name], ",") {
+			return false
+		}
+	}
+	return true
+}
