@@ -246,8 +246,8 @@ func (g *Gateway) accept(q *request) error {
 		if guest && q.ticket == nil {
 			return fault.New(fault.PermissionDenied, op, "pages of this origin get in with a run ticket alone")
 		}
-		if q.route.Access != Anyone && !allows(q.who, q.route.Access) {
-			return fault.New(fault.PermissionDenied, op, "these credentials lack the scope %s", q.route.Access)
+		if err := permit(op, q.who, q.route.Access); err != nil {
+			return err
 		}
 	}
 	if noPort != nil {

@@ -220,10 +220,8 @@ func (r *relay) checkOp(op string) error {
 		return fault.New(fault.Unsupported, name, "ports are reached over HTTP: /v1/sessions/{id}/ports/{port}/")
 	case !ok:
 		return fault.New(fault.Unsupported, name, "there is no operation of that name")
-	case scope != Anyone && !allows(r.who, scope):
-		return fault.New(fault.PermissionDenied, name, "these credentials lack the scope %s", scope)
 	}
-	return nil
+	return permit(name, r.who, scope)
 }
 
 // checkFrame lets a client send input and acknowledgements, nothing else.
@@ -238,14 +236,13 @@ func (r *relay) checkFrame(b []byte) (stream.Frame, error) {
 		if len(f.Body) != 8 || f.Flags != 0 || f.Body[0]&0x80 != 0 {
 			return f, fault.New(fault.Malformed, op, "an Ack is one offset of 8 bytes, below 2^63, without flags")
 		}
+		return f, nil
 	case f.Type != stream.Input:
 		return f, fault.New(fault.Malformed, op, "a client sends frames of the types Input and Ack only")
 	case len(f.Body) < 8 || f.Flags&^(stream.FlagEnd|stream.FlagPaste) != 0:
 		return f, fault.New(fault.Malformed, op, "an Input frame begins with a sequence number of 8 bytes and has no flag but end and paste")
-	case !allows(r.who, ScopeWrite):
-		return f, fault.New(fault.PermissionDenied, op, "these credentials lack the scope %s", ScopeWrite)
 	}
-	return f, nil
+	return f, permit(op, r.who, ScopeWrite)
 }
 
 // pump relays from the node to the client.

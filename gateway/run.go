@@ -139,7 +139,7 @@ func (g *Gateway) run(q *request) error {
 		}
 	}
 	r := &runner{
-		g: g, place: place, who: q.who, p: p, events: make(chan []event), quit: make(chan struct{}),
+		g: g, place: place, who: asRunner(q.who), p: p, events: make(chan []event), quit: make(chan struct{}),
 		output: tally{limit: p.MaxOutputBytes},
 	}
 	var gone <-chan struct{}

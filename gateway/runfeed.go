@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -42,6 +43,13 @@ func (g *Gateway) interruptRun(q *request) error {
 	return q.tellRun(p.Channel, protocol.OpInterrupt, protocol.Interrupt{GraceMS: 2000})
 }
 
+// asRunner is somebody as the driver of a run, with no right beside it: the node
+// makes a viewer of who may read and not write.
+func asRunner(who node.Principal) node.Principal {
+	who.Scopes = []string{string(ScopeRun)}
+	return who
+}
+
 // tellRun asks one thing of a run's kernel, over a link of its own.
 func (q *request) tellRun(channel, op string, params any) error {
 	const name = "gateway.run"
@@ -61,7 +69,7 @@ func (q *request) tellRun(channel, op string, params any) error {
 	if s.Name != runName && !allows(q.who, ScopeWrite) {
 		return fault.New(fault.NotFound, name, "there is no such run, or it has ended")
 	}
-	link, err := q.g.node.Open(ctx, q.who)
+	link, err := q.g.node.Open(ctx, asRunner(q.who))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 
+	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/tenant"
 )
@@ -37,5 +38,14 @@ func Scopes() []Scope {
 }
 
 func knownScope(s Scope) bool { return slices.Contains(tenant.Scopes(), string(s)) }
+
+// permit is the one place that holds a right against what it is asked for: a
+// route, an operation or a frame of input.
+func permit(op string, who node.Principal, s Scope) error {
+	if s == Open || s == Anyone || allows(who, s) {
+		return nil
+	}
+	return fault.New(fault.PermissionDenied, op, "these credentials lack the scope %s", s)
+}
 
 func allows(who node.Principal, s Scope) bool { return slices.Contains(who.Scopes, string(s)) }

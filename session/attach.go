@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // attachment is a link's view of a channel, under a number of the client's.
@@ -44,11 +46,23 @@ type attachment struct {
 	stuck bool
 }
 
+// onlyReads reports whether the link's principal may read and not write. One
+// that may do neither is a run's, whom the gateway lets attach to it alone.
+func (c *conn) onlyReads() bool {
+	return slices.Contains(c.principal.Scopes, tenant.ScopeRead) && !slices.Contains(c.principal.Scopes, tenant.ScopeWrite)
+}
+
 // attach makes the link a viewer of a channel.
 func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached, *attachment, error) {
 	const op = "link.attach"
 	var none protocol.Attached
+	if c.onlyReads() && p.Writer == "" {
+		p.ReadOnly = true
+	}
 	switch {
+	case c.onlyReads() && p.Writer != "":
+		// It would take over another's stream of input.
+		return none, nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "writer", Message: "these credentials write nothing"}
 	case r.Ch == 0:
 		return none, nil, fault.Invalid(op, "ch", "choose a number above 0")
 	case p.Window < 0 || p.Window > protocol.MaxWindow:
