@@ -110,6 +110,8 @@ type Sessions struct {
 	Memory      Size     `yaml:"memory" default:"0" doc:"Memory that all sandboxes may hold together. Beyond it sessions that are idle are hibernated, those first that have been longest, and new ones are refused while there are none. 0 means four fifths of the machine's."`
 	MaxIdle     Duration `yaml:"max_idle" default:"24h" doc:"The longest idle_pause or idle_hibernate that a session may ask for; at least 1s."`
 	MaxKeep     int      `yaml:"max_keep_alive" default:"4" doc:"Sessions that may be kept alive at one time, which are never paused or hibernated for being idle; 0 means none."`
+	Queue       int      `yaml:"queue" default:"32" doc:"Sessions that wait to be made or woken while all places are taken, those of one tenant at most half; tenants take turns. Further ones are refused at once; 0 refuses all."`
+	QueueWait   Duration `yaml:"queue_wait" default:"10s" doc:"How long one of them waits before it is refused; at least 100ms."`
 	ClaimWait   Duration `yaml:"claim_wait" default:"30s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
 	LogMemory   Size     `yaml:"log_memory" default:"1MiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
 	LogDisk     Size     `yaml:"log_disk" default:"64MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
@@ -328,6 +330,8 @@ func (c *Config) Validate() error {
 		atLeast("sessions.durable_every", c.Sessions.DurableRate >= Duration(time.Second), "1s"),
 		atLeast("sessions.durable_max", c.Sessions.DurableMax >= 1<<20, "1MiB"),
 		atLeast("sessions.shutdown_limit", c.Sessions.Shutdown >= 0, "0"),
+		atLeast("sessions.queue", c.Sessions.Queue >= 0, "0"),
+		atLeast("sessions.queue_wait", c.Sessions.QueueWait >= Duration(100*time.Millisecond), "100ms"),
 		atLeast("sessions.claim_wait", c.Sessions.ClaimWait >= Duration(time.Second), "1s"),
 		atLeast("sessions.log_memory", c.Sessions.LogMemory >= 64<<10, "64KiB"),
 		atLeast("sessions.log_disk", c.Sessions.LogDisk >= 1<<20, "1MiB"),

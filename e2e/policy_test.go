@@ -37,7 +37,7 @@ func (s *session) becomes(state string) {
 func TestPolicies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}\nsessions: {max: 2, max_keep_alive: 1, max_idle: 1h}")
+	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}\nsessions: {max: 2, queue: 0, max_keep_alive: 1, max_idle: 1h}")
 	check(t, err)
 	defer func() { check(t, srv.Stop()) }()
 	create := func(p protocol.SessionCreate) *session {

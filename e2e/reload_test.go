@@ -20,7 +20,7 @@ import (
 func TestReload(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
 	defer cancel()
-	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}\nsessions: {max: 1}")
+	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}\nsessions: {max: 1, queue: 0}")
 	check(t, err)
 	defer func() { check(t, srv.Stop()) }()
 	bin, err := Bin("sandgate")
@@ -60,7 +60,7 @@ func TestReload(t *testing.T) {
 	if _, err := s.client.CreateSession(ctx, protocol.SessionCreate{}); err == nil {
 		t.Error("there is a second session, over the limit")
 	}
-	changed := strings.Replace(string(settings), "max: 1", "max: 2", 1) +
+	changed := strings.Replace(string(settings), "max: 1,", "max: 2,", 1) +
 		"log: {level: debug}\nallowed_hosts: [code.example.org]\nlimits: {memory: 2GiB}\n"
 	write(changed)
 	if got, err := sandgate("reload"); err != nil || got != "taken up: allowed_hosts, sessions.max, log.level; waits for a restart: limits.memory" {

@@ -213,3 +213,81 @@ func sameHeader(a, b http.Header) bool {
 	}
 	return true
 }
+
+// TestQuotaOfSnapshotsAndDisk: what a tenant keeps on disk is bounded too, and
+// its own idle sessions give way to its next one.
+func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
+	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
+	defer cancel()
+	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+	root, err := client.New(srv.URL, srv.Token, client.Options{})
+	check(t, err)
+	k, err := root.CreateKey(ctx, protocol.KeyCreate{Tenant: "acme", Role: "owner"})
+	check(t, err)
+	c, err := client.New(srv.URL, k.Secret, client.Options{})
+	check(t, err)
+	quota := func(q protocol.Quota) {
+		t.Helper()
+		check(t, root.SetQuota(ctx, "acme", &q))
+	}
+	over := func(what, quota string, err error) {
+		t.Helper()
+		p := fault.PublicOf(err)
+		if p.Kind != fault.Exhausted || p.Field != "quota."+quota || p.RetryAfter == 0 {
+			t.Errorf("%s: %+v", what, p)
+		}
+	}
+	s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
+	check(t, err)
+	quota(protocol.Quota{Snapshots: 1, Running: 1})
+	snap, err := c.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.ID})
+	check(t, err)
+	_, err = c.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.ID})
+	over("a second snapshot", "snapshots", err)
+	_, err = c.ForkSession(ctx, protocol.SessionFork{Session: s.ID, Count: 2})
+	over("two forks", "running", err)
+	quota(protocol.Quota{DiskBytes: 1})
+	_, err = c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
+	over("a session without disk", "disk_bytes", err)
+	_, err = c.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.ID})
+	over("a snapshot without disk", "disk_bytes", err)
+	check(t, c.DeleteSnapshot(ctx, snap.ID))
+
+	// The first session is idle after a second, and goes to disk for another.
+	quota(protocol.Quota{Running: 1})
+	var second protocol.Session
+	for {
+		if second, err = c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"}); err == nil {
+			break
+		}
+		over("while the first is at work", "running", err)
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("the first session does not give way")
+		}
+	}
+	if v, err := c.Session(ctx, s.ID); err != nil || v.State != "hibernated" {
+		t.Errorf("the first session: %+v, %v", v, err)
+	}
+	all, err := c.Tenants(ctx)
+	check(t, err)
+	if u := all[0].Use; len(all) != 1 || u.Sessions != 2 || u.Running != 1 || u.Snapshots != 0 || u.DiskBytes == 0 || u.MemoryBytes == 0 || u.CPUs == 0 {
+		t.Errorf("in use: %+v", all)
+	}
+	_ = second
+	// A new table of the server's metrics tells of it.
+	resp, err := srv.Do(ctx, "GET", "/metrics", nil)
+	check(t, err)
+	defer resp.Body.Close()
+	var b bytes.Buffer
+	_, err = b.ReadFrom(resp.Body)
+	check(t, err)
+	for _, want := range []string{`sandgate_node_quota_refused_total{quota="snapshots"} 1`, `sandgate_node_quota_refused_total{quota="disk_bytes"} 2`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ type Error struct {
 	// Op names what failed, as "package.verb": "sandbox.restore".
 	Op string
 	// Field names the part of the input that is wrong, as the caller spelled
-	// it ("language", "code"). Empty when the input is not to blame.
+	// it ("language", "code"); of Exhausted the quota ("quota.sessions"). Empty when the input is not to blame.
 	Field string
 	// Message says what happened in one sentence without a full stop.
 	Message string

@@ -249,6 +249,9 @@ func (g *Gateway) accept(q *request) error {
 		if err := permit(op, q.who, q.route.Access); err != nil {
 			return err
 		}
+		if err := g.meter(q.who); err != nil {
+			return err
+		}
 	}
 	if noPort != nil {
 		return noPort

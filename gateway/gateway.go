@@ -32,6 +32,7 @@ type Gateway struct {
 	server  *fasthttp.Server
 	access  atomic.Pointer[access]
 	keys    *keyring
+	rates   rates
 	tickets *ticketStore
 	mint    *mint
 	// ports is where ports have host names; portTickets let browsers in there.

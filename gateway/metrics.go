@@ -32,6 +32,8 @@ const (
 	limitInFlight    limit = "requests_under_way"
 	limitTickets     limit = "tickets"
 	limitRuns        limit = "runs_of_a_ticket"
+	limitTenant      limit = "requests_of_a_tenant"
+	limitKey         limit = "requests_of_a_key"
 )
 
 // metrics are what a gateway tells Prometheus beside its Stats. Labels have
@@ -77,7 +79,7 @@ func newMetrics(g *Gateway) *metrics {
 	for _, r := range fault.Table() {
 		m.errors.WithLabelValues(string(r.Kind))
 	}
-	for _, l := range []limit{limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns} {
+	for _, l := range []limit{limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns, limitTenant, limitKey} {
 		m.refused.WithLabelValues(string(l))
 	}
 	for _, c := range closeCodes() {

@@ -195,7 +195,11 @@ func (r *relay) readOne() error {
 		}
 		return r.refuse(e.id, err)
 	}
-	if err := r.checkOp(e.op); err != nil {
+	err = r.checkOp(e.op)
+	if err == nil {
+		err = r.g.meter(r.who)
+	}
+	if err != nil {
 		// A request without an id has no reply, not even this one.
 		return r.refuse(e.id, err)
 	}

@@ -37,6 +37,10 @@ type Config struct {
 	PoolParallel int
 	// ClaimWait bounds how long a create waits for a sandbox. Default 30 s.
 	ClaimWait time.Duration
+	// Queue is how many creates and wakes may wait for a place, half of them of
+	// one tenant; default none. QueueWait is how long; default 10 s.
+	Queue     int
+	QueueWait time.Duration
 	// MaxSessions is how many sessions have a sandbox at once; default 64.
 	// MaxHibernated is how many are hibernated beside them; default 1,000.
 	MaxSessions, MaxHibernated int
@@ -128,6 +132,7 @@ func (c Config) resolve() (Config, error) {
 	}
 	def(&c.PoolParallel, max(1, runtime.NumCPU()/2))
 	def(&c.ClaimWait, 30*time.Second)
+	def(&c.QueueWait, 10*time.Second)
 	def(&c.MaxSessions, 64)
 	def(&c.MaxHibernated, 1000)
 	def(&c.Lifetime, 24*time.Hour)
@@ -197,6 +202,7 @@ type counters struct {
 	filesWritten, filesRead, fileBytes                atomic.Int64
 	pauses, resumes, coldBoots, restores              atomic.Int64
 	hibernations, wakes, gaveWay                      atomic.Int64
+	waited, waitsRefused, waitsOver                   atomic.Int64
 	limitsReached                                     atomic.Int64
 	snapshots, forks, preserved, recovered            atomic.Int64
 	inputRefused                                      atomic.Int64
@@ -222,6 +228,9 @@ func (c *counters) table() map[string]int64 {
 	t := map[string]int64{
 		"sessions_created":  c.sessionsCreated.Load(),
 		"sessions_refused":  c.sessionsRefused.Load(),
+		"waits_served":      c.waited.Load(),
+		"waits_refused":     c.waitsRefused.Load(),
+		"waits_over":        c.waitsOver.Load(),
 		"sessions_deleted":  c.sessionsDeleted.Load(),
 		"links":             c.links.Load(),
 		"requests":          c.requests.Load(),

@@ -33,22 +33,29 @@ func (m *Manager) forksDir() string { return filepath.Join(m.cfg.DataDir, "forks
 
 // reserve takes places for n sessions, and makes room where it can. Each is
 // given back by release. enter is asked, under mu, before each.
-func (m *Manager) reserve(ctx context.Context, op string, n int, enter func() error) (release func(), err error) {
+func (m *Manager) reserve(ctx context.Context, op string, n int, p node.Principal, l protocol.Limits, enter func() error) (release func(), err error) {
 	taken := 0
+	var arrivals []*claim
 	release = sync.OnceFunc(func() {
 		m.mu.Lock()
 		m.creating -= taken
+		for _, c := range arrivals {
+			delete(m.arriving, c)
+		}
 		m.mu.Unlock()
+		m.line.freed()
 		m.work.Add(-taken)
 	})
 	for range n {
-		err := m.take(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", func() error {
+		c := m.newcomer(p, l)
+		err := m.take(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", c, func() error {
 			if enter != nil {
 				if err := enter(); err != nil {
 					return err
 				}
 			}
 			m.creating++
+			m.arriving[c] = struct{}{}
 			return nil
 		})
 		if err != nil {
@@ -57,6 +64,7 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, enter func() er
 			return nil, err
 		}
 		taken++
+		arrivals = append(arrivals, c)
 	}
 	return release, nil
 }
@@ -73,7 +81,7 @@ func (m *Manager) fork(ctx context.Context, p node.Principal, s *session, r prot
 	if r.Count < 0 || n > protocol.MaxForks {
 		return none, fault.Invalid(op, "count", "a session is forked 1 to %d times at once", protocol.MaxForks)
 	}
-	release, err := m.reserve(ctx, op, n, nil)
+	release, err := m.reserve(ctx, op, n, p, s.limits, nil)
 	if err != nil {
 		return none, err
 	}

@@ -132,6 +132,7 @@ func (s *session) freeze(ctx context.Context) error {
 		s.lose("crashed", "its last output could not be read")
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
 	}
+	s.weigh()
 	if !s.enter(hibernated) {
 		s.agent.End()
 		return errors.Join(s.gone(), os.RemoveAll(s.m.sessionDir(s.id)))
@@ -140,7 +141,16 @@ func (s *session) freeze(ctx context.Context) error {
 	s.m.metrics.sleep.Observe(time.Since(begin).Seconds())
 	s.m.log.Info("session hibernated", "session", s.id, "took", time.Since(begin))
 	s.tell(hibernated)
+	s.m.line.freed()
 	return nil
+}
+
+// weigh notes what the session takes on disk.
+func (s *session) weigh() {
+	n, _ := sizeOfTree(s.m.sessionDir(s.id)) // what cannot be read counts as nothing
+	s.mu.Lock()
+	s.stored = n
+	s.mu.Unlock()
 }
 
 // settleOut takes the last output of a machine that has ended, and destroys
@@ -361,7 +371,7 @@ func (m *Manager) crowded() bool {
 // admit lets a hibernated session begin to wake, if there is a place. The
 // caller is then counted in work.
 func (m *Manager) admit(ctx context.Context, s *session) error {
-	return m.take(ctx, "session.resume", "this node has all the running sessions it can; the session stays hibernated", func() error {
+	return m.take(ctx, "session.resume", "this node has all the running sessions it can; the session stays hibernated", s.riser(), func() error {
 		if !s.enter(resuming) {
 			return s.gone()
 		}

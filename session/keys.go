@@ -218,6 +218,9 @@ func opTenantList(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	for name := range x.Tenants {
 		add(name)
 	}
+	for name, use := range c.m.uses() {
+		add(name).Use = protocol.Use(use)
+	}
 	out := protocol.TenantList{Tenants: []protocol.Tenant{}}
 	if !c.admin() {
 		out.Tenants = append(out.Tenants, *add(c.principal.Tenant))

@@ -39,6 +39,7 @@ type Manager struct {
 	preserving chan struct{}
 	shelf      *shelf
 	volumes    *volumes
+	line       *line
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -52,6 +53,8 @@ type Manager struct {
 	own                        map[string]*template // the users', by source.key
 	// creating counts creates that have a place but no session yet.
 	creating int
+	// arriving are their claims.
+	arriving map[*claim]struct{}
 	logs     map[*stream.Log]struct{}
 
 	measured time.Time // when usage was recorded; the janitor's
@@ -77,7 +80,7 @@ func New(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{},
 		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{},
-		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1),
+		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue),
 	}
 	// Of forks that were cut short.
 	if err := os.RemoveAll(m.forksDir()); err != nil {
@@ -139,13 +142,15 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 	if err != nil {
 		return nil, err
 	}
-	err = m.take(ctx, op, "this node has all the sessions it can; delete one or try again later", func() error {
+	arrival := m.newcomer(p, w.limits)
+	err = m.take(ctx, op, "this node has all the sessions it can; delete one or try again later", arrival, func() error {
 		if r.KeepAlive {
 			if err := m.mayKeep(op); err != nil {
 				return err
 			}
 		}
 		m.creating++
+		m.arriving[arrival] = struct{}{}
 		return nil
 	})
 	if err != nil {
@@ -158,7 +163,9 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		if !taken {
 			m.mu.Lock()
 			m.creating--
+			delete(m.arriving, arrival)
 			m.mu.Unlock()
+			m.line.freed()
 		}
 	}()
 	ctx, cancel := context.WithCancel(ctx)
@@ -207,6 +214,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 	s.watch()
 	m.mu.Lock()
 	m.creating--
+	delete(m.arriving, arrival)
 	taken = true
 	closed := m.closed
 	if !closed {
@@ -263,6 +271,7 @@ func (m *Manager) remove(s *session) {
 	delete(m.sessions, s.id)
 	m.mu.Unlock()
 	s.lose("deleted", "the session was deleted")
+	m.line.freed()
 	s.retire()
 }
 
@@ -427,6 +436,7 @@ func (m *Manager) janitor() {
 			return
 		case now := <-tick.C:
 			m.look(now)
+			m.line.freed() // memory too may have become free
 			m.stock(now)
 			m.relieve()
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/sandbox"
 	"github.com/sandgate/sandgate/stream"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // metricPrefix begins the name of each of the node's metrics.
@@ -44,6 +45,7 @@ type metrics struct {
 	gaps     prometheus.Counter
 	sent     prometheus.Counter
 	frames   prometheus.Counter
+	quotas   *prometheus.CounterVec // quota
 	gone     goneLogs
 }
 
@@ -79,6 +81,7 @@ func newMetrics(m *Manager) *metrics {
 		cellTime: prometheus.NewHistogramVec(seconds("cell_seconds", "Time that cells ran.", 0.001, 600, 12),
 			[]string{"language"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts(opts("errors_total", "Requests that were answered with an error.")), []string{"kind"}),
+		quotas: prometheus.NewCounterVec(prometheus.CounterOpts(opts("quota_refused_total", "What was refused because a tenant or a key was at its quota.")), []string{"quota"}),
 		sleep:  prometheus.NewHistogram(seconds("hibernate_seconds", "Time that hibernations took.", 0.05, 60, 9)),
 		wake:   prometheus.NewHistogram(seconds("wake_seconds", "Time that wakes of hibernated sessions took.", 0.05, 60, 9)),
 		gaps:   prometheus.NewCounter(prometheus.CounterOpts(opts("gaps_total", "Gaps that viewers were told of, because output had left the log."))),
@@ -94,10 +97,15 @@ func newMetrics(m *Manager) *metrics {
 			x.claims.WithLabelValues(l, s)
 		}
 	}
+	for _, q := range tenant.QuotaNames() {
+		if q != tenant.QuotaRequests { // the gateway's
+			x.quotas.WithLabelValues(q)
+		}
+	}
 	for _, r := range fault.Table() {
 		x.errors.WithLabelValues(string(r.Kind))
 	}
-	x.registry.MustRegister(x.claims, x.cells, x.cellTime, x.errors, x.sleep, x.wake, x.gaps, x.sent, x.frames, newNodeState(m))
+	x.registry.MustRegister(x.claims, x.cells, x.cellTime, x.errors, x.sleep, x.wake, x.gaps, x.sent, x.frames, x.quotas, newNodeState(m))
 	prometheus.WrapRegistererWithPrefix(metricPrefix, x.registry).MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return x
 }
@@ -130,6 +138,7 @@ type nodeState struct {
 	m        *Manager
 	sessions *prometheus.Desc
 	sandbox  *prometheus.Desc
+	waiting  *prometheus.Desc
 	lost     *prometheus.Desc
 	pools    map[string]*prometheus.Desc
 	logs     map[string]*prometheus.Desc
@@ -145,6 +154,9 @@ var counterHelp = map[string]string{
 	"file_changes":      "Changes to files that watches told of.",
 	"sessions_created":  "Sessions that were created.",
 	"sessions_refused":  "Sessions that were refused, for want of a place or a sandbox.",
+	"waits_served":      "Creates and wakes that waited in line for a place and got it.",
+	"waits_refused":     "Creates and wakes that found no place, and the line full.",
+	"waits_over":        "Creates and wakes that waited in line for a place in vain.",
 	"sessions_deleted":  "Sessions that were deleted by request.",
 	"links":             "Links that gateways opened.",
 	"requests":          "Requests of clients.",
@@ -217,6 +229,7 @@ func newNodeState(m *Manager) *nodeState {
 	c := &nodeState{
 		m:        m,
 		sessions: desc("sessions", "Sessions by state.", "state"),
+		waiting:  desc("waiting", "Creates and wakes that wait in line for a place."),
 		sandbox:  desc("sandboxes", "Sandboxes that exist, by what for.", "use"),
 		lost:     desc("sessions_lost_total", "Sessions that ended, by reason.", "reason"),
 		pools:    map[string]*prometheus.Desc{}, logs: map[string]*prometheus.Desc{}, journals: map[string]*prometheus.Desc{}, counters: map[string]*prometheus.Desc{},
@@ -240,6 +253,7 @@ func newNodeState(m *Manager) *nodeState {
 func (c *nodeState) Describe(out chan<- *prometheus.Desc) {
 	out <- c.sessions
 	out <- c.sandbox
+	out <- c.waiting
 	out <- c.lost
 	for _, all := range []map[string]*prometheus.Desc{c.pools, c.logs, c.journals, c.counters} {
 		for _, d := range all {
@@ -310,6 +324,7 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(c.sandbox, float64(states[running]+states[paused]+states[resuming]), "session")
 	gauge(c.sandbox, float64(idle), "pool")
+	gauge(c.waiting, float64(m.line.waiting()))
 	gauge(c.logs["log_memory_bytes"], float64(memory))
 	gauge(c.logs["log_disk_bytes"], float64(disk))
 	gauge(c.logs["log_viewers"], float64(viewers))

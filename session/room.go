@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // roomIdle is how long a session must have been idle before it gives way to
@@ -32,32 +34,100 @@ func (m *Manager) tight(need int64) bool {
 // take takes a place for one more sandbox by calling enter, under mu, once
 // there is one. Where there is none it makes room: sessions that are idle are
 // hibernated, those first that have been longest.
-func (m *Manager) take(ctx context.Context, op, message string, enter func() error) error {
+//
+// Where no room can be made it waits in line, unless the line is full. A quota
+// is looked at first: who is over one does not wait, but its own idle sessions
+// are hibernated where that helps.
+func (m *Manager) take(ctx context.Context, op, message string, c *claim, enter func() error) error {
+	var w *waiter
+	var over <-chan time.Time
+	defer func() {
+		if w != nil {
+			m.line.leave(w)
+		}
+	}()
 	for {
+		done, err := m.tryTake(ctx, op, c, w == nil, enter)
+		if done {
+			if err == nil && w != nil {
+				m.count.waited.Add(1)
+			}
+			return err
+		}
+		exhausted := &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: message}
+		if w == nil {
+			if c.tenant == node.GatewayTenant {
+				return exhausted // its checks are answered by that everybody waits
+			}
+			var room bool
+			if w, room = m.line.join(c.tenant); !room {
+				m.count.waitsRefused.Add(1)
+				return exhausted
+			}
+			timer := time.NewTimer(m.cfg.QueueWait)
+			defer timer.Stop()
+			over = timer.C
+		}
+		select {
+		case <-w.try:
+		case <-over:
+			m.count.waitsOver.Add(1)
+			return exhausted
+		case <-ctx.Done():
+			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		case <-m.ctx.Done():
+			return fault.New(fault.Restarting, op, "the node is stopping")
+		}
+	}
+}
+
+// tryTake is one try of take. first says that the caller does not wait yet,
+// and so goes behind those who do. done is false when it has to wait.
+func (m *Manager) tryTake(ctx context.Context, op string, c *claim, first bool, enter func() error) (done bool, err error) {
+	for {
+		var all, own tenant.Use
+		bounded := m.bounded(c)
+		if bounded {
+			all, own = m.shelf.keeping(c.tenant, c.subject)
+		}
 		m.mu.Lock()
-		closed, full := m.closed, m.full()
-		var err error
+		quota, full := "", m.full()
+		if bounded {
+			a, o := m.holding(c.tenant, c.subject)
+			all.Add(a)
+			own.Add(o)
+			quota, err = m.over(op, c, all, own)
+		}
+		behind := first && !m.line.empty()
 		switch {
-		case closed:
-			err = fault.New(fault.Restarting, op, "the node is stopping")
-		case !full:
+		case m.closed:
+			done, err = true, fault.New(fault.Restarting, op, "the node is stopping")
+		case err == nil && !full && !behind:
+			done = true
 			if err = enter(); err == nil {
 				m.work.Add(1)
 			}
 		}
 		m.mu.Unlock()
-		if err != nil || !full {
-			return err
-		}
-		if !m.makeRoom(ctx) {
-			return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: message}
+		switch {
+		case done:
+			return true, err
+		case err != nil:
+			if !yields(quota) || !m.makeRoom(ctx, c.tenant) {
+				return true, m.refuse(quota, err)
+			}
+			err = nil
+		case behind || !m.makeRoom(ctx, ""):
+			return false, nil
 		}
 	}
 }
 
 // makeRoom hibernates the session that has been idle longest. It is false when
 // none could be.
-func (m *Manager) makeRoom(ctx context.Context) bool {
+//
+// tenant limits it to one's sessions; empty means all.
+func (m *Manager) makeRoom(ctx context.Context, tenant string) bool {
 	type candidate struct {
 		s      *session
 		active time.Time
@@ -67,7 +137,7 @@ func (m *Manager) makeRoom(ctx context.Context) bool {
 	m.mu.Lock()
 	for _, s := range m.sessions {
 		s.mu.Lock()
-		if (s.state == paused || s.state == running) && s.idleSince(since) {
+		if (s.state == paused || s.state == running) && s.idleSince(since) && (tenant == "" || s.tenant == tenant) {
 			all = append(all, candidate{s, s.active})
 		}
 		s.mu.Unlock()
@@ -135,6 +205,6 @@ func (m *Manager) relieve() {
 	}
 	m.work.Go(func() {
 		defer func() { <-m.storing }()
-		m.makeRoom(m.ctx)
+		m.makeRoom(m.ctx, "")
 	})
 }

@@ -231,6 +231,7 @@ func (m *Manager) load() error {
 		s, err := m.revive(e.Name())
 		if err == nil {
 			m.sessions[s.id] = s
+			s.weigh()
 			continue
 		}
 		m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)

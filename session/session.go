@@ -68,6 +68,7 @@ type session struct {
 	active   time.Time
 	until    time.Time // it counts as at work till then
 	expires  time.Time
+	stored   int64 // bytes on disk while it is hibernated
 	policy   policy
 	works    bool          // hibernated by the process before while something ran
 	ops      int           // requests under way that mean work
@@ -379,6 +380,7 @@ func (s *session) lose(reason, message string) {
 	}
 	close(s.settled)
 	destroyed.Wait()
+	s.m.line.freed()
 }
 
 func (s *session) lostEvent() protocol.Lost {

@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // shelf keeps the snapshots that users have taken: copies of sessions, for
@@ -28,6 +29,7 @@ type shelf struct {
 	// taking counts snapshots that have a place and are not there yet, names
 	// are theirs, each behind its tenant.
 	taking int
+	takers map[*node.Principal]struct{}
 	names  map[string]bool
 }
 
@@ -39,7 +41,7 @@ func nameOf(p node.Principal, n string) string { return p.Tenant + "\x00" + n }
 
 // newShelf finds the snapshots of before, and removes what is not whole.
 func newShelf(m *Manager) (*shelf, error) {
-	h := &shelf{m: m, all: map[string]*copied{}, names: map[string]bool{}}
+	h := &shelf{m: m, all: map[string]*copied{}, names: map[string]bool{}, takers: map[*node.Principal]struct{}{}}
 	entries, err := os.ReadDir(m.shelfDir())
 	if err != nil {
 		return nil, err
@@ -111,8 +113,20 @@ func (h *shelf) write(ctx context.Context, s *session, dir string, unlock func()
 // reserve takes a place and a name.
 func (h *shelf) reserve(p node.Principal, name string) (done func(), err error) {
 	const op = "session.snapshot"
+	c := &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}
+	h.m.mu.Lock()
+	all, own := h.m.holding(p.Tenant, p.Subject)
+	h.m.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.m.bounded(c) {
+		a, o := h.kept(p.Tenant, p.Subject)
+		all.Add(a)
+		own.Add(o)
+		if err := h.m.refuse(h.m.over(op, c, all, own)); err != nil {
+			return nil, err
+		}
+	}
 	switch cfg := h.m.cfg; {
 	case len(h.all)+h.taking >= cfg.MaxSnapshots:
 		return nil, fault.New(fault.Exhausted, op, "there are %d snapshots, which is the limit; delete some", len(h.all)+h.taking)
@@ -122,6 +136,7 @@ func (h *shelf) reserve(p node.Principal, name string) (done func(), err error) 
 		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "name", Message: "you have a snapshot of this name"}
 	}
 	h.taking++
+	h.takers[&p] = struct{}{}
 	if name != "" {
 		h.names[nameOf(p, name)] = true
 	}
@@ -129,6 +144,7 @@ func (h *shelf) reserve(p node.Principal, name string) (done func(), err error) 
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.taking--
+		delete(h.takers, &p)
 		delete(h.names, nameOf(p, name))
 	}, nil
 }
@@ -260,7 +276,7 @@ func (h *shelf) start(ctx context.Context, p node.Principal, r protocol.SessionC
 	if err != nil {
 		return nil, err
 	}
-	release, err := h.m.reserve(ctx, op, 1, func() error {
+	release, err := h.m.reserve(ctx, op, 1, p, c.Limits, func() error {
 		if !r.KeepAlive {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // The states of a template.
@@ -89,6 +90,9 @@ func (m *Manager) storeTemplate(p node.Principal, name string, r io.Reader) (*te
 		return nil, err
 	}
 	if err := m.roomForTemplate(op, p, name); err != nil {
+		return nil, err
+	}
+	if err := m.within(op, &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{DiskBytes: 1}}); err != nil {
 		return nil, err
 	}
 	src, err := m.receive(p.Tenant, name, r)

@@ -191,6 +191,7 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 	}
 	m, err := session.New(session.Config{
 		Audit: audit, Usage: usage, Tenants: tenants,
+		Queue: cfg.Sessions.Queue, QueueWait: time.Duration(cfg.Sessions.QueueWait),
 		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
 		MaxVolumes: orNone(cfg.Sessions.Volumes), MaxVolumeBytes: int64(cfg.Sessions.VolumeMax),
 		Durable: cfg.Sessions.Durable, DurableEvery: time.Duration(cfg.Sessions.DurableRate), DurableBytes: int64(cfg.Sessions.DurableMax),

@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/tenant"
+)
+
+func TestRates(t *testing.T) {
+	var r rates
+	now := time.Now()
+	for i := range 4 {
+		if _, ok := r.take("a", 2, now); !ok {
+			t.Fatalf("request %d of a burst of 4 is refused", i)
+		}
+	}
+	if wait, ok := r.take("a", 2, now); ok || wait != 500*time.Millisecond {
+		t.Errorf("over the burst: %v, wait %s", ok, wait)
+	}
+	if _, ok := r.take("b", 2, now); !ok {
+		t.Error("another's rate counts")
+	}
+	if _, ok := r.take("a", 2, now.Add(500*time.Millisecond)); !ok {
+		t.Error("after the wait it is refused")
+	}
+	if _, ok := r.take("a", 0, now); !ok {
+		t.Error("without a quota it is refused")
+	}
+	// A quota that is raised holds at once.
+	if _, ok := r.take("a", 1000, now.Add(510*time.Millisecond)); !ok {
+		t.Error("the new quota does not hold")
+	}
+	for i := range 2 * maxRates {
+		r.take(fmt.Sprint(i), 1, now)
+	}
+	if n := len(r.m); n > maxRates {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+// TestRequestQuota: a tenant that is over is told the quota and the time, over
+// HTTP and on a WebSocket, and another tenant is not.
+func TestRequestQuota(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.dial(tokenAll).hello()
+	if err := w.fake.keys.SetQuota("t1", &tenant.Quota{RequestsPerSecond: 0.01}); err != nil {
+		t.Fatal(err)
+	}
+	w.told()
+	if r := w.do("GET", "/v1/sessions", tokenAll, nil, nil); r.StatusCode != 200 {
+		t.Fatal(r.StatusCode)
+	}
+	r := w.do("GET", "/v1/sessions", tokenViewer, nil, nil)
+	if p := wantFault(t, r, fault.Exhausted); p.Field != "quota.requests_per_second" || r.Header.Get("Retry-After") != "100" {
+		t.Errorf("%+v, Retry-After %s", p, r.Header.Get("Retry-After"))
+	}
+	c.text(`{"id":2,"op":"session.list"}`)
+	if r := c.reply(); r.ID != 2 || r.Error == nil || r.Error.Field != "quota.requests_per_second" || r.Error.RetryAfter == 0 {
+		t.Errorf("on a WebSocket: %+v", r)
+	}
+	if r := w.do("GET", "/v1/sessions", tokenOther, nil, nil); r.StatusCode != 200 {
+		t.Errorf("another tenant: %d", r.StatusCode)
+	}
+	// What takes no credentials takes nothing of it.
+	if r := w.do("GET", "/healthz", "", nil, nil); r.StatusCode != 200 {
+		t.Errorf("healthz: %d", r.StatusCode)
+	}
+	if n := w.g.Stats().Refused; n != 2 {
+		t.Errorf("%d refused", n)
+	}
+}

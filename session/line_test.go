@@ -1,0 +1,87 @@
+package session
+
+import (
+	"strings"
+	"testing"
+)
+
+// mayTry reports whether w has been told to, and takes it.
+func (w *waiter) mayTry() bool {
+	select {
+	case <-w.try:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestLineIsFair: a tenant that asks for much waits behind its own requests,
+// and not in front of others'.
+func TestLineIsFair(t *testing.T) {
+	l := newLine(8)
+	var all []*waiter
+	for _, tenant := range []string{"greedy", "greedy", "greedy", "greedy", "a", "b", "a"} {
+		w, ok := l.join(tenant)
+		if !ok {
+			t.Fatalf("no room for %s", tenant)
+		}
+		all = append(all, w)
+	}
+	if _, ok := l.join("greedy"); ok {
+		t.Error("a tenant has more than half of the line")
+	}
+	if _, ok := l.join("c"); !ok {
+		t.Error("the last place is not given")
+	} else if _, ok := l.join("d"); ok {
+		t.Error("there is a ninth place")
+	}
+	var served []string
+	for !l.empty() {
+		var next *waiter
+		for _, w := range append(all, l.turn) {
+			if w.mayTry() {
+				if next != nil {
+					t.Fatal("two have the turn")
+				}
+				next = w
+			}
+		}
+		if next == nil {
+			t.Fatal("nobody has the turn")
+		}
+		// It finds nothing, and tries again when something is free.
+		l.freed()
+		if !next.mayTry() {
+			t.Fatal("what is free is not told")
+		}
+		served = append(served, next.tenant)
+		l.leave(next)
+	}
+	if got := strings.Join(served, " "); got != "greedy a b c greedy a greedy greedy" {
+		t.Errorf("served: %s", got)
+	}
+	if len(l.queue)+len(l.order)+l.n != 0 || l.turn != nil {
+		t.Errorf("left behind: %+v", l)
+	}
+}
+
+// TestLineWhoGivesUp: who leaves hands the turn on, and nobody is forgotten.
+func TestLineWhoGivesUp(t *testing.T) {
+	l := newLine(4)
+	a, _ := l.join("a")
+	b, _ := l.join("b")
+	c, _ := l.join("b")
+	if !a.mayTry() || b.mayTry() {
+		t.Fatal("the first has not the turn")
+	}
+	l.leave(b)
+	if c.mayTry() {
+		t.Fatal("the turn was handed on by one who had none")
+	}
+	l.leave(a)
+	if !c.mayTry() {
+		t.Fatal("the turn is lost")
+	}
+	l.leave(c)
+	l.freed()
+}
