@@ -57,6 +57,7 @@ lint:
 unit: node_modules
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(GO) test -run 'Idle' ./gateway ./node # what the race detector's own memory would hide
+	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own
 	@set -o pipefail; $(SUDO) env "PATH=$$PATH" $(GO) test -race -timeout 30m -p 1 ./... 2>&1 | tee bin/test.log || { \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
 		grep -v ' level=' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; exit 1; }

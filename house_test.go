@@ -112,6 +112,8 @@ func TestImportsRunDownwards(t *testing.T) {
 		"github.com/gofiber/fiber":               {"gateway"},
 		"github.com/google/go-containerregistry": {"image"},
 		"github.com/prometheus/":                 {"gateway", "session"},
+		"github.com/coreos/go-oidc":              {"gateway"},
+		"golang.org/x/oauth2":                    {"gateway"},
 		"github.com/valyala/fasthttp":            {"gateway"},
 		"github.com/coder/websocket":             {"gateway", "client", "bench", "e2e"},
 	}

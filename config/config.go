@@ -41,6 +41,7 @@ type Config struct {
 	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
 
 	Gateway   Gateway   `yaml:"gateway"`
+	OIDC      OIDC      `yaml:"oidc"`
 	Pool      Pool      `yaml:"pool"`
 	Limits    Limits    `yaml:"limits"`
 	MaxLimits MaxLimits `yaml:"max_limits"`
@@ -289,6 +290,7 @@ func (c *Config) Validate() error {
 		return fault.Invalid(op, field, "must be at least %s", least)
 	}
 	for _, err := range []error{
+		c.OIDC.validate(op),
 		oneOf("platform", c.Platform, "systrap", "kvm"),
 		oneOf("audit.code", c.Audit.Code, "hash", "whole"),
 		atLeast("audit.max_file", c.Audit.MaxFile >= 64<<10, "64KiB"),

@@ -43,6 +43,12 @@ OPTIONS /v1/run                                      204 204 204 204 204
 OPTIONS /v1/run/{path}                               204 204 204 204 204
 OPTIONS /v1/{path}                                   204 204 204 204 204
 
+GET /auth                                            200 200 200 200 200
+GET /auth/login                                      404 404 404 404 404
+GET /auth/callback                                   404 404 404 404 404
+POST /auth/token                                     401 401 401 401 401
+POST /auth/logout                                    401 401 401 401 401
+
 GET /v1                                              401 200 200 200 403
 GET /v1/ws                                           401 101 101 101 403
 GET /v1/status                                       401 403 403 403 403

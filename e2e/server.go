@@ -40,7 +40,7 @@ func Bin(name string) (string, error) {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "cmd", "sandgate")); err == nil {
 			break
 		}
 		if dir == filepath.Dir(dir) {

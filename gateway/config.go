@@ -36,6 +36,9 @@ type Config struct {
 	// Static is the web application, each file packed as name.gz: index.html,
 	// assets/, sandbox/. nil serves a page that says what runs here.
 	Static fs.FS
+	// SignIn lets users of browsers in by an OpenID Connect provider; nil lets
+	// none in.
+	SignIn *SignIn
 	Limits Limits
 	Times  Times
 }

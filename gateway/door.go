@@ -26,9 +26,11 @@ type request struct {
 	who   node.Principal
 	// ticket is the run ticket that the request came with.
 	ticket *runTicket
-	conn   *conn
-	body   *body
-	port   *portTarget // of a route that is a port's
+	// user is who has signed in, on a route that takes the cookie.
+	user *user
+	conn *conn
+	body *body
+	port *portTarget // of a route that is a port's
 	// early says that a port's program answered before the body was read: it
 	// belongs to whoever sends it.
 	early bool
@@ -300,6 +302,9 @@ func (g *Gateway) originAllowed(origin, host string) (cross bool, err error) {
 // ticket. own says that the request comes from a page of this server.
 func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Principal, error) {
 	const op = "gateway.authenticate"
+	if q.route.Cookie {
+		return g.signedIn(q, own)
+	}
 	if h := q.Get(fiber.HeaderAuthorization); h != "" {
 		scheme, secret, _ := strings.Cut(h, " ")
 		if strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(strings.TrimSpace(secret), runPrefix) {
@@ -336,6 +341,9 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 func (g *Gateway) lookup(secret string) (node.Principal, error) {
 	if strings.HasPrefix(secret, tenant.SecretPrefix) {
 		return g.keys.open(secret)
+	}
+	if strings.HasPrefix(secret, userPrefix) {
+		return g.openUser(secret)
 	}
 	sum := sha256.Sum256([]byte(secret))
 	found := -1

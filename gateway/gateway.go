@@ -33,6 +33,7 @@ type Gateway struct {
 	access  atomic.Pointer[access]
 	keys    *keyring
 	rates   rates
+	signIn  *signIn // nil without a provider
 	tickets *ticketStore
 	mint    *mint
 	// ports is where ports have host names; portTickets let browsers in there.
@@ -99,6 +100,9 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	}
 	g.base, g.giveUp = context.WithCancel(context.Background())
 	g.leaving, g.setOut = context.WithCancel(g.base)
+	if g.signIn, err = newSignIn(g.base, cfg.SignIn); err != nil {
+		return nil, err
+	}
 	g.info = &infoCache{node: n, version: cfg.Version}
 	g.build()
 	g.metrics = newMetrics(g)

@@ -50,7 +50,7 @@ func (g *Gateway) openPort(q *request) error {
 	if p.Port < 1 || p.Port > 65535 {
 		return fault.Invalid(op, "port", "a port is a number from 1 to 65535")
 	}
-	if _, ok := g.tokenOf(q.who); !ok {
+	if _, ok := g.tokenOf(q.who); !ok && !isUser(q.who) {
 		return fault.New(fault.PermissionDenied, op, "these credentials cannot be handed on")
 	}
 	// A foreign session is an unknown one, also here.
@@ -75,6 +75,17 @@ func (g *Gateway) openPort(q *request) error {
 		return err
 	}
 	return q.json(fiber.StatusCreated, portReply{Port: p.Port, URL: address + "?" + ticketParam + "=" + secret, ExpiresSeconds: int(ticketLife / time.Second)})
+}
+
+// A port's cookie of a user who has signed in holds the user, sealed for the
+// port: there is no token that it could end with.
+const (
+	userMark    = "u~"
+	purposePort = "port cookie "
+)
+
+func isUser(who node.Principal) bool {
+	return strings.HasPrefix(who.Subject, userSubject) && allows(who, ScopeWrite)
 }
 
 const embedMark = "+embed"
@@ -185,15 +196,23 @@ func (g *Gateway) cookieName(p *portTarget) string {
 }
 
 func (g *Gateway) setPortCookie(q *request, who node.Principal, embed bool) {
-	t, ok := g.tokenOf(who)
-	if !ok {
+	expires := time.Now().Add(portCookieLife)
+	value := ""
+	if t, ok := g.tokenOf(who); ok {
+		value = seal(t, q.port.key(), expires.Unix())
+	} else if isUser(who) {
+		sealed, err := sealFor(g, purposePort+q.port.key(), min(portCookieLife, g.signIn.Life), who)
+		if err != nil {
+			return
+		}
+		value = userMark + sealed
+	} else {
 		return
 	}
-	expires := time.Now().Add(portCookieLife)
 	c := fasthttp.AcquireCookie()
 	defer fasthttp.ReleaseCookie(c)
 	c.SetKey(g.cookieName(q.port))
-	c.SetValue(seal(t, q.port.key(), expires.Unix()))
+	c.SetValue(value)
 	c.SetPath(q.port.prefix + "/")
 	c.SetMaxAge(int(portCookieLife / time.Second))
 	c.SetHTTPOnly(true)
@@ -212,6 +231,10 @@ func (g *Gateway) setPortCookie(q *request, who node.Principal, embed bool) {
 // portCookie finds out who a cookie was made for.
 func (g *Gateway) portCookie(q *request) (node.Principal, bool) {
 	value := string(q.Request().Header.Cookie(g.cookieName(q.port)))
+	if sealed, ok := strings.CutPrefix(value, userMark); ok && g.signIn != nil {
+		who, ok, err := openSealed[node.Principal](g, purposePort+q.port.key(), sealed)
+		return who, ok && err == nil
+	}
 	at, _, _ := strings.Cut(value, ".")
 	at, id, ofKey := strings.Cut(at, "-")
 	expires, err := strconv.ParseInt(at, 36, 64)

@@ -25,6 +25,9 @@ type route struct {
 	Run bool
 	// Public marks a script that pages of any origin may load. It is Open.
 	Public bool
+	// Cookie marks what takes the cookie of a sign-in and no other credentials,
+	// from pages of this server alone.
+	Cookie bool
 	// Port marks what is passed to a program in a sandbox, and so takes other
 	// credentials too.
 	Port    bool
@@ -52,6 +55,11 @@ func (g *Gateway) table() []route {
 		{Method: "OPTIONS", Path: "/v1/run/*", Access: Open, Run: true, handler: g.preflight},
 		{Method: "OPTIONS", Path: "/v1/*", Access: Open, handler: g.preflight},
 
+		{Method: "GET", Path: "/auth", Access: Open, handler: g.waysIn},
+		{Method: "GET", Path: "/auth/login", Access: Open, handler: g.login},
+		{Method: "GET", Path: "/auth/callback", Access: Open, handler: g.callback},
+		{Method: "POST", Path: "/auth/token", Access: Anyone, Cookie: true, handler: g.exchange},
+		{Method: "POST", Path: "/auth/logout", Access: Anyone, Cookie: true, handler: g.logout},
 		{Method: "GET", Path: "/v1", Access: Anyone, handler: g.describe},
 		{Method: "GET", Path: "/v1/status", Access: ScopeAdmin, handler: g.status},
 		{Method: "GET", Path: "/metrics", Access: ScopeMetrics, handler: g.tellMetrics},

@@ -107,6 +107,9 @@ func readAccess(cfg *config.Config) (gatewayInput, error) {
 		return gatewayInput{}, &fault.Error{Kind: fault.Host, Op: "gateway.start", Message: "cannot read the token from " + cfg.TokenFile(), Err: err}
 	}
 	in := gatewayInput{Config: cfg, Tokens: principals(strings.TrimSpace(string(b)))}
+	if err := in.addSecret(cfg); err != nil {
+		return in, err
+	}
 	return in, in.addPrevious(cfg.TokenFile())
 }
 
@@ -130,6 +133,7 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 		AllowedOrigins: cfg.Origins,
 		Static:         web.Site(),
 		PortsDomain:    cfg.Ports,
+		SignIn:         signIn(cfg, in.OIDCSecret),
 		Times:          gateway.Times{SelfCheck: selfCheck},
 		Limits:         gateway.Limits{Connections: cfg.Gateway.Connections, PerPrincipal: cfg.Gateway.Sockets},
 	}, gateway.Remote(remote), log)

@@ -66,6 +66,8 @@ type gatewayInput struct {
 	Config *config.Config            `json:"config"`
 	Tokens map[string]node.Principal `json:"tokens"`
 	Until  map[string]time.Time      `json:"until,omitempty"`
+	// OIDCSecret is what the provider of sign-ins knows the server by.
+	OIDCSecret string `json:"oidc_secret,omitempty"`
 }
 
 // principals says whom the token speaks for.
@@ -164,6 +166,9 @@ func serve(ctx context.Context, a *app, cfg *config.Config, load func() (*config
 func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
 	in := gatewayInput{Config: cfg, Tokens: principals(token)}
 	if err := in.addPrevious(cfg.TokenFile()); err != nil {
+		return nil, err
+	}
+	if err := in.addSecret(cfg); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(in)

@@ -1,18 +1,21 @@
 import icon from './icon.svg'
-import { useRef } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { refused } from './server'
-import { signIn } from './token'
+import { provider, signIn } from './token'
 import { Bar } from './ui/bar'
 
 /** Asks for the token. */
 export function SignIn() {
   const field = useRef<HTMLInputElement>(null)
+  const [login, setLogin] = useState<string>()
+  useEffect(() => void provider().then(setLogin), [])
   return (
     <>
       <Bar />
       <main class="centred">
         <img src={icon} alt="" width="56" height="56" />
         <h1>Sign in</h1>
+        {login && <p><a class="button primary" href={`${login}?to=${encodeURIComponent(location.pathname + location.search)}`}>Sign in with your organisation</a></p>}
         <p>Open the address that <code>sandgate serve</code> has printed, or paste it, or the token alone, here. <code>sandgate token</code> prints the token again.</p>
         <form class="signin" onSubmit={(e) => { e.preventDefault(); if (field.current?.value.trim()) signIn(field.current.value) }}>
           <input ref={field} class="field" type="password" aria-label="Token" placeholder="sgt_…" autocomplete="current-password" autofocus required />

@@ -22,6 +22,31 @@ export function takeToken(): void {
   } catch {
     // A browser that keeps nothing.
   }
+  if (!token.value) void takeSignIn()
+}
+
+/**
+ * Takes the token of a user who has signed in at the server's provider. It is
+ * kept by this page alone; the next one asks for its own.
+ */
+async function takeSignIn(): Promise<void> {
+  if (!(await provider())) return
+  try {
+    const res = await fetch('/auth/token', { method: 'POST', credentials: 'same-origin', redirect: 'error' })
+    if (res.ok && !token.value) token.value = ((await res.json()) as { token: string }).token
+  } catch {
+    // Then the page for signing in says what to do.
+  }
+}
+
+/** Where users sign in at a provider, if the server has one. */
+export async function provider(): Promise<string | undefined> {
+  try {
+    const res = await fetch('/auth', { credentials: 'omit', redirect: 'error' })
+    return res.ok ? ((await res.json()) as { sign_in: string }).sign_in : undefined
+  } catch {
+    return undefined
+  }
 }
 
 export function signIn(t: string): void {
@@ -40,6 +65,9 @@ export function signOut(): void {
     localStorage.removeItem(name)
   } catch {
     // There is none.
+  }
+  if (token.value.startsWith('sgs_')) {
+    void fetch('/auth/logout', { method: 'POST', credentials: 'same-origin', redirect: 'error' }).catch(() => undefined)
   }
   token.value = ''
 }

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/config"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/tenant"
+)
+
+// addSecret checks the settings of sign-ins, and reads what the provider of sign-ins knows the server by.
+func (in *gatewayInput) addSecret(cfg *config.Config) error {
+	const op = "oidc.secret"
+	if err := cfg.OIDC.Complete(); err != nil {
+		return err
+	}
+	path := cfg.OIDC.SecretFile
+	if cfg.OIDC.Issuer == "" || path == "" {
+		return nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the client's secret from " + path, Err: err}
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		return fault.New(fault.Host, op, "%s can be read by others than its owner; chmod 600 it", path)
+	}
+	in.OIDCSecret = strings.TrimSpace(string(b))
+	return nil
+}
+
+// signIn is how users of browsers sign in; nil without a provider.
+func signIn(cfg *config.Config, secret string) *gateway.SignIn {
+	o := cfg.OIDC
+	if o.Issuer == "" {
+		return nil
+	}
+	return &gateway.SignIn{
+		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret, PublicURL: o.PublicURL, Scopes: o.Scopes,
+		TenantClaim: o.TenantClaim, Tenant: o.Tenant, RoleClaim: o.RoleClaim, Role: tenant.Role(o.Role), Life: time.Duration(o.Session),
+	}
+}

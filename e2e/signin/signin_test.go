@@ -1,0 +1,189 @@
+// Package signin tries sign-ins with a provider that others have written: ory's
+// fosite, which speaks OpenID Connect by itself. It is a module of its own,
+// so that what fosite needs is nobody else's.
+package signin
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v3"
+	"github.com/ory/fosite"
+	"github.com/ory/fosite/compose"
+	"github.com/ory/fosite/handler/openid"
+	"github.com/ory/fosite/storage"
+	"github.com/ory/fosite/token/jwt"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/sandgate/sandgate/e2e"
+)
+
+const secret = "what only the two know"
+
+// provider is a server with fosite behind it, at which everybody is Ann.
+func provider(t *testing.T) *httptest.Server {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	check(t, err)
+	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.MinCost)
+	check(t, err)
+	store := storage.NewMemoryStore()
+	store.Clients["sandgate"] = &fosite.DefaultClient{
+		ID: "sandgate", Secret: hash, RedirectURIs: []string{"http://localhost/auth/callback"},
+		ResponseTypes: []string{"code"}, GrantTypes: []string{"authorization_code"}, Scopes: []string{"openid", "profile", "email"},
+	}
+	mux := http.NewServeMux()
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	config := &fosite.Config{GlobalSecret: []byte(rand.Text() + rand.Text())[:32], IDTokenIssuer: srv.URL, EnforcePKCE: true}
+	oauth := compose.ComposeAllEnabled(config, store, key)
+	session := func() *openid.DefaultSession {
+		return &openid.DefaultSession{
+			Subject: "ann",
+			Claims:  &jwt.IDTokenClaims{Issuer: srv.URL, Subject: "ann", RequestedAt: time.Now(), AuthTime: time.Now(), Extra: map[string]any{"org": "acme", "groups": []string{"owner"}}},
+			Headers: &jwt.Headers{},
+		}
+	}
+	answer := func(w http.ResponseWriter, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, map[string]any{
+			"issuer": srv.URL, "authorization_endpoint": srv.URL + "/authorize", "token_endpoint": srv.URL + "/token", "jwks_uri": srv.URL + "/keys",
+			"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"RS256"},
+		})
+	})
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), Algorithm: "RS256", Use: "sig"}}})
+	})
+	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
+		ask, err := oauth.NewAuthorizeRequest(r.Context(), r)
+		if err != nil {
+			oauth.WriteAuthorizeError(r.Context(), w, ask, err)
+			return
+		}
+		for _, s := range ask.GetRequestedScopes() {
+			ask.GrantScope(s)
+		}
+		resp, err := oauth.NewAuthorizeResponse(r.Context(), ask, session())
+		if err != nil {
+			oauth.WriteAuthorizeError(r.Context(), w, ask, err)
+			return
+		}
+		oauth.WriteAuthorizeResponse(r.Context(), w, ask, resp)
+	})
+	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
+		ask, err := oauth.NewAccessRequest(r.Context(), r, session())
+		if err != nil {
+			t.Logf("the provider refuses: %+v", err)
+			oauth.WriteAccessError(r.Context(), w, ask, err)
+			return
+		}
+		resp, err := oauth.NewAccessResponse(r.Context(), ask)
+		if err != nil {
+			t.Logf("the provider refuses: %+v", err)
+			oauth.WriteAccessError(r.Context(), w, ask, err)
+			return
+		}
+		oauth.WriteAccessResponse(r.Context(), w, ask, resp)
+	})
+	return srv
+}
+
+// TestSignInWithARealProvider goes the whole way: to the provider and back, to
+// a cookie, to a token, to a session of the user's tenant. A code is good once.
+func TestSignInWithARealProvider(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	id := provider(t)
+	file := filepath.Join(t.TempDir(), "secret")
+	check(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+	srv, err := e2e.Start(ctx, fmt.Sprintf(`pool: {size: 1, languages: [bash], memory: 0}
+oidc:
+  issuer: %s
+  client_id: sandgate
+  client_secret_file: %s
+  public_url: http://localhost
+  tenant_claim: org
+  role_claim: groups
+`, id.URL, file))
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+
+	// A browser without its rules for cookies: the cookies are for https, and
+	// for localhost, which browsers trust.
+	jar := map[string]string{}
+	send := func(method, address, origin, bearer, body string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+		check(t, err)
+		for name, value := range jar {
+			if strings.HasPrefix(address, srv.URL) {
+				req.AddCookie(&http.Cookie{Name: name, Value: value})
+			}
+		}
+		if origin != "" {
+			req.Header.Set("Origin", origin)
+		}
+		if bearer != "" {
+			req.Header.Set("Authorization", "Bearer "+bearer)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		check(t, err)
+		t.Cleanup(func() { resp.Body.Close() })
+		for _, c := range resp.Cookies() {
+			jar[c.Name] = c.Value
+		}
+		return resp
+	}
+	follow := func(resp *http.Response) string {
+		t.Helper()
+		if resp.StatusCode != http.StatusSeeOther {
+			t.Fatalf("%s answers %d", resp.Request.URL.Path, resp.StatusCode)
+		}
+		return strings.Replace(resp.Header.Get("Location"), "http://localhost/", srv.URL+"/", 1)
+	}
+	back := follow(send("GET", follow(send("GET", srv.URL+"/auth/login?to=/s/x", "", "", "")), "", "", ""))
+	if u, err := url.Parse(back); err != nil || u.Path != "/auth/callback" || u.Query().Get("code") == "" {
+		t.Fatalf("the provider sends the browser to %s", back)
+	}
+	attempt := jar["__Host-sandgate-signin"]
+	if to := follow(send("GET", back, "", "", "")); to != "/s/x" {
+		t.Errorf("in the end the browser is at %s", to)
+	}
+	var user struct{ Token, Tenant, Subject, Role string }
+	resp := send("POST", srv.URL+"/auth/token", srv.URL, "", "")
+	check(t, json.NewDecoder(resp.Body).Decode(&user))
+	if user.Tenant != "acme" || user.Subject != "user:ann" || user.Role != "owner" {
+		t.Fatalf("%d %+v", resp.StatusCode, user)
+	}
+	if resp := send("POST", srv.URL+"/v1/sessions", "", user.Token, `{"language":"bash"}`); resp.StatusCode != http.StatusCreated {
+		t.Errorf("a session: %d", resp.StatusCode)
+	}
+	// Who has seen the address in a log has nothing of it.
+	jar["__Host-sandgate-signin"] = attempt
+	if resp := send("GET", back, "", "", ""); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the code once more: %d", resp.StatusCode)
+	}
+	if log := srv.Log(); strings.Contains(log, user.Token) || strings.Contains(log, secret) {
+		t.Error("the log has a secret")
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
