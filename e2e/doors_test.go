@@ -81,6 +81,12 @@ POST /v1/sessions/{id}/snapshots                     401 404 403 403 403
 GET /v1/snapshots                                    401 200 200 403 403
 GET /v1/snapshots/{id}                               401 404 200 403 403
 DELETE /v1/snapshots/{id}                            401 404 403 403 403
+GET /v1/volumes                                      401 200 200 403 403
+POST /v1/volumes                                     401 400 403 403 403
+GET /v1/volumes/{id}                                 401 404 200 403 403
+DELETE /v1/volumes/{id}                              401 404 403 403 403
+POST /v1/volumes/{id}/lease                          401 404 403 403 403
+POST /v1/volumes/{id}/release                        401 404 403 403 403
 GET /v1/templates                                    401 200 200 403 403
 GET /v1/templates/{id}                               401 404 404 403 403
 PUT /v1/templates/{id}                               401 400 403 403 403
@@ -156,6 +162,12 @@ template.delete    not_found permission_denied permission_denied
 template.get       not_found not_found permission_denied
 template.list      ok ok permission_denied
 variables          invalid_argument permission_denied permission_denied
+volume.create      invalid_argument permission_denied permission_denied
+volume.delete      not_found permission_denied permission_denied
+volume.get         not_found ok permission_denied
+volume.lease       not_found permission_denied permission_denied
+volume.list        ok ok permission_denied
+volume.release     not_found permission_denied permission_denied
 
 audit              unsupported unsupported unsupported
 file.read          unsupported unsupported unsupported
@@ -195,6 +207,9 @@ func bodies() map[string]string {
 		"POST /v1/sessions/{id}/ports/{port}/{path}":    `x`,
 		"PATCH /v1/sessions/{id}/ports/{port}/{path}":   `x`,
 		"POST /v1/keys/{id}/rotate":                     `{}`,
+		"POST /v1/volumes":                              `{"name":""}`,
+		"POST /v1/volumes/{id}/lease":                   `{}`,
+		"POST /v1/volumes/{id}/release":                 `{"token":1}`,
 	}
 }
 
@@ -224,6 +239,8 @@ func TestEveryDoor(t *testing.T) {
 	check(t, err)
 	snap, err := root.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: s.ID})
 	check(t, err)
+	_, err = root.CreateVolume(ctx, protocol.VolumeCreate{Name: "kept"})
+	check(t, err)
 	mine, err := root.Keys(ctx, protocol.KeyQuery{})
 	check(t, err)
 
@@ -232,6 +249,8 @@ func TestEveryDoor(t *testing.T) {
 		switch {
 		case strings.HasPrefix(path, "/v1/snapshots"):
 			id = snap.ID
+		case strings.HasPrefix(path, "/v1/volumes"):
+			id = "kept"
 		case strings.HasPrefix(path, "/v1/keys"):
 			id = mine[0].ID
 		case strings.HasPrefix(path, "/v1/tenants"):

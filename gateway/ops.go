@@ -15,7 +15,8 @@ func opScope(op string) (Scope, bool) {
 		protocol.OpFileWatch, protocol.OpVolumeList, protocol.OpVolumeGet:
 		return ScopeRead, true
 	case protocol.OpSessionCreate, protocol.OpSessionDelete, protocol.OpSessionUpdate, protocol.OpTemplateDelete,
-		protocol.OpFork, protocol.OpSnapshot, protocol.OpSnapshotDel:
+		protocol.OpFork, protocol.OpSnapshot, protocol.OpSnapshotDel,
+		protocol.OpVolumeCreate, protocol.OpVolumeDelete:
 		return ScopeManage, true
 	case protocol.OpSessionPause, protocol.OpSessionKeepalive, protocol.OpHibernate, protocol.OpResume,
 		protocol.OpChannelOpen, protocol.OpChannelClose,
@@ -23,7 +24,7 @@ func opScope(op string) (Scope, bool) {
 		protocol.OpVariables, protocol.OpComm, protocol.OpInput, protocol.OpResize,
 		protocol.OpInterrupt, protocol.OpRestart, protocol.OpSignal,
 		protocol.OpProcessSignal, protocol.OpFileMkdir, protocol.OpFileMove, protocol.OpFileCopy, protocol.OpFileRemove,
-		protocol.OpVolumeCreate, protocol.OpVolumeDelete, protocol.OpVolumeLease, protocol.OpVolumeRelease:
+		protocol.OpVolumeLease, protocol.OpVolumeRelease:
 		return ScopeWrite, true
 	case protocol.OpMetrics:
 		return ScopeMetrics, true
