@@ -99,6 +99,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"agent":    {"fault", "stream", "kernel", "pty"},
 		"sandbox":  {"fault"},
 		"journal":  {"fault"},
+		"route":    {"fault"},
 		"node":     {"fault", "stream", "protocol"},
 		"session":  {"fault", "stream", "protocol", "kernel", "pty", "agent", "sandbox", "node", "journal", "tenant"},
 		"gateway":  {"fault", "stream", "protocol", "kernel", "node", "tenant"},
@@ -114,7 +115,9 @@ func TestImportsRunDownwards(t *testing.T) {
 		"github.com/prometheus/":                 {"gateway", "session"},
 		"github.com/coreos/go-oidc":              {"gateway"},
 		"golang.org/x/oauth2":                    {"gateway"},
+		"github.com/redis/go-redis":              {"route"},
 		"github.com/valyala/fasthttp":            {"gateway"},
+		"go.etcd.io/bbolt":                       {"route"},
 		"github.com/coder/websocket":             {"gateway", "client", "bench", "e2e"},
 	}
 	for _, f := range tracked(t, "*.go") {

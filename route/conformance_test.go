@@ -1,0 +1,402 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// directory is what both implementations are.
+type directory interface {
+	Registry
+	Lookup
+	Close() error
+}
+
+// TestDirectory holds both implementations to the same contract.
+func TestDirectory(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) {
+		conform(t, func(t *testing.T) directory { return openEmbedded(t, filepath.Join(t.TempDir(), "directory")) })
+	})
+	t.Run("redis", func(t *testing.T) {
+		server := startRedis(t)
+		conform(t, func(t *testing.T) directory { return server.open(t) })
+	})
+}
+
+func openEmbedded(t *testing.T, path string) *Embedded {
+	t.Helper()
+	e, err := OpenEmbedded(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+const (
+	long  = time.Minute
+	short = 300 * time.Millisecond
+)
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (b Beat) with(lease time.Duration) Beat { b.Lease = lease; return b }
+
+func beatOf(node NodeID) Beat {
+	return Beat{Node: node, Instance: "disk-of-" + string(node), Lease: long, Info: Info{Address: string(node) + ":1", Most: 4}}
+}
+
+func register(t *testing.T, d Registry, b Beat) Token {
+	t.Helper()
+	a, err := d.Beat(within(t), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Incarnation
+}
+
+func claimOf(node NodeID, incarnation Token, id SessionID, mode Mode, last Token) Claim {
+	return Claim{Session: id, Node: node, Incarnation: incarnation, Mode: mode, Last: last, Lease: short, Until: time.Now().Add(time.Hour)}
+}
+
+func mustClaim(t *testing.T, d Registry, c Claim) Token {
+	t.Helper()
+	token, err := d.Claim(within(t), c)
+	if err != nil {
+		t.Fatalf("claim %+v: %v", c, err)
+	}
+	return token
+}
+
+func wantKind(t *testing.T, err error, kind fault.Kind) {
+	t.Helper()
+	if !fault.Is(err, kind) {
+		t.Fatalf("got %v, want %s", err, kind)
+	}
+}
+
+// lapse waits until the node's lease is over.
+func lapse(t *testing.T, d Lookup, id NodeID) {
+	t.Helper()
+	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		all, err := d.Nodes(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := false
+		for _, n := range all {
+			there = there || n.ID == id
+		}
+		if !there {
+			return
+		}
+	}
+	t.Fatal("the lease never ended")
+}
+
+func conform(t *testing.T, open func(*testing.T) directory) {
+	cases := map[string]func(*testing.T, directory){
+		"owner":       conformOwner,
+		"takeover":    conformTakeover,
+		"park":        conformPark,
+		"beat":        conformBeat,
+		"race":        conformRace,
+		"repeat":      conformRepeat,
+		"names":       conformNames,
+		"events":      conformEvents,
+		"incarnation": conformIncarnation,
+		"expiry":      conformExpiry,
+	}
+	for name, f := range cases {
+		t.Run(name, func(t *testing.T) { f(t, open(t)) })
+	}
+}
+
+func conformOwner(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, beatOf("a"))
+	if _, err := d.Find(ctx, "s_1"); !fault.Is(err, fault.NotFound) {
+		t.Fatalf("of an unknown session: %v", err)
+	}
+	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
+	o, err := d.Find(ctx, "s_1")
+	if want := (Owner{Session: "s_1", Node: "a", Token: token, Live: true, Address: "a:1"}); err != nil || o != want {
+		t.Fatalf("got %+v %v, want %+v", o, err, want)
+	}
+	b := register(t, d, beatOf("b"))
+	for _, mode := range []Mode{New, Keep, Take} {
+		_, err := d.Claim(ctx, claimOf("b", b, "s_1", mode, token-1))
+		wantKind(t, err, fault.Conflict)
+	}
+	wantKind(t, d.Forget(ctx, "s_1", token-1), fault.Conflict)
+	if err := d.Forget(ctx, "s_1", token); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Find(ctx, "s_1"); !fault.Is(err, fault.NotFound) {
+		t.Fatalf("of a forgotten session: %v", err)
+	}
+	if err := d.Forget(ctx, "s_1", token); err != nil {
+		t.Fatalf("forgetting it again: %v", err)
+	}
+}
+
+// conformTakeover: a session of a dead node can be taken, once, and the node
+// that comes back has lost it.
+func conformTakeover(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, beatOf("a").with(short))
+	b := register(t, d, beatOf("b"))
+	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
+	kept := mustClaim(t, d, claimOf("a", a, "s_2", New, 0))
+	lapse(t, d, "a")
+	if o, err := d.Find(ctx, "s_1"); err != nil || o.Live || o.Node != "a" {
+		t.Fatalf("of a dead node: %+v %v", o, err)
+	}
+	// A Redis server that has just begun makes this wait for a lease.
+	var taken Token
+	for {
+		var err error
+		if taken, err = d.Claim(ctx, claimOf("b", b, "s_1", Take, 0)); err == nil {
+			break
+		}
+		wantKind(t, err, fault.Unavailable)
+		time.Sleep(20 * time.Millisecond)
+	}
+	if taken <= token {
+		t.Errorf("the new owner's token is %d, the old one's %d", taken, token)
+	}
+	_, err := d.Claim(ctx, claimOf("a", a, "s_2", Keep, kept))
+	wantKind(t, err, fault.Restarting)
+	_, err = d.Beat(ctx, Beat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
+	wantKind(t, err, fault.Restarting)
+	again := register(t, d, beatOf("a"))
+	if again <= taken {
+		t.Errorf("incarnation %d after token %d", again, taken)
+	}
+	_, err = d.Claim(ctx, claimOf("a", again, "s_1", Keep, token))
+	wantKind(t, err, fault.Conflict)
+	if now := mustClaim(t, d, claimOf("a", again, "s_2", Keep, kept)); now <= again {
+		t.Errorf("kept with token %d after %d", now, again)
+	}
+}
+
+func conformPark(t *testing.T, d directory) {
+	ctx := within(t)
+	a, b := register(t, d, beatOf("a")), register(t, d, beatOf("b"))
+	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
+	wantKind(t, d.Park(ctx, "s_1", token-1, false), fault.Conflict)
+	if err := d.Park(ctx, "s_1", token, true); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := d.Find(ctx, "s_1"); err != nil || o.Node != "" || o.Live || o.Token != token {
+		t.Fatalf("parked: %+v %v", o, err)
+	}
+	_, err := d.Claim(ctx, claimOf("b", b, "s_1", New, 0))
+	wantKind(t, err, fault.Conflict)
+	for {
+		next, err := d.Claim(ctx, claimOf("b", b, "s_1", Take, 0))
+		if err == nil {
+			if next <= token {
+				t.Errorf("token %d after %d", next, token)
+			}
+			break
+		}
+		wantKind(t, err, fault.Unavailable)
+		time.Sleep(20 * time.Millisecond)
+	}
+	_, err = d.Claim(ctx, claimOf("a", a, "s_1", Take, 0))
+	wantKind(t, err, fault.Conflict)
+}
+
+func conformBeat(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, beatOf("a"))
+	b := beatOf("a")
+	b.Incarnation, b.Info.Sessions, b.Info.Ready = a, 3, map[string]int{"python": 2}
+	if again := register(t, d, b); again != a {
+		t.Errorf("a heartbeat changed the incarnation from %d to %d", a, again)
+	}
+	all, err := d.Nodes(ctx)
+	if err != nil || len(all) != 1 || all[0].Sessions != 3 || all[0].Ready["python"] != 2 || all[0].Age > 10*time.Second {
+		t.Fatalf("nodes: %+v %v", all, err)
+	}
+	b.Instance = "another disk"
+	b.Incarnation = 0
+	_, err = d.Beat(ctx, b)
+	wantKind(t, err, fault.Conflict)
+	// The process that is started again on the same data takes its place.
+	if again := register(t, d, beatOf("a")); again <= a {
+		t.Errorf("the next incarnation is %d, after %d", again, a)
+	}
+	_, err = d.Beat(ctx, Beat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
+	wantKind(t, err, fault.Restarting)
+	if high := register(t, d, Beat{Node: "c", Instance: "c", Lease: long, Floor: 1 << 52}); high <= 1<<52 {
+		t.Errorf("incarnation %d is below the floor", high)
+	}
+}
+
+// conformRace: of many nodes that claim one session at once, one gets it.
+func conformRace(t *testing.T, d directory) {
+	ctx := within(t)
+	const nodes, rounds = 4, 20
+	var inc [nodes]Token
+	id := func(i int) NodeID { return NodeID(fmt.Sprint("n", i)) }
+	for i := range nodes {
+		inc[i] = register(t, d, beatOf(id(i)))
+	}
+	var last Token
+	for round := range rounds {
+		session := SessionID(fmt.Sprint("s_", round))
+		var mu sync.Mutex
+		var won []Token
+		var wg sync.WaitGroup
+		for i := range nodes {
+			wg.Go(func() {
+				token, err := d.Claim(ctx, claimOf(id(i), inc[i], session, New, 0))
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won = append(won, token)
+				} else if !fault.Is(err, fault.Conflict) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if len(won) != 1 || won[0] <= last {
+			t.Fatalf("round %d: %d owners %v, after token %d", round, len(won), won, last)
+		}
+		last = won[0]
+	}
+}
+
+// conformRepeat: a claim whose answer was lost may be made again.
+func conformRepeat(t *testing.T, d directory) {
+	a := register(t, d, beatOf("a"))
+	first := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
+	if again := mustClaim(t, d, claimOf("a", a, "s_1", New, 0)); again != first {
+		t.Errorf("the repeat has token %d, the first %d", again, first)
+	}
+}
+
+func conformNames(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, beatOf("a"))
+	for _, bad := range []string{"", "a:b", "a\nb", "{x}", "*", "a b", "../x", string(make([]byte, MaxName+1))} {
+		_, err := d.Claim(ctx, claimOf("a", a, SessionID(bad), New, 0))
+		wantKind(t, err, fault.InvalidArgument)
+		_, err = d.Find(ctx, SessionID(bad))
+		wantKind(t, err, fault.InvalidArgument)
+		_, err = d.Beat(ctx, Beat{Node: NodeID(bad), Instance: "x", Lease: long})
+		wantKind(t, err, fault.InvalidArgument)
+		wantKind(t, d.Park(ctx, SessionID(bad), 1, false), fault.InvalidArgument)
+	}
+	var named *fault.Error
+	if err := CheckSession("a:b"); !errors.As(err, &named) || named.Field != "session" {
+		t.Errorf("the error does not name its field: %v", err)
+	}
+}
+
+func conformEvents(t *testing.T, d directory) {
+	ctx, cancel := context.WithCancel(within(t))
+	events := d.Watch(ctx)
+	next := func() Event {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				t.Fatal("the events ended")
+			}
+			return e
+		case <-time.After(20 * time.Second):
+			t.Fatal("no event came")
+		}
+		return Event{}
+	}
+	if e := next(); e != (Event{}) {
+		t.Fatalf("the first event is %+v", e)
+	}
+	a := register(t, d, beatOf("a"))
+	// Until the subscription stands, events may be missed, which is told.
+	heard := func(id SessionID) bool {
+		patience := time.After(200 * time.Millisecond)
+		for {
+			select {
+			case e := <-events:
+				if e.Session == id {
+					return true
+				}
+			case <-patience:
+				return false
+			}
+		}
+	}
+	id, token := SessionID("s_0"), mustClaim(t, d, claimOf("a", a, "s_0", New, 0))
+	for n := 1; !heard(id); n++ {
+		if ctx.Err() != nil {
+			t.Fatal("no event came")
+		}
+		id = SessionID(fmt.Sprint("s_", n))
+		token = mustClaim(t, d, claimOf("a", a, id, New, 0))
+	}
+	if err := d.Park(ctx, id, token, true); err != nil {
+		t.Fatal(err)
+	}
+	e := next()
+	for e == (Event{}) { // a late one of the subscription
+		e = next()
+	}
+	if want := (Event{Session: id, Works: true}); e != want {
+		t.Fatalf("got %+v, want %+v", e, want)
+	}
+	cancel()
+	for range events { // it is closed
+	}
+}
+
+// conformIncarnation: what an earlier incarnation has claimed is nobody's.
+func conformIncarnation(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, beatOf("a"))
+	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
+	again := register(t, d, beatOf("a"))
+	if o, err := d.Find(ctx, "s_1"); err != nil || o.Live {
+		t.Fatalf("of an earlier incarnation: %+v %v", o, err)
+	}
+	_, err := d.Claim(ctx, claimOf("a", a, "s_3", New, 0))
+	wantKind(t, err, fault.Restarting)
+	mustClaim(t, d, claimOf("a", again, "s_1", Keep, token))
+	if o, err := d.Find(ctx, "s_1"); err != nil || !o.Live {
+		t.Fatalf("claimed again: %+v %v", o, err)
+	}
+}
+
+// conformExpiry: a session is forgotten after its time.
+func conformExpiry(t *testing.T, d directory) {
+	ctx := within(t)
+	a := register(t, d, beatOf("a"))
+	c := claimOf("a", a, "s_1", New, 0)
+	c.Until = time.Now().Add(short)
+	mustClaim(t, d, c)
+	for {
+		_, err := d.Find(ctx, "s_1")
+		if fault.Is(err, fault.NotFound) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,299 @@
+package route
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// keep runs a Keeper until the test ends or stop is called.
+func keep(t *testing.T, d Registry, o KeeperOptions) (k *Keeper, stop func()) {
+	t.Helper()
+	if o.Instance == "" {
+		o.Instance = "disk-of-" + string(o.Node)
+	}
+	k, err := NewKeeper(d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { k.Run(ctx) })
+	stop = func() { cancel(); done.Wait() }
+	t.Cleanup(stop)
+	return k, stop
+}
+
+func until() time.Time { return time.Now().Add(time.Hour) }
+
+// eventually waits for what has to come.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for ctx := within(t); !is(); time.Sleep(5 * time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("it never came: %s", what)
+		}
+	}
+}
+
+func own(t *testing.T, k *Keeper, id SessionID, mode Mode) Token {
+	t.Helper()
+	var token Token
+	eventually(t, "the claim of "+string(id), func() (ok bool) {
+		var err error
+		token, err = k.Own(within(t), id, mode, 0, until())
+		if err != nil && !fault.Is(err, fault.Unavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return token
+}
+
+// gate is a directory that a test shuts: as a network that is parted does.
+type gate struct {
+	Registry
+	shut atomic.Bool
+}
+
+func (g *gate) Beat(ctx context.Context, b Beat) (Beaten, error) {
+	if g.shut.Load() {
+		return Beaten{}, fault.New(fault.Unavailable, "gate", "shut")
+	}
+	return g.Registry.Beat(ctx, b)
+}
+
+func (g *gate) Claim(ctx context.Context, c Claim) (Token, error) {
+	if g.shut.Load() {
+		return 0, fault.New(fault.Unavailable, "gate", "shut")
+	}
+	return g.Registry.Claim(ctx, c)
+}
+
+// TestFence: a node that is cut off from the directory goes on for its lease
+// and owns nothing from then on; another takes its session only after that, and
+// the first learns of it when it comes back.
+func TestFence(t *testing.T) {
+	d := openEmbedded(t, filepath.Join(t.TempDir(), "directory"))
+	cut := &gate{Registry: d}
+	const lease = time.Second
+	lost := make(chan SessionID, 10)
+	a, _ := keep(t, cut, KeeperOptions{Node: "a", Lease: lease, Lost: func(id SessionID) { lost <- id }})
+	b, _ := keep(t, d, KeeperOptions{Node: "b", Lease: lease})
+	first := own(t, a, "s_1", New)
+	kept := own(t, a, "s_2", New)
+	if !a.Owns("s_1") || b.Owns("s_1") {
+		t.Fatal("not a's")
+	}
+	cut.shut.Store(true)
+	if !a.Owns("s_1") {
+		t.Error("it is cut off and does not go on")
+	}
+	var token Token
+	eventually(t, "b's claim", func() bool {
+		var err error
+		if token, err = b.Own(within(t), "s_1", Take, 0, until()); err == nil {
+			return true
+		}
+		return false
+	})
+	// The claim has just succeeded, so that this is the decisive moment.
+	if a.Owns("s_1") || a.Owns("s_2") {
+		t.Error("both own it")
+	}
+	if token <= first {
+		t.Errorf("b has token %d, a had %d", token, first)
+	}
+	if _, err := a.Own(within(t), "s_3", New, 0, until()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a new session without a directory: %v", err)
+	}
+	cut.shut.Store(false)
+	if id := <-lost; id != "s_1" {
+		t.Errorf("lost %s", id)
+	}
+	eventually(t, "a's other session", func() bool { return a.Owns("s_2") })
+	if a.Owns("s_1") || !b.Owns("s_1") || a.Token("s_2") <= kept {
+		t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", a.Owns("s_1"), b.Owns("s_1"), a.Token("s_2"), kept)
+	}
+}
+
+// TestKeeperSurvivesLoss: the directory begins anew without its data; the node
+// claims its sessions again and owns them all the time.
+func TestKeeperSurvivesLoss(t *testing.T) {
+	s := startRedis(t)
+	r := s.join(t, "c")
+	const lease = 20 * time.Second // the restart is well within it
+	a, _ := keep(t, r, KeeperOptions{Node: "a", Lease: lease})
+	token := own(t, a, "s_1", New)
+	s.restart(t)
+	a.Tell()
+	eventually(t, "the claim after the loss", func() bool {
+		if !a.Owns("s_1") {
+			t.Fatal("it was not owned all the time")
+		}
+		a.Tell()
+		return a.Token("s_1") > token
+	})
+	if o, err := r.Find(within(t), "s_1"); err != nil || !o.Live || o.Token != a.Token("s_1") {
+		t.Errorf("the directory says %+v %v", o, err)
+	}
+}
+
+// TestResume: a node that is started again has what it had, but for what
+// another has taken.
+func TestResume(t *testing.T) {
+	d := openEmbedded(t, filepath.Join(t.TempDir(), "directory"))
+	const lease = 600 * time.Millisecond
+	a, stop := keep(t, d, KeeperOptions{Node: "a", Lease: lease})
+	kept, gone := own(t, a, "s_1", New), own(t, a, "s_2", New)
+	stop()
+	b, _ := keep(t, d, KeeperOptions{Node: "b", Lease: lease})
+	eventually(t, "b's claim", func() bool {
+		_, err := b.Own(within(t), "s_2", Take, 0, until())
+		return err == nil
+	})
+	lost := make(chan SessionID, 10)
+	again, err := NewKeeper(d, KeeperOptions{Node: "a", Instance: "disk-of-a", Lease: lease, Lost: func(id SessionID) { lost <- id }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Resume("s_1", kept, until())
+	again.Resume("s_2", gone, until())
+	if again.Owns("s_1") {
+		t.Error("owned before the directory agreed")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { again.Run(ctx) })
+	defer done.Wait()
+	defer cancel()
+	if id := <-lost; id != "s_2" {
+		t.Errorf("lost %s", id)
+	}
+	eventually(t, "s_1", func() bool { return again.Owns("s_1") })
+}
+
+// TestForgetLater: a session that ends while the directory is away is forgotten
+// when it is back, and so is a claim whose answer never came.
+func TestForgetLater(t *testing.T) {
+	s := startRedis(t)
+	r := s.join(t, "c")
+	a, _ := keep(t, r, KeeperOptions{Node: "a", Lease: long})
+	own(t, a, "s_1", New)
+	// 500 ms is how long a step takes at most here.
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	if err := c.Do(within(t), "client", "pause", 2000, "all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Own(within(t), "s_2", New, 0, until()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a new session while the directory stands still: %v", err)
+	}
+	a.Forget(within(t), "s_1")
+	for _, id := range []SessionID{"s_1", "s_2"} {
+		eventually(t, "the end of "+string(id), func() bool {
+			a.Tell()
+			_, err := r.Find(within(t), id)
+			return fault.Is(err, fault.NotFound)
+		})
+	}
+}
+
+// TestFinder: an owner is remembered, corrected by events, and still known while
+// the directory is away.
+func TestFinder(t *testing.T) {
+	s := startRedis(t)
+	r := s.join(t, "c")
+	look := &countedLookup{Lookup: r}
+	f := NewFinder(look, long, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { f.Run(ctx) })
+	defer done.Wait()
+	defer cancel()
+	ia, ib := register(t, r, beatOf("a")), register(t, r, beatOf("b"))
+	token := mustClaim(t, r, claimOf("a", ia, "s_1", New, 0))
+	var before int64
+	eventually(t, "a look-up that is remembered", func() bool {
+		before = look.n.Load()
+		o, err := f.Find(within(t), "s_1")
+		if err != nil || o.Node != "a" || o.Address != "a:1" {
+			t.Fatalf("%+v %v", o, err)
+		}
+		return look.n.Load() == before
+	})
+	if err := r.Park(within(t), "s_1", token, false); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "b's claim", func() bool {
+		_, err := r.Claim(within(t), claimOf("b", ib, "s_1", Take, 0))
+		return err == nil
+	})
+	eventually(t, "the correction", func() bool {
+		o, err := f.Find(within(t), "s_1")
+		return err == nil && o.Node == "b"
+	})
+	s.kill()
+	for range 3 {
+		if o, err := f.Find(within(t), "s_1"); err != nil || o.Node != "b" {
+			t.Fatalf("while the directory is away: %+v %v", o, err)
+		}
+		time.Sleep(50 * time.Millisecond) // the lost connection makes it stale
+	}
+	if _, err := f.Find(within(t), "s_2"); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("of one that was never looked up: %v", err)
+	}
+}
+
+type countedLookup struct {
+	Lookup
+	n atomic.Int64
+}
+
+func (c *countedLookup) Find(ctx context.Context, id SessionID) (Owner, error) {
+	c.n.Add(1)
+	return c.Lookup.Find(ctx, id)
+}
+
+// TestPlace: warm before cold, less load before more, none that drains.
+func TestPlace(t *testing.T) {
+	d := openEmbedded(t, filepath.Join(t.TempDir(), "directory"))
+	say := func(id NodeID, i Info) {
+		b := beatOf(id)
+		b.Info = i
+		register(t, d, b)
+	}
+	place := func(language string) NodeID {
+		f := NewFinder(d, long, nil)
+		n, err := f.Place(within(t), language)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.ID
+	}
+	f := NewFinder(d, long, nil)
+	if _, err := f.Place(within(t), "python"); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without nodes: %v", err)
+	}
+	say("draining", Info{Most: 100, Draining: true, Ready: map[string]int{"python": 9}})
+	say("busy", Info{Most: 10, Sessions: 8, Ready: map[string]int{"python": 1}})
+	say("idle", Info{Most: 10, Sessions: 1})
+	say("full", Info{Most: 10, Sessions: 10, Ready: map[string]int{"go": 1}})
+	for language, want := range map[string]NodeID{"python": "busy", "go": "idle", "php": "idle"} {
+		if got := place(language); got != want {
+			t.Errorf("%s is placed on %s, want %s", language, got, want)
+		}
+	}
+	// What was placed counts before the node says so.
+	f = NewFinder(d, long, nil)
+	for i, want := range []NodeID{"busy", "idle"} {
+		if n, err := f.Place(within(t), "python"); err != nil || n.ID != want {
+			t.Errorf("session %d is placed on %s (%v), want %s", i, n.ID, err, want)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+-- Renews a node's lease, or begins it. It runs also when memory is full: a
+-- renewal takes none.
+-- KEYS: directory, node, nodes. ARGV: name, instance, incarnation, floor,
+-- lease in ms, info.
+local born = epoch()
+local known = redis.call('HMGET', KEYS[2], 'instance', 'incarnation')
+if known[1] and known[1] ~= ARGV[2] then
+  return { 'other' }
+end
+local incarnation = ARGV[3]
+if incarnation ~= '0' then
+  if known[2] ~= incarnation then
+    return { 'expired' }
+  end
+else
+  incarnation = following(tonumber(ARGV[4]))
+end
+redis.call('HSET', KEYS[2], 'instance', ARGV[2], 'incarnation', incarnation, 'seen', text(now), 'info', ARGV[6])
+redis.call('PEXPIRE', KEYS[2], ARGV[5])
+redis.call('ZADD', KEYS[3], text(now + ARGV[5] * 1000), ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', text(now - 3600 * 1000000))
+return { 'ok', incarnation, text(born) }

@@ -1,0 +1,37 @@
+-- Makes a node a session's owner.
+-- KEYS: directory, session, node. ARGV: session, name, incarnation, mode, last
+-- token, lease in ms, time to live in ms, prefix of nodes, channel of events.
+local born = epoch()
+if redis.call('HGET', KEYS[3], 'incarnation') ~= ARGV[3] then
+  return { 'expired' }
+end
+local known = redis.call('HMGET', KEYS[2], 'node', 'incarnation', 'token')
+local there = known[3]
+local mine = there and known[1] == ARGV[2] and known[2] == ARGV[3]
+local mode = ARGV[4]
+if mode == 'new' then
+  if mine then -- the answer to the first claim was lost
+    return { 'ok', known[3] }
+  end
+  if there then
+    return { 'taken', known[1] }
+  end
+elseif mode == 'keep' then
+  if there and known[3] ~= ARGV[5] then
+    return { 'taken', '' }
+  end
+elseif not mine then
+  if there and known[1] ~= '' and redis.call('HGET', ARGV[8] .. known[1], 'incarnation') == known[2] then
+    return { 'taken', known[1] }
+  end
+  -- Who owns it may not have been able to say so again.
+  local wait = born + ARGV[6] * 1000 - now
+  if wait > 0 then
+    return { 'young', text(wait / 1000000 + 1) }
+  end
+end
+local token = following(math.max(tonumber(ARGV[5]), tonumber(known[3] or '0')))
+redis.call('HSET', KEYS[2], 'node', ARGV[2], 'incarnation', ARGV[3], 'token', token)
+redis.call('PEXPIRE', KEYS[2], ARGV[7])
+publish(ARGV[9], { session = ARGV[1], node = ARGV[2] })
+return { 'ok', token }

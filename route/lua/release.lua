@@ -1,0 +1,20 @@
+-- Ends a node's ownership of a session, with park or forget. It runs also when
+-- memory is full.
+-- KEYS: directory, session. ARGV: session, token, park or forget, channel of
+-- events, works.
+local known = redis.call('HMGET', KEYS[2], 'node', 'token')
+if not known[2] then
+  return { 'ok' }
+end
+if known[2] ~= ARGV[2] then
+  return { 'taken', known[1] }
+end
+local event = { session = ARGV[1] }
+if ARGV[3] == 'park' then
+  redis.call('HSET', KEYS[2], 'node', '', 'incarnation', '')
+  event.works = ARGV[5] == '1'
+else
+  redis.call('DEL', KEYS[2])
+end
+publish(ARGV[4], event)
+return { 'ok' }
