@@ -79,7 +79,13 @@ func (c *Client) Open(ctx context.Context, p Principal) (*Link, error) {
 	release := func() { c.links.Add(-1) }
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
-	for {
+	for tries := 0; ; tries++ {
+		// A node that ends each connection at once, as one whose certificates
+		// are of another cluster, is not asked without a pause.
+		if err := c.rest(ctx, tries); err != nil {
+			release()
+			return nil, err
+		}
 		mux, err := c.session(ctx)
 		if err != nil {
 			release()
@@ -100,6 +106,21 @@ func (c *Client) Open(ctx context.Context, p Principal) (*Link, error) {
 			continue
 		}
 		return l, nil
+	}
+}
+
+// rest waits before another try; the first two come at once.
+func (c *Client) rest(ctx context.Context, tries int) error {
+	if tries < 2 {
+		return nil
+	}
+	timer := time.NewTimer(min(firstBackoff<<min(tries, 10), lastBackoff))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &fault.Error{Kind: fault.Unavailable, Op: "node.connect", Message: "the node ends every connection", RetryAfter: 1, Err: ctx.Err()}
 	}
 }
 

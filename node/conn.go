@@ -1,6 +1,7 @@
 package node
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -35,7 +36,11 @@ type joiner struct {
 	net.Conn
 	held    [muxHeader]byte
 	holding bool
+	joined  []byte
 }
+
+// maxJoined is what is copied to be one TLS record, of which none is larger.
+const maxJoined = 16<<10 - muxHeader
 
 // muxHeader is the length of yamux's header: version u8, type u8, flags u16,
 // stream u32, length u32. Type 0 is data, whose body has length bytes.
@@ -51,6 +56,12 @@ func (j *joiner) Write(p []byte) (int, error) {
 		return j.Conn.Write(p)
 	}
 	j.holding = false
+	if _, ok := j.Conn.(*tls.Conn); ok && len(p) <= maxJoined {
+		// Two writes would be two records, each with a seal of its own.
+		j.joined = append(append(j.joined[:0], j.held[:]...), p...)
+		n, err := j.Conn.Write(j.joined)
+		return max(n-muxHeader, 0), err
+	}
 	buffers := net.Buffers{j.held[:], p}
 	n, err := buffers.WriteTo(j.Conn)
 	return max(int(n)-muxHeader, 0), err

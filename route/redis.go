@@ -212,8 +212,10 @@ func (r *Redis) Claim(ctx context.Context, c Claim) (Token, error) {
 		return 0, taken(op, NodeID(out[1]))
 	case "young":
 		wait, _ := strconv.Atoi(out[1])
-		return 0, &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: wait,
-			Message: "the directory was started anew, and who owns the session may not have told it yet"}
+		return 0, &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: wait,
+			Message: "the directory was started anew, and who owns the session may not have told it yet",
+		}
 	}
 	return token(op, out[1])
 }

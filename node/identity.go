@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// The roles of a certificate. One for a node does not open a node, nor does a
+// gateway's pass for a node.
+const (
+	RoleNode    = "node"
+	RoleGateway = "gateway"
+)
+
+// Lives of certificates.
+const (
+	caLife   = 10 * 365 * 24 * time.Hour
+	leafLife = 365 * 24 * time.Hour
+	// backdate is how far another machine's clock may be behind.
+	backdate = time.Hour
+)
+
+// Identity is what a node or a gateway proves itself with, each in PEM.
+type Identity struct {
+	CA   []byte `json:"ca"`
+	Cert []byte `json:"cert"`
+	Key  []byte `json:"key"`
+}
+
+// ReadIdentity reads ca.crt, <role>.crt and <role>.key from dir.
+func ReadIdentity(dir, role string) (Identity, error) {
+	var i Identity
+	for _, f := range []struct {
+		name string
+		to   *[]byte
+	}{{"ca.crt", &i.CA}, {role + ".crt", &i.Cert}, {role + ".key", &i.Key}} {
+		path := filepath.Join(dir, f.name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return i, &fault.Error{Kind: fault.Host, Op: "node.identity", Message: "cannot read " + path + "; sandgate cluster join makes it", Err: err}
+		}
+		*f.to = b
+	}
+	return i, nil
+}
+
+// MakeCA makes the certificate authority of a cluster in dir: ca.crt, and
+// ca.key, which only cluster join needs. It refuses to replace one.
+func MakeCA(dir string) error {
+	const op = "node.ca"
+	if _, err := os.Stat(filepath.Join(dir, "ca.key")); !errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.Conflict, op, "there is a certificate authority in %s already", dir)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	now := time.Now()
+	t := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Sandgate cluster"},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(caLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	return writePair(dir, "ca", der, key)
+}
+
+// Issue makes ca.crt, <role>.crt and <role>.key in dir, for a node or a gateway
+// of that name, with the authority in ca. What is there is replaced.
+func Issue(ca, dir, role, name string) error {
+	const op = "node.issue"
+	if role != RoleNode && role != RoleGateway {
+		return fault.Invalid(op, "role", "a role is %s or %s", RoleNode, RoleGateway)
+	}
+	if name == "" || len(name) > MaxName {
+		return fault.Invalid(op, "name", "a name has between 1 and %d bytes", MaxName)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(ca, "ca.crt"), filepath.Join(ca, "ca.key"))
+	if err != nil {
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the certificate authority in " + ca, Err: err}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	now := time.Now()
+	t := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: name, OrganizationalUnit: []string{role}},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(leafLife), URIs: []*url.URL{identityURI(role, name)},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, pair.Leaf, key.Public(), pair.PrivateKey)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	if err := writePair(dir, role, der, key); err != nil {
+		return err
+	}
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}
+	return fault.Wrap(fault.Host, op, os.WriteFile(filepath.Join(dir, "ca.crt"), pem.EncodeToMemory(block), 0o644))
+}
+
+func serial() *big.Int {
+	n, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)) // never fails
+	return n
+}
+
+func identityURI(role, name string) *url.URL {
+	return &url.URL{Scheme: "sandgate", Host: role, Path: "/" + name}
+}
+
+func writePair(dir, name string, der []byte, key *ecdsa.PrivateKey) error {
+	const op = "node.certificate"
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	path := filepath.Join(dir, name)
+	_ = os.Remove(path + ".key") // its mode would stay
+	err = os.WriteFile(path+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)
+	if err == nil {
+		err = os.WriteFile(path+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
+	}
+	return fault.Wrap(fault.Host, op, err)
+}
+
+// config is TLS 1.3 with this identity, for a peer in the role. An empty name
+// means any.
+func (i Identity) config(role, name string) (*tls.Config, error) {
+	const op = "node.identity"
+	pair, err := tls.X509KeyPair(i.Cert, i.Key)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "the certificate and its key do not belong together", Err: err}
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(i.CA) {
+		return nil, fault.New(fault.Host, op, "there is no certificate in ca.crt")
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAnyClientCert,
+		SessionTicketsDisabled: true,
+		// Nodes are named, not found by a host name: what a certificate says of
+		// its owner is checked below, on both sides alike.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 {
+				return errors.New("the peer has no certificate")
+			}
+			peer := s.PeerCertificates[0]
+			if _, err := peer.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+				return err
+			}
+			for _, u := range peer.URIs {
+				if u.Scheme == "sandgate" && u.Host == role && (name == "" || u.Path == "/"+name) {
+					return nil
+				}
+			}
+			return errors.New("the peer's certificate is not that of a " + role + " " + name)
+		},
+	}, nil
+}
+
+// Dial returns a dial function for the node of that name at an address. The
+// peer must prove that it is that node.
+func (i Identity) Dial(name, address string) (func(context.Context) (net.Conn, error), error) {
+	cfg, err := i.config(RoleNode, name)
+	if err != nil {
+		return nil, err
+	}
+	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: ConnectTimeout}, Config: cfg}
+	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }, nil
+}
