@@ -47,6 +47,7 @@ type Config struct {
 	MaxLimits MaxLimits `yaml:"max_limits"`
 	Sessions  Sessions  `yaml:"sessions"`
 	Templates Templates `yaml:"templates"`
+	Cluster   Cluster   `yaml:"cluster"`
 	Audit     Audit     `yaml:"audit"`
 	Usage     Usage     `yaml:"usage"`
 	Log       Log       `yaml:"log"`
@@ -123,6 +124,20 @@ type Templates struct {
 	Max   int      `yaml:"max" default:"32" doc:"Templates of one tenant; 0 means that none can be made."`
 	Bytes Size     `yaml:"bytes" default:"1GiB" doc:"What one template may bring along: its files, packages and image; at least 1MiB."`
 	Build Duration `yaml:"build" default:"10m" doc:"How long the building of one may take; at least 1s."`
+}
+
+// Cluster is about several nodes and gateways that are one server.
+type Cluster struct {
+	Redis    string   `yaml:"redis" doc:"Address of the Redis server, 7 or later, that keeps the cluster's directory, such as redis://10.0.0.5:6379/0, or rediss:// with TLS. Empty: this is no cluster, and the directory is a file in data_dir."`
+	User     string   `yaml:"redis_user" doc:"User at that server; empty for its default."`
+	Password string   `yaml:"redis_password_file" doc:"File with the password at that server, mode 0600; empty for none."`
+	Name     string   `yaml:"name" default:"sandgate" doc:"Name of the cluster, with which its keys begin: letters, digits, dots and dashes."`
+	Node     string   `yaml:"node" doc:"Name of this node, unlike that of any other: letters, digits, dots and dashes. Empty means the host name."`
+	Listen   string   `yaml:"listen" doc:"Address and port on which the node answers the cluster's gateways, over TLS with certificates on both sides. Empty: only the gateway of this machine reaches it."`
+	Address  string   `yaml:"address" doc:"Address and port that gateways are told to reach this node at. Empty means that of listen, which then must name one."`
+	Dir      string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
+	Lease    Duration `yaml:"lease" default:"45s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
+	Blobs    string   `yaml:"blobs" doc:"Folder that all nodes share, where sessions lie while no node has them; without it a node that is drained keeps its own."`
 }
 
 // Audit is about the record of who did what.
@@ -210,6 +225,14 @@ func (c *Config) UsageDir() string { return filepath.Join(c.DataDir, "usage") }
 // NodeDir is where the node keeps warm snapshots and logs.
 func (c *Config) NodeDir() string { return filepath.Join(c.DataDir, "node") }
 
+// ClusterDir is where the certificates are.
+func (c *Config) ClusterDir() string {
+	if c.Cluster.Dir != "" {
+		return c.Cluster.Dir
+	}
+	return filepath.Join(c.DataDir, "cluster")
+}
+
 // RunscPath is the runsc binary: the setting's, or the first that exists of
 // the usual places.
 func (c *Config) RunscPath() string { return find(c.Runsc, "runsc", ".", "../bin") }
@@ -293,6 +316,7 @@ func (c *Config) Validate() error {
 		c.OIDC.validate(op),
 		oneOf("platform", c.Platform, "systrap", "kvm"),
 		oneOf("audit.code", c.Audit.Code, "hash", "whole"),
+		atLeast("cluster.lease", c.Cluster.Lease >= Duration(time.Second), "1s"),
 		atLeast("audit.max_file", c.Audit.MaxFile >= 64<<10, "64KiB"),
 		atLeast("audit.keep", c.Audit.Keep >= 1, "1"),
 		atLeast("usage.max_file", c.Usage.MaxFile >= 64<<10, "64KiB"),
@@ -341,6 +365,12 @@ func (c *Config) Validate() error {
 		if err != nil {
 			return err
 		}
+	}
+	if c.Cluster.Listen != "" && c.Cluster.Redis == "" {
+		return fault.Invalid(op, "cluster.listen", "other machines' gateways find the node through cluster.redis, which is empty")
+	}
+	if c.Cluster.Blobs != "" && !filepath.IsAbs(c.Cluster.Blobs) {
+		return fault.Invalid(op, "cluster.blobs", "%q is not an absolute path", c.Cluster.Blobs)
 	}
 	if c.Limits.PIDs > 4096 {
 		return fault.Invalid(op, "limits.pids", "must be at most 4096")

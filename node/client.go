@@ -134,6 +134,9 @@ func (c *Client) Call(ctx context.Context, p Principal, op string, params, resul
 	return l.Call(ctx, op, params, result)
 }
 
+// Links is how many links are open.
+func (c *Client) Links() int { return int(c.links.Load()) }
+
 // Close ends the connection and every link on it. Later calls fail.
 func (c *Client) Close() error {
 	c.end()

@@ -99,7 +99,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(k.o.Lease / beats)
 	defer tick.Stop()
 	for {
-		k.beat(ctx)
+		k.Beat(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -154,28 +154,19 @@ func (k *Keeper) Own(ctx context.Context, id SessionID, mode Mode, last Token, u
 	return t, nil
 }
 
-// Owns reports whether the session is the node's, now. It asks nobody.
-func (k *Keeper) Owns(id SessionID) bool {
+// Owns reports whether the session is the node's, now, and the last token that
+// the node had for it; 0 for another's. It asks nobody.
+func (k *Keeper) Owns(id SessionID) (Token, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.held[id]
 	switch {
 	case h == nil:
-		return false
+		return 0, false
 	case h.good:
-		return time.Now().Before(k.until)
+		return h.token, time.Now().Before(k.until)
 	}
-	return time.Now().Before(h.grace)
-}
-
-// Token is that of a session that the node has; 0 for another.
-func (k *Keeper) Token(id SessionID) Token {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if h := k.held[id]; h != nil {
-		return h.token
-	}
-	return 0
+	return h.token, time.Now().Before(h.grace)
 }
 
 // Park gives a session up whose state any node can read now.
@@ -226,8 +217,9 @@ func (k *Keeper) forget(ctx context.Context, id SessionID, t Token) {
 	}
 }
 
-// beat sends one heartbeat, and does what its answer asks for.
-func (k *Keeper) beat(ctx context.Context) {
+// Beat sends one heartbeat, and does what its answer asks for. It is for Run's
+// goroutine, or for the time before it.
+func (k *Keeper) Beat(ctx context.Context) {
 	k.mu.Lock()
 	b := Beat{Node: k.o.Node, Instance: k.o.Instance, Incarnation: k.incarnation, Floor: k.floor, Lease: k.o.Lease}
 	k.mu.Unlock()

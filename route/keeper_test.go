@@ -29,6 +29,10 @@ func keep(t *testing.T, d Registry, o KeeperOptions) (k *Keeper, stop func()) {
 	return k, stop
 }
 
+func owns(k *Keeper, id SessionID) bool { _, ok := k.Owns(id); return ok }
+
+func tokenOf(k *Keeper, id SessionID) Token { t, _ := k.Owns(id); return t }
+
 func until() time.Time { return time.Now().Add(time.Hour) }
 
 // eventually waits for what has to come.
@@ -87,11 +91,11 @@ func TestFence(t *testing.T) {
 	b, _ := keep(t, d, KeeperOptions{Node: "b", Lease: lease})
 	first := own(t, a, "s_1", New)
 	kept := own(t, a, "s_2", New)
-	if !a.Owns("s_1") || b.Owns("s_1") {
+	if !owns(a, "s_1") || owns(b, "s_1") {
 		t.Fatal("not a's")
 	}
 	cut.shut.Store(true)
-	if !a.Owns("s_1") {
+	if !owns(a, "s_1") {
 		t.Error("it is cut off and does not go on")
 	}
 	var token Token
@@ -103,7 +107,7 @@ func TestFence(t *testing.T) {
 		return false
 	})
 	// The claim has just succeeded, so that this is the decisive moment.
-	if a.Owns("s_1") || a.Owns("s_2") {
+	if owns(a, "s_1") || owns(a, "s_2") {
 		t.Error("both own it")
 	}
 	if token <= first {
@@ -116,9 +120,9 @@ func TestFence(t *testing.T) {
 	if id := <-lost; id != "s_1" {
 		t.Errorf("lost %s", id)
 	}
-	eventually(t, "a's other session", func() bool { return a.Owns("s_2") })
-	if a.Owns("s_1") || !b.Owns("s_1") || a.Token("s_2") <= kept {
-		t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", a.Owns("s_1"), b.Owns("s_1"), a.Token("s_2"), kept)
+	eventually(t, "a's other session", func() bool { return owns(a, "s_2") })
+	if owns(a, "s_1") || !owns(b, "s_1") || tokenOf(a, "s_2") <= kept {
+		t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", owns(a, "s_1"), owns(b, "s_1"), tokenOf(a, "s_2"), kept)
 	}
 }
 
@@ -133,13 +137,13 @@ func TestKeeperSurvivesLoss(t *testing.T) {
 	s.restart(t)
 	a.Tell()
 	eventually(t, "the claim after the loss", func() bool {
-		if !a.Owns("s_1") {
+		if !owns(a, "s_1") {
 			t.Fatal("it was not owned all the time")
 		}
 		a.Tell()
-		return a.Token("s_1") > token
+		return tokenOf(a, "s_1") > token
 	})
-	if o, err := r.Find(within(t), "s_1"); err != nil || !o.Live || o.Token != a.Token("s_1") {
+	if o, err := r.Find(within(t), "s_1"); err != nil || !o.Live || o.Token != tokenOf(a, "s_1") {
 		t.Errorf("the directory says %+v %v", o, err)
 	}
 }
@@ -164,7 +168,7 @@ func TestResume(t *testing.T) {
 	}
 	again.Resume("s_1", kept, until())
 	again.Resume("s_2", gone, until())
-	if again.Owns("s_1") {
+	if owns(again, "s_1") {
 		t.Error("owned before the directory agreed")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -175,7 +179,7 @@ func TestResume(t *testing.T) {
 	if id := <-lost; id != "s_2" {
 		t.Errorf("lost %s", id)
 	}
-	eventually(t, "s_1", func() bool { return again.Owns("s_1") })
+	eventually(t, "s_1", func() bool { return owns(again, "s_1") })
 }
 
 // TestForgetLater: a session that ends while the directory is away is forgotten

@@ -121,6 +121,10 @@ type Config struct {
 	Usage *journal.Journal
 	// Tenants keeps keys and quotas. nil means that there are none.
 	Tenants *tenant.Store
+	// Directory says which sessions are the node's; nil means all that it has.
+	Directory Directory
+	// Blobs is where sessions lie that no node has; nil means that they stay.
+	Blobs Blobs
 	// Logger receives what is worth knowing. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -207,13 +211,14 @@ type counters struct {
 	snapshots, forks, preserved, recovered            atomic.Int64
 	inputRefused                                      atomic.Int64
 	portsOpened, portBytes                            atomic.Int64
+	parked, adopted, fenced                           atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
 	volumesCreated, volumesFull, fileChanges          atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
 }
 
 // lostReasons are all there are, so that a counter exists for each.
-var lostReasons = [...]string{"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting", "upgraded"}
+var lostReasons = [...]string{"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting", "upgraded", "moved"}
 
 func (c *counters) countLost(reason string) {
 	for i, r := range lostReasons {
@@ -263,6 +268,9 @@ func (c *counters) table() map[string]int64 {
 		"recovered":         c.recovered.Load(),
 		"volumes_created":   c.volumesCreated.Load(),
 		"volumes_full":      c.volumesFull.Load(),
+		"parked":            c.parked.Load(),
+		"adopted":           c.adopted.Load(),
+		"fenced":            c.fenced.Load(),
 		"cold_boots":        c.coldBoots.Load(),
 		"restores":          c.restores.Load(),
 	}

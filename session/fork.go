@@ -166,8 +166,12 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 	for i := range v.Channels {
 		v.Channels[i].Writers = nil // they are of those who watch the original
 	}
+	if err := m.enlist(ctx, v.ID, v.Created); err != nil {
+		return nil, err
+	}
 	s, err := m.another(b.dir, v)
 	if err != nil {
+		m.disown(v.ID)
 		return nil, err
 	}
 	s.power <- struct{}{} // nothing begins in it before it is a machine of its own
@@ -175,6 +179,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 	machine, err := restoreNow(ctx, s.host, filepath.Join(b.dir, "snapshot"))
 	if err != nil {
 		s.undo()
+		m.disown(v.ID)
 		switch fault.KindOf(err) {
 		case fault.Conflict:
 			return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "snapshot", Message: "the snapshot is of another version of the server or its image, and cannot be used any more", Err: err}

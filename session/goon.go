@@ -38,11 +38,18 @@ func (m *Manager) goOn() {
 	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b sleeper) int { return b.last.Compare(a.last) })
 	for _, s := range all {
-		end, err := s.begin(m.ctx)
-		if err != nil {
-			m.log.Warn("a session that was at work stays hibernated", "session", s.id, "error", err)
-			continue
-		}
-		end()
+		m.goOnWith(s.session)
 	}
+}
+
+func (m *Manager) goOnWith(s *session) {
+	err := m.ownedSoon(m.ctx, s.id)
+	if err == nil {
+		var end func()
+		if end, err = s.begin(m.ctx); err == nil {
+			end()
+			return
+		}
+	}
+	m.log.Warn("a session that was at work stays hibernated", "session", s.id, "error", err)
 }

@@ -37,9 +37,11 @@ type Manager struct {
 	storing chan struct{}
 	// preserving is held while a durable session is copied.
 	preserving chan struct{}
-	shelf      *shelf
-	volumes    *volumes
-	line       *line
+	// adopting is held while a parked session is fetched: one at a time.
+	adopting chan struct{}
+	shelf    *shelf
+	volumes  *volumes
+	line     *line
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -47,6 +49,9 @@ type Manager struct {
 
 	mu     sync.Mutex // guards all below
 	closed bool
+	// draining nodes make and adopt no session.
+	draining bool
+	left     map[string]departed // sessions that have moved away
 	// The most sessions with a sandbox, and hibernated ones.
 	maxSessions, maxHibernated int
 	sessions                   map[string]*session
@@ -78,9 +83,10 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{},
+		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{}, left: map[string]departed{},
 		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{},
-		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue),
+		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
+		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue),
 	}
 	// Of forks that were cut short.
 	if err := os.RemoveAll(m.forksDir()); err != nil {
@@ -110,6 +116,7 @@ func New(cfg Config) (*Manager, error) {
 	if err := m.load(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
+	m.resumeAll()
 	if m.shelf, err = newShelf(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -181,6 +188,16 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 			h.release()
 		}
 	}()
+	// First whose it is: without a directory nothing is begun.
+	id := newID()
+	if err := m.enlist(ctx, id, time.Now()); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if !taken {
+			m.disown(id)
+		}
+	}()
 	from := w.template
 	if len(r.Volumes) > 0 {
 		from = from.twin
@@ -205,7 +222,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		return nil, err
 	}
 	now := time.Now()
-	s := newSession(m, p, mb, w, r, h, now)
+	s := newSession(m, id, p, mb, w, r, h, now)
 	s.meter.begin(mb.machine)
 	if err := s.adopt(mb.info); err != nil {
 		m.discard(mb)
@@ -235,7 +252,11 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 func (m *Manager) find(p node.Principal, id string) (*session, error) {
 	m.mu.Lock()
 	s := m.sessions[id]
+	d := m.left[id]
 	m.mu.Unlock()
+	if s == nil && d.tenant == p.Tenant && d.tenant != "" || s != nil && s.tenant == p.Tenant && s.moving.Load() {
+		return nil, moving("session.find")
+	}
 	if s == nil || s.tenant != p.Tenant {
 		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.find", Field: "session", Message: "there is no such session"}
 	}
@@ -451,6 +472,7 @@ func (m *Manager) look(now time.Time) {
 	}
 	m.mu.Unlock()
 	m.shelf.expire(now)
+	m.forgetLeft(now)
 	m.measureAll(now, all)
 	for _, s := range all {
 		m.preserve(s, now)

@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/route"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -53,6 +54,8 @@ type saved struct {
 	Stale     bool      `json:"stale,omitempty"`
 
 	Volumes []protocol.Mount `json:"volumes,omitempty"`
+	// Token is that of its ownership.
+	Token route.Token `json:"token,omitempty"`
 }
 
 type savedChannel struct {
@@ -94,8 +97,8 @@ func (m *Manager) savedFile(id string) string { return filepath.Join(m.sessionDi
 // save hibernates the session for the next process, and ends it in this one
 // without a word to its queues and logs. After an error it is to be lost.
 func (s *session) save(ctx context.Context) error {
-	// The power is never given back: nothing begins any more.
-	if _, err := s.quiet(ctx); err != nil {
+	release, err := s.quiet(ctx)
+	if err != nil {
 		return err
 	}
 	if works := s.working(ctx); works {
@@ -104,8 +107,11 @@ func (s *session) save(ctx context.Context) error {
 		s.mu.Unlock()
 	}
 	if err := s.freeze(ctx); err != nil {
+		release()
 		return err
 	}
+	// From here on the power is not given back: nothing begins any more.
+	s.sealed = true
 	v, err := s.record(ctx)
 	if err != nil {
 		return err
@@ -156,7 +162,7 @@ func (s *session) header() (*saved, []*channel) {
 		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
 		Created: s.created, Expires: s.expires, Active: s.active, Works: s.works, Info: s.info, Numbers: s.numbers,
 		Keys: map[string]string{}, Wires: map[uint32]string{},
-		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale, Volumes: s.volumes.mounts,
+		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale, Volumes: s.volumes.mounts, Token: s.m.token(s.id),
 	}
 	for key, c := range s.keys {
 		v.Keys[key] = c.id
@@ -297,7 +303,7 @@ func (m *Manager) assemble(v saved) (*session, error) {
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
 		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.hostOf(v.Layout, h), volumes: h,
-		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale,
+		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
 		member:  &member{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},

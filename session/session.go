@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandgate/sandgate/agent"
@@ -12,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/route"
 )
 
 // The states of a session.
@@ -59,6 +61,10 @@ type session struct {
 	opening chan struct{}
 	ports   ports
 	volumes *held
+	// moving is set while it is parked; sealed, by who has power, once there is
+	// no way back from that.
+	moving atomic.Bool
+	sealed bool
 
 	mu       sync.Mutex // guards all below, and member.machine
 	state    string
@@ -70,6 +76,7 @@ type session struct {
 	expires  time.Time
 	stored   int64 // bytes on disk while it is hibernated
 	policy   policy
+	last     route.Token   // that of its ownership when it was saved
 	works    bool          // hibernated by the process before while something ran
 	ops      int           // requests under way that mean work
 	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits
@@ -85,9 +92,9 @@ type session struct {
 	stale     bool
 }
 
-func newSession(m *Manager, p node.Principal, mb *member, w wanted, r protocol.SessionCreate, h *held, now time.Time) *session {
+func newSession(m *Manager, id string, p node.Principal, mb *member, w wanted, r protocol.SessionCreate, h *held, now time.Time) *session {
 	s := &session{
-		m: m, id: newID(), tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
+		m: m, id: id, tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
 		template: r.Template, limits: w.limits, policy: w.policy, host: m.hostOf(mb.layout, h), volumes: h,
 		created: now, expires: now.Add(w.lifetime), active: now, member: mb, state: running, durable: m.wantsDurable(r),
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
@@ -199,6 +206,9 @@ func (s *session) begin(ctx context.Context) (end func(), err error) {
 	defer func() { <-s.power }()
 	if s.isLost() {
 		return nil, s.gone()
+	}
+	if err := s.m.fenced(s.id); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	state, machine := s.state, s.machine
@@ -371,6 +381,7 @@ func (s *session) lose(reason, message string) {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
 		}
 		s.closeKeep(reason != "restarting")
+		s.m.disown(s.id)
 	})
 	for _, c := range all {
 		s.endChannel(c, reason, message)

@@ -17,7 +17,6 @@ import (
 	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway"
-	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/web"
 )
 
@@ -110,6 +109,9 @@ func readAccess(cfg *config.Config) (gatewayInput, error) {
 	if err := in.addSecret(cfg); err != nil {
 		return in, err
 	}
+	if in.Cluster, err = readClusterAccess(cfg, false); err != nil {
+		return in, err
+	}
 	return in, in.addPrevious(cfg.TokenFile())
 }
 
@@ -121,8 +123,12 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 	defer stop()
 	level := new(slog.LevelVar)
 	log := newLogger(cfg, a.err, level).With("part", "gateway")
-	remote := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{Logger: log})
-	defer func() { _ = remote.Close() }()
+	nodes, leave, err := reachNodes(cfg, in.Cluster, log)
+	if err != nil {
+		_ = ln.Close()
+		return err
+	}
+	defer leave()
 	selfCheck := time.Duration(cfg.Gateway.SelfCheck)
 	if selfCheck == 0 {
 		selfCheck = -1
@@ -136,7 +142,7 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 		SignIn:         signIn(cfg, in.OIDCSecret),
 		Times:          gateway.Times{SelfCheck: selfCheck},
 		Limits:         gateway.Limits{Connections: cfg.Gateway.Connections, PerPrincipal: cfg.Gateway.Sockets},
-	}, gateway.Remote(remote), log)
+	}, nodes, log)
 	if err != nil {
 		_ = ln.Close()
 		return err

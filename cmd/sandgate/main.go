@@ -50,7 +50,7 @@ func commands() []command {
 	return []command{
 		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(), recordCommand(),
 		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), forkCommand(), snapshotCommand(), templateCommand(), volumeCommand(), rmCommand(), lsCommand(), cpCommand(), watchCommand(), execCommand(), portCommand(), statusCommand(),
-		tokenCommand(), keyCommand(), tenantCommand(), backupCommand(), restoreCommand(), checkCommand(), usageCommand(), reloadCommand(), doctorCommand(), configCommand(), nodeCommand(), gatewayCommand(), versionCommand(),
+		tokenCommand(), keyCommand(), tenantCommand(), backupCommand(), restoreCommand(), checkCommand(), usageCommand(), reloadCommand(), doctorCommand(), configCommand(), nodeCommand(), clusterCommand(), gatewayCommand(), versionCommand(),
 	}
 }
 

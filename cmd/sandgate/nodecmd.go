@@ -31,8 +31,15 @@ func nodeCommand() command {
 		name: "node", short: "Start a node alone: sandboxes and sessions, behind a socket in run_dir",
 		long: `
 serve does this for you. The socket belongs to the gateway's user alone: whoever
-can open it may speak for anybody.`,
+can open it may speak for anybody.
+
+sandgate node drain, as root on the node's machine, has the node take no more
+sessions and moves those that it has to cluster.blobs, from where other nodes
+wake them. Their clients reconnect by themselves.`,
 		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			if len(args) > 0 && args[0] == "drain" {
+				return drainNode(ctx, a, set, args[1:])
+			}
 			flags := config.AddFlags(set)
 			supervised := set.Bool("supervised", false, "Started by serve: settings and status are descriptors 3 and 4.")
 			if err := parse(set, args, 0, 0); err != nil {
@@ -185,11 +192,17 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 		}
 		defer func() { cleanup(audit.Journal.Close) }()
 	}
+	place, err := joinDirectory(cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, place.close()) }()
 	tenants, err := tenant.Open(cfg.TenantsFile())
 	if err != nil {
 		return err
 	}
 	m, err := session.New(session.Config{
+		Directory: place.keeper, Blobs: place.blobs,
 		Audit: audit, Usage: usage, Tenants: tenants,
 		Queue: cfg.Sessions.Queue, QueueWait: time.Duration(cfg.Sessions.QueueWait),
 		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
@@ -207,9 +220,18 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 	if err != nil {
 		return err
 	}
+	stopBeating := place.run(m)
+	defer stopBeating()
 	defer func() { cleanup(m.Close) }()
+	abroad, err := listenCluster(cfg, log)
+	if err != nil {
+		return err
+	}
 	ln, err := listenNode(cfg)
 	if err != nil {
+		if abroad != nil {
+			_ = abroad.Close()
+		}
 		return err
 	}
 	follow(&reloader{level: level, log: log, cfg: cfg, tell: func(_ context.Context, c *config.Config) error {
@@ -237,7 +259,25 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 	}()
 	defer func() { end(); <-watched }()
 	// Nil once ctx ends: the links end first, then sessions, then sandboxes.
-	return node.Serve(ctx, ln, m, log)
+	return serveLinks(ctx, ln, abroad, m, log)
+}
+
+// serveLinks serves the gateway of this machine and those of others; abroad may
+// be nil. When one listener fails both end.
+func serveLinks(ctx context.Context, ln, abroad net.Listener, h node.Handler, log *slog.Logger) error {
+	if abroad == nil {
+		return node.Serve(ctx, ln, h, log)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	other := make(chan error, 1)
+	go func() {
+		defer cancel()
+		other <- node.Serve(ctx, abroad, h, log)
+	}()
+	err := node.Serve(ctx, ln, h, log)
+	cancel()
+	return errors.Join(err, <-other)
 }
 
 // listenNode opens the socket and gives it to the gateway's user.

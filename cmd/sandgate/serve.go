@@ -68,6 +68,8 @@ type gatewayInput struct {
 	Until  map[string]time.Time      `json:"until,omitempty"`
 	// OIDCSecret is what the provider of sign-ins knows the server by.
 	OIDCSecret string `json:"oidc_secret,omitempty"`
+	// Cluster is nil where there is none.
+	Cluster *clusterAccess `json:"cluster,omitempty"`
 }
 
 // principals says whom the token speaks for.
@@ -169,6 +171,10 @@ func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
 		return nil, err
 	}
 	if err := in.addSecret(cfg); err != nil {
+		return nil, err
+	}
+	var err error
+	if in.Cluster, err = readClusterAccess(cfg, true); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(in)

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/blob"
+	"github.com/sandgate/sandgate/config"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/fleet"
+	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/route"
+	"github.com/sandgate/sandgate/session"
+)
+
+func clusterCommand() command {
+	return command{
+		name: "cluster", args: "init FOLDER | join FOLDER NAME", short: "Make the certificates with which a cluster's machines know each other",
+		long: `
+init makes a certificate authority in FOLDER. Keep it: whoever has ca.key can
+make nodes and gateways. join makes, with the authority in FOLDER, what the
+machine NAME needs as a node and as a gateway, in --out: copy that folder to the
+machine's cluster.dir. Certificates are good for a year; join makes new ones.`,
+		run: func(_ context.Context, a *app, set *flag.FlagSet, args []string) error {
+			out := set.String("out", "", "`Folder` that join writes to. Default NAME below FOLDER.")
+			if len(args) == 0 {
+				return usagef("init or join?")
+			}
+			verb := args[0]
+			if err := set.Parse(args[1:]); err != nil {
+				if errors.Is(err, flag.ErrHelp) {
+					return err
+				}
+				return &parseError{err}
+			}
+			rest := set.Args()
+			if len(rest) > 2 { // flags behind the arguments
+				if err := set.Parse(rest[2:]); err != nil || set.NArg() > 0 {
+					return usagef("there is no use for %q", strings.Join(rest[2:], " "))
+				}
+				rest = rest[:2]
+			}
+			switch {
+			case verb == "init" && len(rest) == 1:
+				if err := node.MakeCA(rest[0]); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.out, "made a certificate authority in %s\n", rest[0])
+				return nil
+			case verb == "join" && len(rest) == 2:
+				return joinCluster(a, rest[0], rest[1], *out)
+			}
+			return usagef("it takes init FOLDER, or join FOLDER NAME")
+		},
+	}
+}
+
+func joinCluster(a *app, ca, name, out string) error {
+	if err := route.CheckNode(route.NodeID(name)); err != nil {
+		return err
+	}
+	if out == "" {
+		out = filepath.Join(ca, name)
+	}
+	for _, role := range []string{node.RoleNode, node.RoleGateway} {
+		if err := node.Issue(ca, out, role, name); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.out, "made the certificates of %s in %s\n", name, out)
+	return nil
+}
+
+// nodeName is the name of this machine's node.
+func nodeName(cfg *config.Config) (route.NodeID, error) {
+	name := cfg.Cluster.Node
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return "", fault.Wrap(fault.Host, "node.name", err)
+		}
+	}
+	if err := route.CheckNode(route.NodeID(name)); err != nil {
+		return "", fault.Invalid("node.name", "cluster.node", "%q is no name of letters, digits, dots and dashes", name)
+	}
+	return route.NodeID(name), nil
+}
+
+// redisPassword is read by the one who may: a gateway is told.
+func redisPassword(cfg *config.Config) (string, error) {
+	if cfg.Cluster.Password == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(cfg.Cluster.Password)
+	if err != nil {
+		return "", &fault.Error{Kind: fault.Host, Op: "cluster.redis", Message: "cannot read the password from " + cfg.Cluster.Password, Err: err}
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+func openRedis(cfg *config.Config, password string, log *slog.Logger) (*route.Redis, error) {
+	return route.NewRedis(route.RedisOptions{URL: cfg.Cluster.Redis, User: cfg.Cluster.User, Password: password, Cluster: cfg.Cluster.Name, Logger: log})
+}
+
+// instance tells this node's data from another's that was given its name.
+func instance(cfg *config.Config) (string, error) {
+	path := filepath.Join(cfg.NodeDir(), "instance")
+	b, err := os.ReadFile(path)
+	if err == nil && len(b) > 0 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fault.Wrap(fault.Host, "node.instance", err)
+	}
+	var random [16]byte
+	rand.Read(random[:]) // never fails
+	id := hex.EncodeToString(random[:])
+	if err := os.MkdirAll(cfg.NodeDir(), 0o700); err != nil {
+		return "", fault.Wrap(fault.Host, "node.instance", err)
+	}
+	return id, fault.Wrap(fault.Host, "node.instance", os.WriteFile(path, []byte(id+"\n"), 0o600))
+}
+
+// membership is a node's place in the directory.
+type membership struct {
+	keeper *route.Keeper
+	blobs  session.Blobs
+	close  func() error
+
+	mu      sync.Mutex // guards manager
+	manager *session.Manager
+}
+
+// joinDirectory opens the directory, the cluster's or that of this machine.
+func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
+	ms := &membership{}
+	name, err := nodeName(cfg)
+	if err != nil {
+		return nil, err
+	}
+	id, err := instance(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Cluster.Blobs != "" {
+		store, err := blob.OpenDir(cfg.Cluster.Blobs)
+		if err != nil {
+			return nil, err
+		}
+		ms.blobs = store
+	}
+	address := cfg.Cluster.Address
+	if address == "" {
+		address = cfg.Cluster.Listen
+	}
+	var dir route.Registry
+	if cfg.Cluster.Redis == "" {
+		local, err := route.OpenEmbedded(filepath.Join(cfg.NodeDir(), "directory"))
+		if err != nil {
+			return nil, err
+		}
+		dir, ms.close = local, local.Close
+	} else {
+		if host, _, err := net.SplitHostPort(address); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
+			return nil, fault.Invalid("node.start", "cluster.address", "%q is no address that gateways could reach this node at", address)
+		}
+		password, err := redisPassword(cfg)
+		if err != nil {
+			return nil, err
+		}
+		remote, err := openRedis(cfg, password, log)
+		if err != nil {
+			return nil, err
+		}
+		dir, ms.close = remote, remote.Close
+	}
+	ms.keeper, err = route.NewKeeper(dir, route.KeeperOptions{
+		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Logger: log,
+		Info: func() route.Info {
+			var info route.Info
+			if m := ms.sessions(); m != nil {
+				info = m.Info()
+			}
+			info.Address = address
+			return info
+		},
+		Lost: func(id route.SessionID) {
+			if m := ms.sessions(); m != nil {
+				m.Moved(id)
+			}
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, ms.close())
+	}
+	return ms, nil
+}
+
+func (ms *membership) sessions() *session.Manager {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.manager
+}
+
+// run keeps the node in the directory until stop is called.
+func (ms *membership) run(m *session.Manager) (stop func()) {
+	ms.mu.Lock()
+	ms.manager = m
+	ms.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	// So that the first session does not come before the node's registration,
+	// if there is a directory to register with.
+	first, end := context.WithTimeout(ctx, 3*time.Second)
+	ms.keeper.Beat(first)
+	end()
+	var done sync.WaitGroup
+	done.Go(func() { ms.keeper.Run(ctx) })
+	return func() { cancel(); done.Wait() }
+}
+
+// listenCluster opens the node to the gateways of the cluster; nil when it is
+// not to be.
+func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
+	if cfg.Cluster.Listen == "" {
+		return nil, nil
+	}
+	id, err := node.ReadIdentity(cfg.ClusterDir(), node.RoleNode)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", cfg.Cluster.Listen)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: "node.listen", Message: "cannot listen on " + cfg.Cluster.Listen, Err: err}
+	}
+	s, err := id.Secure(ln, log)
+	if err != nil {
+		_ = ln.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// clusterAccess is what a gateway needs to be one of a cluster.
+type clusterAccess struct {
+	Password string        `json:"password,omitempty"`
+	Identity node.Identity `json:"identity"`
+	// Local is the name of the node whose socket this gateway reaches.
+	Local string `json:"local,omitempty"`
+}
+
+// readClusterAccess returns nil where there is no cluster.
+func readClusterAccess(cfg *config.Config, local bool) (*clusterAccess, error) {
+	if cfg.Cluster.Redis == "" {
+		return nil, nil
+	}
+	var c clusterAccess
+	var err error
+	if c.Password, err = redisPassword(cfg); err != nil {
+		return nil, err
+	}
+	if c.Identity, err = node.ReadIdentity(cfg.ClusterDir(), node.RoleGateway); err != nil {
+		return nil, err
+	}
+	if local {
+		name, err := nodeName(cfg)
+		if err != nil {
+			return nil, err
+		}
+		c.Local = string(name)
+	}
+	return &c, nil
+}
+
+// fleetNode is a fleet as the gateway sees it.
+type fleetNode struct{ *fleet.Fleet }
+
+func (f fleetNode) Open(ctx context.Context, who node.Principal) (gateway.Link, error) {
+	l, err := f.Fleet.Open(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// reachNodes returns the node, or all nodes of the cluster as one, and what
+// ends the connections.
+func reachNodes(cfg *config.Config, access *clusterAccess, log *slog.Logger) (gateway.Node, func(), error) {
+	if access == nil {
+		remote := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{Logger: log})
+		return gateway.Remote(remote), func() { _ = remote.Close() }, nil
+	}
+	dir, err := openRedis(cfg, access.Password, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	var all *fleet.Fleet
+	turns := make(chan struct{}, 4)
+	notice := func(e route.Event) {
+		if e.Session == "" || e.Node != "" || !e.Works {
+			return
+		}
+		select {
+		case turns <- struct{}{}:
+		default:
+			return // the first work wakes it
+		}
+		work.Go(func() {
+			defer func() { <-turns }()
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+			defer cancel()
+			all.Adopt(ctx, e.Session)
+		})
+	}
+	finder := route.NewFinder(dir, time.Duration(cfg.Cluster.Lease), notice)
+	all = fleet.New(fleet.Options{Finder: finder, Logger: log, Dial: func(name, address string) (func(context.Context) (net.Conn, error), error) {
+		if name == access.Local {
+			return node.Unix(cfg.NodeSocket()), nil
+		}
+		return access.Identity.Dial(name, address)
+	}})
+	work.Go(func() { finder.Run(ctx) })
+	return fleetNode{all}, func() {
+		cancel()
+		work.Wait()
+		_ = all.Close()
+		_ = dir.Close()
+	}, nil
+}

@@ -1,0 +1,428 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// cluster is servers on one machine that are one: a node and a gateway each,
+// with certificates, a Redis server and a shared folder.
+type cluster struct {
+	t       *testing.T
+	dir     string
+	redis   *exec.Cmd
+	address string // of Redis
+	servers []*Server
+}
+
+// clusterLease is short, so that a test can see one end.
+const clusterLease = 3 * time.Second
+
+func newCluster(t *testing.T, servers int) *cluster {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed: apt-get install redis-server")
+	}
+	dir, err := os.MkdirTemp("", "sandgate-cluster-")
+	check(t, err)
+	check(t, os.Chmod(dir, 0o755))
+	c := &cluster{t: t, dir: dir, address: freeAddress(t)}
+	t.Cleanup(func() {
+		for _, s := range c.servers {
+			s.signal(syscall.SIGCONT)
+			check(t, s.Stop())
+		}
+		c.stopRedis()
+		check(t, os.RemoveAll(dir))
+	})
+	c.startRedis()
+	bin, err := Bin("sandgate")
+	check(t, err)
+	for _, args := range [][]string{{"cluster", "init", dir + "/ca"}, {"cluster", "join", dir + "/ca", "n0"}, {"cluster", "join", dir + "/ca", "n1"}} {
+		out, err := exec.Command(bin, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	check(t, os.WriteFile(dir+"/token", []byte("sg_"+strings.Repeat("t", 43)+"\n"), 0o600))
+	for i := range servers {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		s, err := Start(ctx, fmt.Sprintf(`token_file: %[1]s/token
+pool: {size: 1, spare: 0}
+log: {level: debug}
+gateway: {self_check: 0}
+cluster: {redis: "redis://%[2]s/0", node: n%[3]d, listen: "%[4]s", dir: %[1]s/ca/n%[3]d, lease: %[5]s, blobs: %[1]s/blobs}`,
+			dir, c.address, i, freeAddress(t), clusterLease))
+		cancel()
+		check(t, err)
+		c.servers = append(c.servers, s)
+	}
+	return c
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (c *cluster) startRedis() {
+	c.t.Helper()
+	_, port, _ := net.SplitHostPort(c.address)
+	c.redis = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", c.dir)
+	c.redis.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	check(c.t, c.redis.Start())
+	eventually(c.t, "Redis", func() bool {
+		conn, err := net.Dial("tcp", c.address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+}
+
+func (c *cluster) stopRedis() {
+	c.redis.Process.Signal(syscall.SIGCONT)
+	c.redis.Process.Kill()
+	c.redis.Wait()
+}
+
+// eventually waits for what has to come.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came: %s", what)
+		}
+	}
+}
+
+// signal sends a signal to the server's node.
+func (s *Server) signal(sig syscall.Signal) {
+	if pid, err := s.Child("node"); err == nil {
+		syscall.Kill(pid, sig)
+	}
+}
+
+// on opens the session at another server's gateway.
+func (s *session) on(srv *Server) *session {
+	s.t.Helper()
+	c, err := client.New(srv.URL, srv.Token, client.Options{})
+	check(s.t, err)
+	conn, err := c.Connect(s.ctx)
+	check(s.t, err)
+	s.t.Cleanup(func() { conn.Close() })
+	k, err := conn.Kernel(s.ctx, s.id, "k1")
+	check(s.t, err)
+	return &session{s.t, s.ctx, c, conn, k, s.id}
+}
+
+// owner is the index of the server whose node has the session, by the log.
+func (c *cluster) owner(id string) int {
+	owner := -1
+	var most uint64
+	for i, o := range c.operations() {
+		for _, x := range o {
+			if x.session == id && x.what == "owned" && x.token > most {
+				owner, most = i, x.token
+			}
+		}
+	}
+	return owner
+}
+
+// operation is a line of a node's log about a session's owner.
+type operation struct {
+	at      time.Time
+	what    string // owned, parked or forgotten
+	session string
+	token   uint64
+}
+
+// operations are those of each node.
+func (c *cluster) operations() [][]operation {
+	line := regexp.MustCompile(`time=(\S+) .*msg="session (owned|parked|forgotten)" .*session=(\S+) token=(\d+)`)
+	all := make([][]operation, len(c.servers))
+	for i, s := range c.servers {
+		for _, m := range line.FindAllStringSubmatch(s.Log(), -1) {
+			at, _ := time.Parse(time.RFC3339, m[1])
+			token, _ := strconv.ParseUint(m[4], 10, 64)
+			all[i] = append(all[i], operation{at, m[2], m[3], token})
+		}
+	}
+	return all
+}
+
+// checkOwners reads the nodes' operation logs: each token was given once, each
+// node's rise for each session, and a session that changes its node was given up
+// by the one before.
+func (c *cluster) checkOwners() {
+	c.t.Helper()
+	type key struct {
+		node    int
+		session string
+	}
+	given := map[uint64]key{}
+	last := map[key]uint64{}
+	claims := 0
+	for node, all := range c.operations() {
+		for _, o := range all {
+			k := key{node, o.session}
+			if o.what != "owned" {
+				continue
+			}
+			claims++
+			if other, there := given[o.token]; there && other != k {
+				c.t.Errorf("token %d was given twice: %v and %v", o.token, other, k)
+			}
+			given[o.token] = k
+			if o.token < last[k] {
+				c.t.Errorf("the tokens of %s on n%d go back from %d to %d", o.session, node, last[k], o.token)
+			}
+			last[k] = o.token
+		}
+	}
+	if claims == 0 {
+		c.t.Error("the operation log is empty")
+	}
+	c.t.Logf("%d claims checked", claims)
+}
+
+// TestCluster walks two nodes and two gateways with a real Redis through what
+// an operator and bad luck do to them.
+func TestCluster(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.servers[0], c.servers[1]
+
+	// Any gateway serves any session; both nodes get some.
+	one, two := open(t, a), open(t, b)
+	one.run("ok", "x = 41")
+	for try := 0; c.owner(one.id) == c.owner(two.id); try++ {
+		if try == 6 {
+			t.Fatal("all sessions are on one node")
+		}
+		two = open(t, b)
+	}
+	two.run("ok", "x = 1")
+	other := one.on(b)
+	if got := other.run("ok", "x + 1").result(t); got != "42" {
+		t.Fatalf("over the other gateway: %s", got)
+	}
+	t.Run("files", func(t *testing.T) {
+		for _, srv := range c.servers {
+			cl, err := client.New(srv.URL, srv.Token, client.Options{})
+			check(t, err)
+			_, err = cl.WriteFile(one.ctx, one.id, "f", bytes.NewReader(bytes.Repeat([]byte("0123456789abcdef"), 1<<16)))
+			check(t, err)
+		}
+		if got := one.run("ok", "len(open('f').read())").result(t); got != "1048576" {
+			t.Errorf("the file has %s bytes", got)
+		}
+	})
+	t.Run("list", func(t *testing.T) {
+		for _, srv := range c.servers {
+			cl, err := client.New(srv.URL, srv.Token, client.Options{})
+			check(t, err)
+			all, err := cl.Sessions(one.ctx)
+			check(t, err)
+			text := fmt.Sprint(all)
+			contains(t, text, one.id, two.id)
+		}
+		if code, _ := b.Get(one.ctx, "/v1/sessions/s_aaaaaaaaaaaaaaaaaaaaaaaaaa", nil); code != 404 {
+			t.Errorf("of an unknown session: %d", code)
+		}
+	})
+	t.Run("redis lost", func(t *testing.T) { c.redisLost(one, other) })
+	t.Run("redis stopped", func(t *testing.T) { c.redisStopped(one) })
+	t.Run("drain", func(t *testing.T) { c.drain(t) })
+	t.Run("node stopped", func(t *testing.T) { c.nodeStopped(t) })
+	t.Run("node killed", func(t *testing.T) { c.nodeKilled(t) })
+	c.checkOwners()
+}
+
+// redisLost starts Redis again without its data, while cells run.
+func (c *cluster) redisLost(one, other *session) {
+	cell := one.begin("import time\nfor i in range(100):\n    print(i, flush=True)\n    time.sleep(0.01)")
+	c.stopRedis()
+	if _, err := one.client.CreateSession(one.ctx, protocol.SessionCreate{}); !fault.Is(err, fault.Unavailable) {
+		one.t.Errorf("a new session without a directory: %v", err)
+	}
+	c.startRedis()
+	if out := one.collect(cell, nil); out.reply.Status != "ok" || strings.Count(out.stdout, "\n") != 100 {
+		one.t.Errorf("the cell: %+v", out)
+	}
+	if got := other.run("ok", "x").result(one.t); got != "41" {
+		one.t.Errorf("afterwards: %s", got)
+	}
+	eventually(one.t, "new sessions", func() bool {
+		s, err := one.client.CreateSession(one.ctx, protocol.SessionCreate{})
+		if err == nil {
+			one.client.DeleteSession(one.ctx, s.ID)
+		}
+		return err == nil
+	})
+	eventually(one.t, "the session in the directory", func() bool {
+		_, err := one.on(c.servers[1]).client.Session(one.ctx, one.id)
+		return err == nil
+	})
+}
+
+// redisStopped stops Redis for longer than a lease: nodes fence themselves, and
+// nothing is lost when it goes on.
+func (c *cluster) redisStopped(one *session) {
+	c.redis.Process.Signal(syscall.SIGSTOP)
+	if got := one.run("ok", "x").result(one.t); got != "41" {
+		one.t.Errorf("within the lease: %s", got)
+	}
+	eventually(one.t, "the fence", func() bool {
+		_, err := one.kernel.Execute(one.ctx, "fenced = 1", client.ExecuteOptions{})
+		return fault.Is(err, fault.Unavailable)
+	})
+	c.redis.Process.Signal(syscall.SIGCONT)
+	eventually(one.t, "the end of the fence", func() bool {
+		cell, err := one.kernel.Execute(one.ctx, "1", client.ExecuteOptions{})
+		if err != nil {
+			return false
+		}
+		return one.collect(cell, nil).reply.Status == "ok"
+	})
+}
+
+// drain empties a node under a running cell and an open terminal.
+func (c *cluster) drain(t *testing.T) {
+	var moved []*session
+	for _, s := range c.servers {
+		moved = append(moved, open(t, s), open(t, s))
+	}
+	from := c.owner(moved[0].id)
+	srv, stays := c.servers[from], c.servers[1-from]
+	s := moved[0].on(stays)
+	for i, x := range moved {
+		x.run("ok", fmt.Sprintf("y = %d\nopen('kept', 'w').write('%d')", i, i))
+	}
+	v := s.terminal(protocol.ChannelOpen{})
+	v.do("held=in-the-shell; echo rea''dy", "ready")
+	cell := s.begin("import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.01)")
+	drained := false
+	out := s.collect(cell, func(r stream.Record) {
+		if r.Kind != stream.KindStdout || drained {
+			return
+		}
+		drained = true
+		bin, err := Bin("sandgate")
+		check(t, err)
+		begin := time.Now()
+		said, err := exec.Command(bin, "node", "drain", "--config", srv.Config).CombinedOutput()
+		if err != nil {
+			t.Fatalf("drain: %v\n%s", err, said)
+		}
+		t.Logf("%s in %s", bytes.TrimSpace(said), time.Since(begin))
+	})
+	var want strings.Builder
+	for i := range 300 {
+		fmt.Fprintln(&want, i)
+	}
+	if out.stdout != want.String() || out.reply.Status != "ok" {
+		t.Errorf("got %d bytes, want %d: %+v", len(out.stdout), want.Len(), out.reply)
+	}
+	if s.conn.Reconnects() == 0 {
+		t.Error("the client never reconnected: the session did not move")
+	}
+	v.do("echo $held", "\rin-the-shell")
+	for i, x := range moved {
+		if got := x.run("ok", "y, open('kept').read()").result(t); got != fmt.Sprintf("(%d, '%d')", i, i) {
+			t.Errorf("session %d kept %s", i, got)
+		}
+		if c.owner(x.id) == from {
+			t.Errorf("session %d is still on the drained node", i)
+		}
+	}
+	// Nothing new comes to it, and the blob store is empty again.
+	if made := open(t, srv); c.owner(made.id) == from {
+		t.Error("a drained node got a session")
+	}
+	filepath.Walk(c.dir+"/blobs", func(path string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			t.Errorf("left in the blob store: %s", path)
+		}
+		return nil
+	})
+	// Started again it takes part again.
+	check(t, srv.Halt(syscall.SIGTERM))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	check(t, srv.Boot(ctx))
+}
+
+// nodeStopped stops a node for longer than its lease. It comes back fenced, and
+// its sessions with larger tokens.
+func (c *cluster) nodeStopped(t *testing.T) {
+	s := open(t, c.servers[0])
+	s.run("ok", "n = 0")
+	at := c.owner(s.id)
+	srv := c.servers[at]
+	before := strings.Count(srv.Log(), `claiming all sessions again`)
+	srv.signal(syscall.SIGSTOP)
+	time.Sleep(clusterLease + clusterLease/2) // there is nothing to await: it is the time that is tested
+	srv.signal(syscall.SIGCONT)
+	eventually(t, "the claim of its sessions", func() bool {
+		return strings.Count(srv.Log(), `claiming all sessions again`) > before
+	})
+	eventually(t, "its sessions", func() bool {
+		cell, err := s.kernel.Execute(s.ctx, "n += 1", client.ExecuteOptions{Key: "once"})
+		return err == nil && s.collect(cell, nil).reply.Status == "ok"
+	})
+	if got := s.run("ok", "n").result(t); got != "1" {
+		t.Errorf("it ran %s times under one key", got)
+	}
+}
+
+// nodeKilled kills a node: its sessions are gone with it or away, the others
+// are not touched, and new ones go elsewhere.
+func (c *cluster) nodeKilled(t *testing.T) {
+	kept, doomed := open(t, c.servers[0]), open(t, c.servers[1])
+	for try := 0; c.owner(kept.id) == c.owner(doomed.id); try++ {
+		if try == 8 {
+			t.Fatal("all sessions are on one node")
+		}
+		doomed = open(t, c.servers[1])
+	}
+	kept.run("ok", "z = 7")
+	at := c.owner(doomed.id)
+	c.servers[at].signal(syscall.SIGKILL)
+	if got := kept.on(c.servers[at]).run("ok", "z").result(t); got != "7" {
+		t.Errorf("the other node's session: %s", got)
+	}
+	begin := time.Now()
+	eventually(t, "new sessions", func() bool {
+		s, err := kept.client.CreateSession(kept.ctx, protocol.SessionCreate{})
+		if err == nil {
+			kept.client.DeleteSession(kept.ctx, s.ID)
+		}
+		return err == nil
+	})
+	t.Logf("new sessions after %s", time.Since(begin))
+	// The supervisor has started it again; what it had is unknown then.
+	eventually(t, "the typed end", func() bool {
+		_, err := kept.client.Session(kept.ctx, doomed.id)
+		return fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost)
+	})
+}
