@@ -38,7 +38,7 @@ const run = async (page: Page, line: string) => {
   await page.keyboard.type(line)
   await page.keyboard.press('Enter')
 }
-const terminals = async (id = made.id) => (await api<{ channels: { id: string; kind: string }[] }>('GET', `/v1/sessions/${id}/channels`)).channels.filter((c) => c.kind === 'terminal')
+const terminals = async (id = made.id) => (await api<{ channels: { id: string; kind: string; end: number }[] }>('GET', `/v1/sessions/${id}/channels`)).channels.filter((c) => c.kind === 'terminal')
 
 it('opens nothing by a link, then types, splits, ends, and shows all of it after a reload', async () => {
   const { page, context, complaints } = await open(browser, `/s/${made.id}/terminal`)
@@ -83,7 +83,11 @@ it('obeys Ctrl-C in a flood, whose output ends', async () => {
   // A page that is far slower than the program passes over most of it, and says so.
   const cdp = await context.newCDPSession(page)
   await cdp.send('Emulation.setCPUThrottlingRate', { rate: 20 })
-  await run(page, 'seq 3000000; echo done-$((1+1))')
+  await run(page, 'yes $(printf %0200d 7)') // so long that all since the note fits the scrollback
+  await shows(page, /0{80}/)
+  await expect.poll(async () => (await terminals()).at(-1)!.end).toBeGreaterThan(16 << 20)
+  await page.keyboard.press('Control+C')
+  await run(page, 'echo done-$((1+1))')
   await shows(page, 'done-2')
   await cdp.send('Emulation.setCPUThrottlingRate', { rate: 1 })
   await page.keyboard.press('Control+Shift+F')
