@@ -1,6 +1,6 @@
 import { useSignalEffect } from '@preact/signals'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { SandgateError } from '@sandgate/client'
+import type { SandgateError, Session } from '@sandgate/client'
 import type { PageProps } from '../app'
 import { route, terminalPath } from '../router'
 import { client, languageName, languages } from '../server'
@@ -8,7 +8,7 @@ import { Bar } from '../ui/bar'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import { failed } from '../ui/toast'
-import { CellView, type Editors } from './cell-view'
+import { CellView, duration, type Editors } from './cell-view'
 import { commands, type Shell } from './commands'
 import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
 import { facts } from './languages'
@@ -254,10 +254,24 @@ function KernelChip({ notebook: n, shell }: { notebook: Notebook; shell: Shell }
           ))}
           {all.length > 0 && <hr />}
           <MenuItem onClick={() => commands.interrupt!.run(n, shell)} keys="I I" disabled={busy.length === 0}>Interrupt</MenuItem>
+          <Usage notebook={n} />
         </>
       )}
     </Menu>
   )
+}
+
+/** What the session takes of its machine, as it is when the menu opens. */
+function Usage({ notebook: n }: { notebook: Notebook }) {
+  const [used, setUsed] = useState<Session['info']['usage']>()
+  useEffect(() => {
+    let here = true
+    n.session.refresh().then((i) => here && setUsed(i.usage), () => {}) // a session that sleeps uses nothing
+    return () => {
+      here = false
+    }
+  }, [n])
+  return used ? <p class="usage muted">{Math.round(used.memory_bytes / 1e6).toLocaleString('en')} MB of memory, {duration(used.cpu_ms)} of processor time</p> : null
 }
 
 /** Interrupts; when that has not helped within 3 s it kills. */
