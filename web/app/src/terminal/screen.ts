@@ -31,9 +31,9 @@ const maxEarly = 1000
  * How far a page may be behind a flood, in bytes: beyond it goes on near the end. Who types looks for the answer;
  * who does not, for lines that the scrollback would still hold.
  */
-const behind = { typing: 256 << 10, reading: 4 << 20 }
+const behind = { typing: 128 << 10, reading: 4 << 20 }
 /** What is read again before the end, in bytes. */
-const before = 64 << 10
+const before = 32 << 10
 /** How long after a key its answer is looked for, in ms. */
 const answered = 300
 /** How long keys wait for earlier ones that a program does not take, in ms: Ctrl-C may be among them. */
