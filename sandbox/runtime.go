@@ -201,8 +201,15 @@ func (r *Runtime) Close(ctx context.Context) error {
 	if e := removeTree(r.parent.path, r.parent.v2, killLimit); e != nil {
 		err = errors.Join(err, fault.Wrap(fault.Host, "sandbox.close", e))
 	}
-	// gVisor's own mount, once a sandbox had a file server.
-	if e := unmountBelow(r.root()); e != nil {
+	// gVisor's own mount, of an empty network namespace, and what it lies on,
+	// once a sandbox had a file server.
+	e := unmountBelow(r.root())
+	if e == nil {
+		if e = os.Remove(filepath.Join(r.root(), "null-netns")); errors.Is(e, fs.ErrNotExist) {
+			e = nil
+		}
+	}
+	if e != nil {
 		err = errors.Join(err, fault.Wrap(fault.Host, "sandbox.close", e))
 	}
 	return errors.Join(err, r.lock.Close())
