@@ -118,3 +118,28 @@ func TestWatchOfFiles(t *testing.T) {
 		t.Errorf("the watch ended with %v", err)
 	}
 }
+
+// TestVolumeOfATemplate gives a volume to a session of a user's template, whose
+// sandboxes are then others than those of its pool.
+func TestVolumeOfATemplate(t *testing.T) {
+	s := open(t, server)
+	dir := t.TempDir()
+	spec := write(t, filepath.Join(dir, "template.yaml"), "name: with-volume\nlanguages: [bash]\nenv: {FROM: template}\nrun: ['echo made > made']\n")
+	line := func(args ...string) string {
+		t.Helper()
+		out, errs, code := shellOut(t, s, "", args...)
+		if code != 0 {
+			t.Fatalf("%q ended with %d: %s %s", args, code, out, errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	line("template", "build", spec)
+	line("volume", "create", "of-template")
+	id := line("sessions", "create", "--template", "with-volume", "--volume", "of-template:/shared")
+	if got := line("exec", id, "--", "sh", "-c", "cat made; echo $FROM; echo x > /shared/f; ls /volumes/of-template"); got != "made\ntemplate\nf" {
+		t.Errorf("it says %q", got)
+	}
+	line("rm", id)
+	line("volume", "rm", "of-template")
+	line("template", "rm", "with-volume")
+}

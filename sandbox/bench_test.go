@@ -172,3 +172,17 @@ func BenchmarkClaim(b *testing.B) {
 		return took
 	})
 }
+
+// BenchmarkMount is what a volume adds to the claim of a sandbox that waits.
+func BenchmarkMount(b *testing.B) {
+	r := newRuntime(b)
+	dir := b.TempDir()
+	measure(b, func() time.Duration {
+		g := boot(b, r, volumeSpec())
+		begin := time.Now()
+		fatal(b, g.Mount(b.Context(), Volume{Name: "v", Dir: dir}))
+		took := time.Since(begin)
+		destroy(b, g.Sandbox)
+		return took
+	})
+}

@@ -50,6 +50,7 @@ type volume struct {
 	users    int // sessions that hold it
 	used     volumeUse
 	measured time.Time
+	cost     time.Duration // of that
 	gone     bool
 }
 
@@ -204,7 +205,6 @@ func (v *volumes) list(p node.Principal) protocol.VolumeList {
 func (v *volumes) remove(p node.Principal, name string) error {
 	const op = "volume.delete"
 	v.change.Lock()
-	defer v.change.Unlock()
 	v.mu.Lock()
 	one, err := v.find(p.Tenant, name)
 	if err == nil && one.users > 0 {
@@ -215,14 +215,14 @@ func (v *volumes) remove(p node.Principal, name string) error {
 		delete(v.all, volumeKey(one.Tenant, one.Name))
 	}
 	v.mu.Unlock()
+	if err == nil {
+		// The file first: what is left of a removal that is cut short is removed at
+		// the next start.
+		err = fault.Wrap(fault.Host, op, os.Remove(filepath.Join(one.dir, volumeFile)))
+	}
+	v.change.Unlock()
 	if err != nil {
 		return err
 	}
-	// The file first: what is left of a removal that is cut short is removed at
-	// the next start.
-	err = os.Remove(filepath.Join(one.dir, volumeFile))
-	if err == nil {
-		err = removeVolume(one.dir)
-	}
-	return fault.Wrap(fault.Host, op, err)
+	return fault.Wrap(fault.Host, op, removeVolume(one.dir))
 }

@@ -132,14 +132,16 @@ func (m *Manager) hostOf(l Layout, h *held) Host {
 // volumeEvery is how often a volume is measured that a session can write to.
 const volumeEvery = 5 * time.Second
 
-// measure looks at what a volume holds, unless that was done a moment ago.
+// measure looks at what a volume holds, unless that was done a moment ago: in
+// more than a tenth of the time nobody measures.
 func (v *volumes) measure(one *volume) {
 	v.mu.Lock()
-	fresh := one.gone || time.Since(one.measured) < 100*time.Millisecond
+	fresh := one.gone || time.Since(one.measured) < max(10*one.cost, 20*time.Millisecond)
 	v.mu.Unlock()
 	if fresh {
 		return
 	}
+	began := time.Now()
 	u, err := useOf(filepath.Join(one.dir, volumeData))
 	if err != nil {
 		v.m.log.Warn("a volume could not be measured", "volume", one.ID, "error", err)
@@ -147,7 +149,7 @@ func (v *volumes) measure(one *volume) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	one.used, one.measured = u, time.Now()
+	one.used, one.measured, one.cost = u, time.Now(), time.Since(began)
 }
 
 // full reports whether a volume holds more than it may.
@@ -236,10 +238,10 @@ func (s *session) lockVolume(one *volume) {
 	defer cancel()
 	err := to.Lock(ctx, one.Name)
 	if err != nil {
-		if !fault.Is(err, fault.Conflict) && !s.isLost() {
+		if !fault.Is(err, fault.Conflict) && !s.isLost() && s.is(running) {
 			s.m.log.Warn("a full volume was not made read-only", "session", s.id, "volume", one.ID, "error", err)
 		}
-		if s.m.volumes.over(one) {
+		if fault.Is(err, fault.Conflict) && s.m.volumes.over(one) {
 			s.m.work.Go(func() { s.lose("killed", "it has written far more to the volume "+one.Name+" than that may hold") })
 		}
 		return
