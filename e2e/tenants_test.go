@@ -78,6 +78,15 @@ func TestTenants(t *testing.T) {
 		t.Errorf("the file of keys: %v %v", info.Mode(), err)
 	}
 
+	must(srv.Token, "tenant", "quota", "--max-sessions", "9", "*")
+	if out := must(ann, "tenant", "ls"); !strings.Contains(out, "acme") || !strings.Contains(out, "sessions 9") || strings.Contains(out, "evil") {
+		t.Errorf("an owner's tenants:\n%s", out)
+	}
+	must(srv.Token, "tenant", "quota", "--clear", "*")
+	if out := must(srv.Token, "tenant", "ls"); !strings.Contains(out, "evil") || strings.Contains(out, "sessions 9") {
+		t.Errorf("all tenants:\n%s", out)
+	}
+
 	// Ann makes one of everything; Eve looks for it by its id.
 	mine, theirs := with(ann), with(eve)
 	s, err := mine.CreateSession(ctx, protocol.SessionCreate{Language: "bash", Name: "secret"})

@@ -116,6 +116,15 @@ func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
 		return w.do("GET", path, "", nil, func(q *http.Request) { q.AddCookie(cookies[0]) })
 	}
 	wantFault(t, withCookie(), fault.Unavailable) // let in: nothing listens there
+	var button runTicketReply
+	r = w.do("POST", "/v1/tickets", secret, strings.NewReader(`{"scopes":["run"],"origin":"http://`+w.addr+`","uses":5}`), nil)
+	if err := json.Unmarshal([]byte(read(t, r)), &button); err != nil {
+		t.Fatal(err)
+	}
+	press := func() *http.Response { return w.from("http://"+w.addr, "POST", "/v1/run", button.Ticket, `{"code":"print:on"}`) }
+	if r := press(); r.StatusCode != 200 {
+		t.Fatalf("the run button: %d %s", r.StatusCode, read(t, r))
+	}
 	if err := w.fake.keys.Revoke("t1", k.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +139,7 @@ func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
 		t.Errorf("its ticket is good still: %v %v", r, err)
 	}
 	wantFault(t, withCookie(), fault.Unauthenticated)
+	wantFault(t, press(), fault.Unauthenticated)
 	wantFault(t, w.do("GET", "/v1", secret, nil, nil), fault.Unauthenticated)
 }
 
@@ -169,4 +179,18 @@ func TestKeysOutliveTheNode(t *testing.T) {
 	if _, err := fresh.lookup(secret); !fault.Is(err, fault.Unavailable) || fault.PublicOf(err).RetryAfter == 0 {
 		t.Errorf("before the first table: %v", err)
 	}
+}
+
+// TestMetricsKey: Prometheus' key opens the metrics and nothing else.
+func TestMetricsKey(t *testing.T) {
+	w := newWorld(t, nil)
+	_, secret := w.key(tenant.Metrics)
+	if r := w.do("GET", "/metrics", secret, nil, nil); r.StatusCode != 200 {
+		t.Errorf("the metrics: %d", r.StatusCode)
+	}
+	for _, path := range []string{"/v1/status", "/v1/sessions", "/v1/keys", "/v1/tenants"} {
+		wantFault(t, w.do("GET", path, secret, nil, nil), fault.PermissionDenied)
+	}
+	_, owner := w.key(tenant.Owner)
+	wantFault(t, w.do("GET", "/metrics", owner, nil, nil), fault.PermissionDenied)
 }

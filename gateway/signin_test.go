@@ -157,6 +157,21 @@ func TestSignIn(t *testing.T) {
 	}
 	wantFault(t, w.do("GET", "/v1/sessions/fixed", got.Token, nil, nil), fault.NotFound)
 	wantFault(t, w.do("POST", "/v1/sessions", got.Token, nil, nil), fault.PermissionDenied)
+	// A port opens for the user, and for no other port with the same cookie.
+	w.fake.change(func() { w.fake.sessions["theirs"] = "acme" })
+	var port portReply
+	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/sessions/theirs/ports", got.Token, strings.NewReader(`{"port":1}`), nil))), &port); err != nil {
+		t.Fatal(err)
+	}
+	seat := w.do("GET", port.URL, "", nil, nil).Cookies()
+	if len(seat) != 1 {
+		t.Fatalf("a port's cookies: %v", seat)
+	}
+	sit := func(port string) *http.Response {
+		return w.do("GET", "/v1/sessions/theirs/ports/"+port+"/", "", nil, func(r *http.Request) { r.AddCookie(seat[0]) })
+	}
+	wantFault(t, sit("1"), fault.Unavailable) // let in: nothing listens there
+	wantFault(t, sit("2"), fault.Unauthenticated)
 	// The cookie is for one thing, and for pages of this server.
 	wantFault(t, ask("", session), fault.PermissionDenied)
 	wantFault(t, ask("https://evil.example", session), fault.PermissionDenied)
