@@ -366,9 +366,6 @@ func (c *Config) Validate() error {
 			return err
 		}
 	}
-	if c.Cluster.Listen != "" && c.Cluster.Redis == "" {
-		return fault.Invalid(op, "cluster.listen", "other machines' gateways find the node through cluster.redis, which is empty")
-	}
 	if c.Cluster.Blobs != "" && !filepath.IsAbs(c.Cluster.Blobs) {
 		return fault.Invalid(op, "cluster.blobs", "%q is not an absolute path", c.Cluster.Blobs)
 	}

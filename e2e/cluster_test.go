@@ -60,17 +60,18 @@ func newCluster(t *testing.T, servers int) *cluster {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	check(t, os.WriteFile(dir+"/token", []byte("sg_"+strings.Repeat("t", 43)+"\n"), 0o600))
+	token := ""
 	for i := range servers {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		s, err := Start(ctx, fmt.Sprintf(`token_file: %[1]s/token
+		s, err := start(ctx, fmt.Sprintf(`
 pool: {size: 1, spare: 0}
 log: {level: debug}
 gateway: {self_check: 0}
 cluster: {redis: "redis://%[2]s/0", node: n%[3]d, listen: "%[4]s", dir: %[1]s/ca/n%[3]d, lease: %[5]s, blobs: %[1]s/blobs}`,
-			dir, c.address, i, freeAddress(t), clusterLease))
+			dir, c.address, i, freeAddress(t), clusterLease), token)
 		cancel()
 		check(t, err)
+		token = s.Token
 		c.servers = append(c.servers, s)
 	}
 	return c
@@ -230,7 +231,7 @@ func TestCluster(t *testing.T) {
 		for _, srv := range c.servers {
 			cl, err := client.New(srv.URL, srv.Token, client.Options{})
 			check(t, err)
-			_, err = cl.WriteFile(one.ctx, one.id, "f", bytes.NewReader(bytes.Repeat([]byte("0123456789abcdef"), 1<<16)))
+			_, err = cl.Upload(one.ctx, one.id, "f", 0, bytes.NewReader(bytes.Repeat([]byte("0123456789abcdef"), 1<<16)))
 			check(t, err)
 		}
 		if got := one.run("ok", "len(open('f').read())").result(t); got != "1048576" {

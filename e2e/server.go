@@ -57,7 +57,10 @@ func Bin(name string) (string, error) {
 
 // Start starts a server and waits until its pool has a warm sandbox. Settings
 // are lines of YAML that are added to its configuration.
-func Start(ctx context.Context, settings string) (*Server, error) {
+func Start(ctx context.Context, settings string) (*Server, error) { return start(ctx, settings, "") }
+
+// start is Start for a server with the access token of another, if one is given.
+func start(ctx context.Context, settings, token string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "sandgate-e2e-")
 	if err != nil {
 		return nil, err
@@ -76,6 +79,14 @@ func Start(ctx context.Context, settings string) (*Server, error) {
 	config := fmt.Sprintf("listen: %s\ndata_dir: %s/data\nrun_dir: %s/run\n%s\n", address, dir, dir, settings)
 	if err := os.WriteFile(s.Config, []byte(config), 0o644); err != nil {
 		return nil, err
+	}
+	if token != "" {
+		if err := os.Mkdir(filepath.Join(dir, "data"), 0o711); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "data", "token"), []byte(token), 0o600); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.Boot(ctx); err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))

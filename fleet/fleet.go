@@ -143,10 +143,35 @@ func (f *Fleet) of(ctx context.Context, who node.Principal, id string) (*member,
 			}
 			return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 		case fault.Is(aerr, fault.NotFound) && err == nil && o.Node != "":
-			return nil, &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 5, Message: "the node that has the session cannot be reached"}
+			return nil, f.missed(ctx, who, id, o.Node)
 		}
 		return nil, aerr
 	}
+}
+
+// missed says why a session cannot be had whose node's lease has run out. When
+// that node was started again and does not know it, nobody does.
+func (f *Fleet) missed(ctx context.Context, who node.Principal, id string, had route.NodeID) error {
+	const op = "fleet.find"
+	nodes, err := f.find.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.ID != had {
+			continue
+		}
+		m, err := f.member(n.ID, n.Address)
+		if err != nil {
+			return err
+		}
+		err = m.client.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil)
+		if fault.Is(err, fault.NotFound) {
+			return fault.New(fault.SandboxLost, op, "the node that had the session was killed, and the session with it")
+		}
+		return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node that has the session is starting"}
+	}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 5, Message: "the node that has the session cannot be reached"}
 }
 
 // adopt has a node take a session that none has.

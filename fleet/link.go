@@ -39,7 +39,6 @@ type Link struct {
 
 	mu      sync.Mutex // guards all below
 	err     error
-	closed  bool
 	nodes   map[route.NodeID]*branch
 	numbers map[uint32]*branch
 	last    *branch // that of the last request, to which Data belongs

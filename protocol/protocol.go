@@ -154,7 +154,7 @@ type Session struct {
 	// State is running, paused, hibernated, resuming or lost.
 	State string `json:"state"`
 	// Reason says why a session is lost: memory, killed, crashed, exited,
-	// host, expired or upgraded.
+	// host, expired, upgraded or moved.
 	Reason string `json:"reason,omitempty"`
 	// Reached is the limit that a session was lost by.
 	Reached   *Reached `json:"reached,omitempty"`

@@ -99,14 +99,14 @@ func (m *Manager) Moved(id route.SessionID) {
 	m.work.Go(func() { s.lose("moved", "another node has taken it over") })
 }
 
-// Sessions that have left this node are remembered for a while, and at most so
+// Sessions that have left this node, or are not quite there, are remembered for a while, and at most so
 // many: who asks for one has not heard yet, and is to ask again.
 const (
 	goneLife = 10 * time.Minute
 	maxGone  = 10_000
 )
 
-// departed is a session that has left.
+// departed is a session that has left, or is expected.
 type departed struct {
 	tenant string
 	at     time.Time
@@ -117,6 +117,23 @@ func (m *Manager) remember(s *session) {
 	defer m.mu.Unlock()
 	if len(m.left) < maxGone {
 		m.left[s.id] = departed{s.tenant, time.Now()}
+	}
+}
+
+// expect is remember for a session that is on its way to this node.
+func (m *Manager) expect(id, tenant string) (undo func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, there := m.left[id]
+	m.left[id] = departed{tenant, time.Now()}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if there {
+			m.left[id] = before
+		} else {
+			delete(m.left, id)
+		}
 	}
 }
 

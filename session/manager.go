@@ -51,7 +51,7 @@ type Manager struct {
 	closed bool
 	// draining nodes make and adopt no session.
 	draining bool
-	left     map[string]departed // sessions that have moved away
+	left     map[string]departed // sessions that have moved away, or are on their way here
 	// The most sessions with a sandbox, and hibernated ones.
 	maxSessions, maxHibernated int
 	sessions                   map[string]*session

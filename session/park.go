@@ -282,7 +282,11 @@ func (m *Manager) adopt(ctx context.Context, p node.Principal, id string) (*sess
 	if time.Now().After(a.Expires) {
 		return nil, errors.Join(unknown(), m.unpark(ctx, a.Tenant, id))
 	}
+	// With the claim others learn that it is here, which it is once it has been
+	// fetched: until then they are to ask again.
+	undo := m.expect(id, a.Tenant)
 	if _, err := m.cfg.Directory.Own(ctx, route.SessionID(id), route.Take, a.Token, m.latest(a.Created)); err != nil {
+		undo()
 		return nil, err
 	}
 	// From here on it is ours, and what has begun is ended whoever asked.

@@ -237,6 +237,9 @@ func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
 	if cfg.Cluster.Listen == "" {
 		return nil, nil
 	}
+	if cfg.Cluster.Redis == "" {
+		return nil, fault.Invalid("node.listen", "cluster.listen", "other machines' gateways find the node through cluster.redis, which is empty")
+	}
 	id, err := node.ReadIdentity(cfg.ClusterDir(), node.RoleNode)
 	if err != nil {
 		return nil, err
