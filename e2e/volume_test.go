@@ -65,8 +65,7 @@ func TestVolumesOfSessions(t *testing.T) {
 // usageExit is the exit status for a command line that cannot be understood.
 const usageExit = 2
 
-// TestWatchOfFiles hears of changes through the public door, and of what it has
-// missed when the connection is lost.
+// TestWatchOfFiles hears of changes through the public door, and of their end.
 func TestWatchOfFiles(t *testing.T) {
 	s := open(t, server)
 	s.run("ok", "import os; os.makedirs('w')")
