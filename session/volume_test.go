@@ -232,7 +232,7 @@ func TestVolumeLease(t *testing.T) {
 func TestHostileTree(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(outside, make([]byte, 1<<20), 0o600), os.Symlink(filepath.Dir(outside), filepath.Join(dir, "link"))); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(outside, make([]byte, 16<<20), 0o600), os.Symlink(filepath.Dir(outside), filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	at, err := os.OpenRoot(dir)
