@@ -13,8 +13,10 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,14 +34,14 @@ import (
 const secret = "what only the two know"
 
 // provider is a server with fosite behind it, at which everybody is Ann.
-func provider(t *testing.T) *httptest.Server {
+func provider(t *testing.T, public string) *httptest.Server {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	check(t, err)
 	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.MinCost)
 	check(t, err)
 	store := storage.NewMemoryStore()
 	store.Clients["sandgate"] = &fosite.DefaultClient{
-		ID: "sandgate", Secret: hash, RedirectURIs: []string{"http://localhost/auth/callback"},
+		ID: "sandgate", Secret: hash, RedirectURIs: []string{public + "/auth/callback"},
 		ResponseTypes: []string{"code"}, GrantTypes: []string{"authorization_code"}, Scopes: []string{"openid", "profile", "email"},
 	}
 	mux := http.NewServeMux()
@@ -106,7 +108,7 @@ func provider(t *testing.T) *httptest.Server {
 func TestSignInWithARealProvider(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	id := provider(t)
+	id := provider(t, "http://localhost")
 	file := filepath.Join(t.TempDir(), "secret")
 	check(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 	srv, err := e2e.Start(ctx, fmt.Sprintf(`pool: {size: 1, languages: [bash], memory: 0}
@@ -178,6 +180,37 @@ oidc:
 	}
 	if log := srv.Log(); strings.Contains(log, user.Token) || strings.Contains(log, secret) {
 		t.Error("the log has a secret")
+	}
+}
+
+// TestSignInInChromium signs in and out as a user does, with the cookies that a
+// browser takes.
+func TestSignInInChromium(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	srv, err := e2e.Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
+	check(t, err)
+	defer func() { check(t, srv.Stop()) }()
+	// Its address is known now, by which the provider has to know it.
+	check(t, srv.Halt(syscall.SIGTERM))
+	public := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)
+	id := provider(t, public)
+	file := filepath.Join(t.TempDir(), "secret")
+	check(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+	config, err := os.ReadFile(srv.Config)
+	check(t, err)
+	check(t, os.WriteFile(srv.Config, fmt.Appendf(config, `oidc:
+  {issuer: "%s", client_id: sandgate, client_secret_file: "%s", public_url: "%s", tenant_claim: org, role: viewer}
+`, id.URL, file, public), 0o644))
+	check(t, srv.Boot(ctx))
+	out, err := exec.CommandContext(ctx, "node", "browser.mjs", public).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	audit, err := os.ReadFile(filepath.Join(srv.Dir, "data", "audit", "audit.jsonl"))
+	check(t, err)
+	if !strings.Contains(string(audit), `"event":"auth.signin","tenant":"acme","subject":"user:ann"`) {
+		t.Error("the audit log has no sign-in")
 	}
 }
 
