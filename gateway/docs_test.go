@@ -124,7 +124,7 @@ func TestPageHasEveryOp(t *testing.T) {
 		if !offered {
 			if !slices.Contains([]string{
 				protocol.OpFileRead, protocol.OpFileWrite, protocol.OpTreeRead, protocol.OpTreeWrite, protocol.OpTemplateBuild, protocol.OpPortOpen, protocol.OpAudit,
-				protocol.OpKeyCreate, protocol.OpKeyList, protocol.OpKeyRotate, protocol.OpKeyRevoke, protocol.OpTenantList, protocol.OpTenantQuota, protocol.OpKeyWatch,
+				protocol.OpKeyCreate, protocol.OpKeyList, protocol.OpKeyRotate, protocol.OpKeyRevoke, protocol.OpTenantList, protocol.OpTenantQuota, protocol.OpKeyWatch, protocol.OpAdopt, protocol.OpParked, protocol.OpDrain,
 			}, op) {
 				t.Errorf("the gateway does not know %s", op)
 			}

@@ -32,6 +32,12 @@ func (m *Manager) enlist(ctx context.Context, id string, now time.Time) error {
 	if m.cfg.Directory == nil {
 		return nil
 	}
+	m.mu.Lock()
+	draining := m.draining
+	m.mu.Unlock()
+	if draining {
+		return &fault.Error{Kind: fault.Unavailable, Op: "session.create", Message: "the node is being drained and takes no sessions", RetryAfter: 1}
+	}
 	_, err := m.cfg.Directory.Own(ctx, route.SessionID(id), route.New, 0, m.latest(now))
 	return err
 }
@@ -62,8 +68,10 @@ func (m *Manager) fenced(id string) error {
 		return nil
 	}
 	m.count.fenced.Add(1)
-	return &fault.Error{Kind: fault.Unavailable, Op: "session.fence", RetryAfter: 1,
-		Message: "the node cannot reach the directory and does not know whether the session is still its own"}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: "session.fence", RetryAfter: 1,
+		Message: "the node cannot reach the directory and does not know whether the session is still its own",
+	}
 }
 
 // token is that of a session's ownership; 0 without a directory.
