@@ -126,6 +126,7 @@ detach             invalid_argument invalid_argument invalid_argument
 execute            invalid_argument permission_denied permission_denied
 file.copy          not_found permission_denied permission_denied
 file.list          not_found not_found permission_denied
+file.watch         not_found invalid_argument permission_denied
 file.mkdir         not_found permission_denied permission_denied
 file.move          not_found permission_denied permission_denied
 file.remove        not_found permission_denied permission_denied
@@ -177,7 +178,10 @@ key.list           unsupported unsupported unsupported
 key.revoke         unsupported unsupported unsupported
 key.rotate         unsupported unsupported unsupported
 key.watch          unsupported unsupported unsupported
+node.drain         unsupported unsupported unsupported
 port.open          unsupported unsupported unsupported
+session.adopt      unsupported unsupported unsupported
+session.parked     unsupported unsupported unsupported
 template.build     unsupported unsupported unsupported
 tenant.list        unsupported unsupported unsupported
 tenant.quota       unsupported unsupported unsupported
@@ -430,6 +434,14 @@ func dialAsker(t *testing.T, ctx context.Context, srv *Server, token string) *as
 // is what it takes. It returns ok or the kind of the error.
 func (a *asker) ask(op, session, snapshot string) string {
 	params, _ := json.Marshal(map[string]any{"session": session, "snapshot": snapshot, "channel": "k1", "name": "none", "path": "x", "to": "y", "pid": 1, "signal": "SIGTERM", "kind": "terminal", "key": "k"})
+	switch op {
+	case protocol.OpVolumeGet, protocol.OpVolumeDelete:
+		params = []byte(`{"name":"kept"}`)
+	case protocol.OpVolumeLease, protocol.OpVolumeRelease:
+		params = []byte(`{"name":"kept","token":1}`)
+	case protocol.OpVolumeCreate:
+		params = []byte(`{"name":""}`)
+	}
 	if op == protocol.OpSessionCreate {
 		params = []byte(`{"language":"none"}`)
 	}

@@ -121,7 +121,9 @@ func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, r)), &button); err != nil {
 		t.Fatal(err)
 	}
-	press := func() *http.Response { return w.from("http://"+w.addr, "POST", "/v1/run", button.Ticket, `{"code":"print:on"}`) }
+	press := func() *http.Response {
+		return w.from("http://"+w.addr, "POST", "/v1/run", button.Ticket, `{"code":"print:on"}`)
+	}
 	if r := press(); r.StatusCode != 200 {
 		t.Fatalf("the run button: %d %s", r.StatusCode, read(t, r))
 	}

@@ -127,6 +127,9 @@ func (s *session) park(ctx context.Context) error {
 	if s.member.layout.Image != "" {
 		return fault.New(fault.Unsupported, op, "it runs on an image that other nodes do not have")
 	}
+	if len(s.volumes.mounts) > 0 {
+		return fault.New(fault.Unsupported, op, "its volumes are on this node")
+	}
 	if err := m.fenced(s.id); err != nil {
 		return err
 	}

@@ -36,34 +36,18 @@ machine NAME needs as a node and as a gateway, in --out: copy that folder to the
 machine's cluster.dir. Certificates are good for a year; join makes new ones.`,
 		run: func(_ context.Context, a *app, set *flag.FlagSet, args []string) error {
 			out := set.String("out", "", "`Folder` that join writes to. Default NAME below FOLDER.")
-			if len(args) == 0 {
-				return usagef("init or join?")
+			verb, err := verbOf(set, args, map[string][2]int{"init": {1, 1}, "join": {2, 2}})
+			if err != nil {
+				return err
 			}
-			verb := args[0]
-			if err := set.Parse(args[1:]); err != nil {
-				if errors.Is(err, flag.ErrHelp) {
-					return err
-				}
-				return &parseError{err}
+			if verb == "join" {
+				return joinCluster(a, set.Arg(0), set.Arg(1), *out)
 			}
-			rest := set.Args()
-			if len(rest) > 2 { // flags behind the arguments
-				if err := set.Parse(rest[2:]); err != nil || set.NArg() > 0 {
-					return usagef("there is no use for %q", strings.Join(rest[2:], " "))
-				}
-				rest = rest[:2]
+			if err := node.MakeCA(set.Arg(0)); err != nil {
+				return err
 			}
-			switch {
-			case verb == "init" && len(rest) == 1:
-				if err := node.MakeCA(rest[0]); err != nil {
-					return err
-				}
-				fmt.Fprintf(a.out, "made a certificate authority in %s\n", rest[0])
-				return nil
-			case verb == "join" && len(rest) == 2:
-				return joinCluster(a, rest[0], rest[1], *out)
-			}
-			return usagef("it takes init FOLDER, or join FOLDER NAME")
+			fmt.Fprintf(a.out, "made a certificate authority in %s\n", set.Arg(0))
+			return nil
 		},
 	}
 }
