@@ -376,7 +376,10 @@ func conformIncarnation(t *testing.T, d directory) {
 	}
 	_, err := d.Claim(ctx, claimOf("a", a, "s_3", New, 0))
 	wantKind(t, err, fault.Restarting)
-	mustClaim(t, d, claimOf("a", again, "s_1", Keep, token))
+	kept := mustClaim(t, d, claimOf("a", again, "s_1", Keep, token))
+	if older := mustClaim(t, d, claimOf("a", again, "s_1", Keep, token)); older <= kept {
+		t.Errorf("kept by an older token of its own with %d, after %d", older, kept)
+	}
 	if o, err := d.Find(ctx, "s_1"); err != nil || !o.Live {
 		t.Fatalf("claimed again: %+v %v", o, err)
 	}

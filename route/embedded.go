@@ -174,7 +174,7 @@ func (e *Embedded) Claim(_ context.Context, c Claim) (Token, error) {
 				return taken(op, x.Node)
 			}
 		case Keep:
-			if there && x.Token != c.Last {
+			if there && x.Token != c.Last && x.Node != c.Node {
 				return taken(op, "")
 			}
 		case Take:

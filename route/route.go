@@ -89,7 +89,8 @@ const (
 	// New is for a session that has just been made.
 	New Mode = "new"
 	// Keep is for one that the node has had all along: it is refused when
-	// another has claimed it since.
+	// another has claimed it since. The token may be an older one of the node's
+	// own, as that of a copy from which a session came back.
 	Keep Mode = "keep"
 	// Take is for one whose state lies where others can read it: it is refused
 	// while another's lease lives, and for the time of a lease after the

@@ -95,6 +95,28 @@ func (m *Manager) resumeAll() {
 	}
 }
 
+// unparkAll removes what the blob store has of sessions that are on this node:
+// the process before was ended between two steps of a move.
+func (m *Manager) unparkAll() {
+	if m.cfg.Directory == nil || m.cfg.Blobs == nil {
+		return
+	}
+	m.mu.Lock()
+	var all []*session
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	m.mu.Unlock()
+	for _, s := range all {
+		if m.ownedSoon(m.ctx, s.id) != nil || s.isLost() {
+			continue
+		}
+		if err := m.unpark(m.ctx, s.tenant, s.id); err != nil {
+			m.log.Warn("what is left of a session in the blob store was not removed", "session", s.id, "error", err)
+		}
+	}
+}
+
 // Moved ends a session that another node has taken. It does not wait.
 func (m *Manager) Moved(id route.SessionID) {
 	m.mu.Lock()
@@ -167,14 +189,22 @@ func (m *Manager) ownedSoon(ctx context.Context, id string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := m.fenced(id)
-		if err == nil {
+		if m.cfg.Directory == nil {
 			return nil
+		}
+		if _, ok := m.cfg.Directory.Owns(route.SessionID(id)); ok {
+			return nil
+		}
+		m.mu.Lock()
+		s := m.sessions[id]
+		m.mu.Unlock()
+		if s == nil || s.isLost() {
+			return fault.New(fault.SandboxLost, "session.fence", "the session has ended")
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return err
+			return fault.Wrap(fault.Canceled, "session.fence", ctx.Err())
 		}
 	}
 }

@@ -132,6 +132,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.work.Go(m.janitor)
 	m.work.Go(m.volumes.watch)
+	m.work.Go(m.unparkAll)
 	m.audit(protocol.AuditEntry{Event: "node.start"})
 	if cfg.GoOn {
 		m.work.Go(m.goOn)

@@ -27,13 +27,13 @@ import (
 type rig struct {
 	// mates says that others of the test go on when it stops.
 	mates bool
-	t    testing.TB
-	ctx  context.Context
-	m    *Manager
-	host *native
-	c    *node.Client
-	data string
-	stop func()
+	t     testing.TB
+	ctx   context.Context
+	m     *Manager
+	host  *native
+	c     *node.Client
+	data  string
+	stop  func()
 }
 
 var (

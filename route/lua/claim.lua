@@ -17,7 +17,7 @@ if mode == 'new' then
     return { 'taken', known[1] }
   end
 elseif mode == 'keep' then
-  if there and known[3] ~= ARGV[5] then
+  if there and known[3] ~= ARGV[5] and known[1] ~= ARGV[2] then
     return { 'taken', '' }
   end
 elseif not mine then
