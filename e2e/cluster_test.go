@@ -172,9 +172,8 @@ func (c *cluster) operations() [][]operation {
 	return all
 }
 
-// checkOwners reads the nodes' operation logs: each token was given once, each
-// node's rise for each session, and a session that changes its node was given up
-// by the one before.
+// checkOwners reads the nodes' operation logs: each token was given once, and
+// each node's rise for each session.
 func (c *cluster) checkOwners() {
 	c.t.Helper()
 	type key struct {
