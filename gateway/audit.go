@@ -21,10 +21,10 @@ const (
 	auditTimeout = 10 * time.Second
 )
 
-// denial is somebody whom the door turned away. The address is the peer's: a
+// denial is somebody whom the door turned away, or who has signed in. The address is the peer's: a
 // proxy's, if there is one.
 type denial struct {
-	outcome, route, address, tenant, subject string
+	event, outcome, route, address, tenant, subject string
 }
 
 // deny notes a denial for the audit log. A flood of them is a few entries.
@@ -34,14 +34,19 @@ func (g *Gateway) deny(q *request, err error) {
 	if kind != fault.Unauthenticated && kind != fault.PermissionDenied {
 		return
 	}
-	d := denial{outcome: string(kind), route: q.route.Path, tenant: q.who.Tenant, subject: q.who.Subject}
+	g.note(q, "auth.failed", string(kind))
+}
+
+// note notes for the audit log what became of somebody at the door.
+func (g *Gateway) note(q *request, event, outcome string) {
+	d := denial{event: event, outcome: outcome, route: q.route.Path, tenant: q.who.Tenant, subject: q.who.Subject}
 	if host, _, err := net.SplitHostPort(q.Context().RemoteAddr().String()); err == nil {
 		d.address = host
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.denials[d] == 0 && len(g.denials) >= maxDenials {
-		d = denial{outcome: d.outcome, route: "(others)"}
+		d = denial{event: d.event, outcome: d.outcome, route: "(others)"}
 	}
 	first := len(g.denials) == 0
 	if g.denials == nil {
@@ -64,7 +69,7 @@ func (g *Gateway) tellDenials() {
 	var notes protocol.AuditNotes
 	for d, n := range all {
 		notes.Entries = append(notes.Entries, protocol.AuditEntry{
-			Event: "auth.failed", Outcome: d.outcome, Route: d.route, Address: d.address, Tenant: d.tenant, Subject: d.subject, Count: n,
+			Event: d.event, Outcome: d.outcome, Route: d.route, Address: d.address, Tenant: d.tenant, Subject: d.subject, Count: n,
 		})
 	}
 	ctx, cancel := context.WithTimeout(g.base, auditTimeout)

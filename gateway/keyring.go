@@ -150,12 +150,15 @@ func (k *keyring) open(secret string) (node.Principal, error) {
 }
 
 func speaker(k tenant.Key) node.Principal {
-	return node.Principal{Tenant: k.Tenant, Subject: k.Subject(), Scopes: k.Role.Scopes()}
+	return node.Principal{Tenant: k.Tenant, Subject: k.Subject(), Scopes: k.Role.Scopes(), Until: k.Expires}
 }
 
-// current reports whether the key that somebody came with is good still. Who
-// came without one is current.
+// current reports whether what somebody came with is good still: the key, or
+// the sign-in. Other credentials are looked at when they are used.
 func (k *keyring) current(who node.Principal) bool {
+	if !who.Until.IsZero() && time.Now().After(who.Until) {
+		return false
+	}
 	id, ok := tenant.KeyOf(who.Subject)
 	if !ok {
 		return true
@@ -184,5 +187,5 @@ func (g *Gateway) expel() {
 }
 
 func errRevoked() error {
-	return fault.New(fault.Unauthenticated, "gateway.key", "the key was revoked, or has expired")
+	return fault.New(fault.Unauthenticated, "gateway.key", "the credentials were revoked, or have expired")
 }

@@ -201,7 +201,7 @@ func (g *Gateway) setPortCookie(q *request, who node.Principal, embed bool) {
 	if t, ok := g.tokenOf(who); ok {
 		value = seal(t, q.port.key(), expires.Unix())
 	} else if isUser(who) {
-		sealed, err := sealFor(g, purposePort+q.port.key(), min(portCookieLife, g.signIn.Life), who)
+		sealed, err := sealFor(g, purposePort+q.port.key(), min(portCookieLife, time.Until(who.Until)), who)
 		if err != nil {
 			return
 		}

@@ -84,7 +84,7 @@ type user struct {
 func (u user) left() time.Duration { return time.Until(time.Unix(u.Until, 0)) }
 
 func (u user) principal() node.Principal {
-	return node.Principal{Tenant: u.Tenant, Subject: u.Subject, Scopes: u.Role.Scopes()}
+	return node.Principal{Tenant: u.Tenant, Subject: u.Subject, Scopes: u.Role.Scopes(), Until: time.Unix(u.Until, 0)}
 }
 
 // attempt is a sign-in under way, which the browser keeps, sealed.
@@ -249,12 +249,17 @@ func (q *request) setCookie(name, value string, life time.Duration) {
 }
 
 // callback takes the browser that the provider has sent back.
-func (g *Gateway) callback(q *request) error {
+func (g *Gateway) callback(q *request) (err error) {
 	const op = "gateway.signin"
 	s, err := q.offered()
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			g.deny(q, err)
+		}
+	}()
 	a, ok, err := openSealed[attempt](g, purposeSignIn, string(q.Request().Header.Cookie(signInCookie)))
 	if err != nil {
 		return err
@@ -275,7 +280,8 @@ func (g *Gateway) callback(q *request) error {
 	if err != nil {
 		return err
 	}
-	q.who = u.principal() // for the log
+	q.who = u.principal() // for the logs
+	g.note(q, "auth.signin", "ok")
 	q.setCookie(sessionCookie, sealed, s.Life)
 	g.log.Info("a user has signed in", "tenant", u.Tenant, "subject", u.Subject, "role", u.Role)
 	return q.redirect(a.To)

@@ -284,3 +284,31 @@ func TestSignInSettings(t *testing.T) {
 	}
 	wantFault(t, none.do("GET", "/auth/login", "", nil, nil), fault.NotFound)
 }
+
+// TestSignInEnds: what was opened with a sign-in ends with it.
+func TestSignInEnds(t *testing.T) {
+	l := newLiar(t)
+	w := newWorld(t, func(c *Config) {
+		c.Times.Ping = 20 * time.Millisecond
+		c.SignIn = &SignIn{Issuer: l.srv.URL, ClientID: "sandgate", PublicURL: "http://localhost", Tenant: "users", Role: tenant.Owner, HTTP: l.srv.Client(), Life: 3 * time.Second}
+	})
+	w.told()
+	state, cookie := w.begin(l, "/")
+	r := w.comeBack("good", state, cookie)
+	session := cookieOf(r, sessionCookie)
+	if session == nil {
+		t.Fatalf("%d %s", r.StatusCode, read(t, r))
+	}
+	exchange := func() *http.Response {
+		return w.do("POST", "/auth/token", "", nil, func(r *http.Request) { r.AddCookie(session); r.Header.Set("Origin", "http://"+w.addr) })
+	}
+	var got userToken
+	if err := json.Unmarshal([]byte(read(t, exchange())), &got); err != nil {
+		t.Fatal(err)
+	}
+	if code, want := w.dial(got.Token).hello().closed(), code(fault.Unauthenticated); code != want {
+		t.Errorf("its WebSocket is closed with %d", code)
+	}
+	wantFault(t, w.do("GET", "/v1", got.Token, nil, nil), fault.Unauthenticated)
+	wantFault(t, exchange(), fault.Unauthenticated)
+}

@@ -61,6 +61,9 @@ type Principal struct {
 	Subject string `json:"subject,omitempty"`
 	// Scopes are what the credentials allow.
 	Scopes []string `json:"scopes,omitempty"`
+	// Until is when the credentials end, zero for never. It is the gateway's
+	// own affair: the node is not told.
+	Until time.Time `json:"-"`
 }
 
 // GatewayTenant is the tenant of what a gateway asks on its own account. No
