@@ -28,7 +28,7 @@ export default function NotebookPage({ session }: PageProps) {
     setError(undefined)
     void (async () => {
       try {
-        const s = await client.peek()!.session(session)
+        const s = await patiently(() => client.peek()!.session(session), () => gone)
         if (gone) return
         n = new Notebook(s, path)
         setNotebook(n)
@@ -51,6 +51,18 @@ export default function NotebookPage({ session }: PageProps) {
     return <><Bar><span class="grow muted">Opening…</span></Bar><main class="centred" aria-busy="true"><Icon name="spinner" spin /></main></>
   }
   return <Workspace notebook={notebook} />
+}
+
+/** Tries again what a server that has too much to do may do yet: five times, within 6 s. */
+async function patiently<T>(f: () => Promise<T>, gone: () => boolean): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await f()
+    } catch (e) {
+      if (gone() || !(e as SandgateError).retryable || tries === 5) throw e
+      await new Promise((resolve) => setTimeout(resolve, 200 * 2 ** tries))
+    }
+  }
 }
 
 function Broken({ problem, path }: { problem: Error; path: string }) {

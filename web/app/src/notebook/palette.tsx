@@ -25,7 +25,7 @@ export function Palette({ what, notebook: n, shell, close }: { what: 'palette' |
         <div class="dialog">
           <h2>Keys</h2>
           <p class="muted">They are Jupyter’s. <kbd>Esc</kbd> leaves the editor, <kbd>Enter</kbd> goes back into it; letters alone work outside. <kbd>Tab</kbd> completes, <kbd>Shift</kbd> <kbd>Tab</kbd> explains.</p>
-          <dl>{rows.map(([id, c]) => <div key={id}><dt>{c.name.replace(/…$/, '')}</dt><dd>{keysOf(id).map((k) => <kbd key={k}>{k}</kbd>)}</dd></div>)}</dl>
+          <dl>{rows.map(([id, c]) => <div key={id}><dt>{c.name.replace(/…$/, '')}</dt><dd>{keysOf(id).slice(0, 2).map((k) => <kbd key={k}>{k}</kbd>)}</dd></div>)}</dl>
         </div>
       </Dialog>
     )
