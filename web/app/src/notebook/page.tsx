@@ -59,7 +59,8 @@ async function patiently<T>(f: () => Promise<T>, gone: () => boolean): Promise<T
     try {
       return await f()
     } catch (e) {
-      if (gone() || !(e as SandgateError).retryable || tries === 5) throw e
+      const { retryable, kind } = e as SandgateError
+      if (gone() || tries === 5 || !(retryable || kind === 'deadline_exceeded')) throw e
       await new Promise((resolve) => setTimeout(resolve, 200 * 2 ** tries))
     }
   }
