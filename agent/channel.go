@@ -434,7 +434,7 @@ func (c *channel) interrupt(id uint64) {
 		tell(c.kill(op, syscall.SIGINT))
 		return
 	}
-	_, err := c.request(0, kernel.Request{Op: "interrupt"})
+	_, err := c.request(0, kernel.Request{Op: "interrupt", Cell: c.atWork()})
 	c.mu.Lock()
 	pid := c.pid
 	c.mu.Unlock()
@@ -449,15 +449,20 @@ func (c *channel) interrupt(id uint64) {
 // announce tells the driver which cell the signal that follows is for. One
 // that reads nothing any more takes the signal alone.
 func (c *channel) announce() {
+	if cell := c.atWork(); cell != 0 {
+		_ = c.post(kernel.Request{Op: "interrupt", Cell: cell}, nil)
+	}
+}
+
+// atWork is the cell that an interrupt is for: the oldest without a reply; 0
+// where there is none.
+func (c *channel) atWork() uint32 {
 	c.mu.Lock()
-	var q kernel.Request
-	if len(c.cells) > 0 {
-		q = kernel.Request{Op: "interrupt", Cell: c.cells[0].cell}
+	defer c.mu.Unlock()
+	if len(c.cells) == 0 {
+		return 0
 	}
-	c.mu.Unlock()
-	if q.Op != "" {
-		_ = c.post(q, nil)
-	}
+	return c.cells[0].cell
 }
 
 // input takes bytes for a channel's standard input.

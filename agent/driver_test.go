@@ -52,7 +52,7 @@ func driverMain() {
 			case "input":
 				inputs <- q
 			case "interrupt":
-				d.interrupt <- syscall.SIGUSR1
+				d.interrupt <- forCell{syscall.SIGUSR1, q.Cell}
 			default:
 				d.in <- q
 			}
@@ -196,3 +196,13 @@ func (d *testDriver) do(name, arg string, inputs chan kernel.Request) error {
 	}
 	return nil
 }
+
+// forCell is an interrupt that came as a request.
+type forCell struct {
+	sig  syscall.Signal
+	cell uint32
+}
+
+func (f forCell) Signal() {}
+
+func (f forCell) String() string { return fmt.Sprintf("%s for cell %d", f.sig, f.cell) }

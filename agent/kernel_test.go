@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -245,7 +246,7 @@ func rss(t *testing.T, pid int) int {
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for ch, x := range []struct{ language, want string }{{"test", "interrupt"}, {"message", "user defined signal 1"}} {
+	for ch, x := range []struct{ language, want string }{{"test", "interrupt"}, {"message", "user defined signal 1 for cell 1"}} {
 		ch := uint32(ch + 1)
 		r.kernel(ch, x.language)
 		done := make(chan kernel.Reply, 1)
@@ -279,6 +280,27 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("%s: the child ends with %+v", x.language, reply)
 		}
 		r.run(ch, 3, "out alive")
+	}
+}
+
+// TestInterruptNamesItsCell: one that comes right behind its execute holds for
+// it, and says so.
+func TestInterruptNamesItsCell(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.kernel(1, "message")
+	for cell := uint32(1); cell < 20; cell += 2 {
+		interrupted := make(chan error, 1)
+		reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: cell, Code: "sleep", Sent: func() {
+			go func() { interrupted <- r.Interrupt(r.ctx, 1) }()
+		}})
+		if err := errors.Join(err, <-interrupted); err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("interrupted by user defined signal 1 for cell %d", cell); reply.EValue != want {
+			t.Fatalf("the cell answers %+v, want %q", reply, want)
+		}
+		r.run(1, cell+1, "out alive")
 	}
 }
 

@@ -27,7 +27,8 @@ type Request struct {
 	Op string `json:"op"`
 	ID uint64 `json:"id,omitempty"`
 	// Cell is the number that the output of an execute carries. An interrupt
-	// that is announced names the execute that it is for.
+	// names the execute that it is for, which comes before it and may not have
+	// begun; 0 where none is at work.
 	Cell uint32 `json:"cell,omitempty"`
 	Code string `json:"code,omitempty"`
 	// Cursor is a position in Code in Unicode code points.
