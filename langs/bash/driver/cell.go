@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sandgate/sandgate/kernel"
@@ -23,18 +22,15 @@ func (d *driver) next() {
 	if d.cell != nil || len(d.queue) == 0 || !d.ready {
 		return
 	}
+	if d.fence(); d.fenced {
+		return
+	}
 	r := d.queue[0]
 	d.queue = d.queue[1:]
 	c := &cell{Request: r, name: fmt.Sprintf("cell-%d", r.Cell)}
 	d.cell = c
 	if !r.Silent {
 		d.count++
-	}
-	if time.Now().Before(d.early) {
-		d.early = time.Time{}
-		c.interrupts++
-		d.fail("Interrupted", "the cell was interrupted before it began", nil)
-		return
 	}
 	code := strings.ReplaceAll(r.Code, "\r\n", "\n")
 	if strings.ContainsRune(code, 0) {
@@ -66,7 +62,7 @@ func (d *driver) next() {
 			_ = os.Remove(d.room.path(fmt.Sprintf("%s-%d", kind, r.Cell-keptCells)))
 		}
 	}
-	c.sent = time.Now()
+	c.sent = uptime()
 	d.shell.send(fmt.Sprintf("__sg_probe %d && . %s <%s; { __sg_off; } 2>/dev/null", r.Cell, quote(d.room.path(c.name)), quote(d.room.path("stdin"))))
 }
 
@@ -89,6 +85,11 @@ func (d *driver) event(e []string) {
 			d.reply(kernel.Reply{Op: "ready", Info: info()})
 		}
 		d.next()
+	case "fence":
+		if d.fenced && number(1) == d.fences {
+			d.fenced = false
+			d.next()
+		}
 	case "sync":
 		d.drained(1, 2)
 		_ = d.room.answer(arg(1), "ok")
@@ -191,54 +192,4 @@ func (d *driver) drained(fds ...int) {
 			return
 		}
 	}
-}
-
-// interrupt notes a SIGINT, which the shell has had too, and sees to it that
-// the cell ends: a second one ends what ignores the first.
-func (d *driver) interrupt() {
-	c := d.cell
-	if c == nil {
-		// The cell that is meant may lie unread.
-		if n, err := unix.IoctlGetInt(requestsFD, unix.TIOCINQ); err == nil && n > 0 || d.arrived.Load() > d.taken {
-			d.early = time.Now().Add(earlyLimit)
-		}
-		// Or it came late, and may have cut off the writing of the state.
-		if began := d.saving; !began.IsZero() {
-			d.later(nudge, func() {
-				if d.saving.Equal(began) && d.cell == nil {
-					d.saving = time.Time{}
-					d.save()
-				}
-			})
-		}
-		return
-	}
-	c.interrupts++
-	c.asking = ""
-	still := func() bool { return d.cell == c }
-	// The shell may have had the signal before it had the cell.
-	young := c.interrupts == 1 && time.Since(c.sent) < youth
-	d.later(nudge, func() {
-		if still() {
-			if young {
-				_ = syscall.Kill(d.shell.cmd.Process.Pid, syscall.SIGINT)
-				signalChildren(d.shell.cmd.Process.Pid, syscall.SIGINT)
-			}
-			d.shell.send(fmt.Sprintf("{ __sg_over %d; } 2>/dev/null", c.Cell))
-		}
-	})
-	if c.interrupts != 2 {
-		return
-	}
-	d.later(stubborn, func() {
-		if !still() {
-			return
-		}
-		signalChildren(d.shell.cmd.Process.Pid, syscall.SIGKILL)
-		d.later(stubborn, func() {
-			if still() {
-				_ = d.shell.cmd.Process.Kill()
-			}
-		})
-	})
 }

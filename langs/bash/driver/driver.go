@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/sandgate/sandgate/kernel"
@@ -27,15 +26,20 @@ const (
 	// savePause is the longest time without a state: the sandbox may have been
 	// frozen while one was written.
 	savePause = 10 * time.Second
-	// youth is how long after it was sent a cell may not have begun. It is
-	// interrupted once more if it does not end.
-	youth = 20 * time.Millisecond
-	// earlyLimit is how long an execute that lay unread at its interrupt may
-	// take to be read.
-	earlyLimit = 50 * time.Millisecond
-	// signalLimit is how much later a SIGINT may come to the driver than to
-	// what it runs.
-	signalLimit = 20 * time.Millisecond
+	// insistence is how often a lost interrupt is sent again, after a nudge and
+	// then after twice the time each. Where that does not help, the shell is
+	// killed: 1.9 s after the interrupt.
+	insistence = 5
+	// volley is how many SIGINTs, a millisecond apart, hit a loop of programs
+	// between two of them.
+	volley = 25
+	// forked is how long before an interrupt a child may have been made that
+	// has missed it, and forkedLate how long after.
+	forked     = 100 * time.Millisecond
+	forkedLate = 30 * time.Millisecond
+	// requestLimit is how much later the request for an interrupt may be read
+	// than its SIGINT has ended the cell.
+	requestLimit = 50 * time.Millisecond
 	// drainLimit bounds how long the streams are waited for, to keep order.
 	drainLimit = 5 * time.Millisecond
 )
@@ -56,14 +60,15 @@ type driver struct {
 	flags  string      // of set, that hold for the next cell: e, u, x
 	after  chan func() // what timers want done
 	ready  bool
-	// interrupts brings SIGINT, which comes to the shell as well.
-	interrupts <-chan os.Signal
-	// arrived counts the requests that have been read, taken those at work.
-	arrived *atomic.Int64
-	taken   int64
-	// early is until when an execute that comes is one that has been
-	// interrupted already.
-	early time.Time
+	// insisted: the shell may have signals before it that were for the last
+	// cell; fenced: it has been asked to say when that is over, for the
+	// fences'th time.
+	insisted, fenced bool
+	fences           int
+	// requests are the agent's, in their order.
+	requests <-chan kernel.Request
+	// signals brings each SIGINT, which the shell has had too.
+	signals <-chan os.Signal
 	// reseeds are under way: the file of each, and its request.
 	reseeds map[string]uint64
 
@@ -82,10 +87,11 @@ type driver struct {
 // cell is the execution at work.
 type cell struct {
 	kernel.Request
-	name       string // its file's
-	sent       time.Time
+	name       string        // its file's
+	sent       time.Duration // when the shell was told, see uptime
 	program    bool
 	interrupts int
+	ended      bool   // by interrupts that were sent again, whatever its status
 	asking     string // the call that waits for input
 	syntax     string
 	exit       *int // it left the shell
@@ -99,13 +105,13 @@ type failure struct {
 	stack   []string
 }
 
-func newDriver(replies *os.File, interrupts <-chan os.Signal, arrived *atomic.Int64) (*driver, error) {
+func newDriver(replies *os.File, requests <-chan kernel.Request, signals <-chan os.Signal) (*driver, error) {
 	r, err := newRoom()
 	if err != nil {
 		return nil, err
 	}
 	d := &driver{
-		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string), interrupts: interrupts, arrived: arrived, after: make(chan func()),
+		out: stream.NewWriter(replies), fd: replies.Fd(), room: r, events: make(chan []string), requests: requests, signals: signals, after: make(chan func()),
 		reseeds: map[string]uint64{},
 	}
 	go r.listen(d.events)
@@ -114,16 +120,17 @@ func newDriver(replies *os.File, interrupts <-chan os.Signal, arrived *atomic.In
 }
 
 // run serves until the requests end.
-func (d *driver) run(requests <-chan kernel.Request, ended <-chan error) error {
+func (d *driver) run(ended <-chan error) error {
 	for {
 		select {
-		case r := <-requests:
-			d.taken++
+		case r := <-d.requests:
 			d.request(r)
 		case e := <-d.events:
 			d.event(e)
-		case <-d.interrupts:
-			d.interrupt()
+		case <-d.signals:
+			if d.cell == nil {
+				d.interruptOther(0)
+			}
 		case f := <-d.after:
 			f()
 		case err := <-ended:
@@ -196,7 +203,7 @@ func (d *driver) request(r kernel.Request) {
 			c.asking = ""
 		}
 	case "interrupt":
-		d.interrupt()
+		d.interrupt(r.Cell)
 	case "comm":
 	case "complete", "inspect", "is_complete", "variables":
 		d.withState(func() {

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -210,30 +212,46 @@ func TestForgedEvents(t *testing.T) {
 	}
 }
 
-// TestInterruptAtAnyMoment interrupts cells that have hardly begun: each must
-// end, and the next one run.
+// interrupt does what the agent does.
+func (r *rig) interrupt(cell uint32) {
+	r.t.Helper()
+	r.write(fmt.Sprintf(`{"op":"interrupt","cell":%d}`, cell))
+	_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT)
+}
+
+// TestInterruptAtAnyMoment interrupts cells that have hardly begun, some of them
+// while a child is on its way to its program: each must end by one interrupt,
+// and the next one run.
 func TestInterruptAtAnyMoment(t *testing.T) {
 	r := newRig(t)
-	for i := range 20 {
+	cells := []string{
+		"while :; do :; done", "sleep 1000", "sleep 1000 | cat", "x=$(sleep 1000)", "while :; do /bin/true; done", "(sleep 1000)",
+		"for ((;;)); do sleep 0.001; done", "sleep 1000 & wait", "f() { sleep 1000; f; }; f",
+	}
+	for i := range 45 {
 		id := uint64(2*i + 1)
-		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: "while :; do :; done"})
+		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: cells[i%len(cells)]})
 		r.write(string(body))
-		for end := time.Now().Add(time.Duration(i*37%1500) * time.Microsecond); time.Now().Before(end); {
+		for end := time.Now().Add(time.Duration(i*37%3000) * time.Microsecond); time.Now().Before(end); {
 			continue // sleeping is too coarse
 		}
-		_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT)
-		// A signal that comes before the cell does is for no cell.
-		again := time.AfterFunc(2*time.Second, func() { _ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT) })
+		r.interrupt(uint32(id))
 		reply, ok := r.reply(id)
-		again.Stop()
 		if !ok || reply.EName != "Interrupted" {
-			t.Fatalf("cell %d: %+v", id, reply)
+			t.Fatalf("%q: %+v", cells[i%len(cells)], reply)
 		}
 		if reply := r.ask(kernel.Request{ID: id + 1, Op: "execute", Cell: uint32(id + 1), Code: "kept=1"}); reply.Status != "ok" {
-			t.Fatalf("after cell %d: %+v", id, reply)
+			t.Fatalf("after %q: %+v", cells[i%len(cells)], reply)
 		}
 	}
-	if reply := r.ask(kernel.Request{ID: 1000, Op: "variables"}); len(reply.Variables) != 1 {
+	// One that is for a cell before hits nothing.
+	body, _ := json.Marshal(kernel.Request{ID: 901, Op: "execute", Cell: 901, Code: "sleep 0.3"})
+	r.write(string(body))
+	r.write(`{"op":"interrupt","cell":900}`)
+	if reply, ok := r.reply(901); !ok || reply.Status != "ok" {
+		t.Errorf("the next cell: %+v", reply)
+	}
+	if reply := r.ask(kernel.Request{ID: 1000, Op: "variables"}); !slices.ContainsFunc(reply.Variables, func(v kernel.Variable) bool { return v.Name == "kept" }) {
 		t.Errorf("variables: %+v", reply.Variables)
 	}
 }

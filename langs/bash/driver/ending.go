@@ -23,17 +23,23 @@ func (d *driver) done(status int, options string) {
 			d.flags += string(f)
 		}
 	}
-	if status == 128+int(unix.SIGINT) && c.interrupts == 0 {
+	if status == 128+int(unix.SIGINT) {
 		// The shell may have been quicker to tell of the signal.
-		select {
-		case <-d.interrupts:
-			c.interrupts++
-		case <-time.After(signalLimit):
+		for limit := time.After(requestLimit); c.interrupts == 0; {
+			select {
+			case r := <-d.requests:
+				d.request(r)
+				continue
+			case <-limit:
+			}
+			break
 		}
 	}
 	switch {
 	case c.syntax != "":
 		d.fail("SyntaxError", c.syntax, d.place(c.syntax))
+	case c.ended:
+		d.fail("Interrupted", "the cell was interrupted", d.traceback())
 	case status == 0 && !c.program:
 		d.finish(kernel.Reply{})
 	case status == 0:
@@ -139,6 +145,7 @@ func (d *driver) gone() {
 	}
 	lived := d.shell.up
 	d.shell = next
+	d.insisted, d.fenced = false, false
 	if state == "" {
 		d.saved = ""
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/sandgate/sandgate/kernel"
@@ -24,21 +23,22 @@ const (
 )
 
 func main() {
-	// A SIGINT is for the shell, which is in the same process group.
-	interrupts := make(chan os.Signal, 8)
-	signal.Notify(interrupts, syscall.SIGINT)
+	// A SIGINT is for the shell, which is in the same process group; the
+	// request that came before it is for the driver. Ignored it would be
+	// ignored by the shell, too.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT)
 	syscall.CloseOnExec(requestsFD)
 	syscall.CloseOnExec(repliesFD)
 	requests := make(chan kernel.Request)
 	ended := make(chan error, 1)
-	var arrived atomic.Int64
-	go func() { ended <- read(os.NewFile(requestsFD, "requests"), requests, &arrived) }()
-	d, err := newDriver(os.NewFile(repliesFD, "replies"), interrupts, &arrived)
+	go func() { ended <- read(os.NewFile(requestsFD, "requests"), requests) }()
+	d, err := newDriver(os.NewFile(repliesFD, "replies"), requests, signals)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bash driver:", err)
 		os.Exit(1)
 	}
-	err = d.run(requests, ended)
+	err = d.run(ended)
 	d.close()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bash driver:", err)
@@ -47,8 +47,8 @@ func main() {
 }
 
 // read takes requests until the agent closes them. What is no request is an
-// error: the agent writes none. arrived counts them.
-func read(from io.Reader, requests chan<- kernel.Request, arrived *atomic.Int64) error {
+// error: the agent writes none.
+func read(from io.Reader, requests chan<- kernel.Request) error {
 	frames := stream.NewReader(from, 0)
 	for {
 		f, err := frames.Next()
@@ -70,7 +70,6 @@ func read(from io.Reader, requests chan<- kernel.Request, arrived *atomic.Int64)
 			_ = json.Unmarshal(f.Body, &who)
 			r = kernel.Request{ID: who.ID, Op: "malformed", Value: err.Error()}
 		}
-		arrived.Add(1)
 		requests <- r
 	}
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,13 +33,25 @@ func info() *kernel.Info {
 	}
 }
 
-// signalChildren signals what the shell runs in the foreground: the child that
-// it started last, which is the one that it waits for, and all below that.
-func signalChildren(pid int, sig syscall.Signal) {
-	children := map[int][]int{}
+// process is one of the sandbox's.
+type process struct {
+	parent int
+	group  int
+	began  time.Duration // on the machine's clock, see uptime
+}
+
+// tick is the unit in which the kernel tells when a process began.
+const tick = 10 * time.Millisecond
+
+// processTable is the processes by their id.
+type processTable map[int]process
+
+// processes reads /proc. What ends meanwhile is missing.
+func processes() processTable {
+	all := processTable{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
-		child, err := strconv.Atoi(e.Name())
+		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
@@ -46,23 +60,60 @@ func signalChildren(pid int, sig syscall.Signal) {
 			continue
 		}
 		_, rest, _ := strings.Cut(string(stat), ") ")
-		if f := strings.Fields(rest); len(f) > 1 {
+		if f := strings.Fields(rest); len(f) > 19 {
 			parent, _ := strconv.Atoi(f[1])
-			children[parent] = append(children[parent], child)
+			group, _ := strconv.Atoi(f[2])
+			began, _ := strconv.Atoi(f[19])
+			all[pid] = process{parent, group, time.Duration(began) * tick}
 		}
 	}
+	return all
+}
+
+// uptime is the machine's clock by which processes begin, in ticks.
+func uptime() time.Duration {
+	text, _ := os.ReadFile("/proc/uptime")
+	seconds, _, _ := strings.Cut(string(text), " ")
+	s, _ := strconv.ParseFloat(seconds, 64)
+	return time.Duration(s * float64(time.Second))
+}
+
+// lastChild is the child that the shell started last, which is the one that it
+// waits for; 0 if it has none.
+func (t processTable) lastChild(shell int) int {
 	last := 0
-	for _, child := range children[pid] {
-		last = max(last, child)
-	}
-	var kill func(pid int)
-	kill = func(pid int) {
-		_ = syscall.Kill(pid, sig)
-		for _, child := range children[pid] {
-			kill(child)
+	for pid, p := range t {
+		if p.parent == shell && (last == 0 || cmp.Or(cmp.Compare(p.began, t[last].began), cmp.Compare(pid, last)) > 0) {
+			last = pid
 		}
 	}
-	if last != 0 {
-		kill(last)
+	return last
+}
+
+// below has all descendants of pid.
+func (t processTable) below(pid int) map[int]bool {
+	found := map[int]bool{}
+	for more := true; more; {
+		more = false
+		for child, p := range t {
+			if !found[child] && (p.parent == pid || found[p.parent]) {
+				found[child], more = true, true
+			}
+		}
+	}
+	return found
+}
+
+// signalTree signals what the shell runs in the foreground: the child that it
+// waits for, and all below that.
+func signalTree(shell int, sig syscall.Signal) {
+	all := processes()
+	last := all.lastChild(shell)
+	if last == 0 {
+		return
+	}
+	_ = syscall.Kill(last, sig)
+	for pid := range all.below(last) {
+		_ = syscall.Kill(pid, sig)
 	}
 }
