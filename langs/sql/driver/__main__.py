@@ -1,25 +1,19 @@
 """The kernel of SQL: requests, cells, replies. See README.md."""
-import fcntl
 import os
-import select
+import queue
 import signal
 import sqlite3
 import sys
-import termios
 import threading
-import time
 from collections import deque
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import help
 from engine import Engine, Exit, Failed, Interrupted
-from wire import Malformed, Reader, Writer
+from wire import Broken, Malformed, Reader, Writer
 
 REQUESTS, REPLIES = 3, 4
-# How long an execute that lay unread at its interrupt may take to be read, in
-# seconds.
-EARLY = 0.05
 
 
 class Refused(Exception):
@@ -33,59 +27,61 @@ class Server:
         for fd in (REQUESTS, REPLIES):
             os.set_inheritable(fd, False)
         self._reader, self._out = Reader(REQUESTS), Writer(REPLIES)
+        self._requests = queue.SimpleQueue()  # of the reader's, None at their end
         self._executes = deque()
         self._answers = deque()
+        self._lock = threading.Lock()  # guards the two below, and the engine's stop with them
         self._cell = None
-        self._early = 0.0  # until then, an execute has been interrupted already
+        self._interrupted = None  # the cell that is, or will be, at work
         self._count = 0
-        self._woken, self._wake = os.pipe()
         self._engine = Engine(self._show, lambda text: self._out.text(self._cell["cell"], text), self._ask)
-        # A thread takes SIGINT: the main one may be deep in SQLite.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        threading.Thread(target=self._interrupts, daemon=True).start()
 
-    def _interrupts(self):
-        while True:
-            signal.sigwait([signal.SIGINT])
-            if self._cell is not None:
+    def _read(self):
+        """Pass requests on, and act on interrupts: the main thread may be deep in
+        SQLite."""
+        while self._reader.fill():
+            while True:
+                try:
+                    request = self._reader.next()
+                except Malformed as error:
+                    self._requests.put(error)
+                    continue
+                except Broken as error:
+                    os.write(2, f"the SQL driver ends: {error}\n".encode())
+                    os._exit(1)
+                if request is None:
+                    break
+                if request.get("op") == "interrupt":
+                    self._interrupt(request.get("cell", 0))
+                self._requests.put(request)
+        self._requests.put(None)
+
+    def _interrupt(self, number):
+        with self._lock:
+            at_work = self._cell and self._cell["cell"]
+            self._interrupted = number or at_work
+            if self._cell is not None and self._interrupted == at_work:
                 self._engine.stop()
-                os.write(self._wake, b"x")
-            elif self._executes or self._unread():
-                self._early = time.monotonic() + EARLY
-
-    @staticmethod
-    def _unread():
-        count = bytearray(4)
-        fcntl.ioctl(REQUESTS, termios.FIONREAD, count)
-        return any(count)
 
     def serve(self):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupts are requests
         version = sqlite3.sqlite_version
         self._out.reply({"op": "ready", "id": 0, "info": {
             "language": "sql", "version": version, "implementation": f"SQLite {version}", "file_extension": ".sql",
             "mimetype": "application/sql", "banner": f"SQLite {version}; .help lists commands", "pid": os.getpid()}})
+        threading.Thread(target=self._read, daemon=True).start()
         while self._receive():
             while self._executes:
                 self._execute(self._executes.popleft())
 
     def _receive(self):
-        """Take requests, waiting for some. False at the end of them."""
-        ready, _, _ = select.select([REQUESTS, self._woken], [], [])
-        if self._woken in ready:
-            os.read(self._woken, 64)
-        if REQUESTS in ready:
-            if not self._reader.fill():
-                return False
-            while True:
-                try:
-                    request = self._reader.next()
-                except Malformed as error:
-                    self._fail(error.id, "Malformed", str(error))
-                    continue
-                if request is None:
-                    break
-                self._take(request)
-        return True
+        """Take a request, waiting for one. False at the end of them."""
+        request = self._requests.get()
+        if isinstance(request, Malformed):
+            self._fail(request.id, "Malformed", str(request))
+        elif request is not None:
+            self._take(request)
+        return request is not None
 
     def _fail(self, number, name, text):
         self._out.reply({"id": number, "status": "error", "ename": name, "evalue": text})
@@ -98,11 +94,8 @@ class Server:
             self._executes.append(request)
         elif op == "input":
             self._answers.append(None if request.get("eof") else request.get("value", ""))
-        elif op == "interrupt":
-            if self._cell is not None:
-                self._engine.stop()
-        elif op == "comm":
-            pass
+        elif op in ("interrupt", "comm"):
+            pass  # the reader has seen to it; it ends the wait for an answer
         elif op in helpers:
             try:
                 self._out.reply({"id": number, **(helpers[op](self._engine, request) or {})})
@@ -143,14 +136,16 @@ class Server:
 
     def _execute(self, request):
         request.setdefault("cell", 0)
-        self._engine.begin()
-        self._cell = request
+        with self._lock:
+            self._engine.begin()
+            self._cell = request
+            if self._interrupted and self._interrupted == request["cell"]:
+                self._engine.stop()
         if not request.get("silent"):
             self._count += 1
         reply, failure = {"id": request.get("id", 0), "execution_count": self._count}, None
         try:
-            if time.monotonic() < self._early:
-                self._early = 0.0
+            if self._engine.stopped():
                 raise Interrupted
             self._engine.run(request.get("code", ""))
         except Exit as leave:
@@ -163,7 +158,8 @@ class Server:
             failure = error.name, error.text, error.traceback()
         except Exception as error:
             failure = type(error).__name__, str(error), [f"{type(error).__name__}: {error}"]
-        cell, self._cell = self._cell, None
+        with self._lock:
+            cell, self._cell = self._cell, None
         if failure:
             name, text, lines = failure
             self._out.message(cell["cell"], "error", {"ename": name, "evalue": text[:65536], "traceback": lines})

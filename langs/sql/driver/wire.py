@@ -24,6 +24,10 @@ class Malformed(Exception):
         self.id = number
 
 
+class Broken(Exception):
+    """After what came, nothing can be read."""
+
+
 class Reader:
     """Requests from a descriptor."""
 
@@ -43,9 +47,9 @@ class Reader:
             return None
         size, kind, _, _, _ = _header.unpack_from(self._data)
         if size > MAX_BODY:
-            raise SystemExit(f"a request of {size} bytes came; the limit is {MAX_BODY}")
+            raise Broken(f"a request of {size} bytes came; the limit is {MAX_BODY}")
         if kind != CONTROL:
-            raise SystemExit(f"a frame of type {kind} came where requests do")
+            raise Broken(f"a frame of type {kind} came where requests do")
         end = _header.size + size
         if len(self._data) < end:
             return None

@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "driver", "__main__.py")
@@ -87,6 +88,21 @@ class Requests(unittest.TestCase):
             d.raw(raw)
             self.assertIsNone(d.reply(1 << 60), raw)
             self.assertEqual(d.close(), 1, raw)
+
+    def test_interrupts_name_their_cell(self):
+        """Each at another moment: behind its execute, while it runs, when it has ended."""
+        d = Driver()
+        endless = ("SELECT sleep(1000)", "SELECT :asked",
+                   "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+        for n in range(1, 240, 2):
+            d.send(json.dumps({"op": "execute", "id": n, "cell": n, "code": endless[n % 3]}).encode())
+            time.sleep(n % 7 * 0.0002)
+            d.send(b'{"op":"interrupt","cell":%d}' % n)
+            self.assertEqual(d.reply(n).get("ename"), "Interrupted", endless[n % 3])
+            d.send(b'{"op":"interrupt","cell":%d}' % n)
+            d.send(b'{"op":"execute","id":%d,"cell":%d,"code":"SELECT sleep(0.001)"}' % (n + 1, n + 1))
+            self.assertEqual(d.reply(n + 1)["status"], "ok")
+        self.assertEqual(d.close(), 0)
 
     def test_a_request_in_pieces(self):
         d = Driver()
