@@ -14,12 +14,14 @@ const shared = require('./shared.js');
 const { writeAll } = require('./output.js');
 const children = require('./family.js');
 
-const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
+const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, NUMBER, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
 const CONTROL = 1;
 const TICK = 40; // ms that output may lie while a cell runs
 const ASK = 3; // ms until a main thread that does not answer is taken to run code
 const GRACE = 120; // ms that a cell has for its finally blocks
 const IDLE = 50; // ms, likewise, while no cell runs
+const BEGIN = 200; // ms that a cell which is interrupted has to begin, before what keeps the main thread from it is ended
+const LOST = 5000; // ms after which a cell that has not begun is none that will
 const CHILD = 150; // ms until children that outlive an interrupt are killed
 
 const { requests, answers, memory, heap } = workerData;
@@ -86,28 +88,54 @@ function post(message) {
 const waiting = () => Atomics.load(words, TAKEN) !== posted;
 
 let interrupting = false;
+let wanted = 0; // the cell of an interrupt that came meanwhile
 let count = 0;
 
-async function interrupt() {
-  if (interrupting) return;
+// interrupt ends the cell that an execute had the number of, or what runs if
+// number is 0.
+async function interrupt(number) {
+  if (interrupting) {
+    wanted = number;
+    return;
+  }
   interrupting = true;
   try {
-    const cell = Atomics.load(words, BUSY);
-    const over = () => Atomics.load(words, BUSY) !== cell;
-    while (!over()) {
-      const n = ++count;
-      const heard = () => Atomics.load(words, HEARD) === n;
-      if (cell === 0 || Atomics.load(words, RUNNING) !== cell) {
-        post({ op: 'interrupt', n, cell });
-        await until(() => heard() || over(), cell === 0 ? IDLE : ASK);
-      }
-      if (!over() && !heard() && (await terminate(over))) post({ op: 'terminated', cell });
-      // Without a cell, it was for a callback that would not end.
-      if (cell === 0) return;
-      await until(over, GRACE);
-    }
+    await stop(number);
   } finally {
     interrupting = false;
+  }
+  const next = wanted;
+  wanted = 0;
+  if (next !== 0 && next !== number) interrupt(next);
+}
+
+// comes waits until the main thread has come to a cell: the execute lies before
+// the interrupt, but may not have been taken yet. A callback of an earlier cell
+// that does not end is ended.
+async function comes(number) {
+  const here = () => Atomics.load(words, NUMBER) === (number | 0);
+  if (await until(here, BEGIN)) return true;
+  if (!waiting()) return here(); // the cell that is meant has ended, and another has begun
+  await terminate(() => here() || !waiting());
+  return until(here, LOST);
+}
+
+async function stop(number) {
+  if (number !== 0 && !(await comes(number))) return;
+  const cell = Atomics.load(words, BUSY);
+  if (cell === 0 && number !== 0) return; // it has ended
+  const over = () => Atomics.load(words, BUSY) !== cell;
+  while (!over()) {
+    const n = ++count;
+    const heard = () => Atomics.load(words, HEARD) === n;
+    if (cell === 0 || Atomics.load(words, RUNNING) !== cell) {
+      post({ op: 'interrupt', n, cell });
+      await until(() => heard() || over(), cell === 0 ? IDLE : ASK);
+    }
+    if (!over() && !heard() && (await terminate(over))) post({ op: 'terminated', cell });
+    // Without a cell, it was for a callback that would not end.
+    if (cell === 0) return;
+    await until(over, GRACE);
   }
 }
 
@@ -167,7 +195,7 @@ session.on('Debugger.paused', ({ params }) => {
 function take(request) {
   switch (request.op) {
     case 'interrupt':
-      interrupt();
+      interrupt(Number.isInteger(request.cell) ? request.cell : 0);
       return;
     case 'input':
       answers.postMessage({ value: request.value, eof: request.eof });

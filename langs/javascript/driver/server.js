@@ -19,7 +19,7 @@ const { Interrupted } = require('./waits.js');
 const { STDERR } = require('./output.js');
 const { reseed } = require('./reseed.js');
 
-const { BUSY, TAKEN, HEARD, FULL, RUNNING, MAX_BODY } = shared;
+const { BUSY, TAKEN, HEARD, FULL, RUNNING, NUMBER, MAX_BODY } = shared;
 const FAR = 'RangeError';
 
 class Server {
@@ -139,6 +139,7 @@ class Server {
     process.exitCode = undefined;
     Atomics.store(this.#words, FULL, 0);
     Atomics.store(this.#words, BUSY, cell.serial);
+    Atomics.store(this.#words, NUMBER, cell.number | 0);
     Atomics.store(this.#words, RUNNING, cell.serial);
     cells.storage.run(cell, () => this.#run(cell, String(request.code ?? '')));
     Atomics.store(this.#words, RUNNING, 0);

@@ -24,6 +24,7 @@ module.exports = {
   ANSWERED: 5, // 1 when an answer to prompt() may be there
   FULL: 6, // 1 when code was ended because the heap is full
   RUNNING: 7, // the serial number of the cell whose code has not returned to the event loop yet, or 0
+  NUMBER: 8, // the number that the request of the last cell to begin had, as an Int32
 
   // Who holds the lock.
   FREE: 0,

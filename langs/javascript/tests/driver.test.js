@@ -107,6 +107,33 @@ test('an interrupt at any moment hits its cell or none', async (t) => {
   await kernel.close();
 });
 
+test('an interrupt right behind its execute is not lost', async (t) => {
+  const kernel = await start(t);
+  const bodies = [
+    'for (;;);', 'await new Promise(() => {})', 'for (;;) await null', 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)',
+    "require('node:child_process').execSync('sleep 1000')", "for (;;) require('node:child_process').execSync('true')", 'prompt()',
+  ];
+  const next = random(11);
+  for (let round = 0; round < 60; round++) {
+    const cell = 5000 + round;
+    const body = bodies[round % bodies.length];
+    const request = (q) => frame(Buffer.from(JSON.stringify(q)));
+    const execute = request({ op: 'execute', id: cell, cell, code: body });
+    const interrupt = request({ op: 'interrupt', cell });
+    if (round % 2) kernel.write(Buffer.concat([execute, interrupt]));
+    else {
+      kernel.write(execute);
+      await new Promise((resolve) => setTimeout(resolve, next() * 5));
+      kernel.write(interrupt);
+    }
+    const { ename } = await kernel.until(() => kernel.replies.get(cell));
+    assert.equal(ename, 'Interrupted', body);
+    kernel.write(interrupt); // it has ended
+    assert.equal((await kernel.run('1 + 1')).value, '2', `after ${body}`);
+  }
+  await kernel.close();
+});
+
 test('a seed decides Math.random, and node:crypto is fresh', async (t) => {
   const [one, two] = await Promise.all([start(t), start(t)]);
   const draw = async (kernel, seed) => {
