@@ -30,6 +30,7 @@ final class Internals {
     private final Method className;
     private final Method key;
     private final Method index;
+    private final Field status;
     private final Object tasks;
     private final Class<?> worker;
     private final Method parse;
@@ -69,6 +70,7 @@ final class Internals {
         lineNumber = open(Class.forName("jdk.jshell.OuterWrap").getMethod("wrapLineToSnippetLine", int.class));
         className = open(Snippet.class.getDeclaredMethod("classFullName"));
         key = open(Snippet.class.getDeclaredMethod("key"));
+        status = open(Snippet.class.getDeclaredField("status"));
         index = open(key.getReturnType().getDeclaredMethod("index"));
         tasks = open(JShell.class.getDeclaredField("taskFactory")).get(shell);
         worker = Class.forName("jdk.jshell.TaskFactory$Worker");
@@ -139,6 +141,33 @@ final class Internals {
     void fix(Snippet variable) {
         var number = (Integer) call(index, call(key, variable));
         for (Set<Integer> dependents : dependencies.values()) dependents.remove(number);
+    }
+
+    /** What JShell knows, to go back to when it is stopped in the middle of a snippet. */
+    record Saved(List<Snippet> snippets, List<Snippet.Status> statuses) {}
+
+    Saved save(JShell shell) {
+        var all = new ArrayList<Snippet>();
+        var statuses = new ArrayList<Snippet.Status>();
+        for (int i = 0; i < imported.size(); i++) {
+            Snippet s = imported.get(i);
+            all.add(s);
+            statuses.add(s == null ? null : shell.status(s));
+        }
+        return new Saved(all, statuses);
+    }
+
+    void restore(Saved saved) {
+        imported.clear();
+        imported.addAll(saved.snippets);
+        try {
+            for (int i = 0; i < saved.statuses.size(); i++) {
+                if (saved.snippets.get(i) != null) status.set(saved.snippets.get(i), saved.statuses.get(i));
+            }
+        } catch (IllegalAccessException e) {
+            throw new IllegalStateException(e);
+        }
+        forgetNames();
     }
 
     private static Object call(Method m, Object on, Object... args) {

@@ -8,22 +8,26 @@ import jdk.internal.vm.ThreadContainers;
 /**
  * Stops a cell. Its threads stop at the next check in their code, and Thread.interrupt ends what they wait for. What has no checks
  * (a loop inside the JDK, a lock that ignores interrupts) gets the exception from the virtual machine after 100 ms. A thread
- * that still does not react (a system call, a monitor) is left behind after 190 ms and ends at its next check.
+ * that still does not react (a system call, a monitor) is left behind after 190 ms and ends at its next check. The compiler is
+ * stopped in the same way as the JDK's loops.
  */
 final class Interrupts {
     private static final long[] AGAIN = {20, 40, 40, 40, 30, 20}; // milliseconds between attempts; the JVM's from the third on
     private static final int FORCE = 2;
+    private static final long COMPILER = 10_000; // milliseconds in which the compiler must be found where it can be stopped
     private static final long AFTERMATH = 500; // milliseconds that a stopped cell's other threads have
 
     private static Interrupts installed;
 
     private final Runner runner;
+    private final Compilation compilation;
     private final Output output;
     private final LinkedBlockingQueue<Cell> stopped = new LinkedBlockingQueue<>();
     private final Jvmti jvmti = new Jvmti();
 
-    Interrupts(Runner runner, Output output) {
+    Interrupts(Runner runner, Compilation compilation, Output output) {
         this.runner = runner;
+        this.compilation = compilation;
         this.output = output;
         installed = this;
         Thread.ofPlatform().daemon().name("sandgate interrupts").start(this::watch);
@@ -113,7 +117,14 @@ final class Interrupts {
                 Thread.sleep(2);
             }
             prod(cell);
-            if (i >= FORCE) runner.inside(cell, t -> jvmti.stop(t));
+            if (i >= FORCE) {
+                runner.inside(cell, t -> jvmti.stop(t));
+                compilation.inside(cell, t -> jvmti.stopCompiler(t));
+            }
+        }
+        // The compiler may be loading classes, or at the file system, time and again.
+        for (long end = System.nanoTime() + COMPILER * 1_000_000; !cell.ended && System.nanoTime() < end; Thread.sleep(10)) {
+            if (!compilation.inside(cell, t -> jvmti.stopCompiler(t))) break;
         }
         if (cell.ended) return null;
         return runner.abandon(cell, () -> output.print(Wire.STDERR, cell.number,

@@ -28,6 +28,8 @@ final class Jvmti {
     /** Code that must not be torn in two: while it is on top of a thread's stack, the thread is asked again later. */
     private static final String[] DELICATE = {
         "java.io.PrintStream", "java.lang.ClassLoader", "java.lang.invoke.", "jdk.internal.loader.", "java.lang.Shutdown", "sandgate."};
+    /** Likewise what a compiler shares with those to come. */
+    private static final String[] SHARED = {"jdk.internal.jrtfs.", "jdk.internal.jimage.", "jdk.nio.zipfs.", "sun.nio.", "java.nio.", "java.util.zip."};
     private static final FunctionDescriptor SHAPE = FunctionDescriptor.of(JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);
 
     // Read by JNI.
@@ -150,6 +152,21 @@ final class Jvmti {
             for (String d : DELICATE) if (name.startsWith(d)) return;
         }
         if (user) throwIn(thread);
+    }
+
+    /** Throw a Stop in the thread where it is in the compiler, and the compiler in nothing that others share. */
+    void stopCompiler(Thread thread) {
+        boolean compiles = false;
+        for (StackTraceElement f : thread.getStackTrace()) {
+            String name = f.getClassName();
+            if (f.getMethodName().equals("<clinit>")) return;
+            if (name.startsWith("com.sun.tools.javac.")) compiles = true;
+            else if (name.startsWith("sandgate.")) break; // the driver has called it
+            if (compiles) continue;
+            for (String d : DELICATE) if (name.startsWith(d)) return;
+            for (String d : SHARED) if (name.startsWith(d)) return;
+        }
+        if (compiles) throwIn(thread);
     }
 
     private synchronized void throwIn(Thread thread) {

@@ -23,6 +23,7 @@ final class Output {
     private static final int LINES = 16;
 
     private final Wire wire;
+    private final Compilation compilation;
     private final Object lock = new Object(); // guards all below
     private final List<Wire.Frame> queue = new ArrayList<>();
     private byte[] text = new byte[8192];
@@ -35,8 +36,9 @@ final class Output {
     private int lines; // that may still go out at once in this interval
     private long flushed = System.nanoTime();
 
-    Output(Wire wire) {
+    Output(Wire wire, Compilation compilation) {
         this.wire = wire;
+        this.compilation = compilation;
     }
 
     /** Start the thread that flushes what lies. */
@@ -64,7 +66,7 @@ final class Output {
         }
 
         @Override public void write(byte[] b, int off, int n) {
-            write0(kind, Cell.current().number, b, off, n);
+            if (!compilation.stopped()) write0(kind, Cell.current().number, b, off, n);
         }
     }
 

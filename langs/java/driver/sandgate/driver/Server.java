@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 
 /**
@@ -25,6 +26,7 @@ final class Server implements Control.Caller {
     private final Input input;
     private final Loader loader = new Loader(Server.class.getClassLoader());
     private final Runner runner = new Runner(loader);
+    private final Compilation compilation = new Compilation();
     private final Interrupts interrupts;
     private final Session session;
     private final Help help;
@@ -35,19 +37,21 @@ final class Server implements Control.Caller {
     private final LinkedBlockingQueue<Object> inbox = new LinkedBlockingQueue<>();
     private final Deque<Map<String, Object>> waiting = new ArrayDeque<>();
     private volatile Cell running;
+    /** The number of a cell that was interrupted before it began, or 0. */
+    private final AtomicInteger early = new AtomicInteger();
     private int count = 1;
 
     Server() throws ReflectiveOperationException {
         wire = new Wire(3, 4);
-        output = new Output(wire);
+        output = new Output(wire, compilation);
         input = new Input(output);
         System.setOut(output.stream(Wire.STDOUT));
         System.setErr(output.stream(Wire.STDERR));
         input.install();
         Hooks.install(output, input);
         Screen.install(output);
-        interrupts = new Interrupts(runner, output);
-        session = new Session(loader, this);
+        interrupts = new Interrupts(runner, compilation, output);
+        session = new Session(loader, this, compilation);
         help = new Help(session);
         memory = new Memory(session, output);
         Thread.setDefaultUncaughtExceptionHandler(this::uncaught);
@@ -108,13 +112,27 @@ final class Server implements Control.Caller {
 
     private void take(Map<String, Object> request) {
         switch (text(request, "op")) {
-            case "interrupt" -> {
-                Cell cell = running;
-                if (cell != null) interrupts.interrupt(cell);
-            }
+            case "interrupt" -> interrupt(number(request, "cell"));
             case "input" -> input.answer(Boolean.TRUE.equals(request.get("eof")) ? null : text(request, "value"));
             case "comm" -> { }
             default -> inbox.add(request);
+        }
+    }
+
+    /** Stop a cell, 0 for any. One that has not begun is stopped when it does: its request has come before this. */
+    private void interrupt(int number) {
+        synchronized (early) {
+            Cell cell = running;
+            if (cell != null && (number == 0 || number == cell.number)) interrupts.interrupt(cell);
+            else early.set(number);
+        }
+    }
+
+    /** The cell runs from now on; it may be stopped already. */
+    private void running(Cell cell) {
+        synchronized (early) {
+            running = cell;
+            if (cell.number != 0 && early.getAndSet(0) == cell.number) interrupts.interrupt(cell);
         }
     }
 
@@ -205,7 +223,7 @@ final class Server implements Control.Caller {
         session.remember(cell.file(), cell.code);
         cell.begin();
         cell.enter();
-        running = cell;
+        running(cell);
         int results = session.resultNumber();
         Failure failure = attempt(cell, () -> run(cell, request));
         if (cell.silent) session.forgetResults(results);
@@ -261,7 +279,7 @@ final class Server implements Control.Caller {
 
     private Failure program(Cell cell, Programs.Program program) throws Failure {
         try {
-            var outcome = call(programs.compile(program, cell, session, runner));
+            var outcome = call(session.compiling(cell, () -> programs.compile(program, cell, session, runner)));
             cell.exitCode = 0;
             if (outcome.thrown() != null) {
                 cell.exitCode = 1;
@@ -284,6 +302,15 @@ final class Server implements Control.Caller {
 
     /** Call user code in its thread, and answer requests for help meanwhile. */
     @Override public Runner.Outcome call(Callable<?> code) {
+        Cell compiling = compilation.leave();
+        try {
+            return await(code);
+        } finally {
+            if (compiling != null) compilation.enter(compiling);
+        }
+    }
+
+    private Runner.Outcome await(Callable<?> code) {
         var task = runner.start(running == null ? Cell.current() : running, code, inbox::add);
         while (task.outcome() == null) {
             try {

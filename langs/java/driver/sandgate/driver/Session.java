@@ -45,6 +45,7 @@ final class Session {
     final JShell shell;
     final SourceCodeAnalysis analysis;
     private final Control control;
+    private final Compilation compilation;
     private final Internals internals;
     private final Pieces pieces;
     private final Imports imports = new Imports();
@@ -58,8 +59,9 @@ final class Session {
     private int resultNumber;
     private String classPath = System.getProperty("java.class.path");
 
-    Session(Loader loader, Control.Caller caller) throws ReflectiveOperationException {
+    Session(Loader loader, Control.Caller caller, Compilation compilation) throws ReflectiveOperationException {
         this.loader = loader;
+        this.compilation = compilation;
         control = new Control(loader, caller, this::lines);
         shell = JShell.builder().executionEngine(control.provider(), null)
             .in(new ByteArrayInputStream(new byte[0])).out(System.out).err(new PrintStream(System.err))
@@ -122,7 +124,7 @@ final class Session {
     Result run(Cell cell) throws Failure {
         List<Pieces.Piece> list;
         try {
-            list = pieces.split(cell.code);
+            list = compiling(cell, () -> pieces.split(cell.code));
         } catch (Pieces.Unparsed e) {
             throw rejected(cell, e.errors, e.at, x -> x); // before anything of the cell has run
         }
@@ -178,12 +180,12 @@ final class Session {
         var names = Imports.names(p.source());
         var patched = Patched.of(p.source(), later.stream().map(Pieces.Piece::source).toList());
         boolean sparse = imports.sparse(names, this::isType);
-        var events = eval(patched.text(), names, sparse);
+        var events = compiling(cell, () -> eval(patched.text(), names, sparse));
         var own = events.stream().filter(e -> e.causeSnippet() == null).toList();
         if (sparse && !own.isEmpty() && own.stream().noneMatch(e -> e.status() == Snippet.Status.VALID)) {
             // Nothing has run. It may need a name that it does not mention: the type of an expression.
             for (SnippetEvent e : own) if (e.status().isActive()) shell.drop(e.snippet());
-            events = eval(patched.text(), names, false);
+            events = compiling(cell, () -> eval(patched.text(), names, false));
         }
         Runner.Outcome outcome = control.take();
         Result result = null;
@@ -214,6 +216,30 @@ final class Session {
             return shell.eval(source);
         } finally {
             internals.imports(s -> true);
+        }
+    }
+
+    /** Something that the compiler does, or fails to do. */
+    interface Work<T, E extends Exception> {
+        T get() throws E, Failure;
+    }
+
+    /** Do something that an interrupt may stop while it is in the compiler. */
+    <T, E extends Exception> T compiling(Cell cell, Work<T, E> work) throws E, Failure {
+        if (cell.stop != null) throw stopped(cell, cell.stop);
+        var saved = internals.save(shell);
+        compilation.enter(cell);
+        try {
+            return work.get();
+        } catch (RuntimeException | Error e) {
+            compilation.leave();
+            Throwable t = e;
+            while (t != null && !(t instanceof Stop)) t = t.getCause(); // JShell and reflection wrap it
+            if (t == null) throw e;
+            internals.restore(saved);
+            throw stopped(cell, new Stop());
+        } finally {
+            compilation.leave();
         }
     }
 
