@@ -15,8 +15,8 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// TestLanguages runs the conformance cells of every language, each in a server
-// whose pool has that language warm:
+// TestLanguages runs the conformance cells of every language, and interrupts it
+// at any moment, each in a server whose pool has that language warm:
 //
 //	go test ./e2e -run TestLanguages/php/basics
 //
@@ -35,7 +35,9 @@ func TestLanguages(t *testing.T) {
 			if err := suite.Check(); err != nil {
 				t.Error(err)
 			}
-			runSuite(t, languageServer(t, m.Name), suite)
+			c := languageServer(t, m.Name)
+			runSuite(t, c, suite)
+			t.Run("any moment", func(t *testing.T) { runInterrupts(t, c, m.Name) })
 		})
 	}
 }
