@@ -11,6 +11,7 @@ import sys
 import termios
 import traceback
 from collections import deque
+from importlib import machinery
 
 from . import (
     cells, children, clib, comms, debugger, help, loop, program, reseed, safejson, stdin, streams, variables)
@@ -90,7 +91,11 @@ class Server:
         os.environ.setdefault("PAGER", "cat")
         os.environ.setdefault("GIT_PAGER", "cat")
         if site.ENABLE_USER_SITE and (user := site.getusersitepackages()) not in sys.path:
-            sys.path.append(user)  # pip may make it later
+            # pip makes it later; Python would remember that it was not there.
+            sys.path.append(user)
+            sys.path_importer_cache[user] = machinery.FileFinder(
+                user, (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES), (machinery.SourceFileLoader, machinery.SOURCE_SUFFIXES),
+                (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES))
         self._shell = make_shell(self._messages, self._output, self._memory, self._guard)
         sys.meta_path.insert(0, comms.Hook(self._messages))
         faulthandler.enable(self._plain[1])
