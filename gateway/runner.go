@@ -56,11 +56,18 @@ func (r *runner) start(ctx context.Context) error {
 	if r.session == "" {
 		var s protocol.Session
 		life := r.p.TimeoutMS/1000 + int64((runGrace+r.g.cfg.Times.Call)/time.Second) + 60
-		err := r.g.node.Call(ctx, r.who, protocol.OpSessionCreate, protocol.SessionCreate{Language: r.p.Language, Name: runName, LifetimeSeconds: life}, &s)
+		// Also when the caller goes away meanwhile: a session whose name was not
+		// heard could not be deleted.
+		create, cancel := context.WithTimeout(r.g.base, r.g.cfg.Times.Call)
+		err := r.g.node.Call(create, r.who, protocol.OpSessionCreate, protocol.SessionCreate{Language: r.p.Language, Name: runName, LifetimeSeconds: life}, &s)
+		cancel()
 		if err != nil {
 			return err
 		}
 		r.session, r.ephemeral = s.ID, true
+		if err := ctx.Err(); err != nil {
+			return fault.Wrap(fault.KindOf(err), op, err)
+		}
 	}
 	r.place.name(r.session)
 	for _, f := range r.p.Files {

@@ -156,6 +156,10 @@ func opSessionCreate(ctx context.Context, c *conn, r protocol.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil { // nobody will hear of it
+		c.m.remove(s)
+		return nil, fault.Wrap(fault.KindOf(err), r.Op, err)
+	}
 	return s.view(), nil
 }
 

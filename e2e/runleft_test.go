@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+)
+
+// TestRunIsLeft: callers of POST /v1/run who go away at any moment, also while
+// their session is made, leave no session behind.
+func TestRunIsLeft(t *testing.T) {
+	ctx, cancel := context.WithTimeout(deadline(t), time.Minute)
+	defer cancel()
+	s, err := Start(ctx, "pool: {size: 2, languages: [bash], memory: 0}\nsessions: {max: 8}")
+	check(t, err)
+	defer func() { check(t, s.Stop()) }()
+	c, err := client.New(s.URL, s.Token, client.Options{})
+	check(t, err)
+	for range 60 {
+		hurried, cancel := context.WithTimeout(ctx, rand.N(60*time.Millisecond))
+		res, err := s.Do(hurried, "POST", "/v1/run", map[string]any{"language": "bash", "code": "sleep 0.05"})
+		if err == nil {
+			res.Body.Close()
+		}
+		cancel()
+	}
+	for {
+		all, err := c.Sessions(ctx)
+		check(t, err)
+		if len(all) == 0 {
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("sessions are left: %+v", all)
+		}
+	}
+}
