@@ -127,11 +127,8 @@ func opKeyRotate(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.keys(r.Op)
+	s, err := c.keysAbout(r.Op, p.ID)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.mayHold(s, r.Op, p.ID); err != nil {
 		return nil, err
 	}
 	if p.KeepSeconds < 0 || p.KeepSeconds > int64(tenant.MaxKeep/time.Second) {
@@ -145,17 +142,21 @@ func opKeyRotate(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return protocol.NewKey{Key: viewKey(k), Secret: secret, Version: version(s)}, nil
 }
 
-// mayHold refuses a key of more scopes than the caller has: who rotates it gets
-// its secret.
-func (c *conn) mayHold(s *tenant.Store, op, id string) error {
+// keysAbout returns the keys, of which one is to be changed. One of more scopes
+// than the caller has is refused: who rotates it gets its secret.
+func (c *conn) keysAbout(op, id string) (*tenant.Store, error) {
+	s, err := c.keys(op)
+	if err != nil {
+		return nil, err
+	}
 	k, err := s.Get(c.realm(), id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !k.Role.Within(c.principal.Scopes) {
-		return fault.New(fault.PermissionDenied, op, "the key has a scope that these credentials lack")
+		return nil, fault.New(fault.PermissionDenied, op, "the key has a scope that these credentials lack")
 	}
-	return nil
+	return s, nil
 }
 
 func opKeyRevoke(_ context.Context, c *conn, r protocol.Request) (any, error) {
@@ -163,11 +164,8 @@ func opKeyRevoke(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.keys(r.Op)
+	s, err := c.keysAbout(r.Op, p.ID)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.mayHold(s, r.Op, p.ID); err != nil {
 		return nil, err
 	}
 	if err := s.Revoke(c.realm(), p.ID); err != nil {
