@@ -417,6 +417,9 @@ func (c *channel) kill(op string, sig syscall.Signal) error {
 	return nil
 }
 
+// readPatience is how long an interrupt waits for the driver to read of it.
+const readPatience = 50 * time.Millisecond
+
 // interrupt stops what runs and leaves the process alive, if the process wants
 // it so. It answers the host's request when all is done: a cell that begins
 // after the answer has no child that is hit.
@@ -442,8 +445,13 @@ func (c *channel) interrupt(id uint64) {
 		tell(err)
 		return
 	}
-	// The walk reads /proc, which takes a while with many processes.
-	c.s.job(id, func() { c.s.signalChildren(pid, syscall.SIGINT); tell(nil) })
+	// The walk reads /proc, which takes a while with many processes. Before, the
+	// driver gets to know why they end: else a cell that waits for one goes on.
+	c.s.job(id, func() {
+		c.in.awaitRead(readPatience)
+		c.s.signalChildren(pid, syscall.SIGINT)
+		tell(nil)
+	})
 }
 
 // announce tells the driver which cell the signal that follows is for. One

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"golang.org/x/sys/unix"
 )
 
 // inbox is what goes into a process: a program's standard input or a driver's
@@ -142,6 +144,21 @@ func (b *inbox) close() {
 	defer b.mu.Unlock()
 	if !b.closed {
 		b.shut(0)
+	}
+}
+
+// awaitRead waits until all that was written has been read, but not for long.
+func (b *inbox) awaitRead(patience time.Duration) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		b.mu.Lock()
+		unread := len(b.q)
+		if b.fd >= 0 && unread == 0 {
+			unread, _ = unix.IoctlGetInt(b.fd, unix.TIOCINQ)
+		}
+		b.mu.Unlock()
+		if unread == 0 {
+			return
+		}
 	}
 }
 
