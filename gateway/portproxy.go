@@ -62,9 +62,12 @@ func (g *Gateway) proxy(q *request) error {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		if err := sendRequest(tcp, head, q.body); err != nil {
+		w := &noting{Writer: tcp}
+		if err := sendRequest(w, head, q.body); err != nil {
 			failed <- err
-			tcp.Close()
+			if w.err == nil { // the client's fault
+				tcp.Close()
+			} // else the program listens no more: its answer may be on the way
 		}
 	}()
 	var resp *http.Response
@@ -221,6 +224,18 @@ func withoutTickets(header string) string {
 		}
 	}
 	return strings.Join(kept, ", ")
+}
+
+// noting keeps the error of a write.
+type noting struct {
+	io.Writer
+	err error
+}
+
+func (w *noting) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.err = err
+	return n, err
 }
 
 func sendRequest(w io.Writer, head []byte, body *body) error {

@@ -128,20 +128,23 @@ func (c *conn) forward(s *session, r protocol.Request, port int, in *io.PipeRead
 	c.work.Go(func() {
 		defer close(sent)
 		buf := make([]byte, filePart)
+		listens := true
 		for {
 			n, err := in.Read(buf)
 			if err == io.EOF {
 				_ = tcp.CloseWrite()
 				return
 			}
-			if err == nil {
-				err = s.feed(c.ctx, tcp, buf[:n])
+			if err == nil && listens {
+				listens, err = s.feed(c.ctx, tcp, buf[:n])
 			}
 			if err != nil {
 				cut()
 				return
 			}
-			traffic(n)
+			if listens {
+				traffic(n)
+			} // else what it answered before it stopped to listen is on the way
 		}
 	})
 	out := &download{link: c.link, channel: r.Ch}
@@ -171,15 +174,16 @@ func (c *conn) forward(s *session, r protocol.Request, port int, in *io.PipeRead
 	return nil
 }
 
-// feed writes to a port, and wakes the session for it.
-func (s *session) feed(ctx context.Context, tcp *agent.Conn, p []byte) error {
+// feed writes to a port, and wakes the session for it. listens is false once
+// the program takes nothing more.
+func (s *session) feed(ctx context.Context, tcp *agent.Conn, p []byte) (listens bool, err error) {
 	end, err := s.begin(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	end() // a program that does not read does not keep the session awake
 	_, err = tcp.Write(p)
-	return err
+	return err == nil, nil
 }
 
 func opPortList(ctx context.Context, c *conn, r protocol.Request) (any, error) {

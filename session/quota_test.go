@@ -103,6 +103,8 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("after a deletion: %v", err)
 	}
 	_ = []string{first, second, other, third}
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
 	if len(r.m.arriving) != 0 {
 		t.Errorf("%d claims are left", len(r.m.arriving))
 	}
