@@ -29,9 +29,9 @@ func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
 	fmt.Printf("%-52s %10s %10s %5s\n", "", "median", "most", "n")
 	for _, f := range []func() error{
 		func() error {
-			return l.sleep("pandas", "python", "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))", rounds)
+			return l.sleep("hibernate a pandas session", "wake a pandas session", "python", "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))", rounds)
 		},
-		func() error { return l.sleep("Bash", "bash", "x=1", "echo $x", rounds) },
+		func() error { return l.sleep("hibernate a Bash session", "wake a Bash session", "bash", "x=1", "echo $x", rounds) },
 		func() error { return l.copies(rounds) },
 		func() error { return l.cycles(cycles) },
 		func() error { return l.many(sleepers, rounds) },
@@ -93,7 +93,7 @@ func (l *life) drop(ids ...string) error {
 }
 
 // sleep hibernates and wakes a session.
-func (l *life) sleep(what, language, prepare, code string, rounds int) error {
+func (l *life) sleep(downName, upName, language, prepare, code string, rounds int) error {
 	id, ch, err := l.open(language)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (l *life) sleep(what, language, prepare, code string, rounds int) error {
 		}
 		down = append(down, d)
 		if down[0] == d {
-			l.show("a "+what+" session on disk", "MiB", []float64{l.disk("sessions")})
+			l.show(language+": one such session on disk", "MiB", []float64{l.disk("sessions")})
 		}
 		r, err := l.run(ch, code)
 		if err != nil {
@@ -117,8 +117,8 @@ func (l *life) sleep(what, language, prepare, code string, rounds int) error {
 		}
 		up = append(up, ms(r.first))
 	}
-	l.show("hibernate a "+what+" session", "ms", down)
-	l.show("wake a "+what+" session", "ms", up)
+	l.show(downName, "ms", down)
+	l.show(upName, "ms", up)
 	return l.drop(id)
 }
 
