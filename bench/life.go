@@ -31,7 +31,9 @@ func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
 		func() error {
 			return l.sleep("hibernate a pandas session", "wake a pandas session", "python", "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))", rounds)
 		},
-		func() error { return l.sleep("hibernate a Bash session", "wake a Bash session", "bash", "x=1", "echo $x", rounds) },
+		func() error {
+			return l.sleep("hibernate a Bash session", "wake a Bash session", "bash", "x=1", "echo $x", rounds)
+		},
 		func() error { return l.copies(rounds) },
 		func() error { return l.cycles(cycles) },
 		func() error { return l.many(sleepers, rounds) },
