@@ -37,7 +37,7 @@ const clusterLease = 3 * time.Second
 func newCluster(t *testing.T, servers int) *cluster {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed: apt-get install redis-server")
+		t.Fatal("redis-server is not installed: make test installs it from Debian, or apt-get install redis-server")
 	}
 	dir, err := os.MkdirTemp("", "sandgate-cluster-")
 	check(t, err)

@@ -32,7 +32,7 @@ func startRedis(t *testing.T, args ...string) *redisServer {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("redis-server is not installed: apt-get install redis-server")
+		t.Fatal("redis-server is not installed: make test installs it from Debian, or apt-get install redis-server")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
