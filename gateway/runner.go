@@ -65,6 +65,9 @@ func (r *runner) start(ctx context.Context) error {
 			return err
 		}
 		r.session, r.ephemeral = s.ID, true
+		if len(s.Channels) > 0 && s.Channels[0].Kind == "kernel" {
+			r.channel = s.Channels[0].ID // it is warm; another would begin cold
+		}
 		if err := ctx.Err(); err != nil {
 			return fault.Wrap(fault.KindOf(err), op, err)
 		}
@@ -90,13 +93,15 @@ func (r *runner) start(ctx context.Context) error {
 }
 
 func (r *runner) begin() error {
-	var ch protocol.Channel
-	open := protocol.ChannelOpen{Session: r.session, Kind: "kernel", Key: "run:" + r.p.Language, Language: r.p.Language}
-	if err := ask(r.link, 1, protocol.OpChannelOpen, 0, open, &ch, nil); err != nil {
-		return err
+	if r.channel == "" {
+		var ch protocol.Channel
+		open := protocol.ChannelOpen{Session: r.session, Kind: "kernel", Key: "run:" + r.p.Language, Language: r.p.Language}
+		if err := ask(r.link, 1, protocol.OpChannelOpen, 0, open, &ch, nil); err != nil {
+			return err
+		}
+		r.channel = ch.ID
 	}
-	r.channel = ch.ID
-	attach := protocol.Attach{Session: r.session, Channel: ch.ID, Offset: -1}
+	attach := protocol.Attach{Session: r.session, Channel: r.channel, Offset: -1}
 	if err := ask(r.link, 2, protocol.OpAttach, runChannel, attach, nil, nil); err != nil {
 		return err
 	}
