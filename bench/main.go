@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -79,7 +80,7 @@ func main() {
 		return
 	}
 	if *terminals {
-		if err := measureTerminals(ctx, *keys, *idle); err != nil {
+		if err := errors.Join(measureTerminals(ctx, *keys, *idle), measureViewers(ctx, *keys)); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}
