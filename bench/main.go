@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -170,6 +171,23 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 		}
 	}
 	add("claim to first output", "ms", ours, theirs)
+
+	ours = nil
+	for range rounds {
+		if err := s.Warm(ctx); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		status, err := s.JSON(ctx, "POST", "/v1/run", map[string]any{"language": "python", "code": "print(1)"}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if status != http.StatusOK {
+			return nil, fmt.Errorf("a run ended with status %d", status)
+		}
+		ours = append(ours, ms(time.Since(start)))
+	}
+	add("a run of its own, POST /v1/run", "ms", ours, nil)
 
 	// One session and one kernel for the rest.
 	if err := s.Warm(ctx); err != nil {
