@@ -61,6 +61,16 @@ func TestReplKeepsState(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	contains(t, string(out), "42")
+
+	// What goes on after its cell is shown too.
+	cmd = sandgate(t, deadline(t), "repl", "python")
+	cmd.Stdin = strings.NewReader("import threading; go = threading.Event(); said = threading.Event()\n" +
+		"threading.Thread(target=lambda: (go.wait(), print('late'), said.set())).start()\ngo.set(); said.wait(); None\n")
+	out, err = cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	contains(t, string(out), "late")
 }
 
 // TestRunButton is the chat app's request, in its three answers.

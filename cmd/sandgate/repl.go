@@ -158,6 +158,7 @@ func (r *repl) piped(ctx context.Context, o replOptions) error {
 		return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
 	}
 	r.code, r.secret = r.next, r.next
+	r.kernel.Other(r.background)
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
