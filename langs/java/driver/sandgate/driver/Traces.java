@@ -14,6 +14,9 @@ final class Traces {
     private static final Pattern PREFIX = Pattern.compile("\\bREPL\\.\\$JShell\\$\\w+?(?:[$.](?=[\\p{L}_$])|(?=\\s|$))");
     private static final int MAX_FRAMES = 100;
     private static final int MAX_CAUSES = 16;
+    /** Recursion is folded: what comes at least MIN_REPEATS times more, up to MAX_PERIOD frames long. */
+    private static final int MAX_PERIOD = 8;
+    private static final int MIN_REPEATS = 3;
 
     /** Finds a line of a cell's text, or null. */
     interface Source {
@@ -94,9 +97,10 @@ final class Traces {
         }
         var frames = frames(t);
         boolean shown = false;
+        int told = 0;
         for (int i = 0; i < frames.size(); i++) {
-            if (i == MAX_FRAMES / 2 && frames.size() > MAX_FRAMES) {
-                out.add(indent + "    … " + (frames.size() - MAX_FRAMES) + " more");
+            if (told++ == MAX_FRAMES / 2 && frames.size() - i > MAX_FRAMES / 2) {
+                out.add(indent + "    … " + (frames.size() - i - MAX_FRAMES / 2) + " more");
                 i = frames.size() - MAX_FRAMES / 2;
                 shown = false;
             }
@@ -107,9 +111,29 @@ final class Traces {
                 out.add(indent + "        " + text.strip());
                 shown = true; // the innermost line of the user's is enough
             }
+            for (int period = 1; period <= MAX_PERIOD; period++) {
+                int times = repeats(frames, i + 1, period);
+                if (times < MIN_REPEATS) continue;
+                String what = period == 1 ? "this frame" : "these " + period + " frames";
+                out.add(indent + "    … " + what + " " + times + " times more");
+                i += period * times;
+                break;
+            }
         }
         for (Throwable s : t.getSuppressed()) add(out, indent + "    ", "Suppressed: ", s, source, seen, depth + 1);
         if (t.getCause() != null) add(out, indent, "Caused by: ", t.getCause(), source, seen, depth + 1);
+    }
+
+    /** How often the period frames before at come again from there on. */
+    private static int repeats(List<StackTraceElement> frames, int at, int period) {
+        if (at < period) return 0;
+        var first = frames.subList(at - period, at);
+        int times = 0;
+        while (at + period <= frames.size() && frames.subList(at, at + period).equals(first)) {
+            at += period;
+            times++;
+        }
+        return times;
     }
 
     private static String headline(Throwable t) {
