@@ -1,0 +1,130 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// maxAddresses is how many of a host's addresses are tried.
+const maxAddresses = 4
+
+// Config is a gate's.
+type Config struct {
+	// Allow is the most that anybody may reach; empty means nothing.
+	Allow []string
+	// Private are networks that may be reached although they are not public.
+	Private []netip.Prefix
+	// Resolver is the address and port of the DNS server that is asked; empty
+	// means the machine's own.
+	Resolver string
+	// Timeout bounds the time until a connection stands. Default 10 s.
+	Timeout time.Duration
+}
+
+// Gate dials what may be reached.
+type Gate struct {
+	allow   List
+	private []netip.Prefix
+	timeout time.Duration
+	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
+	own     func() []netip.Addr
+}
+
+// New returns a gate.
+func New(c Config) (*Gate, error) {
+	allow, err := ParseList("egress.allow", c.Allow)
+	if err != nil {
+		return nil, err
+	}
+	r := &net.Resolver{PreferGo: true}
+	if c.Resolver != "" {
+		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, c.Resolver)
+		}
+	}
+	g := &Gate{allow: allow, private: c.Private, timeout: c.Timeout, own: ownAddresses}
+	if g.timeout == 0 {
+		g.timeout = 10 * time.Second
+	}
+	g.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+		// With the dot no search domain is tried: the name that was allowed is
+		// the one that is asked for.
+		return r.LookupNetIP(ctx, "ip", host+".")
+	}
+	return g, nil
+}
+
+// Allowed is the most that anybody may reach.
+func (g *Gate) Allowed() List { return g.allow }
+
+// Dial connects to a target that both the gate's list and the caller's allow.
+// A name is resolved once, and the addresses that were looked at are the ones
+// that are dialled. address is the one that was reached, or the last tried.
+func (g *Gate) Dial(ctx context.Context, list List, t Target) (c net.Conn, address string, err error) {
+	const op = "egress.dial"
+	deny := func(format string, args ...any) error {
+		return fault.New(fault.PermissionDenied, op, "%s "+format, append([]any{t}, args...)...)
+	}
+	if !g.allow.Allows(t) {
+		return nil, "", deny("is not among what this server lets out (egress.allow)")
+	}
+	if !list.Allows(t) {
+		return nil, "", deny("is not among what this session is let out to (network.allow)")
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	addresses, err := g.resolve(ctx, t)
+	if err != nil {
+		return nil, "", err
+	}
+	var may []netip.Addr
+	for _, a := range addresses {
+		if address = a.String(); g.permits(a) && len(may) < maxAddresses {
+			may = append(may, a)
+		}
+	}
+	if len(may) == 0 {
+		return nil, address, deny("leads to an address that is not public (insecure_egress_to_private_networks)")
+	}
+	d := net.Dialer{Timeout: max(g.timeout/time.Duration(len(may)), time.Second)}
+	for _, a := range may {
+		address = a.String()
+		if c, err = d.DialContext(ctx, "tcp", netip.AddrPortFrom(a, uint16(t.Port)).String()); err == nil {
+			return c, address, nil
+		}
+	}
+	e := &fault.Error{Kind: fault.Unavailable, Op: op, Message: t.String() + " cannot be reached", Err: err}
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		e.Kind, e.Message = fault.DeadlineExceeded, t.String()+" does not answer"
+	}
+	return nil, address, e
+}
+
+// resolve returns a target's addresses.
+func (g *Gate) resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
+	const op = "egress.resolve"
+	if a, err := netip.ParseAddr(t.Host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	all, err := g.lookup(ctx, t.Host)
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return nil, &fault.Error{Kind: fault.NotFound, Op: op, Message: "there is no host " + t.Host, Err: err}
+	case err != nil:
+		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the name " + t.Host + " cannot be resolved now", Err: err}
+	}
+	for i := range all {
+		// The resolver gives IPv4 addresses as mapped ones. What a record maps
+		// is judged as what it would reach.
+		all[i] = all[i].Unmap()
+	}
+	return all, nil
+}
