@@ -56,6 +56,9 @@ type Client struct {
 	due     []uint32 // channels whose Ack is due
 	rest    []byte   // of the frame within which the wire has ended
 	files   map[uint32]*file
+	outward func(Outbound, *Conn) // takes connections to the outside
+	// outbounds counts those that are open.
+	outbounds int
 }
 
 // flow counts what goes to and from a channel.
@@ -568,6 +571,8 @@ func (c *Client) response(r Response) error {
 		} else if len(c.early) < maxEarly {
 			c.early = append(c.early, func(s Sink) { s.Exit(r.Channel, *r.Exit) })
 		}
+	case r.Event == "dial" && r.Dial != nil:
+		c.wants(r.Channel, *r.Dial)
 	default:
 		c.stray.Add(1)
 	}

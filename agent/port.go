@@ -56,6 +56,10 @@ type Port struct {
 type conn struct {
 	*transfer
 	tcp *net.TCPConn
+	// before goes to the host first. body is how much of what the program
+	// sends goes behind it, below 0 all; the rest is thrown away.
+	before []byte
+	body   int64
 }
 
 // portDial connects the host to a program.
@@ -63,8 +67,12 @@ func (s *Server) portDial(r Request) {
 	op := "agent." + r.Op
 	var q PortDial
 	err := params(r, &q)
-	if err == nil && (q.Port < 1 || q.Port > 65535) {
+	switch {
+	case err != nil:
+	case q.Port < 1 || q.Port > 65535:
 		err = fault.Invalid(op, "port", "a port is a number from 1 to 65535")
+	case s.isProxy(q.Port):
+		err = &fault.Error{Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1, Message: "nothing listens on port " + strconv.Itoa(q.Port) + " but the sandbox's proxy"}
 	}
 	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), conn: true}
 	t.win.limit, t.win.wake = connWindow, t.free
@@ -81,7 +89,7 @@ func (s *Server) portDial(r Request) {
 		tcp, err := dial(q.Port)
 		s.respond(r.ID, struct{}{}, err)
 		if err == nil {
-			c := &conn{transfer: t, tcp: tcp}
+			c := &conn{transfer: t, tcp: tcp, body: -1}
 			t.mu.Lock()
 			t.cut = c.reset
 			t.mu.Unlock()
@@ -155,8 +163,20 @@ func (c *conn) reset() {
 // send takes what the program writes to the host.
 func (c *conn) send() error {
 	buf := make([]byte, stream.HeaderSize+chunk)
+	for len(c.before) > 0 {
+		n := copy(buf[stream.HeaderSize:], c.before)
+		c.before = c.before[n:]
+		if err := c.put(buf, n); err != nil {
+			return err
+		}
+	}
+	c.before = nil
 	for {
 		n, err := c.tcp.Read(buf[stream.HeaderSize:])
+		if c.body >= 0 {
+			n = int(min(int64(n), c.body))
+			c.body -= int64(n)
+		}
 		if n > 0 {
 			if err := c.put(buf, n); err != nil {
 				return err
@@ -172,8 +192,15 @@ func (c *conn) send() error {
 	}
 }
 
+// isProxy reports whether a port is the agent's own.
+func (s *Server) isProxy(port int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proxy != nil && s.proxyPort == port
+}
+
 // listening reads which ports programs listen on.
-func listening() Ports {
+func (s *Server) listening() Ports {
 	found := Ports{Ports: []Port{}}
 	for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(path)
@@ -185,7 +212,7 @@ func listening() Ports {
 			if len(fields) < 4 || fields[3] != "0A" { // TCP_LISTEN
 				continue
 			}
-			if p, ok := portOf(fields[1]); ok && !slices.Contains(found.Ports, p) {
+			if p, ok := portOf(fields[1]); ok && !slices.Contains(found.Ports, p) && !s.isProxy(p.Port) {
 				found.Ports = append(found.Ports, p)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -111,9 +112,13 @@ type Server struct {
 	closed    bool
 	channels  map[uint32]*channel
 	transfers map[uint32]*transfer
-	files     int               // operations on files that run
-	watches   int               // of files
-	conns     int               // connections to ports
+	files     int              // operations on files that run
+	watches   int              // of files
+	conns     int              // connections to ports
+	outs      int              // connections to the outside
+	outbounds uint32           // such connections so far
+	proxy     *net.TCPListener // for those
+	proxyPort int
 	env       map[string]string // from the last reseed
 	started   uint32            // channels so far
 
@@ -167,6 +172,9 @@ func (s *Server) shutdown() {
 	}
 	for _, t := range s.transfers {
 		t.abort()
+	}
+	if s.proxy != nil {
+		s.proxy.Close()
 	}
 	s.mu.Unlock()
 	s.wire.close()
@@ -298,7 +306,9 @@ func (s *Server) request(r Request) {
 	case OpPortDial:
 		s.portDial(r)
 	case OpPortList:
-		s.job(r.ID, func() { s.respond(r.ID, listening(), nil) })
+		s.job(r.ID, func() { s.respond(r.ID, s.listening(), nil) })
+	case OpOutbound:
+		s.answered(r)
 	case OpReseed:
 		var q Reseed
 		if err := params(r, &q); err != nil {
@@ -365,6 +375,11 @@ func (s *Server) reseed(q Reseed) error {
 	if err := checkEnv(op, q.Env); err != nil {
 		return err
 	}
+	if q.Proxy != 0 {
+		if err := s.openProxy(q.Proxy); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	s.env = q.Env
 	var kernels []*channel
@@ -419,7 +434,7 @@ func (s *Server) stats() Stats {
 			n++
 		}
 	}
-	t := s.files + s.watches + s.conns
+	t := s.files + s.watches + s.conns + s.outs
 	s.mu.Unlock()
 	reaped, orphans := s.reap.counts()
 	return Stats{

@@ -21,6 +21,10 @@ type transfer struct {
 	// conn says that it is a connection to a port, which goes both ways:
 	// another goroutine then waits for the window, and is told by freed.
 	conn bool
+	// outbound says that it is one to the outside, which goes both ways too.
+	// The host's answer comes in answers, which has room for one.
+	outbound bool
+	answers  chan Answer
 	// watch says that it tells of changes.
 	watch bool
 	freed chan struct{} // capacity 1
@@ -225,7 +229,10 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 	case t.watch && s.watches >= MaxWatches:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "files are watched in %d places already", MaxWatches)
-	case !t.conn && !t.watch && s.files >= MaxTransfers:
+	case t.outbound && s.outs >= MaxOutbound:
+		s.refused.Add(1)
+		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", MaxOutbound)
+	case !t.conn && !t.watch && !t.outbound && s.files >= MaxTransfers:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d files are on their way", MaxTransfers)
 	case t.conn && s.conns >= MaxConns:
@@ -240,6 +247,8 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 	}
 	if t.conn {
 		s.conns++
+	} else if t.outbound {
+		s.outs++
 	} else if t.watch {
 		s.watches++
 	} else {
@@ -254,6 +263,8 @@ func (s *Server) forget(t *transfer, data bool) {
 	defer s.mu.Unlock()
 	if t.conn {
 		s.conns--
+	} else if t.outbound {
+		s.outs--
 	} else if t.watch {
 		s.watches--
 	} else {

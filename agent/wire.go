@@ -72,11 +72,13 @@ type Response struct {
 	ID     uint64          `json:"id,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  json.RawMessage `json:"error,omitempty"` // fault.Public
-	// Event is hello or exit.
+	// Event is hello, exit or dial.
 	Event   string `json:"event,omitempty"`
 	Channel uint32 `json:"channel,omitempty"`
 	Exit    *Exit  `json:"exit,omitempty"`
-	Version int    `json:"version,omitempty"`
+	// Dial is where a program wants to go, on the new number Channel.
+	Dial    *Outbound `json:"dial,omitempty"`
+	Version int       `json:"version,omitempty"`
 }
 
 // The reasons of an Exit.
@@ -159,6 +161,9 @@ type Reseed struct {
 	Seed     string            `json:"seed"`
 	Hostname string            `json:"hostname"`
 	Env      map[string]string `json:"env,omitempty"`
+	// Proxy is the loopback port on which programs find the way out; 0 opens
+	// none.
+	Proxy int `json:"proxy,omitempty"`
 }
 
 // Stats counts what happened in the sandbox since the agent started.
