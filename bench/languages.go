@@ -24,34 +24,55 @@ type language struct {
 	// long to wait for it to be at work.
 	loop  string
 	blind time.Duration
+	// declare declares the name with its number # and shows a value. flat is
+	// how many of these cells must not become slower, 0 for not looking.
+	declare string
+	flat    int
+	study   study
+}
+
+// study is what the working studies of the engines had on such a machine
+// (2 cores, load 1), in ms and MiB, as they were noted before this was built:
+// over pipes, 60 to 100 trivial cells. The studies of Bash and SQL were not
+// made. Memory is RSS, and so counts shared pages whole.
+type study struct {
+	start, trivial, interrupt, idle string // natively
+	gvisorStart, gvisorTrivial      string
 }
 
 func languageList() []language {
 	return []language{
 		{
 			name: "python", print: "print(1)", trivial: "1+1",
-			rich: "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2]); plt.show()",
-			loop: "print('go', flush=True)\nwhile True: pass",
+			rich:  "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2]); plt.show()",
+			loop:  "print('go', flush=True)\nwhile True: pass",
+			study: study{"250-300", "0.4-0.6", "3-6", "50", "1017", "1.0"},
 		},
 		{
 			name: "javascript", print: "console.log(1)", trivial: "1+1",
-			rich: "display.table([{ n: 1, s: 'a' }, { n: 2, s: 'b' }])",
-			loop: "console.log('go'); for (;;) {}",
+			rich:  "display.table([{ n: 1, s: 'a' }, { n: 2, s: 'b' }])",
+			loop:  "console.log('go'); for (;;) {}",
+			study: study{"75-85", "0.25-0.5", "2", "68", "209", "1.75"},
 		},
 		{
 			name: "golang", print: "fmt.Println(1)", trivial: "1+1",
-			rich: "display.Table([]struct{ N int; S string }{{1, \"a\"}, {2, \"b\"}})",
-			loop: "fmt.Println(\"go\")\nfor {\n}",
+			rich:    "display.Table([]struct{ N int; S string }{{1, \"a\"}, {2, \"b\"}})",
+			loop:    "fmt.Println(\"go\")\nfor {\n}",
+			declare: "n# := #; n# + 1", flat: 500,
+			study: study{"90", "43-50", "2-5", "46", "190-305", "124-132"},
 		},
 		{
 			name: "java", print: "System.out.println(1)", trivial: "1+1",
-			rich: "display(table(columns(\"n\", List.of(1, 2), \"s\", List.of(\"a\", \"b\"))))",
-			loop: "System.out.println(\"go\"); while (true) {}",
+			rich:    "display(table(columns(\"n\", List.of(1, 2), \"s\", List.of(\"a\", \"b\"))))",
+			loop:    "System.out.println(\"go\"); while (true) {}",
+			declare: "int n# = #; n# + 1", flat: 300,
+			study: study{"243-400", "8-40", "3-8", "200-245", "926", "18-20"},
 		},
 		{
 			name: "php", print: "echo 1;", trivial: "1+1",
-			rich: "table([['n' => 1, 's' => 'a'], ['n' => 2, 's' => 'b']]);",
-			loop: "echo \"go\\n\"; while (true) {}",
+			rich:  "table([['n' => 1, 's' => 'a'], ['n' => 2, 's' => 'b']]);",
+			loop:  "echo \"go\\n\"; while (true) {}",
+			study: study{"27-58", "0.1-1.0", "1", "28", "157-168", "0.41"},
 		},
 		{
 			name: "bash", print: "echo 1", trivial: ":",
@@ -66,29 +87,73 @@ func languageList() []language {
 	}
 }
 
-// measureLanguages prints a line for each language, one after the other, each
-// with a server of its own.
+// measureLanguages prints a line for each language in each table, one language
+// after the other, each with a server of its own, and natively when that has
+// ended.
 func measureLanguages(ctx context.Context, names string, rounds, cells int) error {
-	fmt.Printf("%-11s %9s %9s %9s %9s %9s %9s %9s\n", "median, ms", "claim", "restore", "trivial", "rich", "interrupt", "cold", "idle MiB")
+	machine, _ := os.ReadFile("/proc/loadavg")
+	fmt.Printf("load %s\n", strings.Join(strings.Fields(string(machine))[:3], " "))
+	var chosen []language
 	for _, l := range languageList() {
-		if names != "all" && !slices.Contains(strings.Split(names, ","), l.name) {
-			continue
-		}
-		if err := measureLanguage(ctx, l, rounds, cells); err != nil {
-			return fmt.Errorf("%s: %w", l.name, err)
+		if names == "all" || slices.Contains(strings.Split(names, ","), l.name) {
+			chosen = append(chosen, l)
 		}
 	}
-	fmt.Println("\nclaim: from the pool to the first output. restore: the same with an empty pool, from the warm snapshot.")
+	sandboxed := make([]figuresSandbox, len(chosen))
+	fmt.Printf("\n%-11s %9s %9s %9s %9s %9s %9s %9s\n", "median, ms", "claim", "restore", "trivial", "rich", "interrupt", "cold", "idle MiB")
+	for i, l := range chosen {
+		f, err := measureLanguage(ctx, l, rounds, cells)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		sandboxed[i] = f
+		fmt.Printf("%-11s %9.1f %9.0f %9.2f %9.1f %9.1f %9.0f %9.0f\n", l.name, f.claim, f.restore, f.trivial, f.rich, f.interrupt, f.cold, f.idle)
+	}
+	natives := make([]figuresNative, len(chosen))
+	fmt.Printf("\n%-11s %9s %9s %9s %9s %9s %9s   %s\n", "natively", "start", "first", "trivial", "rich", "interrupt", "idle MiB", "study: start, trivial, interrupt, MiB")
+	for i, l := range chosen {
+		f, err := natively(ctx, l, rounds, cells)
+		if err != nil {
+			return fmt.Errorf("%s, natively: %w", l.name, err)
+		}
+		natives[i] = f
+		note := "none"
+		if s := l.study; s != (study{}) {
+			note = strings.Join([]string{s.start, s.trivial, s.interrupt, s.idle}, ", ")
+		}
+		fmt.Printf("%-11s %9.0f %9.1f %9.2f %9.1f %9.1f %9.0f   %s\n", l.name, f.start, f.first, f.trivial, f.rich, f.interrupt, f.idle, note)
+	}
+	fmt.Printf("\n%-11s %9s %9s %9s %9s\n", "in gVisor", "cold", "study", "trivial", "study")
+	for i, l := range chosen {
+		if l.study != (study{}) {
+			fmt.Printf("%-11s %9.0f %9s %9.2f %9s\n", l.name, sandboxed[i].cold, l.study.gvisorStart, sandboxed[i].trivial, l.study.gvisorTrivial)
+		}
+	}
+	for i, l := range chosen {
+		if l.flat > 0 {
+			fmt.Printf("\n%s: the last %d of %d cells that declare take %.2f times as long as the first %d in gVisor, %.2f natively",
+				l.name, flatBlock, l.flat, sandboxed[i].flat, flatBlock, natives[i].flat)
+		}
+	}
+	fmt.Println("\n\nclaim: from the pool to the first output. restore: the same with an empty pool, from the warm snapshot.")
 	fmt.Println("trivial: 1+1 or the like, one after the other. rich: the first figure (python) or table, on its second run.")
 	fmt.Println("interrupt: from sending it to the end of an endless loop. cold: a kernel started in a running sandbox, to its first reply.")
 	fmt.Println("idle: memory of a warm sandbox, with gVisor's, shared pages in proportion.")
+	fmt.Println("natively: the driver in the image without gVisor, over pipes. start: to its being ready. first: its first cell.")
+	fmt.Println("idle natively: what the kernel's processes add, after the trivial cells and without what a template warms up.")
 	return nil
 }
 
-func measureLanguage(ctx context.Context, l language, rounds, cells int) error {
+// figuresSandbox are in ms, idle in MiB. flat is 0 where it is not measured.
+type figuresSandbox struct {
+	claim, restore, trivial, rich, interrupt, cold, idle, flat float64
+}
+
+func measureLanguage(ctx context.Context, l language, rounds, cells int) (figuresSandbox, error) {
+	var f figuresSandbox
 	s, err := e2e.Start(ctx, fmt.Sprintf("pool: {size: 1, languages: [%s], memory: 0}", l.name))
 	if err != nil {
-		return err
+		return f, err
 	}
 	defer s.Stop()
 	var claim, restore, trivial, rich, interrupt, cold []float64
@@ -96,21 +161,21 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) error {
 	var session string
 	for range rounds {
 		if err := s.Warm(ctx); err != nil {
-			return err
+			return f, err
 		}
 		for _, times := range []*[]float64{&claim, &restore} {
 			if session != "" {
 				if err := w.call(ctx, protocol.OpSessionDelete, 0, protocol.SessionRef{Session: session}, nil); err != nil {
-					return err
+					return f, err
 				}
 				w.conn.CloseNow()
 			}
 			if w, err = dial(ctx, s); err != nil {
-				return err
+				return f, err
 			}
 			var r result
 			if session, r, err = w.session(ctx, l.name, l.print); err != nil {
-				return err
+				return f, err
 			}
 			if r.first == 0 { // what it shows is no text
 				r.first = r.done
@@ -119,23 +184,23 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) error {
 		}
 	}
 	if err := s.Warm(ctx); err != nil {
-		return err
+		return f, err
 	}
 	idle, err := idleMemory(s)
 	if err != nil {
-		return err
+		return f, err
 	}
 	for i := range cells {
 		r, err := w.run(ctx, 1, fmt.Sprint("trivial", i), l.trivial)
 		if err != nil {
-			return err
+			return f, err
 		}
 		trivial = append(trivial, ms(r.done))
 	}
 	for i := range 6 {
 		r, err := w.run(ctx, 1, fmt.Sprint("rich", i), l.rich)
 		if err != nil {
-			return err
+			return f, err
 		}
 		if i > 0 {
 			rich = append(rich, ms(r.done))
@@ -144,7 +209,7 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) error {
 	for i := range 5 {
 		took, err := w.interrupt(ctx, 1, fmt.Sprint("loop", i), l.loop, l.blind)
 		if err != nil {
-			return err
+			return f, err
 		}
 		interrupt = append(interrupt, ms(took))
 	}
@@ -153,69 +218,80 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) error {
 		start := time.Now()
 		var c protocol.Channel
 		if err := w.call(ctx, protocol.OpChannelOpen, 0, protocol.ChannelOpen{Session: session, Kind: "kernel", Language: l.name}, &c); err != nil {
-			return err
+			return f, err
 		}
 		if err := w.call(ctx, protocol.OpAttach, ch, protocol.Attach{Session: session, Channel: c.ID}, nil); err != nil {
-			return err
+			return f, err
 		}
 		if _, err := w.send(ctx, protocol.OpExecute, ch, protocol.Execute{Key: "cold", Code: l.trivial}); err != nil {
-			return err
+			return f, err
 		}
 		if _, err := w.finish(ctx, ch, start); err != nil {
-			return err
+			return f, err
 		}
 		cold = append(cold, ms(time.Since(start)))
 	}
+	f.flat, err = flatness(l, func(key, code string) (time.Duration, error) {
+		r, err := w.run(ctx, 1, key, code)
+		return r.done, err
+	})
 	w.conn.CloseNow()
-	fmt.Printf("%-11s %9.1f %9.0f %9.2f %9.1f %9.1f %9.0f %9.0f\n", l.name,
-		median(claim), median(restore), median(trivial), median(rich), median(interrupt), median(cold), idle)
-	return nil
+	f.claim, f.restore, f.trivial, f.rich = median(claim), median(restore), median(trivial), median(rich)
+	f.interrupt, f.cold, f.idle = median(interrupt), median(cold), idle
+	return f, err
 }
 
 // idleMemory is what the smallest of a server's sandboxes holds, in MiB: one
-// that waits in the pool. Pages that several processes share count in parts.
+// that waits in the pool.
 func idleMemory(s *e2e.Server) (float64, error) {
-	parents := map[int]int{}
-	var roots []int
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return 0, err
-	}
-	for _, dir := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		stat, err := os.ReadFile(dir + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		if f := strings.Fields(rest); len(f) > 1 {
-			parents[pid], _ = strconv.Atoi(f[1])
-		}
-		args, _ := os.ReadFile(dir + "/cmdline")
-		if strings.HasPrefix(string(args), "runsc-sandbox") && strings.Contains(string(args), s.Dir) {
-			roots = append(roots, pid)
-		}
-	}
 	least := 0.0
-	for _, root := range roots {
-		sum := 0.0
-		for pid := range parents {
-			at := pid
-			for at > 1 && at != root {
-				at = parents[at]
+	for pid := range parents() {
+		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.HasPrefix(string(args), "runsc-sandbox") && strings.Contains(string(args), s.Dir) {
+			if sum := treeMemory(pid); least == 0 || sum < least {
+				least = sum
 			}
-			if at == root {
-				sum += pss(pid)
-			}
-		}
-		if least == 0 || sum < least {
-			least = sum
 		}
 	}
 	if least == 0 {
 		return 0, fmt.Errorf("the server has no sandbox")
 	}
 	return least, nil
+}
+
+// parents are the parents of all processes.
+func parents() map[int]int {
+	found := map[int]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		stat, err := os.ReadFile(dir + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if f := strings.Fields(rest); len(f) > 1 {
+			found[pid], _ = strconv.Atoi(f[1])
+		}
+	}
+	return found
+}
+
+// treeMemory is what a process and its descendants hold, in MiB. Pages that
+// several processes share count in parts.
+func treeMemory(root int) float64 {
+	of := parents()
+	sum := 0.0
+	for pid := range of {
+		at := pid
+		for at > 1 && at != root {
+			at = of[at]
+		}
+		if at == root {
+			sum += pss(pid)
+		}
+	}
+	return sum
 }
 
 // pss is a process's share of memory in MiB.
