@@ -156,6 +156,12 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 		return f, err
 	}
 	defer s.Stop()
+	if err := s.Warm(ctx); err != nil {
+		return f, err
+	}
+	if f.idle, err = idleMemory(s); err != nil {
+		return f, err
+	}
 	var claim, restore, trivial, rich, interrupt, cold []float64
 	var w *wire
 	var session string
@@ -182,13 +188,6 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 			}
 			*times = append(*times, ms(r.first))
 		}
-	}
-	if err := s.Warm(ctx); err != nil {
-		return f, err
-	}
-	idle, err := idleMemory(s)
-	if err != nil {
-		return f, err
 	}
 	for i := range cells {
 		r, err := w.run(ctx, 1, fmt.Sprint("trivial", i), l.trivial)
@@ -237,26 +236,25 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 	})
 	w.conn.CloseNow()
 	f.claim, f.restore, f.trivial, f.rich = median(claim), median(restore), median(trivial), median(rich)
-	f.interrupt, f.cold, f.idle = median(interrupt), median(cold), idle
+	f.interrupt, f.cold = median(interrupt), median(cold)
 	return f, err
 }
 
-// idleMemory is what the smallest of a server's sandboxes holds, in MiB: one
-// that waits in the pool.
+// idleMemory is what the largest of a server's sandboxes holds, in MiB: before
+// there are sessions that is one which waits in the pool, beside a gVisor
+// without a sandbox that waits for the next.
 func idleMemory(s *e2e.Server) (float64, error) {
-	least := 0.0
+	most := 0.0
 	for pid := range parents() {
 		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if strings.HasPrefix(string(args), "runsc-sandbox") && strings.Contains(string(args), s.Dir) {
-			if sum := treeMemory(pid); least == 0 || sum < least {
-				least = sum
-			}
+			most = max(most, treeMemory(pid))
 		}
 	}
-	if least == 0 {
+	if most == 0 {
 		return 0, fmt.Errorf("the server has no sandbox")
 	}
-	return least, nil
+	return most, nil
 }
 
 // parents are the parents of all processes.
