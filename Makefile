@@ -10,7 +10,7 @@ SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 LINT    := $(GO) tool -modfile=tools/go.mod
 
 .PHONY: run build test lint unit web bench clean setup app
-.PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs
+.PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs bin/versitygw
 
 run: setup build
 	$(SUDO) bin/sandgate serve
@@ -43,6 +43,11 @@ bin/sandgate: app
 	@mkdir -p bin
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sandgate ./cmd/sandgate
 
+# The S3 server that tests run against.
+bin/versitygw:
+	@mkdir -p bin
+	@CGO_ENABLED=0 $(GO) build -modfile=tools/s3/go.mod -trimpath -ldflags '-s -w' -o bin/versitygw github.com/versity/versitygw/cmd/versitygw
+
 test:
 	@deploy/setup test
 	@$(MAKE) --no-print-directory build lint web unit
@@ -54,7 +59,7 @@ lint:
 	@$(LINT) staticcheck ./...
 	@shellcheck $$(git grep -lE '^#!.*(bash|sh)$$')
 
-unit: node_modules
+unit: node_modules bin/versitygw
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(GO) test -run 'Idle' ./gateway ./node # what the race detector's own memory would hide
 	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own

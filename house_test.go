@@ -119,6 +119,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"github.com/coreos/go-oidc":              {"gateway"},
 		"golang.org/x/oauth2":                    {"gateway"},
 		"github.com/redis/go-redis":              {"route"},
+		"github.com/aws/":                        {"blob"},
 		"github.com/valyala/fasthttp":            {"gateway"},
 		"go.etcd.io/bbolt":                       {"route"},
 		"github.com/coder/websocket":             {"gateway", "client", "bench", "e2e"},

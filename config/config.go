@@ -137,7 +137,12 @@ type Cluster struct {
 	Address  string   `yaml:"address" doc:"Address and port that gateways are told to reach this node at. Empty means that of listen, which then must name one."`
 	Dir      string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
 	Lease    Duration `yaml:"lease" default:"45s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
-	Blobs    string   `yaml:"blobs" doc:"Folder that all nodes share, where sessions lie while no node has them; without it a node that is drained keeps its own."`
+	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own."`
+
+	S3Endpoint    string `yaml:"s3_endpoint" doc:"Address of that server, such as https://10.0.0.7:9000. Empty means Amazon's."`
+	S3Region      string `yaml:"s3_region" default:"us-east-1" doc:"Region of the bucket."`
+	S3Credentials string `yaml:"s3_credentials_file" doc:"File with the credentials at that server, mode 0600: lines aws_access_key_id=… and aws_secret_access_key=…, and aws_session_token=… if there is one. It is read again every minute."`
+	S3Insecure    bool   `yaml:"s3_insecure" default:"false" doc:"Allows an address of another machine without TLS. Whoever is between sees what sessions hold in memory."`
 }
 
 // Audit is about the record of who did what.
@@ -366,8 +371,11 @@ func (c *Config) Validate() error {
 			return err
 		}
 	}
-	if c.Cluster.Blobs != "" && !filepath.IsAbs(c.Cluster.Blobs) {
-		return fault.Invalid(op, "cluster.blobs", "%q is not an absolute path", c.Cluster.Blobs)
+	if b := c.Cluster.Blobs; b != "" && !filepath.IsAbs(b) && !strings.HasPrefix(b, "s3://") {
+		return fault.Invalid(op, "cluster.blobs", "%q is neither an absolute path nor s3://bucket/prefix", b)
+	}
+	if strings.HasPrefix(c.Cluster.Blobs, "s3://") && c.Cluster.S3Credentials == "" {
+		return fault.Invalid(op, "cluster.s3_credentials_file", "a bucket takes credentials")
 	}
 	if c.Limits.PIDs > 4096 {
 		return fault.Invalid(op, "limits.pids", "must be at most 4096")

@@ -26,8 +26,11 @@ type Blobs interface {
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// Remove does nothing for one that is not there.
 	Remove(ctx context.Context, name string) error
-	// List returns the last parts of the names below folder.
-	List(ctx context.Context, folder string, limit int) ([]string, error)
+	// Walk tells of the objects below a folder, until f fails.
+	Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error
+	// Tidy removes what is left of writes that began before then and never
+	// ended.
+	Tidy(ctx context.Context, before time.Time) (int, error)
 }
 
 // A parked session has three objects, written in this order and removed in the
@@ -379,13 +382,19 @@ func (m *Manager) parked(ctx context.Context, p node.Principal) ([]protocol.Sess
 	if m.cfg.Blobs == nil {
 		return all, nil
 	}
-	names, err := m.cfg.Blobs.List(ctx, viewFolder(p.Tenant), parkedListed)
-	if err != nil {
+	var names []string
+	err := m.cfg.Blobs.Walk(ctx, viewFolder(p.Tenant), func(name string, _ time.Time) error {
+		if names = append(names, name); len(names) == parkedListed {
+			return io.EOF
+		}
+		return nil
+	})
+	if err != nil && err != io.EOF { //nolint:errorlint // our own
 		return nil, err
 	}
-	for _, id := range names {
+	for _, name := range names {
 		var v protocol.Session
-		r, err := m.cfg.Blobs.Get(ctx, viewName(p.Tenant, id))
+		r, err := m.cfg.Blobs.Get(ctx, name)
 		if fault.Is(err, fault.NotFound) {
 			continue // it was adopted meanwhile
 		}

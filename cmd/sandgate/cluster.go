@@ -128,6 +128,26 @@ type membership struct {
 	manager *session.Manager
 }
 
+// openBlobs opens the blob store; nil where there is none.
+func openBlobs(cfg *config.Config) (blob.Store, error) {
+	c := cfg.Cluster
+	switch {
+	case c.Blobs == "":
+		return nil, nil
+	case strings.HasPrefix(c.Blobs, "s3://"):
+		store, err := blob.OpenS3(blob.S3Options{URL: c.Blobs, Endpoint: c.S3Endpoint, Region: c.S3Region, Credentials: c.S3Credentials, Insecure: c.S3Insecure})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
+	}
+	store, err := blob.OpenDir(c.Blobs)
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
 // joinDirectory opens the directory, the cluster's or that of this machine.
 func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	ms := &membership{}
@@ -139,11 +159,11 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Cluster.Blobs != "" {
-		store, err := blob.OpenDir(cfg.Cluster.Blobs)
-		if err != nil {
-			return nil, err
-		}
+	store, err := openBlobs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if store != nil {
 		ms.blobs = store
 	}
 	address := cfg.Cluster.Address

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandgate/sandgate/blob"
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
@@ -54,6 +55,9 @@ func (d *doctor) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	d.report(d.runsc(ctx), d.image(), d.token())
+	if d.cfg.Cluster.Blobs != "" {
+		d.report(d.blobs(ctx))
+	}
 	d.machine(ctx)
 	d.server(ctx)
 	if d.failed > 0 {
@@ -138,6 +142,28 @@ func (d *doctor) token() sandbox.Finding {
 		return finding("token", sandbox.Fail, "chmod 600 "+path, "%s can be read by others than its owner", path)
 	}
 	return finding("token", sandbox.OK, "", "%s", path)
+}
+
+// blobs puts an object into the blob store, reads it and removes it.
+func (d *doctor) blobs(ctx context.Context) sandbox.Finding {
+	const name = "blob store"
+	where := d.cfg.Cluster.Blobs
+	if d.cfg.Cluster.S3Endpoint != "" {
+		where += " at " + d.cfg.Cluster.S3Endpoint
+	}
+	if os.Geteuid() != 0 {
+		return finding(name, skipped, "sudo sandgate doctor", "%s is the node's alone, which is root", where)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	store, err := openBlobs(d.cfg)
+	if err == nil {
+		err = blob.Try(ctx, store)
+	}
+	if err != nil {
+		return finding(name, sandbox.Fail, "look at cluster.blobs and, of a bucket, at cluster.s3_endpoint, s3_region and s3_credentials_file", "%s: %s", where, message(err))
+	}
+	return finding(name, sandbox.OK, "", "%s takes, gives back and removes an object", where)
 }
 
 // machine looks at what sandboxes need, and boots one.

@@ -1,0 +1,227 @@
+package blob
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// partial begins the names of objects that are still being written.
+const partial = ".partial-"
+
+// Dir keeps objects as files below a folder that all nodes see, such as one on
+// NFS. Renaming within it has to be atomic.
+type Dir struct{ path string }
+
+// OpenDir returns the store in the folder, which it makes.
+func OpenDir(path string) (*Dir, error) {
+	const op = "blob.open"
+	if !filepath.IsAbs(path) {
+		return nil, fault.Invalid(op, "blobs", "%q is not an absolute path", path)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot make " + path, Err: err}
+	}
+	return &Dir{path}, nil
+}
+
+// Put makes an object. It is on the disk when Put returns. (Store)
+func (d *Dir) Put(ctx context.Context, name string, write func(io.Writer) error) (err error) {
+	const op = "blob.put"
+	if err := check(op, name); err != nil {
+		return err
+	}
+	path := filepath.Join(d.path, name)
+	dir := filepath.Dir(path)
+	part := filepath.Join(dir, partial+random())
+	f, err := create(dir, part)
+	if err != nil {
+		return diskError(op, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(part)
+			err = diskError(op, err)
+		}
+	}()
+	gathered := bufio.NewWriterSize(f, 64<<10)
+	v := vouch(&watched{gathered, ctx})
+	if err := write(v); err != nil {
+		return err
+	}
+	if err := errors.Join(v.end(), gathered.Flush(), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// create makes the file and its folder, which a Remove may take away between.
+func create(dir, path string) (*os.File, error) {
+	for try := 0; ; try++ {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || try == 10 {
+			return f, err
+		}
+	}
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// watched ends when its context does.
+type watched struct {
+	w   io.Writer
+	ctx context.Context
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.w.Write(p)
+}
+
+// Get opens an object. (Store)
+func (d *Dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	const op = "blob.get"
+	if err := check(op, name); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(filepath.Join(d.path, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, none(op, name)
+	}
+	if err != nil {
+		return nil, diskError(op, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, diskError(op, errors.Join(err, f.Close()))
+	}
+	return newChecked(op, f, info.Size()), nil
+}
+
+// Remove removes an object, and folders that are then empty. (Store)
+func (d *Dir) Remove(_ context.Context, name string) error {
+	const op = "blob.remove"
+	if err := check(op, name); err != nil {
+		return err
+	}
+	err := os.Remove(filepath.Join(d.path, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return diskError(op, err)
+	}
+	d.prune(filepath.Dir(name))
+	return nil
+}
+
+// prune removes a folder and those above it as far as they are empty.
+func (d *Dir) prune(dir string) {
+	for ; dir != "."; dir = filepath.Dir(dir) {
+		if os.Remove(filepath.Join(d.path, dir)) != nil {
+			break // others are in it
+		}
+	}
+}
+
+// Walk tells of all objects below a folder. (Store)
+func (d *Dir) Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error {
+	const op = "blob.walk"
+	if err := check(op, folder); err != nil {
+		return err
+	}
+	return d.files(ctx, op, folder, func(name string, info fs.FileInfo) error {
+		if strings.HasPrefix(info.Name(), ".") {
+			return nil
+		}
+		return f(name, info.ModTime())
+	})
+}
+
+// Tidy removes files whose writers have gone. (Store)
+func (d *Dir) Tidy(ctx context.Context, before time.Time) (int, error) {
+	const op = "blob.tidy"
+	n := 0
+	err := d.files(ctx, op, ".", func(name string, info fs.FileInfo) error {
+		if !strings.HasPrefix(info.Name(), partial) || !info.ModTime().Before(before) {
+			return nil
+		}
+		if err := os.Remove(filepath.Join(d.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return diskError(op, err)
+		}
+		d.prune(filepath.Dir(name))
+		n++
+		return nil
+	})
+	return n, err
+}
+
+// files tells of all files below a folder. Those that go meanwhile are no error.
+func (d *Dir) files(ctx context.Context, op, folder string, f func(name string, info fs.FileInfo) error) error {
+	var told error
+	err := filepath.WalkDir(filepath.Join(d.path, folder), func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(d.path, path)
+		if err == nil {
+			told = f(name, info)
+			err = told
+		}
+		return err
+	})
+	if told != nil {
+		return told
+	}
+	return diskError(op, err)
+}
+
+func diskError(op string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(fault.KindOf(err), op, err)
+	case fault.KindOf(err) != fault.Internal:
+		return err
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return full(op, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return denied(op, err)
+	}
+	return unavailable(op, "the blob store does not do its work", err)
+}

@@ -1,0 +1,100 @@
+package blob
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"hash"
+	"io"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// An object is its content and, behind it, 40 bytes that vouch for it: a magic
+// number and the content's SHA-256. So what a disk, a server or a network
+// changed or cut is noticed by the one who reads, whatever checks they have.
+
+const (
+	magic   = "sgblob1\n"
+	vouched = len(magic) + sha256.Size
+)
+
+// voucher writes content, and at its end what vouches for it.
+type voucher struct {
+	w   io.Writer
+	sum hash.Hash
+}
+
+func vouch(w io.Writer) *voucher { return &voucher{w, sha256.New()} }
+
+func (v *voucher) Write(p []byte) (int, error) {
+	n, err := v.w.Write(p)
+	v.sum.Write(p[:n]) // never fails
+	return n, err
+}
+
+// end completes the object.
+func (v *voucher) end() error {
+	_, err := v.w.Write(v.sum.Sum([]byte(magic)))
+	return err
+}
+
+// checked reads the content of an object of a known size. Its last read fails
+// unless the content is what was written.
+type checked struct {
+	io.Closer
+	op   string
+	r    io.Reader
+	left int64 // of the content
+	sum  hash.Hash
+	done error
+}
+
+func newChecked(op string, r io.ReadCloser, size int64) io.ReadCloser {
+	return &checked{Closer: r, op: op, r: r, left: size - int64(vouched), sum: sha256.New()}
+}
+
+func (c *checked) corrupted() error {
+	return fault.New(fault.Malformed, c.op, "an object of the blob store is not what was put there")
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	switch {
+	case c.done != nil:
+		return 0, c.done
+	case c.left < 0:
+		c.done = c.corrupted()
+		return 0, c.done
+	case c.left == 0:
+		c.done = c.verify()
+		return 0, c.done
+	}
+	n, err := c.r.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	c.sum.Write(p[:n])
+	switch err {
+	case nil:
+	case io.EOF:
+		err = nil
+		if c.left > 0 {
+			err = c.corrupted()
+		}
+	}
+	if err != nil {
+		c.done = err
+	}
+	return n, err
+}
+
+// verify reads what vouches for the content.
+func (c *checked) verify() error {
+	var end [vouched]byte
+	switch _, err := io.ReadFull(c.r, end[:]); {
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
+		return c.corrupted()
+	case err != nil:
+		return err
+	case !bytes.Equal(end[:], c.sum.Sum([]byte(magic))):
+		return c.corrupted()
+	}
+	return io.EOF
+}
