@@ -4,6 +4,7 @@ import { client, describe, refused } from './server'
 import { route, type Route } from './router'
 import { SignIn } from './signin'
 import { signOut, token } from './token'
+import { explain, mayHelp } from './ui/again'
 import { Banner } from './ui/banner'
 import { Bar } from './ui/bar'
 import { Questions } from './ui/dialog'
@@ -46,10 +47,10 @@ function Content() {
         <main class="centred">
           <Icon name="warning" />
           <h1>The server cannot be used</h1>
-          <p>{e.message}. {e.advice}</p>
+          <p>{explain(e)}</p>
           <div class="row">
-            <button type="button" class="button primary" onClick={() => void describe(client.value!)}>Try again</button>
-            <button type="button" class="button" onClick={signOut}>Sign out</button>
+            {mayHelp(e) && <button type="button" class="button primary" onClick={() => void describe(client.value!)}>Try again</button>}
+            <button type="button" class={mayHelp(e) ? 'button' : 'button primary'} onClick={signOut}>Sign out</button>
           </div>
         </main>
       </>

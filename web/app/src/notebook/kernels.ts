@@ -1,5 +1,6 @@
 import { computed, signal, type Signal } from '@preact/signals'
 import { SandgateError, type Cell as Run, type CellEvent, type Kernel, type Position, type Session } from '@sandgate/client'
+import { explain } from '../ui/again'
 import type { CellModel } from './cell'
 import { drawn } from './frames'
 import type { Bundle } from './ipynb'
@@ -115,7 +116,7 @@ export class KernelLink {
     } catch (e) {
       const error = e as SandgateError
       cell.state.value = error.kind === 'canceled' ? 'aborted' : 'lost'
-      if (error.kind !== 'canceled') cell.output.note(`${error.message}. ${error.advice ?? ''}`, true)
+      if (error.kind !== 'canceled') cell.output.note(explain(error), true)
     } finally {
       this.#queued.delete(cell)
       if (this.#own.get(cell) === run) this.#own.delete(cell)

@@ -4,6 +4,7 @@ import type { SandgateError, Session } from '@sandgate/client'
 import type { PageProps } from '../app'
 import { route, terminalPath } from '../router'
 import { client, languageName, languages } from '../server'
+import { explain, mayHelp } from '../ui/again'
 import { Bar } from '../ui/bar'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
@@ -68,15 +69,16 @@ async function patiently<T>(f: () => Promise<T>, gone: () => boolean): Promise<T
 
 function Broken({ problem, path }: { problem: Error; path: string }) {
   const gone = ['not_found', 'sandbox_lost'].includes((problem as SandgateError).kind)
+  const again = !gone && mayHelp(problem)
   return (
     <>
       <Bar />
       <main class="centred">
-        <h1>{gone ? 'This session is gone' : 'The notebook could not be opened'}</h1>
-        <p>{gone ? 'It was ended, or its time was up. What was in it cannot be brought back.' : `${path}: ${problem.message}`}</p>
+        <h1>{gone ? 'This session is gone' : `${path} could not be opened`}</h1>
+        <p>{gone ? 'It was ended, or its time was up. What was in it cannot be brought back.' : explain(problem)}</p>
         <div class="row">
-          {!gone && <button type="button" class="button primary" onClick={() => location.reload()}>Try again</button>}
-          <a class={gone ? 'button primary' : 'button'} href="/">All sessions</a>
+          {again && <button type="button" class="button primary" onClick={() => location.reload()}>Try again</button>}
+          <a class={again ? 'button' : 'button primary'} href="/">All sessions</a>
         </div>
       </main>
     </>

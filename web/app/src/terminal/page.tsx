@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { PageProps } from '../app'
 import { navigate, notebookPath, route } from '../router'
 import { client } from '../server'
+import { explain, mayHelp } from '../ui/again'
 import { Bar } from '../ui/bar'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
@@ -165,7 +166,7 @@ function Terminals({ session: id }: PageProps) {
         )}
       </Bar>
       <main class="panes" id="panes">
-        {error && <div class="centred"><Icon name="warning" /><h1>This session cannot be opened</h1><p>{error.message}</p><a class="button" href="/">All sessions</a></div>}
+        {error && <div class="centred"><Icon name="warning" /><h1>This session cannot be opened</h1><p>{explain(error)}</p><div class="row">{mayHelp(error) && <button type="button" class="button primary" onClick={() => location.reload()}>Try again</button>}<a class="button" href="/">All sessions</a></div></div>}
         {session && !tab && (
           <div class="centred">
             <Icon name="terminal" />

@@ -1,7 +1,8 @@
 import type { Exit, Session } from '@sandgate/client'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { connection } from '../server'
+import { client, connection } from '../server'
 import { dark } from '../theme'
+import { explain } from '../ui/again'
 import { confirm } from '../ui/dialog'
 import { Icon } from '../ui/icon'
 import { failed, toast } from '../ui/toast'
@@ -88,7 +89,7 @@ export function Pane(p: PaneProps) {
     }}>
       {finding && <Find screen={screen.current!} onClose={() => { setFinding(false); screen.current!.term.focus() }} />}
       <div class="xterm-box" ref={box} />
-      {down && !exit && <div class="note" role="status"><Icon name="spinner" spin />Reconnecting. What you type is sent when the connection is back.</div>}
+      {down && !exit && <div class="note" role="status"><Icon name="spinner" spin />Reconnecting. What you type is sent when the connection is back.<button type="button" class="button quiet" onClick={() => client.value?.reconnect()}>Try now</button></div>}
       {size && !size.own && !exit && (
         <div class="note" role="status">
           {p.readOnly ? 'You are watching' : 'Somebody else is typing'}: {size.cols} × {size.rows}.
@@ -104,7 +105,7 @@ export function Pane(p: PaneProps) {
       )}
       {error && !exit && (
         <div class="ended bad" role="alert">
-          <span>{error.message}</span>
+          <span>{explain(error)}</span>
           <button type="button" class="button" onClick={p.onClose}>Close</button>
         </div>
       )}

@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import { explain } from './again'
 import { Icon } from './icon'
 
 interface Toast {
@@ -19,7 +20,7 @@ export function toast(text: string, action?: Toast['action']): void {
 
 /** Says what went wrong, and what to do about it. */
 export function failed(what: string, e: unknown): void {
-  toast(`${what}: ${e instanceof Error ? e.message : String(e)}`)
+  toast(`${what}. ${e instanceof Error ? explain(e) : String(e)}`)
 }
 
 function drop(id: number): void {

@@ -432,9 +432,12 @@ describe('the notebook', () => {
       await page.locator('.cell.active .cm-content').waitFor()
       await run(page, 'import time, os\nfor i in range(2000):\n    print("tick", i, flush=True)\n    time.sleep(0.05)\n    if os.path.exists("stop"): break\nprint("over")')
       await shows(page, 0, 'tick 3')
+      const top = () => page.locator('.cell').first().evaluate((el) => el.getBoundingClientRect().top + scrollY)
+      const before = await top()
       cutter.cuts = 1000 // none gets through until that is over
       cutter.cutNow()
-      await page.getByText('Reconnecting. What runs goes on').waitFor()
+      await page.getByRole('status').getByText('Reconnecting. What runs goes on').waitFor()
+      expect(await top()).toBe(before) // it lies over the page and pushes nothing
       await shot(page, 'notebook-away')
       await api('PUT', `/v1/sessions/${s.id}/files/stop`)
       await page.getByRole('button', { name: 'Try now' }).click() // in vain, or the button might go first
