@@ -92,6 +92,7 @@ GET /v1/templates/{id}                               401 404 404 403 403
 PUT /v1/templates/{id}                               401 400 403 403 403
 DELETE /v1/templates/{id}                            401 404 403 403 403
 
+POST /v1/sessions/{id}/links                         401 404 403 403 403
 GET /v1/sessions/{id}/channels                       401 404 200 403 403
 POST /v1/sessions/{id}/channels                      401 404 403 403 403
 GET /v1/sessions/{id}/channels/{channel}/cast        401 404 200 403 403
@@ -153,6 +154,7 @@ session.list       ok ok permission_denied
 session.pause      not_found permission_denied permission_denied
 session.resume     not_found permission_denied permission_denied
 session.snapshot   not_found permission_denied permission_denied
+session.watch      not_found invalid_argument permission_denied
 session.update     not_found permission_denied permission_denied
 signal             invalid_argument permission_denied permission_denied
 snapshot.delete    not_found permission_denied permission_denied

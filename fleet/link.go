@@ -145,7 +145,9 @@ func (l *Link) request(f stream.Frame) error {
 	}
 	var b *branch
 	var err error
-	if r.Ch != 0 && r.Op != protocol.OpAttach {
+	// These choose a number; all others name one that was chosen.
+	chooses := r.Op == protocol.OpAttach || r.Op == protocol.OpFileWatch || r.Op == protocol.OpSessionWatch
+	if r.Ch != 0 && !chooses {
 		l.mu.Lock()
 		if b = l.numbers[r.Ch]; r.Op == protocol.OpDetach {
 			delete(l.numbers, r.Ch)
@@ -157,7 +159,7 @@ func (l *Link) request(f stream.Frame) error {
 	} else {
 		b, err = l.branch(r.Op, t)
 	}
-	if err == nil && r.Op == protocol.OpAttach && r.Ch != 0 {
+	if err == nil && chooses && r.Ch != 0 {
 		l.mu.Lock()
 		if _, there := l.numbers[r.Ch]; !there && len(l.numbers) >= maxNumbers {
 			err = fault.New(fault.Exhausted, "link.attach", "a connection attaches at most %d channels", protocol.MaxAttached)

@@ -251,6 +251,9 @@ func (g *Gateway) accept(q *request) error {
 		if err := permit(op, q.who, q.route.Access); err != nil {
 			return err
 		}
+		if err := withinSession(q); err != nil {
+			return err
+		}
 		if err := g.meter(q.who); err != nil {
 			return err
 		}
@@ -344,6 +347,9 @@ func (g *Gateway) lookup(secret string) (node.Principal, error) {
 	}
 	if strings.HasPrefix(secret, userPrefix) {
 		return g.openUser(secret)
+	}
+	if strings.HasPrefix(secret, viewPrefix) {
+		return g.openViewLink(secret)
 	}
 	sum := sha256.Sum256([]byte(secret))
 	found := -1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,7 +160,7 @@ func (k *keyring) current(who node.Principal) bool {
 	if !who.Until.IsZero() && time.Now().After(who.Until) {
 		return false
 	}
-	id, ok := tenant.KeyOf(who.Subject)
+	id, ok := tenant.KeyOf(strings.TrimPrefix(who.Subject, viewSubject))
 	if !ok {
 		return true
 	}

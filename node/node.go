@@ -61,6 +61,9 @@ type Principal struct {
 	Subject string `json:"subject,omitempty"`
 	// Scopes are what the credentials allow.
 	Scopes []string `json:"scopes,omitempty"`
+	// Session is the only session that the credentials are for; empty for all
+	// of the tenant's.
+	Session string `json:"session,omitempty"`
 	// Until is when the credentials end, zero for never. It is the gateway's
 	// own affair: the node is not told.
 	Until time.Time `json:"-"`

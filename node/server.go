@@ -175,8 +175,8 @@ func (l *Link) greet() error {
 	if h.Version != Version {
 		return fault.New(fault.Unsupported, op, "the gateway speaks version %d of the node protocol, the node version %d: run one release of both", h.Version, Version)
 	}
-	if h.Tenant == "" || len(h.Tenant) > MaxName || len(h.Subject) > MaxName {
-		return fault.Invalid(op, "tenant", "a principal has a tenant and a subject of at most %d bytes", MaxName)
+	if h.Tenant == "" || len(h.Tenant) > MaxName || len(h.Subject) > MaxName || len(h.Session) > MaxName {
+		return fault.Invalid(op, "tenant", "a principal has a tenant, a subject and a session of at most %d bytes", MaxName)
 	}
 	if len(h.Scopes) > MaxScopes {
 		return fault.Invalid(op, "scopes", "a principal has at most %d scopes", MaxScopes)

@@ -7,7 +7,7 @@ import "time"
 type AuditEntry struct {
 	Time time.Time `json:"time"`
 	// Event is an operation's name, or cell.end, session.end, node.start,
-	// node.stop, auth.signin or auth.failed.
+	// node.stop, auth.signin, auth.link or auth.failed.
 	Event   string `json:"event"`
 	Tenant  string `json:"tenant,omitempty"`
 	Subject string `json:"subject,omitempty"`

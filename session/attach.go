@@ -30,6 +30,7 @@ type attachment struct {
 	pumped  chan struct{} // closed when the pump has ended
 
 	readOnly bool
+	came     time.Time // when it became one of the session's; guarded by the session
 	// fresh says that the viewer has seen nothing of a terminal yet: it begins
 	// with a restore.
 	fresh            bool

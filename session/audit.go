@@ -47,7 +47,7 @@ var unaudited = map[string]bool{
 	protocol.OpVariables: true, protocol.OpHistory: true, protocol.OpComm: true, protocol.OpInput: true, protocol.OpFileStat: true,
 	protocol.OpSessionKeepalive: true, protocol.OpPortList: true, protocol.OpFileList: true, protocol.OpTemplateList: true, protocol.OpTemplateGet: true,
 	protocol.OpSnapshotList: true, protocol.OpSnapshotGet: true, protocol.OpVolumeList: true, protocol.OpVolumeGet: true, protocol.OpStatus: true, protocol.OpMetrics: true, protocol.OpAudit: true,
-	protocol.OpKeyList: true, protocol.OpTenantList: true, protocol.OpKeyWatch: true,
+	protocol.OpSessionWatch: true, protocol.OpKeyList: true, protocol.OpTenantList: true, protocol.OpKeyWatch: true,
 }
 
 // auditEntry is a line of the audit log under way.

@@ -114,6 +114,10 @@ func (c *conn) request(body []byte) {
 		c.reply(r.ID, nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "op", Message: "there is no such operation"})
 		return
 	}
+	if err := c.within(r); err != nil {
+		c.reply(r.ID, nil, err)
+		return
+	}
 	if o.writes {
 		if a := c.find(r.Ch); a != nil && a.readOnly {
 			c.reply(r.ID, nil, fault.New(fault.PermissionDenied, op, "this viewer is read-only"))
@@ -211,6 +215,14 @@ func (c *conn) find(ch uint32) *attachment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.attached[ch]
+}
+
+// later has a task carried out behind those of the lane. It is false when the
+// link has ended, or too much waits.
+func (c *conn) later(l *lane, run func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attached != nil && l.add(task{run: run})
 }
 
 // drop lets go of everything that hangs on the link.

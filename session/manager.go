@@ -255,10 +255,10 @@ func (m *Manager) find(p node.Principal, id string) (*session, error) {
 	s := m.sessions[id]
 	d := m.left[id]
 	m.mu.Unlock()
-	if s == nil && d.tenant == p.Tenant && d.tenant != "" || s != nil && s.tenant == p.Tenant && s.moving.Load() {
+	if s == nil && d.tenant != "" && sees(p, d.tenant, id) || s != nil && sees(p, s.tenant, id) && s.moving.Load() {
 		return nil, moving("session.find")
 	}
-	if s == nil || s.tenant != p.Tenant {
+	if s == nil || !sees(p, s.tenant, s.id) {
 		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.find", Field: "session", Message: "there is no such session"}
 	}
 	return s, nil
@@ -269,7 +269,7 @@ func (m *Manager) list(p node.Principal) []protocol.Session {
 	m.mu.Lock()
 	var mine []*session
 	for _, s := range m.sessions {
-		if s.tenant == p.Tenant {
+		if sees(p, s.tenant, s.id) {
 			mine = append(mine, s)
 		}
 	}

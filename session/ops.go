@@ -42,6 +42,7 @@ func operations() map[string]operation {
 		protocol.OpHello:            {run: opHello, inline: true},
 		protocol.OpSessionCreate:    {run: opSessionCreate, limit: createLimit},
 		protocol.OpSessionGet:       {run: opSessionGet},
+		protocol.OpSessionWatch:     {run: opSessionWatch, inline: true},
 		protocol.OpSessionList:      {run: opSessionList},
 		protocol.OpSessionDelete:    {run: opSessionDelete},
 		protocol.OpSessionUpdate:    {run: opSessionUpdate},

@@ -273,7 +273,7 @@ func (m *Manager) adopt(ctx context.Context, p node.Principal, id string) (*sess
 	}
 	defer m.work.Done()
 	if s != nil {
-		if s.tenant != p.Tenant && !gateway {
+		if !sees(p, s.tenant, id) && !gateway {
 			return nil, unknown()
 		}
 		return s, nil
@@ -282,7 +282,7 @@ func (m *Manager) adopt(ctx context.Context, p node.Principal, id string) (*sess
 	if err != nil {
 		return nil, err
 	}
-	if a.Tenant != p.Tenant && !gateway {
+	if !sees(p, a.Tenant, id) && !gateway {
 		return nil, unknown()
 	}
 	if time.Now().After(a.Expires) {
@@ -403,7 +403,7 @@ func (m *Manager) parked(ctx context.Context, p node.Principal) ([]protocol.Sess
 		}
 		err = json.NewDecoder(io.LimitReader(r, 4<<20)).Decode(&v)
 		_ = r.Close()
-		if err == nil && time.Now().Before(time.UnixMilli(v.ExpiresMS)) {
+		if err == nil && sees(p, p.Tenant, v.ID) && time.Now().Before(time.UnixMilli(v.ExpiresMS)) {
 			all = append(all, v)
 		}
 	}

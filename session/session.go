@@ -85,6 +85,7 @@ type session struct {
 	keys     map[string]*channel
 	numbers  int // the last number in a channel's id
 	watchers map[*attachment]struct{}
+	presence presence
 	// recovered is the time as of which the session came back after the server
 	// was killed, if it did. stale says that its machine has run on from here
 	// before: it is reseeded when it wakes.
@@ -518,7 +519,9 @@ func (s *session) addWatcher(a *attachment) bool {
 	if s.state == lost {
 		return false
 	}
+	a.came = time.Now()
 	s.watchers[a] = struct{}{}
+	s.stirPresence()
 	return true
 }
 
@@ -526,4 +529,5 @@ func (s *session) removeWatcher(a *attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.watchers, a)
+	s.stirPresence()
 }

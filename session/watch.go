@@ -22,7 +22,7 @@ func opFileWatch(ctx context.Context, c *conn, r protocol.Request) (any, error) 
 	}
 	defer end()
 	watching, cancel := context.WithCancel(c.ctx)
-	if err := c.addWatch(r.Ch, cancel); err != nil {
+	if err := c.addWatch(r.Op, r.Ch, cancel); err != nil {
 		cancel()
 		return nil, err
 	}
@@ -73,8 +73,7 @@ func changesOf(session string, f agent.FileChanges) protocol.FileChanges {
 }
 
 // addWatch takes the number for a watch.
-func (c *conn) addWatch(ch uint32, cancel func()) error {
-	const op = "file.watch"
+func (c *conn) addWatch(op string, ch uint32, cancel func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -85,7 +84,7 @@ func (c *conn) addWatch(ch uint32, cancel func()) error {
 	case c.attached[ch] != nil || c.watches[ch] != nil:
 		return fault.Invalid(op, "ch", "%d is in use already", ch)
 	case len(c.watches) >= protocol.MaxFileWatches:
-		return fault.New(fault.Exhausted, op, "a connection watches files in at most %d places", protocol.MaxFileWatches)
+		return fault.New(fault.Exhausted, op, "a connection watches at most %d things", protocol.MaxFileWatches)
 	}
 	c.watches[ch] = cancel
 	return nil
