@@ -137,6 +137,7 @@ type Cluster struct {
 	Address  string   `yaml:"address" doc:"Address and port that gateways are told to reach this node at. Empty means that of listen, which then must name one."`
 	Dir      string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
 	Lease    Duration `yaml:"lease" default:"45s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
+	Drain    Duration `yaml:"drain_limit" default:"30s" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
 	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own."`
 
 	S3Endpoint    string `yaml:"s3_endpoint" doc:"Address of that server, such as https://10.0.0.7:9000. Empty means Amazon's."`
@@ -321,6 +322,7 @@ func (c *Config) Validate() error {
 		c.OIDC.validate(op),
 		oneOf("platform", c.Platform, "systrap", "kvm"),
 		oneOf("audit.code", c.Audit.Code, "hash", "whole"),
+		atLeast("cluster.drain_limit", c.Cluster.Drain >= 0, "0"),
 		atLeast("cluster.lease", c.Cluster.Lease >= Duration(time.Second), "1s"),
 		atLeast("audit.max_file", c.Audit.MaxFile >= 64<<10, "64KiB"),
 		atLeast("audit.keep", c.Audit.Keep >= 1, "1"),
@@ -376,6 +378,9 @@ func (c *Config) Validate() error {
 	}
 	if strings.HasPrefix(c.Cluster.Blobs, "s3://") && c.Cluster.S3Credentials == "" {
 		return fault.Invalid(op, "cluster.s3_credentials_file", "a bucket takes credentials")
+	}
+	if c.Cluster.Drain > Duration(10*time.Minute) {
+		return fault.Invalid(op, "cluster.drain_limit", "must be at most 10m")
 	}
 	if c.Limits.PIDs > 4096 {
 		return fault.Invalid(op, "limits.pids", "must be at most 4096")

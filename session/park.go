@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,8 +74,16 @@ const (
 	forgiveLimit = 15 * time.Second
 )
 
-// Drain has the node take no more sessions, and parks those that it has. It may
-// be called again for those that stayed.
+// Refuse has the node take no more sessions.
+func (m *Manager) Refuse() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.draining = true
+}
+
+// Drain has the node take no more sessions, and parks those that it has, those
+// in use last first, until ctx ends. It may be called again for those that
+// stayed.
 func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 	const op = "node.drain"
 	var d protocol.Drained
@@ -93,17 +102,25 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 		return d, fault.New(fault.Restarting, op, "the node is stopping")
 	}
 	m.log.Info("draining", "sessions", len(all))
+	last := make(map[*session]time.Time, len(all))
+	for _, s := range all {
+		last[s] = s.lastActive()
+	}
+	slices.SortFunc(all, func(a, b *session) int { return last[b].Compare(last[a]) })
 	var mu sync.Mutex // guards d
 	turns := make(chan struct{}, m.cfg.PoolParallel)
 	var wg sync.WaitGroup
 	for _, s := range all {
+		turns <- struct{}{}
 		wg.Go(func() {
-			turns <- struct{}{}
 			defer func() { <-turns }()
 			if s.isLost() {
 				return
 			}
-			err := s.park(ctx)
+			err := fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+			if err == nil {
+				err = s.park(ctx)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -172,6 +189,13 @@ func (s *session) park(ctx context.Context) error {
 	m.count.parked.Add(1)
 	m.log.Info("session parked", "session", s.id)
 	return errors.Join(os.RemoveAll(m.sessionDir(s.id)), os.RemoveAll(filepath.Join(m.logDir(), s.id)), os.RemoveAll(m.durableDir(s.id)))
+}
+
+// lastActive is when the session last did something.
+func (s *session) lastActive() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active
 }
 
 // viewers are those attached now.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -123,6 +124,9 @@ type membership struct {
 	keeper *route.Keeper
 	blobs  session.Blobs
 	close  func() error
+	// others reports whether another node takes sessions; nil where there is
+	// no other.
+	others func(context.Context) bool
 
 	mu      sync.Mutex // guards manager
 	manager *session.Manager
@@ -190,6 +194,7 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 			return nil, err
 		}
 		dir, ms.close = remote, remote.Close
+		ms.others = func(ctx context.Context) bool { return others(ctx, remote, name, time.Duration(cfg.Cluster.Lease)) }
 	}
 	ms.keeper, err = route.NewKeeper(dir, route.KeeperOptions{
 		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Logger: log,
@@ -233,6 +238,45 @@ func (ms *membership) run(m *session.Manager) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() { ms.keeper.Run(ctx) })
 	return func() { cancel(); done.Wait() }
+}
+
+// drainLimit is how long a node that is stopped moves its sessions.
+func drainLimit(cfg *config.Config) time.Duration {
+	if cfg.Cluster.Redis == "" || cfg.Cluster.Blobs == "" {
+		return 0
+	}
+	return time.Duration(cfg.Cluster.Drain)
+}
+
+// others reports whether a node other than self takes sessions: one that has
+// been heard of in the last third of a lease.
+func others(ctx context.Context, dir *route.Redis, self route.NodeID, lease time.Duration) bool {
+	all, err := dir.Nodes(ctx)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(all, func(n route.Node) bool { return n.ID != self && !n.Draining && n.Age < lease/3 })
+}
+
+// leave moves the sessions of a node that is about to end to the blob store, so
+// that others wake them. It takes at most limit, and does nothing where nobody
+// would wake them sooner than this node's next start: they stay on its disk.
+func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.Logger) {
+	if limit <= 0 || ms.others == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if !ms.others(ctx) {
+		log.Info("no other node takes sessions: they stay on this one's disk")
+		return
+	}
+	// With the next heartbeat, which is now, nobody is sent here any more.
+	m.Refuse()
+	ms.keeper.Tell()
+	if _, err := m.Drain(ctx); err != nil {
+		log.Warn("the node was not drained", "error", err)
+	}
 }
 
 // listenCluster opens the node to the gateways of the cluster; nil when it is
@@ -316,21 +360,30 @@ func reachNodes(cfg *config.Config, access *clusterAccess, log *slog.Logger) (ga
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	var all *fleet.Fleet
-	turns := make(chan struct{}, 4)
+	// Sessions that were at work and have no node: a drain gives up many in a
+	// row. One for which there is no room is woken by the first work.
+	waiting := make(chan route.SessionID, 1024)
 	notice := func(e route.Event) {
 		if e.Session == "" || e.Node != "" || !e.Works {
 			return
 		}
 		select {
-		case turns <- struct{}{}:
+		case waiting <- e.Session:
 		default:
-			return // the first work wakes it
 		}
+	}
+	for range 4 {
 		work.Go(func() {
-			defer func() { <-turns }()
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-			defer cancel()
-			all.Adopt(ctx, e.Session)
+			for {
+				select {
+				case id := <-waiting:
+					adopt, cancel := context.WithTimeout(ctx, 2*time.Minute)
+					all.Adopt(adopt, id)
+					cancel()
+				case <-ctx.Done():
+					return
+				}
+			}
 		})
 	}
 	finder := route.NewFinder(dir, time.Duration(cfg.Cluster.Lease), notice)

@@ -35,7 +35,8 @@ can open it may speak for anybody.
 
 sandgate node drain, as root on the node's machine, has the node take no more
 sessions and moves those that it has to cluster.blobs, from where other nodes
-wake them. Their clients reconnect by themselves.`,
+wake them. Their clients reconnect by themselves. A node that gets SIGTERM does
+the same, for cluster.drain_limit at most.`,
 		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
 			if len(args) > 0 && args[0] == "drain" {
 				return drainNode(ctx, a, set, args[1:])
@@ -258,8 +259,23 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 		watchPool(watching, m, cfg, status)
 	}()
 	defer func() { end(); <-watched }()
-	// Nil once ctx ends: the links end first, then sessions, then sandboxes.
-	return serveLinks(ctx, ln, abroad, m, log)
+	// Nil once ctx ends: sessions move away first, then the links end, then the
+	// sessions that stayed, then sandboxes.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		select {
+		case <-ctx.Done():
+			place.leave(m, drainLimit(cfg), log)
+			stopServing()
+		case <-serving.Done():
+		}
+	}()
+	err = serveLinks(serving, ln, abroad, m, log)
+	stopServing()
+	<-left
+	return err
 }
 
 // serveLinks serves the gateway of this machine and those of others; abroad may

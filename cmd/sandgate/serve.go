@@ -26,7 +26,8 @@ import (
 	"github.com/sandgate/sandgate/node"
 )
 
-// Times of a shutdown. The gateway's drain takes 15 s and a little.
+// Times of a shutdown. The gateway's drain takes 15 s and a little; the node's
+// time is without that in which it moves its sessions, drainLimit.
 const (
 	gatewayStop = 35 * time.Second
 	nodeStop    = 60 * time.Second
@@ -137,7 +138,7 @@ func serve(ctx context.Context, a *app, cfg *config.Config, load func() (*config
 	parts := []*child{
 		{
 			name: "node", argv: []string{exe, "node", "--supervised"}, env: env, input: settings,
-			stop: nodeStop, status: news.status, out: a.err, log: log,
+			stop: nodeStop + drainLimit(cfg), status: news.status, out: a.err, log: log,
 		},
 		{
 			name: "gateway", argv: []string{exe, "gateway", "--supervised"}, env: gatewayEnv(env), input: input, user: credential,

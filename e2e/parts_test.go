@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// fakeTime is Debian's libfaketime, which lets a test set the clock of a program
+// that asks the C library for the time, as Redis does.
+const fakeTime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+
+// apart is a cluster of nodes and gateways that are processes of their own, with
+// a way in each place where there would be a network.
+type apart struct {
+	*cluster
+	token    string
+	nodes    []*part
+	gateways []*part
+	front    *way // what stands before the gateways; users know no other address
+}
+
+// part is a node or a gateway.
+type part struct {
+	name, dir, role string
+	user            *syscall.Credential
+	redis           *way // to Redis
+	in              *way // to it; nil for a gateway
+	address         string
+	cmd             *exec.Cmd
+	done            chan error
+}
+
+// newApart starts Redis, nodes and gateways. Settings are those of the nodes.
+// With a clock, Redis has one of its own.
+func newApart(t *testing.T, nodes, gateways int, settings string, clock bool) *apart {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sandgate-apart-")
+	check(t, err)
+	check(t, os.Chmod(dir, 0o755))
+	a := &apart{cluster: &cluster{t: t, dir: dir, address: freeAddress(t)}, token: "sgt_" + strings.Repeat("test", 13)}
+	t.Cleanup(func() {
+		a.stopAll()
+		if a.redis != nil {
+			a.stopRedis()
+		}
+		check(t, os.RemoveAll(dir))
+	})
+	if clock {
+		if _, err := os.Stat(fakeTime); err != nil {
+			t.Fatal("libfaketime is not installed: make test installs it from Debian, or apt-get install libfaketime")
+		}
+		a.clock = filepath.Join(dir, "clock")
+		a.jump(0)
+	}
+	a.startRedis()
+	var names []string
+	for i := range max(nodes, gateways) {
+		names = append(names, fmt.Sprint("n", i), fmt.Sprint("g", i))
+	}
+	joinAll(t, dir+"/ca", names...)
+	check(t, os.Chmod(dir+"/ca", 0o711)) // a real gateway's folder is elsewhere
+	nobody, err := user.Lookup("nobody")
+	check(t, err)
+	uid, _ := strconv.Atoi(nobody.Uid)
+	gid, _ := strconv.Atoi(nobody.Gid)
+	for i := range nodes {
+		p := a.part(fmt.Sprint("n", i), "node")
+		p.in = newWay(t, p.address)
+		p.write(t, fmt.Sprintf("pool: {size: 1, spare: 0}\n%s\n", settings),
+			fmt.Sprintf("node: %s, listen: %q, address: %q, blobs: %s/blobs", p.name, p.address, p.in.address(), dir))
+		a.nodes = append(a.nodes, p)
+	}
+	a.each(a.nodes, (*part).start)
+	a.each(a.nodes, (*part).warm)
+	var addresses []string
+	for i := range gateways {
+		p := a.part(fmt.Sprint("g", i), "gateway")
+		p.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}
+		p.write(t, fmt.Sprintf("listen: %s\ngateway: {self_check: 0}\ntoken_file: %s/token\n", p.address, p.dir), "")
+		check(t, os.WriteFile(p.dir+"/token", []byte(a.token+"\n"), 0o600))
+		certificates := dir + "/ca/" + p.name
+		for _, file := range []string{p.dir + "/token", certificates, certificates + "/gateway.key"} {
+			check(t, os.Chown(file, uid, gid))
+		}
+		a.gateways = append(a.gateways, p)
+		addresses = append(addresses, p.address)
+	}
+	a.each(a.gateways, (*part).start)
+	a.each(a.gateways, (*part).answers)
+	a.front = newWay(t, addresses...)
+	return a
+}
+
+// each does the same with several parts at once.
+func (a *apart) each(all []*part, do func(*part) error) {
+	a.t.Helper()
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, p := range all {
+		wg.Go(func() { errs[i] = do(p) })
+	}
+	wg.Wait()
+	check(a.t, errors.Join(errs...))
+}
+
+func (a *apart) part(name, role string) *part {
+	a.t.Helper()
+	p := &part{name: name, role: role, dir: filepath.Join(a.dir, name), address: freeAddress(a.t), redis: newWay(a.t, a.cluster.address)}
+	check(a.t, os.Mkdir(p.dir, 0o755))
+	return p
+}
+
+// write writes the part's configuration.
+func (p *part) write(t *testing.T, settings, cluster string) {
+	t.Helper()
+	if cluster != "" {
+		cluster = ", " + cluster
+	}
+	text := fmt.Sprintf("data_dir: %[1]s/data\nrun_dir: %[1]s/run\nlog: {level: debug}\n%[2]scluster: {redis: \"redis://%[3]s/0\", dir: %[4]s, lease: %[5]s%[6]s}\n",
+		p.dir, settings, p.redis.address(), filepath.Join(filepath.Dir(p.dir), "ca", p.name), clusterLease, cluster)
+	check(t, os.WriteFile(filepath.Join(p.dir, "config.yaml"), []byte(text), 0o644))
+}
+
+// start starts the part. What it logs and says is in its folder.
+func (p *part) start() error {
+	bin, err := Bin("sandgate")
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	said, err := os.Create(filepath.Join(p.dir, "said"))
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	p.cmd = exec.Command(bin, p.role, "--config", filepath.Join(p.dir, "config.yaml"))
+	p.cmd.Stdout, p.cmd.Stderr = said, log
+	p.cmd.Env = append(os.Environ(), "HOME="+p.dir)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.user}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	p.done = make(chan error, 1)
+	go func(cmd *exec.Cmd, done chan error) { done <- cmd.Wait() }(p.cmd, p.done)
+	return nil
+}
+
+// until waits for what a part that has been started will do.
+func (p *part) until(what string, is func() bool) error {
+	for end := time.Now().Add(90 * time.Second); !is(); {
+		select {
+		case err := <-p.done:
+			p.done <- err
+			log, _ := os.ReadFile(filepath.Join(p.dir, "log"))
+			return fmt.Errorf("%s ended: %v\n%s", p.name, err, log)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: it never came: %s", p.name, what)
+		}
+	}
+	return nil
+}
+
+// warm waits until a node serves and its pool is filled.
+func (p *part) warm() error {
+	return p.until("a warm sandbox", func() bool {
+		said, _ := os.ReadFile(filepath.Join(p.dir, "said"))
+		return strings.Contains(string(said), "\nwarm\n")
+	})
+}
+
+// answers waits until a gateway does.
+func (p *part) answers() error {
+	return p.until("an answer", func() bool {
+		res, err := http.Get("http://" + p.address + "/livez")
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+}
+
+func (p *part) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
+
+// stop ends the part with a signal, and waits for its end.
+func (p *part) stop(sig syscall.Signal) error {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return nil
+	}
+	p.signal(sig)
+	select {
+	case err := <-p.done:
+		p.done <- err
+		if sig == syscall.SIGKILL {
+			return nil
+		}
+		return err
+	case <-time.After(90 * time.Second):
+		p.signal(syscall.SIGKILL)
+		return fmt.Errorf("%s did not end within 90 s", p.name)
+	}
+}
+
+func (a *apart) stopAll() {
+	for _, p := range append(append([]*part{}, a.gateways...), a.nodes...) {
+		p.redis.be(clear, 0)
+		if p.cmd == nil {
+			continue
+		}
+		select {
+		case err := <-p.done:
+			p.done <- err
+			continue
+		default:
+		}
+		p.signal(syscall.SIGCONT)
+		if err := p.stop(syscall.SIGTERM); err != nil {
+			a.t.Errorf("%s: %v", p.name, err)
+		}
+	}
+}
+
+// jump sets Redis' clock off by d.
+func (a *apart) jump(d time.Duration) {
+	a.t.Helper()
+	file := a.clock + ".new"
+	check(a.t, os.WriteFile(file, fmt.Appendf(nil, "%+d", int(d.Seconds())), 0o644))
+	check(a.t, os.Rename(file, a.clock))
+}
+
+// server is a gateway, or the way before all of them, as a Server.
+func (a *apart) server(address string) *Server {
+	return &Server{URL: "http://" + address, Token: a.token}
+}
+
+// history is what the nodes have written down.
+func (a *apart) history() *history {
+	h := &history{nodes: map[string]string{}}
+	for _, n := range a.nodes {
+		h.nodes[n.name] = n.dir
+	}
+	return h
+}
+
+// owner is the node that has the session, by the nodes' logs.
+func (a *apart) owner(id string) *part {
+	var owner *part
+	var most uint64
+	for _, c := range a.history().claims() {
+		if c.session != id || c.what != "owned" || c.token < most {
+			continue
+		}
+		most = c.token
+		for _, n := range a.nodes {
+			if n.name == c.node {
+				owner = n
+			}
+		}
+	}
+	return owner
+}
+
+// clean ends all parts and looks for what they have left.
+func (a *apart) clean() {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s := a.server(a.front.address())
+	cl, err := client.New(s.URL, s.Token, client.Options{})
+	check(a.t, err)
+	var all []protocol.Session
+	eventually(a.t, "a list of all sessions", func() bool {
+		all, err = cl.Sessions(ctx)
+		return err == nil
+	})
+	for _, x := range all {
+		eventually(a.t, "the end of "+x.ID, func() bool { err := cl.DeleteSession(ctx, x.ID); return err == nil || !again(err) })
+	}
+	a.stopAll()
+	keys, err := exec.Command("redis-cli", "-p", a.cluster.address[strings.LastIndexByte(a.cluster.address, ':')+1:], "--scan", "--pattern", "*session*").Output()
+	check(a.t, err)
+	if len(strings.TrimSpace(string(keys))) > 0 {
+		a.t.Errorf("left in Redis:\n%s", keys)
+	}
+	_ = filepath.Walk(a.dir+"/blobs", func(path string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			a.t.Errorf("left in the blob store: %s", path)
+		}
+		return nil
+	})
+	for _, n := range a.nodes {
+		if left := leftovers(&Server{Dir: n.dir}); len(left) > 0 {
+			a.t.Errorf("left of %s:\n%s", n.name, strings.Join(left, "\n"))
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestRollingRestart stops and starts three nodes and two gateways, one after
+// another, with no more than SIGTERM, while users run cells, type and write
+// files. Nothing that was acknowledged is lost, and no session ends.
+func TestRollingRestart(t *testing.T) {
+	a := newApart(t, 3, 2, "", false)
+	h := a.history()
+	c := newCrowd(t, a.server(a.front.address()), h, 4)
+	stop := c.start()
+	c.rounds(2)
+	for _, p := range append(append([]*part{}, a.nodes...), a.gateways...) {
+		begin := time.Now()
+		if err := p.stop(syscall.SIGTERM); err != nil {
+			t.Fatalf("%s: %v", p.name, err)
+		}
+		ended := time.Since(begin)
+		check(t, p.start())
+		if p.role == "node" {
+			check(t, p.warm())
+		} else {
+			check(t, p.answers())
+		}
+		c.rounds(2)
+		t.Logf("%s ended in %s and was back after %s", p.name, ended.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
+	}
+	stop()
+	for _, w := range c.users {
+		t.Logf("%s: %d cells, %d lines, the slowest cell %s", w.name, w.cells, w.keys, w.slowest.Round(time.Millisecond))
+		if w.lost != nil {
+			t.Errorf("%s: %v", w.name, w.lost)
+		}
+	}
+	for id, n := range h.owners() {
+		if n < 2 {
+			t.Errorf("session %s never moved", id)
+		}
+	}
+	h.check(t)
+	a.clean()
+}

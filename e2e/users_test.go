@@ -1,0 +1,366 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// crowd is users who work without pause while things go wrong.
+type crowd struct {
+	t     *testing.T
+	ctx   context.Context
+	end   context.CancelFunc
+	work  sync.WaitGroup
+	h     *history
+	users []*worker
+}
+
+// worker has a session with a kernel, a shell and a file, in which everything it
+// is told leaves a trace: what was acknowledged is there once.
+type worker struct {
+	name string
+	s    *Server
+	id   string
+	cl   *client.Client
+	conn *client.Conn
+	kern *client.Kernel
+	term *client.Terminal
+	h    *history
+
+	mu    sync.Mutex // guards all below
+	cells int        // that have ended as they should
+	keys  int        // lines that were typed
+	file  int        // the number of the file that was last acknowledged
+	want  strings.Builder
+	lost  error // why the session has ended, if that may be
+	// slowest is the longest time without an answer.
+	slowest time.Duration
+}
+
+// again reports whether an error asks to be tried again.
+func again(err error) bool {
+	for _, k := range []fault.Kind{fault.Unavailable, fault.Exhausted, fault.Restarting, fault.Slow, fault.DeadlineExceeded} {
+		if fault.Is(err, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause is how long one waits who was refused.
+const pause = 100 * time.Millisecond
+
+// insist does something until it succeeds, or fails for good.
+func insist(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err == nil || !again(err) || ctx.Err() != nil {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// newCrowd lets n users begin to work through the server.
+func newCrowd(t *testing.T, s *Server, h *history, n int) *crowd {
+	t.Helper()
+	c := &crowd{t: t, h: h}
+	c.ctx, c.end = context.WithTimeout(context.Background(), 4*time.Minute)
+	t.Cleanup(func() { c.end(); c.work.Wait() })
+	for i := range n {
+		w := &worker{name: fmt.Sprint("u", i), s: s, h: h}
+		check(t, w.begin(c.ctx))
+		t.Cleanup(func() { w.conn.Close() })
+		c.users = append(c.users, w)
+	}
+	return c
+}
+
+// start has all users work until the crowd is asked to stop.
+func (c *crowd) start() (stop func()) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	watching, unwatch := context.WithCancel(c.ctx)
+	var work, views sync.WaitGroup
+	for _, w := range c.users {
+		work.Go(func() {
+			if err := w.run(ctx); err != nil {
+				c.t.Errorf("%s in %s: %v", w.name, w.id, err)
+			}
+		})
+		views.Go(func() {
+			if err := w.watch(watching); err != nil {
+				c.t.Errorf("%s watching %s: %v", w.name, w.id, err)
+			}
+		})
+	}
+	return func() {
+		c.t.Helper()
+		cancel()
+		work.Wait()
+		for _, w := range c.users {
+			if w.lost == nil {
+				check(c.t, w.prove(c.ctx))
+			}
+		}
+		unwatch()
+		views.Wait()
+	}
+}
+
+// rounds waits until every user has done n more cells.
+func (c *crowd) rounds(n int) {
+	c.t.Helper()
+	for _, w := range c.users {
+		goal := w.done() + n
+		eventually(c.t, fmt.Sprintf("cell %d of %s in %s", goal, w.name, w.id), func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.cells >= goal || w.lost != nil || c.t.Failed()
+		})
+	}
+}
+
+func (w *worker) done() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cells
+}
+
+func (w *worker) begin(ctx context.Context) error {
+	var err error
+	w.cl, err = client.New(w.s.URL, w.s.Token, client.Options{MinBackoff: 20 * time.Millisecond, MaxBackoff: 300 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	var made protocol.Session
+	if err := insist(ctx, func() (err error) {
+		made, err = w.cl.CreateSession(ctx, protocol.SessionCreate{Language: "python"})
+		return err
+	}); err != nil {
+		return err
+	}
+	w.id = made.ID
+	if w.conn, err = w.cl.Connect(ctx); err != nil {
+		return err
+	}
+	if err := insist(ctx, func() (err error) { w.kern, err = w.conn.Kernel(ctx, w.id, "k1"); return err }); err != nil {
+		return err
+	}
+	w.file = -1
+	if _, err := w.cell(ctx, "begin", "ran = []"); err != nil {
+		return err
+	}
+	w.term, err = w.conn.StartTerminal(ctx, protocol.ChannelOpen{Session: w.id, Argv: []string{"bash", "--norc"}, Cols: 80, Rows: 24})
+	return err
+}
+
+// cell runs code under a key until it is acknowledged, and returns what it
+// printed.
+func (w *worker) cell(ctx context.Context, key, code string) (string, error) {
+	var out string
+	err := insist(ctx, func() error {
+		out = ""
+		began := time.Now()
+		cell, err := w.kern.Execute(ctx, code, client.ExecuteOptions{Key: key})
+		if err != nil {
+			return err
+		}
+		for {
+			r, err := cell.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			switch r.Kind {
+			case stream.KindStdout:
+				out += string(r.Payload)
+			case stream.KindGap:
+				return fmt.Errorf("a gap: %s", r.Payload)
+			}
+		}
+		if reply := cell.Reply(); reply.Status != "ok" {
+			return fmt.Errorf("cell %s: %+v", key, *reply)
+		}
+		w.mu.Lock()
+		w.slowest = max(w.slowest, time.Since(began))
+		w.mu.Unlock()
+		return nil
+	})
+	return out, err
+}
+
+// run works until ctx ends, and is then between two things.
+func (w *worker) run(ctx context.Context) error {
+	all := context.WithoutCancel(ctx)
+	for n := 0; ctx.Err() == nil; n++ {
+		err := w.round(all, n)
+		if fault.Is(err, fault.SandboxLost) || fault.Is(err, fault.NotFound) {
+			w.mu.Lock()
+			w.lost = err
+			w.mu.Unlock()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round is a cell, a line in the shell and a file.
+func (w *worker) round(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	want := fmt.Sprintf("%s-%d\n", w.name, n)
+	out, err := w.cell(ctx, fmt.Sprint("cell-", n), fmt.Sprintf("ran.append(%d); print('%s-%d')", n, w.name, n))
+	if err != nil {
+		return err
+	}
+	if out != want {
+		return fmt.Errorf("cell %d printed %q", n, out)
+	}
+	w.mu.Lock()
+	w.cells++
+	w.want.WriteString(want)
+	w.mu.Unlock()
+	if err := w.typed(ctx, n); err != nil {
+		return fmt.Errorf("typing line %d: %w", n, err)
+	}
+	if n%4 != 0 {
+		return nil
+	}
+	body := bytes.Repeat(fmt.Appendf(nil, "%08d", n), 1<<13)
+	if err := insist(ctx, func() error {
+		_, err := w.cl.Upload(ctx, w.id, "file", 0, bytes.NewReader(body))
+		return err
+	}); err != nil {
+		return fmt.Errorf("writing file %d: %w", n, err)
+	}
+	w.file = n
+	return nil
+}
+
+// typed types a line, and waits for what it prints.
+func (w *worker) typed(ctx context.Context, n int) error {
+	if err := w.term.Type(ctx, fmt.Appendf(nil, "echo %d >> typed; echo 'te''rm'-%d-\r", n, n)); err != nil {
+		return err
+	}
+	mark := fmt.Sprintf("term-%d-", n)
+	text := ""
+	for !strings.Contains(text, mark) {
+		r, err := w.term.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("%w, after %q", err, text)
+		}
+		switch r.Kind {
+		case stream.KindStdout:
+			text += string(r.Payload)
+			text = text[max(0, len(text)-4096):]
+		case stream.KindGap:
+			return fmt.Errorf("a gap: %s", r.Payload)
+		}
+	}
+	w.keys = n + 1
+	return nil
+}
+
+// prove asks the session for its traces: each thing that was acknowledged is
+// there, once and in order.
+func (w *worker) prove(ctx context.Context) error {
+	n := w.done()
+	out, err := w.cell(ctx, "prove", "print(ran == list(range(len(ran))), len(ran))")
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.want.WriteString(out)
+	w.mu.Unlock()
+	if want := fmt.Sprintf("True %d\n", n); out != want {
+		return fmt.Errorf("%s: its variables say %q, not %q", w.name, out, want)
+	}
+	var typed, file []byte
+	for name, into := range map[string]*[]byte{"typed": &typed, "file": &file} {
+		if name == "file" && w.file < 0 || name == "typed" && w.keys == 0 {
+			continue
+		}
+		if err := insist(ctx, func() error {
+			r, err := w.cl.Download(ctx, w.id, name)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			*into, err = io.ReadAll(r)
+			return err
+		}); err != nil {
+			return fmt.Errorf("%s: %s: %w", w.name, name, err)
+		}
+	}
+	var lines strings.Builder
+	for i := range w.keys {
+		fmt.Fprintln(&lines, i)
+	}
+	if string(typed) != lines.String() {
+		return fmt.Errorf("%s: what was typed is there as %.400q, and there were %d lines", w.name, typed, w.keys)
+	}
+	if w.file >= 0 && !bytes.Equal(file, bytes.Repeat(fmt.Appendf(nil, "%08d", w.file), 1<<13)) {
+		return fmt.Errorf("%s: of file %d there is %d bytes of %.20q", w.name, w.file, len(file), file)
+	}
+	return nil
+}
+
+// watch reads the kernel's whole output as another viewer, until ctx ends: it is
+// what the worker was shown, without a hole.
+func (w *worker) watch(ctx context.Context) error {
+	v, err := w.conn.Attach(ctx, w.id, "k1", client.AttachOptions{})
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	seen := view{session: w.id, channel: "k1"}
+	var text strings.Builder
+	defer func() { w.h.saw(seen) }()
+	for {
+		r, err := v.Next(ctx)
+		if ctx.Err() != nil || fault.Is(err, fault.SandboxLost) || fault.Is(err, fault.NotFound) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		epoch, offset := v.Offset()
+		seen.places = append(seen.places, viewed{epoch, offset})
+		switch r.Kind {
+		case stream.KindStdout:
+			text.Write(r.Payload)
+		case stream.KindGap:
+			return fmt.Errorf("a gap: %s", r.Payload)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// The last output may still have been on its way.
+	if !strings.HasPrefix(w.want.String(), text.String()) && !strings.HasPrefix(text.String(), w.want.String()) {
+		return fmt.Errorf("was shown %d bytes that are not the %d that were printed", text.Len(), w.want.Len())
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// How a way carries what is sent.
+const (
+	clear  = iota // as it should
+	parted        // nothing gets through, and nobody is told: a network that is parted
+	half          // answers do not get through
+	shut          // connections are ended, and refused
+)
+
+// way is a TCP proxy: the network between two parts of a cluster, with which a
+// test can do what bad luck does.
+type way struct {
+	ln   net.Listener
+	work sync.WaitGroup
+
+	mu      sync.Mutex // guards all below
+	targets []string   // the first that can be reached gets the connection
+	turn    int
+	how     int
+	delay   time.Duration
+	changed chan struct{} // closed, and made anew, with each change
+	conns   map[net.Conn]struct{}
+	ended   bool
+}
+
+func newWay(t *testing.T, targets ...string) *way {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	w := &way{ln: ln, targets: targets, changed: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	w.work.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			w.work.Go(func() { w.carry(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		w.mu.Lock()
+		w.ended = true
+		w.mu.Unlock()
+		w.be(shut, 0)
+		w.work.Wait()
+	})
+	return w
+}
+
+func (w *way) address() string { return w.ln.Addr().String() }
+
+// be changes how the way carries, for connections that there are too.
+func (w *way) be(how int, delay time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.how, w.delay = how, delay
+	close(w.changed)
+	w.changed = make(chan struct{})
+	if how == shut {
+		for c := range w.conns {
+			_ = c.(*net.TCPConn).SetLinger(0) // as a machine that is gone
+			_ = c.Close()
+		}
+	}
+}
+
+// pass waits until the way carries in a direction. It is false when it will not.
+func (w *way) pass(back bool) bool {
+	for {
+		w.mu.Lock()
+		how, delay, changed, ended := w.how, w.delay, w.changed, w.ended
+		w.mu.Unlock()
+		switch {
+		case how == shut || ended:
+			return false
+		case how == parted || how == half && back:
+			<-changed
+			continue
+		}
+		if delay > 0 {
+			timer := time.NewTimer(delay)
+			defer timer.Stop()
+			<-timer.C
+		}
+		return true
+	}
+}
+
+// add takes a connection up, or ends it.
+func (w *way) add(c net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended || w.how == shut {
+		_ = c.Close()
+		return false
+	}
+	w.conns[c] = struct{}{}
+	return true
+}
+
+func (w *way) drop(c net.Conn) {
+	_ = c.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.conns, c)
+}
+
+func (w *way) carry(down net.Conn) {
+	if !w.add(down) {
+		return
+	}
+	defer w.drop(down)
+	if !w.pass(false) {
+		return
+	}
+	up := w.dial()
+	if up == nil || !w.add(up) {
+		return
+	}
+	defer w.drop(up)
+	var both sync.WaitGroup
+	flow := func(to, from net.Conn, back bool) {
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(buf)
+			if n > 0 {
+				if !w.pass(back) {
+					break
+				}
+				if _, werr := to.Write(buf[:n]); werr != nil {
+					break
+				}
+			}
+			if err == io.EOF && w.pass(back) {
+				_ = to.(*net.TCPConn).CloseWrite()
+				return
+			}
+			if err != nil {
+				break
+			}
+		}
+		_, _ = to.Close(), from.Close()
+	}
+	both.Go(func() { flow(up, down, false) })
+	both.Go(func() { flow(down, up, true) })
+	both.Wait()
+}
+
+// dial reaches one of the targets, in turns.
+func (w *way) dial() net.Conn {
+	w.mu.Lock()
+	all, turn := w.targets, w.turn
+	w.turn++
+	w.mu.Unlock()
+	for i := range all {
+		if c, err := net.DialTimeout("tcp", all[(turn+i)%len(all)], time.Second); err == nil {
+			return c
+		}
+	}
+	return nil
+}
