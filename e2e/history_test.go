@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,13 +68,11 @@ func (h *history) claims() []claim {
 }
 
 // acknowledged are the changes that a node has said yes to, from its audit log.
-func (h *history) acknowledged(t *testing.T, node string) []protocol.AuditEntry {
-	t.Helper()
+func (h *history) acknowledged(node string) []protocol.AuditEntry {
 	files, _ := filepath.Glob(filepath.Join(h.nodes[node], "data", "audit", "*.jsonl"))
 	var all []protocol.AuditEntry
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		check(t, err)
+		text, _ := os.ReadFile(file)
 		for line := range strings.Lines(string(text)) {
 			var e protocol.AuditEntry
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -90,14 +89,25 @@ func (h *history) acknowledged(t *testing.T, node string) []protocol.AuditEntry 
 	return all
 }
 
-// check reads the history:
+// mustHold fails the test for each way in which the history is not as it should
+// be.
+func (h *history) mustHold(t *testing.T) {
+	t.Helper()
+	wrong, read := h.check()
+	for _, w := range wrong {
+		t.Error(w)
+	}
+	t.Logf("the history: %s", read)
+}
+
+// check reads the history, and says what is wrong and how much there was:
 //
 //   - each token was given once, and those of a session rise at each node;
 //   - what a node acknowledged for a session it owned: no other had claimed it
 //     by then with a larger token;
 //   - no viewer was shown an offset, or an epoch, that goes back.
-func (h *history) check(t *testing.T) {
-	t.Helper()
+func (h *history) check() (wrong []string, read string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	type holder struct{ node, session string }
 	given := map[uint64]holder{}
 	last := map[holder]uint64{}
@@ -108,24 +118,24 @@ func (h *history) check(t *testing.T) {
 		}
 		k := holder{c.node, c.session}
 		if other, there := given[c.token]; there && other != k {
-			t.Errorf("token %d was given twice: %v and %v", c.token, other, k)
+			say("token %d was given twice: %v and %v", c.token, other, k)
 		}
 		given[c.token] = k
 		if c.token < last[k] {
-			t.Errorf("the tokens of %s on %s go back from %d to %d", c.session, c.node, last[k], c.token)
+			say("the tokens of %s on %s go back from %d to %d", c.session, c.node, last[k], c.token)
 		}
 		last[k] = c.token
 		owned[c.session] = append(owned[c.session], c)
 	}
 	if len(owned) == 0 {
-		t.Error("no node has written down that it owns a session")
+		say("no node has written down that it owns a session")
 	}
 	for _, all := range owned {
 		slices.SortFunc(all, func(a, b claim) int { return int(int64(a.token) - int64(b.token)) })
 	}
 	checked := 0
 	for node := range h.nodes {
-		for _, e := range h.acknowledged(t, node) {
+		for _, e := range h.acknowledged(node) {
 			owner := claim{}
 			for _, c := range owned[e.Session] {
 				// A log's times are in milliseconds.
@@ -134,7 +144,7 @@ func (h *history) check(t *testing.T) {
 				}
 			}
 			if owner.node != "" && owner.node != node {
-				t.Errorf("%s acknowledged %s of %s at %s, which %s had with token %d since %s", node, e.Event, e.Session, e.Time, owner.node, owner.token, owner.at)
+				say("%s acknowledged %s of %s at %s, which %s had with token %d since %s", node, e.Event, e.Session, e.Time, owner.node, owner.token, owner.at)
 			}
 			checked++
 		}
@@ -146,13 +156,13 @@ func (h *history) check(t *testing.T) {
 		var at viewed
 		for _, p := range v.places {
 			if p.epoch == at.epoch && p.offset < at.offset {
-				t.Errorf("a viewer of %s/%s was shown %v after %v", v.session, v.channel, p, at)
+				say("a viewer of %s/%s was shown %v after %v", v.session, v.channel, p, at)
 			}
 			at = p
 		}
 		shown += len(v.places)
 	}
-	t.Logf("the history: %d claims, %d acknowledgements, %d records that were shown", len(given), checked, shown)
+	return wrong, fmt.Sprintf("%d claims, %d acknowledgements, %d records that were shown", len(given), checked, shown)
 }
 
 // owners counts the nodes that have had each session.
@@ -169,4 +179,43 @@ func (h *history) owners() map[string]int {
 		n[id] = len(nodes)
 	}
 	return n
+}
+
+// TestHistoryTells: a history in which a promise was broken does not pass.
+func TestHistoryTells(t *testing.T) {
+	at := func(s int) string { return time.Date(2026, 1, 1, 0, 0, s, 0, time.UTC).Format(time.RFC3339Nano) }
+	owned := func(s int, session string, token int) string {
+		return fmt.Sprintf("time=%s level=DEBUG msg=\"session owned\" part=node session=%s token=%d mode=take\n", at(s), session, token)
+	}
+	ran := func(s int, session string) string {
+		return fmt.Sprintf("{\"time\":%q,\"event\":\"execute\",\"session\":%q,\"outcome\":\"ok\"}\n", at(s), session)
+	}
+	for name, x := range map[string]struct {
+		logs, audits [2]string
+		places       []viewed
+		want         string
+	}{
+		"good": {
+			logs:   [2]string{owned(1, "s", 10) + owned(2, "z", 11), owned(5, "s", 20)},
+			audits: [2]string{ran(2, "s") + ran(9, "z"), ran(6, "s")}, places: []viewed{{1, 5}, {1, 9}, {2, 0}},
+		},
+		"two owners":          {logs: [2]string{owned(1, "s", 10), owned(5, "s", 20)}, audits: [2]string{ran(6, "s"), ""}, want: "which n1 had with token 20"},
+		"a token twice":       {logs: [2]string{owned(1, "s", 10), owned(5, "s", 10)}, want: "given twice"},
+		"a token goes back":   {logs: [2]string{owned(1, "s", 10) + owned(5, "s", 9), ""}, want: "go back"},
+		"an offset goes back": {logs: [2]string{owned(1, "s", 10), ""}, places: []viewed{{1, 5}, {1, 4}}, want: "was shown"},
+		"nothing":             {want: "no node has written"},
+	} {
+		h := &history{nodes: map[string]string{}, views: []view{{session: "s", channel: "k1", places: x.places}}}
+		for i := range x.logs {
+			dir := t.TempDir()
+			h.nodes[fmt.Sprint("n", i)] = dir
+			check(t, os.MkdirAll(filepath.Join(dir, "data", "audit"), 0o700))
+			check(t, os.WriteFile(filepath.Join(dir, "log"), []byte(x.logs[i]), 0o600))
+			check(t, os.WriteFile(filepath.Join(dir, "data", "audit", "audit.jsonl"), []byte(x.audits[i]), 0o600))
+		}
+		wrong, _ := h.check()
+		if x.want == "" && len(wrong) > 0 || x.want != "" && (len(wrong) != 1 || !strings.Contains(wrong[0], x.want)) {
+			t.Errorf("%s: %q", name, wrong)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,10 +22,6 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// fakeTime is Debian's libfaketime, which lets a test set the clock of a program
-// that asks the C library for the time, as Redis does.
-const fakeTime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
-
 // apart is a cluster of nodes and gateways that are processes of their own, with
 // a way in each place where there would be a network.
 type apart struct {
@@ -31,7 +29,8 @@ type apart struct {
 	token    string
 	nodes    []*part
 	gateways []*part
-	front    *way // what stands before the gateways; users know no other address
+	front    *way   // what stands before the gateways; users know no other address
+	disk     string // a filesystem of its own, if there is one
 }
 
 // part is a node or a gateway.
@@ -45,9 +44,15 @@ type part struct {
 	done            chan error
 }
 
-// newApart starts Redis, nodes and gateways. Settings are those of the nodes.
-// With a clock, Redis has one of its own.
-func newApart(t *testing.T, nodes, gateways int, settings string, clock bool) *apart {
+// apartOptions say what a cluster is made of.
+type apartOptions struct {
+	nodes, gateways int
+	clock           bool // Redis has one of its own
+	disk            int  // MiB of the first node's data folder; 0 for what there is
+}
+
+// newApart starts Redis, nodes and gateways.
+func newApart(t *testing.T, o apartOptions) *apart {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sandgate-apart-")
 	check(t, err)
@@ -58,18 +63,19 @@ func newApart(t *testing.T, nodes, gateways int, settings string, clock bool) *a
 		if a.redis != nil {
 			a.stopRedis()
 		}
+		a.unmount()
 		check(t, os.RemoveAll(dir))
 	})
-	if clock {
-		if _, err := os.Stat(fakeTime); err != nil {
-			t.Fatal("libfaketime is not installed: make test installs it from Debian, or apt-get install libfaketime")
-		}
+	if o.clock {
 		a.clock = filepath.Join(dir, "clock")
-		a.jump(0)
+		check(t, os.WriteFile(a.clock, make([]byte, 4096), 0o644))
+		if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", a.clock+".so", "testdata/clock.c").CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v\n%s", err, out)
+		}
 	}
 	a.startRedis()
 	var names []string
-	for i := range max(nodes, gateways) {
+	for i := range max(o.nodes, o.gateways) {
 		names = append(names, fmt.Sprint("n", i), fmt.Sprint("g", i))
 	}
 	joinAll(t, dir+"/ca", names...)
@@ -78,17 +84,22 @@ func newApart(t *testing.T, nodes, gateways int, settings string, clock bool) *a
 	check(t, err)
 	uid, _ := strconv.Atoi(nobody.Uid)
 	gid, _ := strconv.Atoi(nobody.Gid)
-	for i := range nodes {
+	for i := range o.nodes {
 		p := a.part(fmt.Sprint("n", i), "node")
 		p.in = newWay(t, p.address)
-		p.write(t, fmt.Sprintf("pool: {size: 1, spare: 0}\n%s\n", settings),
+		if i == 0 && o.disk > 0 {
+			a.disk = filepath.Join(p.dir, "data")
+			check(t, os.Mkdir(a.disk, 0o711))
+			check(t, syscall.Mount("tmpfs", a.disk, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0711", o.disk)))
+		}
+		p.write(t, "pool: {size: 1, spare: 0}\n",
 			fmt.Sprintf("node: %s, listen: %q, address: %q, blobs: %s/blobs", p.name, p.address, p.in.address(), dir))
 		a.nodes = append(a.nodes, p)
 	}
 	a.each(a.nodes, (*part).start)
 	a.each(a.nodes, (*part).warm)
 	var addresses []string
-	for i := range gateways {
+	for i := range o.gateways {
 		p := a.part(fmt.Sprint("g", i), "gateway")
 		p.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}
 		p.write(t, fmt.Sprintf("listen: %s\ngateway: {self_check: 0}\ntoken_file: %s/token\n", p.address, p.dir), "")
@@ -244,9 +255,11 @@ func (a *apart) stopAll() {
 // jump sets Redis' clock off by d.
 func (a *apart) jump(d time.Duration) {
 	a.t.Helper()
-	file := a.clock + ".new"
-	check(a.t, os.WriteFile(file, fmt.Appendf(nil, "%+d", int(d.Seconds())), 0o644))
-	check(a.t, os.Rename(file, a.clock))
+	f, err := os.OpenFile(a.clock, os.O_WRONLY, 0)
+	check(a.t, err)
+	defer f.Close()
+	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(d/time.Second)), 0)
+	check(a.t, err)
 }
 
 // server is a gateway, or the way before all of them, as a Server.
@@ -281,8 +294,16 @@ func (a *apart) owner(id string) *part {
 	return owner
 }
 
-// clean ends all parts and looks for what they have left.
-func (a *apart) clean() {
+func (a *apart) unmount() {
+	if a.disk != "" {
+		check(a.t, syscall.Unmount(a.disk, 0))
+		a.disk = ""
+	}
+}
+
+// clean ends all parts and looks for what they have left. Of sessions that were
+// lost the directory remembers for a time who had them.
+func (a *apart) clean(lost ...string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -298,10 +319,13 @@ func (a *apart) clean() {
 		eventually(a.t, "the end of "+x.ID, func() bool { err := cl.DeleteSession(ctx, x.ID); return err == nil || !again(err) })
 	}
 	a.stopAll()
+	a.unmount()
 	keys, err := exec.Command("redis-cli", "-p", a.cluster.address[strings.LastIndexByte(a.cluster.address, ':')+1:], "--scan", "--pattern", "*session*").Output()
 	check(a.t, err)
-	if len(strings.TrimSpace(string(keys))) > 0 {
-		a.t.Errorf("left in Redis:\n%s", keys)
+	for _, key := range strings.Fields(string(keys)) {
+		if !slices.Contains(lost, key[strings.LastIndexByte(key, ':')+1:]) {
+			a.t.Errorf("left in Redis: %s", key)
+		}
 	}
 	_ = filepath.Walk(a.dir+"/blobs", func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() {

@@ -10,7 +10,7 @@ import (
 // another, with no more than SIGTERM, while users run cells, type and write
 // files. Nothing that was acknowledged is lost, and no session ends.
 func TestRollingRestart(t *testing.T) {
-	a := newApart(t, 3, 2, "", false)
+	a := newApart(t, apartOptions{nodes: 3, gateways: 2})
 	h := a.history()
 	c := newCrowd(t, a.server(a.front.address()), h, 4)
 	stop := c.start()
@@ -42,6 +42,6 @@ func TestRollingRestart(t *testing.T) {
 			t.Errorf("session %s never moved", id)
 		}
 	}
-	h.check(t)
+	h.mustHold(t)
 	a.clean()
 }

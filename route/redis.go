@@ -171,7 +171,7 @@ func (r *Redis) Beat(ctx context.Context, b Beat) (Beaten, error) {
 		return Beaten{}, fault.New(fault.TooLarge, op, "a node says at most %d bytes of itself", MaxInfo)
 	}
 	out, err := r.run(ctx, op, r.beat, []string{r.self(), r.node(b.Node), r.list()},
-		string(b.Node), b.Instance, number(b.Incarnation), number(b.Floor), b.Lease.Milliseconds(), info)
+		string(b.Node), b.Instance, number(b.Incarnation), number(b.Floor), b.Lease.Milliseconds(), info, r.channel())
 	if err != nil {
 		return Beaten{}, err
 	}

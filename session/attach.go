@@ -381,7 +381,7 @@ func (a *attachment) write(p part) {
 		a.conn.m.count.inputRefused.Add(1)
 		return
 	}
-	done, err := a.session.begin(a.ctx)
+	done, err := a.session.beginOwned(a.ctx)
 	if err != nil {
 		a.refuse(err)
 		return

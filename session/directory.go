@@ -61,10 +61,7 @@ func (m *Manager) disown(id string) {
 // fenced is nil while the session is this node's. Otherwise nothing may be
 // acknowledged: another node may have it by now.
 func (m *Manager) fenced(id string) error {
-	if m.cfg.Directory == nil {
-		return nil
-	}
-	if _, ok := m.cfg.Directory.Owns(route.SessionID(id)); ok {
+	if m.owned(id) {
 		return nil
 	}
 	m.count.fenced.Add(1)
@@ -72,6 +69,15 @@ func (m *Manager) fenced(id string) error {
 		Kind: fault.Unavailable, Op: "session.fence", RetryAfter: 1,
 		Message: "the node cannot reach the directory and does not know whether the session is still its own",
 	}
+}
+
+// owned reports whether the session is this node's now.
+func (m *Manager) owned(id string) bool {
+	if m.cfg.Directory == nil {
+		return true
+	}
+	_, ok := m.cfg.Directory.Owns(route.SessionID(id))
+	return ok
 }
 
 // token is that of a session's ownership; 0 without a directory.
@@ -189,10 +195,7 @@ func (m *Manager) ownedSoon(ctx context.Context, id string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if m.cfg.Directory == nil {
-			return nil
-		}
-		if _, ok := m.cfg.Directory.Owns(route.SessionID(id)); ok {
+		if m.owned(id) {
 			return nil
 		}
 		m.mu.Lock()

@@ -247,6 +247,20 @@ func (s *session) begin(ctx context.Context) (end func(), err error) {
 	}, nil
 }
 
+// beginOwned is begin for input, which nobody asks to be repeated: while the
+// node does not know whether the session is still its own, it waits.
+func (s *session) beginOwned(ctx context.Context) (end func(), err error) {
+	for {
+		end, err = s.begin(ctx)
+		if err == nil || s.m.owned(s.id) {
+			return end, err
+		}
+		if err := s.m.ownedSoon(ctx, s.id); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // pauseIdle freezes the sandbox when nothing has happened since the given
 // time and nothing is under way.
 func (s *session) pauseIdle(ctx context.Context, since time.Time) {

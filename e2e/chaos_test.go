@@ -1,0 +1,285 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// TestChaos does to two nodes, two gateways and Redis what bad luck does, one
+// thing after another, while users run cells, type and write files without
+// pause. At the end the history is read: one owner, rising tokens, offsets that
+// never go back; the users' sessions hold each thing that was acknowledged, once;
+// and nothing is left.
+func TestChaos(t *testing.T) {
+	a := newApart(t, apartOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
+	h := a.history()
+	c := newCrowd(t, a.server(a.front.address()), h, 4)
+	for try := 0; len(a.of(c, a.nodes[0])) == 0 || len(a.of(c, a.nodes[1])) == 0; try++ {
+		if try == 6 {
+			t.Fatal("all sessions are on one node")
+		}
+		w := &worker{name: "more", s: c.users[0].s, h: h}
+		check(t, w.begin(c.ctx))
+		t.Cleanup(func() { w.conn.Close() })
+		c.users = append(c.users, w)
+	}
+	stop := c.start()
+	c.rounds(1)
+	for _, x := range []struct {
+		name string
+		does func(*testing.T, *crowd)
+	}{
+		{"a node cut off from gateways", a.cutOff},
+		{"a node cut off from Redis", a.fencedOff},
+		{"a gateway cut off from Redis", a.blindGateway},
+		{"a slow Redis", a.slowRedis},
+		{"Redis without its data", a.emptyRedis},
+		{"a node that stands still", a.stoodStill},
+		{"a clock that jumps", a.clockJumps},
+		{"a node killed", a.killedNode},
+		{"a gateway killed", a.killedGateway},
+		{"a full disk", a.fullDisk},
+	} {
+		begin := time.Now()
+		t.Run(x.name, func(t *testing.T) { x.does(t, c) })
+		c.rounds(1)
+		t.Logf("%s: %s", x.name, time.Since(begin).Round(time.Millisecond))
+		if t.Failed() {
+			break
+		}
+	}
+	stop()
+	for _, w := range c.users {
+		t.Logf("%s: %d cells, %d lines, the slowest cell %s, lost: %v", w.name, w.cells, w.keys, w.slowest.Round(time.Millisecond), w.lost)
+	}
+	h.mustHold(t)
+	var lost []string
+	for _, w := range c.users {
+		if w.lost != nil {
+			lost = append(lost, w.id)
+		}
+	}
+	a.clean(lost...)
+}
+
+// of are the users whose sessions a node has.
+func (a *apart) of(c *crowd, n *part) []*worker {
+	var all []*worker
+	for _, w := range c.users {
+		if a.owner(w.id) == n {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// spell is for how long something lasts that only time makes bad: longer than a
+// request waits, shorter than a connection is given up.
+const spell = 1500 * time.Millisecond
+
+// cutOff parts a node from all gateways: wholly, in one direction, by delay, and
+// with an end to each connection. Its users wait; those of the other do not.
+func (a *apart) cutOff(t *testing.T, c *crowd) {
+	n := a.nodes[0]
+	for _, how := range []int{parted, half, shut} {
+		n.in.be(how, 0)
+		time.Sleep(spell) // there is nothing to await: it is the time that is tested
+		n.in.be(clear, 0)
+		c.rounds(1)
+	}
+	n.in.be(clear, 20*time.Millisecond)
+	c.rounds(1)
+	n.in.be(clear, 0)
+}
+
+// fencedOff parts a node from Redis for longer than a lease: it acknowledges
+// nothing until it is back, and the other node's users notice nothing.
+func (a *apart) fencedOff(t *testing.T, c *crowd) {
+	n := a.nodes[0]
+	w := a.of(c, n)[0]
+	n.redis.be(parted, 0)
+	eventually(t, "the fence", func() bool {
+		cell, err := w.kern.Execute(c.ctx, "pass", client.ExecuteOptions{})
+		if err == nil {
+			_, err = cell.Wait(c.ctx)
+			check(t, err)
+			return false
+		}
+		return fault.Is(err, fault.Unavailable)
+	})
+	for _, w := range a.of(c, a.nodes[1]) {
+		goal := w.done() + 1
+		eventually(t, "a cell of the other node", func() bool { return w.done() >= goal })
+	}
+	n.redis.be(clear, 0)
+}
+
+// blindGateway parts a gateway from Redis: it goes on with the sessions that it
+// knows, and says of others that it cannot tell; the other gateway can.
+func (a *apart) blindGateway(t *testing.T, c *crowd) {
+	blind, sees := a.gateways[0], a.gateways[1]
+	through := func(p *part) *client.Client {
+		cl, err := client.New(a.server(p.address).URL, a.token, client.Options{})
+		check(t, err)
+		return cl
+	}
+	blind.redis.be(parted, 0)
+	c.rounds(1)
+	var made protocol.Session
+	check(t, insist(c.ctx, func() (err error) {
+		made, err = through(sees).CreateSession(c.ctx, protocol.SessionCreate{Language: "python"})
+		return err
+	}))
+	if _, err := through(blind).Session(c.ctx, made.ID); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("of a session that it cannot know it says %v", err)
+	}
+	blind.redis.be(clear, 0)
+	check(t, insist(c.ctx, func() error { return through(blind).DeleteSession(c.ctx, made.ID) }))
+}
+
+// slowRedis delays each word to and from Redis by half of what a step may take.
+func (a *apart) slowRedis(_ *testing.T, c *crowd) {
+	all := append(append([]*part{}, a.nodes...), a.gateways...)
+	for _, p := range all {
+		p.redis.be(clear, 100*time.Millisecond)
+	}
+	c.rounds(1)
+	for _, p := range all {
+		p.redis.be(clear, 0)
+	}
+}
+
+func (a *apart) emptyRedis(t *testing.T, c *crowd) {
+	again := a.claimedAgain(t)
+	a.stopRedis()
+	c.rounds(1)
+	a.startRedis()
+	again()
+}
+
+// claimedAgain waits until each node has claimed its sessions anew.
+func (a *apart) claimedAgain(t *testing.T) (wait func()) {
+	count := func(n *part) int {
+		log, err := os.ReadFile(filepath.Join(n.dir, "log"))
+		check(t, err)
+		return strings.Count(string(log), "claiming all sessions again")
+	}
+	before := map[*part]int{}
+	for _, n := range a.nodes {
+		before[n] = count(n)
+	}
+	return func() {
+		t.Helper()
+		for _, n := range a.nodes {
+			eventually(t, n.name+"'s claims", func() bool { return count(n) > before[n] })
+		}
+	}
+}
+
+// stoodStill stops a node for longer than its lease.
+func (a *apart) stoodStill(_ *testing.T, c *crowd) {
+	n := a.nodes[1]
+	n.signal(syscall.SIGSTOP)
+	time.Sleep(clusterLease + spell) // it is the time that is tested
+	n.signal(syscall.SIGCONT)
+}
+
+// clockJumps sets Redis' clock an hour ahead, and back: leases end before their
+// time, and later than it. Nodes go by their own clocks.
+func (a *apart) clockJumps(t *testing.T, c *crowd) {
+	again := a.claimedAgain(t)
+	a.jump(time.Hour)
+	again()
+	c.rounds(1)
+	a.jump(0)
+	c.rounds(1)
+}
+
+// fullDisk fills the disk of a node: its sessions go on, none can be hibernated
+// or moved, and once there is room all can.
+func (a *apart) fullDisk(t *testing.T, c *crowd) {
+	n := a.nodes[0]
+	all := a.of(c, n)
+	if len(all) == 0 {
+		t.Fatal("the node has no session")
+	}
+	f, err := os.Create(filepath.Join(a.disk, "ballast"))
+	check(t, err)
+	defer f.Close()
+	var zero [1 << 16]byte
+	for err == nil {
+		_, err = f.Write(zero[:])
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	_, err = all[0].cl.HibernateSession(c.ctx, all[0].id)
+	if err == nil {
+		t.Error("it hibernated a session on a full disk")
+	}
+	c.rounds(1)
+	bin, err := Bin("sandgate")
+	check(t, err)
+	said, err := exec.Command(bin, "node", "drain", "--config", filepath.Join(n.dir, "config.yaml")).CombinedOutput()
+	if err == nil {
+		t.Errorf("it drained over a full disk: %s", said)
+	}
+	c.rounds(1)
+	if still := a.of(c, n); len(still) != len(all) {
+		t.Errorf("of %d sessions %d stayed", len(all), len(still))
+	}
+	check(t, os.Remove(f.Name()))
+	check(t, f.Close())
+	// What a stop does, too, and by which the node takes sessions again.
+	check(t, n.stop(syscall.SIGTERM))
+	check(t, n.start())
+	check(t, n.warm())
+	for _, w := range all {
+		if a.owner(w.id) == n {
+			t.Errorf("session %s did not move once there was room", w.id)
+		}
+	}
+}
+
+func (a *apart) killedGateway(t *testing.T, c *crowd) {
+	g := a.gateways[0]
+	check(t, g.stop(syscall.SIGKILL))
+	c.rounds(1)
+	check(t, g.start())
+	check(t, g.answers())
+}
+
+// killedNode kills a node: its users are told that their sessions are lost, and
+// the others are not.
+func (a *apart) killedNode(t *testing.T, c *crowd) {
+	n := a.nodes[1]
+	doomed := a.of(c, n)
+	if len(doomed) == 0 {
+		t.Fatal("the node has no session")
+	}
+	check(t, n.stop(syscall.SIGKILL))
+	check(t, n.start())
+	check(t, n.warm())
+	for _, w := range doomed {
+		eventually(t, w.name+"'s news", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.lost != nil
+		})
+	}
+	for _, w := range a.of(c, a.nodes[0]) {
+		if w.lost != nil {
+			t.Errorf("%s lost %s, which was on the other node: %v", w.name, w.id, w.lost)
+		}
+	}
+}
