@@ -137,6 +137,7 @@ type Cluster struct {
 	Address  string   `yaml:"address" doc:"Address and port that gateways are told to reach this node at. Empty means that of listen, which then must name one."`
 	Dir      string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
 	Lease    Duration `yaml:"lease" default:"45s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
+	Grace    Duration `yaml:"keys_grace" default:"10m" doc:"How long API keys that a gateway knows are good while it cannot ask whether another has revoked them, at least 1s. Keys that it does not know are answered with 503 meanwhile."`
 	Drain    Duration `yaml:"drain_limit" default:"30s" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
 	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own."`
 
@@ -324,6 +325,7 @@ func (c *Config) Validate() error {
 		oneOf("audit.code", c.Audit.Code, "hash", "whole"),
 		atLeast("cluster.drain_limit", c.Cluster.Drain >= 0, "0"),
 		atLeast("cluster.lease", c.Cluster.Lease >= Duration(time.Second), "1s"),
+		atLeast("cluster.keys_grace", c.Cluster.Grace >= Duration(time.Second), "1s"),
 		atLeast("audit.max_file", c.Audit.MaxFile >= 64<<10, "64KiB"),
 		atLeast("audit.keep", c.Audit.Keep >= 1, "1"),
 		atLeast("usage.max_file", c.Usage.MaxFile >= 64<<10, "64KiB"),

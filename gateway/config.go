@@ -39,6 +39,9 @@ type Config struct {
 	// SignIn lets users of browsers in by an OpenID Connect provider; nil lets
 	// none in.
 	SignIn *SignIn
+	// Shelf is where tickets lie until they are used; the gateways of a cluster
+	// have one together. nil keeps them in memory.
+	Shelf  Shelf
 	Limits Limits
 	Times  Times
 }
@@ -57,8 +60,8 @@ type Limits struct {
 	File int64
 	// RunBody is the largest body of POST /v1/run, in bytes. Default 16 MiB.
 	RunBody int64
-	// Tickets is how many unused tickets are kept, and beside them how many
-	// run tickets. Default 10,000.
+	// Tickets is how many unused tickets there are for WebSockets, how many for
+	// ports, and beside them how many run tickets. Default 10,000.
 	Tickets int
 }
 

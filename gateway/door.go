@@ -245,6 +245,11 @@ func (g *Gateway) accept(q *request) error {
 		if !g.keys.current(q.who) {
 			return errRevoked()
 		}
+		if _, ok := tenant.KeyOf(q.who.Subject); ok {
+			if _, err := g.keys.doubt(); err != nil {
+				return err
+			}
+		}
 		if guest && q.ticket == nil {
 			return fault.New(fault.PermissionDenied, op, "pages of this origin get in with a run ticket alone")
 		}
@@ -329,8 +334,9 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 	if q.route.Upgrade {
 		for _, p := range subprotocols(q.Ctx) {
 			if secret, ok := strings.CutPrefix(p, ticketPrefix); ok {
-				if who, ok := g.tickets.redeem(secret, strings.ToLower(origin)); ok {
-					return who, nil
+				who, ok, err := g.tickets.redeem(g.base, secret, strings.ToLower(origin))
+				if ok || err != nil {
+					return who, err
 				}
 				return node.Principal{}, fault.New(fault.Unauthenticated, op, "the ticket is not valid, or was used, or is over %s old", ticketLife)
 			}

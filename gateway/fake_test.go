@@ -244,19 +244,19 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 	case protocol.OpKeyCreate:
 		var p protocol.KeyCreate
 		_ = json.Unmarshal(req.Params, &p)
-		k, secret, err := f.keys.Create(tenant.Key{Name: p.Name, Tenant: s.l.Principal().Tenant, Role: tenant.Role(p.Role)})
+		k, secret, err := f.keys.Create(context.Background(), tenant.Key{Name: p.Name, Tenant: s.l.Principal().Tenant, Role: tenant.Role(p.Role)})
 		x, _ := f.keys.Index()
 		return protocol.NewKey{Key: protocol.Key{ID: k.ID, Tenant: k.Tenant}, Secret: secret, Version: x.Version}, err
 	case protocol.OpKeyRevoke:
 		var p protocol.KeyRef
 		_ = json.Unmarshal(req.Params, &p)
-		err := f.keys.Revoke(s.l.Principal().Tenant, p.ID)
+		err := f.keys.Revoke(context.Background(), s.l.Principal().Tenant, p.ID)
 		x, _ := f.keys.Index()
 		return protocol.KeyState{Version: x.Version}, err
 	case protocol.OpKeyRotate:
 		var p protocol.KeyRotate
 		_ = json.Unmarshal(req.Params, &p)
-		k, secret, err := f.keys.Rotate(s.l.Principal().Tenant, p.ID, 0)
+		k, secret, err := f.keys.Rotate(context.Background(), s.l.Principal().Tenant, p.ID, 0)
 		x, _ := f.keys.Index()
 		return protocol.NewKey{Key: protocol.Key{ID: k.ID, Tenant: k.Tenant}, Secret: secret, Version: x.Version}, err
 	case protocol.OpKeyList:
@@ -273,7 +273,7 @@ func (s *fakeLink) op(req protocol.Request) (any, error) {
 	case protocol.OpTenantQuota:
 		var p protocol.TenantQuota
 		_ = json.Unmarshal(req.Params, &p)
-		err := f.keys.SetQuota(p.Tenant, (*tenant.Quota)(p.Quota))
+		err := f.keys.SetQuota(context.Background(), p.Tenant, (*tenant.Quota)(p.Quota))
 		x, _ := f.keys.Index()
 		return protocol.KeyState{Version: x.Version}, err
 	case protocol.OpStatus:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+	bucket "golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
 )
@@ -87,14 +88,14 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	}
 	g := &Gateway{
 		cfg: cfg, node: n, log: log, keys: newKeyring(n, log),
-		tickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
-		mint:    newMint(cfg.Limits.Tickets),
-		ports:   ports, portTickets: newTicketStore(cfg.Limits.Tickets, ticketLife),
+		mint:   newMint(cfg.Limits.Tickets),
+		ports:  ports,
 		slots:  make(chan struct{}, cfg.Limits.InFlight),
 		relays: make(map[*relay]struct{}),
 		perWho: make(map[string]int),
 		own:    make(map[string]bool),
 	}
+	g.tickets, g.portTickets = g.ticketStore("socket"), g.ticketStore("port")
 	if err := g.Reload(cfg.changeable()); err != nil {
 		return nil, err
 	}
@@ -107,6 +108,23 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	g.build()
 	g.metrics = newMetrics(g)
 	return g, nil
+}
+
+// ticketStore returns that of a kind of tickets.
+func (g *Gateway) ticketStore(kind string) *ticketStore {
+	s := &ticketStore{shelf: g.cfg.Shelf, kind: kind, life: ticketLife}
+	if s.shelf == nil {
+		s.shelf = newLocalShelf(g.cfg.Limits.Tickets)
+		return s
+	}
+	// So that no more than the limit were issued within their life, or twice
+	// that in the first.
+	s.pace = bucket.NewLimiter(bucket.Limit(float64(g.cfg.Limits.Tickets)/s.life.Seconds()), g.cfg.Limits.Tickets)
+	s.seal = func(name string, t ticket, life time.Duration) (string, error) {
+		return sealFor(g, "ticket "+name, life, t)
+	}
+	s.open = func(name, text string) (ticket, bool, error) { return openSealed[ticket](g, "ticket "+name, text) }
+	return s
 }
 
 // build makes the Fiber application out of the route table.

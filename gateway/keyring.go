@@ -23,11 +23,15 @@ const (
 	// keyringWait is how long a change of keys may take to come back to the
 	// gateway over which it was made.
 	keyringWait = 5 * time.Second
+	// keyringSilence is how long a node of a cluster may say nothing, which
+	// speaks every 2 s, before another is asked.
+	keyringSilence = 6 * time.Second
 )
 
 // keyring is what a gateway knows of keys: the node's table, which the node
 // sends anew with each change. While the node is away the last one counts;
-// whoever is let in by it can do nothing then.
+// whoever is let in by it can do nothing then. In a cluster it counts for the
+// time that the node has named: another gateway may have revoked a key.
 type keyring struct {
 	node Node
 	log  *slog.Logger
@@ -35,6 +39,10 @@ type keyring struct {
 	mu      sync.Mutex // guards all below; leaf
 	index   *tenant.Index
 	changed chan struct{} // closed at the next change
+	// away says that keys may have changed without this gateway's being told.
+	away  bool
+	grace time.Duration // 0 for ever
+	until time.Time     // when the keys stop to count; zero for never
 }
 
 func newKeyring(n Node, log *slog.Logger) *keyring {
@@ -83,39 +91,93 @@ func (k *keyring) watch(ctx context.Context, told func()) error {
 	}
 	defer func() { _ = link.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
-	var t tenant.Table
-	if err := ask(link, 1, protocol.OpKeyWatch, 0, struct{}{}, &t, nil); err != nil {
+	var news tenant.News
+	if err := ask(link, 1, protocol.OpKeyWatch, 0, struct{}{}, &news, nil); err != nil {
 		return err
 	}
+	defer k.cut()
+	silence := time.AfterFunc(time.Hour, func() { _ = link.Close() })
+	defer silence.Stop()
 	for {
-		k.set(t)
-		told()
-		if t, err = nextTable(link); err != nil {
+		if news.GraceMS > 0 {
+			silence.Reset(keyringSilence)
+		} else {
+			silence.Stop()
+		}
+		if k.take(news) {
+			told()
+		}
+		if news, err = nextNews(link); err != nil {
 			return err
 		}
 	}
 }
 
-func nextTable(link Link) (t tenant.Table, err error) {
+func nextNews(link Link) (n tenant.News, err error) {
 	for {
 		f, err := next(link)
 		if err != nil {
-			return t, err
+			return n, err
 		}
 		var news protocol.Reply
 		if f.Type != stream.Control || json.Unmarshal(f.Body, &news) != nil || news.Event != protocol.EventKeys {
 			continue
 		}
-		return t, fault.Wrap(fault.Malformed, "gateway.keys", json.Unmarshal(news.Params, &t))
+		return n, fault.Wrap(fault.Malformed, "gateway.keys", json.Unmarshal(news.Params, &n))
+	}
+}
+
+// take heeds a node's news, and reports whether the table is another. An older
+// one than is known counts for nothing: that node was not told yet.
+func (k *keyring) take(n tenant.News) (changed bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.away, k.grace, k.until = n.Away, time.Duration(n.GraceMS)*time.Millisecond, time.Time{}
+	if n.Away && k.grace > 0 {
+		k.until = time.Now().Add(k.grace)
+	}
+	if n.Version == 0 || k.index != nil && n.Version < k.index.Version {
+		return false
+	}
+	k.put(n.Table)
+	return true
+}
+
+// cut notes that the node tells nothing more.
+func (k *keyring) cut() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.grace > 0 && !k.away {
+		k.away, k.until = true, time.Now().Add(k.grace)
 	}
 }
 
 func (k *keyring) set(t tenant.Table) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.put(t)
+}
+
+// put takes a table. mu is held.
+func (k *keyring) put(t tenant.Table) {
 	k.index = tenant.NewIndex(t)
 	close(k.changed)
 	k.changed = make(chan struct{})
+}
+
+// doubt reports whether the keys may have changed unheard, and with an error
+// that they may have for too long.
+func (k *keyring) doubt() (away bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.away && !k.until.IsZero() && time.Now().After(k.until) {
+		return true, errAway("the cluster's keys have been out of reach for too long")
+	}
+	return k.away, nil
+}
+
+func errAway(message string) error {
+	return &fault.Error{Kind: fault.Unavailable, Op: "gateway.authenticate", RetryAfter: 2, Message: message}
 }
 
 // await returns once the table has the version, so that who made a change
@@ -143,11 +205,18 @@ func (k *keyring) open(secret string) (node.Principal, error) {
 	if x == nil {
 		return node.Principal{}, &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node has not told of any keys yet"}
 	}
-	key, ok := x.Open(secret)
-	if !ok {
-		return node.Principal{}, fault.New(fault.Unauthenticated, op, "the token is not valid")
+	away, err := k.doubt()
+	if err != nil {
+		return node.Principal{}, err
 	}
-	return speaker(key), nil
+	key, ok := x.Open(secret)
+	switch _, form := tenant.IDOf(secret); {
+	case ok:
+		return speaker(key), nil
+	case away && form:
+		return node.Principal{}, errAway("this gateway does not know the key, and cannot ask whether another has made it")
+	}
+	return node.Principal{}, fault.New(fault.Unauthenticated, op, "the token is not valid")
 }
 
 func speaker(k tenant.Key) node.Principal {

@@ -23,7 +23,7 @@ func (w *world) key(role tenant.Role) (tenant.Key, string) {
 
 func (w *world) keyOf(k tenant.Key) (tenant.Key, string) {
 	w.t.Helper()
-	k, secret, err := w.fake.keys.Create(k)
+	k, secret, err := w.fake.keys.Create(context.Background(), k)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
 	if r := press(); r.StatusCode != 200 {
 		t.Fatalf("the run button: %d %s", r.StatusCode, read(t, r))
 	}
-	if err := w.fake.keys.Revoke("t1", k.ID); err != nil {
+	if err := w.fake.keys.Revoke(context.Background(), "t1", k.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.closed(); got != code(fault.Unauthenticated) {
@@ -180,6 +180,53 @@ func TestKeysOutliveTheNode(t *testing.T) {
 	}
 	if _, err := fresh.lookup(secret); !fault.Is(err, fault.Unavailable) || fault.PublicOf(err).RetryAfter == 0 {
 		t.Errorf("before the first table: %v", err)
+	}
+}
+
+// TestKeysInDoubt: while the vault of a cluster is away known keys go on for
+// the time that the node names, and nobody is told that an unknown one is wrong.
+func TestKeysInDoubt(t *testing.T) {
+	w := newWorld(t, nil)
+	_, secret := w.key(tenant.Owner)
+	other := secret[:len(secret)-4] + "aaaa"
+	k := w.g.keys
+	get := func(secret string) *http.Response { return w.do("GET", "/v1/sessions", secret, nil, nil) }
+	wantFault(t, get(other), fault.Unauthenticated)
+	k.take(tenant.News{Away: true, GraceMS: 60_000})
+	if r := get(secret); r.StatusCode != 200 {
+		t.Errorf("a known key: %d", r.StatusCode)
+	}
+	wantFault(t, get(other), fault.Unavailable)
+	wantFault(t, get("sgk_nothing"), fault.Unauthenticated) // no key could be that
+	if r := get(tokenAll); r.StatusCode != 200 {
+		t.Errorf("the operator's token: %d", r.StatusCode)
+	}
+	var ticket ticketReply
+	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/tickets", secret, nil, nil))), &ticket); err != nil {
+		t.Fatal(err)
+	}
+	k.take(tenant.News{Away: true, GraceMS: 1})
+	until(t, "the end of the grace", func() bool { _, err := k.doubt(); return err != nil })
+	wantFault(t, get(secret), fault.Unavailable)
+	wantFault(t, get(other), fault.Unavailable)
+	_, r, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket.Protocol}})
+	if err == nil || r == nil || r.StatusCode != 503 {
+		t.Errorf("a ticket made with the key: %v %v", r, err)
+	}
+	k.take(tenant.News{GraceMS: 60_000})
+	if r := get(secret); r.StatusCode != 200 {
+		t.Errorf("afterwards: %d", r.StatusCode)
+	}
+	wantFault(t, get(other), fault.Unauthenticated)
+	// A link that is cut is doubt too, and an older table no news.
+	k.cut()
+	wantFault(t, get(other), fault.Unavailable)
+	x, _ := k.get()
+	if k.take(tenant.News{Table: tenant.Table{Version: x.Version - 1, Seal: x.Seal}, GraceMS: 60_000}) {
+		t.Error("an older table counts")
+	}
+	if r := get(secret); r.StatusCode != 200 {
+		t.Errorf("after an older table: %d", r.StatusCode)
 	}
 }
 

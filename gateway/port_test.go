@@ -202,7 +202,7 @@ func TestPortCredentials(t *testing.T) {
 		}
 	}
 	// A ticket for a port opens no WebSocket of the gateway's.
-	secret, _ := w.g.portTickets.issue(testTokens()[HashToken(tokenAll)], "s_"+portID+":1")
+	secret, _ := w.g.portTickets.issue(context.Background(), testTokens()[HashToken(tokenAll)], "s_"+portID+":1")
 	if _, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{"sandgate.v1", ticketPrefix + secret}}); err == nil {
 		t.Error("a port's ticket opened the gateway's WebSocket")
 	}

@@ -69,9 +69,11 @@ func (g *Gateway) openPort(q *request) error {
 	if p.Embed {
 		purpose += embedMark
 	}
-	secret, err := g.portTickets.issue(q.who, purpose)
+	secret, err := g.portTickets.issue(g.base, q.who, purpose)
 	if err != nil {
-		g.full(limitTickets)
+		if fault.Is(err, fault.Exhausted) {
+			g.full(limitTickets)
+		}
 		return err
 	}
 	return q.json(fiber.StatusCreated, portReply{Port: p.Port, URL: address + "?" + ticketParam + "=" + secret, ExpiresSeconds: int(ticketLife / time.Second)})
@@ -98,7 +100,10 @@ func (g *Gateway) authenticatePort(q *request) (node.Principal, error) {
 	const op = "gateway.authenticate"
 	p := q.port
 	if secret := string(q.Context().QueryArgs().Peek(ticketParam)); secret != "" {
-		who, purpose, ok := g.portTickets.take(secret)
+		who, purpose, ok, err := g.portTickets.take(g.base, secret)
+		if err != nil {
+			return who, err
+		}
 		embed := false
 		if purpose, embed = strings.CutSuffix(purpose, embedMark); ok && purpose == p.key() {
 			p.ticket = true

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func TestRates(t *testing.T) {
 func TestRequestQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.dial(tokenAll).hello()
-	if err := w.fake.keys.SetQuota("t1", &tenant.Quota{RequestsPerSecond: 0.01}); err != nil {
+	if err := w.fake.keys.SetQuota(context.Background(), "t1", &tenant.Quota{RequestsPerSecond: 0.01}); err != nil {
 		t.Fatal(err)
 	}
 	w.told()

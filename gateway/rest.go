@@ -177,9 +177,11 @@ func (g *Gateway) issueTicket(q *request) error {
 		}
 		who.Scopes = p.Scopes
 	}
-	secret, err := g.tickets.issue(who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
+	secret, err := g.tickets.issue(g.base, who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
 	if err != nil {
-		g.full(limitTickets)
+		if fault.Is(err, fault.Exhausted) {
+			g.full(limitTickets)
+		}
 		return err
 	}
 	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: ticketPrefix + secret, ExpiresSeconds: int(ticketLife / time.Second)})

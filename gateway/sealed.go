@@ -13,7 +13,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// What a gateway has browsers keep is sealed with the secret of the node's
+// What a gateway has browsers keep, or gateways hand on, is sealed with the secret of the node's
 // table: any gateway of the node opens it, and a restart changes nothing.
 
 // sealedThing is what is sealed, and until when it is good.

@@ -1,11 +1,16 @@
 package gateway
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"sync"
 	"time"
+
+	bucket "golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
@@ -19,32 +24,120 @@ const (
 	ticketPrefix = "ticket."
 )
 
-// ticketStore holds tickets that nobody has used yet, by their hashes.
-type ticketStore struct {
-	limit int
-	life  time.Duration
+// Shelf holds small things, each for its own time and to be taken once: tickets
+// that nobody has used yet. The gateways of a cluster share one.
+type Shelf interface {
+	// Put lays something down under a name that nothing else has.
+	Put(ctx context.Context, name string, thing []byte, life time.Duration) error
+	// Take takes what lies under the name; of all who try one gets it. nil is
+	// nothing.
+	Take(ctx context.Context, name string) ([]byte, error)
+}
 
-	mu sync.Mutex // guards all below
-	m  map[[sha256.Size]byte]ticket
+// ticketStore issues tickets of one kind. They lie on the shelf by their
+// hashes.
+type ticketStore struct {
+	shelf Shelf
+	kind  string
+	life  time.Duration
+	// pace bounds what lies on a shelf that does not: nil where it does.
+	pace *bucket.Limiter
+	// seal and open guard what lies where others might write; nil for nothing.
+	seal func(kind string, t ticket, life time.Duration) (string, error)
+	open func(kind, text string) (ticket, bool, error)
 }
 
 type ticket struct {
-	who node.Principal
-	// origin is that of the page which asked, empty for any; or the port that
+	Who   node.Principal `json:"who"`
+	Until time.Time      `json:"until,omitzero"` // Who's, which says nothing of it
+	// Origin is that of the page which asked, empty for any; or the port that
 	// it opens.
-	origin  string
-	expires time.Time
+	Origin string `json:"origin,omitempty"`
 }
 
-func newTicketStore(limit int, life time.Duration) *ticketStore {
-	return &ticketStore{limit: limit, life: life, m: make(map[[sha256.Size]byte]ticket)}
+// name is the ticket's on the shelf. The kind is in it: one that is taken for
+// another's opens nothing.
+func (s *ticketStore) name(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return s.kind + ":" + hex.EncodeToString(sum[:])
 }
 
 // issue returns a new ticket: 256 random bits.
-func (s *ticketStore) issue(who node.Principal, origin string) (string, error) {
+func (s *ticketStore) issue(ctx context.Context, who node.Principal, origin string) (string, error) {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	secret := base64.RawURLEncoding.EncodeToString(raw[:])
+	if s.pace != nil && !s.pace.Allow() {
+		return "", errTickets(s.life)
+	}
+	name, t := s.name(secret), ticket{Who: who, Until: who.Until, Origin: origin}
+	var thing []byte
+	var err error
+	if s.seal != nil {
+		var text string
+		text, err = s.seal(name, t, s.life)
+		thing = []byte(text)
+	} else {
+		thing, err = json.Marshal(t)
+	}
+	if err != nil {
+		return "", err
+	}
+	return secret, s.shelf.Put(ctx, name, thing, s.life)
+}
+
+// take uses a ticket up, and says what it was issued for. The error is that of
+// a shelf that cannot be reached: then nobody gets in with a ticket.
+func (s *ticketStore) take(ctx context.Context, secret string) (who node.Principal, purpose string, ok bool, err error) {
+	name := s.name(secret)
+	thing, err := s.shelf.Take(ctx, name)
+	if err != nil || thing == nil {
+		return who, "", false, err
+	}
+	var t ticket
+	if s.open != nil {
+		if t, ok, err = s.open(name, string(thing)); err != nil || !ok {
+			return who, "", false, err
+		}
+	} else if err := json.Unmarshal(thing, &t); err != nil {
+		return who, "", false, fault.Wrap(fault.Internal, "gateway.ticket", err)
+	}
+	t.Who.Until = t.Until
+	return t.Who, t.Origin, true, nil
+}
+
+// redeem uses a ticket up, whether or not it is still good.
+func (s *ticketStore) redeem(ctx context.Context, secret, origin string) (who node.Principal, ok bool, err error) {
+	who, from, ok, err := s.take(ctx, secret)
+	if !ok || from != "" && from != origin {
+		return node.Principal{}, false, err
+	}
+	return who, true, nil
+}
+
+func errTickets(life time.Duration) error {
+	return &fault.Error{Kind: fault.Exhausted, Op: "gateway.ticket", RetryAfter: int(life / time.Second), Message: "too many tickets are unused"}
+}
+
+// localShelf is the shelf of a gateway that is alone.
+type localShelf struct {
+	limit int
+
+	mu sync.Mutex // guards all below; leaf
+	m  map[string]shelved
+}
+
+type shelved struct {
+	thing   []byte
+	expires time.Time
+}
+
+func newLocalShelf(limit int) *localShelf {
+	return &localShelf{limit: limit, m: make(map[string]shelved)}
+}
+
+// Put is Shelf's. It refuses what is more than the limit.
+func (s *localShelf) Put(_ context.Context, name string, thing []byte, life time.Duration) error {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,32 +148,21 @@ func (s *ticketStore) issue(who node.Principal, origin string) (string, error) {
 			}
 		}
 		if len(s.m) >= s.limit {
-			return "", &fault.Error{Kind: fault.Exhausted, Op: "gateway.ticket", RetryAfter: int(s.life / time.Second), Message: "too many tickets are unused"}
+			return errTickets(life)
 		}
 	}
-	s.m[sha256.Sum256([]byte(secret))] = ticket{who: who, origin: origin, expires: now.Add(s.life)}
-	return secret, nil
+	s.m[name] = shelved{thing, now.Add(life)}
+	return nil
 }
 
-// take uses a ticket up, and says what it was issued for.
-func (s *ticketStore) take(secret string) (who node.Principal, purpose string, ok bool) {
-	key := sha256.Sum256([]byte(secret))
+// Take is Shelf's.
+func (s *localShelf) Take(_ context.Context, name string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.m[key]
-	delete(s.m, key)
-	return t.who, t.origin, ok && !time.Now().After(t.expires)
-}
-
-// redeem uses a ticket up, whether or not it is still good.
-func (s *ticketStore) redeem(secret, origin string) (node.Principal, bool) {
-	key := sha256.Sum256([]byte(secret))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t, ok := s.m[key]
-	delete(s.m, key)
-	if !ok || time.Now().After(t.expires) || t.origin != "" && t.origin != origin {
-		return node.Principal{}, false
+	t, ok := s.m[name]
+	delete(s.m, name)
+	if !ok || time.Now().After(t.expires) {
+		return nil, nil
 	}
-	return t.who, true
+	return t.thing, nil
 }

@@ -85,7 +85,8 @@ func MakeCA(dir string) error {
 }
 
 // Issue makes ca.crt, <role>.crt and <role>.key in dir, for a node or a gateway
-// of that name, with the authority in ca. What is there is replaced.
+// of that name, with the authority in ca; and for a node keys.secret. What is
+// there is replaced.
 func Issue(ca, dir, role, name string) error {
 	const op = "node.issue"
 	if role != RoleNode && role != RoleGateway {
@@ -115,6 +116,11 @@ func Issue(ca, dir, role, name string) error {
 	}
 	if err := writePair(dir, role, der, key); err != nil {
 		return err
+	}
+	if role == RoleNode {
+		if err := handSecret(ca, dir); err != nil {
+			return err
+		}
 	}
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}
 	return fault.Wrap(fault.Host, op, os.WriteFile(filepath.Join(dir, "ca.crt"), pem.EncodeToMemory(block), 0o644))

@@ -33,9 +33,9 @@ type RedisOptions struct {
 }
 
 // Redis is a directory on a Redis server, version 7 or later. Each step is one
-// script. Every key of a session or node has a time to live; two more have
-// none: a hash of three fields and a sorted set of at most a name for each node
-// that was there within an hour.
+// script. Every key of a session or node has a time to live; three more have
+// none: a hash of three fields, a sorted set of at most a name for each node
+// that was there within an hour, and the table of API keys, see Vault.
 type Redis struct {
 	client  *redis.Client
 	prefix  string
@@ -45,7 +45,9 @@ type Redis struct {
 	end     context.CancelFunc
 	ended   chan struct{}
 
-	beat, claim, release, find, nodes *redis.Script
+	beat, claim, release, find, nodes     *redis.Script
+	vaultLoad, vaultReplace, vaultRestore *redis.Script
+	vaultEvents                           fan
 }
 
 //go:embed lua/common.lua
@@ -111,6 +113,7 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 		// ends one must go through.
 		beat: script("allow-oom", luaBeat), claim: script("", luaClaim), release: script("allow-oom", luaRelease),
 		find: script("no-writes", luaFind), nodes: script("no-writes", luaNodes),
+		vaultLoad: script("no-writes", luaVaultLoad), vaultReplace: script("", luaVaultReplace), vaultRestore: script("", luaVaultRestore),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.end = cancel
@@ -123,6 +126,7 @@ func (r *Redis) Close() error {
 	r.end()
 	<-r.ended
 	r.events.close()
+	r.vaultEvents.close()
 	return fault.Wrap(fault.Unavailable, "route.close", r.client.Close())
 }
 
@@ -140,14 +144,22 @@ func (r *Redis) run(ctx context.Context, op string, s *redis.Script, keys []stri
 	if err == nil {
 		return out, nil
 	}
+	return nil, away(op, err)
+}
+
+// away is the error of a step that the server did not do.
+func away(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	message := "the directory cannot be reached"
 	if strings.HasPrefix(err.Error(), "OOM") {
 		message = "the directory is full"
 	}
 	if errors.Is(err, context.Canceled) {
-		return nil, fault.Wrap(fault.Canceled, op, err)
+		return fault.Wrap(fault.Canceled, op, err)
 	}
-	return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: message, RetryAfter: 2, Err: err}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: message, RetryAfter: 2, Err: err}
 }
 
 func number(t Token) string { return strconv.FormatUint(uint64(t), 10) }
@@ -325,7 +337,7 @@ const silence = 5 * time.Second
 // subscribe takes events until the connection is lost. It is true when there
 // was one.
 func (r *Redis) subscribe(ctx context.Context) (was bool) {
-	sub := r.client.Subscribe(ctx, r.channel())
+	sub := r.client.Subscribe(ctx, r.channel(), r.vaultChannel())
 	defer func() { _ = sub.Close() }()
 	// A context alone does not end a read.
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
@@ -353,7 +365,12 @@ func (r *Redis) subscribe(ctx context.Context) (was bool) {
 			}
 			was = true
 			r.events.tell(Event{}) // what came before was missed
+			r.vaultEvents.tell(Event{})
 		case *redis.Message:
+			if m.Channel == r.vaultChannel() {
+				r.vaultEvents.tell(Event{})
+				continue
+			}
 			var e Event
 			if json.Unmarshal([]byte(m.Payload), &e) == nil {
 				r.events.tell(e)

@@ -69,7 +69,7 @@ func opKeyCreate(ctx context.Context, c *conn, r protocol.Request) (any, error) 
 	if p.ExpiresSeconds > 0 {
 		k.Expires = time.Now().UTC().Add(time.Duration(p.ExpiresSeconds) * time.Second)
 	}
-	made, secret, err := s.Create(k)
+	made, secret, err := s.Create(ctx, k)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func opKeyList(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return out, nil
 }
 
-func opKeyRotate(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opKeyRotate(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	p, err := params[protocol.KeyRotate](r)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func opKeyRotate(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	if p.KeepSeconds < 0 || p.KeepSeconds > int64(tenant.MaxKeep/time.Second) {
 		return nil, fault.Invalid(r.Op, "keep_seconds", "a secret stays good for 0 to %d seconds after its rotation", int64(tenant.MaxKeep/time.Second))
 	}
-	k, secret, err := s.Rotate(c.realm(), p.ID, time.Duration(p.KeepSeconds)*time.Second)
+	k, secret, err := s.Rotate(ctx, c.realm(), p.ID, time.Duration(p.KeepSeconds)*time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (c *conn) keysAbout(op, id string) (*tenant.Store, error) {
 	return s, nil
 }
 
-func opKeyRevoke(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opKeyRevoke(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	p, err := params[protocol.KeyRef](r)
 	if err != nil {
 		return nil, err
@@ -168,14 +168,14 @@ func opKeyRevoke(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Revoke(c.realm(), p.ID); err != nil {
+	if err := s.Revoke(ctx, c.realm(), p.ID); err != nil {
 		return nil, err
 	}
 	c.m.log.Info("key revoked", "key", p.ID, "by", c.principal.Subject)
 	return protocol.KeyState{Version: version(s)}, nil
 }
 
-func opTenantQuota(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opTenantQuota(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	p, err := params[protocol.TenantQuota](r)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func opTenantQuota(_ context.Context, c *conn, r protocol.Request) (any, error) 
 	if !c.admin() {
 		return nil, fault.New(fault.PermissionDenied, r.Op, "quotas take the scope admin")
 	}
-	if err := s.SetQuota(p.Tenant, (*tenant.Quota)(p.Quota)); err != nil {
+	if err := s.SetQuota(ctx, p.Tenant, (*tenant.Quota)(p.Quota)); err != nil {
 		return nil, err
 	}
 	c.m.log.Info("quota set", "tenant", p.Tenant, "by", c.principal.Subject)
@@ -234,6 +234,10 @@ func opTenantList(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return out, nil
 }
 
+// keysAgain is how often a gateway of a cluster is told that the keys it knows
+// are good still: from one that it does not hear of it asks no more.
+const keysAgain = 2 * time.Second
+
 // opKeyWatch tells a gateway of the table, now and whenever it changes.
 func opKeyWatch(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	if c.principal.Tenant != node.GatewayTenant {
@@ -243,17 +247,28 @@ func opKeyWatch(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, changed := s.Index()
-	c.reply(r.ID, x.Table, nil)
+	news, changed := s.News(0)
+	c.reply(r.ID, news, nil)
+	told := news.Version
 	c.work.Go(func() {
+		var again <-chan time.Time
+		if news.GraceMS > 0 {
+			tick := time.NewTicker(keysAgain)
+			defer tick.Stop()
+			again = tick.C
+		}
 		for {
 			select {
 			case <-changed:
+			case <-again:
 			case <-c.ctx.Done():
 				return
 			}
-			x, changed = s.Index()
-			params, err := json.Marshal(x.Table)
+			news, changed = s.News(told)
+			if news.Version != 0 {
+				told = news.Version
+			}
+			params, err := json.Marshal(news)
 			if err != nil {
 				c.m.log.Error("the keys could not be written as JSON", "error", err)
 				return

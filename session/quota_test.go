@@ -34,7 +34,7 @@ func TestQuotas(t *testing.T) {
 	}
 	set := func(q tenant.Quota) {
 		t.Helper()
-		if err := store.SetQuota(alice.Tenant, &q); err != nil {
+		if err := store.SetQuota(context.Background(), alice.Tenant, &q); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestQuotas(t *testing.T) {
 	set(tenant.Quota{})
 
 	// A key's quota is beside the tenant's, and counts what was made with it.
-	k, _, err := store.Create(tenant.Key{Tenant: alice.Tenant, Role: tenant.Owner, Quota: tenant.Quota{Sessions: 1}})
+	k, _, err := store.Create(context.Background(), tenant.Key{Tenant: alice.Tenant, Role: tenant.Owner, Quota: tenant.Quota{Sessions: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

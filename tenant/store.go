@@ -1,16 +1,15 @@
 // Package tenant knows who may come in and how much each may hold: API keys
-// with their roles, and the quotas of tenants and keys. A node keeps them in a
-// file; gateways are given the table of it and hold nothing else.
+// with their roles, and the quotas of tenants and keys. One node keeps them in
+// a file, the nodes of a cluster in a vault that they share; gateways are given
+// the table of it and hold nothing else.
 package tenant
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"io/fs"
+	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -23,76 +22,202 @@ const (
 	// tenants have a quota of their own. A table of so many has at most 5 MiB, and a frame 8.
 	MaxKeys    = 5_000
 	MaxTenants = 1_000
-	// maxFile is how large the file may be that a store reads, in bytes.
-	maxFile = 16 << 20
+	// MaxTable is how large a table may be that a store reads, in bytes.
+	MaxTable = 16 << 20
+	// DefaultGrace is how long keys are good without word from a vault that is
+	// shared, unless the settings say otherwise.
+	DefaultGrace = 10 * time.Minute
+
 	// seal is how many bytes a table's secret has.
 	seal = 32
+	// look is how often a shared vault is asked whether it has changed: it is
+	// told of changes at once, and asking shows that it is still there.
+	look = time.Second
+	// lookWait bounds one look, changeWait a change of the table.
+	lookWait   = 3 * time.Second
+	changeWait = 10 * time.Second
+	// changeTries is how often a change is made anew that another was before.
+	changeTries = 20
 )
 
-// Store keeps a table in a file of mode 0600. It is safe for concurrent use;
-// each change is on the disk before it is seen.
-type Store struct {
-	path string
+// Vault is where a table is kept. Versions rise.
+type Vault interface {
+	// Load returns the version that is there, 0 for none, and its bytes unless
+	// it is the one that the caller has.
+	Load(ctx context.Context, have uint64) (version uint64, table []byte, err error)
+	// Replace puts a table in the place of the version was. Conflict says that
+	// another is there by now, Restarting that the vault has just begun, and may
+	// not be changed before all had the time to put back what it has lost.
+	Replace(ctx context.Context, was, is uint64, table []byte) error
+	// Restore puts a table where there is none or an older one, and else does
+	// nothing.
+	Restore(ctx context.Context, is uint64, table []byte) error
+	// Watch tells, until ctx ends, that another version may be there. One event
+	// may stand for many.
+	Watch(ctx context.Context) <-chan struct{}
+}
 
-	writing sync.Mutex // held over a change, while the file is written
+// Options are a store's.
+type Options struct {
+	Vault Vault
+	// Copy is a file in which the last table that was seen is kept, to be put
+	// back into a vault that has lost it. Empty for none.
+	Copy string
+	// Grace is how long keys are good without word from the vault; 0 for ever,
+	// as it is right for a vault that is nobody else's.
+	Grace  time.Duration
+	Logger *slog.Logger
+}
+
+// Store has the table of a vault. It is safe for concurrent use; each change is
+// in the vault before it is seen.
+type Store struct {
+	vault Vault
+	grace time.Duration
+	keep  *File // nil without a copy
+	log   *slog.Logger
+
+	writing chan struct{} // held over what speaks to the vault; a lock with a context
 
 	mu      sync.Mutex // guards all below; leaf
-	index   *Index
-	changed chan struct{} // closed at the next change
+	index   *Index     // of version 0 before the vault has told
+	known   *Table     // the last one that was seen; nil for none
+	away    bool       // the vault does not answer
+	heard   time.Time  // when it last did
+	changed chan struct{}
 }
 
-// Open reads the file at path. One that is not there is made.
+// Open opens the table in a file. One that is not there is made.
 func Open(path string) (*Store, error) {
-	s := &Store{path: path, changed: make(chan struct{})}
-	if err := s.Reload(); err != nil {
+	s := New(Options{Vault: NewFile(path)})
+	return s, s.Reload()
+}
+
+// New returns a store that knows nothing before it is told to Reload or Run.
+func New(o Options) *Store {
+	s := &Store{
+		vault: o.Vault, grace: o.Grace, log: o.Logger, writing: make(chan struct{}, 1),
+		index: NewIndex(Table{}), changed: make(chan struct{}), heard: time.Now(),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Copy != "" {
+		s.keep = NewFile(o.Copy)
+		if t, err := read(context.Background(), s.keep, 0); err == nil {
+			s.known = t
+		} else {
+			s.log.Warn("the copy of the keys cannot be read", "error", err)
+		}
+	}
+	return s
+}
+
+// Run follows a shared vault until ctx ends.
+func (s *Store) Run(ctx context.Context) {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	changed := s.vault.Watch(ctx)
+	for {
+		_ = s.reload(ctx) // who asks for keys meanwhile is told
+		select {
+		case _, open := <-changed:
+			if !open {
+				changed = nil
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Reload looks into the vault: another program may have changed what is there.
+// What cannot be read changes nothing.
+func (s *Store) Reload() error { return s.reload(context.Background()) }
+
+func (s *Store) reload(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	return s.sync(ctx)
+}
+
+func (s *Store) lock(ctx context.Context) error {
+	select {
+	case s.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "the keys are being changed by others", Err: ctx.Err()}
+	}
+}
+
+func (s *Store) unlock() { <-s.writing }
+
+// read returns the table in a vault unless it is the one of version have; nil
+// for that, and for none.
+func read(ctx context.Context, v Vault, have uint64) (*Table, error) {
+	version, b, err := v.Load(ctx, have)
+	if err != nil || version == have || version == 0 {
 		return nil, err
 	}
-	return s, nil
+	return parse(version, b)
 }
 
-// Reload reads the file again: another program may have put it there. One that
-// cannot be read changes nothing.
-func (s *Store) Reload() error {
+func parse(version uint64, b []byte) (*Table, error) {
 	const op = "tenant.load"
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	b, err := readFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		t := Table{Version: 1, Seal: make([]byte, seal)}
-		_, _ = rand.Read(t.Seal) // never fails
-		return s.write(t)
-	}
 	var t Table
-	if err == nil {
-		err = json.Unmarshal(b, &t)
-	}
+	err := json.Unmarshal(b, &t)
 	if err == nil {
 		err = t.check()
 	}
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the keys in " + s.path, Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "the table of keys cannot be read", Err: err}
 	}
+	t.Version = version
+	return &t, nil
+}
+
+// sync takes what the vault has, or puts back what it has lost. writing is held.
+func (s *Store) sync(ctx context.Context) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.index != nil {
-		t.Version = max(t.Version, s.index.Version+1)
+	known, have := s.known, s.index.Version
+	s.mu.Unlock()
+	version, b, err := s.vault.Load(ctx, have)
+	if err == nil && (version == 0 || known != nil && version < known.Version) {
+		if known != nil {
+			s.log.Warn("the vault of keys has lost what this node knows, which is put back", "version", known.Version, "found", version)
+		} else {
+			// Anybody's who knows more goes before it.
+			known = &Table{Version: 1, Seal: make([]byte, seal)}
+			_, _ = rand.Read(known.Seal) // never fails
+		}
+		var out []byte
+		if out, err = encode(*known); err == nil {
+			err = s.vault.Restore(ctx, known.Version, out)
+		}
+		if err == nil {
+			version, b, err = s.vault.Load(ctx, 0)
+		}
+	}
+	var t *Table
+	if err == nil && b != nil {
+		t, err = parse(version, b)
+	}
+	if err != nil {
+		s.lost(err)
+		return err
 	}
 	s.set(t)
 	return nil
 }
 
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxFile {
-		return nil, fault.New(fault.TooLarge, "tenant.load", "the file has %d bytes, the limit is %d", info.Size(), maxFile)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fault.New(fault.Host, "tenant.load", "others than its owner can read it; chmod 600 it")
-	}
-	return os.ReadFile(path)
+func encode(t Table) ([]byte, error) {
+	b, err := json.MarshalIndent(t, "", " ")
+	return b, fault.Wrap(fault.Internal, "tenant.store", err)
 }
 
 func (t *Table) check() error {
@@ -110,26 +235,112 @@ func (t *Table) check() error {
 	return nil
 }
 
-// set has those who wait see the table. mu is held.
-func (s *Store) set(t Table) {
-	s.index = NewIndex(t)
+// set has those who wait see the table, which is the vault's; nil for the one
+// they see. writing is held.
+func (s *Store) set(t *Table) {
+	s.mu.Lock()
+	back := s.away
+	s.away, s.heard = false, time.Now()
+	if t != nil {
+		s.index, s.known = NewIndex(*t), t
+	}
+	if back || t != nil {
+		s.tell()
+	}
+	s.mu.Unlock()
+	if back {
+		s.log.Info("the vault of keys answers again")
+	}
+	if s.keep == nil || t == nil {
+		return
+	}
+	b, err := encode(*t)
+	if err == nil {
+		err = s.keep.put(b)
+	}
+	if err != nil {
+		s.log.Warn("the copy of the keys cannot be written", "error", err)
+	}
+}
+
+// lost notes that the vault does not answer.
+func (s *Store) lost(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.away && s.grace > 0 {
+		s.away = true
+		s.tell()
+		s.log.Warn("the vault of keys does not answer", "error", err, "good_for", s.grace)
+	}
+}
+
+// tell wakes those who wait. mu is held.
+func (s *Store) tell() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Index returns the present table, and a channel that is closed when it is no
-// longer that.
+// Index returns the present table, and a channel that is closed when it, or the
+// news of it, is no longer that.
 func (s *Store) Index() (*Index, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.index, s.changed
 }
 
-// change writes the table that f makes of a copy of the present one.
-func (s *Store) change(f func(t *Table) error) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+// News is what a gateway is told now. It has the table unless that is of the
+// version that the gateway has.
+func (s *Store) News(have uint64) (News, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := News{Away: s.away, GraceMS: s.grace.Milliseconds()}
+	if s.index.Version != have {
+		n.Table = s.index.Table
+	}
+	if s.away && s.grace > 0 {
+		n.GraceMS = max(1, (s.grace - time.Since(s.heard)).Milliseconds())
+	}
+	return n, s.changed
+}
+
+// change puts the table into the vault that f makes of a copy of the present one.
+func (s *Store) change(ctx context.Context, f func(t *Table) error) error {
+	ctx, cancel := context.WithTimeout(ctx, changeWait)
+	defer cancel()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	var err error
+	for range changeTries {
+		err = s.try(ctx, f)
+		switch {
+		case err == nil:
+			return nil
+		case fault.Is(err, fault.Conflict):
+		case fault.Is(err, fault.Restarting):
+			timer := time.NewTimer(look / 4)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return err
+			}
+		default:
+			return err
+		}
+		if err = s.sync(ctx); err != nil {
+			return err
+		}
+	}
+	return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "others change the keys all the time"}
+}
+
+func (s *Store) try(ctx context.Context, f func(t *Table) error) error {
 	now, _ := s.Index()
+	if now.Version == 0 {
+		return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "the keys of the cluster cannot be reached"}
+	}
 	t := now.Table
 	t.Keys, t.Tenants = slices.Clone(t.Keys), maps.Clone(t.Tenants)
 	// What has expired a month ago nobody asks about any more.
@@ -137,51 +348,23 @@ func (s *Store) change(f func(t *Table) error) error {
 	if err := f(&t); err != nil {
 		return err
 	}
-	t.Version++
-	return s.write(t)
-}
-
-// write puts the table into the file, whole or not at all. writing is held.
-func (s *Store) write(t Table) error {
-	const op = "tenant.store"
-	b, err := json.MarshalIndent(t, "", " ")
-	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
-	}
-	if err := replace(s.path, b); err != nil {
-		return fault.Wrap(fault.Host, op, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.set(t)
-	return nil
-}
-
-func replace(path string, data []byte) error {
-	part := path + ".new"
-	_ = os.Remove(part)
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
+	// Of two tables the one counts that was changed last, also when they have
+	// grown apart.
+	t.Version = max(now.Version+1, uint64(time.Now().UnixMicro()))
+	b, err := encode(t)
 	if err == nil {
-		err = os.Rename(part, path)
+		err = s.vault.Replace(ctx, now.Version, t.Version, b)
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(part))
-	}
-	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	s.set(&t)
+	return nil
 }
 
 // Create makes a key of k's name, tenant, role, expiry, maker and quota. The
 // secret is told this once.
-func (s *Store) Create(k Key) (made Key, secret string, err error) {
+func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err error) {
 	const op = "key.create"
 	now := time.Now().UTC().Truncate(time.Second)
 	if err := k.check(op, now); err != nil {
@@ -189,7 +372,7 @@ func (s *Store) Create(k Key) (made Key, secret string, err error) {
 	}
 	made = Key{ID: random(idBytes), Name: k.Name, Tenant: k.Tenant, Role: k.Role, Created: now, By: k.By, Expires: k.Expires, Quota: k.Quota}
 	secret, made.Hash = newSecret(made.ID)
-	err = s.change(func(t *Table) error {
+	err = s.change(ctx, func(t *Table) error {
 		if len(t.Keys) >= MaxKeys {
 			return fault.New(fault.Exhausted, op, "there are %d keys, which is the limit; revoke some", len(t.Keys))
 		}
@@ -220,12 +403,12 @@ func (s *Store) Get(tenant, id string) (Key, error) {
 }
 
 // Rotate gives a key another secret. The one before stays good for keep.
-func (s *Store) Rotate(tenant, id string, keep time.Duration) (made Key, secret string, err error) {
+func (s *Store) Rotate(ctx context.Context, tenant, id string, keep time.Duration) (made Key, secret string, err error) {
 	const op = "key.rotate"
 	if keep < 0 || keep > MaxKeep {
 		return Key{}, "", fault.Invalid(op, "keep_seconds", "a secret stays good for 0 to %d seconds after its rotation", int64(MaxKeep/time.Second))
 	}
-	err = s.change(func(t *Table) error {
+	err = s.change(ctx, func(t *Table) error {
 		i, err := t.at(op, tenant, id)
 		if err != nil {
 			return err
@@ -244,8 +427,8 @@ func (s *Store) Rotate(tenant, id string, keep time.Duration) (made Key, secret 
 }
 
 // Revoke ends a key.
-func (s *Store) Revoke(tenant, id string) error {
-	return s.change(func(t *Table) error {
+func (s *Store) Revoke(ctx context.Context, tenant, id string) error {
+	return s.change(ctx, func(t *Table) error {
 		i, err := t.at("key.revoke", tenant, id)
 		if err != nil {
 			return err
@@ -257,7 +440,7 @@ func (s *Store) Revoke(tenant, id string) error {
 
 // SetQuota gives a tenant a quota of its own; "*" stands for all that have
 // none, and nil takes it away.
-func (s *Store) SetQuota(tenant string, q *Quota) error {
+func (s *Store) SetQuota(ctx context.Context, tenant string, q *Quota) error {
 	const op = "tenant.quota"
 	if tenant != "*" {
 		if err := CheckName(op, tenant); err != nil {
@@ -269,7 +452,7 @@ func (s *Store) SetQuota(tenant string, q *Quota) error {
 			return err
 		}
 	}
-	return s.change(func(t *Table) error {
+	return s.change(ctx, func(t *Table) error {
 		switch {
 		case tenant == "*" && q == nil:
 			t.Default = Quota{}

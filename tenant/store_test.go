@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +30,7 @@ func opens(s *Store, secret string) bool {
 func TestKeyLifeOnDisk(t *testing.T) {
 	s, path := open(t)
 	x, changed := s.Index()
-	k, secret, err := s.Create(Key{Name: "ci", Tenant: "acme", Role: Driver, By: "owner"})
+	k, secret, err := s.Create(context.Background(), Key{Name: "ci", Tenant: "acme", Role: Driver, By: "owner"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,30 +62,30 @@ func TestKeyLifeOnDisk(t *testing.T) {
 			t.Errorf("%q opens", wrong)
 		}
 	}
-	_, second, err := s.Rotate("acme", k.ID, time.Hour)
+	_, second, err := s.Rotate(context.Background(), "acme", k.ID, time.Hour)
 	if err != nil || !opens(s, second) || !opens(s, secret) {
 		t.Errorf("rotated: %v", err)
 	}
-	_, third, err := s.Rotate("acme", k.ID, 0)
+	_, third, err := s.Rotate(context.Background(), "acme", k.ID, 0)
 	if err != nil || !opens(s, third) || opens(s, second) || opens(s, secret) {
 		t.Errorf("rotated at once: %v", err)
 	}
 	if err := again.Reload(); err != nil || !opens(again, third) || opens(again, secret) {
 		t.Errorf("read again: %v", err)
 	}
-	for _, err := range []error{s.Revoke("other", k.ID), s.Revoke("acme", "nothere")} {
-		if fault.PublicOf(err) != fault.PublicOf(s.Revoke("", "never")) || !fault.Is(err, fault.NotFound) {
+	for _, err := range []error{s.Revoke(context.Background(), "other", k.ID), s.Revoke(context.Background(), "acme", "nothere")} {
+		if fault.PublicOf(err) != fault.PublicOf(s.Revoke(context.Background(), "", "never")) || !fault.Is(err, fault.NotFound) {
 			t.Errorf("a foreign key: %v", err)
 		}
 	}
-	if err := s.Revoke("acme", k.ID); err != nil || opens(s, third) {
+	if err := s.Revoke(context.Background(), "acme", k.ID); err != nil || opens(s, third) {
 		t.Errorf("revoked: %v", err)
 	}
 }
 
 func TestKeyExpires(t *testing.T) {
 	s, _ := open(t)
-	k, secret, err := s.Create(Key{Tenant: "a", Role: Viewer, Expires: time.Now().Add(time.Hour)})
+	k, secret, err := s.Create(context.Background(), Key{Tenant: "a", Role: Viewer, Expires: time.Now().Add(time.Hour)})
 	if err != nil || !opens(s, secret) {
 		t.Fatal(err)
 	}
@@ -108,18 +109,18 @@ func TestKeyFieldsAreChecked(t *testing.T) {
 		"expires":        {Tenant: "a", Role: Owner, Expires: time.Now().Add(-time.Hour)},
 		"quota.sessions": {Tenant: "a", Role: Owner, Quota: Quota{Sessions: -1}},
 	} {
-		if _, _, err := s.Create(k); fault.PublicOf(err).Field != field || !fault.Is(err, fault.InvalidArgument) {
+		if _, _, err := s.Create(context.Background(), k); fault.PublicOf(err).Field != field || !fault.Is(err, fault.InvalidArgument) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, _, err := s.Rotate("a", "x", -1); fault.PublicOf(err).Field != "keep_seconds" {
+	if _, _, err := s.Rotate(context.Background(), "a", "x", -1); fault.PublicOf(err).Field != "keep_seconds" {
 		t.Error(err)
 	}
 }
 
 func TestBadFileChangesNothing(t *testing.T) {
 	s, path := open(t)
-	_, secret, err := s.Create(Key{Tenant: "a", Role: Owner})
+	_, secret, err := s.Create(context.Background(), Key{Tenant: "a", Role: Owner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,10 +139,10 @@ func TestBadFileChangesNothing(t *testing.T) {
 
 func TestQuotaNamesWhatIsOver(t *testing.T) {
 	s, _ := open(t)
-	if err := s.SetQuota("*", &Quota{Sessions: 3}); err != nil {
+	if err := s.SetQuota(context.Background(), "*", &Quota{Sessions: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetQuota("big", &Quota{CPUs: 0.3, DiskBytes: 100}); err != nil {
+	if err := s.SetQuota(context.Background(), "big", &Quota{CPUs: 0.3, DiskBytes: 100}); err != nil {
 		t.Fatal(err)
 	}
 	x, _ := s.Index()
@@ -167,7 +168,7 @@ func TestQuotaNamesWhatIsOver(t *testing.T) {
 	if got := (Quota{Snapshots: 1, Running: 1}).Breach(Use{Snapshots: 1, Running: 1}, Use{Snapshots: 1}); got != QuotaSnapshots {
 		t.Errorf("%q", got)
 	}
-	if err := s.SetQuota("big", nil); err != nil {
+	if err := s.SetQuota(context.Background(), "big", nil); err != nil {
 		t.Fatal(err)
 	}
 	if x, _ := s.Index(); x.Quota("big") != small {

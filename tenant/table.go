@@ -12,7 +12,19 @@ type Table struct {
 	Default Quota            `json:"default,omitzero"`
 	Tenants map[string]Quota `json:"tenants,omitempty"`
 	// Seal is 32 random bytes.
-	Seal []byte `json:"seal"`
+	Seal []byte `json:"seal,omitempty"`
+}
+
+// News is what a node tells gateways of keys.
+type News struct {
+	// Table is the present one; of version 0 when it is the one told before.
+	Table
+	// Away says that the vault does not answer: what is not in the table may be
+	// in the vault.
+	Away bool `json:"away,omitempty"`
+	// GraceMS is for how long the table is good without further news; 0 for
+	// ever.
+	GraceMS int64 `json:"grace_ms,omitempty"`
 }
 
 // Quota returns a tenant's.

@@ -25,6 +25,7 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/route"
 	"github.com/sandgate/sandgate/session"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 func clusterCommand() command {
@@ -123,6 +124,7 @@ func instance(cfg *config.Config) (string, error) {
 type membership struct {
 	keeper *route.Keeper
 	blobs  session.Blobs
+	vault  tenant.Vault // of the cluster's keys; nil without a cluster
 	close  func() error
 	// others reports whether another node takes sessions; nil where there is
 	// no other.
@@ -195,6 +197,9 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		}
 		dir, ms.close = remote, remote.Close
 		ms.others = func(ctx context.Context) bool { return others(ctx, remote, name, time.Duration(cfg.Cluster.Lease)) }
+		if ms.vault, err = sealedVault(cfg, remote); err != nil {
+			return nil, errors.Join(err, remote.Close())
+		}
 	}
 	ms.keeper, err = route.NewKeeper(dir, route.KeeperOptions{
 		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Logger: log,
@@ -216,6 +221,35 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		return nil, errors.Join(err, ms.close())
 	}
 	return ms, nil
+}
+
+// sealedVault is where the cluster's keys are. The Redis server can neither read
+// nor make what is in it.
+func sealedVault(cfg *config.Config, dir *route.Redis) (tenant.Vault, error) {
+	secret, err := node.ReadSecret(cfg.ClusterDir())
+	if err != nil {
+		return nil, err
+	}
+	return tenant.Sealed(dir.Vault(), secret)
+}
+
+// openTenants opens the keys of this machine, or those of the cluster, and
+// follows these until stop is called.
+func openTenants(cfg *config.Config, vault tenant.Vault, log *slog.Logger) (s *tenant.Store, stop func(), err error) {
+	if vault == nil {
+		s, err = tenant.Open(cfg.TenantsFile())
+		return s, func() {}, err
+	}
+	s = tenant.New(tenant.Options{Vault: vault, Copy: cfg.TenantsFile(), Grace: time.Duration(cfg.Cluster.Grace), Logger: log})
+	// So that the first request finds them. Without the directory they are
+	// waited for in the background.
+	if err := s.Reload(); err != nil {
+		log.Warn("the keys of the cluster cannot be had yet", "error", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { s.Run(ctx) })
+	return s, func() { cancel(); work.Wait() }, nil
 }
 
 func (ms *membership) sessions() *session.Manager {
@@ -346,16 +380,16 @@ func (f fleetNode) Open(ctx context.Context, who node.Principal) (gateway.Link, 
 	return l, nil
 }
 
-// reachNodes returns the node, or all nodes of the cluster as one, and what
-// ends the connections.
-func reachNodes(cfg *config.Config, access *clusterAccess, log *slog.Logger) (gateway.Node, func(), error) {
+// reachNodes returns the node, or all nodes of the cluster as one, the shelf
+// that its gateways share, nil without a cluster, and what ends the connections.
+func reachNodes(cfg *config.Config, access *clusterAccess, log *slog.Logger) (gateway.Node, gateway.Shelf, func(), error) {
 	if access == nil {
 		remote := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{Logger: log})
-		return gateway.Remote(remote), func() { _ = remote.Close() }, nil
+		return gateway.Remote(remote), nil, func() { _ = remote.Close() }, nil
 	}
 	dir, err := openRedis(cfg, access.Password, log)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
@@ -394,7 +428,7 @@ func reachNodes(cfg *config.Config, access *clusterAccess, log *slog.Logger) (ga
 		return access.Identity.Dial(name, address)
 	}})
 	work.Go(func() { finder.Run(ctx) })
-	return fleetNode{all}, func() {
+	return fleetNode{all}, dir.Shelf(), func() {
 		cancel()
 		work.Wait()
 		_ = all.Close()

@@ -123,7 +123,7 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 	defer stop()
 	level := new(slog.LevelVar)
 	log := newLogger(cfg, a.err, level).With("part", "gateway")
-	nodes, leave, err := reachNodes(cfg, in.Cluster, log)
+	nodes, shelf, leave, err := reachNodes(cfg, in.Cluster, log)
 	if err != nil {
 		_ = ln.Close()
 		return err
@@ -138,6 +138,7 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 		AllowedHosts:   allowedHosts(cfg),
 		AllowedOrigins: cfg.Origins,
 		Static:         web.Site(),
+		Shelf:          shelf,
 		PortsDomain:    cfg.Ports,
 		SignIn:         signIn(cfg, in.OIDCSecret),
 		Times:          gateway.Times{SelfCheck: selfCheck},

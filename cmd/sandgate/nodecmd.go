@@ -23,7 +23,6 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/sandbox"
 	"github.com/sandgate/sandgate/session"
-	"github.com/sandgate/sandgate/tenant"
 )
 
 func nodeCommand() command {
@@ -198,10 +197,11 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 		return err
 	}
 	defer func() { err = errors.Join(err, place.close()) }()
-	tenants, err := tenant.Open(cfg.TenantsFile())
+	tenants, leave, err := openTenants(cfg, place.vault, log)
 	if err != nil {
 		return err
 	}
+	defer leave()
 	m, err := session.New(session.Config{
 		Directory: place.keeper, Blobs: place.blobs,
 		Audit: audit, Usage: usage, Tenants: tenants,

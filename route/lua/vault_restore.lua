@@ -1,0 +1,12 @@
+-- Puts a table where there is none or an older one. KEYS: vault. ARGV: its
+-- version, the table, channel of events.
+local known = redis.call('HGET', KEYS[1], 'version')
+if known and tonumber(known) >= tonumber(ARGV[1]) then
+  return { 'newer' }
+end
+redis.call('HSET', KEYS[1], 'version', ARGV[1], 'table', ARGV[2])
+if not known then
+  redis.call('HSET', KEYS[1], 'begun', text(now))
+end
+redis.call('PUBLISH', ARGV[3], ARGV[1])
+return { 'ok' }
