@@ -141,6 +141,10 @@ type Cluster struct {
 	Drain    Duration `yaml:"drain_limit" default:"30s" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
 	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own."`
 
+	Checkpoints    bool     `yaml:"checkpoints" default:"true" doc:"Copies of durable sessions go to cluster.blobs too, so that another node goes on with them when theirs is gone for good."`
+	CheckpointRate Size     `yaml:"checkpoint_rate" default:"16MiB" doc:"Bytes a second that a node's copies may take on their way there, compressed, all together; at least 1MiB."`
+	TakeOver       Duration `yaml:"take_over" default:"30s" doc:"How long a node is missed, beyond its lease, before another goes on with its durable sessions as of their last copy. A node that is started again within that time keeps them, and what they did since."`
+
 	S3Endpoint    string `yaml:"s3_endpoint" doc:"Address of that server, such as https://10.0.0.7:9000. Empty means Amazon's."`
 	S3Region      string `yaml:"s3_region" default:"us-east-1" doc:"Region of the bucket."`
 	S3Credentials string `yaml:"s3_credentials_file" doc:"File with the credentials at that server, mode 0600: lines aws_access_key_id=… and aws_secret_access_key=…, and aws_session_token=… if there is one. It is read again every minute."`
@@ -362,6 +366,8 @@ func (c *Config) Validate() error {
 		atLeast("sessions.max_snapshot_bytes", c.Sessions.SnapshotMax >= 1<<20, "1MiB"),
 		atLeast("sessions.max_volumes", c.Sessions.Volumes >= 0, "0"),
 		atLeast("sessions.max_volume_bytes", c.Sessions.VolumeMax >= 1<<20, "1MiB"),
+		atLeast("cluster.checkpoint_rate", c.Cluster.CheckpointRate >= 1<<20, "1MiB"),
+		atLeast("cluster.take_over", c.Cluster.TakeOver >= 0, "0s"),
 		atLeast("sessions.durable_every", c.Sessions.DurableRate >= Duration(time.Second), "1s"),
 		atLeast("sessions.durable_max", c.Sessions.DurableMax >= 1<<20, "1MiB"),
 		atLeast("sessions.shutdown_limit", c.Sessions.Shutdown >= 0, "0"),

@@ -171,7 +171,7 @@ func (f *Fleet) missed(ctx context.Context, who node.Principal, id string, had r
 		}
 		return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node that has the session is starting"}
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 5, Message: "the node that has the session cannot be reached"}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 5, Message: "the session's node is gone, and no other has a copy: it comes back with it"}
 }
 
 // adopt has a node take a session that none has.

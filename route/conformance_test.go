@@ -110,6 +110,7 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 	cases := map[string]func(*testing.T, directory){
 		"owner":       conformOwner,
 		"takeover":    conformTakeover,
+		"grace":       conformGrace,
 		"park":        conformPark,
 		"beat":        conformBeat,
 		"race":        conformRace,
@@ -197,6 +198,53 @@ func conformTakeover(t *testing.T, d directory) {
 	if now := mustClaim(t, d, claimOf("a", again, "s_2", Keep, kept)); now <= again {
 		t.Errorf("kept with token %d after %d", now, again)
 	}
+}
+
+// conformGrace: a session is taken from a node that has been missed for a while,
+// whether it is away or was started again without the session.
+func conformGrace(t *testing.T, d directory) {
+	ctx := within(t)
+	const grace = 400 * time.Millisecond
+	first := time.Now()
+	a := register(t, d, beatOf("a").with(short))
+	b := register(t, d, beatOf("b"))
+	take := func(id SessionID) Claim {
+		c := claimOf("b", b, id, Take, 0)
+		c.Grace = grace
+		return c
+	}
+	last := map[SessionID]Token{}
+	for _, id := range []SessionID{"s_1", "s_2", "s_3"} {
+		last[id] = mustClaim(t, d, claimOf("a", a, id, New, 0))
+	}
+	_, err := d.Claim(ctx, take("s_1"))
+	wantKind(t, err, fault.Conflict)
+	awaitTaken := func(id SessionID, since time.Time) {
+		t.Helper()
+		for {
+			_, err := d.Claim(ctx, take(id))
+			if err == nil {
+				break
+			}
+			if !fault.Is(err, fault.Conflict) { // its lease has not ended
+				wantKind(t, err, fault.Unavailable)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if passed := time.Since(since); passed < grace {
+			t.Errorf("%s was taken %s after its node was last heard of", id, passed)
+		}
+	}
+	lapse(t, d, "a")
+	awaitTaken("s_1", first.Add(short))
+	begun := time.Now()
+	again := register(t, d, beatOf("a"))
+	if _, err := d.Claim(ctx, claimOf("a", again, "s_3", Keep, last["s_3"])); err != nil {
+		t.Fatal(err)
+	}
+	awaitTaken("s_2", begun)
+	_, err = d.Claim(ctx, take("s_3"))
+	wantKind(t, err, fault.Conflict)
 }
 
 func conformPark(t *testing.T, d directory) {

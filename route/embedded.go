@@ -30,6 +30,7 @@ type member struct {
 	info        Info
 	seen        time.Time
 	until       time.Time
+	begun       time.Time // this incarnation
 }
 
 // entry is a session's value in the file.
@@ -105,7 +106,11 @@ func (e *Embedded) Beat(_ context.Context, b Beat) (Beaten, error) {
 			return Beaten{}, fileError(op, err)
 		}
 	}
-	e.nodes[b.Node] = &member{b.Instance, incarnation, b.Info, now, now.Add(b.Lease)}
+	begun := now
+	if b.Incarnation != 0 {
+		begun = m.begun
+	}
+	e.nodes[b.Node] = &member{b.Instance, incarnation, b.Info, now, now.Add(b.Lease), begun}
 	if now.Sub(e.swept) > sweepEvery {
 		e.swept = now
 		if err := e.sweep(now); err != nil {
@@ -181,6 +186,11 @@ func (e *Embedded) Claim(_ context.Context, c Claim) (Token, error) {
 			if there && !mine && e.live(x.Node, x.Incarnation) {
 				return taken(op, x.Node)
 			}
+			if there && !mine && x.Node != "" {
+				if left := c.Grace - time.Since(e.gone(x.Node)); left > 0 {
+					return missed(op, x.Node, left)
+				}
+			}
 		default:
 			return fault.Invalid(op, "mode", "there is no mode %q", c.Mode)
 		}
@@ -195,6 +205,20 @@ func (e *Embedded) Claim(_ context.Context, c Claim) (Token, error) {
 	}
 	e.events.tell(Event{Session: c.Session, Node: c.Node})
 	return token, nil
+}
+
+// gone is since when a node is missed by those who want a session that it has
+// not claimed: since its lease's end, or since it was started again.
+// Preconditions: mu is held.
+func (e *Embedded) gone(id NodeID) time.Time {
+	m := e.nodes[id]
+	switch {
+	case m == nil:
+		return time.Time{}
+	case time.Now().Before(m.until):
+		return m.begun
+	}
+	return m.until
 }
 
 // live reports whether a node's lease is good.

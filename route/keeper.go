@@ -29,6 +29,9 @@ type KeeperOptions struct {
 	Instance string
 	// Lease is the same for all nodes of a cluster. Default DefaultLease.
 	Lease time.Duration
+	// Grace is how long another node has to be missed before this one takes a
+	// session from it. Default none.
+	Grace time.Duration
 	// Info is asked before each heartbeat.
 	Info func() Info
 	// Lost is told of a session that another node has claimed. It must not
@@ -136,7 +139,7 @@ func (k *Keeper) Own(ctx context.Context, id SessionID, mode Mode, last Token, u
 	if !good {
 		return 0, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the directory of sessions cannot be reached", RetryAfter: 2}
 	}
-	t, err := k.dir.Claim(ctx, Claim{Session: id, Node: k.o.Node, Incarnation: incarnation, Mode: mode, Last: last, Lease: k.o.Lease, Until: until})
+	t, err := k.dir.Claim(ctx, Claim{Session: id, Node: k.o.Node, Incarnation: incarnation, Mode: mode, Last: last, Lease: k.o.Lease, Grace: k.o.Grace, Until: until})
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {

@@ -211,9 +211,9 @@ func (r *Redis) Claim(ctx context.Context, c Claim) (Token, error) {
 		return 0, fault.Invalid(op, "mode", "there is no mode %q", c.Mode)
 	}
 	life := max(time.Until(c.Until), time.Millisecond)
-	out, err := r.run(ctx, op, r.claim, []string{r.self(), r.session(c.Session), r.node(c.Node)},
+	out, err := r.run(ctx, op, r.claim, []string{r.self(), r.session(c.Session), r.node(c.Node), r.list()},
 		string(c.Session), string(c.Node), number(c.Incarnation), string(c.Mode), number(c.Last),
-		c.Lease.Milliseconds(), life.Milliseconds(), r.node(""), r.channel())
+		c.Lease.Milliseconds(), life.Milliseconds(), r.node(""), r.channel(), c.Grace.Milliseconds())
 	if err != nil {
 		return 0, err
 	}
@@ -222,6 +222,9 @@ func (r *Redis) Claim(ctx context.Context, c Claim) (Token, error) {
 		return 0, expired(op)
 	case "taken":
 		return 0, taken(op, NodeID(out[1]))
+	case "missed":
+		left, _ := strconv.Atoi(out[2])
+		return 0, missed(op, NodeID(out[1]), time.Duration(left)*time.Millisecond)
 	case "young":
 		wait, _ := strconv.Atoi(out[1])
 		return 0, &fault.Error{

@@ -9,6 +9,7 @@
 package route
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -108,6 +109,10 @@ type Claim struct {
 	Last Token
 	// Lease is the cluster's.
 	Lease time.Duration
+	// Grace is how long the owner has to be missed before Take takes the
+	// session from it: since its lease ran out, or since it was started again
+	// and has not claimed the session. Park needs none.
+	Grace time.Duration
 	// Until is when the directory may forget the session.
 	Until time.Time
 }
@@ -194,6 +199,15 @@ func (c Claim) check() error {
 // to begin anew.
 func expired(op string) error {
 	return fault.New(fault.Restarting, op, "the node's lease has run out")
+}
+
+// missed is the error of a claim that is too early by left.
+func missed(op string, by NodeID, left time.Duration) error {
+	seconds := max(1, int((left+time.Second-1)/time.Second))
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, RetryAfter: seconds,
+		Message: fmt.Sprintf("the session's node %s is gone; another takes the session over in %d s unless it comes back", by, seconds),
+	}
 }
 
 // taken is the error of a claim that another's stands against.

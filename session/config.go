@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/journal"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/route"
 	"github.com/sandgate/sandgate/tenant"
 )
 
@@ -125,6 +126,12 @@ type Config struct {
 	Directory Directory
 	// Blobs is where sessions lie that no node has; nil means that they stay.
 	Blobs Blobs
+	// Node is this node's name in the directory.
+	Node route.NodeID
+	// Checkpoints has the copies of durable sessions go to Blobs too, with at
+	// most CheckpointRate bytes a second; default 16 MiB.
+	Checkpoints    bool
+	CheckpointRate int64
 	// Logger receives what is worth knowing. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -151,6 +158,7 @@ func (c Config) resolve() (Config, error) {
 	def(&c.MaxSnapshotBytes, 20<<30)
 	def(&c.DurableEvery, 30*time.Second)
 	def(&c.DurableBytes, 2<<30)
+	def(&c.CheckpointRate, 16<<20)
 	def(&c.LostRetention, 10*time.Minute)
 	def(&c.LogMemory, 1<<20)
 	def(&c.LogDisk, 64<<20)
@@ -209,6 +217,8 @@ type counters struct {
 	waited, waitsRefused, waitsOver                   atomic.Int64
 	limitsReached                                     atomic.Int64
 	snapshots, forks, preserved, recovered            atomic.Int64
+	checkpoints, checkpointBytes, checkpointsFailed   atomic.Int64
+	takenOver, storeSwept                             atomic.Int64
 	inputRefused                                      atomic.Int64
 	portsOpened, portBytes                            atomic.Int64
 	parked, adopted, fenced                           atomic.Int64
@@ -265,14 +275,16 @@ func (c *counters) table() map[string]int64 {
 		"snapshots":         c.snapshots.Load(),
 		"forks":             c.forks.Load(),
 		"preserved":         c.preserved.Load(),
-		"recovered":         c.recovered.Load(),
-		"volumes_created":   c.volumesCreated.Load(),
-		"volumes_full":      c.volumesFull.Load(),
-		"parked":            c.parked.Load(),
-		"adopted":           c.adopted.Load(),
-		"fenced":            c.fenced.Load(),
-		"cold_boots":        c.coldBoots.Load(),
-		"restores":          c.restores.Load(),
+		"checkpoints":       c.checkpoints.Load(), "checkpoint_bytes": c.checkpointBytes.Load(), "checkpoints_failed": c.checkpointsFailed.Load(),
+		"taken_over": c.takenOver.Load(), "store_swept": c.storeSwept.Load(),
+		"recovered":       c.recovered.Load(),
+		"volumes_created": c.volumesCreated.Load(),
+		"volumes_full":    c.volumesFull.Load(),
+		"parked":          c.parked.Load(),
+		"adopted":         c.adopted.Load(),
+		"fenced":          c.fenced.Load(),
+		"cold_boots":      c.coldBoots.Load(),
+		"restores":        c.restores.Load(),
 	}
 	for i, r := range lostReasons {
 		t["lost_"+r] = c.lost[i].Load()

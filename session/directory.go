@@ -96,7 +96,13 @@ func (m *Manager) resumeAll() {
 	if m.cfg.Directory == nil {
 		return
 	}
+	gone := m.superseded()
 	for id, s := range m.sessions {
+		if gone[id] {
+			m.log.Warn("another node has taken a session", "session", id)
+			m.Moved(route.SessionID(id))
+			continue
+		}
 		m.cfg.Directory.Resume(route.SessionID(id), s.last, m.latest(s.created))
 	}
 }
@@ -117,6 +123,9 @@ func (m *Manager) unparkAll() {
 		if m.ownedSoon(m.ctx, s.id) != nil || s.isLost() {
 			continue
 		}
+		if _, err := m.parkedAbout(m.ctx, s.id); fault.Is(err, fault.NotFound) {
+			continue
+		}
 		if err := m.unpark(m.ctx, s.tenant, s.id); err != nil {
 			m.log.Warn("what is left of a session in the blob store was not removed", "session", s.id, "error", err)
 		}
@@ -132,7 +141,14 @@ func (m *Manager) Moved(id route.SessionID) {
 		return
 	}
 	m.remember(s)
-	m.work.Go(func() { s.lose("moved", "another node has taken it over") })
+	m.drop(s) // who asks for it here is to look where it is
+	for _, w := range s.viewers() {
+		_ = w.conn.link.Close()
+	}
+	m.work.Go(func() {
+		s.lose("moved", "another node has taken it over")
+		s.retire()
+	})
 }
 
 // Sessions that have left this node, or are not quite there, are remembered for a while, and at most so

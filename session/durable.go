@@ -35,6 +35,10 @@ type keep struct {
 	files   []*os.File // journals: of the last copy and of the one being made
 	busy    bool       // a copy is being made
 	skipped bool       // it has been told that the session is too big
+	// copied is the number of the last copy, 0 for none. away is what the blob
+	// store has.
+	copied int
+	away   away
 }
 
 // journaled is a line of a journal.
@@ -176,7 +180,7 @@ func (s *session) preserve(ctx context.Context, unlock func()) (err error) {
 	if s.isLost() && s.ended() != "restarting" {
 		return errors.Join(err, journal.Close(), os.RemoveAll(s.m.durableDir(s.id)))
 	}
-	if err = s.replaceKeep(st, journal, known, begun, err); err != nil {
+	if err = s.replaceKeep(st, journal, n, known, begun, err); err != nil {
 		return errors.Join(err, os.RemoveAll(dir+partial))
 	}
 	s.m.count.preserved.Add(1)
@@ -185,7 +189,7 @@ func (s *session) preserve(ctx context.Context, unlock func()) (err error) {
 }
 
 // replaceKeep notes that there is another copy, or why there is none.
-func (s *session) replaceKeep(st *still, journal *os.File, known int, begun bool, err error) error {
+func (s *session) replaceKeep(st *still, journal *os.File, number, known int, begun bool, err error) error {
 	s.keep.mu.Lock()
 	defer s.keep.mu.Unlock()
 	if err != nil {
@@ -199,7 +203,7 @@ func (s *session) replaceKeep(st *still, journal *os.File, known int, begun bool
 		_ = f.Close() // it is of the past
 	}
 	s.keep.files = slices.Clone(s.keep.files[known:])
-	s.keep.at, s.keep.skipped = st.at, false
+	s.keep.at, s.keep.skipped, s.keep.copied = st.at, false, number
 	return nil
 }
 
@@ -288,6 +292,12 @@ func (m *Manager) recoverAll() error {
 		if err := errors.Join(os.RemoveAll(m.durableDir(id)), os.RemoveAll(m.sessionDir(id))); err != nil {
 			return err
 		}
+		if m.afar() {
+			m.ending[id] = false // the blob store may have a copy
+			if err := os.Mkdir(m.durableDir(id), 0o700); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -317,7 +327,7 @@ func (s *session) resumeKeep(number int, at time.Time) {
 	s.keep.mu.Lock()
 	defer s.keep.mu.Unlock()
 	name := filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
-	s.keep.number, s.keep.at = number, at
+	s.keep.number, s.keep.copied, s.keep.at = number, number, at
 	if f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
 		s.keep.files = append(s.keep.files, f)
 	}

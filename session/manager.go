@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
@@ -37,6 +39,10 @@ type Manager struct {
 	storing chan struct{}
 	// preserving is held while a durable session is copied.
 	preserving chan struct{}
+	// shipping is held while a copy goes to the blob store, noting while a
+	// journal does, and pace bounds their bytes.
+	shipping, noting chan struct{}
+	pace             *rate.Limiter
 	// adopting is held while a parked session is fetched: one at a time.
 	adopting chan struct{}
 	shelf    *shelf
@@ -60,7 +66,10 @@ type Manager struct {
 	creating int
 	// arriving are their claims.
 	arriving map[*claim]struct{}
-	logs     map[*stream.Log]struct{}
+	// ending are durable sessions that have ended and whose copies may still be
+	// in the blob store: see dispose. True is for those that the node owns.
+	ending map[string]bool
+	logs   map[*stream.Log]struct{}
 
 	measured time.Time // when usage was recorded; the janitor's
 }
@@ -86,6 +95,8 @@ func New(cfg Config) (*Manager, error) {
 		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{}, left: map[string]departed{},
 		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{},
 		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
+		shipping: make(chan struct{}, 1), noting: make(chan struct{}, 1), ending: map[string]bool{},
+		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
 		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue),
 	}
 	// Of forks that were cut short.
@@ -116,11 +127,11 @@ func New(cfg Config) (*Manager, error) {
 	if err := m.load(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.resumeAll()
 	if m.shelf, err = newShelf(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	m.ctx, m.cancel = context.WithCancel(context.Background())
 	for name, size := range cfg.Pools {
 		if size <= 0 {
 			continue
@@ -133,6 +144,7 @@ func New(cfg Config) (*Manager, error) {
 	m.work.Go(m.janitor)
 	m.work.Go(m.volumes.watch)
 	m.work.Go(m.unparkAll)
+	m.work.Go(m.tend)
 	m.audit(protocol.AuditEntry{Event: "node.start"})
 	if cfg.GoOn {
 		m.work.Go(m.goOn)
@@ -477,6 +489,7 @@ func (m *Manager) look(now time.Time) {
 	m.measureAll(now, all)
 	for _, s := range all {
 		m.preserve(s, now)
+		m.ship(s, now)
 		s.lookAtPorts()
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):

@@ -22,7 +22,7 @@ import (
 // maxPacked bounds what is unpacked: a sandbox's memory and files, and its logs.
 const maxPacked = 256 << 30
 
-// pack writes the folders, each below its name.
+// pack writes folders and files, each below its name.
 func pack(w io.Writer, folders map[string]string) error {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -49,6 +49,10 @@ func packFolder(t *tar.Writer, name, dir string) error {
 		if err != nil {
 			return err
 		}
+		as := name + "/" + rest
+		if rest == "." {
+			as = name // it is but a file
+		}
 		f, err := os.Open(path)
 		if err != nil {
 			return err
@@ -58,7 +62,7 @@ func packFolder(t *tar.Writer, name, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := t.WriteHeader(&tar.Header{Name: name + "/" + rest, Mode: 0o600, Size: info.Size(), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+		if err := t.WriteHeader(&tar.Header{Name: as, Mode: 0o600, Size: info.Size(), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
 			return err
 		}
 		_, err = io.Copy(t, io.LimitReader(f, info.Size()))

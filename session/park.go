@@ -59,6 +59,10 @@ type about struct {
 	Token   route.Token `json:"token"`
 	// Key is that of the host: a node with another could not wake it.
 	Key string `json:"key"`
+	// Durable sessions stay in the store when a node has fetched them, as of
+	// Parked.
+	Durable bool      `json:"durable,omitempty"`
+	Parked  time.Time `json:"parked,omitzero"`
 }
 
 const aboutVersion = 1
@@ -173,10 +177,18 @@ func (s *session) park(ctx context.Context) error {
 	s.mu.Lock()
 	works := s.works
 	s.mu.Unlock()
-	a := about{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: m.token(s.id), Key: key}
+	a := about{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: m.token(s.id), Key: key, Durable: s.durable, Parked: time.Now()}
+	s.keep.away.busy.Lock()
+	defer s.keep.away.busy.Unlock()
 	if err := m.upload(ctx, a, view); err != nil {
 		m.comeBack(s)
 		return err
+	}
+	if s.durable {
+		// Of the past; whoever adopts the session goes by what was parked.
+		if err := m.clear(ctx, s.id, all); err != nil {
+			m.log.Warn("a parked session's earlier copies are still in the blob store", "session", s.id, "error", err)
+		}
 	}
 	m.remember(s)
 	if err := m.giveUp(ctx, s.id, works); err != nil {
@@ -302,7 +314,13 @@ func (m *Manager) adopt(ctx context.Context, p node.Principal, id string) (*sess
 		}
 		return s, nil
 	}
+	var c checkpoint
 	a, err := m.parkedAbout(ctx, id)
+	parked := err == nil
+	if fault.Is(err, fault.NotFound) {
+		c, err = m.newestCheckpoint(ctx, id)
+		a = c.about
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -310,12 +328,18 @@ func (m *Manager) adopt(ctx context.Context, p node.Principal, id string) (*sess
 		return nil, unknown()
 	}
 	if time.Now().After(a.Expires) {
-		return nil, errors.Join(unknown(), m.unpark(ctx, a.Tenant, id))
+		return nil, unknown() // what there is of it is swept
+	}
+	if key, err := m.cfg.Host.Key(); err != nil {
+		return nil, err
+	} else if !parked && key != a.Key {
+		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the session's node is gone, and its copy is of another version of the server or its image", RetryAfter: 30}
 	}
 	// With the claim others learn that it is here, which it is once it has been
 	// fetched: until then they are to ask again.
 	undo := m.expect(id, a.Tenant)
-	if _, err := m.cfg.Directory.Own(ctx, route.SessionID(id), route.Take, a.Token, m.latest(a.Created)); err != nil {
+	token, err := m.cfg.Directory.Own(ctx, route.SessionID(id), route.Take, a.Token, m.latest(a.Created))
+	if err != nil {
 		undo()
 		return nil, err
 	}
@@ -323,8 +347,13 @@ func (m *Manager) adopt(ctx context.Context, p node.Principal, id string) (*sess
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveLimit)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
-	if s, err = m.fetch(work, a); err != nil {
-		m.log.Error("a parked session could not be fetched", "session", id, "error", err)
+	if parked {
+		s, err = m.fetch(work, a, token)
+	} else {
+		s, err = m.takeOver(work, c, token)
+	}
+	if err != nil {
+		m.log.Error("a session could not be fetched from the blob store", "session", id, "parked", parked, "error", err)
 		if perr := m.giveUp(context.WithoutCancel(work), id, false); perr != nil {
 			m.log.Warn("and not be given up", "session", id, "error", perr)
 		}
@@ -360,19 +389,11 @@ func (m *Manager) parkedAbout(ctx context.Context, id string) (about, error) {
 
 // fetch brings a parked session to this node's disk, and removes its objects
 // before it can do anything: nobody wakes it as of an earlier time.
-func (m *Manager) fetch(ctx context.Context, a about) (*session, error) {
+func (m *Manager) fetch(ctx context.Context, a about, token route.Token) (*session, error) {
 	const op = "session.fetch"
 	dir := filepath.Join(m.forksDir(), newID())
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.Wrap(fault.Host, op, err)
-	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	r, err := m.cfg.Blobs.Get(ctx, stateName(a.ID))
-	if err != nil {
-		return nil, err
-	}
-	err = unpack(ctx, r, dir)
-	if err = errors.Join(err, r.Close()); err != nil {
+	if err := m.unpackState(ctx, stateName(a.ID), dir); err != nil {
 		return nil, err
 	}
 	logs := filepath.Join(m.logDir(), a.ID)
@@ -386,7 +407,7 @@ func (m *Manager) fetch(ctx context.Context, a about) (*session, error) {
 	if err := os.Rename(filepath.Join(dir, "session"), m.sessionDir(a.ID)); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	if err := m.unpark(ctx, a.Tenant, a.ID); err != nil {
+	if err := m.unparkFetched(ctx, a, token); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(m.sessionDir(a.ID)), os.RemoveAll(logs))
 	}
 	s, err := m.revive(a.ID)
@@ -398,6 +419,25 @@ func (m *Manager) fetch(ctx context.Context, a about) (*session, error) {
 	delete(m.left, s.id)
 	m.mu.Unlock()
 	return s, nil
+}
+
+// unparkFetched removes a session's objects. Those of a durable one become its
+// checkpoint: should this node be gone before there is another, the session goes
+// on as of when it was parked.
+func (m *Manager) unparkFetched(ctx context.Context, a about, token route.Token) error {
+	if !a.Durable || !m.cfg.Checkpoints {
+		return m.unpark(ctx, a.Tenant, a.ID)
+	}
+	c := checkpoint{about: a, State: stateName(a.ID), At: a.Parked, Node: m.cfg.Node, base: checkpointBase(a.ID, token, 0)}
+	c.Token = token
+	var err error
+	if c.Key, err = m.cfg.Host.Key(); err != nil {
+		return err
+	}
+	if err := m.putJSON(ctx, c.base+".about", c); err != nil {
+		return err
+	}
+	return m.cfg.Blobs.Remove(ctx, aboutName(a.ID))
 }
 
 // parked lists a tenant's sessions that are in the blob store, in no order.

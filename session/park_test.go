@@ -48,9 +48,17 @@ func (a *apart) Beat(ctx context.Context, b route.Beat) (route.Beaten, error) {
 }
 
 // memberOf makes a rig one of a cluster.
-func memberOf(t *testing.T, name route.NodeID, dir route.Registry, blobs Blobs, lease time.Duration) *rig {
+func memberOf(t *testing.T, name route.NodeID, dir route.Registry, blobs Blobs, lease time.Duration, change ...func(*Config)) *rig {
 	t.Helper()
-	k, err := route.NewKeeper(dir, route.KeeperOptions{Node: name, Instance: string(name), Lease: lease})
+	var r *rig
+	var made sync.Mutex // guards r
+	k, err := route.NewKeeper(dir, route.KeeperOptions{Node: name, Instance: string(name), Lease: lease, Lost: func(id route.SessionID) {
+		made.Lock()
+		defer made.Unlock()
+		if r != nil {
+			r.m.Moved(id)
+		}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +67,10 @@ func memberOf(t *testing.T, name route.NodeID, dir route.Registry, blobs Blobs, 
 	k.Beat(ctx)
 	work.Go(func() { k.Run(ctx) })
 	t.Cleanup(func() { cancel(); work.Wait() })
-	return newGVisor(t, t.TempDir(), func(c *Config) { c.Directory, c.Blobs = k, blobs })
+	made.Lock()
+	defer made.Unlock()
+	r = newGVisor(t, t.TempDir(), append(change, func(c *Config) { c.Directory, c.Blobs = k, blobs })...)
+	return r
 }
 
 // TestGVisorPark: a session moves with what it holds; while the blob store

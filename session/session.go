@@ -396,7 +396,9 @@ func (s *session) lose(reason, message string) {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
 		}
 		s.closeKeep(reason != "restarting")
-		s.m.disown(s.id)
+		if !s.durable || reason == "restarting" || reason == "moved" || s.m.dispose(s) {
+			s.m.disown(s.id)
+		}
 	})
 	for _, c := range all {
 		s.endChannel(c, reason, message)

@@ -122,6 +122,7 @@ func instance(cfg *config.Config) (string, error) {
 
 // membership is a node's place in the directory.
 type membership struct {
+	name   route.NodeID
 	keeper *route.Keeper
 	blobs  session.Blobs
 	vault  tenant.Vault // of the cluster's keys; nil without a cluster
@@ -156,11 +157,11 @@ func openBlobs(cfg *config.Config) (blob.Store, error) {
 
 // joinDirectory opens the directory, the cluster's or that of this machine.
 func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
-	ms := &membership{}
 	name, err := nodeName(cfg)
 	if err != nil {
 		return nil, err
 	}
+	ms := &membership{name: name}
 	id, err := instance(cfg)
 	if err != nil {
 		return nil, err
@@ -202,7 +203,7 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		}
 	}
 	ms.keeper, err = route.NewKeeper(dir, route.KeeperOptions{
-		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Logger: log,
+		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log,
 		Info: func() route.Info {
 			var info route.Info
 			if m := ms.sessions(); m != nil {

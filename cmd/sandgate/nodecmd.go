@@ -203,7 +203,8 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 	}
 	defer leave()
 	m, err := session.New(session.Config{
-		Directory: place.keeper, Blobs: place.blobs,
+		Directory: place.keeper, Blobs: place.blobs, Node: place.name,
+		Checkpoints: cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "", CheckpointRate: int64(cfg.Cluster.CheckpointRate),
 		Audit: audit, Usage: usage, Tenants: tenants,
 		Queue: cfg.Sessions.Queue, QueueWait: time.Duration(cfg.Sessions.QueueWait),
 		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),

@@ -1,6 +1,7 @@
 -- Makes a node a session's owner.
--- KEYS: directory, session, node. ARGV: session, name, incarnation, mode, last
--- token, lease in ms, time to live in ms, prefix of nodes, channel of events.
+-- KEYS: directory, session, node, nodes. ARGV: session, name, incarnation, mode,
+-- last token, lease in ms, time to live in ms, prefix of nodes, channel of
+-- events, grace in ms.
 local born = epoch()
 if redis.call('HGET', KEYS[3], 'incarnation') ~= ARGV[3] then
   return { 'expired' }
@@ -21,8 +22,18 @@ elseif mode == 'keep' then
     return { 'taken', '' }
   end
 elseif not mine then
-  if there and known[1] ~= '' and redis.call('HGET', ARGV[8] .. known[1], 'incarnation') == known[2] then
-    return { 'taken', known[1] }
+  if there and known[1] ~= '' then
+    local other = redis.call('HGET', ARGV[8] .. known[1], 'incarnation')
+    if other == known[2] then
+      return { 'taken', known[1] }
+    end
+    -- It is missed since its lease's end, or, started again, since then: an
+    -- incarnation is a time.
+    local since = tonumber(other or redis.call('ZSCORE', KEYS[4], known[1]) or '0')
+    local left = since + ARGV[10] * 1000 - now
+    if since <= now and left > 0 then
+      return { 'missed', known[1], text(left / 1000) }
+    end
   end
   -- Who owns it may not have been able to say so again.
   local wait = born + ARGV[6] * 1000 - now
