@@ -63,11 +63,27 @@ func main() {
 	life := flag.Bool("life", false, "measure hibernation, forks and snapshots instead")
 	cycles := flag.Int("cycles", 100, "hibernations of one session, its hashes compared after each")
 	sleepers := flag.Int("sleepers", 1000, "sessions that are asleep together")
+	load := flag.Int("load", 0, "have this many sessions run cells through two gateways instead")
+	sandboxes := flag.Int("sandboxes", 12, "sandboxes of each of the two nodes, with -load")
+	recovery := flag.Bool("recovery", false, "measure how a cluster recovers instead")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	if *languages != "" {
 		if err := measureLanguages(ctx, *languages, *rounds, *cells); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if *load > 0 || *recovery {
+		err := error(nil)
+		if *load > 0 {
+			err = measureLoad(ctx, *load, *sandboxes, *rounds)
+		} else {
+			err = measureRecovery(ctx, *rounds)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -161,7 +160,7 @@ func (a *apart) slowRedis(_ *testing.T, c *crowd) {
 
 func (a *apart) emptyRedis(t *testing.T, c *crowd) {
 	again := a.claimedAgain(t)
-	a.stopRedis()
+	a.StopRedis()
 	c.rounds(1)
 	a.startRedis()
 	again()
@@ -228,9 +227,7 @@ func (a *apart) fullDisk(t *testing.T, c *crowd) {
 		t.Error("it hibernated a session on a full disk")
 	}
 	c.rounds(1)
-	bin, err := Bin("sandgate")
-	check(t, err)
-	said, err := exec.Command(bin, "node", "drain", "--config", filepath.Join(n.dir, "config.yaml")).CombinedOutput()
+	said, err := Sandgate("node", "drain", "--config", filepath.Join(n.dir, "config.yaml"))
 	if err == nil {
 		t.Errorf("it drained over a full disk: %s", said)
 	}

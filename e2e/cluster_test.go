@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,15 +17,10 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// cluster is servers on one machine that are one: a node and a gateway each,
-// with certificates, a Redis server and a shared folder.
+// cluster is a Cluster in a test.
 type cluster struct {
-	t       *testing.T
-	dir     string
-	redis   *exec.Cmd
-	address string // of Redis
-	clock   string // the file that says how far Redis' clock is off; empty for not at all
-	servers []*Server
+	*Cluster
+	t *testing.T
 }
 
 // clusterLease is short, so that a test can see one end.
@@ -35,86 +28,31 @@ const clusterLease = 3 * time.Second
 
 func newCluster(t *testing.T, servers int) *cluster {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Fatal("redis-server is not installed: make test installs it from Debian, or apt-get install redis-server")
-	}
-	dir, err := os.MkdirTemp("", "sandgate-cluster-")
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	all, err := NewCluster(ctx)
 	check(t, err)
-	check(t, os.Chmod(dir, 0o755))
-	c := &cluster{t: t, dir: dir, address: freeAddress(t)}
-	t.Cleanup(func() {
-		for _, s := range c.servers {
-			s.signal(syscall.SIGCONT)
-			check(t, s.Stop())
-		}
-		c.stopRedis()
-		check(t, os.RemoveAll(dir))
-	})
-	c.startRedis()
-	joinAll(t, dir+"/ca", "n0", "n1")
-	token := ""
-	for i := range servers {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		s, err := start(ctx, fmt.Sprintf(`
-pool: {size: 1, spare: 0}
-log: {level: debug}
-gateway: {self_check: 0}
-cluster: {redis: "redis://%[2]s/0", node: n%[3]d, listen: "%[4]s", dir: %[1]s/ca/n%[3]d, lease: %[5]s, blobs: %[1]s/blobs}`,
-			dir, c.address, i, freeAddress(t), clusterLease), token)
-		cancel()
+	c := &cluster{all, t}
+	t.Cleanup(func() { check(t, c.Stop()) })
+	for range servers {
+		_, err := c.Start(ctx, clusterLease, "pool: {size: 1, spare: 0}\nlog: {level: debug}\ngateway: {self_check: 0}")
 		check(t, err)
-		token = s.Token
-		c.servers = append(c.servers, s)
 	}
 	return c
 }
 
-// joinAll makes a certificate authority and the certificates of the names.
-func joinAll(t *testing.T, ca string, names ...string) {
-	t.Helper()
-	bin, err := Bin("sandgate")
-	check(t, err)
-	all := [][]string{{"cluster", "init", ca}}
-	for _, name := range names {
-		all = append(all, []string{"cluster", "join", ca, name})
-	}
-	for _, args := range all {
-		if out, err := exec.Command(bin, args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-	}
-}
-
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	a, err := address()
 	check(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return a
 }
 
 func (c *cluster) startRedis() {
 	c.t.Helper()
-	_, port, _ := net.SplitHostPort(c.address)
-	c.redis = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", c.dir)
-	if c.clock != "" {
-		c.redis.Env = append(os.Environ(), "LD_PRELOAD="+c.clock+".so", "TEST_CLOCK="+c.clock)
-	}
-	c.redis.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	check(c.t, c.redis.Start())
-	eventually(c.t, "Redis", func() bool {
-		conn, err := net.Dial("tcp", c.address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-}
-
-func (c *cluster) stopRedis() {
-	c.redis.Process.Signal(syscall.SIGCONT)
-	c.redis.Process.Kill()
-	c.redis.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	check(c.t, c.StartRedis(ctx))
 }
 
 // eventually waits for what has to come.
@@ -124,13 +62,6 @@ func eventually(t *testing.T, what string, is func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("it never came: %s", what)
 		}
-	}
-}
-
-// signal sends a signal to the server's node.
-func (s *Server) signal(sig syscall.Signal) {
-	if pid, err := s.Child("node"); err == nil {
-		syscall.Kill(pid, sig)
 	}
 }
 
@@ -163,7 +94,7 @@ func (c *cluster) owner(id string) int {
 // history is what the servers have written down.
 func (c *cluster) history() *history {
 	h := &history{nodes: map[string]string{}}
-	for i, s := range c.servers {
+	for i, s := range c.Servers {
 		h.nodes[fmt.Sprint("n", i)] = s.Dir
 	}
 	return h
@@ -173,7 +104,7 @@ func (c *cluster) history() *history {
 // an operator and bad luck do to them.
 func TestCluster(t *testing.T) {
 	c := newCluster(t, 2)
-	a, b := c.servers[0], c.servers[1]
+	a, b := c.Servers[0], c.Servers[1]
 
 	// Any gateway serves any session; both nodes get some.
 	one, two := open(t, a), open(t, b)
@@ -190,7 +121,7 @@ func TestCluster(t *testing.T) {
 		t.Fatalf("over the other gateway: %s", got)
 	}
 	t.Run("files", func(t *testing.T) {
-		for _, srv := range c.servers {
+		for _, srv := range c.Servers {
 			cl, err := client.New(srv.URL, srv.Token, client.Options{})
 			check(t, err)
 			_, err = cl.Upload(one.ctx, one.id, "f", 0, bytes.NewReader(bytes.Repeat([]byte("0123456789abcdef"), 1<<16)))
@@ -201,7 +132,7 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("list", func(t *testing.T) {
-		for _, srv := range c.servers {
+		for _, srv := range c.Servers {
 			cl, err := client.New(srv.URL, srv.Token, client.Options{})
 			check(t, err)
 			all, err := cl.Sessions(one.ctx)
@@ -224,7 +155,7 @@ func TestCluster(t *testing.T) {
 // redisLost starts Redis again without its data, while cells run.
 func (c *cluster) redisLost(one, other *session) {
 	cell := one.begin("import time\nfor i in range(100):\n    print(i, flush=True)\n    time.sleep(0.01)")
-	c.stopRedis()
+	c.StopRedis()
 	if _, err := one.client.CreateSession(one.ctx, protocol.SessionCreate{}); !fault.Is(err, fault.Unavailable) {
 		one.t.Errorf("a new session without a directory: %v", err)
 	}
@@ -243,7 +174,7 @@ func (c *cluster) redisLost(one, other *session) {
 		return err == nil
 	})
 	eventually(one.t, "the session in the directory", func() bool {
-		_, err := one.on(c.servers[1]).client.Session(one.ctx, one.id)
+		_, err := one.on(c.Servers[1]).client.Session(one.ctx, one.id)
 		return err == nil
 	})
 }
@@ -251,7 +182,7 @@ func (c *cluster) redisLost(one, other *session) {
 // redisStopped stops Redis for longer than a lease: nodes fence themselves, and
 // nothing is lost when it goes on.
 func (c *cluster) redisStopped(one *session) {
-	c.redis.Process.Signal(syscall.SIGSTOP)
+	c.Redis.Process.Signal(syscall.SIGSTOP)
 	if got := one.run("ok", "x").result(one.t); got != "41" {
 		one.t.Errorf("within the lease: %s", got)
 	}
@@ -259,7 +190,7 @@ func (c *cluster) redisStopped(one *session) {
 		_, err := one.kernel.Execute(one.ctx, "fenced = 1", client.ExecuteOptions{})
 		return fault.Is(err, fault.Unavailable)
 	})
-	c.redis.Process.Signal(syscall.SIGCONT)
+	c.Redis.Process.Signal(syscall.SIGCONT)
 	eventually(one.t, "the end of the fence", func() bool {
 		cell, err := one.kernel.Execute(one.ctx, "1", client.ExecuteOptions{})
 		if err != nil {
@@ -272,11 +203,11 @@ func (c *cluster) redisStopped(one *session) {
 // drain empties a node under a running cell and an open terminal.
 func (c *cluster) drain(t *testing.T) {
 	var moved []*session
-	for _, s := range c.servers {
+	for _, s := range c.Servers {
 		moved = append(moved, open(t, s), open(t, s))
 	}
 	from := c.owner(moved[0].id)
-	srv, stays := c.servers[from], c.servers[1-from]
+	srv, stays := c.Servers[from], c.Servers[1-from]
 	s := moved[0].on(stays)
 	for i, x := range moved {
 		x.run("ok", fmt.Sprintf("y = %d\nopen('kept', 'w').write('%d')", i, i))
@@ -290,14 +221,10 @@ func (c *cluster) drain(t *testing.T) {
 			return
 		}
 		drained = true
-		bin, err := Bin("sandgate")
-		check(t, err)
 		begin := time.Now()
-		said, err := exec.Command(bin, "node", "drain", "--config", srv.Config).CombinedOutput()
-		if err != nil {
-			t.Fatalf("drain: %v\n%s", err, said)
-		}
-		t.Logf("%s in %s", bytes.TrimSpace(said), time.Since(begin))
+		said, err := srv.Drain()
+		check(t, err)
+		t.Logf("%s in %s", strings.TrimSpace(said), time.Since(begin))
 	})
 	var want strings.Builder
 	for i := range 300 {
@@ -322,11 +249,15 @@ func (c *cluster) drain(t *testing.T) {
 	if made := open(t, srv); c.owner(made.id) == from {
 		t.Error("a drained node got a session")
 	}
-	filepath.Walk(c.dir+"/blobs", func(path string, info os.FileInfo, err error) error {
-		if err == nil && info.Mode().IsRegular() {
-			t.Errorf("left in the blob store: %s", path)
-		}
-		return nil
+	eventually(t, "an empty blob store", func() bool { // some clients have yet to come back
+		left := 0
+		filepath.Walk(c.Dir+"/blobs", func(_ string, info os.FileInfo, err error) error {
+			if err == nil && info.Mode().IsRegular() {
+				left++
+			}
+			return nil
+		})
+		return left == 0
 	})
 	// Started again it takes part again.
 	check(t, srv.Halt(syscall.SIGTERM))
@@ -338,14 +269,14 @@ func (c *cluster) drain(t *testing.T) {
 // nodeStopped stops a node for longer than its lease. It comes back fenced, and
 // its sessions with larger tokens.
 func (c *cluster) nodeStopped(t *testing.T) {
-	s := open(t, c.servers[0])
+	s := open(t, c.Servers[0])
 	s.run("ok", "n = 0")
 	at := c.owner(s.id)
-	srv := c.servers[at]
+	srv := c.Servers[at]
 	before := strings.Count(srv.Log(), `claiming all sessions again`)
-	srv.signal(syscall.SIGSTOP)
+	srv.Signal(syscall.SIGSTOP)
 	time.Sleep(clusterLease + clusterLease/2) // there is nothing to await: it is the time that is tested
-	srv.signal(syscall.SIGCONT)
+	srv.Signal(syscall.SIGCONT)
 	eventually(t, "the claim of its sessions", func() bool {
 		return strings.Count(srv.Log(), `claiming all sessions again`) > before
 	})
@@ -361,17 +292,17 @@ func (c *cluster) nodeStopped(t *testing.T) {
 // nodeKilled kills a node: its sessions are gone with it or away, the others
 // are not touched, and new ones go elsewhere.
 func (c *cluster) nodeKilled(t *testing.T) {
-	kept, doomed := open(t, c.servers[0]), open(t, c.servers[1])
+	kept, doomed := open(t, c.Servers[0]), open(t, c.Servers[1])
 	for try := 0; c.owner(kept.id) == c.owner(doomed.id); try++ {
 		if try == 8 {
 			t.Fatal("all sessions are on one node")
 		}
-		doomed = open(t, c.servers[1])
+		doomed = open(t, c.Servers[1])
 	}
 	kept.run("ok", "z = 7")
 	at := c.owner(doomed.id)
-	c.servers[at].signal(syscall.SIGKILL)
-	if got := kept.on(c.servers[at]).run("ok", "z").result(t); got != "7" {
+	c.Servers[at].Signal(syscall.SIGKILL)
+	if got := kept.on(c.Servers[at]).run("ok", "z").result(t); got != "7" {
 		t.Errorf("the other node's session: %s", got)
 	}
 	begin := time.Now()

@@ -54,31 +54,32 @@ type apartOptions struct {
 // newApart starts Redis, nodes and gateways.
 func newApart(t *testing.T, o apartOptions) *apart {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sandgate-apart-")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	all, err := NewCluster(ctx)
 	check(t, err)
-	check(t, os.Chmod(dir, 0o755))
-	a := &apart{cluster: &cluster{t: t, dir: dir, address: freeAddress(t)}, token: "sgt_" + strings.Repeat("test", 13)}
+	dir := all.Dir
+	a := &apart{cluster: &cluster{all, t}, token: "sgt_" + strings.Repeat("test", 13)}
 	t.Cleanup(func() {
 		a.stopAll()
-		if a.redis != nil {
-			a.stopRedis()
-		}
 		a.unmount()
-		check(t, os.RemoveAll(dir))
+		check(t, a.Stop())
 	})
 	if o.clock {
-		a.clock = filepath.Join(dir, "clock")
-		check(t, os.WriteFile(a.clock, make([]byte, 4096), 0o644))
-		if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", a.clock+".so", "testdata/clock.c").CombinedOutput(); err != nil {
+		a.StopRedis()
+		a.Clock = filepath.Join(dir, "clock")
+		check(t, os.WriteFile(a.Clock, make([]byte, 4096), 0o644))
+		if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", a.Clock+".so", "testdata/clock.c").CombinedOutput(); err != nil {
 			t.Fatalf("gcc: %v\n%s", err, out)
 		}
+		a.startRedis()
 	}
-	a.startRedis()
-	var names []string
 	for i := range max(o.nodes, o.gateways) {
-		names = append(names, fmt.Sprint("n", i), fmt.Sprint("g", i))
+		for _, name := range []string{fmt.Sprint("n", i), fmt.Sprint("g", i)} {
+			_, err := Sandgate("cluster", "join", dir+"/ca", name)
+			check(t, err)
+		}
 	}
-	joinAll(t, dir+"/ca", names...)
 	check(t, os.Chmod(dir+"/ca", 0o711)) // a real gateway's folder is elsewhere
 	nobody, err := user.Lookup("nobody")
 	check(t, err)
@@ -131,7 +132,7 @@ func (a *apart) each(all []*part, do func(*part) error) {
 
 func (a *apart) part(name, role string) *part {
 	a.t.Helper()
-	p := &part{name: name, role: role, dir: filepath.Join(a.dir, name), address: freeAddress(a.t), redis: newWay(a.t, a.cluster.address)}
+	p := &part{name: name, role: role, dir: filepath.Join(a.Dir, name), address: freeAddress(a.t), redis: newWay(a.t, a.Address)}
 	check(a.t, os.Mkdir(p.dir, 0o755))
 	return p
 }
@@ -255,7 +256,7 @@ func (a *apart) stopAll() {
 // jump sets Redis' clock off by d.
 func (a *apart) jump(d time.Duration) {
 	a.t.Helper()
-	f, err := os.OpenFile(a.clock, os.O_WRONLY, 0)
+	f, err := os.OpenFile(a.Clock, os.O_WRONLY, 0)
 	check(a.t, err)
 	defer f.Close()
 	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(d/time.Second)), 0)
@@ -320,14 +321,14 @@ func (a *apart) clean(lost ...string) {
 	}
 	a.stopAll()
 	a.unmount()
-	keys, err := exec.Command("redis-cli", "-p", a.cluster.address[strings.LastIndexByte(a.cluster.address, ':')+1:], "--scan", "--pattern", "*session*").Output()
+	keys, err := exec.Command("redis-cli", "-p", a.Address[strings.LastIndexByte(a.Address, ':')+1:], "--scan", "--pattern", "*session*").Output()
 	check(a.t, err)
 	for _, key := range strings.Fields(string(keys)) {
 		if !slices.Contains(lost, key[strings.LastIndexByte(key, ':')+1:]) {
 			a.t.Errorf("left in Redis: %s", key)
 		}
 	}
-	_ = filepath.Walk(a.dir+"/blobs", func(path string, info os.FileInfo, err error) error {
+	_ = filepath.Walk(a.Dir+"/blobs", func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() {
 			a.t.Errorf("left in the blob store: %s", path)
 		}

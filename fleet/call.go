@@ -56,8 +56,12 @@ func (f *Fleet) call(ctx context.Context, who node.Principal, op string, params 
 	if t.Session != "" && (fault.Is(err, fault.NotFound) || fault.Is(err, fault.Unavailable)) {
 		// It may have moved, and the news not have come yet.
 		f.find.Drop(route.SessionID(t.Session))
-		if now, ferr := f.of(ctx, who, t.Session); ferr == nil && now != m {
+		now, ferr := f.of(ctx, who, t.Session)
+		switch {
+		case ferr == nil && now != m:
 			err = now.client.Call(ctx, who, op, params, &out)
+		case fault.Is(ferr, fault.SandboxLost):
+			err = ferr // it knows why
 		}
 	}
 	return out, err

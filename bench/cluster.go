@@ -1,0 +1,432 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/e2e"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// clusterLease is what the figures of recovery are taken with.
+const clusterLease = 5 * time.Second
+
+// startCluster starts two servers, each with a node that keeps at most so many
+// sandboxes.
+func startCluster(ctx context.Context, most int) (*e2e.Cluster, error) {
+	c, err := e2e.NewCluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for range 2 {
+		if _, err := c.Start(ctx, clusterLease, fmt.Sprintf("pool: {size: 1, spare: 0, languages: [python, bash]}\nsessions: {max: %d, max_hibernated: 1000, queue: 1000, queue_wait: 2m}\ngateway: {self_check: 0}", most)); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+	}
+	return c, nil
+}
+
+// guest is a user of a cluster: a session, and a connection through one gateway.
+type guest struct {
+	c    *client.Client
+	conn *client.Conn
+	k    *client.Kernel
+	id   string
+	keys int
+}
+
+// insist asks until it is not told to try again any more.
+func insist(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		if err == nil || ctx.Err() != nil || !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Exhausted) && !fault.Is(err, fault.Restarting) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func newGuest(ctx context.Context, s *e2e.Server, language string) (*guest, error) {
+	g := &guest{}
+	var err error
+	if g.c, err = client.New(s.URL, s.Token, client.Options{MinBackoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond}); err != nil {
+		return nil, err
+	}
+	var v protocol.Session
+	if err := insist(ctx, func() (err error) {
+		v, err = g.c.CreateSession(ctx, protocol.SessionCreate{Language: language})
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	g.id = v.ID
+	return g, g.attach(ctx, g.c)
+}
+
+// attach connects through a gateway.
+func (g *guest) attach(ctx context.Context, c *client.Client) error {
+	var err error
+	if g.conn, err = c.Connect(ctx); err != nil {
+		return err
+	}
+	return insist(ctx, func() (err error) { g.k, err = g.conn.Kernel(ctx, g.id, "k1"); return err })
+}
+
+// run runs a cell to its end, asking again where it is refused for now.
+func (g *guest) run(ctx context.Context, code string) (out string, err error) {
+	g.keys++
+	err = insist(ctx, func() error {
+		out = ""
+		cell, err := g.k.Execute(ctx, code, client.ExecuteOptions{Key: fmt.Sprint("bench", g.keys)})
+		for err == nil {
+			var r stream.Record
+			if r, err = cell.Next(ctx); err == nil && r.Kind == stream.KindStdout {
+				out += string(r.Payload)
+			}
+		}
+		if err != io.EOF {
+			return err
+		}
+		if reply := cell.Reply(); reply.Status != "ok" {
+			return fmt.Errorf("the cell ended with %s: %s", reply.Status, reply.EValue)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// measureLoad has many sessions run cells through two gateways, most of them
+// hibernated at any moment, since sandboxes hold a fraction of them.
+func measureLoad(ctx context.Context, sessions, most, rounds int) error {
+	c, err := startCluster(ctx, most)
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	var mu sync.Mutex // guards steps
+	steps := map[string][]float64{}
+	timed := func(step string, f func() error) error {
+		begin := time.Now()
+		err := f()
+		mu.Lock()
+		defer mu.Unlock()
+		steps[step] = append(steps[step], ms(time.Since(begin)))
+		return err
+	}
+	begin := time.Now()
+	errs := make([]error, sessions)
+	var work sync.WaitGroup
+	for i := range sessions {
+		work.Go(func() {
+			errs[i] = func() error {
+				var g *guest
+				if err := timed("load: create a session", func() (err error) {
+					g, err = newGuest(ctx, c.Servers[i%2], "bash")
+					return err
+				}); err != nil {
+					return err
+				}
+				defer g.conn.Close()
+				for n := range rounds {
+					var out string
+					step := "load: a cell, its session woken where it slept"
+					if n == 0 {
+						step = "load: the first cell"
+					}
+					if err := timed(step, func() (err error) {
+						out, err = g.run(ctx, fmt.Sprintf("x=$x%d,; echo $x", n))
+						return err
+					}); err != nil {
+						return err
+					}
+					want := ""
+					for j := range n + 1 {
+						want += fmt.Sprint(j, ",")
+					}
+					if strings.TrimSpace(out) != want {
+						return fmt.Errorf("cell %d printed %q, not %q", n, out, want)
+					}
+				}
+				if err := timed("load: a file, there and back", func() error { return g.file(ctx) }); err != nil {
+					return err
+				}
+				return timed("load: delete a session", func() error { return insist(ctx, func() error { return g.c.DeleteSession(ctx, g.id) }) })
+			}()
+		})
+	}
+	work.Wait()
+	failed := 0
+	for i, err := range errs {
+		if err != nil {
+			failed++
+			fmt.Printf("session %d: %v\n", i, err)
+		}
+	}
+	fmt.Printf("%d sessions over %d sandboxes and 2 gateways, %d cells, in %s; lost: %d\n", sessions, 2*most, sessions*rounds, time.Since(begin).Round(time.Second), failed)
+	for _, step := range []string{"load: create a session", "load: the first cell", "load: a cell, its session woken where it slept", "load: a file, there and back", "load: delete a session"} {
+		line(step, steps[step])
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d sessions lost something", failed, sessions)
+	}
+	return nil
+}
+
+// file writes a file of 64 KiB and reads it.
+func (g *guest) file(ctx context.Context) error {
+	body := strings.Repeat(g.id+"\n", 1<<11)
+	return insist(ctx, func() error {
+		if _, err := g.c.Upload(ctx, g.id, "file", 0, strings.NewReader(body)); err != nil {
+			return err
+		}
+		r, err := g.c.Download(ctx, g.id, "file")
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		b, err := io.ReadAll(r)
+		if err == nil && string(b) != body {
+			err = fmt.Errorf("the file came back with %d bytes, not %d", len(b), len(body))
+		}
+		return err
+	})
+}
+
+// measureRecovery prints how long it takes until all is well again.
+func measureRecovery(ctx context.Context, rounds int) error {
+	c, err := startCluster(ctx, 16)
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	for _, f := range []func(context.Context, *e2e.Cluster, int) error{moves, gatewayDies, redisReturns, nodeDies} {
+		if err := f(ctx, c, rounds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moves drains a node of one pandas session whose user runs cells, and another
+// of five together.
+func moves(ctx context.Context, c *e2e.Cluster, rounds int) error {
+	var whole, gap []float64
+	for range rounds {
+		g, err := newGuest(ctx, c.Servers[0], "python")
+		if err != nil {
+			return err
+		}
+		if _, err := g.run(ctx, "import pandas\nx = pandas.DataFrame({'a': range(100000)})"); err != nil {
+			return err
+		}
+		from, err := owner(ctx, c, g.id)
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		said := make(chan error, 1)
+		go func() {
+			out, err := from.Drain()
+			if err == nil && !strings.HasPrefix(out, "moved 1 ") {
+				err = fmt.Errorf("the drain says %q", out)
+			}
+			said <- err
+		}()
+		// Its user asks all the while; the longest answer is the move.
+		var longest time.Duration
+		for done := false; !done; {
+			asked := time.Now()
+			if _, err := g.run(ctx, "print(len(x))"); err != nil {
+				return err
+			}
+			longest = max(longest, time.Since(asked))
+			select {
+			case err := <-said:
+				if err != nil {
+					return err
+				}
+				done = true
+			default:
+			}
+		}
+		if now, err := owner(ctx, c, g.id); err != nil || now == from {
+			return fmt.Errorf("the session has not moved: %v", err)
+		}
+		whole, gap = append(whole, ms(time.Since(begin))), append(gap, ms(longest))
+		if err := insist(ctx, func() error { return g.c.DeleteSession(ctx, g.id) }); err != nil {
+			return err
+		}
+		g.conn.Close()
+		if err := restart(ctx, from); err != nil {
+			return err
+		}
+	}
+	line("move a session", whole)
+	line("move a session: its user waits", gap)
+	return nil
+}
+
+// owner is the server whose node says that it has the session.
+func owner(ctx context.Context, c *e2e.Cluster, id string) (*e2e.Server, error) {
+	for {
+		var last *e2e.Server
+		at := -1
+		for _, s := range c.Servers {
+			log := s.Log()
+			for _, sign := range []string{`msg="session created" part=node session=` + id, `msg="session adopted" part=node session=` + id} {
+				if i := strings.LastIndex(log, sign); i >= 0 {
+					if stamp := stampOf(log, i); stamp > at {
+						last, at = s, stamp
+					}
+				}
+			}
+		}
+		if last != nil {
+			return last, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// stampOf is the time of the line of a log that a place is in, in milliseconds.
+func stampOf(log string, at int) int {
+	from := strings.LastIndexByte(log[:at], '\n') + 1
+	text, _, _ := strings.Cut(strings.TrimPrefix(log[from:at], "time="), " ")
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return -1
+	}
+	return int(t.UnixMilli())
+}
+
+func restart(ctx context.Context, s *e2e.Server) error {
+	if err := s.Halt(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return s.Boot(ctx)
+}
+
+// gatewayDies kills the gateway of a user, who comes back to the next one that
+// the supervisor starts.
+func gatewayDies(ctx context.Context, c *e2e.Cluster, rounds int) error {
+	g, err := newGuest(ctx, c.Servers[0], "python")
+	if err != nil {
+		return err
+	}
+	defer g.conn.Close()
+	var took []float64
+	for range rounds {
+		if _, err := g.run(ctx, "1"); err != nil {
+			return err
+		}
+		pid, err := c.Servers[0].Child("gateway")
+		if err != nil {
+			return err
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return err
+		}
+		begin := time.Now()
+		if _, err := g.run(ctx, "2"); err != nil {
+			return err
+		}
+		took = append(took, ms(time.Since(begin)))
+	}
+	line("gateway killed, until its user's next cell has run", took)
+	return g.c.DeleteSession(ctx, g.id)
+}
+
+// redisReturns takes Redis away, with all that it knew.
+func redisReturns(ctx context.Context, c *e2e.Cluster, rounds int) error {
+	cl, err := client.New(c.Servers[0].URL, c.Servers[0].Token, client.Options{})
+	if err != nil {
+		return err
+	}
+	g, err := newGuest(ctx, c.Servers[0], "bash")
+	if err != nil {
+		return err
+	}
+	defer g.conn.Close()
+	var made []float64
+	for range rounds {
+		c.StopRedis()
+		if _, err := g.run(ctx, "echo 1"); err != nil {
+			return err
+		}
+		if err := c.StartRedis(ctx); err != nil {
+			return err
+		}
+		begin := time.Now()
+		var v protocol.Session
+		if err := insist(ctx, func() (err error) {
+			v, err = cl.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
+			return err
+		}); err != nil {
+			return err
+		}
+		made = append(made, ms(time.Since(begin)))
+		if err := insist(ctx, func() error { return cl.DeleteSession(ctx, v.ID) }); err != nil {
+			return err
+		}
+	}
+	line("Redis back without its data, until a new session", made)
+	return g.c.DeleteSession(ctx, g.id)
+}
+
+// nodeDies kills the node of a user: until the user is told, and until there is
+// a new session, which may be on the other node.
+func nodeDies(ctx context.Context, c *e2e.Cluster, rounds int) error {
+	var told, fresh []float64
+	for range rounds {
+		g, err := newGuest(ctx, c.Servers[0], "python")
+		if err != nil {
+			return err
+		}
+		dies, err := owner(ctx, c, g.id)
+		if err != nil {
+			return err
+		}
+		other := c.Servers[0]
+		if other == dies {
+			other = c.Servers[1]
+		}
+		dies.Signal(syscall.SIGKILL)
+		begin := time.Now()
+		next, err := newGuest(ctx, other, "python")
+		if err != nil {
+			return err
+		}
+		fresh = append(fresh, ms(time.Since(begin)))
+		if _, err = g.run(ctx, "1"); err == nil {
+			return errors.New("a session outlived its node")
+		}
+		if !fault.Is(err, fault.SandboxLost) && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		told = append(told, ms(time.Since(begin)))
+		g.conn.Close()
+		next.conn.Close()
+		if err := insist(ctx, func() error { return next.c.DeleteSession(ctx, next.id) }); err != nil {
+			return err
+		}
+		if err := dies.Warm(ctx); err != nil {
+			return err
+		}
+	}
+	line("node killed, until a new session elsewhere", fresh)
+	line("node killed, until its user is told by the next", told)
+	return nil
+}
