@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,7 +29,7 @@ func startCluster(ctx context.Context, most int) (*e2e.Cluster, error) {
 		return nil, err
 	}
 	for range 2 {
-		if _, err := c.Start(ctx, clusterLease, fmt.Sprintf("pool: {size: 1, spare: 0, languages: [python, bash]}\nsessions: {max: %d, max_hibernated: 1000, queue: 1000, queue_wait: 2m}\ngateway: {self_check: 0}", most)); err != nil {
+		if _, err := c.Start(ctx, clusterLease, fmt.Sprintf("pool: {size: 1, spare: 0, languages: [python, bash]}\nsessions: {max: %d, max_hibernated: 1000, queue: 1000, queue_wait: 20s}\ngateway: {self_check: 0}", most)); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}
 	}
@@ -48,7 +49,7 @@ type guest struct {
 func insist(ctx context.Context, f func() error) error {
 	for {
 		err := f()
-		if err == nil || ctx.Err() != nil || !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Exhausted) && !fault.Is(err, fault.Restarting) {
+		if err == nil || ctx.Err() != nil || !slices.Contains([]fault.Kind{fault.Unavailable, fault.Exhausted, fault.Restarting, fault.DeadlineExceeded}, fault.KindOf(err)) {
 			return err
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -143,7 +144,7 @@ func measureLoad(ctx context.Context, sessions, most, rounds int) error {
 						step = "load: the first cell"
 					}
 					if err := timed(step, func() (err error) {
-						out, err = g.run(ctx, fmt.Sprintf("x=$x%d,; echo $x", n))
+						out, err = g.run(ctx, fmt.Sprintf("x=${x}%d,; echo $x", n))
 						return err
 					}); err != nil {
 						return err
@@ -173,7 +174,9 @@ func measureLoad(ctx context.Context, sessions, most, rounds int) error {
 	}
 	fmt.Printf("%d sessions over %d sandboxes and 2 gateways, %d cells, in %s; lost: %d\n", sessions, 2*most, sessions*rounds, time.Since(begin).Round(time.Second), failed)
 	for _, step := range []string{"load: create a session", "load: the first cell", "load: a cell, its session woken where it slept", "load: a file, there and back", "load: delete a session"} {
-		line(step, steps[step])
+		if len(steps[step]) > 0 {
+			line(step, steps[step])
+		}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d sessions lost something", failed, sessions)

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestApartAsDocumented does what docs/operation.md says of nodes and gateways
+// apart, as it is written there but for addresses and folders.
+func TestApartAsDocumented(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	c := newCluster(t, 0)
+	page, err := os.ReadFile("../docs/operation.md")
+	check(t, err)
+	_, section, found := strings.Cut(string(page), "### Nodes and gateways apart\n")
+	section, _, whole := strings.Cut(section, "\n### ")
+	if !found || !whole {
+		t.Fatal("the page has no such section")
+	}
+	bin, err := Bin("sandgate")
+	check(t, err)
+	there := map[string]string{
+		"/root/cluster": c.Dir + "/ca", "/root/for-": c.Dir + "/for-", "/mnt/shared/sandgate": c.Dir + "/blobs",
+		"10.0.0.5:6379": c.Address, "10.0.0.11:9443": freeAddress(t), "10.0.0.21:8080": freeAddress(t),
+		"-o sandgate -g sandgate": "-o nobody -g nogroup", "--reuid sandgate --regid sandgate": "--reuid nobody --regid nogroup",
+	}
+	here := func(text, machine string) string {
+		for from, to := range there {
+			text = strings.ReplaceAll(text, from, to)
+		}
+		return strings.ReplaceAll(text, "/etc/sandgate", filepath.Join(c.Dir, machine))
+	}
+	machine := ""
+	var running []*exec.Cmd
+	t.Cleanup(func() {
+		for _, cmd := range running {
+			_ = cmd.Process.Kill()
+		}
+	})
+	for _, block := range regexp.MustCompile("(?ms)^```(sh|yaml)\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
+		kind, text := block[1], block[2]
+		if kind == "yaml" {
+			line, _, _ := strings.Cut(text, "\n")
+			machine = line[strings.LastIndexByte(line, ' ')+1:]
+			check(t, os.MkdirAll(filepath.Join(c.Dir, machine), 0o755))
+			extra := fmt.Sprintf("data_dir: %[1]s/data\nrun_dir: %[1]s/run\npool: {size: 1, spare: 0}\n", filepath.Join(c.Dir, machine))
+			check(t, os.WriteFile(filepath.Join(c.Dir, machine, "config.yaml"), []byte(here(text, machine)+extra), 0o644))
+			continue
+		}
+		cmd := exec.CommandContext(ctx, "bash", "-euc", here(text, machine))
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "HOME="+c.Dir, "SANDGATE_CONFIG="+filepath.Join(c.Dir, machine, "config.yaml"))
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if strings.Contains(text, "\nexec ") {
+			check(t, cmd.Start())
+			running = append(running, cmd)
+			continue
+		}
+		if strings.Contains(text, "sandgate check") {
+			// What a supervisor starts takes a moment.
+			eventually(t, "the gateway", func() bool {
+				code, err := (&Server{URL: "http://" + there["10.0.0.21:8080"]}).Get(ctx, "/healthz", nil)
+				return err == nil && code == 200
+			})
+		}
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s\n%s", err, text, out.Bytes())
+		}
+		if strings.Contains(text, "sandgate check") {
+			contains(t, out.String(), "ok: print(6 * 7)")
+			machine = ""
+		}
+	}
+	if len(running) != 2 || machine != "" {
+		t.Fatalf("the section starts %d processes, and ends with %q", len(running), machine)
+	}
+	for i := range running {
+		cmd := running[len(running)-1-i]
+		check(t, cmd.Process.Signal(syscall.SIGTERM))
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %v", cmd.Args, err)
+		}
+	}
+}
