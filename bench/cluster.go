@@ -105,6 +105,17 @@ func (g *guest) run(ctx context.Context, code string) (out string, err error) {
 	return out, err
 }
 
+// loadWorkers is how many of the sessions of a load work at a time.
+const loadWorkers = 16
+
+// The steps of a load.
+const (
+	stepCreate = "load: create a session and attach to it"
+	stepCell   = "load: a cell, its session woken where it slept"
+	stepFile   = "load: a file, there and back"
+	stepDelete = "load: delete a session"
+)
+
 // measureLoad has many sessions run cells through two gateways, most of them
 // hibernated at any moment, since sandboxes hold a fraction of them.
 func measureLoad(ctx context.Context, sessions, most, rounds int) error {
@@ -123,48 +134,50 @@ func measureLoad(ctx context.Context, sessions, most, rounds int) error {
 		steps[step] = append(steps[step], ms(time.Since(begin)))
 		return err
 	}
+	// Each phase ends before the next begins, so that all sessions are there
+	// all the while; some of them work at any moment.
 	begin := time.Now()
+	guests := make([]*guest, sessions)
 	errs := make([]error, sessions)
-	var work sync.WaitGroup
-	for i := range sessions {
-		work.Go(func() {
-			errs[i] = func() error {
-				var g *guest
-				if err := timed("load: create a session", func() (err error) {
-					g, err = newGuest(ctx, c.Servers[i%2], "bash")
-					return err
-				}); err != nil {
-					return err
-				}
-				defer g.conn.Close()
-				for n := range rounds {
-					var out string
-					step := "load: a cell, its session woken where it slept"
-					if n == 0 {
-						step = "load: the first cell"
-					}
-					if err := timed(step, func() (err error) {
-						out, err = g.run(ctx, fmt.Sprintf("x=${x}%d,; echo $x", n))
-						return err
-					}); err != nil {
-						return err
-					}
-					want := ""
-					for j := range n + 1 {
-						want += fmt.Sprint(j, ",")
-					}
-					if strings.TrimSpace(out) != want {
-						return fmt.Errorf("cell %d printed %q, not %q", n, out, want)
+	phase := func(step string, f func(i int) error) {
+		next := make(chan int)
+		var work sync.WaitGroup
+		for range min(loadWorkers, sessions) {
+			work.Go(func() {
+				for i := range next {
+					if errs[i] == nil {
+						errs[i] = timed(step, func() error { return f(i) })
 					}
 				}
-				if err := timed("load: a file, there and back", func() error { return g.file(ctx) }); err != nil {
-					return err
-				}
-				return timed("load: delete a session", func() error { return insist(ctx, func() error { return g.c.DeleteSession(ctx, g.id) }) })
-			}()
+			})
+		}
+		for i := range sessions {
+			next <- i
+		}
+		close(next)
+		work.Wait()
+	}
+	phase(stepCreate, func(i int) (err error) {
+		guests[i], err = newGuest(ctx, c.Servers[i%2], "bash")
+		return err
+	})
+	want := ""
+	for n := range rounds {
+		want += fmt.Sprint(n, ",")
+		phase(stepCell, func(i int) error {
+			out, err := guests[i].run(ctx, fmt.Sprintf("x=${x}%d,; echo $x", n))
+			if err == nil && strings.TrimSpace(out) != want {
+				err = fmt.Errorf("cell %d printed %q, not %q", n, out, want)
+			}
+			return err
 		})
 	}
-	work.Wait()
+	phase(stepFile, func(i int) error { return guests[i].file(ctx) })
+	phase(stepDelete, func(i int) error {
+		g := guests[i]
+		_ = g.conn.Close()
+		return insist(ctx, func() error { return g.c.DeleteSession(ctx, g.id) })
+	})
 	failed := 0
 	for i, err := range errs {
 		if err != nil {
@@ -173,7 +186,7 @@ func measureLoad(ctx context.Context, sessions, most, rounds int) error {
 		}
 	}
 	fmt.Printf("%d sessions over %d sandboxes and 2 gateways, %d cells, in %s; lost: %d\n", sessions, 2*most, sessions*rounds, time.Since(begin).Round(time.Second), failed)
-	for _, step := range []string{"load: create a session", "load: the first cell", "load: a cell, its session woken where it slept", "load: a file, there and back", "load: delete a session"} {
+	for _, step := range []string{stepCreate, stepCell, stepFile, stepDelete} {
 		if len(steps[step]) > 0 {
 			line(step, steps[step])
 		}

@@ -62,6 +62,33 @@ type Keeper struct {
 	held        map[SessionID]*hold
 	strays      map[SessionID]Token // to be forgotten; 0 for a claim whose answer never came
 	away        bool                // the last heartbeat failed
+	clock       clock               // the directory's, as of the last heartbeat
+	wary        time.Time           // till then no session is taken over: that clock was set
+}
+
+// clock is the directory's, as it was between two moments here.
+type clock struct {
+	now       Token
+	sent, got time.Time
+}
+
+// set reports whether the clock was set between two heartbeats: it went further
+// than there was time, or less far than there must have been. A twentieth of a
+// lease is for clocks that run apart.
+func (c clock) set(before clock, lease time.Duration) bool {
+	if before.now == 0 || c.now == 0 {
+		return false
+	}
+	went := time.Duration(int64(c.now-before.now)) * time.Microsecond
+	return went > c.got.Sub(before.sent)+lease/20 || went < c.sent.Sub(before.got)-lease/20
+}
+
+// reads is what the clock shows now, if nobody has set it; 0 for not known.
+func (c clock) reads() Token {
+	if c.now == 0 {
+		return 0
+	}
+	return c.now + Token(time.Since(c.got).Microseconds())
 }
 
 // hold is a session that the node owns, or thinks it does.
@@ -134,12 +161,19 @@ func (k *Keeper) Resume(id SessionID, last Token, until time.Time) {
 func (k *Keeper) Own(ctx context.Context, id SessionID, mode Mode, last Token, until time.Time) (Token, error) {
 	const op = "route.own"
 	k.mu.Lock()
-	incarnation, good := k.incarnation, time.Now().Before(k.until)
+	incarnation, good, now := k.incarnation, time.Now().Before(k.until), k.clock.reads()
+	wary := time.Until(k.wary)
 	k.mu.Unlock()
 	if !good {
 		return 0, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the directory of sessions cannot be reached", RetryAfter: 2}
 	}
-	t, err := k.dir.Claim(ctx, Claim{Session: id, Node: k.o.Node, Incarnation: incarnation, Mode: mode, Last: last, Lease: k.o.Lease, Grace: k.o.Grace, Until: until})
+	if mode == Take && wary > 0 {
+		return 0, &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: int(wary/time.Second) + 1,
+			Message: "the directory's clock was set, and who owns the session may still do",
+		}
+	}
+	t, err := k.dir.Claim(ctx, Claim{Session: id, Node: k.o.Node, Incarnation: incarnation, Mode: mode, Last: last, Lease: k.o.Lease, Grace: k.o.Grace, Now: now, Until: until})
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
@@ -244,6 +278,14 @@ func (k *Keeper) Beat(ctx context.Context) {
 		return
 	}
 	k.mu.Lock()
+	// A lease that has ended by that clock may go on by its owner's, which
+	// nobody sets: it is over when a whole one has passed here.
+	if c := (clock{a.Now, sent, time.Now()}); c.set(k.clock, k.o.Lease) {
+		k.log.Warn("the directory's clock was set: no session is taken over for the time of a lease")
+		k.clock, k.wary = c, c.got.Add(k.o.Lease)
+	} else {
+		k.clock = c
+	}
 	if k.away {
 		k.away = false
 		k.log.Info("the directory answers again")

@@ -197,7 +197,10 @@ func (r *Redis) Beat(ctx context.Context, b Beat) (Beaten, error) {
 	if a.Incarnation, err = token(op, out[1]); err != nil {
 		return a, err
 	}
-	a.Epoch, err = token(op, out[2])
+	if a.Epoch, err = token(op, out[2]); err != nil {
+		return a, err
+	}
+	a.Now, err = token(op, out[3])
 	return a, err
 }
 
@@ -213,7 +216,7 @@ func (r *Redis) Claim(ctx context.Context, c Claim) (Token, error) {
 	life := max(time.Until(c.Until), time.Millisecond)
 	out, err := r.run(ctx, op, r.claim, []string{r.self(), r.session(c.Session), r.node(c.Node), r.list()},
 		string(c.Session), string(c.Node), number(c.Incarnation), string(c.Mode), number(c.Last),
-		c.Lease.Milliseconds(), life.Milliseconds(), r.node(""), r.channel(), c.Grace.Milliseconds())
+		c.Lease.Milliseconds(), life.Milliseconds(), r.node(""), r.channel(), c.Grace.Milliseconds(), number(c.Now))
 	if err != nil {
 		return 0, err
 	}
@@ -229,7 +232,7 @@ func (r *Redis) Claim(ctx context.Context, c Claim) (Token, error) {
 		wait, _ := strconv.Atoi(out[1])
 		return 0, &fault.Error{
 			Kind: fault.Unavailable, Op: op, RetryAfter: wait,
-			Message: "the directory was started anew, and who owns the session may not have told it yet",
+			Message: "the directory was started anew, or its clock set, and who owns the session may not have told it yet",
 		}
 	}
 	return token(op, out[1])

@@ -80,6 +80,8 @@ type Beaten struct {
 	Incarnation Token
 	// Epoch changes when the directory may have lost what was written.
 	Epoch Token
+	// Now is the directory's clock in microseconds; 0 where it cannot be set.
+	Now Token
 }
 
 // Mode is why a session is claimed.
@@ -113,6 +115,9 @@ type Claim struct {
 	// session from it: since its lease ran out, or since it was started again
 	// and has not claimed the session. Park needs none.
 	Grace time.Duration
+	// Now is what the node takes the directory's clock to show; 0 for not known.
+	// A Take by a clock that was set ahead since is refused.
+	Now Token
 	// Until is when the directory may forget the session.
 	Until time.Time
 }

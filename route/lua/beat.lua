@@ -21,4 +21,4 @@ redis.call('HSET', KEYS[2], 'instance', ARGV[2], 'incarnation', incarnation, 'se
 redis.call('PEXPIRE', KEYS[2], ARGV[5])
 redis.call('ZADD', KEYS[3], text(now + ARGV[5] * 1000), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', text(now - 3600 * 1000000))
-return { 'ok', incarnation, text(born) }
+return { 'ok', incarnation, text(born), text(now) }

@@ -1,7 +1,7 @@
 -- Makes a node a session's owner.
 -- KEYS: directory, session, node, nodes. ARGV: session, name, incarnation, mode,
 -- last token, lease in ms, time to live in ms, prefix of nodes, channel of
--- events, grace in ms.
+-- events, grace in ms, what the node takes this clock to show, 0 for not known.
 local born = epoch()
 if redis.call('HGET', KEYS[3], 'incarnation') ~= ARGV[3] then
   return { 'expired' }
@@ -34,6 +34,11 @@ elseif not mine then
     if since <= now and left > 0 then
       return { 'missed', known[1], text(left / 1000) }
     end
+  end
+  -- A clock that was set ahead has ended leases before their time. A request
+  -- that was long on its way looks the same, and is as well refused.
+  if ARGV[11] ~= '0' and now - tonumber(ARGV[11]) > ARGV[6] * 200 then
+    return { 'young', text(ARGV[6] / 1000 + 1) }
   end
   -- Who owns it may not have been able to say so again.
   local wait = born + ARGV[6] * 1000 - now
