@@ -167,7 +167,11 @@ func (s *session) park(ctx context.Context) error {
 		_ = w.conn.link.Close()
 	}
 	view := s.view()
+	if err := s.reserve(); err != nil {
+		return err
+	}
 	if err := s.save(ctx); err != nil {
+		_ = os.Remove(s.reserved())
 		if s.sealed && !s.isLost() {
 			s.lose("crashed", "it could not be moved")
 		}

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/blob"
 	"github.com/sandgate/sandgate/fault"
@@ -71,6 +73,74 @@ func memberOf(t *testing.T, name route.NodeID, dir route.Registry, blobs Blobs, 
 	defer made.Unlock()
 	r = newGVisor(t, t.TempDir(), append(change, func(c *Config) { c.Directory, c.Blobs = k, blobs })...)
 	return r
+}
+
+// TestGVisorParkDiskFull: a session whose snapshot fits the disk and whose output
+// does not is not moved, and goes on.
+func TestGVisorParkDiskFull(t *testing.T) {
+	data := t.TempDir()
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=1g"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(data, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := memberOf(t, "a", dir, store, time.Minute, func(c *Config) { c.DataDir, c.LogMemory = data, 32<<20 })
+	s := a.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := a.open()
+	p.attach(1, s.ID, "k1")
+	const printed = 24 << 20
+	if text, _ := p.run(1, "x = 6\nfor _ in range(384): print('y' * 65535)"); len(text) != printed {
+		t.Fatalf("it printed %d bytes", len(text))
+	}
+	must[protocol.Session](a, protocol.OpHibernate, ref)
+	size, err := sizeOfTree(a.m.sessionDir(s.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.run(1, "x")
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(data, &st); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(data, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A snapshot is not always of one size.
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(st.Bavail)*st.Bsize-size-printed/2); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	operator := node.Principal{Tenant: node.GatewayTenant}
+	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, nothing{})
+	if err != nil || d != (protocol.Drained{Stayed: 1}) {
+		t.Fatalf("drained over a full disk: %+v %v", d, err)
+	}
+	p = a.open()
+	p.attach(1, s.ID, "k1")
+	if text, _ := p.run(1, "print(x)"); text != "6\n" {
+		t.Errorf("it stayed with %q", text)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = call[protocol.Drained](a, operator, protocol.OpDrain, nothing{}); err != nil || d != (protocol.Drained{Parked: 1}) {
+		t.Errorf("drained once there was room: %+v %v", d, err)
+	}
 }
 
 // TestGVisorPark: a session moves with what it holds; while the blob store

@@ -3,10 +3,13 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/agent"
 	"github.com/sandgate/sandgate/fault"
@@ -112,6 +115,7 @@ func (s *session) save(ctx context.Context) error {
 	}
 	// From here on the power is not given back: nothing begins any more.
 	s.sealed = true
+	_ = os.Remove(s.reserved())
 	v, err := s.record(ctx)
 	if err != nil {
 		return err
@@ -133,6 +137,42 @@ func (s *session) save(ctx context.Context) error {
 	s.end()
 	close(s.settled)
 	return nil
+}
+
+// reserved is a file that takes the room which save needs once the snapshot has
+// been written: there is no way back then, and the oldest output would go.
+func (s *session) reserved() string { return filepath.Join(s.m.sessionDir(s.id), "room") }
+
+// recordRoom is what is written beside the logs: what was typed and asked.
+const recordRoom = 4 << 20
+
+// reserve keeps that room. It is DiskFull where there is none.
+func (s *session) reserve() error {
+	const op = "session.save"
+	s.mu.Lock()
+	n := int64(len(s.order))*s.m.cfg.LogMemory + recordRoom
+	s.mu.Unlock()
+	dir := s.m.sessionDir(s.id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	f, err := os.OpenFile(s.reserved(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err == nil {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, n)
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			err = nil // on such a filesystem one has to hope
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		return nil
+	}
+	_ = os.Remove(s.reserved())
+	_ = os.Remove(dir) // fails where a snapshot is in it
+	if errors.Is(err, unix.ENOSPC) {
+		return &fault.Error{Kind: fault.DiskFull, Op: op, Message: "there is no space for what the session has put out", Err: err}
+	}
+	return fault.Wrap(fault.Host, op, err)
 }
 
 // record ends all that belongs to a hibernated session, and notes it.
