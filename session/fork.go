@@ -213,6 +213,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 		s.lose("restarting", "the node is stopping")
 		return nil, fault.New(fault.Restarting, op, "the node is stopping")
 	}
+	s.volumes.begin(m.volumes)
 	m.count.sessionsCreated.Add(1)
 	m.log.Info("session started from a copy", "session", s.id, "origin", b.origin, "took", time.Since(now))
 	return s, nil

@@ -277,6 +277,9 @@ func (s *session) enter(state string) bool {
 		return false
 	}
 	s.state = state
+	if state == running {
+		s.volumes.begin(s.m.volumes)
+	}
 	return true
 }
 

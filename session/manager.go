@@ -255,6 +255,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		s.lose("restarting", "the node is stopping")
 		return nil, fault.New(fault.Restarting, op, "the node is stopping")
 	}
+	h.begin(m.volumes)
 	m.count.sessionsCreated.Add(1)
 	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.key)
 	return s, nil

@@ -233,6 +233,9 @@ func (s *session) begin(ctx context.Context) (end func(), err error) {
 	if s.state == lost {
 		return nil, &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
 	}
+	if s.state != running {
+		s.volumes.begin(s.m.volumes)
+	}
 	s.state = running
 	s.ops++
 	s.active = time.Now()

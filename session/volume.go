@@ -63,6 +63,9 @@ type volumes struct {
 	change sync.Mutex
 	mu     sync.Mutex // guards all, and what changes of each
 	all    map[string]*volume
+
+	// begun tells watch of a session that begins to run.
+	begun chan struct{}
 }
 
 func volumeKey(tenant, name string) string { return tenant + "\x00" + name }
@@ -70,7 +73,7 @@ func volumeKey(tenant, name string) string { return tenant + "\x00" + name }
 // newVolumes finds the volumes of before. What is not whole is removed: a
 // volume that was being made, or deleted.
 func newVolumes(m *Manager) (*volumes, error) {
-	v := &volumes{m: m, dir: filepath.Join(m.cfg.DataDir, "volumes"), all: map[string]*volume{}}
+	v := &volumes{m: m, dir: filepath.Join(m.cfg.DataDir, "volumes"), all: map[string]*volume{}, begun: make(chan struct{}, 1)}
 	if err := os.MkdirAll(v.dir, 0o700); err != nil {
 		return nil, err
 	}

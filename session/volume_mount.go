@@ -32,6 +32,14 @@ type held struct {
 	mu     sync.Mutex // guards all below
 	locked map[*volume]bool
 	told   map[*volume]bool
+	found  map[*volume]foundUse
+}
+
+// foundUse is what a volume held when a session was first seen to have it, or
+// less, if it has shrunk since.
+type foundUse struct {
+	bytes int64
+	at    time.Time
 }
 
 // checkMounts holds against the rules what a session asks for.
@@ -63,7 +71,7 @@ func checkMounts(op string, mounts []protocol.Mount) error {
 
 // hold keeps volumes from being deleted while a session has them.
 func (v *volumes) hold(tenant string, mounts []protocol.Mount) (*held, error) {
-	h := &held{mounts: mounts, release: func() {}, locked: map[*volume]bool{}, told: map[*volume]bool{}}
+	h := &held{mounts: mounts, release: func() {}, locked: map[*volume]bool{}, told: map[*volume]bool{}, found: map[*volume]foundUse{}}
 	if len(mounts) == 0 {
 		return h, nil
 	}
@@ -129,8 +137,15 @@ func (m *Manager) hostOf(l Layout, h *held) Host {
 	return m.cfg.Host.With(l)
 }
 
-// volumeEvery is how often a volume is measured that a session can write to.
-const volumeEvery = 5 * time.Second
+// A volume that a session can write to is measured as soon as it could be full,
+// were it written to with volumeRate bytes a second: at least every
+// volumeEvery, at most every volumeSoon, and in a tenth of the time. What is
+// written faster goes as far beyond the limit.
+const (
+	volumeEvery = 5 * time.Second
+	volumeSoon  = 50 * time.Millisecond
+	volumeRate  = 1 << 30
+)
 
 // measure looks at what a volume holds, unless that was done a moment ago: in
 // more than a tenth of the time nobody measures.
@@ -152,36 +167,81 @@ func (v *volumes) measure(one *volume) {
 	one.used, one.measured, one.cost = u, time.Now(), time.Since(began)
 }
 
-// full reports whether a volume holds more than it may.
-func (v *volumes) full(one *volume) bool {
+// wait is how long a volume need not be measured that was measured just now.
+func (v *volumes) wait(one *volume) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return one.used.beyond || one.used.bytes > one.MaxBytes
+	free := max(0, one.MaxBytes-one.used.bytes)
+	soon := time.Duration(float64(free) / volumeRate * float64(time.Second))
+	return min(max(soon, volumeSoon, 10*one.cost), max(v.m.cfg.VolumeEvery, 10*one.cost))
 }
 
-// over reports whether a volume holds more than twice what it may.
+// volumeSlack is how much a session may write to a volume that it found full,
+// to tidy up there.
+const volumeSlack = 1 << 20
+
+// full reports whether a volume holds more than it may because of that session:
+// one who finds it full may tidy up, as long as it does not grow; where there
+// is more than can be counted, for volumeEvery.
+func (v *volumes) full(one *volume, h *held) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, known := h.found[one]
+	if !known {
+		f = foundUse{one.used.bytes, time.Now()}
+	}
+	f.bytes = min(f.bytes, one.used.bytes)
+	h.found[one] = f
+	if one.used.beyond {
+		return time.Since(f.at) >= volumeEvery
+	}
+	return one.used.bytes > max(one.MaxBytes, f.bytes+volumeSlack)
+}
+
+// volumeOver is how far beyond its limit a volume may be written to through
+// files that were open: an eighth of the limit, or volumeOver where that is
+// less, but no more than twice the limit.
+const volumeOver = 64 << 20
+
+// over reports whether a volume holds more than that.
 func (v *volumes) over(one *volume) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return one.used.bytes > 2*one.MaxBytes
+	return one.used.bytes-one.MaxBytes > min(one.MaxBytes, max(one.MaxBytes/8, volumeOver))
 }
 
 // watch measures the volumes that sessions write to, until the manager closes,
 // and makes the full ones read-only for those sessions.
 func (v *volumes) watch() {
-	tick := time.NewTicker(v.m.cfg.VolumeEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	due := map[*volume]time.Time{}
 	for {
 		select {
 		case <-v.m.ctx.Done():
 			return
-		case <-tick.C:
-			v.look()
+		case <-v.begun:
+		case <-timer.C:
 		}
+		timer.Reset(v.look(due))
 	}
 }
 
-func (v *volumes) look() {
+// begin has a session's volumes looked at that can be written to from now on.
+func (h *held) begin(v *volumes) {
+	if len(h.volumes) == 0 {
+		return
+	}
+	select {
+	case v.begun <- struct{}{}:
+	default: // it is about to
+	}
+}
+
+// look measures the volumes that are due, and returns when the next is.
+func (v *volumes) look(due map[*volume]time.Time) time.Duration {
 	v.m.mu.Lock()
 	all := make([]*session, 0, len(v.m.sessions))
 	for _, s := range v.m.sessions {
@@ -193,26 +253,42 @@ func (v *volumes) look() {
 	seen := map[*volume]bool{}
 	for _, s := range all {
 		if !s.is(running) {
-			continue // it writes nothing
+			continue // it writes nothing, and tells when it does
 		}
 		for i, one := range s.volumes.volumes {
-			if s.volumes.mounts[i].ReadOnly {
+			if s.volumes.mounts[i].ReadOnly || s.volumes.isLocked(one) {
 				continue
 			}
-			if !seen[one] {
-				seen[one] = true
+			if !seen[one] && !time.Now().Before(due[one]) {
 				v.measure(one)
+				due[one] = time.Now().Add(v.wait(one))
 			}
-			if v.full(one) {
+			seen[one] = true
+			if v.full(one, s.volumes) {
 				s.lockVolume(one)
 			}
 		}
 	}
+	next := v.m.cfg.VolumeEvery
+	for one, at := range due {
+		if !seen[one] {
+			delete(due, one)
+			continue
+		}
+		next = min(next, time.Until(at))
+	}
+	return max(next, volumeSoon/10)
+}
+
+func (h *held) isLocked(one *volume) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.locked[one]
 }
 
 // lockVolume makes a volume that is full read-only for the session, and tells
 // its kernels. While files there are open to be written it tries again; a
-// session that goes on writing to one, up to twice the limit, is lost.
+// session that goes on writing to one, far beyond the limit, is lost.
 func (s *session) lockVolume(one *volume) {
 	h := s.volumes
 	h.mu.Lock()
@@ -257,4 +333,5 @@ func (h *held) forget() {
 	defer h.mu.Unlock()
 	clear(h.locked)
 	clear(h.told)
+	clear(h.found)
 }

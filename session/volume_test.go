@@ -128,10 +128,47 @@ func TestVolumeMissing(t *testing.T) {
 	p.says(1, "print(x + 1)", "42")
 }
 
+// TestVolumeWait: a volume is looked at before it could be full; who finds it
+// full may tidy up; and so much more ends a session.
+func TestVolumeWait(t *testing.T) {
+	v := &volumes{m: &Manager{cfg: Config{VolumeEvery: 5 * time.Second}}}
+	for _, c := range []struct {
+		max, used int64
+		cost      time.Duration
+		want      time.Duration
+	}{
+		{max: 100 << 30, want: 5 * time.Second},
+		{max: 2 << 30, used: 1 << 30, want: time.Second},
+		{max: 1 << 30, used: 1 << 30, want: 50 * time.Millisecond},
+		{max: 1 << 30, used: 2 << 30, want: 50 * time.Millisecond},
+		{max: 1 << 30, used: 1 << 30, cost: time.Second, want: 10 * time.Second},
+	} {
+		if got := v.wait(&volume{MaxBytes: c.max, used: volumeUse{bytes: c.used}, cost: c.cost}); got != c.want {
+			t.Errorf("%d of %d bytes, measured in %v: waits %v, want %v", c.used, c.max, c.cost, got, c.want)
+		}
+	}
+	h := &held{found: map[*volume]foundUse{}}
+	one := &volume{MaxBytes: 1 << 30}
+	for i, c := range []struct {
+		used int64
+		full bool
+	}{{2 << 30, false}, {2<<30 + volumeSlack, false}, {2<<30 + volumeSlack + 1, true}, {1<<30 + 9, false}, {1<<30 + 10 + volumeSlack, true}, {1 << 20, false}, {1 << 30, false}, {1<<30 + 1, true}} {
+		one.used.bytes = c.used
+		if got := v.full(one, h); got != c.full {
+			t.Errorf("step %d, with %d bytes: full is %v", i, c.used, got)
+		}
+	}
+	for _, c := range []struct{ max, used, most int64 }{{1 << 20, 0, 2 << 20}, {1 << 30, 0, 1<<30 + 1<<27}, {256 << 20, 0, 320 << 20}} {
+		if v.over(&volume{MaxBytes: c.max, used: volumeUse{bytes: c.most}}) || !v.over(&volume{MaxBytes: c.max, used: volumeUse{bytes: c.most + 1}}) {
+			t.Errorf("of %d bytes the most is not %d", c.max, c.most)
+		}
+	}
+}
+
 // TestVolumeFull fills a volume beyond its limit: it becomes read-only for who
 // writes to it, and can be tidied up by another session.
 func TestVolumeFull(t *testing.T) {
-	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, 50*time.Millisecond })
+	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, time.Hour })
 	p := r.open()
 	p.volume("v", 1<<20)
 	s := p.session(protocol.Mount{Name: "v"})
@@ -266,7 +303,7 @@ func TestHostileTree(t *testing.T) {
 // TestVolumeFlood writes to a volume through a file that stays open, which
 // nothing can make read-only: the session ends.
 func TestVolumeFlood(t *testing.T) {
-	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, 50*time.Millisecond })
+	r := newGVisor(t, t.TempDir(), func(c *Config) { c.Pools, c.VolumeEvery = map[string]int{}, time.Hour })
 	p := r.open()
 	p.volume("v", 1<<20)
 	s := p.session(protocol.Mount{Name: "v"})
