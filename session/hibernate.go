@@ -233,14 +233,31 @@ func (s *session) wake() error {
 	s.mu.Lock()
 	s.works = false // from here on what runs says so itself
 	s.mu.Unlock()
-	if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
-		s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
-	}
+	s.m.removeLater(s.m.sessionDir(s.id))
 	s.m.count.wakes.Add(1)
 	s.m.metrics.wake.Observe(time.Since(begin).Seconds())
 	s.m.log.Info("session woken", "session", s.id, "took", time.Since(begin))
 	s.tell(running)
 	return nil
+}
+
+// wokenSuffix names what is being removed of a session that was woken.
+const wokenSuffix = ".woken"
+
+// removeLater removes a session's folder while the session goes on: who waits
+// for it does not wait for the disk. Preconditions: the caller is counted in
+// work.
+func (m *Manager) removeLater(dir string) {
+	remove := func(dir string) {
+		if err := os.RemoveAll(dir); err != nil {
+			m.log.Warn("a snapshot was not removed", "folder", dir, "error", err)
+		}
+	}
+	if err := os.Rename(dir, dir+wokenSuffix); err != nil {
+		remove(dir) // the last one is still being removed
+		return
+	}
+	m.work.Go(func() { remove(dir + wokenSuffix) })
 }
 
 // unavailable is the error of a restore that may succeed later. What it needs

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -476,5 +477,31 @@ func TestGVisorRestart(t *testing.T) {
 		if names, err := os.ReadDir(filepath.Join(data, dir)); err == nil && len(names) > 0 {
 			t.Errorf("%s remain: %v", dir, names)
 		}
+	}
+}
+
+// TestRemoveLater: a folder is out of the way at once, also of one that is
+// still being removed.
+func TestRemoveLater(t *testing.T) {
+	m := &Manager{log: slog.New(slog.DiscardHandler)}
+	dir := filepath.Join(t.TempDir(), "s")
+	for _, d := range []string{dir, dir + wokenSuffix} {
+		if err := os.MkdirAll(filepath.Join(d, "snapshot"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := os.MkdirAll(filepath.Join(dir, "snapshot"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		m.removeLater(dir)
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("it is in the way: %v", err)
+		}
+		_ = os.RemoveAll(dir + wokenSuffix)
+	}
+	m.work.Wait()
+	if left, _ := filepath.Glob(dir + "*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }

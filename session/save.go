@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -280,7 +281,9 @@ func (m *Manager) load() error {
 			s.weigh()
 			continue
 		}
-		m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
+		if !strings.HasSuffix(e.Name(), wokenSuffix) {
+			m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
+		}
 		if err := os.RemoveAll(m.sessionDir(e.Name())); err != nil {
 			return err
 		}

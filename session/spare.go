@@ -25,7 +25,7 @@ func NewSpares(g GVisor, n int) *Spares {
 			defer cancel()
 			_ = s.Destroy(ctx) // which logs what it could not remove
 		},
-		sandbox.PoolOptions{Size: n, Rest: 3 * poolRest},
+		sandbox.PoolOptions{Size: n, Rest: poolRest},
 	)}
 }
 
