@@ -107,7 +107,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"session":  {"fault", "stream", "protocol", "kernel", "pty", "agent", "sandbox", "node", "journal", "route", "tenant", "egress"},
 		"gateway":  {"fault", "stream", "protocol", "kernel", "node", "tenant"},
 		"client":   {"fault", "stream", "protocol", "kernel"},
-		"config":   {"fault"},
+		"config":   {"fault", "egress"},
 		"image":    {"fault", "kernel"},
 	}
 	// Types of these must not leave the layer named.

@@ -10,6 +10,7 @@ package config
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandgate/sandgate/egress"
 	"github.com/sandgate/sandgate/fault"
 )
 
@@ -40,12 +42,15 @@ type Config struct {
 	Ports    string   `yaml:"ports_domain" default:"localhost" doc:"Domain below which the ports of sessions have host names of their own, <port>-<session>.<domain>, such as ports.example.org; with https:// before it when a proxy speaks TLS in front, and a port behind it if that is not the usual one. It needs a wildcard in DNS, and should be no subdomain of where other people's pages live. localhost is for browsers on this machine. Empty: ports have paths alone."`
 	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
 
+	Private []string `yaml:"insecure_egress_to_private_networks" doc:"Networks that sessions may be let out to although they are not public, as 10.1.2.0/24: a package registry of your own, say. What else is there is then within reach of hostile code; egress.allow must name the hosts all the same. Everything that is no address of the public internet is refused otherwise: this machine's own, private, link-local and shared networks, and those of clouds' metadata."`
+
 	Gateway   Gateway   `yaml:"gateway"`
 	OIDC      OIDC      `yaml:"oidc"`
 	Pool      Pool      `yaml:"pool"`
 	Limits    Limits    `yaml:"limits"`
 	MaxLimits MaxLimits `yaml:"max_limits"`
 	Sessions  Sessions  `yaml:"sessions"`
+	Egress    Egress    `yaml:"egress"`
 	Templates Templates `yaml:"templates"`
 	Cluster   Cluster   `yaml:"cluster"`
 	Audit     Audit     `yaml:"audit"`
@@ -117,6 +122,18 @@ type Sessions struct {
 	ClaimWait   Duration `yaml:"claim_wait" default:"30s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
 	LogMemory   Size     `yaml:"log_memory" default:"1MiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
 	LogDisk     Size     `yaml:"log_disk" default:"64MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
+}
+
+// Egress is about what sessions may reach outside.
+type Egress struct {
+	Allow       []string `yaml:"allow" doc:"The most that any session may reach outside, if it asks for network: hosts such as pypi.org, *.pythonhosted.org for all below a domain, or * for all; with :port for another than 80 and 443. Empty: no session reaches anything."`
+	Tenants     []string `yaml:"tenants" doc:"Tenants whose sessions may ask for network. Empty means all."`
+	Connections int      `yaml:"connections" default:"64" doc:"Connections to the outside that a session has at one time, 1 to 256. Further ones are refused."`
+	Rate        Size     `yaml:"bytes_per_second" default:"0" doc:"What a session may move in a second, both ways together; at least 64KiB. Who moves more waits. 0 means no limit."`
+	Bytes       Size     `yaml:"bytes" default:"16GiB" doc:"What a session may move in all, both ways together; at least 1MiB. Then its connections are cut, and further ones refused. 0 means no limit."`
+	Dial        Duration `yaml:"dial_timeout" default:"10s" doc:"How long a host's name and a connection to it may take, 100ms to 60s."`
+	Idle        Duration `yaml:"idle_timeout" default:"5m" doc:"A connection that carries nothing for this long is cut; at least 1s."`
+	Resolver    string   `yaml:"resolver" doc:"Address and port of the DNS server that is asked for hosts' names, as 10.0.0.2:53. Empty means the machine's own."`
 }
 
 // Templates is about those that users make.
@@ -208,6 +225,22 @@ func (d Duration) String() string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// PrivateNetworks are those that sessions may be let out to.
+func (c *Config) PrivateNetworks() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range c.Private {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p.Addr().Is4In6() {
+			return nil, fault.Invalid("config.validate", "insecure_egress_to_private_networks", "%q is not a network, such as 10.1.2.0/24", text)
+		}
+		if p != p.Masked() {
+			return nil, fault.Invalid("config.validate", "insecure_egress_to_private_networks", "%q is an address in a network; %s is the network", text, p.Masked())
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 // TokenFile is where the access token lives.
@@ -353,6 +386,11 @@ func (c *Config) Validate() error {
 		atLeast("sessions.memory", c.Sessions.Memory >= 0, "0"),
 		atLeast("sessions.max_idle", c.Sessions.MaxIdle >= Duration(time.Second), "1s"),
 		atLeast("sessions.max_keep_alive", c.Sessions.MaxKeep >= 0, "0"),
+		atLeast("egress.connections", c.Egress.Connections >= 1, "1"),
+		atLeast("egress.bytes_per_second", c.Egress.Rate == 0 || c.Egress.Rate >= 64<<10, "64KiB, or 0"),
+		atLeast("egress.bytes", c.Egress.Bytes == 0 || c.Egress.Bytes >= 1<<20, "1MiB, or 0"),
+		atLeast("egress.dial_timeout", c.Egress.Dial >= Duration(100*time.Millisecond), "100ms"),
+		atLeast("egress.idle_timeout", c.Egress.Idle >= Duration(time.Second), "1s"),
 		atLeast("templates.max", c.Templates.Max >= 0, "0"),
 		atLeast("templates.bytes", c.Templates.Bytes >= 1<<20, "1MiB"),
 		atLeast("templates.build", c.Templates.Build >= Duration(time.Second), "1s"),
@@ -389,6 +427,23 @@ func (c *Config) Validate() error {
 	}
 	if c.Cluster.Drain > Duration(10*time.Minute) {
 		return fault.Invalid(op, "cluster.drain_limit", "must be at most 10m")
+	}
+	if c.Egress.Connections > 256 {
+		return fault.Invalid(op, "egress.connections", "must be at most 256")
+	}
+	if c.Egress.Dial > Duration(time.Minute) {
+		return fault.Invalid(op, "egress.dial_timeout", "must be at most 60s")
+	}
+	if r := c.Egress.Resolver; r != "" {
+		if _, err := netip.ParseAddrPort(r); err != nil {
+			return fault.Invalid(op, "egress.resolver", "%q is not an address and a port, such as 10.0.0.2:53", r)
+		}
+	}
+	if _, err := egress.ParseList("egress.allow", c.Egress.Allow); err != nil {
+		return err
+	}
+	if _, err := c.PrivateNetworks(); err != nil {
+		return err
 	}
 	if c.Limits.PIDs > 4096 {
 		return fault.Invalid(op, "limits.pids", "must be at most 4096")

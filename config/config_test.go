@@ -79,6 +79,8 @@ func TestStrict(t *testing.T) {
 		{"switch", "insecure_listen_without_tls: maybe\n", "neither true nor false"},
 		{"number", "pool:\n  size: two\n", "whole number"},
 		{"list", "allowed_hosts: one\n", "[a, b]"},
+		{"egress host", "egress:\n  allow: [pypi.org, 0x7f.1]\n", "0x7f.1"},
+		{"egress network", "insecure_egress_to_private_networks: [10.1.2.3/8]\n", "10.0.0.0/8 is"},
 		{"too small", "limits:\n  memory: 1MiB\n", "256MiB"},
 		{"platform", "platform: ptrace\n", "systrap, kvm"},
 		{"listen", "listen: here\n", "127.0.0.1:8080"},
@@ -113,7 +115,7 @@ func TestBadEnvironmentAndFlag(t *testing.T) {
 // TestEveryFieldFromEverySource sets each field by its flag and its variable.
 func TestEveryFieldFromEverySource(t *testing.T) {
 	sample := map[string]string{"text": "", "list": "a,b", "number": "99", "fraction": "1.5", "switch": "true", "size": "300MiB", "duration": "7s"}
-	special := map[string]string{"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9", "platform": "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole"}
+	special := map[string]string{"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9", "platform": "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole", "insecure_egress_to_private_networks": "10.0.0.0/8,fd00::/8", "egress.resolver": "10.0.0.2:53"}
 	for _, f := range Fields(Default()) {
 		value := sample[f.Type]
 		if f.Type == "text" {
@@ -161,7 +163,9 @@ func TestShowRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, b.String())
 	}
-	want.Origins, got.Origins = nil, nil // nil and empty mean the same
+	for _, c := range []*Config{want, got} { // nil and empty mean the same
+		c.Origins, c.Private, c.Egress.Allow, c.Egress.Tenants = nil, nil, nil, nil
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}

@@ -55,7 +55,7 @@ func TestClusterStore(t *testing.T) {
 	bin, err := Bin("sandgate")
 	check(t, err)
 	doctor := func() string {
-		out, _ := exec.Command(bin, "doctor", "--config", c.servers[0].Config, "--url", c.servers[0].URL).CombinedOutput() // it fails for more than this
+		out, _ := exec.Command(bin, "doctor", "--config", c.Servers[0].Config, "--url", c.Servers[0].URL).CombinedOutput() // it fails for more than this
 		for line := range strings.Lines(string(out)) {
 			if strings.Contains(line, "blob store") {
 				return line
@@ -69,7 +69,7 @@ func TestClusterStore(t *testing.T) {
 	if left := objects(t, bucket); len(left) > 0 {
 		t.Errorf("left in the bucket: %v", left)
 	}
-	c.checkOwners()
+	c.history().mustHold(t)
 	bucket.Kill()
 	contains(t, doctor(), "fail", "cannot be reached")
 }
@@ -82,7 +82,7 @@ func TestClusterTakeOver(t *testing.T) {
 	bucket := inBucket(t)
 	c := newCluster(t, 2)
 	const at, other = 0, 1
-	srv, stays := c.servers[at], c.servers[other]
+	srv, stays := c.Servers[at], c.Servers[other]
 	durable := true
 	on := func(want int, r protocol.SessionCreate) *session {
 		t.Helper()
@@ -183,7 +183,7 @@ func TestClusterTakeOver(t *testing.T) {
 		_, err := s.client.Session(s.ctx, doomed.id)
 		return fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost)
 	})
-	c.checkOwners()
+	c.history().mustHold(t)
 	for _, x := range []*session{s, asleep, elsewhere} {
 		check(t, s.client.DeleteSession(s.ctx, x.id))
 	}

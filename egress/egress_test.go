@@ -51,11 +51,24 @@ func TestLists(t *testing.T) {
 		port int
 		want bool
 	}{
-		{"pypi.org", 443, true}, {"pypi.org", 80, true}, {"PYPI.ORG.", 443, true}, {"pypi.org", 22, false}, {"pypi.org", 8443, false},
-		{"evil-pypi.org", 443, false}, {"pypi.org.evil.example", 443, false}, {"www.pypi.org", 443, false},
-		{"files.pythonhosted.org", 443, true}, {"a.files.pythonhosted.org", 443, true}, {"files.pythonhosted.org", 80, false},
-		{"pythonhosted.org", 443, false}, {"evilpythonhosted.org", 443, false},
-		{"git.example", 22, true}, {"git.example", 443, false}, {"192.0.2.7", 8080, true}, {"192.0.2.7", 80, false}, {"2001:db8:0::1", 443, true},
+		{"pypi.org", 443, true},
+		{"pypi.org", 80, true},
+		{"PYPI.ORG.", 443, true},
+		{"pypi.org", 22, false},
+		{"pypi.org", 8443, false},
+		{"evil-pypi.org", 443, false},
+		{"pypi.org.evil.example", 443, false},
+		{"www.pypi.org", 443, false},
+		{"files.pythonhosted.org", 443, true},
+		{"a.files.pythonhosted.org", 443, true},
+		{"files.pythonhosted.org", 80, false},
+		{"pythonhosted.org", 443, false},
+		{"evilpythonhosted.org", 443, false},
+		{"git.example", 22, true},
+		{"git.example", 443, false},
+		{"192.0.2.7", 8080, true},
+		{"192.0.2.7", 80, false},
+		{"2001:db8:0::1", 443, true},
 	} {
 		target, err := ParseTarget(c.host, c.port)
 		if err != nil || l.Allows(target) != c.want {

@@ -7,7 +7,7 @@ import "time"
 type AuditEntry struct {
 	Time time.Time `json:"time"`
 	// Event is an operation's name, or cell.end, session.end, node.start,
-	// node.stop, auth.signin, auth.link or auth.failed.
+	// node.stop, egress, auth.signin, auth.link or auth.failed.
 	Event   string `json:"event"`
 	Tenant  string `json:"tenant,omitempty"`
 	Subject string `json:"subject,omitempty"`
@@ -45,7 +45,11 @@ type AuditEntry struct {
 	// many times since the entry before.
 	Route   string `json:"route,omitempty"`
 	Address string `json:"address,omitempty"`
-	Count   int    `json:"count,omitempty"`
+	// Host and Port are where a session wanted to go, Address is then what the
+	// host's name led to.
+	Host  string `json:"host,omitempty"`
+	Port  int    `json:"port,omitempty"`
+	Count int    `json:"count,omitempty"`
 }
 
 // AuditNotes are entries of what happened at a gateway.

@@ -144,6 +144,9 @@ type SessionCreate struct {
 	// Volumes are those that the session has, at most MaxMounts. A session that
 	// goes on from a snapshot, and a fork, have those of the original.
 	Volumes []Mount `json:"volumes,omitempty"`
+	// Network is what it may reach outside; nil means nothing, or, for a
+	// session that goes on from a snapshot, what the original may.
+	Network *Network `json:"network,omitempty"`
 }
 
 // Session is a session as clients see it.
@@ -175,11 +178,13 @@ type Session struct {
 	// Durable is true when it comes back after the server was killed. RecoveredMS
 	// is then, once it has, the time as of which it did, KeptMS that of the
 	// last state on disk.
-	Durable     bool      `json:"durable,omitempty"`
-	KeptMS      int64     `json:"kept_ms,omitempty"`
-	RecoveredMS int64     `json:"recovered_ms,omitempty"`
-	Volumes     []Mount   `json:"volumes,omitempty"`
-	Channels    []Channel `json:"channels"`
+	Durable     bool    `json:"durable,omitempty"`
+	KeptMS      int64   `json:"kept_ms,omitempty"`
+	RecoveredMS int64   `json:"recovered_ms,omitempty"`
+	Volumes     []Mount `json:"volumes,omitempty"`
+	// Network is what it may reach outside; without it, nothing.
+	Network  *Network  `json:"network,omitempty"`
+	Channels []Channel `json:"channels"`
 }
 
 // SessionRef names a session.

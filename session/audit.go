@@ -74,18 +74,8 @@ func (c *conn) carry(ctx context.Context, o operation, r protocol.Request) (any,
 		return o.run(ctx, c, r)
 	}
 	e := c.entry(r)
-	if a.Required {
-		begin := e.AuditEntry
-		begin.Outcome = "begins"
-		ctx, cancel := context.WithTimeout(ctx, auditWait)
-		err := a.Journal.Write(ctx, begin)
-		cancel()
-		if err != nil {
-			return nil, &fault.Error{
-				Kind: fault.Unavailable, Op: r.Op, RetryAfter: 10, Err: err,
-				Message: "the audit log cannot be written, and this server does nothing that it cannot record",
-			}
-		}
+	if err := c.m.announce(ctx, e); err != nil {
+		return nil, err
 	}
 	result, err := o.run(context.WithValue(ctx, entryKey{}, e), c, r)
 	if e.later && err == nil {
@@ -93,6 +83,26 @@ func (c *conn) carry(ctx context.Context, o operation, r protocol.Request) (any,
 	}
 	c.m.recorded(e, result, err)
 	return result, err
+}
+
+// announce records that an operation begins, where nothing is done that cannot
+// be recorded.
+func (m *Manager) announce(ctx context.Context, e *auditEntry) error {
+	a := m.cfg.Audit
+	if a.Journal == nil || !a.Required {
+		return nil
+	}
+	begin := e.AuditEntry
+	begin.Outcome = "begins"
+	ctx, cancel := context.WithTimeout(ctx, auditWait)
+	defer cancel()
+	if err := a.Journal.Write(ctx, begin); err != nil {
+		return &fault.Error{
+			Kind: fault.Unavailable, Op: e.Event, RetryAfter: 10, Err: err,
+			Message: "the audit log cannot be written, and this server does nothing that it cannot record",
+		}
+	}
+	return nil
 }
 
 // entry begins the entry of a request.

@@ -21,7 +21,7 @@ import (
 
 // audited is a rig with an audit log and a usage record, in folders that the
 // test's end leaves.
-func audited(t *testing.T, change func(*Audit)) (r *rig, entries func() []protocol.AuditEntry) {
+func audited(t *testing.T, change func(*Audit), more ...func(*Config)) (r *rig, entries func() []protocol.AuditEntry) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	a := Audit{}
 	var err error
@@ -29,7 +29,7 @@ func audited(t *testing.T, change func(*Audit)) (r *rig, entries func() []protoc
 		t.Fatal(err)
 	}
 	change(&a)
-	r = newRig(t, func(c *Config) { c.Audit = a })
+	r = newRig(t, append(more, func(c *Config) { c.Audit = a })...)
 	return r, func() []protocol.AuditEntry {
 		t.Helper()
 		r.stop()

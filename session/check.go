@@ -32,6 +32,7 @@ type wanted struct {
 	lifetime time.Duration
 	limits   protocol.Limits
 	policy   policy
+	network  *protocol.Network
 }
 
 // checkCreate finds what a create asks for.
@@ -54,6 +55,9 @@ func (m *Manager) checkCreate(p node.Principal, r protocol.SessionCreate) (w wan
 		w.lifetime = m.cfg.Lifetime
 	}
 	if w.policy, err = m.checkPolicy(r); err != nil {
+		return w, err
+	}
+	if w.network, err = m.checkNetwork(p, r.Network); err != nil {
 		return w, err
 	}
 	if r.Template != "" {

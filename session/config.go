@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandgate/sandgate/egress"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/journal"
 	"github.com/sandgate/sandgate/kernel"
@@ -110,6 +111,8 @@ type Config struct {
 	MaxVolumes     int
 	MaxVolumeBytes int64
 	VolumeEvery    time.Duration
+	// Egress says what sessions may reach outside. Default nothing.
+	Egress Egress
 	// Images makes root filesystems of what users bring; nil means that there
 	// are none but the host's.
 	Images Images
@@ -170,6 +173,16 @@ func (c Config) resolve() (Config, error) {
 	def(&c.MaxVolumeBytes, 10<<30)
 	def(&c.VolumeEvery, volumeEvery)
 	def(&c.Tick, time.Second)
+	def(&c.Egress.Port, 3128)
+	def(&c.Egress.Connections, 64)
+	def(&c.Egress.Idle, 5*time.Minute)
+	if c.Egress.Gate == nil {
+		gate, err := egress.New(egress.Config{})
+		if err != nil {
+			return c, err
+		}
+		c.Egress.Gate = gate
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -221,6 +234,8 @@ type counters struct {
 	takenOver, storeSwept                             atomic.Int64
 	inputRefused                                      atomic.Int64
 	portsOpened, portBytes                            atomic.Int64
+	egressOpened, egressDenied, egressFailed          atomic.Int64
+	egressOver, egressBytes                           atomic.Int64
 	parked, adopted, fenced                           atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
 	volumesCreated, volumesFull, fileChanges          atomic.Int64
@@ -266,6 +281,11 @@ func (c *counters) table() map[string]int64 {
 		"file_bytes":        c.fileBytes.Load(),
 		"ports_opened":      c.portsOpened.Load(),
 		"port_bytes":        c.portBytes.Load(),
+		"egress_opened":     c.egressOpened.Load(),
+		"egress_denied":     c.egressDenied.Load(),
+		"egress_failed":     c.egressFailed.Load(),
+		"egress_over":       c.egressOver.Load(),
+		"egress_bytes":      c.egressBytes.Load(),
 		"pauses":            c.pauses.Load(),
 		"resumes":           c.resumes.Load(),
 		"hibernations":      c.hibernations.Load(),

@@ -27,6 +27,7 @@ type branch struct {
 	lifetime time.Duration
 	durable  bool
 	policy   policy
+	network  *protocol.Network // in place of the original's, if it is there
 }
 
 func (m *Manager) forksDir() string { return filepath.Join(m.cfg.DataDir, "forks") }
@@ -156,6 +157,9 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 	v.ID, v.Tenant, v.Subject, v.Name = newID(), b.owner.Tenant, b.owner.Subject, b.name
 	v.Created, v.Expires, v.Active = now, now.Add(b.lifetime), now
 	v.Policy = b.policy
+	if v.Moved = 0; b.network != nil {
+		v.Network = b.network
+	}
 	v.Origin, v.Durable, v.Recovered, v.Stale = b.origin, b.durable, time.Time{}, false
 	v.Env = maps.Clone(v.Env)
 	if v.Env == nil {
@@ -226,7 +230,11 @@ func (s *session) settle(ctx context.Context, another bool) error {
 		return err
 	}
 	if another {
-		if err := s.reseed(ctx, s.env); err != nil {
+		var n *protocol.Network
+		if s.outlet != nil {
+			n = &s.outlet.asked
+		}
+		if err := s.m.reseedFor(ctx, s.member, n, s.env); err != nil {
 			return err
 		}
 	}

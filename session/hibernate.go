@@ -113,6 +113,9 @@ func (s *session) freeze(ctx context.Context) error {
 		}
 		s.enter(running)
 	}
+	// Connections end before the wire is parked, so that nothing of theirs waits
+	// on disk, and once more behind it.
+	s.outlet.cut(false)
 	parking, cancel := context.WithTimeout(ctx, parkLimit)
 	defer cancel()
 	if err := s.agent.Park(parking); err != nil {
@@ -133,6 +136,7 @@ func (s *session) freeze(ctx context.Context) error {
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
 	}
 	s.weigh()
+	s.outlet.cut(false)
 	if !s.enter(hibernated) {
 		s.agent.End()
 		return errors.Join(s.gone(), os.RemoveAll(s.m.sessionDir(s.id)))

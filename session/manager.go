@@ -224,8 +224,8 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		}
 		return nil, err
 	}
-	if len(r.Env) > 0 {
-		if err := mb.reseed(ctx, r.Env); err != nil {
+	if len(r.Env) > 0 || w.network != nil {
+		if err := m.reseedFor(ctx, mb, w.network, r.Env); err != nil {
 			m.discard(mb)
 			return nil, err
 		}
@@ -237,6 +237,10 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 	now := time.Now()
 	s := newSession(m, id, p, mb, w, r, h, now)
 	s.meter.begin(mb.machine)
+	if err := s.letOut(w.network, 0); err != nil {
+		m.discard(mb)
+		return nil, err
+	}
 	if err := s.adopt(mb.info); err != nil {
 		m.discard(mb)
 		return nil, err

@@ -146,7 +146,7 @@ func (m *Manager) restore(ctx context.Context, t *template, layout Layout, dir s
 
 // settle makes a machine one of its own and sees that it answers.
 func (m *Manager) settle(ctx context.Context, mb *member) (*member, error) {
-	if err := mb.reseed(ctx, nil); err != nil {
+	if err := mb.reseed(ctx, nil, 0); err != nil {
 		return nil, m.failed(mb, err)
 	}
 	if err := mb.agent.Ping(ctx); err != nil {
@@ -167,8 +167,8 @@ func (m *Manager) newMember(machine Machine, t *template, layout Layout) *member
 }
 
 // reseed gives the machine randomness and an environment of its own. Its name
-// is the host's affair.
-func (m *member) reseed(ctx context.Context, env map[string]string) error {
+// is the host's affair. proxy is the port of the way out, 0 for none.
+func (m *member) reseed(ctx context.Context, env map[string]string, proxy int) error {
 	var b [32]byte
 	rand.Read(b[:]) // never fails
 	if len(m.env) > 0 {
@@ -176,7 +176,7 @@ func (m *member) reseed(ctx context.Context, env map[string]string) error {
 		maps.Copy(all, env)
 		env = all
 	}
-	return m.agent.Reseed(ctx, agent.Reseed{Seed: hex.EncodeToString(b[:]), Env: env})
+	return m.agent.Reseed(ctx, agent.Reseed{Seed: hex.EncodeToString(b[:]), Env: env, Proxy: proxy})
 }
 
 // failed destroys a member that could not be made and returns why, with the

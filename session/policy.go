@@ -147,6 +147,7 @@ func (s *session) pause(ctx context.Context) error {
 		return err
 	}
 	s.m.count.pauses.Add(1)
+	s.outlet.cut(false)
 	if !s.enter(paused) {
 		return s.gone()
 	}

@@ -58,6 +58,9 @@ type saved struct {
 	Stale     bool      `json:"stale,omitempty"`
 
 	Volumes []protocol.Mount `json:"volumes,omitempty"`
+	// Network is what it may reach outside, and Moved how many bytes it has.
+	Network *protocol.Network `json:"network,omitempty"`
+	Moved   int64             `json:"moved,omitempty"`
 	// Token is that of its ownership.
 	Token route.Token `json:"token,omitempty"`
 }
@@ -208,6 +211,9 @@ func (s *session) header() (*saved, []*channel) {
 	for key, c := range s.keys {
 		v.Keys[key] = c.id
 	}
+	if o := s.outlet; o != nil {
+		v.Network, v.Moved = &o.asked, o.used.Load()
+	}
 	return v, s.order
 }
 
@@ -353,6 +359,10 @@ func (m *Manager) assemble(v saved) (*session, error) {
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.bound()
+	if err := s.letOut(v.Network, v.Moved); err != nil {
+		s.undo()
+		return nil, err
+	}
 	for _, sc := range v.Channels {
 		l, err := m.openLog(s.id, sc.ID, &sc.Log)
 		if err != nil {

@@ -60,6 +60,7 @@ type session struct {
 	// opening is held by the one who opens a channel with a key.
 	opening chan struct{}
 	ports   ports
+	outlet  *outlet // nil without a network
 	volumes *held
 	// moving is set while it is parked; sealed, by who has power, once there is
 	// no way back from that.
@@ -296,6 +297,7 @@ func (s *session) pauseIdle(ctx context.Context, since time.Time) {
 		return
 	}
 	s.m.count.pauses.Add(1)
+	s.outlet.cut(false)
 	s.mu.Lock()
 	if s.state == running {
 		s.state = paused
@@ -378,6 +380,7 @@ func (s *session) lose(reason, message string) {
 	asleep := s.state == hibernated || s.state == resuming
 	s.state, s.reason, s.message, s.lostAt = lost, reason, message, time.Now()
 	s.end()
+	s.outlet.cut(true)
 	all := s.order
 	watchers := make([]*attachment, 0, len(s.watchers))
 	for a := range s.watchers {
@@ -449,7 +452,7 @@ func (s *session) view() protocol.Session {
 		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
 		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
 		Template: s.template, IdlePauseSeconds: seconds(s.policy.Pause), IdleHibernateSeconds: seconds(s.policy.Hibernate), KeepAlive: s.policy.KeepAlive,
-		Origin: s.origin, Durable: s.durable, Volumes: s.volumes.mounts,
+		Origin: s.origin, Durable: s.durable, Volumes: s.volumes.mounts, Network: s.network(),
 	}
 	if s.limits != (protocol.Limits{}) {
 		l := s.limits

@@ -286,8 +286,13 @@ func (h *shelf) start(ctx context.Context, p node.Principal, r protocol.SessionC
 		return nil, err
 	}
 	defer release()
+	network := w.network
+	if network == nil && r.Network != nil {
+		network = r.Network // off
+	}
 	return h.m.start(ctx, branch{
-		owner: p, dir: h.dir(c.ID), origin: c.ID, event: "started", name: r.Name, env: r.Env, lifetime: w.lifetime, durable: h.m.wantsDurable(r), policy: w.policy,
+		network: network,
+		owner:   p, dir: h.dir(c.ID), origin: c.ID, event: "started", name: r.Name, env: r.Env, lifetime: w.lifetime, durable: h.m.wantsDurable(r), policy: w.policy,
 	}, c)
 }
 

@@ -30,6 +30,10 @@ type UsageRecord struct {
 	BytesIn  int64 `json:"bytes_in"`
 	BytesOut int64 `json:"bytes_out"`
 	Cells    int64 `json:"cells"`
+	// NetworkIn and NetworkOut are what came from the outside and went there,
+	// in bytes.
+	NetworkIn  int64 `json:"network_in,omitempty"`
+	NetworkOut int64 `json:"network_out,omitempty"`
 	// Ended is set in the last record of a session, to the reason.
 	Ended string `json:"ended,omitempty"`
 }
@@ -51,7 +55,7 @@ func (m gvisorMachine) Meter(ctx context.Context) (time.Duration, int64, error) 
 
 // meter measures a session. Its counters are for any goroutine.
 type meter struct {
-	cells, in, out atomic.Int64
+	cells, in, out, netIn, netOut atomic.Int64
 
 	mu      sync.Mutex // guards all below
 	machine Machine    // whose counters were read last
@@ -59,7 +63,7 @@ type meter struct {
 	cpu     time.Duration
 	memory  int64
 	// told is what has been recorded of the counters.
-	told struct{ cells, in, out int64 }
+	told struct{ cells, in, out, netIn, netOut int64 }
 }
 
 // woke begins with the machine that a session was restored into: all that it
@@ -89,6 +93,9 @@ func (t *meter) take(machine Machine) (r UsageRecord, some bool) {
 	cells, in, out := t.cells.Load(), t.in.Load(), t.out.Load()
 	r.Cells, r.BytesIn, r.BytesOut = cells-t.told.cells, in-t.told.in, out-t.told.out
 	t.told.cells, t.told.in, t.told.out = cells, in, out
+	netIn, netOut := t.netIn.Load(), t.netOut.Load()
+	r.NetworkIn, r.NetworkOut = netIn-t.told.netIn, netOut-t.told.netOut
+	t.told.netIn, t.told.netOut = netIn, netOut
 	if m, ok := machine.(metering); ok {
 		now := time.Now()
 		if machine != t.machine { // a fork's: all of it is the session's
@@ -101,7 +108,7 @@ func (t *meter) take(machine Machine) (r UsageRecord, some bool) {
 			t.cpu, t.memory, t.at = cpu, memory, now
 		}
 	}
-	return r, r.Cells != 0 || r.BytesIn != 0 || r.BytesOut != 0 || r.Seconds > 0
+	return r, r.Cells != 0 || r.BytesIn != 0 || r.BytesOut != 0 || r.NetworkIn != 0 || r.NetworkOut != 0 || r.Seconds > 0
 }
 
 // measure records what the session has used. asleep says that it has no

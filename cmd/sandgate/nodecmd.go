@@ -202,7 +202,12 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 		return err
 	}
 	defer leave()
+	outside, err := wayOut(cfg)
+	if err != nil {
+		return err
+	}
 	m, err := session.New(session.Config{
+		Egress:    outside,
 		Directory: place.keeper, Blobs: place.blobs, Node: place.name,
 		Checkpoints: cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "", CheckpointRate: int64(cfg.Cluster.CheckpointRate),
 		Audit: audit, Usage: usage, Tenants: tenants,

@@ -30,6 +30,8 @@ type runOptions struct {
 	stdin    bool
 	keep     bool
 	session  string
+	network  bool
+	allow    list
 }
 
 // list is a flag that can be given again and again.
@@ -63,6 +65,8 @@ Sandgate, such as 216 when the sandbox was lost.
 			set.Var(&o.env, "env", "Environment `variable`, NAME=VALUE or NAME; may be given again.")
 			set.BoolVar(&o.stdin, "stdin", false, "Pass standard input on even when it is a terminal.")
 			set.BoolVar(&o.keep, "keep", false, "Keep the session and print its id on standard error.")
+			set.BoolVar(&o.network, "network", false, "Let it reach outside what the server lets out.")
+			set.Var(&o.allow, "allow", "Let it reach this `host` outside, as pypi.org or *.example.org:443; may be given again.")
 			set.StringVar(&o.session, "session", "", "Run in this `session`, which is kept.")
 			if err := parse(set, args, 0, -1); err != nil {
 				return err
@@ -164,7 +168,7 @@ func runProgram(ctx context.Context, a *app, c *client.Client, o runOptions, fil
 	defer func() { _ = content.Close() }()
 	id := o.session
 	if id == "" {
-		s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language, Name: printable(name)})
+		s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language, Name: printable(name), Network: network(o.network, o.allow)})
 		if err != nil {
 			return pass.why(err)
 		}

@@ -83,6 +83,9 @@ func createSession(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	set.StringVar(&r.Template, "template", "", "The `template` that it is made from.")
 	set.StringVar(&r.Snapshot, "snapshot", "", "The `snapshot`, an id or a name, that it goes on from.")
 	durable := set.Bool("durable", false, "It comes back, as of when it last fell idle, after the server was killed.")
+	out := set.Bool("network", false, "It may reach outside what the server lets out.")
+	var hosts list
+	set.Var(&hosts, "allow", "A `host` that it may reach outside, as pypi.org or *.example.org:443; may be given again.")
 	set.Var((*mounts)(&r.Volumes), "volume", "A volume that it has, `NAME[:/PATH][:ro]`, at /volumes/NAME and linked to at PATH; may be given again.")
 	set.Var(env, "env", "A variable, `NAME=VALUE`; may be given again.")
 	set.Var(size{&l.MemoryBytes}, "memory", "Its memory, a `size`.")
@@ -108,6 +111,7 @@ func createSession(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	if *durable {
 		r.Durable = durable
 	}
+	r.Network = network(*out, hosts)
 	r.Name, r.Env, r.KeepAlive = p.name, env, p.keep
 	r.IdlePauseSeconds, r.IdleHibernateSeconds = p.pause.seconds, p.hibernate.seconds
 	r.LifetimeSeconds = int64(p.lifetime / time.Second)

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"time"
+
+	"github.com/sandgate/sandgate/config"
+	"github.com/sandgate/sandgate/egress"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/session"
+)
+
+// wayOut is what sessions may reach outside.
+func wayOut(cfg *config.Config) (session.Egress, error) {
+	private, err := cfg.PrivateNetworks()
+	if err != nil {
+		return session.Egress{}, err
+	}
+	gate, err := egress.New(egress.Config{Allow: cfg.Egress.Allow, Private: private, Resolver: cfg.Egress.Resolver, Timeout: time.Duration(cfg.Egress.Dial)})
+	if err != nil {
+		return session.Egress{}, err
+	}
+	out := session.Egress{
+		Gate: gate, Connections: cfg.Egress.Connections, Rate: int64(cfg.Egress.Rate), Bytes: int64(cfg.Egress.Bytes), Idle: time.Duration(cfg.Egress.Idle),
+	}
+	if len(cfg.Egress.Tenants) > 0 {
+		out.Tenants = cfg.Egress.Tenants
+	}
+	return out, nil
+}
+
+// network is what a session is to be let out to; nil for nothing.
+func network(all bool, hosts list) *protocol.Network {
+	switch {
+	case len(hosts) > 0:
+		return &protocol.Network{Allow: hosts}
+	case all:
+		return &protocol.Network{}
+	}
+	return nil
+}
