@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,6 +207,16 @@ func TestOutboundTunnel(t *testing.T) {
 	if got, err := io.ReadAll(in); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("%d of %d bytes came back, %v", len(got), len(body), err)
 	}
+	// A reseed, which a copy of a sandbox begins with, cuts.
+	c, in, _ = connect(port)
+	number, _ := strconv.Atoi(proxy[len("127.0.0.1:"):])
+	if err := r.Reseed(r.ctx, Reseed{Seed: strings.Repeat("cd", 32), Proxy: number}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a connection that a copy has ends with %v", err)
+	}
+	c.Close()
 	// The host outside cuts.
 	c, in, _ = connect(listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.Read(make([]byte, 1)); c.SetLinger(0) }))
 	fmt.Fprint(c, "x")

@@ -388,6 +388,12 @@ func (s *Server) reseed(q Reseed) error {
 			kernels = append(kernels, c)
 		}
 	}
+	// In a copy nobody is at the other end of what leads outside.
+	for _, t := range s.transfers {
+		if t.outbound {
+			t.abort()
+		}
+	}
 	s.mu.Unlock()
 	if err := s.newMachineID(q.Seed); err != nil {
 		return &fault.Error{Kind: fault.Host, Op: op, Message: "the machine's id could not be written", Err: err}

@@ -18,6 +18,8 @@ function reseed({ env, seed }) {
   const value = generator(bytes);
   Object.defineProperty(Math, 'random', { value, writable: true, configurable: true, enumerable: false });
   for (const [name, text] of Object.entries(env ?? {})) process.env[name] = String(text);
+  // Node itself looks for a proxy at its start alone, and this process has begun long ago.
+  if (env?.NODE_USE_ENV_PROXY === '1') require('node:http').setGlobalProxyFromEnv?.();
   return {};
 }
 

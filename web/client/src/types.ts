@@ -29,6 +29,8 @@ export interface SessionInfo {
   kept_ms?: number
   recovered_ms?: number
   volumes?: Mount[]
+  /** The hosts that it may reach outside; without it, none. */
+  network?: { allow: string[] }
 }
 
 /** What a session may use; what is left out is the template's, or the server's. */
@@ -185,6 +187,8 @@ export interface SessionCreate {
   /** Let it come back after the server was killed. */
   durable?: boolean
   volumes?: Mount[]
+  /** What it may reach outside: true for all that the server lets out. */
+  network?: boolean | { allow: string[] }
 }
 
 export interface ChannelInfo {

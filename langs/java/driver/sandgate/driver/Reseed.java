@@ -1,6 +1,7 @@
 package sandgate.driver;
 
 import java.lang.reflect.Field;
+import java.net.URI;
 import java.nio.ByteBuffer;
 import java.security.SecureRandom;
 import java.util.HexFormat;
@@ -38,6 +39,16 @@ final class Reseed {
         return f;
     }
 
+    /** Java's clients find a proxy in properties, and not in the environment. */
+    private static void proxy(String scheme, String address, String direct) {
+        if (address == null) return;
+        var proxy = URI.create(address);
+        if (proxy.getHost() == null || proxy.getPort() < 0) return;
+        System.setProperty(scheme + ".proxyHost", proxy.getHost());
+        System.setProperty(scheme + ".proxyPort", Integer.toString(proxy.getPort()));
+        if (direct != null) System.setProperty("http.nonProxyHosts", direct.replace(',', '|').replace("::1", "[::1]"));
+    }
+
     /** Add to what System.getenv and child processes see. */
     @SuppressWarnings("unchecked")
     private static void setEnvironment(Map<String, String> added) throws ReflectiveOperationException {
@@ -48,6 +59,8 @@ final class Reseed {
         variable.setAccessible(true);
         value.setAccessible(true);
         for (var e : added.entrySet()) map.put(variable.invoke(null, e.getKey()), value.invoke(null, e.getValue()));
+        proxy("http", added.get("http_proxy"), added.get("no_proxy"));
+        proxy("https", added.get("https_proxy"), added.get("no_proxy"));
         if (added.containsKey("TZ")) TimeZone.setDefault(TimeZone.getTimeZone(added.get("TZ")));
     }
 }
