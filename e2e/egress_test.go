@@ -391,6 +391,27 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 	if !fault.Is(err, fault.PermissionDenied) || !strings.Contains(err.Error(), "example.com") {
 		t.Errorf("more than the server's list: %v", err)
 	}
+	cli := func(want string, args ...string) string {
+		t.Helper()
+		cmd := sandgate(t, s.ctx, args...)
+		cmd.Env = append(cmd.Env, "SANDGATE_URL="+o.URL, "SANDGATE_TOKEN="+o.Token)
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (want != "fails") || want != "fails" && !strings.HasPrefix(string(out), want) {
+			t.Errorf("%q: %s, %v", args, out, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	fetch := "import urllib.request; print(urllib.request.urlopen('" + o.base + "/hello').read().decode())"
+	cli("hello", "run", "--network", "-c", fetch)
+	cli("hello", "run", "--allow", "registry.test:"+port, "-c", fetch)
+	cli("fails", "run", "--allow", "other.test", "-c", fetch)
+	cli("fails", "run", "-c", fetch)
+	cli("fails", "run", "--network", "--session", s.id, "-c", "1")
+	made, err := s.client.Session(s.ctx, cli("s_", "sessions", "create", "--network"))
+	check(t, err)
+	if made.Network == nil || len(made.Network.Allow) < 2 {
+		t.Errorf("--network makes a session with %+v", made.Network)
+	}
 	view, err := s.client.Session(s.ctx, s.id)
 	check(t, err)
 	if view.Network == nil || view.Network.Allow[0] != "registry.test:"+port {

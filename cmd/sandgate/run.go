@@ -71,6 +71,9 @@ Sandgate, such as 216 when the sandbox was lost.
 			if err := parse(set, args, 0, -1); err != nil {
 				return err
 			}
+			if o.session != "" && (o.network || len(o.allow) > 0) {
+				return usagef("--network and --allow are for a new session, not for one that is there")
+			}
 			rest := set.Args()
 			file := ""
 			if o.code == "" {
