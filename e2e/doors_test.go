@@ -96,6 +96,7 @@ POST /v1/sessions/{id}/links                         401 404 403 403 403
 GET /v1/sessions/{id}/channels                       401 404 200 403 403
 POST /v1/sessions/{id}/channels                      401 404 403 403 403
 GET /v1/sessions/{id}/channels/{channel}/cast        401 404 200 403 403
+GET /v1/sessions/{id}/channels/{channel}/text        401 404 200 403 403
 GET /v1/sessions/{id}/processes                      401 404 200 403 403
 POST /v1/sessions/{id}/processes/{pid}/signal        401 404 403 403 403
 GET /v1/sessions/{id}/ports                          401 404 200 403 403

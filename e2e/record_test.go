@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -41,6 +42,20 @@ func TestRecording(t *testing.T) {
 	text, _ = shown(t, cast(t, s, s.kernel.Channel().ID, out.Number()))
 	contains(t, text, "print('in a cell')", "in a cell\r\n", "42\r\n")
 
+	plain := func(channel, query string) string {
+		res, err := server.Do(s.ctx, "GET", "/v1/sessions/"+s.id+"/channels/"+channel+"/text"+query, nil)
+		check(t, err)
+		defer res.Body.Close()
+		raw, err := io.ReadAll(res.Body)
+		check(t, err)
+		return string(raw)
+	}
+	if got := plain(term.Channel().ID, ""); got != "first\r\ngrün\r\n" {
+		t.Errorf("a terminal as text: %q", got)
+	}
+	if got := plain(s.kernel.Channel().ID, fmt.Sprintf("?cell=%d", out.Number())); got != "in a cell\n42\n" {
+		t.Errorf("a cell as text: %q", got)
+	}
 	path := filepath.Join(t.TempDir(), "x.cast")
 	if out, err := sandgate(t, s.ctx, "record", "-o", path, s.id, term.Channel().ID).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

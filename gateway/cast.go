@@ -27,7 +27,13 @@ const (
 // asciicast's second version: one line of JSON that says how it is to be
 // shown, then one for each piece of output with its time. It ends where the
 // log ended when it was asked for.
-func (g *Gateway) cast(q *request) error {
+func (g *Gateway) cast(q *request) error { return g.record(q, false) }
+
+// text answers with the same as plain text: what was written to the standard
+// output and error, values and errors, as they came.
+func (g *Gateway) text(q *request) error { return g.record(q, true) }
+
+func (g *Gateway) record(q *request, plain bool) error {
 	const op = "gateway.cast"
 	id, err := q.session()
 	if err != nil {
@@ -47,7 +53,7 @@ func (g *Gateway) cast(q *request) error {
 	}
 	stop := context.AfterFunc(g.base, func() { _ = l.Close() })
 	late := time.AfterFunc(g.cfg.Times.Call, func() { _ = l.Close() })
-	r := &castReader{q: q, l: l, late: late, cell: uint32(cell), drop: func() { late.Stop(); stop(); _ = l.Close() }}
+	r := &castReader{q: q, l: l, late: late, cell: uint32(cell), plain: plain, drop: func() { late.Stop(); stop(); _ = l.Close() }}
 	var at protocol.Attached
 	attach := protocol.Attach{Session: id, Channel: channel, ReadOnly: true}
 	err = ask(l, 1, protocol.OpAttach, runChannel, attach, &at, func(f stream.Frame) error {
@@ -62,8 +68,12 @@ func (g *Gateway) cast(q *request) error {
 	r.end, r.offset, r.kind = at.Channel.End, at.Offset, at.Channel.Kind
 	r.head = castHeader{Version: 2, Width: at.Channel.Cols, Height: at.Channel.Rows, Title: at.Channel.Title}
 	h := &q.Response().Header
-	h.SetContentType("application/x-asciicast")
-	h.Set(fiber.HeaderContentDisposition, `attachment; filename="`+channel+`.cast"`)
+	kind, name := "application/x-asciicast", channel+".cast"
+	if plain {
+		kind, name = "text/plain; charset=utf-8", channel+".txt"
+	}
+	h.SetContentType(kind)
+	h.Set(fiber.HeaderContentDisposition, `attachment; filename="`+name+`"`)
 	h.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
 	h.Set(fiber.HeaderCacheControl, "no-store")
 	q.streams = true
@@ -87,6 +97,7 @@ type castReader struct {
 	drop    func()
 	late    *time.Timer // cuts a node that sends nothing
 	cell    uint32
+	plain   bool
 	kind    string
 	pending []stream.Frame
 	end     int64
@@ -199,7 +210,7 @@ func (r *castReader) record(rec stream.Record) {
 	case stream.KindGap:
 		var gap stream.Gap
 		_ = json.Unmarshal(rec.Payload, &gap)
-		if r.begun { // at the beginning the recording begins later
+		if r.begun || r.plain { // at the beginning the recording begins later
 			r.line(r.last, "o", "\r\n[… "+strconv.FormatInt(gap.Bytes, 10)+" bytes are gone …]\r\n")
 		}
 	case stream.KindEvent:
@@ -216,7 +227,7 @@ func (r *castReader) record(rec stream.Record) {
 		r.line(rec.Time, "r", strconv.Itoa(e.Cols)+"x"+strconv.Itoa(e.Rows))
 	case stream.KindMessage:
 		var m kernel.Message
-		if json.Unmarshal(rec.Payload, &m) == nil {
+		if json.Unmarshal(rec.Payload, &m) == nil && !(r.plain && m.Type == kernel.ExecuteInputType) {
 			r.output(rec.Time, castText(m))
 		}
 	}
@@ -252,7 +263,7 @@ func castText(m kernel.Message) string {
 
 // output adds text. What was written without a terminal has bare line ends.
 func (r *castReader) output(at int64, text string) {
-	if r.kind != "terminal" {
+	if r.kind != "terminal" && !r.plain {
 		text = string(bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("\r\n")))
 	}
 	if text != "" {
@@ -261,6 +272,12 @@ func (r *castReader) output(at int64, text string) {
 }
 
 func (r *castReader) line(at int64, code, text string) {
+	if r.plain {
+		if code == "o" {
+			r.rest = append(r.rest, text...)
+		}
+		return
+	}
 	r.begin(at)
 	// The clock may be set back.
 	r.last = max(r.last, at)
@@ -269,7 +286,7 @@ func (r *castReader) line(at int64, code, text string) {
 
 // begin adds the header, once.
 func (r *castReader) begin(at int64) {
-	if r.begun {
+	if r.begun || r.plain {
 		return
 	}
 	r.begun, r.first, r.last = true, at, at

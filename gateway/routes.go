@@ -101,6 +101,7 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/v1/sessions/:id/channels", Access: ScopeRead, handler: g.listChannels},
 		{Method: "POST", Path: "/v1/sessions/:id/channels", Access: ScopeWrite, Body: small, handler: g.openChannel},
 		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/cast", Access: ScopeRead, handler: g.cast},
+		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/text", Access: ScopeRead, handler: g.text},
 
 		{Method: "GET", Path: "/v1/templates", Access: ScopeRead, handler: g.listTemplates},
 		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},

@@ -1,6 +1,6 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { client, describe, refused } from './server'
+import { client, describe, description, refused } from './server'
 import { route, type Route } from './router'
 import { SignIn } from './signin'
 import { signOut, token } from './token'
@@ -71,7 +71,8 @@ function Loaded({ page, session }: { page: Exclude<Route['page'], 'missing'>; se
     }
   }, [page])
   if (error) return <main class="centred"><h1>This page could not be loaded</h1><p>{error.message}</p><button type="button" class="button primary" onClick={() => location.reload()}>Load it again</button></main>
-  return Page ? <Page session={session} /> : <Bar />
+  // What somebody may do decides what a page shows.
+  return Page && description.value ? <Page session={session} /> : <Bar />
 }
 
 function Missing() {

@@ -18,18 +18,28 @@ export const offers = (operation: string): boolean => offered.value.has(operatio
 
 /** Asks the server for what the client has no words for. */
 export async function rest<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const text = await (await ask(method, path, body)).text()
+  return (text ? JSON.parse(text) : undefined) as T
+}
+
+/** What is at a path, whole. */
+export async function restBlob(path: string): Promise<Blob> {
+  return (await ask('GET', path)).blob()
+}
+
+async function ask(method: string, path: string, body?: unknown): Promise<Response> {
   let res: Response
   try {
     res = await fetch(path, {
       method, credentials: 'omit', redirect: 'error',
-      headers: { Authorization: `Bearer ${token.peek()}`, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers: { Authorization: `Bearer ${token.peek()}`, ...(body === undefined ? {} : { 'Content-Type': body instanceof Blob ? 'application/octet-stream' : 'application/json' }) },
+      ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),
     })
   } catch (e) {
     throw new SandgateError('unavailable', 'the server cannot be reached', { cause: e })
   }
+  if (res.ok) return res
   const text = await res.text()
-  if (res.ok) return (text ? JSON.parse(text) : undefined) as T
   let said: { kind?: string; message?: string } = {}
   try {
     said = (JSON.parse(text) as { error: typeof said }).error

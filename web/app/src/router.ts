@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import { viewing } from './token'
 
 /** Where the page is: / is home, /s/<session> its notebook, /s/<session>/terminal its terminals. */
 export interface Route {
@@ -31,6 +32,8 @@ export const route = signal<Route>(parse(new URL(location.href)))
 /** Goes to an address of this application. */
 export function navigate(to: string, o: { replace?: boolean } = {}): void {
   const url = new URL(to, location.href)
+  // A link for viewing ends where its session does.
+  if (viewing.peek() && parse(url).session !== route.peek().session) return location.assign(url)
   if (o.replace) history.replaceState(null, '', url)
   else history.pushState(null, '', url)
   arrived(!o.replace)

@@ -53,6 +53,9 @@ export async function describe(sg: Sandgate): Promise<void> {
   }
 }
 
+/** Whether whoever looks may do that; until the server has told, they may. */
+export const may = (scope: string): boolean => description.value?.scopes.includes(scope) ?? true
+
 /** A language's name for people. */
 export function languageName(name: string): string {
   return languages.value.find((l) => l.name === name)?.display_name ?? name

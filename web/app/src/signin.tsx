@@ -1,7 +1,7 @@
 import icon from './icon.svg'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { refused } from './server'
-import { provider, signIn } from './token'
+import { provider, signIn, signOut, viewing } from './token'
 import { Bar } from './ui/bar'
 
 /** Asks for the token. */
@@ -9,6 +9,18 @@ export function SignIn() {
   const field = useRef<HTMLInputElement>(null)
   const [login, setLogin] = useState<string>()
   useEffect(() => void provider().then(setLogin), [])
+  if (viewing.value) {
+    return (
+      <>
+        <Bar />
+        <main class="centred">
+          <h1>This link has ended</h1>
+          <p>Links for viewing last for a time, and as long as their session. Ask whoever sent it for another.</p>
+          <button type="button" class="button primary" onClick={signOut}>Sign in instead</button>
+        </main>
+      </>
+    )
+  }
   return (
     <>
       <Bar />

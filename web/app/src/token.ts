@@ -1,6 +1,9 @@
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 
 const name = 'sandgate.token'
+/** What a link for viewing brought: kept by this tab, for this session. */
+const viewName = 'sandgate.view'
+const viewPrefix = 'sgv_'
 
 /**
  * The access token. It comes in the fragment of the address that `sandgate
@@ -10,7 +13,36 @@ const name = 'sandgate.token'
  */
 export const token = signal<string>('')
 
+/** The page was opened by a link for viewing: it is for one session, and changes nothing. */
+export const viewing = computed(() => token.value.startsWith(viewPrefix))
+
+/** The page of a session whose link this tab has. */
+function ownView(): string | undefined {
+  try {
+    const v = JSON.parse(sessionStorage.getItem(viewName) ?? 'null') as { at: string; token: string } | null
+    return v && (location.pathname === v.at || location.pathname.startsWith(`${v.at}/`)) ? v.token : undefined
+  } catch {
+    return undefined
+  }
+}
+
 export function takeToken(): void {
+  const view = new URLSearchParams(location.hash.slice(1)).get('view')
+  if (view?.startsWith(viewPrefix)) {
+    history.replaceState(null, '', location.pathname + location.search)
+    try {
+      sessionStorage.setItem(viewName, JSON.stringify({ at: location.pathname.split('/').slice(0, 3).join('/'), token: view }))
+    } catch {
+      // Then it lasts as long as this page.
+    }
+    token.value = view
+    return
+  }
+  const seen = ownView()
+  if (seen) {
+    token.value = seen
+    return
+  }
   const given = new URLSearchParams(location.hash.slice(1)).get('token')
   if (given) {
     history.replaceState(null, '', location.pathname + location.search)
@@ -61,6 +93,15 @@ export function signIn(t: string): void {
 }
 
 export function signOut(): void {
+  if (viewing.peek()) {
+    try {
+      sessionStorage.removeItem(viewName)
+    } catch {
+      // There is none.
+    }
+    location.assign('/') // as whoever this browser knows
+    return
+  }
   try {
     localStorage.removeItem(name)
   } catch {

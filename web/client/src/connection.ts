@@ -437,7 +437,7 @@ export class Connection {
       } catch {
         // A listener's failure is its own.
       }
-    } else if (e.event === 'file') {
+    } else if (e.event === 'file' || e.event === 'presence') {
       a?.event?.(e.event, e.params)
     } else if (e.event === 'lost') {
       const p = e.params as { session: string; reason: string; message?: string }

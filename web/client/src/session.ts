@@ -7,9 +7,10 @@ import type { Http } from './http.js'
 import { Kernel, type KernelOptions } from './kernel.js'
 import { newKey } from './key.js'
 import { Process, Terminal, type TerminalOptions } from './program.js'
+import { PresenceWatch } from './presence.js'
 import type { Platform } from './socket.js'
 import type {
-  Abortable, ChannelInfo, FileInfo, PortInfo, PortURL, ProcessInfo, ProgramStart, SessionInfo, SessionUpdate, SnapshotInfo, TerminalOpen, TreeInfo,
+  Abortable, ChannelInfo, FileInfo, PortInfo, PortURL, Presence, ProcessInfo, ProgramStart, SessionInfo, SessionUpdate, SnapshotInfo, TerminalOpen, TreeInfo,
 } from './types.js'
 import { Viewer } from './viewer.js'
 
@@ -167,6 +168,11 @@ export class Session {
   /** Tells of changes in a folder, or of a file. */
   async watch(path: string, o: Abortable & { recursive?: boolean } = {}): Promise<FileWatch> {
     return ready(this.#connection.add((ch) => new FileWatch(this.#connection, ch, { session: this.id, path, recursive: o.recursive ?? false })), o)
+  }
+
+  /** Is known to be at the session, and tells who else is: now, and whenever that changes. */
+  async presence(tell: (p: Presence) => void, o: Abortable & { readOnly?: boolean } = {}): Promise<PresenceWatch> {
+    return ready(this.#connection.add((ch) => new PresenceWatch(this.#connection, ch, this.id, o.readOnly ?? false, tell)), o)
   }
 
   /** Makes copies of it, which go on with all that runs in it. All are made, or none. */

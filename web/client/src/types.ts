@@ -366,6 +366,15 @@ export interface FileInfo {
   etag?: string
 }
 
+/** How many connections are at a session: drivers may do something there, viewers only look. */
+export interface Presence {
+  session: string
+  drivers: number
+  viewers: number
+  /** Of channels that somebody has attached, by id. */
+  channels?: Record<string, { drivers: number; viewers: number }>
+}
+
 export interface Description {
   protocol: string
   server: string

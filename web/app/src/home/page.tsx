@@ -4,7 +4,7 @@ import type { SandgateError, Session } from '@sandgate/client'
 import { facts } from '../notebook/languages'
 import { offers, rest } from '../rest'
 import { navigate, notebookPath, terminalPath } from '../router'
-import { client, languageName, languages } from '../server'
+import { client, languageName, languages, may } from '../server'
 import { explain, mayHelp } from '../ui/again'
 import { Bar } from '../ui/bar'
 import { ask, confirm } from '../ui/dialog'
@@ -82,7 +82,7 @@ export default function Home() {
     <>
       <Bar />
       <main class="page home">
-        <section aria-labelledby="new">
+        {may('sessions:manage') && <section aria-labelledby="new">
           <h1 id="new">{list?.length === 0 ? 'What would you like to run?' : 'New session'}</h1>
           <p class="muted lead">A session is a machine of your own, with a notebook and terminals. All languages work in it; the one you choose is ready at once.</p>
           <div class="languages">
@@ -97,7 +97,7 @@ export default function Home() {
             </button>
           </div>
           <Templates disabled={making !== undefined} make={(t) => void make(t.languages[0] ?? '', false, t)} />
-        </section>
+        </section>}
         <section aria-labelledby="yours" class="yours">
           <h2 id="yours">Your sessions</h2>
           {error && <div class="notice bad" role="alert"><Icon name="warning" /><span class="grow">Your sessions could not be listed. {explain(error)}</span>{mayHelp(error) && <button type="button" class="button" onClick={() => void look()}>Try again</button>}</div>}

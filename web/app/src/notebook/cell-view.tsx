@@ -41,7 +41,7 @@ export function CellView({ notebook: n, cell: c, index, editors, shell }: Props)
       }}>
       <Gutter notebook={n} cell={c} box={box} />
       <div class="cell-main">
-        {active && <Tools notebook={n} cell={c} shell={shell} />}
+        {active && !n.readOnly && <Tools notebook={n} cell={c} shell={shell} />}
         {rendered ? <Rendered notebook={n} cell={c} /> : <Source notebook={n} cell={c} editors={editors} index={index} />}
         {type === 'code' && <Output notebook={n} cell={c} index={index} />}
       </div>
@@ -54,12 +54,14 @@ function Gutter({ notebook: n, cell: c, box }: { notebook: Notebook; cell: CellM
   const state = c.state.value
   if (c.type.value !== 'code') return <div class="gutter" />
   return (
-    <div class="gutter" draggable onDragStart={(e) => {
+    <div class="gutter" draggable={!n.readOnly} onDragStart={(e) => {
       e.dataTransfer!.setData('application/x-sandgate-cell', c.id)
       e.dataTransfer!.effectAllowed = 'move'
       if (box.current) e.dataTransfer!.setDragImage(box.current, 20, 20)
     }}>
-      {c.busy
+      {n.readOnly
+        ? c.busy && <span class="run busy"><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /></span>
+        : c.busy
         ? <button type="button" class="run busy" aria-label="Stop" title="Stop (I I)" onClick={() => void n.interrupt()}><Icon name={state === 'queued' ? 'queue' : 'spinner'} spin={state === 'running'} /><span class="stop-mark"><Icon name="stop" /></span></button>
         : <button type="button" class="run" aria-label="Run this cell" title="Run (Ctrl+Enter)" onClick={() => { n.select(c.id); n.run([c]) }}><Icon name="play" /></button>}
       <span class="count num" aria-hidden="true">{state === 'queued' ? '…' : c.count.value ?? ''}</span>
@@ -91,8 +93,8 @@ function Tools({ notebook: n, cell: c, shell }: { notebook: Notebook; cell: Cell
       <button type="button" class="button icon quiet wide" aria-label="Move down" title="Move down" onClick={run('move-down')}><Icon name="down" /></button>
       <button type="button" class="button icon quiet wide" aria-label="Delete" title="Delete (D D)" onClick={run('delete')}><Icon name="trash" /></button>
       <Menu label="More for this cell" button={<Icon name="more" />}>
-        {() => ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'fold-output', 'scroll-output', 'clear-output', 'replay'].map((id) => (
-          <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={id === 'replay' && c.execution === 0}>{commands[id]!.name}</MenuItem>
+        {() => ['insert-above', 'insert-below', 'move-up', 'move-down', 'delete', 'cut', 'copy', 'paste-below', 'merge', 'run-above', 'run-below', 'fold-output', 'scroll-output', 'clear-output', 'download-output', 'replay'].map((id) => (
+          <MenuItem key={id} onClick={run(id)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})} disabled={(id === 'replay' || id === 'download-output') && c.execution === 0}>{commands[id]!.name}</MenuItem>
         ))}
       </Menu>
     </div>
@@ -134,10 +136,10 @@ function Source({ notebook: n, cell: c, editors, index }: { notebook: Notebook; 
           n.select(c.id)
           n.mode.value = 'edit'
         },
-        complete: async (code, cursor) => c.type.peek() === 'code' ? (await n.kernelOf(c).open()).complete(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
+        complete: async (code, cursor) => c.type.peek() === 'code' && !n.readOnly ? (await n.kernelOf(c).open()).complete(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
         // Looking starts no kernel.
-        inspect: async (code, cursor) => c.type.peek() === 'code' ? n.kernelOf(c).kernel?.inspect(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
-      })
+        inspect: async (code, cursor) => c.type.peek() === 'code' && !n.readOnly ? n.kernelOf(c).kernel?.inspect(code, cursor, { signal: AbortSignal.timeout(5000) }) : undefined,
+      }, n.readOnly)
       entry.editor = editor
       stops.push(
         effect(() => editor.set(c.source.value)),
@@ -191,6 +193,7 @@ function Rendered({ notebook: n, cell: c }: { notebook: Notebook; cell: CellMode
     })
   })
   const edit = () => {
+    if (n.readOnly) return
     n.select(c.id)
     c.editing.value = true
     n.mode.value = 'edit'
@@ -199,7 +202,7 @@ function Rendered({ notebook: n, cell: c }: { notebook: Notebook; cell: CellMode
   return (
     <div class="rendered" onDblClick={edit}>
       <div ref={at}>{c.source.value.trim() ? <pre class="source-static">{c.source.value}</pre> : null}</div>
-      {!c.source.value.trim() && <p class="muted">Empty text. Press Enter to write.</p>}
+      {!c.source.value.trim() && <p class="muted">Empty text.{n.readOnly ? '' : ' Press Enter to write.'}</p>}
     </div>
   )
 }

@@ -10,6 +10,7 @@ export interface Shell {
   help(): void
   export(as: 'ipynb' | 'html' | 'script'): void
   import(): void
+  share(): void
 }
 
 export interface Command {
@@ -18,6 +19,13 @@ export interface Command {
   hidden?: boolean
   run(n: Notebook, s: Shell): void
 }
+
+/** What is there for who may change nothing. */
+const looking = new Set([
+  'up', 'down', 'extend-up', 'extend-down', 'first', 'last', 'scroll-down', 'scroll-up', 'select-all', 'copy', 'line-numbers', 'fold-output', 'scroll-output', 'replay', 'download-output',
+  'palette', 'help', 'search', 'files', 'outline', 'export-ipynb', 'export-html', 'export-script',
+])
+export const allowed = (id: string, n: Notebook): boolean => !n.readOnly || looking.has(id)
 
 const walk = (run: Command['run']): Command => ({ name: '', hidden: true, run })
 
@@ -97,6 +105,7 @@ export const commands: Record<string, Command> = {
   'scroll-output': { name: 'Show long output whole, or scroll it', run(n) { for (const c of n.selected.peek()) c.output.el.classList.toggle('whole') } },
   'clear-outputs': { name: 'Clear all outputs', run: (n) => n.clearOutputs() },
   'clear-output': { name: 'Clear the output', run: (n) => n.clearOutputs(n.selected.peek()) },
+  'download-output': { name: 'Download the output as text', run: (n) => { const c = n.activeCell; if (c) void n.download(c) } },
   replay: { name: 'Replay what the cell has printed', run(n) {
     const c = n.activeCell
     if (!c?.execution || !c.channel) return toast('The cell has not run while this page was open')

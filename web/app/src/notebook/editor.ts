@@ -95,7 +95,7 @@ export class Editor {
   readonly #host: EditorHost
   #wanted = ''
 
-  constructor(parent: HTMLElement, source: string, label: string, host: EditorHost) {
+  constructor(parent: HTMLElement, source: string, label: string, host: EditorHost, readOnly = false) {
     this.#host = host
     this.view = new EditorView({
       parent,
@@ -104,6 +104,7 @@ export class Editor {
         extensions: [
           highlightSpecialChars(), history(), drawSelection(), EditorState.allowMultipleSelections.of(true), rectangularSelection(), indentOnInput(),
           indentUnit.of('    '), EditorState.tabSize.of(4), syntaxHighlighting(highlight), bracketMatching(), closeBrackets(), EditorView.lineWrapping,
+          ...(readOnly ? [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })] : []),
           look, errorLine, tip, this.#language.of([]), this.#numbers.of([]),
           autocompletion({ override: [(c) => this.#complete(c)], activateOnTyping: false, icons: false, maxRenderedOptions: 200, interactionDelay: 0 }),
           hoverTooltip((_, pos) => this.#inspect(pos), { hoverTime: 700 }),

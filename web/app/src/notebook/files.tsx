@@ -109,12 +109,12 @@ export function Files({ notebook: n }: PaneProps) {
 
   return (
     <div class={over ? 'files over' : 'files'}
-      onDragOver={(e) => { if (e.dataTransfer?.types.includes('Files')) { e.preventDefault(); setOver(true) } }}
+      onDragOver={(e) => { if (!n.readOnly && e.dataTransfer?.types.includes('Files')) { e.preventDefault(); setOver(true) } }}
       onDragLeave={(e) => { if (!e.currentTarget.contains(e.relatedTarget as Node | null)) setOver(false) }}
-      onDrop={(e) => { if (e.dataTransfer?.types.includes('Files')) { e.preventDefault(); void drop(e) } }}>
+      onDrop={(e) => { if (!n.readOnly && e.dataTransfer?.types.includes('Files')) { e.preventDefault(); void drop(e) } }}>
       <div class="row">
-        <button type="button" class="button" onClick={() => chooser.current?.click()}><Icon name="upload" />Upload</button>
-        {listing && <button type="button" class="button" onClick={async () => {
+        {!n.readOnly && <button type="button" class="button" onClick={() => chooser.current?.click()}><Icon name="upload" />Upload</button>}
+        {listing && !n.readOnly && <button type="button" class="button" onClick={async () => {
           const name = await ask({ title: 'New folder', value: '', placeholder: 'Name', yes: 'Create' })
           if (name) change('The folder was not made', () => rest('POST', filesPath(s.id, within(name)), { op: 'mkdir' }))
         }}><Icon name="folder" />New folder</button>}
@@ -140,7 +140,7 @@ export function Files({ notebook: n }: PaneProps) {
         </nav>
       )}
       {error && <p class="bad">{error.message}</p>}
-      {(!listing || (list && files.length === 0)) && uploads.length === 0 && <p class="muted empty">Drop files here: they land beside the notebook, where every cell can read them.</p>}
+      {(!listing || (list && files.length === 0)) && uploads.length === 0 && <p class="muted empty">{n.readOnly ? 'There are no files here.' : 'Drop files here: they land beside the notebook, where every cell can read them.'}</p>}
       {listing && (
         <ul class="file-list">
           {files.map((e) => {
@@ -152,19 +152,19 @@ export function Files({ notebook: n }: PaneProps) {
                   <Icon name={e.dir ? 'folder' : name.endsWith('.ipynb') ? 'notebook' : 'file'} /><span class="ellipsis">{name}</span>
                 </button>
                 {!e.dir && <span class="muted num size">{bytes(e.size)}</span>}
-                {!e.raw && <Menu label={`More for ${name}`} button={<Icon name="more" />}>
+                {!e.raw && !(n.readOnly && e.dir) && <Menu label={`More for ${name}`} button={<Icon name="more" />}>
                   {() => (
                     <>
                       {!e.dir && <MenuItem onClick={() => void download(e)}>Download</MenuItem>}
-                      <MenuItem onClick={async () => {
+                      {!n.readOnly && <MenuItem onClick={async () => {
                         const to = await ask({ title: 'Rename or move', value: short(e.path), yes: 'Move' })
                         if (to && to !== short(e.path)) change('It was not moved', () => rest('POST', filesPath(s.id, e.path), { op: 'move', to }))
-                      }}>Rename…</MenuItem>
-                      <MenuItem danger onClick={async () => {
+                      }}>Rename…</MenuItem>}
+                      {!n.readOnly && <MenuItem danger onClick={async () => {
                         if (await confirm({ title: `Delete ${name}?`, text: e.dir ? 'With everything in it.' : undefined, yes: 'Delete', danger: true })) {
                           change('It was not deleted', () => rest('DELETE', `${filesPath(s.id, e.path)}${e.dir ? '?recursive=true' : ''}`))
                         }
-                      }}>Delete…</MenuItem>
+                      }}>Delete…</MenuItem>}
                     </>
                   )}
                 </Menu>}

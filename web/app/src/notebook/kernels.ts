@@ -47,8 +47,10 @@ export class KernelLink {
   #cellOf = new Map<number, CellModel>()
   #displays = new Map<string, CellModel>()
   #pending = 0
+  readonly #readOnly: boolean
 
-  constructor(session: Session, language: string, cells: Cells) {
+  constructor(session: Session, language: string, cells: Cells, readOnly: boolean) {
+    this.#readOnly = readOnly
     this.#session = session
     this.language = language
     this.#cells = cells
@@ -72,7 +74,7 @@ export class KernelLink {
   /** Follows a kernel that runs already. Starts nothing. */
   async follow(channel: string, from: Position | undefined): Promise<void> {
     this.#from = from
-    this.#opening ??= this.#attach(() => this.#session.kernel(channel, { ...(from ? { from } : { offset: 0 }), other: (e) => this.#other(e) }))
+    this.#opening ??= this.#attach(() => this.#session.kernel(channel, { ...(from ? { from } : { offset: 0 }), readOnly: this.#readOnly, other: (e) => this.#other(e) }))
     await this.#opening
   }
 
@@ -141,6 +143,7 @@ export class KernelLink {
       if (!id) return
       const cell = this.#cells.find(id) ?? this.#cells.unknown(id, this.language, e.code)
       if (!cell) return
+      if (this.#readOnly) cell.source.value = e.code // the file may say so later
       cell.output.clear()
     }
     const cell = e.type === 'execute_input' ? this.#cells.find(/^nb\.([\w-]+)\./.exec(e.key)![1]!) : this.#cellOf.get(e.cell)
@@ -196,6 +199,10 @@ export class KernelLink {
         out.clear(e.wait)
         break
       case 'input_request': {
+        if (this.#readOnly) {
+          out.note('It waits for input, which you cannot give here.')
+          break
+        }
         const run = this.#own.get(cell)
         const answer = (value: string | undefined) => {
           const sent = run ? (value === undefined ? run.endInput() : run.input(value)) : this.#kernel!.input(e.cell, value, {})
@@ -281,18 +288,26 @@ export class Kernels {
   readonly busy = computed(() => this.all.value.some((k) => k.state.value === 'busy'))
   readonly #session: Session
   readonly #cells: Cells
+  readonly #readOnly: boolean
 
-  constructor(session: Session, cells: Cells) {
+  constructor(session: Session, cells: Cells, readOnly: boolean) {
     this.#session = session
+    this.#readOnly = readOnly
     this.#cells = cells
   }
 
   of(language: string): KernelLink {
     const there = this.all.peek().find((k) => k.language === language)
     if (there) return there
-    const fresh = new KernelLink(this.#session, language, this.#cells)
+    const fresh = new KernelLink(this.#session, language, this.#cells, this.#readOnly)
     this.all.value = [...this.all.peek(), fresh]
     return fresh
+  }
+
+  /** Follows kernels that others have started since. */
+  catchUp(channels: string[]): void {
+    const known = new Set(this.all.peek().map((k) => k.kernel?.id))
+    if (channels.some((c) => c.startsWith('k') && !known.has(c))) void this.follow({}).catch(() => {}) // with the next news again
   }
 
   /** Follows the kernels that run in the session, each from where the file ends. */

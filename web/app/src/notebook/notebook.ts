@@ -1,10 +1,12 @@
 import { batch, computed, effect, signal, type Signal } from '@preact/signals'
 import type { SandgateError, Session } from '@sandgate/client'
+import { restBlob } from '../rest'
 import { failed, toast } from '../ui/toast'
 import { CellModel } from './cell'
 import { formatNotebook, parseNotebook, type CellJSON, type CellType, type NotebookJSON } from './ipynb'
 import { Kernels, type KernelLink, type Mark } from './kernels'
 import { facts, languageOf } from './languages'
+import { save as saveFile } from './rich'
 import { Store } from './store'
 
 export type SaveState = 'saved' | 'unsaved' | 'saving' | 'failed'
@@ -38,6 +40,8 @@ export class Notebook {
   fresh = false
   readonly lineNumbers: Signal<boolean> = signal(false)
   readonly kernels: Kernels
+  /** Whoever looks may change and run nothing. */
+  readonly readOnly: boolean
   /** Rises when a cell has ended: panes that show the kernel's state look again. */
   readonly turns: Signal<number> = signal(0)
   /** What is told to those who cannot see. */
@@ -63,7 +67,8 @@ export class Notebook {
   #stirred = Date.now()
   #version = 0
 
-  constructor(session: Session, path: string) {
+  constructor(session: Session, path: string, readOnly = false) {
+    this.readOnly = readOnly
     this.session = session
     this.path = path
     this.language = signal(languageOf(session.info.language) ?? session.info.language)
@@ -78,14 +83,14 @@ export class Notebook {
         this.said.value = `Cell ${n}: ${{ ok: 'done', error: 'failed', aborted: 'not run' }[cell.state.peek() as 'ok'] ?? 'ended'}`
       },
       failed,
-    })
+    }, readOnly)
   }
 
   async open(): Promise<void> {
     try {
       const file = await this.#store.load()
       this.#take(file ?? { cells: [], metadata: {}, nbformat_minor: 5 })
-      this.#draft()
+      if (!this.readOnly) this.#draft()
       this.fresh = this.cells.peek().length === 0
       if (this.fresh) this.#set([new CellModel({ cell_type: 'code' }, this.language.peek())])
       this.active.value = this.anchor.value = this.cells.peek()[0]!.id
@@ -149,6 +154,7 @@ export class Notebook {
       first = false
     })
     c.output.changed = () => this.touch(c)
+    c.output.download = () => void this.download(c)
     c.output.jump = (line, count) => {
       const at = (count !== undefined && this.cells.peek().find((x) => x.count.peek() === count && x.language.peek() === c.language.peek())) || c
       at.errorLine.value = 0
@@ -169,6 +175,7 @@ export class Notebook {
 
   /** Something is to be saved. */
   touch(c?: CellModel): void {
+    if (this.readOnly) return
     this.#stirred = Date.now()
     if (c) this.#touched.add(c.id)
     this.#version++
@@ -197,6 +204,7 @@ export class Notebook {
   }
 
   async save(): Promise<void> {
+    if (this.readOnly) return
     clearTimeout(this.#timer)
     this.#timer = undefined
     if (this.saved.peek() === 'saving') {
@@ -249,7 +257,7 @@ export class Notebook {
     const file = await this.#store.load()
     if (!file) return
     const here = new Map(this.cells.peek().map((c) => [c.id, c]))
-    const dirty = this.saved.peek() !== 'saved'
+    const dirty = !this.readOnly && this.saved.peek() !== 'saved'
     const before = this.#version
     batch(() => {
       const next: CellModel[] = []
@@ -262,7 +270,7 @@ export class Notebook {
           continue
         }
         next.push(c)
-        if (this.#touched.has(c.id) || c.busy) continue
+        if (this.#touched.has(c.id) || (c.busy && !this.readOnly)) continue
         c.type.value = j.cell_type
         c.source.value = j.source
         const language = new CellModel({ ...j, outputs: [] }, this.language.peek()).language.peek()
@@ -548,6 +556,16 @@ export class Notebook {
       this.said.value = 'The kernel is restarted'
     } catch (e) {
       failed('The kernel was not restarted', e)
+    }
+  }
+
+  /** What the cell's last execution has printed, all that the kernel's log still holds of it. */
+  async download(c: CellModel): Promise<void> {
+    if (!c.execution || !c.channel) return toast('The cell has not run while this page was open')
+    try {
+      saveFile(await restBlob(`/v1/sessions/${encodeURIComponent(this.session.id)}/channels/${encodeURIComponent(c.channel)}/text?cell=${c.execution}`), `cell-${c.count.peek() ?? c.execution}.txt`)
+    } catch (e) {
+      failed('The output was not downloaded', e)
     }
   }
 

@@ -24,6 +24,8 @@ export class OutputView {
   readonly el = document.createElement('div')
   /** Goes to the line of an error's frame; told by the page. */
   jump: ((line: number, cell: number | undefined) => void) | undefined
+  /** Downloads all that was printed, what is left out here too; told by the page. */
+  download: (() => void) | undefined
   /** Told when there is something else to save. */
   changed: (() => void) | undefined
   #entries: Entry[] = []
@@ -61,6 +63,7 @@ export class OutputView {
     let last = this.#entries.at(-1)
     if (last?.kind !== 'text') {
       const view = new TextView()
+      view.download = this.download
       const el = document.createElement('div')
       el.className = 'out-text'
       el.tabIndex = 0

@@ -1,16 +1,19 @@
 import { useSignalEffect } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { SandgateError, Session } from '@sandgate/client'
 import type { PageProps } from '../app'
 import { route, terminalPath } from '../router'
-import { client, languageName, languages } from '../server'
+import { offers } from '../rest'
+import { client, languageName, languages, may } from '../server'
 import { explain, mayHelp } from '../ui/again'
 import { Bar } from '../ui/bar'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
+import { People, usePresence } from '../ui/presence'
 import { failed } from '../ui/toast'
 import { CellView, duration, type Editors } from './cell-view'
-import { commands, type Shell } from './commands'
+import { allowed, commands, type Shell } from './commands'
 import { chord, commandKeys, editKeys, Keys, keysOf } from './keys'
 import { facts } from './languages'
 import { Notebook } from './notebook'
@@ -31,7 +34,7 @@ export default function NotebookPage({ session }: PageProps) {
       try {
         const s = await patiently(() => client.peek()!.session(session), () => gone)
         if (gone) return
-        n = new Notebook(s, path)
+        n = new Notebook(s, path, !may('sessions:write'))
         setNotebook(n)
         await n.open()
       } catch (e) {
@@ -93,6 +96,9 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   const main = useRef<HTMLElement>(null)
   const opener = useRef<HTMLInputElement>(null)
   const keys = useMemo(() => new Keys(), [n])
+  const presence = usePresence(n.session, n.readOnly, (p) => n.kernels.catchUp(Object.keys(p.channels ?? {})))
+  const [sharing, setSharing] = useState(false)
+  const [ShareView, setShareView] = useState<typeof import('../ui/share').Share | undefined>()
 
   const overlay = (what: 'palette' | 'keys') => {
     setPalette(what)
@@ -104,6 +110,10 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     help: () => overlay('keys'),
     export: (as) => void import('./export').then((m) => m.exportNotebook(n, as)).catch((e: unknown) => failed('The notebook was not exported', e)),
     import: () => opener.current?.click(),
+    share: () => {
+      setSharing(true)
+      void import('../ui/share').then((m) => setShareView(() => m.Share))
+    },
   }), [n])
 
   // Moved once, at once or as soon as the cell is in the page. Never later: what somebody
@@ -149,7 +159,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
     if (!found) return
     // Text that is selected is copied as text.
     if (found === 'copy' && String(getSelection())) return
-    if (found === 'pending') return
+    if (found === 'pending' || !allowed(found, n)) return
     e.preventDefault()
     e.stopPropagation()
     if (found === 'split') {
@@ -175,7 +185,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
 
   return (
     <>
-      <Toolbar notebook={n} shell={shell} pane={pane} />
+      <Toolbar notebook={n} shell={shell} pane={pane} people={<People presence={presence} readOnly={n.readOnly} />} />
       <div class={pane ? 'workspace with-pane' : 'workspace'}>
         <main ref={main} class="cells" aria-label={`Notebook ${n.path}`}
           onDragOver={(e) => { if (e.dataTransfer?.types.includes('application/x-sandgate-cell')) e.preventDefault() }}
@@ -186,12 +196,13 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
             const over = [...main.current!.querySelectorAll('.cell')].find((el) => e.clientY < el.getBoundingClientRect().top + el.getBoundingClientRect().height / 2)
             n.moveTo(id, over?.id.slice(5))
           }}>
-          {n.cells.value.length === 1 && n.cells.value[0]!.state.value === 'none' && (n.fresh || n.cells.value[0]!.source.value === '') && <Welcome notebook={n} />}
+          {n.cells.value.length === 1 && n.cells.value[0]!.state.value === 'none' && (n.fresh || n.cells.value[0]!.source.value === '') && (n.readOnly ? <p class="welcome muted">Nothing is written here yet. What is, and what it prints, appears as it is saved.</p> : <Welcome notebook={n} />)}
           {n.cells.value.map((c, i) => <CellView key={c.id} notebook={n} cell={c} index={i} editors={editors} shell={shell} />)}
-          <AddBar notebook={n} />
+          {!n.readOnly && <AddBar notebook={n} />}
         </main>
         {pane && <Pane name={pane} notebook={n} editors={editors} close={() => { setPane(undefined); n.focus() }} />}
       </div>
+      {sharing && ShareView && <ShareView session={n.session} at={n.path === 'notebook.ipynb' ? '' : `?file=${encodeURIComponent(n.path)}`} onClose={() => setSharing(false)} />}
       {palette && Palette && <Palette what={palette} notebook={n} shell={shell} close={() => setPalette(undefined)} />}
       <input ref={opener} type="file" accept=".ipynb,application/x-ipynb+json,application/json" hidden onChange={async (e) => {
         const file = e.currentTarget.files?.[0]
@@ -209,7 +220,7 @@ function Workspace({ notebook: n }: { notebook: Notebook }) {
   )
 }
 
-function Toolbar({ notebook: n, shell, pane }: { notebook: Notebook; shell: Shell; pane: PaneName | undefined }) {
+function Toolbar({ notebook: n, shell, pane, people }: { notebook: Notebook; shell: Shell; pane: PaneName | undefined; people: ComponentChildren }) {
   const saved = { saved: 'Saved', unsaved: 'Editing', saving: 'Saving…', failed: 'Not saved' }[n.saved.value]
   const item = (id: string) => <MenuItem key={id} onClick={() => commands[id]!.run(n, shell)} {...(keysOf(id)[0] ? { keys: keysOf(id)[0]! } : {})}>{commands[id]!.name}</MenuItem>
   const toggle = (name: PaneName, icon: 'folder' | 'variable' | 'list' | 'search', label: string) => (
@@ -219,20 +230,22 @@ function Toolbar({ notebook: n, shell, pane }: { notebook: Notebook; shell: Shel
     <Bar>
       <div class="title">
         <span class="ellipsis">{n.session.info.name || n.path.replace(/\.ipynb$/, '')}</span>
-        <span class={`save-state ${n.saved.value}`}>{saved}</span>
+        {!n.readOnly && <span class={`save-state ${n.saved.value}`}>{saved}</span>}
       </div>
+      {n.readOnly && <span class="badge">Watching</span>}
       <KernelChip notebook={n} shell={shell} />
-      <StopButton notebook={n} />
-      <span class="split-button">
+      {!n.readOnly && <StopButton notebook={n} />}
+      {!n.readOnly && <span class="split-button">
         <button type="button" class="button" aria-label="Run all" title="Run all" onClick={() => n.runAll()}><Icon name="play" /><span class="wide">Run all</span></button>
         <Menu label="More ways to run" class="button icon" button={<Icon name="more" />}>
           {() => <>{['run', 'run-above', 'run-below'].map(item)}<hr />{['restart', 'restart-run', 'clear-outputs'].map(item)}</>}
         </Menu>
-      </span>
+      </span>}
       <span class="grow" />
+      {people}
       <nav class="row pane-buttons" aria-label="Panes">
         {toggle('files', 'folder', 'Files')}
-        {toggle('variables', 'variable', 'Variables')}
+        {!n.readOnly && toggle('variables', 'variable', 'Variables')}
         {toggle('outline', 'list', 'Outline')}
         {toggle('search', 'search', 'Search')}
         <a class="button icon quiet" href={terminalPath(n.session.id)} aria-label="Terminal" title="Terminal"><Icon name="terminal" /></a>
@@ -240,9 +253,10 @@ function Toolbar({ notebook: n, shell, pane }: { notebook: Notebook; shell: Shel
       <Menu label="Notebook" button={<Icon name="menu" />}>
         {() => (
           <>
-            <div class="narrow">{['files', 'variables', 'outline', 'search'].map(item)}<a role="menuitem" href={terminalPath(n.session.id)}>Terminal</a><hr /></div>
-            {['save', 'undo', 'line-numbers'].map(item)}<hr />
-            {['import', 'export-ipynb', 'export-html', 'export-script'].map(item)}<hr />
+            <div class="narrow">{['files', 'variables', 'outline', 'search'].filter((id) => allowed(id, n)).map(item)}<a role="menuitem" href={terminalPath(n.session.id)}>Terminal</a><hr /></div>
+            {!n.readOnly && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={shell.share}>Share for viewing…</MenuItem>}
+            {['save', 'undo', 'line-numbers'].filter((id) => allowed(id, n)).map(item)}<hr />
+            {['import', 'export-ipynb', 'export-html', 'export-script'].filter((id) => allowed(id, n)).map(item)}<hr />
             <MenuItem onClick={shell.palette} keys={keysOf('palette')[0]!}>All commands</MenuItem>{item('help')}
           </>
         )}
@@ -263,12 +277,12 @@ function KernelChip({ notebook: n, shell }: { notebook: Notebook; shell: Shell }
       {() => (
         <>
           {all.map((k) => (
-            <MenuItem key={k.language} onClick={() => void n.restart(k.language)}>
-              <i class="dot" style={{ background: facts(k.language).colour }} />{languageName(k.language)}: {k.state.value}<kbd>restart</kbd>
+            <MenuItem key={k.language} disabled={n.readOnly} onClick={() => void n.restart(k.language)}>
+              <i class="dot" style={{ background: facts(k.language).colour }} />{languageName(k.language)}: {k.state.value}{!n.readOnly && <kbd>restart</kbd>}
             </MenuItem>
           ))}
           {all.length > 0 && <hr />}
-          <MenuItem onClick={() => commands.interrupt!.run(n, shell)} keys="I I" disabled={busy.length === 0}>Interrupt</MenuItem>
+          {!n.readOnly && <MenuItem onClick={() => commands.interrupt!.run(n, shell)} keys="I I" disabled={busy.length === 0}>Interrupt</MenuItem>}
           <Usage notebook={n} />
         </>
       )}

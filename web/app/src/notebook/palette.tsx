@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Dialog } from '../ui/dialog'
-import { commands, type Shell } from './commands'
+import { allowed, commands, type Shell } from './commands'
 import { keysOf } from './keys'
 import type { Notebook } from './notebook'
 
@@ -9,7 +9,7 @@ export function Palette({ what, notebook: n, shell, close }: { what: 'palette' |
   const [text, setText] = useState('')
   const [at, setAt] = useState(0)
   const list = useRef<HTMLUListElement>(null)
-  const all = Object.entries(commands).filter(([, c]) => !c.hidden)
+  const all = Object.entries(commands).filter(([id, c]) => !c.hidden && allowed(id, n))
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   const found = all.filter(([, c]) => words.every((w) => c.name.toLowerCase().includes(w)))
   const run = (id: string) => {
@@ -19,7 +19,7 @@ export function Palette({ what, notebook: n, shell, close }: { what: 'palette' |
   }
   useEffect(() => list.current?.children[at]?.scrollIntoView({ block: 'nearest' }), [at])
   if (what === 'keys') {
-    const rows = Object.entries({ ...commands, edit: commands.edit!, split: commands.split! }).filter(([id, c]) => c.name && keysOf(id).length > 0)
+    const rows = Object.entries({ ...commands, edit: commands.edit!, split: commands.split! }).filter(([id, c]) => c.name && keysOf(id).length > 0 && allowed(id, n))
     return (
       <Dialog label="Keys" class="keys" onClose={close}>
         <div class="dialog">

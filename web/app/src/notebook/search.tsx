@@ -48,8 +48,8 @@ export function Search({ notebook: n, editors }: PaneProps) {
   return (
     <form class="search" onSubmit={(e) => { e.preventDefault(); if (hits[0]) show(hits[0]) }}>
       <input ref={field} class="field" type="search" aria-label="Search" placeholder="Search in all cells" value={text} onInput={(e) => setText(e.currentTarget.value)} />
-      <div class="row"><input class="field" aria-label="Replace with" placeholder="Replace with" value={other} onInput={(e) => setOther(e.currentTarget.value)} />
-        <button type="button" class="button" disabled={hits.length === 0} onClick={replace}>Replace all</button></div>
+      {!n.readOnly && <div class="row"><input class="field" aria-label="Replace with" placeholder="Replace with" value={other} onInput={(e) => setOther(e.currentTarget.value)} />
+        <button type="button" class="button" disabled={hits.length === 0} onClick={replace}>Replace all</button></div>}
       <label class="row"><input type="checkbox" checked={exact} onChange={(e) => setExact(e.currentTarget.checked)} />Match case</label>
       {text && <p class="muted" role="status">{hits.length === 0 ? 'Nothing found' : `${hits.length} ${hits.length === 1 ? 'place' : 'places'}`}</p>}
       <div class="hits">

@@ -49,7 +49,10 @@ export class TextView {
   #rest = '' // of a sequence that is cut
   #added: Run[] = [] // since it was drawn
   #rewrite = false
+  /** Brings what is left out too, from where it was printed. */
+  download: (() => void) | undefined
   #note: HTMLElement | undefined
+  #noteText: HTMLElement | undefined
 
   constructor() {
     this.el = document.createElement('div')
@@ -254,9 +257,19 @@ export class TextView {
       if (!this.#note) {
         this.#note = document.createElement('div')
         this.#note.className = 'left-out'
+        this.#noteText = document.createElement('span')
+        this.#note.append(this.#noteText)
+        if (this.download) {
+          const all = document.createElement('button')
+          all.type = 'button'
+          all.className = 'button quiet'
+          all.textContent = 'Download all of it'
+          all.addEventListener('click', this.download)
+          this.#note.append(all)
+        }
         this.#frozen[0]!.el.after(this.#note)
       }
-      this.#note.textContent = `… ${this.dropped.toLocaleString('en')} lines left out: more than ${maxLines.toLocaleString('en')} lines or 16 MiB. Write long output to a file. …`
+      this.#noteText!.textContent = `… ${this.dropped.toLocaleString('en')} lines left out …`
     }
   }
 

@@ -2,11 +2,14 @@ import type { Session } from '@sandgate/client'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { PageProps } from '../app'
 import { navigate, notebookPath, route } from '../router'
-import { client } from '../server'
+import { offers } from '../rest'
+import { client, may } from '../server'
 import { explain, mayHelp } from '../ui/again'
 import { Bar } from '../ui/bar'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
+import { People, usePresence } from '../ui/presence'
+import { Share } from '../ui/share'
 import { failed } from '../ui/toast'
 import { FileView } from './file'
 import { arrange, maxPanes, parse, split, without, type Tab } from './layout'
@@ -38,7 +41,8 @@ export default function Page({ session }: PageProps) {
 
 /** The terminals of a session, in tabs. */
 function Terminals({ session: id }: PageProps) {
-  const readOnly = route.value.query.has('watch')
+  const mayWrite = may('sessions:write')
+  const readOnly = !mayWrite || route.value.query.has('watch')
   const stored = `sandgate.terminals.${id}`
   const [session, setSession] = useState<Session>()
   const [error, setError] = useState<Error>()
@@ -50,6 +54,8 @@ function Terminals({ session: id }: PageProps) {
   const [ended, setEnded] = useState<Record<string, boolean>>({})
   const [fontSize, setFontSize] = useState(Number(remembered('sandgate.terminal.size')) || 13)
   const [reader, setReader] = useState(remembered('sandgate.terminal.reader') === 'on')
+  const [sharing, setSharing] = useState(false)
+  const presence = usePresence(session, readOnly)
   const [file, setFile] = useState<{ path: string; line: number }>()
   const screen = useRef<Screen>(undefined)
   const tab = tabs[Math.min(at, tabs.length - 1)]
@@ -143,6 +149,7 @@ function Terminals({ session: id }: PageProps) {
         {session && !readOnly && <button type="button" class="button icon quiet" aria-label="New terminal" title="New terminal (Ctrl+Shift+T)" onClick={() => void open()}><Icon name="add" /></button>}
         {readOnly && <span class="badge">Watching</span>}
         <span class="grow" />
+        <People presence={presence} readOnly={readOnly} channel={active} what="this terminal" />
         <a class="button quiet" aria-label="Notebook" href={notebookPath(id)}><Icon name="notebook" /><span class="wide">Notebook</span></a>
         {tab && (
           <Menu label="Terminal" button={<Icon name="more" />}>
@@ -158,7 +165,8 @@ function Terminals({ session: id }: PageProps) {
                 <MenuItem onClick={() => screen.current?.reset()}>Reset the screen</MenuItem>
                 <hr />
                 <MenuItem onClick={() => navigate(`?cast=${encodeURIComponent(active)}`)}><Icon name="play" />Replay and record</MenuItem>
-                <MenuItem onClick={() => navigate(`?${readOnly ? '' : 'watch'}`)}>{readOnly ? 'Take part' : 'Only watch'}</MenuItem>
+                {mayWrite && offers('POST /v1/sessions/{id}/links') && <MenuItem onClick={() => setSharing(true)}><Icon name="share" />Share for viewing…</MenuItem>}
+                {mayWrite && <MenuItem onClick={() => navigate(`?${readOnly ? '' : 'watch'}`)}>{readOnly ? 'Take part' : 'Only watch'}</MenuItem>}
                 {!readOnly && <MenuItem danger keys="Ctrl+⇧+W" onClick={() => close(active)}>Close this terminal</MenuItem>}
               </>
             )}
@@ -190,6 +198,7 @@ function Terminals({ session: id }: PageProps) {
           </div>
         ))}
       </main>
+      {sharing && session && <Share session={session} at="/terminal" onClose={() => setSharing(false)} />}
       {file && session && <FileView session={session} {...file} onClose={() => setFile(undefined)} />}
     </div>
   )

@@ -2,7 +2,7 @@ import icon from '../icon.svg'
 import type { ComponentChildren } from 'preact'
 import { description } from '../server'
 import { theme, type Theme } from '../theme'
-import { signOut, token } from '../token'
+import { signOut, token, viewing } from '../token'
 import { Icon } from './icon'
 import { Menu, MenuItem } from './menu'
 
@@ -29,7 +29,7 @@ function Settings() {
               {theme.value === t ? <Icon name="check" /> : <span class="icon-svg" />}{label}
             </MenuItem>
           ))}
-          {token.value && <><hr /><MenuItem onClick={signOut}><Icon name="signout" />Sign out</MenuItem></>}
+          {token.value && <><hr /><MenuItem onClick={signOut}><Icon name="signout" />{viewing.value ? 'Stop watching' : 'Sign out'}</MenuItem></>}
           {description.value && <><hr /><p class="muted" style="padding: 4px 12px; font-size: var(--text-xs)">{description.value.server}</p></>}
         </>
       )}

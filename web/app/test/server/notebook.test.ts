@@ -1,5 +1,5 @@
 // Every capability of the notebook, in Chromium, with real kernels.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
@@ -506,6 +506,14 @@ describe('the notebook', () => {
     expect(longest).toBeLessThan(1000)
     await run(page, 'print("still quick")')
     await shows(page, n, 'still quick')
+    // What is more than the page keeps can be had whole.
+    await run(page, 'for i in range(230000): print("more", i)')
+    await state(page, n + 1, 'ok')
+    await cell(page, n + 1).getByText(/^… \d+,\d{3} lines left out …$/).waitFor()
+    const download = page.waitForEvent('download')
+    await cell(page, n + 1).getByRole('button', { name: 'Download all of it' }).click()
+    const lines = readFileSync(await (await download).path(), 'utf8').trimEnd().split('\n')
+    expect([lines.length, lines[0], lines.at(-1)]).toEqual([230_000, 'more 0', 'more 229999'])
     expect(complaints).toEqual([])
     await close()
   })

@@ -1,0 +1,43 @@
+import type { Presence, Session } from '@sandgate/client'
+import { useEffect, useState } from 'preact/hooks'
+import { Icon } from './icon'
+
+/** Who else is at the session, while the page is open. Servers that cannot tell are not asked twice. */
+export function usePresence(session: Session | undefined, readOnly: boolean, told?: (p: Presence) => void): Presence | undefined {
+  const [now, setNow] = useState<Presence>()
+  useEffect(() => {
+    if (!session) return
+    const gone = new AbortController()
+    session.presence((p) => {
+      setNow(p)
+      told?.(p)
+    }, { readOnly, signal: gone.signal }).catch(() => {})
+    return () => {
+      gone.abort()
+      setNow(undefined)
+    }
+  }, [session, readOnly])
+  return now
+}
+
+const people = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` : `${n} ${more}`)
+
+/** In words, without the page itself; nothing when nobody else is there. */
+export function others(p: { drivers: number; viewers: number }, readOnly: boolean): string {
+  const drivers = Math.max(0, p.drivers - (readOnly ? 0 : 1))
+  const viewers = Math.max(0, p.viewers - (readOnly ? 1 : 0))
+  return [drivers > 0 && people(drivers, 'other can edit', 'others can edit'), viewers > 0 && people(viewers, 'watches', 'watch')].filter(Boolean).join(', ')
+}
+
+/** How many are there besides the page; nothing when it is alone. */
+export function People({ presence: p, readOnly, channel, what }: { presence: Presence | undefined; readOnly: boolean; channel?: string; what?: string }) {
+  const words = p ? others(p, readOnly) : ''
+  const here = channel ? p?.channels?.[channel] : undefined
+  const also = here ? others(here, readOnly) : ''
+  const title = words && `In this session: ${words}.${also && what ? ` In ${what}: ${also}.` : ''}`
+  return (
+    <span class="people-place" role="status" aria-live="polite">
+      {words && p && <span class="people num" title={title}><Icon name="people" /><span aria-hidden="true">{p.drivers + p.viewers - 1}</span><span class="sr">{title}</span></span>}
+    </span>
+  )
+}
