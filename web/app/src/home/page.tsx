@@ -13,6 +13,7 @@ import { Menu, MenuItem } from '../ui/menu'
 import { failed, toast } from '../ui/toast'
 import { lastOutput } from './last'
 import { lookAtTemplates, Templates, type Template } from './templates'
+import { ChooseVolumes, chosen, lookAtVolumes, Volumes } from './volumes'
 import './home.css'
 
 const sessions = signal<Session[] | undefined>(undefined)
@@ -48,7 +49,7 @@ export default function Home() {
     try {
       const list = (sessions.value = await client.peek()?.sessions())
       setError(undefined)
-      await Promise.all([list && lookCloser(list), lookAtTemplates().catch(() => {})])
+      await Promise.all([list && lookCloser(list), lookAtTemplates().catch(() => {}), lookAtVolumes().catch(() => {})])
     } catch (e) {
       setError(e as SandgateError)
     }
@@ -70,7 +71,9 @@ export default function Home() {
   const make = async (language: string, terminal = false, template?: Template) => {
     setMaking(template?.name ?? language)
     try {
-      const s = await client.peek()!.createSession(template ? { language, template: template.name } : { language })
+      const s = await client.peek()!.createSession({
+        language, ...(template ? { template: template.name } : {}), ...(chosen.peek().length ? { volumes: chosen.peek().map((name) => ({ name })) } : {}),
+      })
       navigate(terminal ? terminalPath(s.id) : notebookPath(s.id))
     } catch (e) {
       failed('There is no new session', e)
@@ -96,6 +99,7 @@ export default function Home() {
               <span class="language-badge dark" aria-hidden="true"><Icon name="terminal" /></span><span>Terminal</span>
             </button>
           </div>
+          <ChooseVolumes />
           <Templates disabled={making !== undefined} make={(t) => void make(t.languages[0] ?? '', false, t)} />
         </section>}
         <section aria-labelledby="yours" class="yours">
@@ -105,6 +109,7 @@ export default function Home() {
           {list?.length === 0 && <div class="empty-box"><p>None yet. Choose a language above: the machine is there in a moment.</p><p class="muted">What you leave here stays, also overnight: variables, files and what runs. A link to a session opens it and runs nothing.</p></div>}
           {list && list.length > 0 && <ul class="sessions">{list.map((s) => <Row key={s.id} session={s} changed={look} />)}</ul>}
         </section>
+        <Volumes />
       </main>
     </>
   )

@@ -1,7 +1,9 @@
 import { signal } from '@preact/signals'
+import type { ComponentType } from 'preact'
+import { useState } from 'preact/hooks'
 import { facts } from '../notebook/languages'
 import { offers, rest } from '../rest'
-import { languageName } from '../server'
+import { languageName, may } from '../server'
 import { confirm } from '../ui/dialog'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
@@ -26,10 +28,25 @@ export async function lookAtTemplates(): Promise<void> {
 /** What sessions can start from besides the server's own image; nothing where there is none. */
 export function Templates({ disabled, make }: { disabled: boolean; make: (template: Template) => void }) {
   const all = templates.value
-  if (all.length === 0) return null
+  const mayMake = offers('PUT /v1/templates/{id}') && may('sessions:manage')
+  // What few need is loaded when it is asked for.
+  const [over, setOver] = useState<ComponentType | undefined>()
+  const close = () => setOver(undefined)
+  const show = (load: Promise<ComponentType>) => void load.then((view) => setOver(() => view), (e: unknown) => failed('This part of the page could not be loaded', e))
+  const create = () => show(import('./new-template').then(({ NewTemplate }) => () => (
+    <NewTemplate taken={templates.peek().map((t) => t.name)} onClose={close} onMade={() => { close(); void lookAtTemplates().catch(() => {}) }} />
+  )))
+  const log = (name: string) => show(import('./build-log').then(({ BuildLog }) => () => <BuildLog name={name} onClose={close} />))
+  const Over = over
+  if (all.length === 0 && !mayMake) return null
   return (
     <>
-      <h2 class="from">Or start from a template</h2>
+      {Over && <Over />}
+      <div class="heading from">
+        <h2>{all.length === 0 ? 'Packages or code in every session?' : 'Or start from a template'}</h2>
+        <span class="grow" />
+        {mayMake && <button type="button" class="button" onClick={create}><Icon name="add" />New template</button>}
+      </div>
       <ul class="templates">
         {all.map((t) => (
           <li key={t.name} class="template">
@@ -37,15 +54,15 @@ export function Templates({ disabled, make }: { disabled: boolean; make: (templa
               <span class="language-badge" style={{ background: facts(t.languages[0] ?? '').colour }} aria-hidden="true">{facts(t.languages[0] ?? '').short}</span>
               <span class="grow">
                 <strong>{t.name}</strong>
-                <span class="muted ellipsis">{{ ready: t.spec.description || t.languages.map(languageName).join(', '), building: 'Being built…' }[t.state] ?? `Not built: ${t.error ?? t.state}`}</span>
+                <span class={t.state === 'failed' ? 'bad ellipsis' : 'muted ellipsis'} title={t.error}>{{ ready: t.spec.description || t.languages.map(languageName).join(', '), building: 'Being built…' }[t.state] ?? `Not built: ${t.error ?? t.state}`}</span>
               </span>
               {t.state === 'building' && <Icon name="spinner" spin />}
             </button>
             <Menu label={`More for template ${t.name}`} button={<Icon name="more" />}>
-              {() => <MenuItem danger onClick={async () => {
+              {() => <><MenuItem onClick={() => log(t.name)}><Icon name="list" />What its build printed</MenuItem>{mayMake && <MenuItem danger onClick={async () => {
                 if (!await confirm({ title: `Delete the template “${t.name}”?`, text: 'Sessions that began with it go on.', yes: 'Delete', danger: true })) return
                 rest('DELETE', `/v1/templates/${encodeURIComponent(t.name)}`).then(lookAtTemplates, (e: unknown) => failed('It was not deleted', e))
-              }}><Icon name="trash" />Delete…</MenuItem>}
+              }}><Icon name="trash" />Delete…</MenuItem>}</>}
             </Menu>
           </li>
         ))}

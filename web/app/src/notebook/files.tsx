@@ -3,6 +3,7 @@ import type { FileInfo, SandgateError } from '@sandgate/client'
 import { filesPath, offers, rest } from '../rest'
 import { navigate, notebookPath } from '../router'
 import { ask, confirm } from '../ui/dialog'
+import { bytes } from '../ui/bytes'
 import { Icon } from '../ui/icon'
 import { Menu, MenuItem } from '../ui/menu'
 import { failed } from '../ui/toast'
@@ -189,13 +190,4 @@ async function walk(e: FileSystemEntry, at: string): Promise<{ name: string; fil
     if (batch.length === 0) return out
     for (const b of batch) out.push(...await walk(b, `${name}/`))
   }
-}
-
-export function bytes(n: number): string {
-  if (n < 1000) return `${n} B`
-  for (const unit of ['kB', 'MB', 'GB']) {
-    n /= 1000
-    if (n < 1000) return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${unit}`
-  }
-  return `${Math.round(n)} TB`
 }

@@ -1,7 +1,7 @@
 // Home, phones, contrast and names for screen readers, the first paint.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { api, barriers, launch, open, session, shot, token, url } from './rig.js'
+import { api, barriers, launch, open, session, shot, url } from './rig.js'
 
 let browser: Browser
 beforeAll(async () => {
@@ -62,19 +62,38 @@ describe('home', () => {
     await context.close()
   })
 
-  it('starts sessions from templates, and deletes one', async () => {
-    const spec = JSON.stringify({ description: 'Has a secret number', languages: ['python'], code: 'secret = 4711' })
-    const head = Buffer.alloc(512)
-    head.write('template.json')
-    head.write('0000644\0', 100)
-    head.write(`${Buffer.byteLength(spec).toString(8).padStart(11, '0')}\0`, 124)
-    head.write('00000000000\0        0', 136)
-    head.write('ustar\x0000', 257)
-    head.write(`${head.reduce((a, b) => a + b, 0).toString(8).padStart(6, '0')}\0 `, 148)
-    const tar = Buffer.concat([head, Buffer.from(spec), Buffer.alloc(511 - ((spec.length + 511) % 512) + 1024)])
-    const put = await fetch(`${url}/v1/templates/numbers`, { method: 'PUT', headers: { Authorization: `Bearer ${token}` }, body: tar })
-    expect([put.status, await put.text()]).toEqual([expect.toBeOneOf([200, 201, 202]), expect.any(String)])
+  it('makes a template, says why one fails, starts sessions from one, and deletes it', async () => {
     const { page, context, complaints } = await open(browser)
+    const form = page.getByRole('dialog', { name: 'New template' })
+    const fill = async (name: string, more: () => Promise<void>) => {
+      await page.getByRole('button', { name: 'New template' }).click()
+      await form.getByLabel('Name', { exact: true }).fill(name)
+      await more()
+      await form.getByRole('button', { name: 'Build it' }).click()
+    }
+    await fill('numbers', async () => {
+      await form.getByLabel('Description').fill('Has a secret number')
+      await form.getByLabel(/^Code that has run/).fill('import os\nsecret = int(os.environ["SECRET"]) + 11')
+      await form.getByText('Commands and environment').click()
+      await form.getByLabel(/^Environment/).fill('no value')
+      await form.getByRole('button', { name: 'Build it' }).click()
+      await form.getByRole('alert').getByText('“no value” is no NAME=value').waitFor()
+      await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
+      await shot(page, 'home-new-template')
+      await form.getByLabel(/^Environment/).fill('SECRET=4700')
+    })
+    await form.waitFor({ state: 'detached' })
+    await page.getByText('Being built…').first().waitFor()
+    await fill('broken', async () => {
+      await form.getByText('Commands and environment').click()
+      await form.getByLabel(/^Commands/).fill('echo it goes wrong; exit 3')
+    })
+    await page.getByText(/^Not built: /).waitFor({ timeout: 90_000 })
+    await page.getByRole('button', { name: 'More for template broken' }).click()
+    await page.getByRole('menuitem', { name: 'What its build printed' }).click()
+    await page.locator('.build-log', { hasText: 'it goes wrong' }).waitFor()
+    await shot(page, 'home-build-log')
+    await page.getByRole('button', { name: 'Close' }).click()
     const start = page.getByRole('button', { name: /^numbers Has a secret number/ })
     await start.and(page.locator(':enabled')).waitFor({ timeout: 90_000 })
     await shot(page, 'home-templates')
@@ -91,7 +110,35 @@ describe('home', () => {
     await page.getByRole('menuitem', { name: 'Delete…' }).click()
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     await start.waitFor({ state: 'detached' })
+    await api('DELETE', '/v1/templates/broken')
     // The page may have asked for the session while it was being deleted.
+    expect(complaints.filter((c) => !c.includes(id))).toEqual([])
+    await context.close()
+  })
+
+  it('makes a volume, gives it to a session, and deletes it once no session has it', async () => {
+    const { page, context, complaints } = await open(browser)
+    await page.getByRole('button', { name: 'New volume' }).click()
+    await page.getByRole('textbox', { name: 'New volume' }).fill('shelf')
+    await page.getByRole('button', { name: 'Create', exact: true }).click()
+    const row = page.locator('.volume', { hasText: 'shelf' })
+    await row.getByText('in no session').waitFor()
+    await page.getByRole('group', { name: 'Volumes of the new session' }).getByRole('button', { name: 'shelf', pressed: true }).waitFor()
+    await shot(page, 'home-volumes')
+    await page.getByRole('button', { name: 'Bash', exact: true }).click()
+    await page.locator('.cell.active .cm-content').click({ timeout: 90_000 })
+    await page.keyboard.insertText('echo kept > /volumes/shelf/x; cat /volumes/shelf/x')
+    await page.keyboard.press('Shift+Enter')
+    await page.locator('.output').getByText('kept').waitFor()
+    const id = new URL(page.url()).pathname.split('/')[2]!
+    await page.getByRole('link', { name: 'Sandgate, all sessions' }).click()
+    await row.getByText('in 1 session').waitFor()
+    expect(await row.getByRole('button', { name: 'Delete volume shelf' }).isDisabled()).toBe(true)
+    await api('DELETE', `/v1/sessions/${id}`)
+    await row.getByText('in no session').waitFor()
+    await row.getByRole('button', { name: 'Delete volume shelf' }).click()
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await row.waitFor({ state: 'detached' })
     expect(complaints.filter((c) => !c.includes(id))).toEqual([])
     await context.close()
   })

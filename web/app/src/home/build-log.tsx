@@ -1,0 +1,23 @@
+import { useEffect, useState } from 'preact/hooks'
+import { rest } from '../rest'
+import { explain } from '../ui/again'
+import { Dialog } from '../ui/dialog'
+import type { Template } from './templates'
+
+/** What a template's build has printed, and why it failed, if it did. */
+export function BuildLog({ name, onClose }: { name: string; onClose(): void }) {
+  const [found, setFound] = useState<Template & { log?: string }>()
+  const [error, setError] = useState<Error>()
+  useEffect(() => void rest<Template & { log?: string }>('GET', `/v1/templates/${encodeURIComponent(name)}`).then(setFound, setError), [name])
+  return (
+    <Dialog label={`Build of ${name}`} class="wide-dialog" onClose={onClose}>
+      <div class="dialog">
+        <h2>Build of {name}</h2>
+        {error && <p class="bad" role="alert">{explain(error)}</p>}
+        {found?.error && <p class="bad">{found.error}</p>}
+        {found && <pre class="build-log" tabIndex={0} aria-label="What it printed">{found.log || 'It has printed nothing.'}</pre>}
+        <div class="actions"><button type="button" class="button" onClick={onClose}>Close</button></div>
+      </div>
+    </Dialog>
+  )
+}

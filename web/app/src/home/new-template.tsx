@@ -1,0 +1,99 @@
+import { useState } from 'preact/hooks'
+import { rest } from '../rest'
+import { languages } from '../server'
+import { explain } from '../ui/again'
+import { Dialog } from '../ui/dialog'
+import { tar } from './tar'
+
+/** Files that packages are installed from, and the package that each is of. */
+export function packageOf(file: string): { manager: 'python' | 'javascript'; name: string } | undefined {
+  const wheel = /^([A-Za-z0-9_.]+?)-\d[^/]*\.whl$/.exec(file) ?? /^([A-Za-z0-9_.-]+?)-\d[^/]*\.tar\.gz$/.exec(file)
+  if (wheel) return { manager: 'python', name: wheel[1]!.replaceAll('_', '-') }
+  const npm = /^([a-z0-9_.-]+?)-\d[^/]*\.tgz$/.exec(file)
+  return npm ? { manager: 'javascript', name: npm[1]! } : undefined
+}
+
+/** Lines of NAME=value; throws with the line that is none. */
+export function parseEnv(text: string): Record<string, string> {
+  return Object.fromEntries(text.split('\n').filter((l) => l.trim()).map((l) => {
+    const m = /^\s*([A-Za-z_]\w*)=(.*)$/.exec(l)
+    if (!m) throw new Error(`“${l.trim().slice(0, 40)}” is no NAME=value`)
+    return [m[1]!, m[2]!]
+  }))
+}
+
+/** Asks what a template is to have, and has it built. */
+export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClose(): void; onMade(): void }) {
+  const [name, setName] = useState('')
+  const [description, setDescription] = useState('')
+  const [chosen, setChosen] = useState<string[]>(() => languages.peek().slice(0, 1).map((l) => l.name))
+  const [files, setFiles] = useState<File[]>([])
+  const [code, setCode] = useState('')
+  const [run, setRun] = useState('')
+  const [env, setEnv] = useState('')
+  const [error, setError] = useState('')
+  const [sending, setSending] = useState(false)
+
+  const build = async () => {
+    setError('')
+    try {
+      const packages: Record<string, string[]> = {}
+      for (const f of files) {
+        const p = packageOf(f.name)
+        if (!p) throw new Error(`${f.name} is neither a wheel (.whl), a source of Python (.tar.gz) nor a package of npm (.tgz)`)
+        ;(packages[p.manager] ??= []).push(p.name)
+      }
+      const commands = run.split('\n').map((l) => l.trim()).filter(Boolean)
+      const variables = parseEnv(env)
+      const spec = {
+        languages: chosen,
+        ...(description.trim() ? { description: description.trim() } : {}), ...(Object.keys(variables).length ? { env: variables } : {}),
+        ...(files.length ? { packages } : {}), ...(commands.length ? { run: commands } : {}), ...(code.trim() ? { code } : {}),
+      }
+      setSending(true)
+      await rest('PUT', `/v1/templates/${encodeURIComponent(name.trim())}`, tar([
+        { name: 'template.json', content: new Blob([JSON.stringify(spec)]) }, ...files.map((f) => ({ name: `packages/${f.name}`, content: f })),
+      ]))
+      onMade()
+    } catch (e) {
+      setError(explain(e as Error))
+      setSending(false)
+    }
+  }
+  return (
+    <Dialog label="New template" class="wide-dialog" onClose={onClose}>
+      <form class="dialog" onSubmit={(e) => { e.preventDefault(); void build() }}>
+        <h2>New template</h2>
+        <p class="muted">What sessions start from, ready at once: packages that are installed, code that has run. It is built once, which takes a minute or so.</p>
+        <div class="two">
+          <label class="labelled">Name<input class="field" value={name} required maxLength={64} pattern="[A-Za-z0-9][A-Za-z0-9._\-]*" title="Letters, digits, dots, hyphens and underscores" autofocus autocomplete="off" spellcheck={false} onInput={(e) => setName(e.currentTarget.value)} /></label>
+          <label class="labelled">Description<input class="field" value={description} maxLength={200} onInput={(e) => setDescription(e.currentTarget.value)} /></label>
+        </div>
+        {taken.includes(name.trim()) && <p class="hint">There is a template of that name: it is replaced. Its sessions go on.</p>}
+        <fieldset class="choices">
+          <legend>Languages <span class="muted">the first one is warm</span></legend>
+          {languages.value.map((l) => (
+            <label key={l.name}><input type="checkbox" checked={chosen.includes(l.name)} onChange={(e) => setChosen(e.currentTarget.checked ? [...chosen, l.name] : chosen.filter((c) => c !== l.name))} />
+              {l.display_name.replace(' and TypeScript', ' / TS')}{chosen.length > 1 && chosen[0] === l.name && <span class="badge">warm</span>}</label>
+          ))}
+        </fieldset>
+        <label class="labelled">Packages <span class="muted">files for pip (.whl, .tar.gz) or npm (.tgz), with all that they need: a sandbox has no network</span>
+          <input class="field" type="file" multiple accept=".whl,.tgz,.gz" onChange={(e) => setFiles([...(e.currentTarget.files ?? [])])} /></label>
+        <label class="labelled">Code that has run <span class="muted">in the warm language, before a session begins</span>
+          <textarea class="field code" rows={4} value={code} spellcheck={false} placeholder="import pandas as pd" onInput={(e) => setCode(e.currentTarget.value)} /></label>
+        <details>
+          <summary>Commands and environment</summary>
+          <div class="more-fields">
+            <label class="labelled">Commands <span class="muted">one a line, run once in a shell</span><textarea class="field code" rows={2} value={run} spellcheck={false} onInput={(e) => setRun(e.currentTarget.value)} /></label>
+            <label class="labelled">Environment <span class="muted">NAME=value, one a line</span><textarea class="field code" rows={2} value={env} spellcheck={false} onInput={(e) => setEnv(e.currentTarget.value)} /></label>
+          </div>
+        </details>
+        {error && <p class="bad" role="alert">The template was not made. {error}</p>}
+        <div class="actions">
+          <button type="button" class="button" onClick={onClose}>Cancel</button>
+          <button class="button primary" disabled={sending || chosen.length === 0}>{sending ? 'Sending…' : 'Build it'}</button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

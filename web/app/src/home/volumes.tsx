@@ -1,0 +1,86 @@
+import { signal } from '@preact/signals'
+import { offers, rest } from '../rest'
+import { may } from '../server'
+import { bytes } from '../ui/bytes'
+import { ask, confirm } from '../ui/dialog'
+import { Icon } from '../ui/icon'
+import { failed } from '../ui/toast'
+
+interface Volume {
+  name: string
+  max_bytes: number
+  bytes: number
+  files: number
+  sessions: number
+}
+
+export const volumes = signal<Volume[]>([])
+/** Those that the next session is made with, by name. */
+export const chosen = signal<string[]>([])
+
+export async function lookAtVolumes(): Promise<void> {
+  if (!offers('GET /v1/volumes')) return
+  const all = (await rest<{ volumes: Volume[] | null }>('GET', '/v1/volumes')).volumes ?? []
+  volumes.value = all
+  chosen.value = chosen.peek().filter((name) => all.some((v) => v.name === name))
+}
+
+async function create(): Promise<void> {
+  const name = await ask({ title: 'New volume', text: 'A folder that outlives sessions. Those that have it share it, as /volumes/NAME.', value: '', placeholder: 'Name, such as data', yes: 'Create' })
+  if (!name?.trim()) return
+  try {
+    await rest('POST', '/v1/volumes', { name: name.trim() })
+    chosen.value = [...chosen.peek(), name.trim()]
+  } catch (e) {
+    failed('The volume was not created', e)
+  }
+  await lookAtVolumes().catch(() => {})
+}
+
+/** Which volumes a new session gets; nothing where the server has none to offer. */
+export function ChooseVolumes() {
+  if (!offers('POST /v1/volumes') || volumes.value.length === 0) return null
+  return (
+    <div class="with" role="group" aria-label="Volumes of the new session">
+      <span class="muted">With volumes</span>
+      {volumes.value.map((v) => {
+        const on = chosen.value.includes(v.name)
+        return (
+          <button key={v.name} type="button" class="button pill" aria-pressed={on} onClick={() => (chosen.value = on ? chosen.peek().filter((n) => n !== v.name) : [...chosen.peek(), v.name])}>
+            {on && <Icon name="check" />}{v.name}
+          </button>
+        )
+      })}
+    </div>
+  )
+}
+
+export function Volumes() {
+  if (!offers('POST /v1/volumes') || (volumes.value.length === 0 && !may('sessions:manage'))) return null
+  return (
+    <section aria-labelledby="volumes">
+      <div class="heading"><h2 id="volumes">Volumes</h2><span class="grow" />{may('sessions:manage') && <button type="button" class="button" onClick={() => void create()}><Icon name="add" />New volume</button>}</div>
+      {volumes.value.length === 0
+        ? <p class="muted">Files that outlive their session live in a volume, which several sessions can have at once.</p>
+        : (
+          <ul class="sessions">
+            {volumes.value.map((v) => (
+              <li key={v.name} class="session volume">
+                <span class="volume-icon" aria-hidden="true"><Icon name="folder" /></span>
+                <div class="grow">
+                  <strong>{v.name}</strong>
+                  <p class="muted about"><span>{bytes(v.bytes)} of {bytes(v.max_bytes)}</span><span>{v.files === 1 ? '1 file' : `${v.files.toLocaleString('en')} files`}</span>
+                    <span>{v.sessions === 0 ? 'in no session' : v.sessions === 1 ? 'in 1 session' : `in ${v.sessions} sessions`}</span></p>
+                </div>
+                {may('sessions:manage') && <button type="button" class="button icon quiet" aria-label={`Delete volume ${v.name}`} title={v.sessions ? 'End its sessions first' : 'Delete'} disabled={v.sessions > 0} onClick={async () => {
+                  if (!await confirm({ title: `Delete the volume “${v.name}”?`, text: 'With all files in it. They cannot be brought back.', yes: 'Delete', danger: true })) return
+                  await rest('DELETE', `/v1/volumes/${encodeURIComponent(v.name)}`).catch((e: unknown) => failed('It was not deleted', e))
+                  await lookAtVolumes().catch(() => {})
+                }}><Icon name="trash" /></button>}
+              </li>
+            ))}
+          </ul>
+        )}
+    </section>
+  )
+}
