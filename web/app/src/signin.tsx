@@ -2,6 +2,7 @@ import icon from './icon.svg'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { refused } from './server'
 import { provider, signIn, signOut, viewing } from './token'
+import { explain } from './ui/again'
 import { Bar } from './ui/bar'
 
 /** Asks for the token. */
@@ -33,7 +34,7 @@ export function SignIn() {
           <input ref={field} class="field" type="password" aria-label="Token" placeholder="sgt_…" autocomplete="current-password" autofocus required />
           <button class="button primary">Sign in</button>
         </form>
-        {refused.value && <p role="alert" class="bad">{refused.value.message}</p>}
+        {refused.value && <p role="alert" class="bad">{explain(new Error(refused.value.message))}</p>}
       </main>
     </>
   )

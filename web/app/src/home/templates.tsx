@@ -43,10 +43,11 @@ export function Templates({ disabled, make }: { disabled: boolean; make: (templa
     <>
       {Over && <Over />}
       <div class="heading from">
-        <h2>{all.length === 0 ? 'Packages or code in every session?' : 'Or start from a template'}</h2>
+        <h2>Templates</h2>
         <span class="grow" />
         {mayMake && <button type="button" class="button" onClick={create}><Icon name="add" />New template</button>}
       </div>
+      {all.length === 0 && <p class="muted">Packages that are installed and code that has run, ready when a session begins.</p>}
       <ul class="templates">
         {all.map((t) => (
           <li key={t.name} class="template">
