@@ -144,6 +144,10 @@ func measureLanguages(ctx context.Context, names string, rounds, cells int) erro
 	return nil
 }
 
+// settle is how long a pool that is full is left alone before it is claimed
+// from, as it mostly is: Go starts the compiler for the next cell meanwhile.
+const settle = time.Second
+
 // figuresSandbox are in ms, idle in MiB. flat is 0 where it is not measured.
 type figuresSandbox struct {
 	claim, restore, trivial, rich, interrupt, cold, idle, flat float64
@@ -165,16 +169,27 @@ func measureLanguage(ctx context.Context, l language, rounds, cells int) (figure
 	var claim, restore, trivial, rich, interrupt, cold []float64
 	var w *wire
 	var session string
+	end := func() error {
+		if session == "" {
+			return nil
+		}
+		defer w.conn.CloseNow()
+		return w.call(ctx, protocol.OpSessionDelete, 0, protocol.SessionRef{Session: session}, nil)
+	}
 	for range rounds {
+		// A claim is taken when nothing else goes on: the last session is gone,
+		// and the pool has rested.
+		if err := end(); err != nil {
+			return f, err
+		}
+		session = ""
 		if err := s.Warm(ctx); err != nil {
 			return f, err
 		}
+		time.Sleep(settle)
 		for _, times := range []*[]float64{&claim, &restore} {
-			if session != "" {
-				if err := w.call(ctx, protocol.OpSessionDelete, 0, protocol.SessionRef{Session: session}, nil); err != nil {
-					return f, err
-				}
-				w.conn.CloseNow()
+			if err := end(); err != nil {
+				return f, err
 			}
 			if w, err = dial(ctx, s); err != nil {
 				return f, err
