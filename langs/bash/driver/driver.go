@@ -17,9 +17,12 @@ const (
 	// nudge is how long after an interrupt the shell is reminded to say that
 	// the cell is over: the signal may have cut that off.
 	nudge = 50 * time.Millisecond
-	// stubborn is how long a cell may go on after its second interrupt before
+	// stubborn is how long a cell may go on after its second interrupt, or after
+	// the first that it ignores, before
 	// its processes, and after that again its shell, are killed.
 	stubborn = 150 * time.Millisecond
+	// farewell is how long a shell that has to leave may write its state.
+	farewell = 2 * time.Second
 	// slowSave is how long writing the state may take to be done after every
 	// cell. A larger state is written a quarter of the time at most.
 	slowSave = 300 * time.Millisecond

@@ -144,6 +144,34 @@ func (r *rig) ask(q kernel.Request) kernel.Reply {
 	return reply
 }
 
+// forget forgets what was printed.
+func (r *rig) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.printed.Reset()
+}
+
+// awaitPrinted waits until text is among what was printed since.
+func (r *rig) awaitPrinted(text string) {
+	r.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for {
+		r.mu.Lock()
+		found := strings.Contains(r.printed.String(), text)
+		r.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			r.t.Fatalf("it did not print %q", text)
+		}
+	}
+}
+
 // TestMalformedRequests wants an answer to each, and a driver that goes on.
 func TestMalformedRequests(t *testing.T) {
 	r := newRig(t)
@@ -253,6 +281,56 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 	}
 	if reply := r.ask(kernel.Request{ID: 1000, Op: "variables"}); !slices.ContainsFunc(reply.Variables, func(v kernel.Variable) bool { return v.Name == "kept" }) {
 		t.Errorf("variables: %+v", reply.Variables)
+	}
+}
+
+// TestInterruptEndsTheDeaf wants cells to end by one interrupt that loop in
+// subshells and pipelines, or that ignore it, and everything that they and the cells
+// before have set to be there afterwards. A job goes on.
+func TestInterruptEndsTheDeaf(t *testing.T) {
+	r := newRig(t)
+	id := uint64(0)
+	run := func(code string) kernel.Reply {
+		id++
+		return r.ask(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: code})
+	}
+	if reply := run("kept=41; sleep 1000 & job=$!"); reply.Status != "ok" {
+		t.Fatalf("%+v", reply)
+	}
+	for _, code := range []string{
+		"while :; do (sleep 1); done",
+		"(while :; do :; done)",
+		"yes | while read x; do :; done",
+		"while :; do :; done | cat",
+		"trap '' INT; while :; do :; done",
+		"trap '' INT; sleep 1000",
+		"trap '' INT; sleep 1000 & other=$!; wait",
+		"(trap '' INT; while :; do :; done)",
+		"(trap '' INT; while :; do sleep 0.01; done) | cat",
+		"x=$(trap '' INT; while :; do :; done)",
+		"until false; do eval 'while :; do :; done'; done",
+		"mapfile -t lines < <(while :; do echo; done)",
+	} {
+		r.forget()
+		id++
+		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: "this=" + fmt.Sprint(id) + "; /bin/echo on\n" + code})
+		r.write(string(body))
+		r.awaitPrinted("on\n")
+		time.Sleep(150 * time.Millisecond) // any moment will do; here what it runs is no longer young
+		sent := time.Now()
+		r.interrupt(uint32(id))
+		reply, ok := r.reply(id)
+		if !ok || reply.EName != "Interrupted" {
+			t.Fatalf("%q: %+v", code, reply)
+		}
+		t.Logf("%v: %s", time.Since(sent).Round(time.Millisecond), code)
+		check := "[[ $kept == 41 && $this == " + fmt.Sprint(id) + " ]] && kill -0 $job ${other-}; back=$?; [[ -z ${other-} ]] || kill $other; unset other; trap - INT; (exit $back)"
+		if reply := run(check); reply.Status != "ok" {
+			t.Errorf("after %q: %+v", code, reply)
+		}
+	}
+	if reply := run("kill $job"); reply.Status != "ok" {
+		t.Errorf("the job is gone: %+v", reply)
 	}
 }
 

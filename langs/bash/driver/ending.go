@@ -130,12 +130,16 @@ func (d *driver) gone() {
 		status = *c.exit
 	}
 	d.saving, d.again = time.Time{}, false
-	if !d.shell.up {
+	unborn := d.shell.unborn()
+	switch {
+	case unborn:
+		state = d.shell.state
+	case !d.shell.up:
 		state = "" // it may be what ends the shells
 	}
 	var next *shell
 	err := fmt.Errorf("it %s at once", how)
-	if d.shell.up || d.saved != "" {
+	if d.shell.up || unborn || d.saved != "" {
 		next, err = d.room.start(state)
 	}
 	if err != nil {
@@ -146,6 +150,9 @@ func (d *driver) gone() {
 	lived := d.shell.up
 	d.shell = next
 	d.insisted, d.fenced = false, false
+	if unborn && c == nil {
+		return // the one before has been told of
+	}
 	if state == "" {
 		d.saved = ""
 	}
@@ -154,6 +161,11 @@ func (d *driver) gone() {
 		number = c.Cell
 	}
 	switch {
+	case whole && lived && c.ended:
+		d.message(number, kernel.KernelEventType, kernel.KernelEvent{
+			Event:   "restored",
+			Message: "the shell ignored the interrupt and was ended; a new one has its variables, functions, options and folder. Jobs go on, and are not known to it; open descriptors are lost",
+		})
 	case whole && lived:
 	case state == "":
 		d.message(number, kernel.KernelEventType, kernel.KernelEvent{Event: "state_lost", Message: how + "; a new one has been started"})
@@ -168,7 +180,7 @@ func (d *driver) gone() {
 		return
 	}
 	switch {
-	case status >= 128 && c.interrupts > 0:
+	case c.ended || status >= 128 && c.interrupts > 0:
 		d.fail("Interrupted", "the cell was interrupted, and its shell ended", d.traceback())
 	case status == 0:
 		d.finish(kernel.Reply{ExitCode: &status})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,9 +41,57 @@ func (d *driver) interrupt(number uint32) {
 		})
 		wait *= 2
 	}
-	if c.interrupts == 2 {
+	switch {
+	case c.interrupts == 2:
 		d.press(c)
+	case d.deaf(c):
+		d.later(stubborn, func() { d.dismiss(c) })
 	}
+}
+
+// dismiss ends a cell that ignores interrupts. What the shell waits for is
+// killed, unless it is a job. A shell that goes on has to leave: a SIGVTALRM,
+// which nobody else sends, makes it run its EXIT trap, so that the next shell
+// has the state as it was. One that does not is killed, and the next has the
+// state of the cell before.
+func (d *driver) dismiss(c *cell) {
+	if d.cell != c || c.interrupts > 1 {
+		return
+	}
+	c.ended = true
+	shell := d.shell.cmd.Process
+	leave := func() {
+		if d.cell != c {
+			return
+		}
+		_ = shell.Signal(syscall.SIGVTALRM)
+		d.later(farewell, func() {
+			if d.cell == c {
+				_ = shell.Kill()
+			}
+		})
+	}
+	// Without a terminal Bash gives to a job the null device to read from.
+	last := processes().lastChild(shell.Pid)
+	if in, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", last)); last == 0 || in == os.DevNull {
+		leave()
+		return
+	}
+	signalTree(shell.Pid, syscall.SIGKILL)
+	d.later(nudge, leave)
+}
+
+// ignores finds a trap that is empty.
+var ignores = regexp.MustCompile(`\btrap\s+(--\s+)?(''|"")`)
+
+// deaf reports whether the cell ignores SIGINT, or a part of it, and with it
+// what that runs.
+func (d *driver) deaf(c *cell) bool {
+	if strings.Contains(c.Code, "trap") {
+		return ignores.MatchString(c.Code)
+	}
+	state, _ := os.ReadFile(d.saved)
+	return bytes.Contains(state, []byte("trap -- '' SIGINT\n"))
 }
 
 // press kills what a cell runs that is deaf to interrupts, and after that its

@@ -30,7 +30,8 @@ type shell struct {
 	lines chan string // to its standard input, by a goroutine of its own
 	end   *os.ProcessState
 	once  sync.Once
-	up    bool // it has sourced all
+	up    bool   // it has sourced all
+	state string // the file it began with; "" for none
 }
 
 // room is the driver's folder, over which the shells speak with it.
@@ -119,7 +120,7 @@ func (r *room) start(state string) (*shell, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s := &shell{cmd: cmd, lines: make(chan string, 64)}
+	s := &shell{cmd: cmd, lines: make(chan string, 64), state: state}
 	go func() {
 		for line := range s.lines {
 			if _, err := in.Write([]byte(line + "\n")); err != nil {
@@ -149,6 +150,13 @@ func (s *shell) send(line string) { s.lines <- line }
 
 // close ends the shell at the end of what it has been given.
 func (s *shell) close() { s.once.Do(func() { close(s.lines) }) }
+
+// unborn reports whether an interrupt of the cell before has ended the shell
+// before it knew what to do with one.
+func (s *shell) unborn() bool {
+	w := s.end.Sys().(syscall.WaitStatus)
+	return !s.up && w.Signaled() && w.Signal() == syscall.SIGINT
+}
 
 // status is how the shell ended: an exit status as the shell has them, and a
 // sentence.
