@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,6 +92,7 @@ func TestClusterTakeOver(t *testing.T) {
 			if c.owner(s.id) == want {
 				return s
 			}
+			check(t, s.client.DeleteSession(s.ctx, s.id))
 		}
 		t.Fatalf("no session comes to node %d", want)
 		return nil
@@ -121,9 +123,13 @@ func TestClusterTakeOver(t *testing.T) {
 	}
 	inStore := func(x *session, srv *Server) {
 		t.Helper()
-		eventually(t, "its copy in the store", func() bool {
-			return strings.Contains(srv.Log(), `copy is in the blob store" session=`+x.id)
-		})
+		line := regexp.MustCompile(`copy is in the blob store" .*session=` + x.id)
+		for !line.MatchString(srv.Log()) {
+			if s.ctx.Err() != nil {
+				t.Fatalf("the copy of %s never came to the store:\n%s", x.id, srv.Log())
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
 	}
 	inStore(s, srv)
 	inStore(asleep, srv)
@@ -179,10 +185,15 @@ func TestClusterTakeOver(t *testing.T) {
 	for i, x := range []*session{s, asleep} {
 		awaken(x, fmt.Sprintf("(%d, '%d')", i, i))
 	}
-	eventually(t, "the typed end", func() bool {
-		_, err := s.client.Session(s.ctx, doomed.id)
-		return fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost)
-	})
+	for {
+		if _, err = s.client.Session(s.ctx, doomed.id); fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost) {
+			break
+		}
+		if s.ctx.Err() != nil || time.Since(begin) > 2*time.Minute {
+			t.Fatalf("the other never ends: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 	c.history().mustHold(t)
 	for _, x := range []*session{s, asleep, elsewhere} {
 		check(t, s.client.DeleteSession(s.ctx, x.id))

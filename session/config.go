@@ -295,16 +295,17 @@ func (c *counters) table() map[string]int64 {
 		"snapshots":         c.snapshots.Load(),
 		"forks":             c.forks.Load(),
 		"preserved":         c.preserved.Load(),
-		"checkpoints":       c.checkpoints.Load(), "checkpoint_bytes": c.checkpointBytes.Load(), "checkpoints_failed": c.checkpointsFailed.Load(),
+		"recovered":         c.recovered.Load(),
+		"volumes_created":   c.volumesCreated.Load(),
+		"volumes_full":      c.volumesFull.Load(),
+		"parked":            c.parked.Load(),
+		"adopted":           c.adopted.Load(),
+		"fenced":            c.fenced.Load(),
+		"cold_boots":        c.coldBoots.Load(),
+		"restores":          c.restores.Load(),
+
+		"checkpoints": c.checkpoints.Load(), "checkpoint_bytes": c.checkpointBytes.Load(), "checkpoints_failed": c.checkpointsFailed.Load(),
 		"taken_over": c.takenOver.Load(), "store_swept": c.storeSwept.Load(),
-		"recovered":       c.recovered.Load(),
-		"volumes_created": c.volumesCreated.Load(),
-		"volumes_full":    c.volumesFull.Load(),
-		"parked":          c.parked.Load(),
-		"adopted":         c.adopted.Load(),
-		"fenced":          c.fenced.Load(),
-		"cold_boots":      c.coldBoots.Load(),
-		"restores":        c.restores.Load(),
 	}
 	for i, r := range lostReasons {
 		t["lost_"+r] = c.lost[i].Load()
