@@ -121,11 +121,17 @@ func TestClusterTakeOver(t *testing.T) {
 	for i, x := range []*session{s, asleep, doomed, elsewhere} {
 		x.run("ok", fmt.Sprintf("v = %d\nopen('kept', 'w').write('%d')", i, i))
 	}
+	ran := time.Now().Add(time.Millisecond) // the log's times are cut there
 	inStore := func(x *session, srv *Server) {
 		t.Helper()
-		line := regexp.MustCompile(`copy is in the blob store" .*session=` + x.id)
-		for !line.MatchString(srv.Log()) {
-			if s.ctx.Err() != nil {
+		line := regexp.MustCompile(`copy is in the blob store" .*session=` + x.id + ` .*as_of=(\S+)`)
+		for {
+			for _, m := range line.FindAllStringSubmatch(srv.Log(), -1) {
+				if at, err := time.Parse(time.RFC3339, m[1]); err == nil && at.After(ran) {
+					return
+				}
+			}
+			if x.ctx.Err() != nil {
 				t.Fatalf("the copy of %s never came to the store:\n%s", x.id, srv.Log())
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -137,7 +143,10 @@ func TestClusterTakeOver(t *testing.T) {
 	_, err = asleep.client.HibernateSession(s.ctx, asleep.id)
 	check(t, err)
 
-	srv.Halt(syscall.SIGKILL) // the node with all that stands above it
+	// The node at once, and before somebody starts it again all that stands above.
+	syscall.Kill(srv.PID(), syscall.SIGSTOP)
+	srv.signal(syscall.SIGKILL)
+	srv.Halt(syscall.SIGKILL)
 	begin := time.Now()
 	if got := elsewhere.run("ok", "v").result(t); got != "3" {
 		t.Errorf("the other node's session: %s", got)
@@ -148,14 +157,20 @@ func TestClusterTakeOver(t *testing.T) {
 	}
 	awaken := func(x *session, want string) {
 		t.Helper()
-		eventually(t, "the session", func() bool {
+		for {
 			cell, err := x.kernel.Execute(x.ctx, "v, open('kept').read()", client.ExecuteOptions{})
-			if err != nil {
-				return false
+			if err == nil {
+				out := x.collect(cell, nil)
+				if out.reply.Status != "ok" || out.result(t) != want {
+					t.Fatalf("it holds %+v, want %s", out, want)
+				}
+				break
 			}
-			out := x.collect(cell, nil)
-			return out.reply.Status == "ok" && out.result(t) == want
-		})
+			if x.ctx.Err() != nil || time.Since(begin) > 3*time.Minute {
+				t.Fatalf("the session never came: %v", err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
 		if c.owner(x.id) != other {
 			t.Errorf("%s is not the other node's", x.id)
 		}

@@ -169,7 +169,7 @@ func (s *session) shipCopy(ctx context.Context, number int) error {
 	s.keep.away.number, s.keep.away.base, s.keep.away.noted = number, c.base, 0
 	s.keep.mu.Unlock()
 	m.count.checkpoints.Add(1)
-	m.log.Info("a durable session's copy is in the blob store", "session", s.id, "token", token, "number", number, "took", time.Since(begin))
+	m.log.Info("a durable session's copy is in the blob store", "session", s.id, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
 	if c.State != stateName(s.id) {
 		// From which it may have been fetched.
 		if err := m.cfg.Blobs.Remove(ctx, stateName(s.id)); err != nil {
