@@ -53,6 +53,12 @@ func (f *Fleet) call(ctx context.Context, who node.Principal, op string, params 
 	}
 	var out json.RawMessage
 	err = m.client.Call(ctx, who, op, params, &out)
+	if op == protocol.OpSessionCreate && f.unreached(m, err) {
+		// Nothing has been made: another may.
+		if now, perr := f.choose(ctx, who, op, t); perr == nil && now != m {
+			err = now.client.Call(ctx, who, op, params, &out)
+		}
+	}
 	if t.Session != "" && (fault.Is(err, fault.NotFound) || fault.Is(err, fault.Unavailable)) {
 		// It may have moved, and the news not have come yet.
 		f.find.Drop(route.SessionID(t.Session))

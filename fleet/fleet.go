@@ -6,6 +6,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -180,7 +181,24 @@ func (f *Fleet) adopt(ctx context.Context, who node.Principal, id string) (*memb
 	if err != nil {
 		return nil, err
 	}
-	return m, m.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
+	err = m.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
+	if f.unreached(m, err) {
+		if m, err = f.place(ctx, ""); err == nil {
+			err = m.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
+		}
+	}
+	return m, err
+}
+
+// unreached reports whether a node was not even connected to, so that nothing has
+// come of a request. It then gets nothing new for a while.
+func (f *Fleet) unreached(m *member, err error) bool {
+	var known *fault.Error
+	if !errors.As(err, &known) || known.Op != "node.connect" {
+		return false
+	}
+	f.find.Avoid(m.id)
+	return true
 }
 
 // Adopt has a node take a session that was at work when its own gave it up, so

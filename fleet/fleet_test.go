@@ -26,6 +26,7 @@ type kin struct {
 	id     route.NodeID
 	keeper *route.Keeper
 	links  chan *node.Link
+	ln     net.Listener
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]string
@@ -143,7 +144,7 @@ func kinship(t testing.TB, names ...string) (*Fleet, []*kin) {
 		address := ln.Addr().String()
 		secured, err := id.Secure(ln, nil)
 		must(err)
-		k := &kin{id: route.NodeID(name), links: make(chan *node.Link, 100), sessions: map[string]string{}, parked: &parked}
+		k := &kin{id: route.NodeID(name), ln: ln, links: make(chan *node.Link, 100), sessions: map[string]string{}, parked: &parked}
 		k.keeper, err = route.NewKeeper(dir, route.KeeperOptions{
 			Node: k.id, Instance: name, Lease: 30 * time.Second,
 			Info: func() route.Info { return route.Info{Address: address, Most: 100} },
@@ -351,6 +352,22 @@ func TestCalls(t *testing.T) {
 	}
 	if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a list without b: %v", err)
+	}
+}
+
+// TestNewSessionsGoElsewhere: a node that has just died, and that the directory
+// does not know to be dead, costs nobody a new session.
+func TestNewSessionsGoElsewhere(t *testing.T) {
+	f, all := kinship(t, "a", "b")
+	ctx := within(t)
+	if err := all[1].ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		var s protocol.Session
+		if err := f.Call(ctx, alice, protocol.OpSessionCreate, protocol.SessionCreate{}, &s); err != nil || !strings.HasPrefix(s.ID, "s_a_") {
+			t.Fatalf("session %d: %q %v", i, s.ID, err)
+		}
 	}
 }
 

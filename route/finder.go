@@ -34,6 +34,8 @@ const (
 	staleLife = 10 * time.Minute
 	// quiet is how many missed heartbeats keep a node from getting sessions.
 	quietBeats = 4
+	// avoidLife is how long one gets none that could not be reached.
+	avoidLife = 5 * time.Second
 )
 
 // Finder finds owners and places. It remembers owners, and events correct what
@@ -49,6 +51,8 @@ type Finder struct {
 	listed time.Time // when nodes was; zero for never
 	// placed counts the sessions that were sent to a node since.
 	placed map[NodeID]int
+	// avoided are nodes that could not be reached, and when.
+	avoided map[NodeID]time.Time
 }
 
 type cached struct {
@@ -66,7 +70,7 @@ func NewFinder(dir Lookup, lease time.Duration, notice func(Event)) *Finder {
 	if notice == nil {
 		notice = func(Event) {}
 	}
-	return &Finder{dir: dir, lease: lease, notice: notice, owners: map[SessionID]cached{}, placed: map[NodeID]int{}}
+	return &Finder{dir: dir, lease: lease, notice: notice, owners: map[SessionID]cached{}, placed: map[NodeID]int{}, avoided: map[NodeID]time.Time{}}
 }
 
 // Run follows the directory's events until ctx ends.
@@ -132,6 +136,19 @@ func (f *Finder) Drop(id SessionID) {
 	delete(f.owners, id)
 }
 
+// Avoid has no session placed on a node for a while: it cannot be reached from
+// here, whatever its heartbeats say.
+func (f *Finder) Avoid(id NodeID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for other, at := range f.avoided {
+		if time.Since(at) >= avoidLife {
+			delete(f.avoided, other)
+		}
+	}
+	f.avoided[id] = time.Now()
+}
+
 // Nodes lists the nodes, as of a second ago at most.
 func (f *Finder) Nodes(ctx context.Context) ([]Node, error) {
 	f.mu.Lock()
@@ -171,7 +188,7 @@ func (f *Finder) Place(ctx context.Context, language string) (Node, error) {
 	found, known := false, false
 	for _, i := range rand.Perm(len(all)) { // so that equal ones take turns
 		n := all[i]
-		if n.Draining || n.Age > quietBeats*f.lease/beats {
+		if n.Draining || n.Age > quietBeats*f.lease/beats || time.Since(f.avoided[n.ID]) < avoidLife {
 			continue
 		}
 		known = true
