@@ -53,6 +53,8 @@ type pending struct {
 	host uint64     // the host's request, or
 	tell chan error // the agent's own
 	exec bool
+	// began is when a request that is timed was passed on; zero for others.
+	began time.Time
 }
 
 func (c *channel) isKernel() bool   { return c.manifest != nil }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/kernel"
@@ -196,6 +197,7 @@ func (c *Client) start(ctx context.Context, op string, ch uint32, p, result any)
 // the request's.
 func (c *Client) Request(ctx context.Context, ch uint32, q kernel.Request) (kernel.Reply, error) {
 	r := kernel.Reply{ID: q.ID}
+	q.Timed = q.Took != nil
 	wait, cancel, err := c.ask(ctx, OpKernelRequest, ch, q)
 	if err != nil {
 		return r, err
@@ -204,7 +206,13 @@ func (c *Client) Request(ctx context.Context, ch uint32, q kernel.Request) (kern
 	if q.Sent != nil {
 		q.Sent()
 	}
-	err = c.answer(ctx, OpKernelRequest, wait, &r)
+	answer, err := c.await(ctx, OpKernelRequest, wait)
+	if err == nil {
+		err = decode("agent."+OpKernelRequest, answer, &r)
+	}
+	if q.Took != nil && answer.TookUS > 0 {
+		q.Took(time.Duration(answer.TookUS) * time.Microsecond)
+	}
 	r.ID = q.ID
 	return r, err
 }
@@ -357,8 +365,16 @@ func (c *Client) ask(ctx context.Context, op string, ch uint32, p any) (<-chan R
 
 // answer waits for a response and decodes it.
 func (c *Client) answer(ctx context.Context, op string, wait <-chan Response, result any) error {
+	r, err := c.await(ctx, op, wait)
+	if err != nil {
+		return err
+	}
+	return decode("agent."+op, r, result)
+}
+
+// await waits for a response.
+func (c *Client) await(ctx context.Context, op string, wait <-chan Response) (r Response, err error) {
 	op = "agent." + op
-	var r Response
 	var ok bool
 	select {
 	case r, ok = <-wait:
@@ -366,13 +382,13 @@ func (c *Client) answer(ctx context.Context, op string, wait <-chan Response, re
 		select {
 		case r, ok = <-wait: // an answer that is there is not lost
 		default:
-			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+			return r, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 		}
 	}
 	if !ok {
-		return c.Err()
+		return r, c.Err()
 	}
-	return decode(op, r, result)
+	return r, nil
 }
 
 func decode(op string, r Response, result any) error {

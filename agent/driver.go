@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -24,7 +25,11 @@ func (c *channel) request(host uint64, q kernel.Request) (answered bool, err err
 	case "input", "interrupt", "comm":
 		return true, c.post(q, nil)
 	case "execute", "complete", "inspect", "is_complete", "variables", "reseed":
-		return false, c.post(q, &pending{host: host, exec: q.Op == "execute"})
+		p := &pending{host: host, exec: q.Op == "execute"}
+		if q.Timed {
+			q.Timed, p.began = false, time.Now()
+		}
+		return false, c.post(q, p)
 	}
 	return false, fault.Invalid(op, "op", "kernels have no operation %q", q.Op)
 }
@@ -171,15 +176,28 @@ func (c *channel) reply(body []byte) bool {
 	case len(body) > stream.MaxBody-64:
 		c.s.respond(p.host, nil, fault.New(fault.TooLarge, "agent.kernel.request", "the kernel's answer is over 8 MiB"))
 	default:
-		c.out = appendResult(c.out, p.host, body)
+		c.out = appendResult(c.out, p.host, p.took(), body)
 	}
 	return true
 }
 
+// took is how many microseconds a timed request has taken, at least one; 0 for
+// others.
+func (p pending) took() int64 {
+	if p.began.IsZero() {
+		return 0
+	}
+	return max(1, time.Since(p.began).Microseconds())
+}
+
 // appendResult appends the frame of a Response whose result is a piece of JSON
 // that has been read before, and so need not be checked again.
-func appendResult(b []byte, id uint64, result []byte) []byte {
-	head, _ := json.Marshal(id)
+func appendResult(b []byte, id uint64, took int64, result []byte) []byte {
+	head := strconv.AppendUint(nil, id, 10)
+	if took > 0 {
+		head = append(head, `,"took_us":`...)
+		head = strconv.AppendInt(head, took, 10)
+	}
 	size := len(`{"id":,"result":}`) + len(head) + len(result)
 	b = stream.AppendFrame(b, stream.Frame{Type: stream.Control})
 	at := len(b) - stream.HeaderSize

@@ -428,6 +428,31 @@ func TestReseed(t *testing.T) {
 	}
 }
 
+// TestTimedRequest: the agent says how long a driver took when it is asked to,
+// and tells the driver nothing of it.
+func TestTimedRequest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.kernel(1, "test")
+	var took time.Duration
+	began := time.Now()
+	reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: 1, Code: "abc", Took: func(d time.Duration) { took = d }})
+	if err != nil || len(reply.Matches) == 0 || reply.Matches[0].Text != "abc" {
+		t.Fatalf("%+v %v", reply, err)
+	}
+	if took <= 0 || took > time.Since(began) {
+		t.Errorf("it took %s", took)
+	}
+	wait, cancel, err := r.ask(r.ctx, OpKernelRequest, 1, kernel.Request{Op: "complete", Code: "abc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cancel()
+	if answer, err := r.await(r.ctx, OpKernelRequest, wait); err != nil || answer.TookUS != 0 {
+		t.Errorf("one that is not timed: %+v %v", answer, err)
+	}
+}
+
 func TestRequestsRunSideBySide(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -72,6 +72,8 @@ type Response struct {
 	ID     uint64          `json:"id,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  json.RawMessage `json:"error,omitempty"` // fault.Public
+	// TookUS is how many microseconds a driver took for a request that is timed.
+	TookUS int64 `json:"took_us,omitempty"`
 	// Event is hello, exit or dial.
 	Event   string `json:"event,omitempty"`
 	Channel uint32 `json:"channel,omitempty"`

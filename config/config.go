@@ -11,6 +11,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -55,6 +56,7 @@ type Config struct {
 	Cluster   Cluster   `yaml:"cluster"`
 	Audit     Audit     `yaml:"audit"`
 	Usage     Usage     `yaml:"usage"`
+	Tracing   Tracing   `yaml:"tracing"`
 	Log       Log       `yaml:"log"`
 }
 
@@ -181,6 +183,13 @@ type Audit struct {
 type Usage struct {
 	MaxFile Size `yaml:"max_file" default:"16MiB" doc:"Size of a file of data_dir/usage at which the next one begins; at least 64KiB. A session that runs takes about 250 bytes a minute."`
 	Keep    int  `yaml:"keep" default:"8" doc:"Full usage files that are kept, the oldest goes first; at least 1."`
+}
+
+// Tracing is about OpenTelemetry.
+type Tracing struct {
+	Endpoint string  `yaml:"endpoint" doc:"Address of an OpenTelemetry collector that takes traces over HTTP, such as http://127.0.0.1:4318/v1/traces. Empty: nothing is traced."`
+	Sample   float64 `yaml:"sample" default:"0.1" doc:"Part of the requests that are traced, from 0 to 1. A request with a W3C traceparent is traced if that says so."`
+	Queue    int     `yaml:"queue" default:"4096" doc:"Spans that wait to be sent at most, of gateway and node each; at least 64. Further ones are dropped and counted, and nothing waits."`
 }
 
 // Log is about the server's own log, on standard error.
@@ -367,6 +376,7 @@ func (c *Config) Validate() error {
 		atLeast("audit.keep", c.Audit.Keep >= 1, "1"),
 		atLeast("usage.max_file", c.Usage.MaxFile >= 64<<10, "64KiB"),
 		atLeast("usage.keep", c.Usage.Keep >= 1, "1"),
+		atLeast("tracing.queue", c.Tracing.Queue >= 64, "64"),
 		oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
 		oneOf("log.format", c.Log.Format, "text", "json"),
 		atLeast("gateway.connections", c.Gateway.Connections >= 16, "16"),
@@ -444,6 +454,12 @@ func (c *Config) Validate() error {
 	}
 	if _, err := c.PrivateNetworks(); err != nil {
 		return err
+	}
+	if u, err := url.Parse(c.Tracing.Endpoint); c.Tracing.Endpoint != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil) {
+		return fault.Invalid(op, "tracing.endpoint", "it is no address such as http://127.0.0.1:4318/v1/traces, without a name and a password")
+	}
+	if s := c.Tracing.Sample; s < 0 || s > 1 {
+		return fault.Invalid(op, "tracing.sample", "must be from 0 to 1")
 	}
 	if c.Limits.PIDs > 4096 {
 		return fault.Invalid(op, "limits.pids", "must be at most 4096")

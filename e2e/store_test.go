@@ -145,7 +145,7 @@ func TestClusterTakeOver(t *testing.T) {
 
 	// The node at once, and before somebody starts it again all that stands above.
 	syscall.Kill(srv.PID(), syscall.SIGSTOP)
-	srv.signal(syscall.SIGKILL)
+	srv.Signal(syscall.SIGKILL)
 	srv.Halt(syscall.SIGKILL)
 	begin := time.Now()
 	if got := elsewhere.run("ok", "v").result(t); got != "3" {

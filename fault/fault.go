@@ -105,6 +105,8 @@ type Public struct {
 	Message    string `json:"message"`
 	Field      string `json:"field,omitempty"`
 	RetryAfter int    `json:"retry_after,omitempty"`
+	// Trace is the id of the trace of what failed, where that was traced.
+	Trace string `json:"trace_id,omitempty"`
 }
 
 // PublicOf strips err down to what a client may see. The message of an error

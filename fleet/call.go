@@ -12,6 +12,7 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/route"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // Call makes one request, of the node that it is for, or of all.
@@ -27,7 +28,10 @@ func (f *Fleet) Call(ctx context.Context, who node.Principal, op string, params,
 	return fault.Wrap(fault.Malformed, "fleet.call", json.Unmarshal(out, result))
 }
 
-func (f *Fleet) call(ctx context.Context, who node.Principal, op string, params json.RawMessage) (json.RawMessage, error) {
+func (f *Fleet) call(ctx context.Context, who node.Principal, op string, params json.RawMessage) (out json.RawMessage, err error) {
+	ctx, span := trace.Start(ctx, "relay")
+	span.Set(trace.Operation, op)
+	defer func() { span.End(err) }()
 	switch op {
 	case protocol.OpSessionList:
 		return f.sessions(ctx, who)
@@ -51,7 +55,7 @@ func (f *Fleet) call(ctx context.Context, who node.Principal, op string, params 
 	if err != nil {
 		return nil, err
 	}
-	var out json.RawMessage
+	span.Set(trace.Node, string(m.id))
 	err = m.client.Call(ctx, who, op, params, &out)
 	if op == protocol.OpSessionCreate && f.unreached(m, err) {
 		// Nothing has been made: another may.

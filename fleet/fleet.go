@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/route"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // Times and limits.
@@ -36,15 +37,18 @@ type Options struct {
 	Finder *route.Finder
 	// Dial returns a dial function for the node of that name and address.
 	Dial func(name, address string) (func(context.Context) (net.Conn, error), error)
+	// Tracer may be nil.
+	Tracer *trace.Tracer
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
 // Fleet is the nodes of a cluster, as a gateway uses them.
 type Fleet struct {
-	find *route.Finder
-	dial func(name, address string) (func(context.Context) (net.Conn, error), error)
-	log  *slog.Logger
+	find   *route.Finder
+	dial   func(name, address string) (func(context.Context) (net.Conn, error), error)
+	log    *slog.Logger
+	tracer *trace.Tracer
 
 	mu     sync.Mutex // guards all below
 	closed bool
@@ -61,7 +65,7 @@ type member struct {
 
 // New returns a Fleet. It connects when it has to.
 func New(o Options) *Fleet {
-	f := &Fleet{find: o.Finder, dial: o.Dial, log: o.Logger, nodes: map[route.NodeID]*member{}}
+	f := &Fleet{find: o.Finder, dial: o.Dial, log: o.Logger, tracer: o.Tracer, nodes: map[route.NodeID]*member{}}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}

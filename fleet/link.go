@@ -10,6 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/route"
 	"github.com/sandgate/sandgate/stream"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // Limits of one link.
@@ -157,7 +158,13 @@ func (l *Link) request(f stream.Frame) error {
 			err = unattached("link.request", r.Ch)
 		}
 	} else {
-		b, err = l.branch(r.Op, t)
+		ctx, span := l.f.tracer.Join(l.ctx, "relay", r.Trace)
+		span.Set(trace.Operation, r.Op)
+		b, err = l.branch(ctx, r.Op, t)
+		if b != nil {
+			span.Set(trace.Node, string(b.of.id))
+		}
+		span.End(err)
 	}
 	if err == nil && chooses && r.Ch != 0 {
 		l.mu.Lock()
@@ -179,8 +186,8 @@ func (l *Link) request(f stream.Frame) error {
 }
 
 // branch returns the link to the node that a request is for.
-func (l *Link) branch(op string, t target) (*branch, error) {
-	m, err := l.f.choose(l.ctx, l.who, op, t)
+func (l *Link) branch(ctx context.Context, op string, t target) (*branch, error) {
+	m, err := l.f.choose(ctx, l.who, op, t)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +272,9 @@ func (l *Link) ask(r protocol.Request) {
 		defer func() { <-l.asked }()
 		ctx, cancel := context.WithTimeout(l.ctx, routeLimit)
 		defer cancel()
+		ctx, span := l.f.tracer.Join(ctx, "cluster", r.Trace)
 		out, err := l.f.call(ctx, l.who, r.Op, r.Params)
+		span.End(err)
 		l.tell(r.ID, out, err)
 	})
 }

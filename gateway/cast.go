@@ -47,7 +47,7 @@ func (g *Gateway) record(q *request, plain bool) error {
 	if err != nil {
 		return fault.Invalid(op, "cell", "a cell is a number, as its execute_input has it")
 	}
-	l, err := g.node.Open(g.base, q.who)
+	l, err := g.open(q.base(), q.who)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // Config is a gateway's. The zero value of each field means its default.
@@ -41,7 +42,9 @@ type Config struct {
 	SignIn *SignIn
 	// Shelf is where tickets lie until they are used; the gateways of a cluster
 	// have one together. nil keeps them in memory.
-	Shelf  Shelf
+	Shelf Shelf
+	// Tracer makes spans of requests; nil makes none.
+	Tracer *trace.Tracer
 	Limits Limits
 	Times  Times
 }

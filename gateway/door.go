@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // request is one that has passed the door.
@@ -38,6 +41,9 @@ type request struct {
 	// streams is set by a handler whose response outlives it; it must then
 	// call finish itself, once.
 	streams bool
+	// span is the request's; nil for one that is not traced, and ctx with it.
+	span *trace.Span
+	ctx  context.Context
 }
 
 // guard stands around Fiber: it refuses requests whose header two parsers
@@ -124,12 +130,13 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	c.Response().Header.Set("X-Content-Type-Options", "nosniff")
 	err := g.accept(q)
 	if err == nil {
+		q.trace()
 		err = q.handle()
 	} else {
 		g.deny(q, err)
 	}
 	if err != nil {
-		writeError(c, err)
+		writeError(c, err, q.span.ID())
 	}
 	if q.early || !q.body.whole() {
 		// What is left of the body would be taken for the next request.
@@ -184,6 +191,11 @@ func (q *request) finish(status int, sent int64, err error) {
 			level = slog.LevelWarn
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
+	}
+	if q.span != nil {
+		attrs = append(attrs, slog.String("trace", q.span.ID()))
+		q.span.Set(trace.Status, strconv.Itoa(status))
+		q.span.End(err)
 	}
 	q.g.metrics.request(q, status, err)
 	q.g.log.LogAttrs(q.g.base, level, "request", attrs...)

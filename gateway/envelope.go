@@ -14,6 +14,8 @@ type envelope struct {
 	id uint64
 	op string
 	ch uint32
+	// trace is the client's traceparent, whatever its form.
+	trace string
 }
 
 // parseEnvelope reads the envelope of a control message. It is stricter than
@@ -35,7 +37,7 @@ func parseEnvelope(b []byte) (envelope, error) {
 	if b[i] != '{' {
 		return e, fault.New(fault.Malformed, op, "a control message is a JSON object")
 	}
-	var seen [4]bool
+	var seen [5]bool
 	var first error
 	note := func(err error) {
 		if first == nil {
@@ -77,6 +79,12 @@ func parseEnvelope(b []byte) (envelope, error) {
 					note(fault.Invalid(op, "ch", "a ch is a whole number below 2^32"))
 				}
 				e.ch = uint32(ch)
+			case 4:
+				if value[0] != '"' {
+					note(fault.Invalid(op, "traceparent", "a traceparent is a string"))
+				} else {
+					e.trace = unquote(value)
+				}
 			}
 		}
 		if i = space(b, end); b[i] == ',' {
@@ -89,7 +97,7 @@ func parseEnvelope(b []byte) (envelope, error) {
 	return e, first
 }
 
-func fields() [4]string { return [4]string{"id", "op", "ch", "params"} }
+func fields() [5]string { return [5]string{"id", "op", "ch", "params", "traceparent"} }
 
 func known(name string) int {
 	for i, f := range fields() {

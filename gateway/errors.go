@@ -30,8 +30,10 @@ func publicOf(err error) fault.Public {
 }
 
 // writeError answers with err. The status is fault.Table's for its kind.
-func writeError(c *fiber.Ctx, err error) {
+// trace is the id of the request's trace, empty for none.
+func writeError(c *fiber.Ctx, err error, trace string) {
 	p := publicOf(err)
+	p.Trace = trace
 	body, merr := json.Marshal(errorBody{p})
 	if merr != nil {
 		body = []byte(`{"error":{"kind":"internal","message":""}}`)
@@ -83,7 +85,7 @@ func (g *Gateway) serverError(c *fiber.Ctx, err error) error {
 		err = fault.Wrap(fault.Internal, op, err)
 	}
 	g.stats.badRequests.Add(1)
-	writeError(c, err)
+	writeError(c, err, "")
 	c.Context().SetConnectionClose()
 	return nil
 }

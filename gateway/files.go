@@ -117,7 +117,7 @@ func (g *Gateway) putFile(q *request) error {
 			return fault.Invalid(op, fiber.HeaderIfMatch, "a write takes one ETag, in quotes")
 		}
 	}
-	f, err := g.writeFile(g.base, q.who, w, q.body)
+	f, err := g.writeFile(q.base(), q.who, w, q.body)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (g *Gateway) writeFile(ctx context.Context, who node.Principal, p protocol.
 // upload sends what r holds to the node as the Data of an operation, over a
 // link of its own.
 func (g *Gateway) upload(ctx context.Context, who node.Principal, op string, params any, r io.Reader, result any) error {
-	l, err := g.node.Open(ctx, who)
+	l, err := g.open(ctx, who)
 	if err != nil {
 		return err
 	}
@@ -303,14 +303,14 @@ func rangeOf(header string, p *protocol.FileRead) bool {
 // unsatisfied answers a range that lies behind the end of the file.
 func (q *request) unsatisfied(size int64) error {
 	q.Response().Header.Set(fiber.HeaderContentRange, fmt.Sprintf("bytes */%d", size))
-	writeError(q.Ctx, fault.Invalid("gateway.file", fiber.HeaderRange, "the file has %d bytes", size))
+	writeError(q.Ctx, fault.Invalid("gateway.file", fiber.HeaderRange, "the file has %d bytes", size), q.span.ID())
 	q.Status(fiber.StatusRequestedRangeNotSatisfiable)
 	return nil
 }
 
 // openStream asks the node for something whose reply Data frames follow.
 func (g *Gateway) openStream(q *request, op string, params, result any) (*fileReader, error) {
-	l, err := g.node.Open(g.base, q.who)
+	l, err := g.open(q.base(), q.who)
 	if err != nil {
 		return nil, err
 	}
@@ -340,7 +340,7 @@ func (g *Gateway) statFile(q *request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(g.base, g.cfg.Times.Call)
+	ctx, cancel := context.WithTimeout(q.base(), g.cfg.Times.Call)
 	defer cancel()
 	var f protocol.File
 	if err := g.node.Call(ctx, q.who, protocol.OpFileStat, ref, &f); err != nil {

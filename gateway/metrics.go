@@ -110,13 +110,15 @@ func newMetrics(g *Gateway) *metrics {
 		help string
 		read func() int64
 	}{
-		"requests_let_in_total":  {"Requests that passed the door.", s.requests.Load},
-		"denied_total":           {"Requests that the door turned away.", s.denied.Load},
-		"bad_requests_total":     {"Requests that could not be parsed.", s.badRequests.Load},
-		"slow_clients_total":     {"Clients that took nothing for too long and were cut off.", s.slow.Load},
-		"pings_ignored_total":    {"Clients' pings over 50 a second, which stay unanswered.", s.pongsSaved.Load},
-		"audit_notes_lost_total": {"Entries for the audit log that the node did not take.", s.notesLost.Load},
-		"runs_total":             {"Programs that POST /v1/run ran.", s.runs.Load},
+		"requests_let_in_total":     {"Requests that passed the door.", s.requests.Load},
+		"denied_total":              {"Requests that the door turned away.", s.denied.Load},
+		"bad_requests_total":        {"Requests that could not be parsed.", s.badRequests.Load},
+		"slow_clients_total":        {"Clients that took nothing for too long and were cut off.", s.slow.Load},
+		"pings_ignored_total":       {"Clients' pings over 50 a second, which stay unanswered.", s.pongsSaved.Load},
+		"audit_notes_lost_total":    {"Entries for the audit log that the node did not take.", s.notesLost.Load},
+		"trace_spans_sent_total":    {"Spans that a collector took.", func() int64 { n, _ := g.cfg.Tracer.Counts(); return n }},
+		"trace_spans_dropped_total": {"Spans that found the queue full, or that the collector did not take.", func() int64 { _, n := g.cfg.Tracer.Counts(); return n }},
+		"runs_total":                {"Programs that POST /v1/run ran.", s.runs.Load},
 	} {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: metricPrefix + name, Help: c.help},
 			func() float64 { return float64(c.read()) }))

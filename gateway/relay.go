@@ -49,6 +49,7 @@ type relay struct {
 	sending atomic.Bool
 	pinger  *time.Timer
 	pings   rate
+	awaited awaited
 
 	mu    sync.Mutex // guards all below
 	ready bool       // ws is set
@@ -121,6 +122,7 @@ func (r *relay) serve(pumped <-chan struct{}) {
 // leave is the relay's last act.
 func (r *relay) leave() {
 	_ = r.edge.conn.Close()
+	r.awaited.leave()
 	r.log()
 	r.g.leave(r)
 }
@@ -203,6 +205,7 @@ func (r *relay) readOne() error {
 		// A request without an id has no reply, not even this one.
 		return r.refuse(e.id, err)
 	}
+	*buf = r.begun(e, *buf)
 	return r.send(stream.Frame{Type: stream.Control, Body: *buf})
 }
 
@@ -268,6 +271,7 @@ func (r *relay) pumpOne(link thrifty) error {
 		return err
 	}
 	r.g.stats.messagesOut.Add(1)
+	r.awaited.reply(f)
 	r.edge.cork()
 	err = r.write(f)
 	if link == nil || !link.Buffered() {

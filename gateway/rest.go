@@ -22,7 +22,7 @@ func (q *request) call(status int, op string, params, result any) error {
 
 // callFor is call with a time of its own.
 func (q *request) callFor(limit time.Duration, status int, op string, params, result any) error {
-	ctx, cancel := context.WithTimeout(q.g.base, limit)
+	ctx, cancel := context.WithTimeout(q.base(), limit)
 	defer cancel()
 	if err := q.g.node.Call(ctx, q.who, op, params, result); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (q *request) callFor(limit time.Duration, status int, op string, params, re
 
 // ask asks the node within the usual time.
 func (q *request) ask(op string, params, result any) error {
-	ctx, cancel := context.WithTimeout(q.g.base, q.g.cfg.Times.Call)
+	ctx, cancel := context.WithTimeout(q.base(), q.g.cfg.Times.Call)
 	defer cancel()
 	return q.g.node.Call(ctx, q.who, op, params, result)
 }
@@ -194,7 +194,7 @@ type statusReply struct {
 
 func (g *Gateway) status(q *request) error {
 	var out statusReply
-	ctx, cancel := context.WithTimeout(g.base, g.cfg.Times.Call)
+	ctx, cancel := context.WithTimeout(q.base(), g.cfg.Times.Call)
 	defer cancel()
 	if err := g.node.Call(ctx, q.who, protocol.OpStatus, struct{}{}, &out.Node); err != nil {
 		return err

@@ -52,7 +52,7 @@ func send(l Link, id uint64, op string, ch uint32, params any) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, name, err)
 	}
-	body, err := json.Marshal(protocol.Request{ID: id, Op: op, Ch: ch, Params: raw})
+	body, err := json.Marshal(protocol.Request{ID: id, Op: op, Ch: ch, Params: raw, Trace: parentOf(l)})
 	if err != nil {
 		return fault.Wrap(fault.Internal, name, err)
 	}

@@ -147,7 +147,7 @@ func (g *Gateway) run(q *request) error {
 	if q.conn != nil && q.body.whole() {
 		gone, unwatch = q.conn.watch()
 	}
-	ctx, cancel := context.WithTimeout(g.base, g.cfg.Times.Call)
+	ctx, cancel := context.WithTimeout(q.base(), g.cfg.Times.Call)
 	defer cancel()
 	go func() {
 		select {

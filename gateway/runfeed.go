@@ -60,7 +60,7 @@ func (q *request) tellRun(channel, op string, params any) error {
 	if q.ticket != nil && !q.ticket.has(id) {
 		return fault.New(fault.NotFound, name, "there is no such run, or it has ended")
 	}
-	ctx, cancel := context.WithTimeout(q.g.base, q.g.cfg.Times.Call)
+	ctx, cancel := context.WithTimeout(q.base(), q.g.cfg.Times.Call)
 	defer cancel()
 	var s protocol.Session
 	if err := q.g.node.Call(ctx, q.who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, &s); err != nil {
@@ -69,7 +69,7 @@ func (q *request) tellRun(channel, op string, params any) error {
 	if s.Name != runName && !allows(q.who, ScopeWrite) {
 		return fault.New(fault.NotFound, name, "there is no such run, or it has ended")
 	}
-	link, err := q.g.node.Open(ctx, asRunner(q.who))
+	link, err := q.g.open(ctx, asRunner(q.who))
 	if err != nil {
 		return err
 	}

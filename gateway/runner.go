@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // runner is one run. start and then loop run in one goroutine after another;
@@ -58,7 +59,7 @@ func (r *runner) start(ctx context.Context) error {
 		life := r.p.TimeoutMS/1000 + int64((runGrace+r.g.cfg.Times.Call)/time.Second) + 60
 		// Also when the caller goes away meanwhile: a session whose name was not
 		// heard could not be deleted.
-		create, cancel := context.WithTimeout(r.g.base, r.g.cfg.Times.Call)
+		create, cancel := context.WithTimeout(trace.With(r.g.base, ctx), r.g.cfg.Times.Call)
 		err := r.g.node.Call(create, r.who, protocol.OpSessionCreate, protocol.SessionCreate{Language: r.p.Language, Name: runName, LifetimeSeconds: life}, &s)
 		cancel()
 		if err != nil {
@@ -79,7 +80,7 @@ func (r *runner) start(ctx context.Context) error {
 		}
 	}
 	r.p.Files = nil
-	link, err := r.g.node.Open(ctx, r.who)
+	link, err := r.g.open(ctx, r.who)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (g *Gateway) putTree(q *request, form string) error {
 		return fault.Invalid("gateway.file", "archive", "the archive that can be unpacked is tar")
 	}
 	var t protocol.Tree
-	if err := g.upload(g.base, q.who, protocol.OpTreeWrite, ref, q.body, &t); err != nil {
+	if err := g.upload(q.base(), q.who, protocol.OpTreeWrite, ref, q.body, &t); err != nil {
 		return err
 	}
 	return q.json(fiber.StatusOK, t)

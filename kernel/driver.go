@@ -1,6 +1,9 @@
 package kernel
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // The driver protocol. A driver is the process in the sandbox that holds a
 // language's engine. It reads requests from descriptor 3 and writes to
@@ -54,6 +57,10 @@ type Request struct {
 	Seed string            `json:"seed,omitempty"`
 	// Comm is a message for the kernel's end of a widget.
 	Comm json.RawMessage `json:"comm,omitempty"`
+	// Timed has the agent say how long the driver took, which Took, unless nil,
+	// is called with. No driver is told.
+	Timed bool                `json:"timed,omitempty"`
+	Took  func(time.Duration) `json:"-"`
 	// Sent, unless nil, is called once the request is on its way: what is sent
 	// from then on comes behind it.
 	Sent func() `json:"-"`

@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // Link is one conversation between a gateway and a node. Next is for one
@@ -152,7 +153,7 @@ func (l *Link) Call(ctx context.Context, op string, params, result any) error {
 		}
 	}
 	id := l.calls.Add(1)
-	body, err := json.Marshal(protocol.Request{ID: id, Op: op, Params: raw})
+	body, err := json.Marshal(protocol.Request{ID: id, Op: op, Params: raw, Trace: trace.Parent(ctx)})
 	if err != nil {
 		return fault.Wrap(fault.Internal, name, err)
 	}

@@ -11,6 +11,8 @@ type AuditEntry struct {
 	Event   string `json:"event"`
 	Tenant  string `json:"tenant,omitempty"`
 	Subject string `json:"subject,omitempty"`
+	// Trace is the id of the trace that it was part of.
+	Trace   string `json:"trace_id,omitempty"`
 	Session string `json:"session,omitempty"`
 	Channel string `json:"channel,omitempty"`
 	Cell    uint32 `json:"cell,omitempty"`

@@ -39,6 +39,8 @@ type Request struct {
 	// Ch is a number that the client chose in attach.
 	Ch     uint32          `json:"ch,omitempty"`
 	Params json.RawMessage `json:"params,omitempty"`
+	// Trace is the W3C traceparent of what asks; empty where nothing is traced.
+	Trace string `json:"traceparent,omitempty"`
 }
 
 // Reply answers a Request with a result or an error.

@@ -12,6 +12,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // Limits of an entry in the audit log, in bytes: what is longer is cut.
@@ -74,6 +75,7 @@ func (c *conn) carry(ctx context.Context, o operation, r protocol.Request) (any,
 		return o.run(ctx, c, r)
 	}
 	e := c.entry(r)
+	e.Trace = trace.ID(ctx)
 	if err := c.m.announce(ctx, e); err != nil {
 		return nil, err
 	}
@@ -177,10 +179,10 @@ func (m *Manager) audit(e protocol.AuditEntry) {
 }
 
 // auditCell records the end of a cell.
-func (c *channel) auditCell(e kernel.Ended, bytes int64) {
+func (c *channel) auditCell(e kernel.Ended, bytes int64, trace string) {
 	s := c.session
 	s.m.audit(protocol.AuditEntry{
-		Event: "cell.end", Tenant: s.tenant, Subject: s.subject, Session: s.id, Channel: c.id, Language: c.language,
+		Event: "cell.end", Tenant: s.tenant, Subject: s.subject, Session: s.id, Channel: c.id, Language: c.language, Trace: trace,
 		Cell: e.Cell, Outcome: e.Status, Millis: float64(e.Took.Microseconds()) / 1000, Bytes: bytes,
 	})
 }

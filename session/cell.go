@@ -53,5 +53,5 @@ func (a *attachment) took(n int) {
 func (c *channel) ranCell(e kernel.Ended) {
 	c.session.meter.cells.Add(1)
 	c.session.m.metrics.cell(c.language, e)
-	c.auditCell(e, c.output.of(e.Cell))
+	c.auditCell(e, c.output.of(e.Cell), c.traces.end(e))
 }

@@ -34,6 +34,7 @@ type channel struct {
 	// opened is closed once queue or wire is set, or opening has failed.
 	opened chan struct{}
 	output cellOutput // of a kernel
+	traces cellTraces // of a kernel
 
 	mu      sync.Mutex // guards all below
 	exit    *protocol.Exit
@@ -157,12 +158,17 @@ func (c *channel) watched() bool {
 // driver is one generation of a kernel, on a number of its own on the wire.
 type driver struct {
 	session *session
+	channel *channel
 	wire    uint32
 }
 
 // Request implements kernel.Driver. It may take as long as a cell, over a
 // hibernation too.
 func (d *driver) Request(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
+	if t := d.channel.traces.run(r); t != nil {
+		r.Took = t.agent
+		defer t.replied()
+	}
 	return d.session.agent.Request(ctx, d.wire, r)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/route"
 	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // Config is a manager's. Host, DataDir and Languages have no defaults; each
@@ -125,6 +126,8 @@ type Config struct {
 	Usage *journal.Journal
 	// Tenants keeps keys and quotas. nil means that there are none.
 	Tenants *tenant.Store
+	// Tracer may be nil.
+	Tracer *trace.Tracer
 	// Directory says which sessions are the node's; nil means all that it has.
 	Directory Directory
 	// Blobs is where sessions lie that no node has; nil means that they stay.

@@ -101,7 +101,7 @@ func (s *session) awake(ctx context.Context) error {
 	case lost:
 		return s.gone()
 	case hibernated:
-		return s.wake()
+		return s.wake(ctx)
 	case paused:
 		if err := machine.SetPaused(ctx, false); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // Limits of going to sleep and of waking, beside those of the host.
@@ -24,7 +25,10 @@ const (
 // hibernate writes the session's sandbox to disk and ends it. What runs in it
 // goes on when the session wakes. Requests under way are waited for. When it
 // fails the session goes on as it was, unless it is lost.
-func (s *session) hibernate(ctx context.Context) error {
+func (s *session) hibernate(ctx context.Context) (err error) {
+	ctx, span := s.m.cfg.Tracer.Part(ctx, "hibernate")
+	span.Set(trace.Session, s.id)
+	defer func() { span.End(err) }()
 	release, err := s.quiet(ctx)
 	if err != nil {
 		return err
@@ -171,11 +175,14 @@ func (s *session) settleOut(machine Machine) error {
 
 // wake restores a hibernated session's sandbox. When that cannot be now, the
 // session stays hibernated; when it can never be, it is lost. Preconditions:
-// power is held.
-func (s *session) wake() error {
+// power is held. of is what it is woken for, and may end before it.
+func (s *session) wake(of context.Context) (err error) {
 	const op = "session.resume"
-	ctx, cancel := context.WithTimeout(s.life, wakeLimit)
+	ctx, cancel := context.WithTimeout(trace.With(s.life, of), wakeLimit)
 	defer cancel()
+	ctx, span := trace.Start(ctx, "wake")
+	span.Set(trace.Session, s.id)
+	defer func() { span.End(err) }()
 	waits := s.m.crowded()
 	if waits {
 		s.tellPhase(protocol.PhaseRoom, 0)
@@ -192,7 +199,9 @@ func (s *session) wake() error {
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
 	// From here on the file tells of the past.
 	_ = os.Remove(s.m.savedFile(s.id))
+	_, restore := trace.Start(ctx, "restore")
 	machine, err := restoreNow(ctx, s.host, dir)
+	restore.End(err)
 	switch {
 	case s.isLost():
 		if err == nil {

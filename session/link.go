@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // maxRequests is how many requests of one link are under way at once; the
@@ -136,13 +137,11 @@ func (c *conn) request(body []byte) {
 		defer done()
 		ctx, cancel := context.WithTimeout(c.ctx, o.limit)
 		defer cancel()
-		result, err := c.carry(ctx, o, r)
-		c.answer(r.ID, result, err)
+		c.perform(ctx, o, r)
 	}
 	switch {
 	case o.inline:
-		result, err := c.carry(c.ctx, o, r)
-		c.answer(r.ID, result, err)
+		c.perform(c.ctx, o, r)
 		done()
 	case o.ordered:
 		a := c.find(r.Ch)
@@ -165,15 +164,34 @@ func (c *conn) request(body []byte) {
 // answered is the result of an operation that has sent its own reply.
 type answered struct{}
 
-func (c *conn) answer(id uint64, result any, err error) {
+// perform carries an operation out, and answers.
+func (c *conn) perform(ctx context.Context, o operation, r protocol.Request) {
+	ctx, span := c.m.cfg.Tracer.Join(ctx, "node "+r.Op, r.Trace)
+	span.Set(trace.Operation, r.Op)
+	span.Set(trace.Tenant, c.principal.Tenant)
+	if span != nil {
+		if a := c.find(r.Ch); a != nil {
+			span.Set(trace.Session, a.session.id)
+			span.Set(trace.Channel, a.channel.id)
+		}
+	}
+	result, err := c.carry(ctx, o, r)
+	if s, ok := result.(protocol.Session); ok && err == nil {
+		span.Set(trace.Session, s.ID)
+		span.Set(trace.Language, s.Language)
+	}
+	span.End(err)
 	if _, ok := result.(answered); ok && err == nil {
 		return
 	}
-	c.reply(id, result, err)
+	c.respond(r.ID, span.ID(), result, err)
 }
 
 // reply sends a reply. An error without an id to repeat is sent with id 0.
-func (c *conn) reply(id uint64, result any, err error) {
+func (c *conn) reply(id uint64, result any, err error) { c.respond(id, "", result, err) }
+
+// respond is reply for what is part of a trace, if that is not empty.
+func (c *conn) respond(id uint64, trace string, result any, err error) {
 	if id == 0 && err == nil {
 		return
 	}
@@ -185,10 +203,11 @@ func (c *conn) reply(id uint64, result any, err error) {
 	}
 	if err != nil {
 		if fault.Is(err, fault.Internal) || fault.Is(err, fault.Host) {
-			c.m.log.Error("a request failed", "tenant", c.principal.Tenant, "error", err)
+			c.m.log.Error("a request failed", "tenant", c.principal.Tenant, "error", err, "trace", trace)
 		}
 		c.m.metrics.failed(err)
 		p := fault.PublicOf(err)
+		p.Trace = trace
 		r.Result, r.Error = nil, &p
 	}
 	c.control(r)

@@ -105,6 +105,15 @@ func newMetrics(m *Manager) *metrics {
 	for _, r := range fault.Table() {
 		x.errors.WithLabelValues(string(r.Kind))
 	}
+	for name, c := range map[string]struct {
+		help string
+		read func() float64
+	}{
+		"trace_spans_sent_total":    {"Spans that a collector took.", func() float64 { n, _ := m.cfg.Tracer.Counts(); return float64(n) }},
+		"trace_spans_dropped_total": {"Spans that found the queue full, or that the collector did not take.", func() float64 { _, n := m.cfg.Tracer.Counts(); return float64(n) }},
+	} {
+		x.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(opts(name, c.help)), c.read))
+	}
 	x.registry.MustRegister(x.claims, x.cells, x.cellTime, x.errors, x.sleep, x.wake, x.gaps, x.sent, x.frames, x.quotas, newNodeState(m))
 	prometheus.WrapRegistererWithPrefix(metricPrefix, x.registry).MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return x

@@ -9,6 +9,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // operation is how one op is carried out.
@@ -326,7 +327,11 @@ func opExecute(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	queued, err := q.Submit(p)
+	_, span := trace.Start(ctx, "cell")
+	span.Set(trace.Session, a.session.id)
+	span.Set(trace.Channel, a.channel.id)
+	span.Set(trace.Language, a.channel.language)
+	queued, err := a.channel.traces.submit(span, func() (protocol.Queued, error) { return q.Submit(p) })
 	if err == nil && !queued.Repeated {
 		a.session.acknowledged(a.channel.id, queued.Cell, p.Key)
 		c.m.count.executes.Add(1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/sandbox"
+	"github.com/sandgate/sandgate/trace"
 )
 
 // How a pool follows demand: it holds as many sandboxes as there were claims
@@ -21,30 +22,33 @@ const (
 
 // claim takes a member for a session, of a layout that may be another than the
 // template's.
-func (m *Manager) claim(ctx context.Context, t *template, layout Layout) (*member, error) {
+func (m *Manager) claim(ctx context.Context, t *template, layout Layout) (mb *member, err error) {
 	began := time.Now()
+	ctx, span := trace.Start(ctx, "claim")
+	source := "cold"
+	defer func() { span.Set(trace.Source, source); span.End(err) }()
 	if t.source != nil {
 		if err := t.built(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if layout.Limits != t.layout.Limits {
-		mb, err := m.makeAlone(ctx, t, layout, false)
-		m.metrics.claimed(t, "cold", began, err)
+		mb, err = m.makeAlone(ctx, t, layout, false)
+		m.metrics.claimed(t, source, began, err)
 		return mb, err
 	}
 	p, size := t.demanded()
 	if size > 0 {
-		source := "pool"
+		source = "pool"
 		if p.Stats().Ready == 0 {
 			source = "wait"
 		}
-		mb, err := p.Claim(ctx)
+		mb, err = p.Claim(ctx)
 		m.metrics.claimed(t, source, began, err)
 		return mb, err
 	}
-	mb, err := m.makeAlone(ctx, t, layout, false)
-	m.metrics.claimed(t, "cold", began, err)
+	mb, err = m.makeAlone(ctx, t, layout, false)
+	m.metrics.claimed(t, source, began, err)
 	if err == nil {
 		m.warm(t)
 	}
@@ -73,7 +77,9 @@ func (t *template) fade(now time.Time) {
 
 // makeAlone makes a member for one who waits for it. As many are made at a
 // time as turns are there; who gets none in time is refused.
-func (m *Manager) makeAlone(ctx context.Context, t *template, layout Layout, build bool) (*member, error) {
+func (m *Manager) makeAlone(ctx context.Context, t *template, layout Layout, build bool) (mb *member, err error) {
+	ctx, span := trace.Start(ctx, "make sandbox")
+	defer func() { span.End(err) }()
 	timer := time.NewTimer(m.cfg.ClaimWait)
 	defer timer.Stop()
 	select {

@@ -440,7 +440,7 @@ func (s *session) connect(c *channel, v savedChannel, wires map[uint32]string) {
 		}
 		t := target{channel: c}
 		if v.Queue != nil {
-			t.driver = &driver{session: s, wire: n}
+			t.driver = &driver{session: s, channel: c, wire: n}
 			if n == v.Wire {
 				o.Driver, o.Rejoin = t.driver, s.agent.Rejoin(n)
 			}

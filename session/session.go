@@ -123,7 +123,7 @@ func (s *session) adopt(info kernel.Info) error {
 	if err != nil {
 		return err
 	}
-	d := &driver{session: s, wire: warmChannel}
+	d := &driver{session: s, channel: c, wire: warmChannel}
 	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
 	close(c.opened)
 	s.router.set(warmChannel, target{channel: c, driver: d})
@@ -145,7 +145,7 @@ func (s *session) starter(c *channel, env map[string]string, cwd string) kernel.
 			return nil, kernel.Info{}, err
 		}
 		defer end()
-		d := &driver{session: s, wire: s.router.number()}
+		d := &driver{session: s, channel: c, wire: s.router.number()}
 		s.router.set(d.wire, target{channel: c, driver: d})
 		info, err := s.agent.StartKernel(ctx, d.wire, agent.StartKernel{Language: c.language, Env: env, Cwd: cwd})
 		if err != nil {
@@ -217,7 +217,7 @@ func (s *session) begin(ctx context.Context) (end func(), err error) {
 	s.mu.Unlock()
 	switch state {
 	case hibernated:
-		if err := s.wake(); err != nil {
+		if err := s.wake(ctx); err != nil {
 			return nil, err
 		}
 	case paused:

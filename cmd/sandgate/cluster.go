@@ -26,6 +26,7 @@ import (
 	"github.com/sandgate/sandgate/route"
 	"github.com/sandgate/sandgate/session"
 	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/trace"
 )
 
 func clusterCommand() command {
@@ -383,7 +384,7 @@ func (f fleetNode) Open(ctx context.Context, who node.Principal) (gateway.Link, 
 
 // reachNodes returns the node, or all nodes of the cluster as one, the shelf
 // that its gateways share, nil without a cluster, and what ends the connections.
-func reachNodes(cfg *config.Config, access *clusterAccess, log *slog.Logger) (gateway.Node, gateway.Shelf, func(), error) {
+func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer, log *slog.Logger) (gateway.Node, gateway.Shelf, func(), error) {
 	if access == nil {
 		remote := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{Logger: log})
 		return gateway.Remote(remote), nil, func() { _ = remote.Close() }, nil
@@ -422,7 +423,7 @@ func reachNodes(cfg *config.Config, access *clusterAccess, log *slog.Logger) (ga
 		})
 	}
 	finder := route.NewFinder(dir, time.Duration(cfg.Cluster.Lease), notice)
-	all = fleet.New(fleet.Options{Finder: finder, Logger: log, Dial: func(name, address string) (func(context.Context) (net.Conn, error), error) {
+	all = fleet.New(fleet.Options{Finder: finder, Tracer: tracer, Logger: log, Dial: func(name, address string) (func(context.Context) (net.Conn, error), error) {
 		if name == access.Local {
 			return node.Unix(cfg.NodeSocket()), nil
 		}

@@ -123,7 +123,13 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 	defer stop()
 	level := new(slog.LevelVar)
 	log := newLogger(cfg, a.err, level).With("part", "gateway")
-	nodes, shelf, leave, err := reachNodes(cfg, in.Cluster, log)
+	tracer, sendLast, err := openTracer(cfg, "gateway", log)
+	if err != nil {
+		_ = ln.Close()
+		return err
+	}
+	defer sendLast()
+	nodes, shelf, leave, err := reachNodes(cfg, in.Cluster, tracer, log)
 	if err != nil {
 		_ = ln.Close()
 		return err
@@ -139,6 +145,7 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 		AllowedOrigins: cfg.Origins,
 		Static:         web.Site(),
 		Shelf:          shelf,
+		Tracer:         tracer,
 		PortsDomain:    cfg.Ports,
 		SignIn:         signIn(cfg, in.OIDCSecret),
 		Times:          gateway.Times{SelfCheck: selfCheck},

@@ -197,6 +197,11 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 		return err
 	}
 	defer func() { err = errors.Join(err, place.close()) }()
+	tracer, sendLast, err := openTracer(cfg, "node", log)
+	if err != nil {
+		return err
+	}
+	defer sendLast()
 	tenants, leave, err := openTenants(cfg, place.vault, log)
 	if err != nil {
 		return err
@@ -210,7 +215,7 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 		Egress:    outside,
 		Directory: place.keeper, Blobs: place.blobs, Node: place.name,
 		Checkpoints: cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "", CheckpointRate: int64(cfg.Cluster.CheckpointRate),
-		Audit: audit, Usage: usage, Tenants: tenants,
+		Audit: audit, Usage: usage, Tenants: tenants, Tracer: tracer,
 		Queue: cfg.Sessions.Queue, QueueWait: time.Duration(cfg.Sessions.QueueWait),
 		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
 		MaxVolumes: orNone(cfg.Sessions.Volumes), MaxVolumeBytes: int64(cfg.Sessions.VolumeMax),
