@@ -85,6 +85,9 @@ func TestStrict(t *testing.T) {
 		{"platform", "platform: ptrace\n", "systrap, kvm"},
 		{"listen", "listen: here\n", "127.0.0.1:8080"},
 		{"relative", "data_dir: here\n", "absolute"},
+		{"collector", "tracing: {endpoint: \"localhost:4318\"}\n", "tracing.endpoint"},
+		{"collector's password", "tracing: {endpoint: \"http://a:b@localhost/\"}\n", "tracing.endpoint"},
+		{"sample", "tracing: {sample: 2}\n", "tracing.sample"},
 		{"syntax", "listen: [\n", "line"},
 	}
 	for _, tt := range tests {
@@ -115,7 +118,7 @@ func TestBadEnvironmentAndFlag(t *testing.T) {
 // TestEveryFieldFromEverySource sets each field by its flag and its variable.
 func TestEveryFieldFromEverySource(t *testing.T) {
 	sample := map[string]string{"text": "", "list": "a,b", "number": "99", "fraction": "1.5", "switch": "true", "size": "300MiB", "duration": "7s"}
-	special := map[string]string{"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9", "platform": "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole", "insecure_egress_to_private_networks": "10.0.0.0/8,fd00::/8", "egress.resolver": "10.0.0.2:53"}
+	special := map[string]string{"sessions.max_lifetime": "200h", "listen": "127.0.0.1:9", "platform": "kvm", "log.level": "warn", "log.format": "json", "audit.code": "whole", "insecure_egress_to_private_networks": "10.0.0.0/8,fd00::/8", "egress.resolver": "10.0.0.2:53", "tracing.endpoint": "http://127.0.0.1:4318/v1/traces", "tracing.sample": "0.5"}
 	for _, f := range Fields(Default()) {
 		value := sample[f.Type]
 		if f.Type == "text" {
