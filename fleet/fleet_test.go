@@ -112,7 +112,7 @@ func (k *kin) carry(who node.Principal, r protocol.Request) (any, error) {
 	if t.Session != "" && k.sessions[t.Session] != who.Tenant {
 		return nil, missing
 	}
-	return map[string]string{"node": string(k.id)}, nil
+	return map[string]string{"node": string(k.id), "trace": r.Trace}, nil
 }
 
 // kinship is nodes behind mutual TLS, with a directory, and the fleet of them.
