@@ -88,7 +88,7 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
             <label class="labelled">Environment <span class="muted">NAME=value, one a line</span><textarea class="field code" rows={2} value={env} spellcheck={false} onInput={(e) => setEnv(e.currentTarget.value)} /></label>
           </div>
         </details>
-        {error && <p class="bad" role="alert">The template was not made. {error}</p>}
+        {error && <p class="bad" role="alert" ref={(el) => el?.scrollIntoView({ block: 'nearest' })}>The template was not made. {error}</p>}
         <div class="actions">
           <button type="button" class="button" onClick={onClose}>Cancel</button>
           <button class="button primary" disabled={sending || chosen.length === 0}>{sending ? 'Sending…' : 'Build it'}</button>
