@@ -3,6 +3,8 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"reflect"
 )
 
 // Network says what a session may reach outside: in JSON true for all that the
@@ -41,6 +43,10 @@ func (n *Network) UnmarshalJSON(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
+		var known *json.UnmarshalTypeError
+		if !errors.As(err, &known) { // so that the caller can name the field
+			err = &json.UnmarshalTypeError{Value: "value with other fields than allow", Type: reflect.TypeFor[networkAllow]()}
+		}
 		return err
 	}
 	if v.Allow == nil {
