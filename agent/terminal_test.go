@@ -140,12 +140,20 @@ func TestTerminalInterrupt(t *testing.T) {
 			if c.ahead != "" {
 				r.typed(1, c.ahead)
 			}
-			// A shell's child may not be there yet.
+			// A shell's child may not be there yet. The pauses grow, because a
+			// shell that is told again while it ends begins its end anew.
+			var next time.Time
+			pause := 5 * time.Millisecond
 			eventually(t, "it is obeyed", func() bool {
 				r.sink.mu.Lock()
 				_, ended := r.sink.exits[1]
 				r.sink.mu.Unlock()
-				return ended || c.stop(r) != nil
+				if ended || time.Now().Before(next) {
+					return ended
+				}
+				pause *= 2
+				next = time.Now().Add(pause)
+				return c.stop(r) != nil
 			})
 			r.sink.waitExit(t, 1)
 		})
