@@ -124,6 +124,8 @@ type Error struct {
 type Event struct {
 	Event   string   `yaml:"event"`
 	Message *Pattern `yaml:"message"`
+	// May is for one that may stay away.
+	May bool `yaml:"may"`
 }
 
 // Input answers an input_request. Do interrupt interrupts in place of it.

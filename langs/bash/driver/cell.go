@@ -62,7 +62,7 @@ func (d *driver) next() {
 			_ = os.Remove(d.room.path(fmt.Sprintf("%s-%d", kind, r.Cell-keptCells)))
 		}
 	}
-	c.sent = uptime()
+	c.sent, c.running = uptime(), d.running
 	d.shell.send(fmt.Sprintf("__sg_probe %d && . %s <%s; { __sg_off; } 2>/dev/null", r.Cell, quote(d.room.path(c.name)), quote(d.room.path("stdin"))))
 }
 
@@ -103,7 +103,10 @@ func (d *driver) event(e []string) {
 		}
 	case "done":
 		if d.cell != nil && number(1) == int(d.cell.Cell) {
-			d.cell.failure = failure{number(4), arg(5), strings.Fields(arg(6))}
+			d.cell.failure = failure{number(5), arg(6), strings.Fields(arg(7))}
+			if number(4) != 0 {
+				d.running = number(4)
+			}
 			d.done(number(2), arg(3))
 		}
 	case "exit":

@@ -15,27 +15,21 @@ import (
 // Times of the driver.
 const (
 	// nudge is how long after an interrupt the shell is reminded to say that
-	// the cell is over: the signal may have cut that off.
+	// the cell is over, and sent again what it may have lost.
 	nudge = 50 * time.Millisecond
-	// stubborn is how long a cell may go on after its second interrupt, or after
-	// the first that it ignores, before
-	// its processes, and after that again its shell, are killed.
-	stubborn = 150 * time.Millisecond
-	// farewell is how long a shell that has to leave may write its state.
-	farewell = 2 * time.Second
+	// patience is how long a cell may go on after its interrupt, by a trap or a
+	// program that handles it, before it is ended by force.
+	patience = 200 * time.Millisecond
+	// dismissal is when a shell that cannot leave its cell has to end, and
+	// farewell how long it may take to write its state.
+	dismissal = 600 * time.Millisecond
+	farewell  = 2 * time.Second
 	// slowSave is how long writing the state may take to be done after every
 	// cell. A larger state is written a quarter of the time at most.
 	slowSave = 300 * time.Millisecond
 	// savePause is the longest time without a state: the sandbox may have been
 	// frozen while one was written.
 	savePause = 10 * time.Second
-	// insistence is how often a lost interrupt is sent again, after a nudge and
-	// then after twice the time each. Where that does not help, the shell is
-	// killed: 1.9 s after the interrupt.
-	insistence = 5
-	// volley is how many SIGINTs, a millisecond apart, hit a loop of programs
-	// between two of them.
-	volley = 25
 	// forked is how long before an interrupt a child may have been made that
 	// has missed it, and forkedLate how long after.
 	forked     = 100 * time.Millisecond
@@ -44,7 +38,7 @@ const (
 	// than its SIGINT has ended the cell.
 	requestLimit = 50 * time.Millisecond
 	// drainLimit bounds how long the streams are waited for, to keep order.
-	drainLimit = 5 * time.Millisecond
+	drainLimit = 50 * time.Millisecond
 )
 
 // keptCells is how many cells' texts are kept for tracebacks.
@@ -68,6 +62,8 @@ type driver struct {
 	// fences'th time.
 	insisted, fenced bool
 	fences           int
+	// running is the last child that a cell has left running, 0 for none.
+	running int
 	// requests are the agent's, in their order.
 	requests <-chan kernel.Request
 	// signals brings each SIGINT, which the shell has had too.
@@ -92,6 +88,7 @@ type cell struct {
 	kernel.Request
 	name       string        // its file's
 	sent       time.Duration // when the shell was told, see uptime
+	running    int           // the last child that was left running before
 	program    bool
 	interrupts int
 	ended      bool   // by interrupts that were sent again, whatever its status

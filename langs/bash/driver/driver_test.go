@@ -284,9 +284,10 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestInterruptEndsTheDeaf wants cells to end by one interrupt that loop in
-// subshells and pipelines, or that ignore it, and everything that they and the cells
-// before have set to be there afterwards. A job goes on.
+// TestInterruptEndsTheDeaf wants cells to end by one interrupt that handle it and
+// go on, ignore it, or run what does, in the shell that they began in: what they
+// and the cells before have set is there afterwards, the user's trap too, and jobs
+// can be waited for.
 func TestInterruptEndsTheDeaf(t *testing.T) {
 	r := newRig(t)
 	id := uint64(0)
@@ -294,22 +295,38 @@ func TestInterruptEndsTheDeaf(t *testing.T) {
 		id++
 		return r.ask(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: code})
 	}
-	if reply := run("kept=41; sleep 1000 & job=$!"); reply.Status != "ok" {
+	// The first job has a standard input of its own.
+	if reply := run("kept=41; f() { echo f; }; cd /usr; exec 9>/dev/null; shell=$$; sleep 1000 </dev/zero & job=$!; sleep 1000 & jab=$!"); reply.Status != "ok" {
 		t.Fatalf("%+v", reply)
 	}
 	for _, code := range []string{
 		"while :; do (sleep 1); done",
 		"(while :; do :; done)",
+		"(while :; do /bin/true; done)",
 		"yes | while read x; do :; done",
 		"while :; do :; done | cat",
+		"while :; do /bin/true; done | while :; do /bin/true; done",
+		"until false; do eval 'while :; do :; done'; done",
+		"mapfile -t lines < <(while :; do echo; done)",
+		"set -e; while :; do :; done",
+		"sh -c 'trap \"\" INT; exec sleep 1000'",
+		"sh -c 'trap \"\" INT TERM; sleep 1000; sleep 1000'; echo not here",
+		"sh -c 'trap \"\" INT; exec sleep 1000' </dev/null",
+		"sh -c 'trap \"echo no\" INT; while :; do sleep 0.1; done'",
+		"sh -c 'trap \"\" INT; exec sleep 1000' | cat",
+		"trap 'echo no' INT; while :; do sleep 1; done",
+		"trap 'echo no' INT; while :; do :; done",
+		"trap 'echo no' INT; while :; do wait; done",
+		"trap 'while :; do :; done' INT; while :; do :; done",
+		"trap 'sleep 1000' INT; while :; do sleep 1; done",
 		"trap '' INT; while :; do :; done",
 		"trap '' INT; sleep 1000",
 		"trap '' INT; sleep 1000 & other=$!; wait",
+		"trap '' INT; read line < <(sleep 1000)",
+		"trap '' INT; set -o noclobber; while :; do :; done",
 		"(trap '' INT; while :; do :; done)",
 		"(trap '' INT; while :; do sleep 0.01; done) | cat",
 		"x=$(trap '' INT; while :; do :; done)",
-		"until false; do eval 'while :; do :; done'; done",
-		"mapfile -t lines < <(while :; do echo; done)",
 	} {
 		r.forget()
 		id++
@@ -324,13 +341,44 @@ func TestInterruptEndsTheDeaf(t *testing.T) {
 			t.Fatalf("%q: %+v", code, reply)
 		}
 		t.Logf("%v: %s", time.Since(sent).Round(time.Millisecond), code)
-		check := "[[ $kept == 41 && $this == " + fmt.Sprint(id) + " ]] && kill -0 $job ${other-}; back=$?; [[ -z ${other-} ]] || kill $other; unset other; trap - INT; (exit $back)"
-		if reply := run(check); reply.Status != "ok" {
+		check := `[[ $shell == $$ && $kept == 41 && $this == ` + fmt.Sprint(id) + ` && $(f) == f && $PWD == /usr && $(jobs -p | wc -l) -ge 2 ]] && echo x >&9 &&
+			kill -0 $job && kill -0 $jab && kill -0 ${other-$$}; back=$?
+			[[ -z ${other-} ]] || kill $other; unset other
+			set +eC; (exit $back)`
+		if strings.HasPrefix(code, "trap") {
+			check += ` && [[ -n $(trap -p INT) ]] && trap - INT`
+		}
+		if reply := run(check); reply.Status != "ok" || reply.ExitCode != nil {
 			t.Errorf("after %q: %+v", code, reply)
 		}
 	}
-	if reply := run("kill $job"); reply.Status != "ok" {
-		t.Errorf("the job is gone: %+v", reply)
+	if reply := run("kill $job $jab; wait $job; [[ $? == 143 ]]"); reply.Status != "ok" || reply.ExitCode != nil {
+		t.Errorf("the job cannot be waited for: %+v", reply)
+	}
+}
+
+// TestStarted wants a child that is the cell's to be told from a job that the cell
+// before has left, whichever way the clock and the time of its start are rounded.
+func TestStarted(t *testing.T) {
+	sent := 1250 * time.Millisecond // anything from 1.245 to 1.26 s
+	for _, test := range []struct {
+		pid   int
+		began time.Duration
+		want  bool
+	}{
+		{31, 1240 * time.Millisecond, true}, // the clock was rounded up
+		{31, 1250 * time.Millisecond, true},
+		{31, 9 * time.Second, true},
+		{30, 1240 * time.Millisecond, false}, // a job
+		{30, 1260 * time.Millisecond, false},
+		{30, 9 * time.Second, true}, // the numbers began anew
+		{31, 1200 * time.Millisecond, false},
+		{29, 100 * time.Millisecond, false},
+	} {
+		c := &cell{sent: sent, running: 30}
+		if got := c.started(test.pid, process{began: test.began}); got != test.want {
+			t.Errorf("%d at %v: %v", test.pid, test.began, got)
+		}
 	}
 }
 

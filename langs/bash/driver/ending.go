@@ -149,7 +149,7 @@ func (d *driver) gone() {
 	}
 	lived := d.shell.up
 	d.shell = next
-	d.insisted, d.fenced = false, false
+	d.insisted, d.fenced, d.running = false, false, 0
 	if unborn && c == nil {
 		return // the one before has been told of
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,9 +12,32 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
+// step is one of the things that are done about a cell that goes on.
+type step struct {
+	after time.Duration // the interrupt
+	do    func(d *driver, c *cell, interrupted time.Duration)
+}
+
+// course is how a cell ends that its interrupt has not ended: within 0.3 s, and
+// in the shell that it began in, unless something keeps that from its traps.
+var course = []step{
+	{nudge, (*driver).insist},
+	{2 * nudge, (*driver).insist},
+	{patience, (*driver).stop},
+	{patience + 25*time.Millisecond, ending(syscall.SIGTERM, false)},
+	{patience + 65*time.Millisecond, ending(syscall.SIGKILL, false)},
+	{patience + 85*time.Millisecond, ending(syscall.SIGKILL, true)},
+	{patience + 150*time.Millisecond, ending(syscall.SIGKILL, true)},
+	{patience + 250*time.Millisecond, ending(syscall.SIGKILL, true)},
+	{dismissal, func(d *driver, c *cell, _ time.Duration) {
+		c.ended = true
+		_ = d.shell.cmd.Process.Signal(syscall.SIGVTALRM)
+	}},
+	{dismissal + farewell, func(d *driver, c *cell, _ time.Duration) { _ = d.shell.cmd.Process.Kill() }},
+}
+
 // interrupt notes that a cell is interrupted, and sees to it that it ends. The
 // shell and what it runs get a SIGINT from the agent right behind the request.
-// A second one ends what ignores the first.
 func (d *driver) interrupt(number uint32) {
 	c := d.cell
 	if c == nil || number != 0 && number != c.Cell {
@@ -24,90 +46,52 @@ func (d *driver) interrupt(number uint32) {
 	}
 	c.interrupts++
 	c.asking = ""
-	began := uptime()
-	wait := nudge
-	for i := range 1 + insistence {
-		d.later(wait, func() {
+	if c.interrupts > 1 {
+		return // its end is under way
+	}
+	interrupted := uptime()
+	for _, s := range course {
+		d.later(s.after, func() {
 			if d.cell != c {
 				return
 			}
-			if i < insistence {
-				d.insist(c, began)
-			} else if c.ended {
-				d.press(c)
-			}
+			s.do(d, c, interrupted)
 			// It may have cut off what tells of the end; or swallow this line.
 			d.shell.send(fmt.Sprintf("{ __sg_over %d; } 2>/dev/null", c.Cell))
 		})
-		wait *= 2
-	}
-	switch {
-	case c.interrupts == 2:
-		d.press(c)
-	case d.deaf(c):
-		d.later(stubborn, func() { d.dismiss(c) })
 	}
 }
 
-// dismiss ends a cell that ignores interrupts. What the shell waits for is
-// killed, unless it is a job. A shell that goes on has to leave: a SIGVTALRM,
-// which nobody else sends, makes it run its EXIT trap, so that the next shell
-// has the state as it was. One that does not is killed, and the next has the
-// state of the cell before.
-func (d *driver) dismiss(c *cell) {
-	if d.cell != c || c.interrupts > 1 {
-		return
+// stop has the shell leave the cell from within, whatever it does at SIGINT: a
+// SIGURG, which nobody else sends, makes it drop its INT trap for a moment and
+// interrupt itself. That is done between two commands, so that no child can take
+// the signal for itself, and everything of the shell's is kept, jobs and open
+// descriptors too.
+func (d *driver) stop(c *cell, _ time.Duration) {
+	if !c.ended {
+		c.ended = true
+		// It is read before a later cell is begun, see fence.
+		_ = os.WriteFile(d.room.path("stop"), fmt.Appendln(nil, c.Cell), 0o600)
 	}
-	c.ended = true
-	shell := d.shell.cmd.Process
-	leave := func() {
-		if d.cell != c {
-			return
-		}
-		_ = shell.Signal(syscall.SIGVTALRM)
-		d.later(farewell, func() {
-			if d.cell == c {
-				_ = shell.Kill()
+	d.insisted = true
+	_ = d.shell.cmd.Process.Signal(syscall.SIGURG)
+}
+
+// ending ends what the shell waits for, so that it can leave the cell: programs
+// that the cell has started, and what these have, but no job. What looks like one
+// goes too if all is set. The shell is asked before, so that it does not go on
+// when they end.
+func ending(sig syscall.Signal, all bool) func(d *driver, c *cell, _ time.Duration) {
+	return func(d *driver, c *cell, interrupted time.Duration) {
+		d.stop(c, interrupted)
+		processes := processes()
+		for _, child := range processes.startedBy(d.shell.cmd.Process.Pid, c, all) {
+			_ = syscall.Kill(child, sig)
+			for pid := range processes.below(child) {
+				_ = syscall.Kill(pid, sig)
 			}
-		})
-	}
-	// Without a terminal Bash gives to a job the null device to read from.
-	last := processes().lastChild(shell.Pid)
-	if in, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", last)); last == 0 || in == os.DevNull {
-		leave()
-		return
-	}
-	signalTree(shell.Pid, syscall.SIGKILL)
-	d.later(nudge, leave)
-}
-
-// ignores finds a trap that is empty.
-var ignores = regexp.MustCompile(`\btrap\s+(--\s+)?(''|"")`)
-
-// deaf reports whether the cell ignores SIGINT, or a part of it, and with it
-// what that runs.
-func (d *driver) deaf(c *cell) bool {
-	if strings.Contains(c.Code, "trap") {
-		return ignores.MatchString(c.Code)
-	}
-	state, _ := os.ReadFile(d.saved)
-	return bytes.Contains(state, []byte("trap -- '' SIGINT\n"))
-}
-
-// press kills what a cell runs that is deaf to interrupts, and after that its
-// shell. Another has the state as it was before the cell.
-func (d *driver) press(c *cell) {
-	d.later(stubborn, func() {
-		if d.cell != c {
-			return
 		}
-		signalTree(d.shell.cmd.Process.Pid, syscall.SIGKILL)
-		d.later(stubborn, func() {
-			if d.cell == c {
-				_ = d.shell.cmd.Process.Kill()
-			}
-		})
-	})
+	}
 }
 
 // interruptOther is for a cell that is not at work.
@@ -135,7 +119,7 @@ func (d *driver) interruptOther(number uint32) {
 // which then goes on; Bash itself takes that for a program that has handled it.
 //
 // Who handles a SIGINT is left alone: a shell with a trap, and a program that
-// ran for a while when it came.
+// ran for a while when it came, has patience for what it does about it.
 func (d *driver) insist(c *cell, interrupted time.Duration) {
 	if d.traps(c) {
 		return
@@ -145,29 +129,20 @@ func (d *driver) insist(c *cell, interrupted time.Duration) {
 	if all[shell].group <= 1 {
 		return // it has ended
 	}
-	d.insisted = true
 	last := all.lastChild(shell)
-	older := last != 0 && all[last].began < interrupted-forked && all[last].began > c.sent
+	older := last != 0 && all[last].began < interrupted-forked && c.started(last, all[last])
 	for pid, p := range all {
 		// By their group: a subshell that had the signal may have left its child.
 		ours := p.group == all[shell].group && pid != shell && pid != os.Getpid()
 		if ours && p.began >= interrupted-forked && (!older || p.began <= interrupted+forkedLate) {
 			_ = syscall.Kill(pid, syscall.SIGINT)
-			c.ended = true
+			d.insisted = true
 		}
 	}
 	if older {
 		return // what it waits for ran before; others of a pipeline may not have
 	}
-	// A loop of short programs has to be hit in between two of them, or while
-	// one runs that is no fork of Bash any more, and together with that.
-	c.ended = true
-	for range volley {
-		if syscall.Kill(-all[shell].group, syscall.SIGINT) != nil {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+	d.stop(c, interrupted)
 }
 
 // fence has the next cell wait until the shell has had all that was sent to it

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154,SC2162,SC2213,SC2220,SC1010,SC2016
+# shellcheck shell=bash disable=SC2154,SC2162,SC2213,SC2220,SC1010,SC2016,SC1091
 # What the kernel's shell knows beside the user's own. It is sourced once, in
 # an interactive shell, since only that goes on after SIGINT with its state.
 # __sg_dir is the driver's folder: FIFOs events and answers, cells, states.
@@ -7,7 +7,7 @@ shopt -s extglob expand_aliases
 unset HISTFILE
 PS1='' PS2='' FUNCNEST=4000
 PROMPT_COMMAND='{ __sg_off; } 2>/dev/null'
-__sg_cell='' __sg_seq=0 __sg_mixed='' __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack='' __sg_reply=''
+__sg_cell='' __sg_trapped='' __sg_seq=0 __sg_mixed='' __sg_estatus=0 __sg_edepth=0 __sg_ecommand='' __sg_estack='' __sg_reply=''
 
 # Tell the driver something: fields, without the bytes that part them.
 __sg_tell() {
@@ -46,16 +46,36 @@ ${code[0]-}
 # The cell is over. It is called behind the cell, and before each prompt for
 # those that a failure has thrown out of it.
 __sg_off() {
-	local status=$? options=$-
+	local status=$? options=$- cell
 	[[ $__sg_cell ]] || return "$status"
 	set +eux
+	if [[ $__sg_trapped ]]; then
+		__sg_trapped=''
+		. "$__sg_dir/trap"
+	fi
 	if [[ $__sg_mixed ]]; then
 		trap - DEBUG
 		set +T
 	fi
-	__sg_tell done "$__sg_cell" "$status" "$options" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
-	__sg_cell='' __sg_mixed='' PS1=''
+	# From here on a URG is late.
+	cell=$__sg_cell __sg_cell='' __sg_mixed='' PS1=''
+	__sg_tell done "$cell" "$status" "$options" "$!" "$__sg_estatus" "${__sg_ecommand:0:1000}" "${__sg_estack:0:2000}"
 	return "$status"
+}
+
+# URG: the driver wants the shell to leave the cell that the file stop names.
+# Only an INT without a trap leaves everything at once; the user's trap is put
+# back at the cell's end.
+__sg_stop() {
+	local cell=''
+	builtin read -r cell <"$__sg_dir/stop" || return 0
+	[[ $__sg_cell && $cell == "$__sg_cell" && $BASHPID == "$$" ]] || return 0
+	if [[ ! $__sg_trapped ]]; then
+		trap -p INT >|"$__sg_dir/trap"
+		__sg_trapped=yes
+	fi
+	trap - INT
+	builtin kill -INT "$$"
 }
 
 # The driver's reminder after an interrupt, which may have cut off the cell's
@@ -65,7 +85,7 @@ __sg_over() {
 		(exit 130)
 		__sg_off
 	else
-		__sg_tell done "$1" 130 "$-"
+		__sg_tell done "$1" 130 "$-" "$!"
 	fi
 }
 
@@ -122,7 +142,7 @@ __sg_save() {
 		trap -p
 		umask -p
 		builtin printf 'cd -- %q\n' "$PWD"
-	} >"$1" 2>/dev/null
+	} >|"$1" 2>/dev/null
 }
 
 # The driver wants to know how many microseconds it took.
@@ -199,4 +219,5 @@ display() {
 
 trap '__sg_err "$BASH_COMMAND"' ERR
 trap __sg_exit EXIT
+trap '{ __sg_stop; } 2>/dev/null' URG
 set -E

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -104,16 +105,26 @@ func (t processTable) below(pid int) map[int]bool {
 	return found
 }
 
-// signalTree signals what the shell runs in the foreground: the child that it
-// waits for, and all below that.
-func signalTree(shell int, sig syscall.Signal) {
-	all := processes()
-	last := all.lastChild(shell)
-	if last == 0 {
-		return
+// startedBy is the shell's children that began with the cell. Without a terminal
+// Bash gives to a job the null device to read from: such a child is left out unless
+// all are wanted.
+func (t processTable) startedBy(shell int, c *cell, all bool) []int {
+	var found []int
+	for pid, p := range t {
+		if p.parent != shell || !c.started(pid, p) {
+			continue
+		}
+		in, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", pid))
+		if in != os.DevNull || all {
+			found = append(found, pid)
+		}
 	}
-	_ = syscall.Kill(last, sig)
-	for pid := range all.below(last) {
-		_ = syscall.Kill(pid, sig)
-	}
+	return found
+}
+
+// started reports whether a child of the shell's began with the cell. Both times are
+// in ticks, and gVisor rounds its clock where Linux cuts off: what began within a
+// tick of the cell is told by its number from what the cell before has left running.
+func (c *cell) started(pid int, p process) bool {
+	return p.began >= c.sent-2*tick && (pid > c.running || p.began > c.sent+tick)
 }

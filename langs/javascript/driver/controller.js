@@ -14,15 +14,16 @@ const shared = require('./shared.js');
 const { writeAll } = require('./output.js');
 const children = require('./family.js');
 
-const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, NUMBER, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
+const { LOCK, USED, BUSY, TAKEN, HEARD, ANSWERED, FULL, RUNNING, NUMBER, YIELDS, BEGAN, ENDED, FREE, CONTROLLER, HEADER, MAX_BODY } = shared;
 const CONTROL = 1;
 const TICK = 40; // ms that output may lie while a cell runs
-const ASK = 3; // ms until a main thread that does not answer is taken to run code
+const ASK = 20; // ms until a main thread that does not answer is taken to run code
 const GRACE = 120; // ms that a cell has for its finally blocks
 const IDLE = 50; // ms, likewise, while no cell runs
 const BEGIN = 200; // ms that a cell which is interrupted has to begin, before what keeps the main thread from it is ended
 const LOST = 5000; // ms after which a cell that has not begun is none that will
 const CHILD = 150; // ms until children that outlive an interrupt are killed
+const SWALLOWED = 4; // times that the main thread waits for the lock before it is taken not to end any more
 
 const { requests, answers, memory, heap } = workerData;
 const words = shared.words(memory);
@@ -58,6 +59,7 @@ function unlock() {
 // --- Output that lies ---
 
 let ticking = false;
+let executes = 0; // that the main thread was sent
 
 function tick() {
   if (words[USED] > 0) {
@@ -71,7 +73,8 @@ function tick() {
     }
   }
   watchMemory();
-  ticking = Atomics.load(words, BUSY) !== 0 || waiting();
+  // Not by BUSY: between one cell and the next, nothing is.
+  ticking = Atomics.load(words, ENDED) !== (executes | 0);
   if (ticking) setTimeout(tick, TICK);
 }
 
@@ -87,6 +90,7 @@ function post(message) {
 // waiting reports whether the main thread has not begun what it was sent.
 const waiting = () => Atomics.load(words, TAKEN) !== posted;
 
+let latest = 0; // the cell of the last execute
 let interrupting = false;
 let wanted = 0; // the cell of an interrupt that came meanwhile
 let count = 0;
@@ -111,10 +115,12 @@ async function interrupt(number) {
 
 // comes waits until the main thread has come to a cell: the execute lies before
 // the interrupt, but may not have been taken yet. A callback of an earlier cell
-// that does not end is ended.
+// that does not end is ended. An interrupt that comes late, when another cell
+// was sent already, waits for nothing: it could end that one's beginning.
 async function comes(number) {
   const here = () => Atomics.load(words, NUMBER) === (number | 0);
-  if (await until(here, BEGIN)) return true;
+  if (number !== latest) return here();
+  if (await until(() => here() || number !== latest, BEGIN)) return here();
   if (!waiting()) return here(); // the cell that is meant has ended, and another has begun
   await terminate(() => here() || !waiting());
   return until(here, LOST);
@@ -123,7 +129,8 @@ async function comes(number) {
 async function stop(number) {
   if (number !== 0 && !(await comes(number))) return;
   const cell = Atomics.load(words, BUSY);
-  if (cell === 0 && number !== 0) return; // it has ended
+  // It has ended. BUSY may be the next one's by now.
+  if (number !== 0 && (cell === 0 || Atomics.load(words, NUMBER) !== (number | 0))) return;
   const over = () => Atomics.load(words, BUSY) !== cell;
   while (!over()) {
     const n = ++count;
@@ -152,10 +159,14 @@ async function terminate(over) {
     session.post('Runtime.terminateExecution', () => { ended = true; });
     // Should no code run, this message is what is ended.
     post({ op: 'nothing' });
-    for (let began = performance.now(); !(await until(() => ended, CHILD)); ) {
-      children.kill(process.pid, performance.now() - began > 4 * CHILD ? 'SIGKILL' : 'SIGTERM');
+    // Where the code had come to its last call, V8 ends its own reading of the
+    // result: the main thread tells of the cell by itself, and waits for the lock.
+    const yields = Atomics.load(words, YIELDS);
+    const swallowed = () => Atomics.load(words, YIELDS) - yields >= SWALLOWED;
+    for (let rounds = 0; !(await until(() => ended || swallowed(), CHILD / (rounds > 0 ? 3 : 1))); rounds++) {
+      children.kill(process.pid, rounds > 0 ? 'SIGKILL' : 'SIGTERM', (shared.now() - Atomics.load(words, BEGAN)) | 0);
     }
-    return true;
+    return ended;
   } finally {
     unlock();
   }
@@ -203,6 +214,8 @@ function take(request) {
       Atomics.notify(words, ANSWERED);
       return;
     case 'execute':
+      latest = Number.isInteger(request.cell) ? request.cell : 0;
+      executes++;
       if (!ticking) {
         ticking = true;
         setTimeout(tick, TICK);

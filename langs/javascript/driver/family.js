@@ -2,14 +2,25 @@
 // The processes below this one, as /proc tells.
 const fs = require('node:fs');
 
-// descendants returns the ids of all processes below pid.
-function descendants(pid) {
+const TICK = 10; // ms: the unit in which the kernel tells when a process began, cut off
+const ROUNDED = TICK / 2; // ms: gVisor rounds its clock to the same unit
+
+// uptime is the machine's clock by which processes begin, in ms.
+function uptime() {
+  return Number(fs.readFileSync('/proc/uptime', 'latin1').split(' ')[0]) * 1000;
+}
+
+// descendants returns the ids of the processes below pid that began at a time
+// or later, but for what older ones have started.
+function descendants(pid, since) {
   const children = new Map();
   for (const name of fs.readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
     try {
       const stat = fs.readFileSync(`/proc/${name}/stat`, 'latin1');
-      const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      if (Number(fields[19]) * TICK < since - TICK - ROUNDED) continue;
+      const parent = Number(fields[1]);
       if (!children.has(parent)) children.set(parent, []);
       children.get(parent).push(Number(name));
     } catch {
@@ -25,9 +36,9 @@ function descendants(pid) {
   return found;
 }
 
-// kill sends a signal to all processes below pid.
-function kill(pid, signal) {
-  for (const child of descendants(pid)) {
+// kill sends a signal to what pid has started within the last so many ms.
+function kill(pid, signal, age) {
+  for (const child of descendants(pid, uptime() - age)) {
     try {
       process.kill(child, signal);
     } catch {

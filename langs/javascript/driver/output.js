@@ -6,7 +6,7 @@ const fs = require('node:fs');
 const shared = require('./shared.js');
 const cells = require('./cells.js');
 
-const { LOCK, USED, BUSY, FREE, MAIN, CONTROLLER, HEADER, MAX_BODY } = shared;
+const { LOCK, USED, BUSY, ENDED, YIELDS, FREE, MAIN, CONTROLLER, HEADER, MAX_BODY } = shared;
 const CONTROL = 1;
 const STDOUT = 4;
 const STDERR = 5;
@@ -83,7 +83,10 @@ class Output {
       } else {
         this.#writeFrame(CONTROL, cell ? cell.number : 0, data);
       }
-      if (cell) Atomics.store(this.#words, BUSY, 0);
+      if (cell) {
+        Atomics.add(this.#words, ENDED, 1);
+        Atomics.store(this.#words, BUSY, 0);
+      }
     } finally {
       this.#unlock();
     }
@@ -138,8 +141,16 @@ class Output {
       // Held by this thread already: a stack overflow got in the way of the
       // release. Sections do not nest, and change the buffer at their end.
       if (holder !== CONTROLLER) return;
-      Atomics.wait(this.#words, LOCK, CONTROLLER, 10);
+      this.#yield();
     }
+  }
+
+  // #yield waits for the controller, which may be ending this thread's code: V8
+  // looks for that where a function begins, and in a loop only after thousands
+  // of rounds. The count tells the controller that it was not ended here.
+  #yield() {
+    Atomics.add(this.#words, YIELDS, 1);
+    Atomics.wait(this.#words, LOCK, CONTROLLER, 10);
   }
 
   #unlock() {

@@ -19,7 +19,7 @@ const { Interrupted } = require('./waits.js');
 const { STDERR } = require('./output.js');
 const { reseed } = require('./reseed.js');
 
-const { BUSY, TAKEN, HEARD, FULL, RUNNING, NUMBER, MAX_BODY } = shared;
+const { BEGAN, BUSY, TAKEN, HEARD, FULL, RUNNING, NUMBER, MAX_BODY, now } = shared;
 const FAR = 'RangeError';
 
 class Server {
@@ -138,6 +138,9 @@ class Server {
     this.#lines.clear();
     process.exitCode = undefined;
     Atomics.store(this.#words, FULL, 0);
+    Atomics.store(this.#words, BEGAN, now());
+    // A number is there only while BUSY is that cell's, or the cell has ended.
+    Atomics.store(this.#words, NUMBER, 0);
     Atomics.store(this.#words, BUSY, cell.serial);
     Atomics.store(this.#words, NUMBER, cell.number | 0);
     Atomics.store(this.#words, RUNNING, cell.serial);

@@ -15,6 +15,9 @@ module.exports = {
   words: (memory) => new Int32Array(memory, 0, WORDS),
   bytes: (memory) => Buffer.from(memory, WORDS * 4, BUFFER),
 
+  // now is a clock of both threads, in ms, as an Int32 that wraps around.
+  now: () => Number(BigInt.asIntN(32, process.hrtime.bigint() / 1_000_000n)),
+
   // Words.
   LOCK: 0, // FREE, MAIN or CONTROLLER
   USED: 1, // bytes in the buffer
@@ -24,7 +27,10 @@ module.exports = {
   ANSWERED: 5, // 1 when an answer to prompt() may be there
   FULL: 6, // 1 when code was ended because the heap is full
   RUNNING: 7, // the serial number of the cell whose code has not returned to the event loop yet, or 0
-  NUMBER: 8, // the number that the request of the last cell to begin had, as an Int32
+  NUMBER: 8, // the number that the request of the last cell to begin had, as an Int32; 0 while BUSY changes to it
+  YIELDS: 9, // how often the main thread has waited 10 ms for the lock
+  BEGAN: 10, // when the last cell began, by now()
+  ENDED: 11, // cells that have their reply
 
   // Who holds the lock.
   FREE: 0,

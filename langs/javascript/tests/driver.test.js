@@ -66,6 +66,23 @@ test('a request comes in pieces, and many in one', async (t) => {
   await kernel.close();
 });
 
+test('what a cell prints before it blocks comes, whatever lay between it and the cell before', async (t) => {
+  const kernel = await start(t);
+  const request = (cell, code) => frame(Buffer.from(JSON.stringify({ op: 'execute', id: cell, cell, code })));
+  // Its callbacks lie between its reply and the beginning of the next cell.
+  const before = `let turns = 0;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    setImmediate(function turn() {
+      for (const end = Date.now() + 100; Date.now() < end;);
+      if (++turns < 3) setImmediate(turn);
+    });`;
+  kernel.write(Buffer.concat([request(700, before), request(701, "console.log('go'); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)")]));
+  await kernel.until(() => kernel.events.find((e) => e.cell === 701 && e.type === 'stdout' && e.text === 'go\n'));
+  kernel.send({ op: 'interrupt', cell: 701 });
+  assert.equal((await kernel.until(() => kernel.replies.get(701))).ename, 'Interrupted');
+  await kernel.close();
+});
+
 test('an interrupt at any moment hits its cell or none', async (t) => {
   const kernel = await start(t);
   const next = random(7);

@@ -18,18 +18,20 @@ final class Interrupts
     /** How long the supervisor gets to notice what the kernel has noticed, in tenths of a millisecond. */
     private const PATIENCE = 3000;
 
+    /** How much later than a signal the request that announces it may come, in nanoseconds. */
+    private const ANNOUNCED = 50_000_000;
+
     private int $held = 1;
     private int $last = 0; // when something was thrown, in nanoseconds
     private ?\Closure $handler = null;
     private bool $active = false;
     private int $pending = 0; // a signal that came while they were held
-    private bool $early = false; // one came when a request was on its way: the cell to come is meant
+    private int $stray = 0; // when one came while no cell was at work, in nanoseconds; 0 for none
     private bool $told = false; // one came since the last cell began
-    public bool $arriving = false; // a request is being read
     public bool $exitable = true; // exit would be stopped, and not end the process
     public private(set) bool $thrown = false;
 
-    public function __construct(private \FFI\CData $shared, private Engine $engine, private Wire $wire, private int $kernel) {}
+    public function __construct(private \FFI\CData $shared, private Engine $engine, private int $kernel) {}
 
     public function install(): void
     {
@@ -58,16 +60,37 @@ final class Interrupts
         $this->shared->noticed = 0;
     }
 
-    /** A cell begins, held. */
+    /**
+     * For how many milliseconds the request may still come that says which cell a signal was for that came between two:
+     * the one before, and late, or the one that is about to begin. 0 for what is there already, null for no such signal.
+     */
+    public function unannounced(): ?int
+    {
+        return $this->stray === 0 ? null : max(0, intdiv($this->stray + self::ANNOUNCED - hrtime(true), 1_000_000));
+    }
+
+    /** That request has come, for a cell that is over or at work, or none will. */
+    public function announced(): void
+    {
+        $this->stray = 0;
+    }
+
+    /** It has come, and the signal is for the cell that has begun. */
+    public function early(): void
+    {
+        $this->stray = 0;
+        $this->shared->handled = 1;
+        $this->pending = max($this->pending, SIGINT);
+    }
+
+    /** A cell begins, held: a signal from now on is for it, and one that was before waits for its announcement. */
     public function begin(): void
     {
         if (!pcntl_async_signals() || pcntl_signal_get_handler(SIGINT) !== $this->handler) {
             $this->install(); // a cell has changed it
         }
-        [$this->active, $this->thrown, $this->held] = [true, false, 1];
-        $this->shared->handled = (int) $this->early;
-        $this->pending = $this->early ? SIGINT : 0;
-        $this->early = $this->arriving = false;
+        $this->shared->handled = 0;
+        [$this->active, $this->thrown, $this->held, $this->pending] = [true, false, 1, 0];
         $this->exitable = true;
     }
 
@@ -75,10 +98,8 @@ final class Interrupts
     public function end(): void
     {
         [$this->active, $this->pending, $this->held] = [false, 0, 1];
-        // Behind a signal whose handler has thrown, PHP leaves others lying: taken later, with the next request on its
-        // way, they would pass for that cell's.
+        // Behind a signal whose handler has thrown, PHP leaves others lying.
         pcntl_signal_dispatch();
-        $this->early = $this->arriving = false;
     }
 
     public function enter(): void
@@ -160,8 +181,7 @@ final class Interrupts
         }
         $this->told = true;
         if (!$this->active) {
-            // The agent sends a cell before the interrupt that is for it: with none on its way, this one comes late.
-            $this->early = $this->early || $this->arriving || $this->wire->waits(0);
+            $this->stray = hrtime(true);
             return false;
         }
         $this->shared->handled = 1;

@@ -34,7 +34,7 @@ final class Kernel
     private float $work = 0;       // seconds that cells have worked since the state was saved
     private bool $live = false;    // not any more what a snapshot is made of
     private ?array $request = null; // the cell at work
-    private array $later = [];     // requests that came while a cell waited for input
+    private array $later = [];     // requests that came before their turn
     private string $file = '';
     /** @var list<array{callable, array}> */
     private array $atEnd = [];
@@ -49,7 +49,7 @@ final class Kernel
         self::$kernel = $this;
         $this->pid = getmypid();
         $this->wire = new Wire($libc, $shared);
-        $this->interrupts = new Interrupts($shared, $engine, $this->wire, $this->pid);
+        $this->interrupts = new Interrupts($shared, $engine, $this->pid);
         $this->output = new Output($this->wire, $this->interrupts, $this);
         $this->input = new Input($this, $this->wire, $this->interrupts);
         $this->source = new Source($engine);
@@ -137,7 +137,7 @@ final class Kernel
         while ($this->dirty) {
             $wait = max($this->work, microtime(true) - $this->dirtySince) > self::SAVE_AFTER ? 0 : self::SAVE_IDLE;
             if ($wait > 0 && $this->wire->waits($wait)) {
-                return $this->take();
+                return $this->wire->receive();
             }
             if (!$this->live) {
                 break;
@@ -151,7 +151,7 @@ final class Kernel
             }
         }
         while (!$this->wire->waits(-1));
-        return $this->take();
+        return $this->wire->receive();
     }
 
     /**
@@ -163,12 +163,6 @@ final class Kernel
         $path = Cells::add('rehearsal', self::REHEARSAL, $this->source->prepare(self::REHEARSAL));
         $frame = $this->output->frame('execute_result', ['data' => Bundle::of((include $path)->value), 'metadata' => new \stdClass(), 'execution_count' => 0]);
         json_decode(substr($frame, 16), true, 64);
-    }
-
-    private function take(): ?array
-    {
-        $this->interrupts->arriving = true;
-        return $this->wire->receive();
     }
 
     private function begin(array $request): string
@@ -195,6 +189,8 @@ final class Kernel
         $this->engine->enableOutput();
         error_clear_last();
         $this->interrupts->begin();
+        $this->awaitAnnouncement($shared->cell);
+        $shared->began = intdiv(hrtime(true), 1_000_000);
         $shared->busy = 1;
         $this->begun = microtime(true);
         $this->input->begin();
@@ -207,6 +203,25 @@ final class Kernel
         $path = Cells::add($name, $code, $this->source->prepare($code));
         $this->interrupts->leave();
         return $path;
+    }
+
+    /** Finds out whether a signal that came before the cell is for it. What else has come is for after it. */
+    private function awaitAnnouncement(int $cell): void
+    {
+        while (($wait = $this->interrupts->unannounced()) !== null) {
+            if (!$this->wire->waits($wait)) {
+                if ($wait === 0) {
+                    $this->interrupts->announced(); // none will come: somebody else sent it
+                }
+                continue; // a signal, or time has passed
+            }
+            $request = $this->wire->receive();
+            if (($request['op'] ?? '') !== 'interrupt') {
+                $this->later[] = $request ?? [];
+            } elseif (($request['cell'] ?? 0) === $cell) {
+                $this->interrupts->early();
+            }
+        }
     }
 
     /** Whether exit would be stopped: in a cell, and where ExitGuard calls something. */
@@ -384,6 +399,9 @@ final class Kernel
         if ($request === null || !\is_string($op) || !\is_int($id)) {
             $this->output->stderr("the kernel was sent a request that is none\n");
             return;
+        }
+        if ($op === 'interrupt') {
+            $this->interrupts->announced(); // of a cell that has ended, or waits for input
         }
         if (\in_array($op, ['input', 'interrupt', 'comm'], true)) {
             return; // there is no cell that they could be for

@@ -8,6 +8,7 @@ namespace Sandgate;
  *   parted       1 when its descriptors are its own
  *   sequence     the number of requests so far
  *   busy         1 while a cell is at work
+ *   began        when that began, in ms of hrtime
  *   handled      1 when the kernel has noticed the interrupt of this cell
  *   noticed      1 when the supervisor has noticed an interrupt, since the cell began
  *   meant        the sequence that the supervisor's own signals are for
@@ -23,7 +24,7 @@ final class Shared
     public static function make(Libc $libc): \FFI\CData
     {
         return $libc->shared('typedef struct { int32_t savegame; uint32_t parted, sequence, busy, handled, noticed, meant, pressed, writing, failed,
-            ending, status, signal, silent, program, cell, count, saved; int64_t id;
+            ending, status, signal, silent, program, cell, count, saved; int64_t id, began;
             char reason[1024]; } Shared;', 'Shared');
     }
 }

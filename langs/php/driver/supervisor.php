@@ -18,7 +18,7 @@ final class Supervisor
     /** Milliseconds after an interrupt. A read in PHP is tried again after a first signal, so there is a second. */
     private const NUDGE = 50;
     private const HARD_AFTER = 200;
-    private const CHILDREN_AFTER = 400;
+    private const CHILDREN_AFTER = 250;
     private const KILL_AFTER = 1200;
 
     private const SIGNALS = [SIGINT, SIGTERM, SIGHUP, SIGCHLD];
@@ -115,7 +115,7 @@ final class Supervisor
             return;
         }
         if ($past > self::CHILDREN_AFTER && !$this->shared->handled) {
-            $this->tellChildren(SIGKILL); // it waits for one that ignores the interrupt
+            $this->tellChildren(SIGKILL, true); // it waits for one that ignores the interrupt
         }
         $this->shared->meant = $this->sequence; // the cell may end, and another begin, before a signal is there
         if ($past > self::HARD_AFTER) {
@@ -129,14 +129,24 @@ final class Supervisor
         }
     }
 
-    /** Sends the kernel's descendants a signal, a parent before its children: a shell has no time to tell of their end. */
-    private function tellChildren(int $signal): void
+    /**
+     * Sends the kernel's descendants a signal, a parent before its children: a shell has no time to tell of their end.
+     * Only the cell's own are meant if so asked: what earlier ones have started is left alone.
+     */
+    private function tellChildren(int $signal, bool $own = false): void
     {
+        $since = 0.0; // in hundredths of a second since the machine's start, in which /proc tells
+        if ($own) {
+            // When a process began is cut off to a hundredth; gVisor rounds its clock to one.
+            $since = ((float) file_get_contents('/proc/uptime')) * 100 - (hrtime(true) / 1e6 - $this->shared->began) / 10 - 1.5;
+        }
         $children = [];
         foreach (glob('/proc/[0-9]*/stat') as $file) {
             $stat = @file_get_contents($file) ?: '';
             $fields = explode(' ', substr($stat, (int) strrpos($stat, ')') + 2));
-            $children[(int) ($fields[1] ?? 0)][] = (int) $stat;
+            if ((float) ($fields[19] ?? 0) >= $since) {
+                $children[(int) ($fields[1] ?? 0)][] = (int) $stat;
+            }
         }
         for ($found = $children[$this->kernel] ?? []; $found !== []; array_push($found, ...$children[$pid] ?? [])) {
             posix_kill($pid = array_shift($found), $signal);

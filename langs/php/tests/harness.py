@@ -175,7 +175,8 @@ class Kernel:
         return self.wait(id, timeout)
 
     def interrupt(self):
-        """SIGINT to the process group, as the agent sends it."""
+        """SIGINT to the process group, announced, as the agent sends it."""
+        self.send("interrupt", reply=False, cell=self.running)
         os.killpg(self.process.pid, signal.SIGINT)
 
     def close(self):

@@ -3,7 +3,9 @@
 It must answer with an error, say that a request is none, or end with a message; and go on with the next request.
 """
 import json
+import os
 import random
+import signal
 
 from harness import CONTROL, HEADER, STDERR, Kernel
 
@@ -63,6 +65,41 @@ def fuzz(kernel):
     alive(kernel)
 
 
+def moments(kernel):
+    """A signal that comes between two cells is for the one that its announcement names."""
+    group = kernel.process.pid
+
+    def meanwhile(*requests):
+        """All of it is there when the driver looks next."""
+        os.killpg(group, signal.SIGSTOP)
+        for op, fields in requests:
+            kernel.send(op, reply=op != "interrupt", **fields)
+        os.killpg(group, signal.SIGINT)
+        os.killpg(group, signal.SIGCONT)
+
+    for i in range(10):
+        kernel.run("1")
+        cell = kernel.cell
+        kernel.running = kernel.cell = cell + 1
+        meanwhile(("interrupt", {"cell": cell}), ("execute", {"code": "usleep(100000); 2", "cell": cell + 1}))
+        reply = kernel.wait(kernel.id)
+        assert reply["status"] == "ok", f"late, round {i}: {reply}"
+        cell += 1
+        kernel.send("interrupt", reply=False, cell=cell)
+        kernel.ask("is_complete", code="1")  # the announcement has been read before the signal comes
+        kernel.running = kernel.cell = cell + 1
+        meanwhile(("execute", {"code": "usleep(100000); 2", "cell": cell + 1}))
+        reply = kernel.wait(kernel.id)
+        assert reply["status"] == "ok", f"later, round {i}: {reply}"
+        cell += 1
+        kernel.running = kernel.cell = cell + 1
+        meanwhile(("execute", {"code": "while (true) {}", "cell": cell + 1}), ("complete", {"code": "strle"}), ("interrupt", {"cell": cell + 1}))
+        reply = kernel.wait(kernel.id - 1)
+        assert reply["ename"] == "Interrupted", f"early, round {i}: {reply}"
+        assert kernel.wait(kernel.id)["status"] == "ok"
+    alive(kernel)
+
+
 def oversized():
     """A frame over the limit ends the driver, which says why."""
     kernel = Kernel(cwd="/tmp")
@@ -86,7 +123,7 @@ def ends():
 
 def main():
     kernel = Kernel(cwd="/tmp")
-    for check in (none, wrong, fuzz):
+    for check in (moments, none, wrong, fuzz):
         check(kernel)
         print(check.__name__, "ok")
     kernel.close()

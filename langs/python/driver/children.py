@@ -16,7 +16,8 @@ import time
 from .cells import current
 
 ROWS, COLUMNS = 40, 120  # of the terminal that a !command sees
-GRACE = (0.2, 1.0, 0.5)  # seconds for a child to end by itself, after SIGINT, after SIGTERM
+GRACE = (0.1, 0.1, 0.05)  # seconds for a child to end by itself, after SIGINT, after SIGTERM
+PATIENCE = 0.1           # seconds that a wait for a child goes on after SIGINT; CPython has 0.25
 LINGER = 0.05            # seconds between looks whether the child has ended
 BLOCK = 64 << 10         # bytes of a read
 
@@ -176,6 +177,7 @@ def keep_order(output, memory):
     write, spawn, spawnp = os.write, os.posix_spawn, os.posix_spawnp
 
     def execute_child(self, *args, **kwargs):
+        self._sigint_wait_secs = PATIENCE
         output.before_child()
         with memory.unbounded():
             return execute(self, *args, **kwargs)
@@ -189,6 +191,7 @@ def keep_order(output, memory):
         """os.system, which can be interrupted: the real one ignores SIGINT."""
         sys.audit("os.system", command)
         child = subprocess.Popen(["/bin/sh", "-c", command], close_fds=False)
+        child._sigint_wait_secs = 0
         try:
             code = child.wait()
         except KeyboardInterrupt:

@@ -66,8 +66,8 @@ class Comms(KernelCase):
         self.kernel.events.clear()
 
     def test_handler_during_an_await(self):
-        r, name = self.open("c.on_msg(lambda m: print('in between'))")
-        id, cell = self.kernel.start("import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(0.3)\nprint('end')")
+        r, name = self.open("import asyncio\ncame = asyncio.Event()\nc.on_msg(lambda m: (print('in between'), came.set()))")
+        id, cell = self.kernel.start("print('go', flush=True)\nawait came.wait()\nprint('end')")
         self.kernel.until(lambda e: b"go" in e.body)
         self.kernel.send("comm", reply=False, comm={"msg_type": "comm_msg", "content": {"comm_id": name, "data": {}}})
         got = self.kernel.finish(id, cell)

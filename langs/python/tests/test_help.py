@@ -45,10 +45,11 @@ class Help(KernelCase):
         self.assertIn("key1", [m["text"] for m in self.complete("d['ke")["matches"]])
 
     def test_complete_while_a_cell_awaits(self):
-        id, cell = self.kernel.start("import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(0.5)")
+        id, cell = self.kernel.start("import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(60)")
         self.kernel.until(lambda e: b"go" in e.body)
         self.assertTrue(self.complete("asyn")["matches"])
         self.assertNotIn(id, self.kernel.replies)
+        self.kernel.interrupt()
         self.kernel.finish(id, cell)
 
     def test_inspect(self):

@@ -33,16 +33,16 @@ class Output(KernelCase):
         self.streams("import os, time\ndisplay('d1')\ndisplay('d2')\nwhile not os.path.exists('{go}'): time.sleep(0.2)", b"d2")
 
     def test_task_of_an_earlier_cell(self):
-        r = self.kernel.run("import asyncio\nasync def talk():\n    await asyncio.sleep(0.2); print('from task')\nt = asyncio.create_task(talk())")
+        r = self.kernel.run("import asyncio\ngo = asyncio.Event()\nasync def talk():\n    await go.wait(); print('from task')\nt = asyncio.create_task(talk())")
         first = r.cell
-        r = self.kernel.run("print('now'); await asyncio.sleep(0.5); print('end')")
+        r = self.kernel.run("print('now'); go.set(); await t; print('end')")
         self.assertEqual([(e.cell, e.body) for e in r.events],
                          [(r.cell, b"now\n"), (first, b"from task\n"), (r.cell, b"end\n")])
 
     def test_thread_of_an_earlier_cell(self):
-        r = self.kernel.run("import threading, time\ndef talk():\n    time.sleep(0.2); print('from thread')\nthreading.Thread(target=talk).start()")
+        r = self.kernel.run("import threading, time\ndef talk():\n    go.wait(); print('from thread')\ngo = threading.Event(); t = threading.Thread(target=talk); t.start()")
         first = r.cell
-        r = self.kernel.run("print('now'); time.sleep(0.5); print('end')")
+        r = self.kernel.run("print('now'); go.set(); t.join(); print('end')")
         self.assertIn((first, b"from thread\n"), [(e.cell, e.body) for e in r.events])
         self.assertEqual("".join(e.body.decode() for e in r.events if e.cell == r.cell), "now\nend\n")
 

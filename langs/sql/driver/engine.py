@@ -64,8 +64,14 @@ class Engine:
         if path != ":memory:":
             database.execute("PRAGMA schema_version")  # fails if it is no database
         old, self.database = self.database, database
+        self.watch()
         if old is not None:
             old.close()
+
+    def watch(self):
+        """Let a statement end that began right behind a stop, which SQLite then
+        has forgotten. Some 2 ms of its work lie between two looks."""
+        self.database.set_progress_handler(self._stop.is_set, 100_000)
 
     def _sleep(self, seconds):
         if self._stop.wait(min(max(float(seconds), 0), 1e6)):

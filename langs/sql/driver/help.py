@@ -138,4 +138,4 @@ def _count(engine, name, kind, end):
     except sqlite3.Error:
         return "?"
     finally:
-        engine.database.set_progress_handler(None, 0)
+        engine.watch()

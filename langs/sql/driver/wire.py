@@ -57,7 +57,7 @@ class Reader:
         del self._data[:end]
         try:
             request = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"the request cannot be read: {error}") from None
         if not isinstance(request, dict):
             raise Malformed("the request is no object")
@@ -66,6 +66,9 @@ class Reader:
         for key, kinds in (("op", str), ("code", str), ("cursor", int), ("cell", int), ("value", str), ("env", dict)):
             if not isinstance(request.get(key, kinds()), kinds):
                 raise Malformed(f"{key} is no {kinds.__name__}", number)
+        if not 0 <= request.get("cell", 0) < 1 << 32:
+            raise Malformed("cell is no number of 32 bits", number)
+        request["id"] = number
         return request
 
 

@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -62,7 +63,8 @@ class Requests(unittest.TestCase):
 
     def test_malformed_is_answered(self):
         d = Driver()
-        for body in (b"{", b"", b"[]", b"null", b"\x00\xff", b'"execute"'):
+        for body in (b"{", b"", b"[]", b"null", b"\x00\xff", b'"execute"', b"[" * 100_000, b'{"op":"execute","cell":-1}',
+                     b'{"op":"execute","cell":4294967296}'):
             d.send(body)
             self.assertEqual(d.reply(0)["status"], "error", body)
         for n, body in enumerate((b'{"op":"dance","id":%d}', b'{"id":%d}', b'{"op":"execute","id":%d,"code":7}',
@@ -103,6 +105,17 @@ class Requests(unittest.TestCase):
             d.send(b'{"op":"execute","id":%d,"cell":%d,"code":"SELECT sleep(0.001)"}' % (n + 1, n + 1))
             self.assertEqual(d.reply(n + 1)["status"], "ok")
         self.assertEqual(d.close(), 0)
+
+    def test_a_stop_before_the_statement_is_not_lost(self):
+        """SQLite forgets an interrupt that comes before a statement has begun."""
+        sys.path.insert(0, os.path.dirname(DRIVER))
+        self.addCleanup(sys.path.pop, 0)
+        import engine
+        e = engine.Engine(lambda *_: None, lambda *_: None, lambda *_: None)
+        e.begin()
+        threading.Timer(0.05, e._stop.set).start()  # a stop without SQLite's own interrupt
+        with self.assertRaises(engine.Interrupted):
+            e.run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
 
     def test_a_request_in_pieces(self):
         d = Driver()

@@ -32,6 +32,8 @@ final class Session {
     /** Results $1, $2, … that are kept: each one that lives makes every cell a little slower. */
     private static final int KEPT = 3;
     private static final int MAX_SOURCES = 4 << 20;
+    /** In the user's home: jars that are on the class path from the start. */
+    private static final String JARS = ".local/share/java";
     private static final Pattern IMPORT = Pattern.compile("import\\s+(?!static\\s|module\\s)[\\w.\\s]*?\\b(\\w+)\\s*;");
     static final Pattern TYPE = Pattern.compile(
         "(?:@\\w+(?:\\([^)]*\\))?\\s+|(?:public|private|protected|static|final|abstract|sealed|non-sealed|strictfp)\\s+)*(?:class|record|interface|enum|@interface)\\s+(\\w+)");
@@ -70,6 +72,8 @@ final class Session {
         internals = new Internals(shell);
         pieces = new Pieces(analysis, internals);
         beginImports();
+        var jars = new java.io.File(System.getProperty("user.home"), JARS).listFiles((d, n) -> n.endsWith(".jar"));
+        if (jars != null) java.util.Arrays.stream(jars).sorted().forEach(j -> addPath(j.getPath()));
     }
 
     private void beginImports() {
@@ -215,7 +219,7 @@ final class Session {
             internals.imports(imports.needed(names, sparse));
             return shell.eval(source);
         } finally {
-            internals.imports(s -> true);
+            internals.imports(null);
         }
     }
 

@@ -1,0 +1,217 @@
+package langs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// The drivers' readers of requests. Each target runs a driver in the image,
+// without gVisor, and writes what no agent would:
+//
+//	go test ./langs -run - -fuzz FuzzPHP -fuzztime 3m
+//
+// Python's and Go's readers are fuzzed where they are: langs/python/tests and
+// langs/golang/kernel/wire.
+func FuzzJavaScript(f *testing.F) { fuzzDriver(f, "javascript", "1 + 1") }
+func FuzzJava(f *testing.F)       { fuzzDriver(f, "java", "1 + 1") }
+func FuzzPHP(f *testing.F)        { fuzzDriver(f, "php", "1 + 1;") }
+func FuzzBash(f *testing.F)       { fuzzDriver(f, "bash", "true") }
+func FuzzSQL(f *testing.F)        { fuzzDriver(f, "sql", "SELECT 1") }
+
+// patience is how long a driver may take for an answer before it is taken to
+// hang, on a busy machine.
+const patience = 30 * time.Second
+
+// maxRequests is how many requests one input may hold, a line each.
+const maxRequests = 4
+
+// fuzzDriver wants an answer to a good request behind whatever came before it,
+// or the driver's end. code is what an execute runs, whatever the input says.
+func fuzzDriver(f *testing.F, language, code string) {
+	for _, seed := range []string{
+		`{"op":"execute","id":1,"cell":1,"code":"x","silent":false,"no_input":true,"program":true}`,
+		`{"op":"complete","id":2,"code":"s","cursor":1}` + "\n" + `{"op":"inspect","id":3,"code":"s","cursor":-1,"detail":1}`,
+		`{"op":"is_complete","id":4,"code":"if (true) {"}` + "\n" + `{"op":"variables","id":5}`,
+		`{"op":"reseed","id":6,"seed":"` + strings.Repeat("ab", 32) + `","env":{"A":"b"}}`,
+		`{"op":"input","cell":1,"value":"x","eof":true}` + "\n" + `{"op":"interrupt","cell":9}`,
+		`{"op":"comm","comm":{"msg_type":"comm_msg","content":{"comm_id":"a","data":{}}}}`,
+		`{"op":"dance","id":18446744073709551615}` + "\n" + `{"id":-1}` + "\n[]",
+		`{"op":"execute","id":7,"cell":1,"code":["x"]}` + "\n" + `{"op":"execute","id":1e400}`,
+		`{"op":"complete","id":8,"code":"\ud800","cursor":1152921504606846976}`,
+		"{", "null\n7\n\"x\"", strings.Repeat("[", 10_000), "\xff\xfe\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	var d *driver
+	f.Cleanup(func() {
+		if d != nil {
+			d.end()
+		}
+	})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if d == nil {
+			d = startDriver(t, language)
+		}
+		requests := bytes.SplitN(in, []byte("\n"), maxRequests+1)
+		for _, r := range requests[:min(len(requests), maxRequests)] {
+			d.write(tame(r, code))
+		}
+		if !d.answers(t) {
+			d.end()
+			d = nil
+		}
+	})
+}
+
+// tame gives an execute code that ends, and a reseed variables that leave the
+// driver's programs where they are. All else stays as it is.
+func tame(request []byte, code string) []byte {
+	var q kernel.Request
+	if json.Unmarshal(request, &q) != nil {
+		return request
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(request, &fields)
+	switch strings.ToLower(q.Op) {
+	case "execute":
+		for name := range fields {
+			if strings.EqualFold(name, "code") {
+				delete(fields, name)
+			}
+		}
+		fields["code"], _ = json.Marshal(code)
+	case "reseed":
+		for name := range fields {
+			if strings.EqualFold(name, "env") {
+				delete(fields, name)
+			}
+		}
+	default:
+		return request
+	}
+	tamed, err := json.Marshal(fields)
+	if err != nil {
+		return request
+	}
+	return tamed
+}
+
+// driver is a driver in the image.
+type driver struct {
+	cmd     *exec.Cmd
+	to      *os.File
+	replies chan uint64 // closed at its end
+	asked   uint64
+}
+
+func startDriver(t *testing.T, language string) *driver {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := kernel.Load(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := kernel.Find(list, language)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first process of a namespace cannot be killed in it: that is a shell.
+	argv := []string{filepath.Join(root, "bin/image.erofs"), "/bin/sh", "-c", `"$@"; exit`, "sh", "/usr/bin/env"}
+	for k, v := range m.Env {
+		argv = append(argv, k+"="+v)
+	}
+	theirs, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaints bytes.Buffer
+	d := &driver{cmd: exec.Command(filepath.Join(root, "deploy/image/enter"), append(argv, m.Argv...)...), to: to, replies: make(chan uint64, 64), asked: 1 << 50}
+	d.cmd.ExtraFiles = []*os.File{theirs, ours}
+	d.cmd.Stderr = &complaints
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	d.cmd.WaitDelay = time.Second
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	ours.Close()
+	go func() {
+		defer close(d.replies)
+		defer from.Close()
+		for r := stream.NewReader(from, 0); ; {
+			frame, err := r.Next()
+			if err != nil {
+				_, _ = io.Copy(io.Discard, from)
+				return
+			}
+			var reply kernel.Reply
+			if frame.Type == stream.Control && json.Unmarshal(frame.Body, &reply) == nil && (reply.ID == 0 && reply.Op == "ready" || reply.ID > 1<<50) {
+				d.replies <- reply.ID
+			}
+		}
+	}()
+	if !d.await(t, 0) {
+		_ = d.cmd.Wait()
+		t.Fatalf("the %s driver does not start; it takes root and a built image: %s", language, complaints.Bytes())
+	}
+	return d
+}
+
+// write writes a request. A driver that has ended takes none.
+func (d *driver) write(body []byte) {
+	_ = d.to.SetWriteDeadline(time.Now().Add(patience))
+	_ = stream.NewWriter(d.to).Write(stream.Frame{Type: stream.Control, Body: body})
+}
+
+// answers reports whether the driver answers a good request; false if it ends.
+func (d *driver) answers(t *testing.T) bool {
+	t.Helper()
+	d.asked++
+	d.write(fmt.Appendf(nil, `{"op":"is_complete","id":%d,"code":"1"}`, d.asked))
+	return d.await(t, d.asked)
+}
+
+func (d *driver) await(t *testing.T, id uint64) bool {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case got, ok := <-d.replies:
+			if !ok || got == id {
+				return ok
+			}
+		case <-limit:
+			d.end()
+			t.Fatalf("the driver hangs")
+		}
+	}
+}
+
+// end ends the driver, and what it runs in.
+func (d *driver) end() {
+	d.to.Close()
+	_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) // the shell among them, and with it all of its namespace
+	for range d.replies {
+		continue
+	}
+	_ = d.cmd.Wait()
+}
