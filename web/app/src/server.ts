@@ -1,6 +1,6 @@
 import { computed, effect, signal } from '@preact/signals'
 import { Sandgate, type Description, type SandgateError } from '@sandgate/client'
-import { token } from './token'
+import { token, viewing } from './token'
 
 type Connection =
   | { state: 'connecting'; tries: number }
@@ -33,7 +33,10 @@ export function startServer(): void {
     const sg: Sandgate = new Sandgate({
       url: location.origin, token: secret, name: 'sandgate-web',
       onState: (s) => {
-        if (client.peek() === sg) connection.value = s
+        if (client.peek() !== sg) return
+        connection.value = s
+        // Who watches by a link has nothing here to lose.
+        if (s.state === 'closed' && s.error.kind === 'unauthenticated' && viewing.peek()) refused.value = s.error
       },
     })
     client.value = sg

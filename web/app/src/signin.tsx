@@ -16,7 +16,7 @@ export function SignIn() {
         <Bar />
         <main class="centred">
           <h1>This link has ended</h1>
-          <p>Links for viewing last for a time, and as long as their session. Ask whoever sent it for another.</p>
+          <p>A link for viewing ends with its time or its session, or when its maker ends it. Ask whoever sent it for another.</p>
           <button type="button" class="button primary" onClick={signOut}>Sign in instead</button>
         </main>
       </>

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { packageOf, parseEnv } from '../src/home/new-template'
+import { packageOf, parseEnv, parseVolumes } from '../src/home/new-template'
 import { tar } from '../src/home/tar'
 
 it('makes archives that tar reads', async () => {
@@ -26,7 +26,15 @@ it('knows packages by their files', () => {
   expect(packageOf('tinydb-4.8.0-py3-none-any.whl')).toEqual({ manager: 'python', name: 'tinydb' })
   expect(packageOf('typing_extensions-4.12.2.tar.gz')).toEqual({ manager: 'python', name: 'typing-extensions' })
   expect(packageOf('left-pad-1.3.0.tgz')).toEqual({ manager: 'javascript', name: 'left-pad' })
-  for (const none of ['notes.txt', 'x.whl', 'a.tgz']) expect(packageOf(none), none).toBeUndefined()
+  expect(packageOf('gson-2.11.0.jar')).toEqual({ manager: 'java', name: 'gson-2.11.0.jar' })
+  for (const none of ['notes.txt', '-x.jar', 'x.whl', 'a.tgz']) expect(packageOf(none), none).toBeUndefined()
+})
+
+it('reads volumes, and says which line is none', () => {
+  expect(parseVolumes('a\n\n b:/data\nc::ro\nd_1.x:/home/user/d:ro\ne:/e:rw')).toEqual([
+    { name: 'a' }, { name: 'b', path: '/data' }, { name: 'c', read_only: true }, { name: 'd_1.x', path: '/home/user/d', read_only: true }, { name: 'e', path: '/e' },
+  ])
+  for (const none of ['-a', 'a:b', 'a:/b:x', 'a b']) expect(() => parseVolumes(none), none).toThrow('is no volume')
 })
 
 it('reads an environment, and says which line is none', () => {

@@ -21,6 +21,18 @@ export interface AttachOptions extends Abortable {
   readOnly?: boolean | undefined
 }
 
+/** How a viewer keeps up with a program that is faster than it. */
+export interface Follow {
+  /** How many bytes may lie between what was sent and the log's end; beyond it, it goes on near the end, behind a gap. 0 reads all. */
+  behind: number
+  /** How far from the end it goes on, at most. */
+  before?: number
+  /** Bytes that the server may send ahead of what was rendered, from now on. */
+  window?: number
+  /** What has arrived and is not read yet is left out with a gap, too. */
+  drop?: boolean
+}
+
 /** A record that waits to be rendered. */
 export interface Entry {
   record: LogRecord
@@ -78,7 +90,9 @@ export class Attachment implements Bound {
   refused: SandgateError | undefined
 
   readonly #connection: Connection
-  readonly #window: number
+  #window: number
+  #most: number // that the window has been
+  #follow: Omit<Follow, 'drop'> | undefined
   readonly #readOnly: boolean
   readonly #sink: Sink
   readonly #driver: () => Driver
@@ -103,7 +117,7 @@ export class Attachment implements Bound {
     this.ch = ch
     this.session = session
     this.channel = channel
-    this.#window = o.window || limits.window
+    this.#window = this.#most = o.window || limits.window
     this.#readOnly = o.readOnly ?? false
     this.#sink = sink
     this.#driver = driver
@@ -171,6 +185,7 @@ export class Attachment implements Bound {
     this.#epoch = a.epoch
     this.#jump = a.offset
     this.#seen = this.#acked = a.offset
+    if (this.#follow) this.#connection.tell('follow', this.ch, this.#follow)
     const c = a.channel
     const first = this.#first
     this.#first = undefined
@@ -223,8 +238,8 @@ export class Attachment implements Bound {
       at = after
     }
     this.#acknowledge()
-    if (this.#held > 2 * this.#window + 2 * limits.body) {
-      throw new SandgateError('malformed', `the server sends more than the window of ${this.#window} bytes`)
+    if (this.#held > 2 * this.#most + 2 * limits.body) {
+      throw new SandgateError('malformed', `the server sends more than the window of ${this.#most} bytes`)
     }
   }
 
@@ -265,6 +280,14 @@ export class Attachment implements Bound {
     if (this.#entries.length > 0 && at - this.#acked < this.#window / 4) return
     this.#acked = at
     this.#connection.frame(encodeAck(this.ch, at))
+  }
+
+  /** Tells the server how to keep up, now and after each reconnect. */
+  follow(f: Omit<Follow, 'drop'>): void {
+    this.#follow = f
+    if (f.window) this.#window = f.window
+    this.#most = Math.max(this.#most, this.#window)
+    if (this.attached) this.#connection.tell('follow', this.ch, f)
   }
 
   inputTaken(sequence: number): void {

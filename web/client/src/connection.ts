@@ -499,7 +499,12 @@ export class Connection {
       c.settle(undefined, error)
     }
     // What the server holds under this number is of no use any more.
-    if (a.attached) this.#socket?.send(JSON.stringify({ op: 'detach', ch: a.ch }))
+    if (a.attached) this.tell('detach', a.ch)
+  }
+
+  /** Asks for something that has no reply, or nothing when there is no link. */
+  tell(op: string, ch: number, params?: unknown): void {
+    this.#socket?.send(JSON.stringify({ op, ch, params }))
   }
 
   /** Gives an attachment its number. */

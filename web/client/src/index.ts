@@ -1,4 +1,4 @@
-export type { AttachOptions, Position } from './attachment.js'
+export type { AttachOptions, Follow, Position } from './attachment.js'
 export type { Backoff, ConnectionState } from './connection.js'
 export { SandgateError, type Fault, type Kind } from './fault.js'
 export type { Download, DownloadOptions, FileContent, UploadOptions } from './files.js'

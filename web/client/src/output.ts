@@ -1,7 +1,8 @@
 import type { Entry } from './attachment.js'
 import { SandgateError } from './fault.js'
 import { Fifo } from './fifo.js'
-import { recordKind, sizeOf } from './frame.js'
+import { json, recordKind, sizeOf } from './frame.js'
+import type { Gap } from './types.js'
 
 /** What is kept of output that nobody reads although its end is awaited, in bytes. */
 const kept = 64 << 10
@@ -75,6 +76,22 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
     if (this.#bytes > kept) this.#trim()
     this.#wake?.()
     return true
+  }
+
+  /** Makes a gap reach back over what nobody has read yet, which is let go; not over the beginning of another epoch. @internal */
+  protected overtake(gap: Entry): Entry {
+    const all = this.#queue.take()
+    const first = all[0]
+    if (!first || all.some((e) => e.epoch !== gap.epoch || e.record.kind === recordKind.event && !sizes(e))) {
+      for (const e of all) this.#queue.push(e)
+      return gap
+    }
+    this.#bytes = 0
+    for (const e of all) e.release()
+    const from = first.record.kind === recordKind.gap ? json<Gap>(first.record.payload, 'a gap record').from
+      : first.record.kind === recordKind.restore ? first.after : first.after - sizeOf(first.record)
+    const payload = new TextEncoder().encode(JSON.stringify({ from, to: gap.after, bytes: gap.after - from }))
+    return { ...gap, record: { ...gap.record, payload } }
   }
 
   /** Nothing follows. @internal */
@@ -179,4 +196,9 @@ export abstract class Output<T, D> implements AsyncIterable<T> {
       return: async () => stop(),
     }
   }
+}
+
+/** Whether an event tells of another size alone, which a restore tells as well. */
+function sizes(e: Entry): boolean {
+  return json<{ event: string }>(e.record.payload, 'an event record').event === 'resize'
 }

@@ -1,4 +1,4 @@
-import { Attachment, type AttachOptions, type Entry, type Position } from './attachment.js'
+import { Attachment, type AttachOptions, type Entry, type Follow, type Position } from './attachment.js'
 import type { Connection } from './connection.js'
 import { Decoder } from './events.js'
 import { SandgateError } from './fault.js'
@@ -31,6 +31,7 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
   protected readonly input: Input
   readonly #decoder = new Decoder()
   readonly #writer = newKey()
+  #drop = false
 
   /** @internal */
   constructor(connection: Connection, session: string, id: string, o: AttachOptions) {
@@ -46,7 +47,7 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
   }
 
   #record(e: Entry): void {
-    this.push(e)
+    this.push(this.#drop && e.record.kind === recordKind.gap ? this.overtake(e) : e)
     if (e.record.kind === recordKind.exit) this.finish(json<Exit>(e.record.payload, 'an exit record'))
   }
 
@@ -81,6 +82,15 @@ export abstract class Program extends Output<ProgramEvent, Exit> {
    */
   write(data: string | Uint8Array, o: Abortable = {}): Promise<void> {
     return this.input.write(bytes(data), 0, o.signal)
+  }
+
+  /**
+   * Keeps up with a program that is faster than whoever reads: beyond so many bytes it goes on near the end, behind a gap. A terminal
+   * is restored behind it to the state that it has there.
+   */
+  follow({ drop = false, ...f }: Follow): void {
+    this.#drop = drop
+    this.attachment.follow(f)
   }
 
   /** Sends a signal, such as SIGINT, to it and its children. It does not wait behind input. */

@@ -577,6 +577,41 @@ describe('a program', () => {
     expect(t.position).toEqual({ epoch: 7, offset: 46 })
   })
 
+  it('is followed: what was not read before a gap is left out with it, and each attach says so again', async () => {
+    const log = server.log('t1')
+    const told: unknown[] = []
+    server.on = (p, r) => {
+      if (r.op === 'follow') told.push(r.params)
+      if (r.op !== 'attach' || told.length) return r.op === 'follow'
+      p.reply(r.id, { epoch: 7, offset: 0, channel: { id: 't1', kind: 'terminal', state: 'running', epoch: 7, oldest: 0, end: 0 } })
+      p.attached.set(r.ch!, { taken: undefined, offset: 0, acked: 0, window: 1000, log, stop: log.watch(() => {}) })
+      const frame = (at: number, kind: number, payload: string) => p.send(encodeFrame({
+        type: 2, flags: 0, channel: r.ch!, cell: 0, body: encodeRecords(at, [{ kind, cell: 0, time: 1, payload: new TextEncoder().encode(payload) }]),
+      }))
+      frame(0, 1, 'abc') // 23 bytes each
+      frame(23, 1, 'def')
+      frame(46, 1, 'ghi')
+      void until(() => told.length === 1).then(() => {
+        frame(1046, 5, JSON.stringify({ from: 69, to: 1046, bytes: 977 }))
+        frame(1046, 7, JSON.stringify({ cols: 80, rows: 24, data: '' }))
+        frame(1046, 1, 'end')
+      })
+      return true
+    }
+    const t = await s.terminal('t1')
+    const events = t[Symbol.asyncIterator]()
+    expect((await events.next()).value).toMatchObject({ type: 'stdout', text: 'abc' })
+    t.follow({ behind: 100, before: 50, window: 500, drop: true })
+    await until(() => t['attachment'].received === 1069)
+    expect((await events.next()).value).toMatchObject({ type: 'gap', from: 23, to: 1046, bytes: 1023 })
+    expect((await events.next()).value).toMatchObject({ type: 'restore' })
+    expect((await events.next()).value).toMatchObject({ type: 'stdout', text: 'end' })
+    expect(told).toEqual([{ behind: 100, before: 50, window: 500 }])
+    last().cut()
+    await until(() => told.length === 2)
+    expect(told[1]).toEqual(told[0])
+  })
+
   it('is signalled over its own attachment', async () => {
     server.log('p1')
     const p = await s.process('p1')

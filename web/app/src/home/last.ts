@@ -75,7 +75,7 @@ export function lineOf(records: LogRecord[]): Line | undefined {
 function said(payload: Uint8Array): string {
   try {
     const { msg_type, content: c } = JSON.parse(new TextDecoder().decode(payload)) as { msg_type: string; content: { ename?: string; evalue?: string; data?: Record<string, unknown> } }
-    if (msg_type === 'error') return `\n${c.ename}: ${c.evalue}\n`
+    if (msg_type === 'error') return `\n${c.ename}${c.evalue ? `: ${c.evalue}` : ''}\n`
     if (msg_type === 'execute_result' || msg_type === 'display_data') return typeof c.data?.['text/plain'] === 'string' ? `\n${c.data['text/plain']}\n` : ''
   } catch {
     // It is of a kind that is not shown.

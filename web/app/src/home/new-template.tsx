@@ -6,7 +6,8 @@ import { Dialog } from '../ui/dialog'
 import { tar } from './tar'
 
 /** Files that packages are installed from, and the package that each is of. */
-export function packageOf(file: string): { manager: 'python' | 'javascript'; name: string } | undefined {
+export function packageOf(file: string): { manager: 'python' | 'javascript' | 'java'; name: string } | undefined {
+  if (/^[A-Za-z0-9_][\w.+-]*\.jar$/.test(file)) return { manager: 'java', name: file }
   const wheel = /^([A-Za-z0-9_.]+?)-\d[^/]*\.whl$/.exec(file) ?? /^([A-Za-z0-9_.-]+?)-\d[^/]*\.tar\.gz$/.exec(file)
   if (wheel) return { manager: 'python', name: wheel[1]!.replaceAll('_', '-') }
   const npm = /^([a-z0-9_.-]+?)-\d[^/]*\.tgz$/.exec(file)
@@ -22,6 +23,20 @@ export function parseEnv(text: string): Record<string, string> {
   }))
 }
 
+/** Lines of NAME, NAME:/PATH, NAME::ro or NAME:/PATH:ro; throws with the line that is none. */
+export function parseVolumes(text: string): { name: string; path?: string; read_only?: boolean }[] {
+  return text.split('\n').map((l) => l.trim()).filter(Boolean).map((l) => {
+    const m = /^([A-Za-z0-9][\w.-]*)(?::(\/[^:]*)?)?(?::(ro|rw))?$/.exec(l)
+    if (!m) throw new Error(`“${l.slice(0, 40)}” is no volume: NAME, NAME:/PATH or NAME:/PATH:ro`)
+    return { name: m[1]!, ...(m[2] ? { path: m[2] } : {}), ...(m[3] === 'ro' ? { read_only: true } : {}) }
+  })
+}
+
+/** Languages whose packages have names, and an example of one. */
+const named: Record<string, string> = {
+  python: 'tinydb numpy==2.1', javascript: 'left-pad @types/node', golang: 'golang.org/x/text/language', php: 'monolog/monolog:^3.0', java: 'com.google.code.gson:gson:2.11.0',
+}
+
 /** Asks what a template is to have, and has it built. */
 export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClose(): void; onMade(): void }) {
   const [name, setName] = useState('')
@@ -31,6 +46,10 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
   const [code, setCode] = useState('')
   const [run, setRun] = useState('')
   const [env, setEnv] = useState('')
+  const [names, setNames] = useState<Record<string, string>>({})
+  const [volumes, setVolumes] = useState('')
+  const [buildOut, setBuildOut] = useState(false)
+  const [sessionsOut, setSessionsOut] = useState(false)
   const [error, setError] = useState('')
   const [sending, setSending] = useState(false)
 
@@ -40,15 +59,21 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
       const packages: Record<string, string[]> = {}
       for (const f of files) {
         const p = packageOf(f.name)
-        if (!p) throw new Error(`${f.name} is neither a wheel (.whl), a source of Python (.tar.gz) nor a package of npm (.tgz)`)
+        if (!p) throw new Error(`${f.name} is neither a wheel (.whl), a source of Python (.tar.gz), a package of npm (.tgz) nor a jar`)
         ;(packages[p.manager] ??= []).push(p.name)
       }
+      for (const language of chosen) {
+        const list = named[language] ? (names[language] ?? '').split(/\s+/).filter(Boolean) : []
+        if (list.length) packages[language] = [...(packages[language] ?? []), ...list]
+      }
+      const mounts = parseVolumes(volumes)
       const commands = run.split('\n').map((l) => l.trim()).filter(Boolean)
       const variables = parseEnv(env)
       const spec = {
         languages: chosen,
         ...(description.trim() ? { description: description.trim() } : {}), ...(Object.keys(variables).length ? { env: variables } : {}),
-        ...(files.length ? { packages } : {}), ...(commands.length ? { run: commands } : {}), ...(code.trim() ? { code } : {}),
+        ...(Object.keys(packages).length ? { packages } : {}), ...(mounts.length ? { volumes: mounts } : {}),
+        ...(buildOut ? { build_network: true } : {}), ...(sessionsOut ? { session_network: true } : {}), ...(commands.length ? { run: commands } : {}), ...(code.trim() ? { code } : {}),
       }
       setSending(true)
       await rest('PUT', `/v1/templates/${encodeURIComponent(name.trim())}`, tar([
@@ -66,7 +91,7 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
         <h2>New template</h2>
         <p class="muted">What sessions start from, ready at once: packages that are installed, code that has run. It is built once, which takes a minute or so.</p>
         <div class="two">
-          <label class="labelled">Name<input class="field" value={name} required maxLength={64} pattern="[A-Za-z0-9][A-Za-z0-9._\-]*" title="Letters, digits, dots, hyphens and underscores" autofocus autocomplete="off" spellcheck={false} onInput={(e) => setName(e.currentTarget.value)} /></label>
+          <label class="labelled">Name<input class="field" value={name} required maxLength={63} pattern="[a-z0-9][a-z0-9\-]*" title="Lower-case letters, digits and hyphens" autofocus autocomplete="off" spellcheck={false} onInput={(e) => setName(e.currentTarget.value)} /></label>
           <label class="labelled">Description<input class="field" value={description} maxLength={200} onInput={(e) => setDescription(e.currentTarget.value)} /></label>
         </div>
         {taken.includes(name.trim()) && <p class="hint">There is a template of that name: it is replaced. Its sessions go on.</p>}
@@ -77,15 +102,27 @@ export function NewTemplate({ taken, onClose, onMade }: { taken: string[]; onClo
               {l.display_name.replace(' and TypeScript', ' / TS')}{chosen.length > 1 && chosen[0] === l.name && <span class="badge">warm</span>}</label>
           ))}
         </fieldset>
-        <label class="labelled">Packages <span class="muted">files for pip (.whl, .tar.gz) or npm (.tgz), with all that they need: a sandbox has no network</span>
-          <input class="field" type="file" multiple accept=".whl,.tgz,.gz" onChange={(e) => setFiles([...(e.currentTarget.files ?? [])])} /></label>
+        <label class="labelled">Packages <span class="muted">files for pip (.whl, .tar.gz) or npm (.tgz), and jars, with all that they need: a sandbox has no network</span>
+          <input class="field" type="file" multiple accept=".whl,.tgz,.gz,.jar" onChange={(e) => setFiles([...(e.currentTarget.files ?? [])])} /></label>
+        <details>
+          <summary>Packages from an index</summary>
+          <div class="more-fields">
+            {chosen.filter((l) => named[l]).map((l) => (
+              <label key={l} class="labelled">{languages.peek().find((x) => x.name === l)?.display_name ?? l} <span class="muted">names, with spaces between</span>
+                <input class="field code" value={names[l] ?? ''} placeholder={named[l]} autocomplete="off" spellcheck={false} onInput={(e) => { setNames({ ...names, [l]: e.currentTarget.value }); if (e.currentTarget.value.trim()) setBuildOut(true) }} /></label>
+            ))}
+            <div class="choices"><label><input type="checkbox" checked={buildOut} onChange={(e) => setBuildOut(e.currentTarget.checked)} /> The build may reach what the server lets out; nothing of that is left for sessions</label></div>
+          </div>
+        </details>
         <label class="labelled">Code that has run <span class="muted">in the warm language, before a session begins</span>
           <textarea class="field code" rows={4} value={code} spellcheck={false} placeholder="import pandas as pd" onInput={(e) => setCode(e.currentTarget.value)} /></label>
         <details>
-          <summary>Commands and environment</summary>
+          <summary>Commands, environment, volumes, network</summary>
           <div class="more-fields">
             <label class="labelled">Commands <span class="muted">one a line, run once in a shell</span><textarea class="field code" rows={2} value={run} spellcheck={false} onInput={(e) => setRun(e.currentTarget.value)} /></label>
             <label class="labelled">Environment <span class="muted">NAME=value, one a line</span><textarea class="field code" rows={2} value={env} spellcheck={false} onInput={(e) => setEnv(e.currentTarget.value)} /></label>
+            <label class="labelled">Volumes <span class="muted">of each session, one a line: NAME:/PATH, or NAME:/PATH:ro to read alone</span><textarea class="field code" rows={2} value={volumes} spellcheck={false} onInput={(e) => setVolumes(e.currentTarget.value)} /></label>
+            <div class="choices"><label><input type="checkbox" checked={sessionsOut} onChange={(e) => setSessionsOut(e.currentTarget.checked)} /> Its sessions may reach what the server lets out</label></div>
           </div>
         </details>
         {error && <p class="bad" role="alert" ref={(el) => el?.scrollIntoView({ block: 'nearest' })}>The template was not made. {error}</p>}

@@ -111,8 +111,8 @@ function image(blob: Blob, type: string, m: Record<string, unknown>, bundle: Bun
   if (typeof m.height === 'number' && m.height > 0 && typeof m.width !== 'number') img.height = m.height
   if (m.needs_background === 'light') img.style.background = '#fff'
   img.addEventListener('error', () => img.replaceWith(note(`The ${type} could not be read.`)))
-  // Pictures of plots are made for white paper.
-  const stop = effect(() => void img.classList.toggle('on-paper', dark.value && type !== 'image/svg+xml'))
+  // Pictures are made for white paper, unless they say otherwise.
+  const stop = effect(() => void img.classList.toggle('on-paper', dark.value && m.needs_background !== 'dark'))
   return Object.assign(img, {
     dispose: () => {
       stop()

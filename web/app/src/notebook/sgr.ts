@@ -81,6 +81,35 @@ function palette(n: number): number | string {
   return `rgb(${c(Math.trunc(n / 36))} ${c(Math.trunc(n / 6) % 6)} ${c(n % 6)})`
 }
 
+// The luminance that text may have at most on the light surface and must have at least on the dark
+// one (at most 0.013), for a contrast of 4.5 to 1 (WCAG 2.2, 1.4.3).
+const darkest = 1.05 / 4.5 - 0.05
+const lightest = 0.063 * 4.5 - 0.05
+
+function luminance(rgb: number[]): number {
+  const [r, g, b] = rgb.map((v) => (v <= 10 ? v / 3294.6 : ((v / 255 + 0.055) / 1.055) ** 2.4)) as [number, number, number]
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b
+}
+
+const pairs = new Map<string, string>()
+
+/** A colour of a program's own, mixed with black or white as far as it takes to read it. */
+export function readable(colour: string): string {
+  const known = pairs.get(colour)
+  if (known) return known
+  const rgb = colour.slice(4, -1).split(' ').map(Number)
+  const mix = (towards: number, enough: (l: number) => boolean) => {
+    for (let i = 0; ; i++) {
+      const mixed = rgb.map((v) => Math.round(v + ((towards - v) * i) / 20))
+      if (i === 20 || enough(luminance(mixed))) return `rgb(${mixed.join(' ')})`
+    }
+  }
+  const pair = `light-dark(${mix(0, (l) => l <= darkest)}, ${mix(255, (l) => l >= lightest)})`
+  if (pairs.size > 4096) pairs.clear() // as the looks
+  pairs.set(colour, pair)
+  return pair
+}
+
 /** The sequence that sets a look after a reset, for what is saved. */
 export function sequence(l: Look): string {
   const p: (number | string)[] = []
@@ -107,10 +136,11 @@ export function node(text: string, l: Look): Node {
   let { fg, bg } = l
   if (l.inverse) [fg, bg] = [bg ?? 'var(--surface)', fg ?? 'var(--ink)']
   const css = (c: number | string) => (typeof c === 'number' ? `var(--ansi-${c})` : c)
-  if (fg !== undefined) span.style.color = css(fg)
+  if (fg !== undefined) span.style.color = typeof l.fg === 'string' && bg === undefined ? readable(l.fg) : css(fg)
   if (bg !== undefined) {
     span.style.background = css(bg)
-    if (fg === undefined) span.style.color = 'var(--surface)'
+    // The page's colours are made to be read on its surface, and so is the surface on them; others may not be.
+    if (fg === undefined || typeof bg === 'number') span.style.color = 'var(--surface)'
   }
   if (l.bold) span.style.fontWeight = '650'
   if (l.dim) span.style.opacity = '0.75'

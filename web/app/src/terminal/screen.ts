@@ -28,18 +28,21 @@ const history = 256 << 10
 /** Keys that wait for the first attach; further ones are lost. */
 const maxEarly = 1000
 /**
- * How far a page may be behind a flood, in bytes: beyond it goes on near the end. Who types looks for the answer;
- * who does not, for lines that the scrollback would still hold.
+ * How a page keeps up with a flood. Who types looks for the answer: what has arrived before it and is not drawn is left
+ * out too. Who does not, looks for lines that the scrollback would still hold.
  */
-const behind = { typing: 128 << 10, reading: 4 << 20 }
-/** What is read again before the end, in bytes. */
-const before = 32 << 10
+const keepUp = {
+  reading: { behind: 4 << 20, before: 32 << 10, window: 256 << 10 },
+  typing: { behind: 64 << 10, before: 16 << 10, window: 16 << 10, drop: true },
+}
 /** How long after a key its answer is looked for, in ms. */
-const answered = 300
-/** How long keys wait for earlier ones that a program does not take, in ms: Ctrl-C may be among them. */
-const takes = 500
-/** A look is worth its while after this many bytes and this many ms; what takes longer than a flood's ms is none. */
-const flood = { bytes: 32 << 10, look: 250, ms: 5000 }
+const answered = 1000
+/** A flood is that many bytes in less than that many ms, on a slow machine too, and then lasts for that many ms. */
+const flood = { bytes: 32 << 10, in: 5000, lasts: 5000 }
+/** What is parsed of a flood before it is drawn, in bytes. */
+const drawn = { reading: 128 << 10, typing: 16 << 10 }
+/** How long lies between two drawings of a flood, in ms: drawing takes more of a processor than parsing. */
+const frame = { reading: 40, typing: 16 }
 /** How long after a key or a click a program may write to the clipboard, in ms. */
 const gesture = 10_000
 
@@ -52,13 +55,11 @@ export class Screen {
   #channel: Channel | undefined
   #early: (string | Uint8Array)[] = [] // typed before there was a channel
   #search: SearchAddon | undefined
-  #session: Session | undefined
-  #turn: Promise<Channel | undefined> | undefined // what this goes on with, nearer to the end
-  #looking = false
-  #typedAt = -Infinity
+  #left = 0 // bytes that were left out before what comes next
+  #typing: ReturnType<typeof setTimeout> | undefined
   #parsed = { bytes: 0, since: 0, floodAt: -Infinity }
-  #writing = new Set<Promise<unknown>>() // keys that the sandbox has not taken
-  #held: Promise<unknown> | undefined // keys go behind this
+  #undrawn = 0
+  #drawnAt = 0
   #end = 0 // of the log when it was attached: questions before it are old
   #behind = true
   #own = { cols: 0, rows: 0 }
@@ -105,33 +106,16 @@ export class Screen {
   /** Follows a channel until it ends or this is closed. */
   async follow(session: Session, id: string): Promise<void> {
     try {
-      this.#session = session
-      let t = (this.#channel = await this.#attach(session, id, -history))
+      const t = (this.#channel = await this.#attach(session, id, -history))
+      t.follow(keepUp.reading)
       for (const data of this.#early.splice(0)) this.#send(data)
       this.#end = t.info?.end ?? 0
       if (t.info?.title) this.#host.title(cleanTitle(t.info.title))
       if (t.info?.cols && t.info.rows && this.#readOnly) this.#size(t.info.cols, t.info.rows)
-      for (let left = -1; ;) {
-        try {
-          for await (const e of t) {
-            if (e.type === 'restore' && left >= 0) {
-              await this.#goOn(e, left)
-              left = -1
-            } else await this.#show(e)
-            this.#behind = t.position.offset < this.#end
-            if (e.type === 'stdout') this.#count(e.bytes.length, t)
-            if (this.#turn) break
-          }
-        } catch (e) {
-          if (!this.#turn) throw e // else it was closed for the next
-        }
-        if (!this.#turn) return
-        const next = await this.#turn
-        this.#turn = undefined
-        if (!next) continue
-        left = Math.max(0, next.position.offset - t.position.offset)
-        this.#end = next.info?.end ?? 0
-        t = next
+      for await (const e of t) {
+        await this.#show(e)
+        this.#behind = t.position.offset < this.#end
+        if (e.type === 'stdout') await this.#pace(e.bytes.length)
       }
     } catch (e) {
       if (!this.#gone.signal.aborted) this.#host.failed(e as Error)
@@ -147,13 +131,14 @@ export class Screen {
 
   async #show(e: ProgramEvent): Promise<void> {
     if (e.type === 'stdout') await this.#write(e.bytes)
+    else if (e.type === 'restore' && this.#left > 0) await this.#goOn(e)
     else if (e.type === 'restore') {
       this.term.reset()
       this.#size(e.cols, e.rows)
       await this.#write(e.bytes)
     } else if (e.type === 'event' && e.event === 'resize') this.#size(Number(e.cols), Number(e.rows))
     else if (e.type === 'event' && e.event === 'epoch') this.term.reset()
-    else if (e.type === 'gap') await this.#write(`\r\n\x1b[2m… ${e.bytes.toLocaleString()} bytes are no longer there …\x1b[0m\r\n`)
+    else if (e.type === 'gap') this.#left += e.bytes // a restore follows
     else if (e.type === 'exit') {
       this.term.options.disableStdin = true
       this.term.write('\x1b[?25l')
@@ -162,7 +147,9 @@ export class Screen {
   }
 
   /** Goes on where the program is by now. What has been shown stays above. */
-  async #goOn(e: Extract<ProgramEvent, { type: 'restore' }>, left: number): Promise<void> {
+  async #goOn(e: Extract<ProgramEvent, { type: 'restore' }>): Promise<void> {
+    const left = this.#left
+    this.#left = 0
     this.#size(e.cols, e.rows)
     const alternate = this.term.buffer.active.type === 'alternate'
     await this.#write(`\x18${alternate ? '\x1b[?1049l' : ''}\x1b7\x1b[r\x1b8\x1b[0m${
@@ -170,40 +157,32 @@ export class Screen {
     await this.#write(e.bytes)
   }
 
-  /** Counts what is parsed, to know a flood. */
-  #count(bytes: number, t: Channel): void {
+  /** Counts what is parsed, to know a flood, and lets each part of one be drawn before the next: else the page heeds no key meanwhile. */
+  async #pace(bytes: number): Promise<void> {
     const now = performance.now()
     this.#parsed.bytes += bytes
-    if (now - this.#typedAt < answered) void this.#catchUp(behind.typing, t)
-    if (this.#parsed.bytes < flood.bytes || now - this.#parsed.since < flood.look) return
-    const quick = now - this.#parsed.since < flood.ms
-    this.#parsed = { bytes: 0, since: now, floodAt: quick ? now : -Infinity }
-    if (quick) void this.#catchUp(behind.reading, t)
+    if (now - this.#parsed.since > flood.in) this.#parsed = { ...this.#parsed, bytes, since: now }
+    if (this.#parsed.bytes > flood.bytes) this.#parsed = { bytes: 0, since: now, floodAt: now }
+    this.#undrawn += bytes
+    if (!this.#flooded || this.#undrawn < (this.#typing ? drawn.typing : drawn.reading)) return
+    this.#undrawn = 0
+    await new Promise((resolve) => setTimeout(resolve, this.#drawnAt + (this.#typing ? frame.typing : frame.reading) - now))
+    this.#drawnAt = performance.now()
   }
 
-  /** Turns to the end of the log, if that is further ahead than most. */
-  async #catchUp(most: number, t = this.#channel): Promise<void> {
-    if (!t || !this.#session || this.#looking || this.#turn || performance.now() - this.#parsed.floodAt > flood.ms) return
-    this.#looking = true
-    try {
-      const now = (await this.#session.channels({ signal: this.#gone.signal })).find((c) => c.id === t.id)
-      if (!now || t !== this.#channel || now.end - t.position.offset <= most) return
-      this.#turn = this.#attach(this.#session, t.id, -before).then((next) => {
-        // The program gets what was typed in its order.
-        const taken = Promise.allSettled([...this.#writing])
-        const held = Promise.race([taken, new Promise((resolve) => setTimeout(resolve, takes))]).then(() => {
-          if (this.#held === held) this.#held = undefined
-        })
-        this.#held = held
-        void taken.then(() => t.close())
-        this.#channel = next
-        return next
-      }, () => undefined)
-    } catch {
-      // Then it goes on as it was.
-    } finally {
-      this.#looking = false
-    }
+  get #flooded(): boolean {
+    return performance.now() - this.#parsed.floodAt < flood.lasts
+  }
+
+  /** Keeps close to the end of a flood while its answer to a key is looked for. */
+  #answering(): void {
+    if (!this.#typing && !this.#flooded) return
+    if (!this.#typing) this.#channel?.follow(keepUp.typing)
+    clearTimeout(this.#typing)
+    this.#typing = setTimeout(() => {
+      this.#typing = undefined
+      this.#channel?.follow(keepUp.reading)
+    }, answered)
   }
 
   /** Resolves once it is parsed. */
@@ -276,13 +255,10 @@ export class Screen {
       return
     }
     // While the connection is lost this waits and goes out when it is back.
-    const channel = this.#channel
-    const sent = (this.#held ? this.#held.then(() => channel.write(data)) : channel.write(data)).catch((e: Error & { kind?: string }) => {
+    this.#channel.write(data).catch((e: Error & { kind?: string }) => {
       if (e.kind === 'exhausted') this.#host.failed(e)
-    }).finally(() => this.#writing.delete(sent))
-    this.#writing.add(sent)
-    this.#typedAt = performance.now()
-    void this.#catchUp(behind.typing)
+    })
+    this.#answering()
   }
 
   /** Pastes text, once it can do no harm. */
@@ -291,7 +267,6 @@ export class Screen {
     const clean = cleanPaste(text)
     const runs = clean.trimEnd().includes('\n') && !this.term.modes.bracketedPasteMode
     if (runs && !(await this.#host.confirmPaste(clean))) return this.term.focus()
-    await this.#held // what was typed before goes before
     await this.#channel.paste(clean).catch((e: Error) => this.#host.failed(e))
     this.term.scrollToBottom()
     this.term.focus()
@@ -401,6 +376,7 @@ export class Screen {
 
   close(): void {
     this.#gone.abort()
+    clearTimeout(this.#typing)
     this.#channel?.close()
     this.term.dispose()
   }

@@ -10,7 +10,7 @@ const kinds: Record<string, { again: boolean; words?: string }> = {
   malformed: { again: false },
   too_large: { again: false },
   unauthenticated: { again: false, words: 'Your sign-in has expired, or was revoked. Sign in again.' },
-  permission_denied: { again: false, words: 'You may look at this, but not do that.' },
+  permission_denied: { again: false, words: 'Who gave you access can allow it.' },
   not_found: { again: false, words: 'It has ended, or it is not yours.' },
   conflict: { again: true, words: 'It was in the midst of something else.' },
   unsupported: { again: false, words: 'This server does not offer it.' },

@@ -1,6 +1,6 @@
 import type { Session } from '@sandgate/client'
-import { useRef, useState } from 'preact/hooks'
-import { rest } from '../rest'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { offers, rest } from '../rest'
 import { explain } from './again'
 import { Dialog } from './dialog'
 import { Icon } from './icon'
@@ -8,37 +8,61 @@ import { Icon } from './icon'
 const lives = [[3600, '1 hour'], [86_400, '1 day'], [7 * 86_400, '7 days']] as const
 
 interface Link {
-  token: string
+  id: string
   expires_ms: number
 }
+
+const listed = 'GET /v1/sessions/{id}/links'
+const when = (ms: number) => new Date(ms).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
 /** Makes a link by which others can look at the session, and do nothing else. at is what they see: a path below the session's page. */
 export function Share({ session, at, onClose }: { session: Session; at: string; onClose(): void }) {
   const [life, setLife] = useState<number>(lives[0][0])
-  const [link, setLink] = useState<Link>()
+  const [link, setLink] = useState<Link & { token: string }>()
   const [making, setMaking] = useState(false)
   const [error, setError] = useState<Error>()
+  const [failed, setFailed] = useState('')
+  const said = useRef<HTMLHeadingElement>(null)
   const [copied, setCopied] = useState(false)
+  const [others, setOthers] = useState<(Link & { created_ms: number })[]>([])
+  const links = `/v1/sessions/${encodeURIComponent(session.id)}/links`
   const field = useRef<HTMLInputElement>(null)
   const address = link && `${location.origin}/s/${encodeURIComponent(session.id)}${at}#view=${link.token}`
 
+  useEffect(() => {
+    if (offers(listed)) void rest<{ links: typeof others }>('GET', links).then((all) => setOthers(all.links), () => {})
+  }, [])
+  const end = async (id: string) => {
+    setError(undefined)
+    try {
+      await rest('DELETE', `${links}/${encodeURIComponent(id)}`)
+      setOthers((all) => all.filter((o) => o.id !== id))
+      if (id === link?.id) setLink(undefined)
+      said.current?.focus()
+    } catch (e) {
+      setFailed('The link goes on.')
+      setError(e as Error)
+    }
+  }
   const make = async () => {
     setMaking(true)
     setError(undefined)
     try {
-      setLink(await rest<Link>('POST', `/v1/sessions/${encodeURIComponent(session.id)}/links`, { expires_seconds: life }))
+      setLink(await rest<Link & { token: string }>('POST', links, { expires_seconds: life }))
       setTimeout(() => field.current?.select())
     } catch (e) {
+      setFailed('There is no link.')
       setError(e as Error)
     }
     setMaking(false)
   }
+  const rows = link ? [...others, { ...link, created_ms: Date.now() }] : others
   const copy = () => navigator.clipboard.writeText(address!).then(() => setCopied(true), () => field.current?.select())
   return (
     <Dialog label="Share for viewing" class="share" onClose={onClose}>
       <form class="dialog" onSubmit={(e) => { e.preventDefault(); if (!link) void make() }}>
-        <h2>Share for viewing</h2>
-        <p class="muted">Whoever has the link sees what is printed here, live, and can read this session’s files. They can run, type and change nothing.</p>
+        <h2 ref={said} tabIndex={-1}>Share for viewing</h2>
+        <p class="muted">Whoever has the link sees what is printed here, live, and can read this session’s files. They cannot run, type or change anything.</p>
         {!link && (
           <fieldset class="choices">
             <legend>The link works for</legend>
@@ -53,10 +77,23 @@ export function Share({ session, at, onClose }: { session: Session; at: string; 
               <input ref={field} class="field" readOnly aria-label="Link for viewing" value={address} onFocus={(e) => e.currentTarget.select()} />
               <button type="button" class="button primary" onClick={() => void copy()}><Icon name={copied ? 'check' : 'copy'} />{copied ? 'Copied' : 'Copy'}</button>
             </div>
-            <p class="muted">It works until {new Date(link.expires_ms).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })}. To end it before that, end the session.</p>
+            <p class="muted">It works until {when(link.expires_ms)}.</p>
           </>
         )}
-        {error && <p class="bad" role="alert">There is no link. {explain(error)}</p>}
+        {rows.length > 0 && (
+          <section class="links" aria-label="Links that work">
+            <h3>Links that work</h3>
+            <ul>
+              {rows.map((l) => (
+                <li key={l.id}>
+                  <span class="grow">{l.id === link?.id ? 'This one' : `Made ${when(l.created_ms)}`}<span class="muted">until {when(l.expires_ms)}</span></span>
+                  <button type="button" class="button danger" onClick={() => void end(l.id)}>End this link</button>
+                </li>
+              ))}
+            </ul>
+          </section>
+        )}
+        {error && <p class="bad" role="alert">{failed} {explain(error)}</p>}
         <div class="actions">
           <button type="button" class="button" onClick={onClose}>{link ? 'Done' : 'Cancel'}</button>
           {!link && <button class="button primary" disabled={making}>{making ? 'Making the link…' : 'Make the link'}</button>}

@@ -48,9 +48,9 @@ async function notebook(o: Parameters<typeof open>[2] = {}) {
 describe('the notebook', () => {
   it('runs several languages, shows what they make, and keeps it in the session', async () => {
     const { page, complaints, id, close } = await notebook()
-    await run(page, 'print("\\x1b[31mred\\x1b[0m <b>no tag</b>")\nfor i in range(101): print(f"{i}%", end="\\r")\nprint()')
+    await run(page, 'print("\\x1b[31mred\\x1b[0m <b>no tag</b> \\x1b[38;5;21mblue\\x1b[0m")\nfor i in range(101): print(f"{i}%", end="\\r")\nprint()')
     await state(page, 0, 'ok')
-    await expect.poll(() => cell(page, 0).locator('.out-text').innerText()).toBe('red <b>no tag</b>\n100%\n') // drawn a frame after the end
+    await expect.poll(() => cell(page, 0).locator('.out-text').innerText()).toBe('red <b>no tag</b> blue\n100%\n') // drawn a frame after the end
     expect(await cell(page, 0).locator('.out-text span').first().evaluate((e) => (e as HTMLElement).style.color)).toBe('var(--ansi-1)')
     await run(page, '[1, 2].map((n) => n * 21)', 'JavaScript and TypeScript')
     await shows(page, 1, '[ 21, 42 ]')
@@ -74,6 +74,9 @@ describe('the notebook', () => {
     const light = await ink()
     await page.emulateMedia({ colorScheme: 'dark' })
     await expect.poll(ink).not.toBe(light)
+    await out.locator('[data-mime="image/svg+xml"] img.on-paper').waitFor()
+    // A program's own colour, which could not be read in the dark.
+    expect(await cell(page, 0).locator('.out-text span').last().evaluate((e) => getComputedStyle(e).color)).toBe('rgb(128, 128, 255)')
     await cell(page, 2).scrollIntoViewIfNeeded()
     await shot(page, 'notebook-rich')
     // Moved, deleted and brought back it has all of that still.
@@ -193,7 +196,8 @@ describe('the notebook', () => {
 
   it("obeys Jupyter's keys", async () => {
     const { page, complaints, close } = await notebook()
-    const sources = () => page.locator('.cell').evaluateAll((all) => all.map((c) => c.querySelector('.cm-content, .source-static')?.textContent ?? ''))
+    // An editor has an element for each line, and what is not edited yet has its line ends.
+    const sources = () => page.locator('.cell').evaluateAll((all) => all.map((c) => (c.querySelector('.cm-content, .source-static')?.textContent ?? '').replaceAll('\n', '')))
     const cells = (n: number) => expect.poll(async () => (await sources()).length).toBe(n)
     const command = () => page.waitForFunction(() => document.activeElement?.matches('.cell.active'))
     const edit = () => page.waitForFunction(() => document.activeElement?.closest('.cell.active .cm-editor'))

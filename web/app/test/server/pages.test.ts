@@ -74,18 +74,31 @@ describe('home', () => {
     await fill('numbers', async () => {
       await form.getByLabel('Description').fill('Has a secret number')
       await form.getByLabel(/^Code that has run/).fill('import os\nsecret = int(os.environ["SECRET"]) + 11')
-      await form.getByText('Commands and environment').click()
+      await form.getByText('Commands, environment, volumes, network').click()
       await form.getByLabel(/^Environment/).fill('no value')
       await form.getByRole('button', { name: 'Build it' }).click()
       await form.getByRole('alert').getByText('“no value” is no NAME=value').waitFor()
       await expect.poll(() => barriers(page), { timeout: 20_000 }).toEqual([]) // at rest
       await shot(page, 'home-new-template')
       await form.getByLabel(/^Environment/).fill('SECRET=4700')
+      await form.getByLabel(/^Volumes/).fill('no volume!')
+      await form.getByRole('button', { name: 'Build it' }).click()
+      await form.getByRole('alert').getByText('“no volume!” is no volume').waitFor()
+      await form.getByLabel(/^Volumes/).fill('')
+      // This server lets nothing out, and says so.
+      await form.getByText('Packages from an index').click()
+      await form.getByLabel(/^Python names/).fill('tinydb')
+      expect(await form.getByLabel(/The build may reach/).isChecked()).toBe(true)
+      await form.getByRole('button', { name: 'Build it' }).click()
+      await form.getByRole('alert').getByText(/egress\.allow/).waitFor()
+      await shot(page, 'home-new-template-index')
+      await form.getByLabel(/^Python names/).fill('')
+      await form.getByLabel(/The build may reach/).uncheck()
     })
     await form.waitFor({ state: 'detached' })
     await page.getByText('Being built…').first().waitFor()
     await fill('broken', async () => {
-      await form.getByText('Commands and environment').click()
+      await form.getByText('Commands, environment, volumes, network').click()
       await form.getByLabel(/^Commands/).fill('echo it goes wrong; exit 3')
     })
     await page.getByText(/^Not built: /).waitFor({ timeout: 90_000 })
@@ -111,8 +124,8 @@ describe('home', () => {
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     await start.waitFor({ state: 'detached' })
     await api('DELETE', '/v1/templates/broken')
-    // The page may have asked for the session while it was being deleted.
-    expect(complaints.filter((c) => !c.includes(id))).toEqual([])
+    // The page may have asked for the session while it was being deleted, and the build was refused a network.
+    expect(complaints.filter((c) => !c.includes(id) && !(c.includes('403') && c.includes('/v1/templates/numbers')))).toEqual([])
     await context.close()
   })
 
