@@ -102,7 +102,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"agent":    {"fault", "stream", "kernel", "pty"},
 		"sandbox":  {"fault"},
 		"journal":  {"fault"},
-		"route":    {"fault"},
+		"route":    {"fault", "tenant"},
 		"blob":     {"fault"},
 		"egress":   {"fault"},
 		"trace":    {"fault"},

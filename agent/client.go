@@ -68,8 +68,11 @@ type flow struct {
 	told uint64 // of these, what the agent knows of
 	due  bool   // it stands in Client.due
 	held bool
-	sent uint64 // bytes of input
-	took uint64 // of these, what went into the program
+	near time.Time // until when the agent is to be close behind
+	next time.Time // until then no Ack is due, where near is later
+	slow bool      // a timer looks at next
+	sent uint64    // bytes of input
+	took uint64    // of these, what went into the program
 	// asked is the number of the execute that has no reply yet, or 0.
 	asked uint64
 }
@@ -276,6 +279,39 @@ func (c *Client) Hold(ch uint32, on bool) {
 		f.held = on
 		c.mark(ch, f)
 	}
+}
+
+// While somebody types, what a flood has ahead of the echo is bounded: for
+// nearTime after a key the agent may be nearWindow ahead, and is told of each
+// nearEvery bytes, once in nearPause: 4 MiB a second, so that what answers the
+// key finds a processor.
+const (
+	nearTime   = time.Second
+	nearWindow = 96 << 10
+	nearEvery  = 32 << 10
+	nearPause  = 8 * time.Millisecond
+)
+
+// Near has the agent send no more of a channel's output ahead than nearWindow
+// bytes for a second, because its answer to input is looked for.
+func (c *Client) Near(ch uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.flows[ch]; f != nil {
+		f.near = time.Now().Add(nearTime)
+	}
+}
+
+// tell is what the agent is to be told of as taken, 0 for nothing yet.
+func (w *flow) tell(now time.Time) uint64 {
+	total, every := w.got, uint64(ackEvery)
+	if now.Before(w.near) {
+		total, every = total-min(total, Window-nearWindow), nearEvery
+	}
+	if total < w.told+every {
+		return 0
+	}
+	return total
 }
 
 // Processes lists all that run in the sandbox, whoever started them.
@@ -496,8 +532,16 @@ func (c *Client) output(f stream.Frame) {
 
 // mark notes that a channel's Ack is due, if it is. c.mu is held.
 func (c *Client) mark(ch uint32, w *flow) {
-	if w.due || w.held || w.got-w.told < ackEvery {
+	now := time.Now()
+	if w.due || w.held || w.tell(now) == 0 {
 		return
+	}
+	if now.Before(w.near) {
+		if wait := w.next.Sub(now); wait > 0 {
+			c.later(ch, w, wait)
+			return
+		}
+		w.next = now.Add(nearPause)
 	}
 	w.due = true
 	c.due = append(c.due, ch)
@@ -505,6 +549,22 @@ func (c *Client) mark(ch uint32, w *flow) {
 	case c.acks <- struct{}{}:
 	default:
 	}
+}
+
+// later marks a channel after a while. c.mu is held.
+func (c *Client) later(ch uint32, w *flow, wait time.Duration) {
+	if w.slow {
+		return
+	}
+	w.slow = true
+	time.AfterFunc(wait, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		w.slow = false
+		if c.flows[ch] == w {
+			c.mark(ch, w)
+		}
+	})
 }
 
 // ack sends the Acks. It has a goroutine of its own because sending may wait,
@@ -527,13 +587,15 @@ func (c *Client) ack() {
 			if w == nil || !w.due {
 				continue
 			}
-			if w.due = false; w.held {
+			w.due = false
+			total := w.tell(time.Now())
+			if w.held || total == 0 {
 				continue
 			}
 			var body [8]byte
-			binary.BigEndian.PutUint64(body[:], w.got)
+			binary.BigEndian.PutUint64(body[:], total)
 			if c.out.ack(stream.Frame{Type: stream.Ack, Channel: ch, Body: body[:]}) == nil {
-				w.told = w.got
+				w.told = total
 			}
 		}
 		c.mu.Unlock()

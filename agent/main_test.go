@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -71,8 +74,13 @@ func copyFile(to, from string) error {
 	return out.Close()
 }
 
+// noNap keeps the race detector from its second of sleep before a process ends.
+const noNap = "GORACE=atexit_sleep_ms=0"
+
 // agentMain is cmd/agent with folders of the test's.
 func agentMain() int {
+	// What the agent starts must not inherit that nohup ignores it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	root := os.Getenv("SANDGATE_ROOT")
 	procs, _ := strconv.ParseUint(os.Getenv("SANDGATE_PROCS"), 10, 64)
 	uid, _ := strconv.Atoi(os.Getenv("SANDGATE_UID")) // 0 is the default
@@ -107,7 +115,7 @@ func writeManifests(root, exe string) error {
 		"noframes": {"argv": []string{"/bin/sh", "-c", "echo 0123456789abcdefgh >&4; exec sleep 1000"}},
 	} {
 		m["name"] = name
-		m["env"] = map[string]string{"SANDGATE_TEST": "driver", "MANIFEST": name}
+		m["env"] = map[string]string{"SANDGATE_TEST": "driver", "MANIFEST": name, "GORACE": strings.TrimPrefix(noNap, "GORACE=")}
 		if m["argv"] == nil {
 			m["argv"] = []string{exe}
 		}

@@ -51,6 +51,9 @@ type Answer struct {
 	Error *fault.Public `json:"error,omitempty"`
 }
 
+// NoProxy in place of a port has the agent listen for nobody any more.
+const NoProxy = -1
+
 // openProxy listens on a loopback port. It may be called again with the same
 // one: the listener is in snapshots, too.
 func (s *Server) openProxy(port int) error {
@@ -78,6 +81,16 @@ func (s *Server) openProxy(port int) error {
 	s.wg.Add(1)
 	go s.acceptOutbound(s.proxy)
 	return nil
+}
+
+// closeProxy ends what openProxy has begun.
+func (s *Server) closeProxy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proxy != nil {
+		s.proxy.Close()
+	}
+	s.proxy, s.proxyPort = nil, 0
 }
 
 // acceptOutbound takes connections until the listener is closed.
@@ -131,6 +144,7 @@ func (s *Server) outbound(tcp *net.TCPConn) {
 		switch {
 		case c.isAborted():
 			c.reset()
+			c.tellCut()
 		case err == nil:
 			rest = h.within(rest)
 			c.before, c.body = append(h.forward, rest...), h.body

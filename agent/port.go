@@ -129,6 +129,7 @@ func dial(port int) (*net.TCPConn, error) {
 func (c *conn) serve() {
 	if c.isAborted() {
 		c.reset() // while it was dialled
+		c.tellCut()
 		return
 	}
 	sent := make(chan struct{})
@@ -149,9 +150,15 @@ func (c *conn) serve() {
 	<-sent
 	c.tcp.Close()
 	if err != nil || c.isAborted() {
-		body, _ := json.Marshal(fault.Public{Kind: fault.Unavailable, Message: "the connection to the port was cut"})
-		c.s.wire.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | FlagAbort, Channel: c.id, Body: body}))
+		c.tellCut()
 	}
+}
+
+// tellCut tells the host that both directions have ended: it may not be the one
+// who cut.
+func (c *conn) tellCut() {
+	body, _ := json.Marshal(fault.Public{Kind: fault.Unavailable, Message: "the connection to the port was cut"})
+	c.s.wire.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | FlagAbort, Channel: c.id, Body: body}))
 }
 
 // reset ends the connection as one that was cut.

@@ -375,7 +375,9 @@ func (s *Server) reseed(q Reseed) error {
 	if err := checkEnv(op, q.Env); err != nil {
 		return err
 	}
-	if q.Proxy != 0 {
+	if q.Proxy == NoProxy {
+		s.closeProxy()
+	} else if q.Proxy != 0 {
 		if err := s.openProxy(q.Proxy); err != nil {
 			return err
 		}

@@ -164,7 +164,7 @@ type Reseed struct {
 	Hostname string            `json:"hostname"`
 	Env      map[string]string `json:"env,omitempty"`
 	// Proxy is the loopback port on which programs find the way out; 0 opens
-	// none.
+	// none, and NoProxy closes it.
 	Proxy int `json:"proxy,omitempty"`
 }
 

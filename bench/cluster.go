@@ -224,12 +224,53 @@ func measureRecovery(ctx context.Context, rounds int) error {
 		return err
 	}
 	defer c.Stop()
-	for _, f := range []func(context.Context, *e2e.Cluster, int) error{moves, gatewayDies, redisReturns, nodeDies} {
+	for _, f := range []func(context.Context, *e2e.Cluster, int) error{relayed, moves, gatewayDies, redisReturns, nodeDies} {
 		if err := f(ctx, c, rounds); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// relayed runs cells of one session, in turn over the gateway of its own machine
+// and over the other's, which speaks to its node over mutual TLS.
+func relayed(ctx context.Context, c *e2e.Cluster, rounds int) error {
+	const block = 50
+	g, err := newGuest(ctx, c.Servers[0], "python")
+	if err != nil {
+		return err
+	}
+	g.conn.Close()
+	own, err := owner(ctx, c, g.id)
+	if err != nil {
+		return err
+	}
+	took := map[bool][]float64{}
+	for range rounds {
+		for _, s := range c.Servers {
+			over, err := client.New(s.URL, s.Token, client.Options{})
+			if err != nil {
+				return err
+			}
+			if err := g.attach(ctx, over); err != nil {
+				return err
+			}
+			for i := range block + 5 {
+				begin := time.Now()
+				if _, err := g.run(ctx, "print(1)"); err != nil {
+					return err
+				}
+				if i >= 5 { // the first ones find caches empty
+					took[s == own] = append(took[s == own], ms(time.Since(begin)))
+				}
+			}
+			g.conn.Close()
+		}
+	}
+	line("relay: a cell over its own machine's gateway", took[true])
+	line("relay: a cell over another machine's", took[false])
+	line("relay: what another machine's adds", []float64{quantile(took[false], 0.5) - quantile(took[true], 0.5)})
+	return g.c.DeleteSession(ctx, g.id)
 }
 
 // moves drains a node of one pandas session whose user runs cells, and another

@@ -32,6 +32,9 @@ func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
 			return l.sleep("hibernate a pandas session", "wake a pandas session", "python", "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))", rounds)
 		},
 		func() error {
+			return l.sleep("hibernate a bare Python session", "wake a bare Python session", "python", "x=1", "print(x)", rounds)
+		},
+		func() error {
 			return l.sleep("hibernate a Bash session", "wake a Bash session", "bash", "x=1", "echo $x", rounds)
 		},
 		func() error { return l.copies(rounds) },

@@ -210,7 +210,7 @@ func TestS3Unsteady(t *testing.T) {
 		t.Errorf("half an object is there: %v", err)
 	}
 
-	server.Signal(syscall.SIGSTOP)
+	server.Stop(t)
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	if err := s.Put(short, "late", text("x")); err == nil || short.Err() == nil {

@@ -13,6 +13,7 @@ import (
 // TestBackupBringsSessionsBack stops a server, saves it, loses its data, and
 // restores it: the session goes on with its variables and files.
 func TestBackupBringsSessionsBack(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")

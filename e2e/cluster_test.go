@@ -103,6 +103,7 @@ func (c *cluster) history() *history {
 // TestCluster walks two nodes and two gateways with a real Redis through what
 // an operator and bad luck do to them.
 func TestCluster(t *testing.T) {
+	t.Parallel() // it waits for leases, most of the time
 	c := newCluster(t, 2)
 	a, b := c.Servers[0], c.Servers[1]
 

@@ -92,7 +92,9 @@ GET /v1/templates/{id}                               401 404 404 403 403
 PUT /v1/templates/{id}                               401 400 403 403 403
 DELETE /v1/templates/{id}                            401 404 403 403 403
 
+GET /v1/sessions/{id}/links                          401 404 403 403 403
 POST /v1/sessions/{id}/links                         401 404 403 403 403
+DELETE /v1/sessions/{id}/links/{link}                401 404 403 403 403
 GET /v1/sessions/{id}/channels                       401 404 200 403 403
 POST /v1/sessions/{id}/channels                      401 404 403 403 403
 GET /v1/sessions/{id}/channels/{channel}/cast        401 404 200 403 403
@@ -133,6 +135,7 @@ file.mkdir         not_found permission_denied permission_denied
 file.move          not_found permission_denied permission_denied
 file.remove        not_found permission_denied permission_denied
 file.stat          not_found not_found permission_denied
+follow             invalid_argument invalid_argument permission_denied
 hello              conflict conflict conflict
 history            invalid_argument invalid_argument permission_denied
 input              invalid_argument permission_denied permission_denied
@@ -181,6 +184,9 @@ key.list           unsupported unsupported unsupported
 key.revoke         unsupported unsupported unsupported
 key.rotate         unsupported unsupported unsupported
 key.watch          unsupported unsupported unsupported
+link.create        unsupported unsupported unsupported
+link.end           unsupported unsupported unsupported
+link.list          unsupported unsupported unsupported
 node.drain         unsupported unsupported unsupported
 port.open          unsupported unsupported unsupported
 session.adopt      unsupported unsupported unsupported
@@ -263,7 +269,7 @@ func TestEveryDoor(t *testing.T) {
 		case strings.HasPrefix(path, "/v1/tenants"):
 			id = "local"
 		}
-		address := strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1", "{path}", "a.txt").Replace(path)
+		address := strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1", "{link}", "x", "{path}", "a.txt").Replace(path)
 		var body *strings.Reader
 		if text := bodies()[method+" "+path]; text != "" {
 			body = strings.NewReader(text)

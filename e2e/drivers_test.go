@@ -16,16 +16,23 @@ import (
 // TestPythonDriver runs the driver's own tests in a sandbox, with the image's
 // Python and IPython: more than 200 cells, interrupts and questions.
 func TestPythonDriver(t *testing.T) {
-	driverTests(t, []string{"python/*/*.py", "python/manifest.json"}, "python/tests/run.py", "-v")
+	for _, part := range []string{"1/2", "2/2"} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			driverTests(t, []string{"python/*/*.py", "python/manifest.json"}, "python/tests/run.py", "--part="+part, "-v")
+		})
+	}
 }
 
 // TestJavaDriver sends the image's Java driver requests that are none.
 func TestJavaDriver(t *testing.T) {
+	t.Parallel()
 	driverTests(t, []string{"java/tests/*.py"}, "java/tests/test_requests.py", "-v")
 }
 
 // TestPHPDriver sends the PHP driver requests that are none.
 func TestPHPDriver(t *testing.T) {
+	t.Parallel()
 	driverTests(t, []string{"php/driver/*", "php/tests/*.py", "php/manifest.json"}, "php/tests/wire.py")
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
@@ -136,6 +137,23 @@ func packed(t *testing.T, files ...string) []byte {
 	return b.Bytes()
 }
 
+// A project of Maven's that needs another, by a property and with a version that
+// its parent manages. What is optional, excluded or for tests is nowhere.
+const (
+	mavenTop = `<?xml version="1.0"?><project xmlns="http://maven.apache.org/POM/4.0.0"><parent><groupId>acme</groupId><artifactId>parent</artifactId><version>3</version></parent>
+<artifactId>sgtop</artifactId><version>1.0</version><dependencies>
+<dependency><groupId>${leaf.group}</groupId><artifactId>sgmvn</artifactId><exclusions><exclusion><groupId>acme</groupId><artifactId>excluded</artifactId></exclusion></exclusions></dependency>
+<dependency><groupId>acme</groupId><artifactId>tests</artifactId><version>1</version><scope>test</scope></dependency>
+<dependency><groupId>acme</groupId><artifactId>may-be</artifactId><version>1</version><optional>true</optional></dependency>
+</dependencies></project>`
+	mavenParent = `<project><groupId>acme</groupId><artifactId>parent</artifactId><version>3</version><packaging>pom</packaging>
+<properties><leaf.group>acme</leaf.group><leaf.version>1.1</leaf.version></properties>
+<dependencyManagement><dependencies><dependency><groupId>acme</groupId><artifactId>sgmvn</artifactId><version>${leaf.version}</version></dependency></dependencies></dependencyManagement></project>`
+	mavenLeaf = `<project><groupId>acme</groupId><artifactId>sgmvn</artifactId><version>1.1</version><dependencies>
+<dependency><groupId>acme</groupId><artifactId>excluded</artifactId><version>[1,2)</version></dependency>
+<dependency><groupId>acme</groupId><artifactId>sgtop</artifactId><version>0.1</version></dependency></dependencies></project>`
+)
+
 // registry has a package for each language, in the layout of that language's
 // registry.
 func registry(t *testing.T, base string) map[string][]byte {
@@ -177,6 +195,12 @@ func registry(t *testing.T, base string) map[string][]byte {
 		"/composer/sgphp.zip": zipped(
 			t, "composer.json", `{"name":"acme/sgphp","version":"1.0.0","autoload":{"psr-4":{"Acme\\":"src/"}}}`, "src/Answer.php", "<?php\nnamespace Acme;\nclass Answer { const IT = 'from composer'; }\n",
 		),
+		"/maven/acme/sgtop/1.0/sgtop-1.0.pom":      []byte(mavenTop),
+		"/maven/acme/sgtop/1.0/sgtop-1.0.jar":      zipped(t, "acme/top.txt", "top"),
+		"/maven/acme/parent/3/parent-3.pom":        []byte(mavenParent),
+		"/maven/acme/sgmvn/1.1/sgmvn-1.1.pom":      []byte(mavenLeaf),
+		"/maven/acme/sgmvn/1.1/sgmvn-1.1.jar":      zipped(t, "acme/maven.txt", "from maven"),
+		"/maven/acme/sgmvn/1.1/sgmvn-1.1.jar.sha1": fmt.Appendf(nil, "%x  sgmvn-1.1.jar\n", sha1.Sum(zipped(t, "acme/maven.txt", "from maven"))),
 		"/hello": []byte("hello"),
 	}
 }
@@ -268,6 +292,7 @@ func (s *session) says(code string) string {
 // TestPackagesFromARegistry installs a package with the tools of each language
 // in gVisor, from registries of the test's, through the way out.
 func TestPackagesFromARegistry(t *testing.T) {
+	t.Parallel()
 	o := newOutside(t, "pool: {size: 1}")
 	s := o.open(t, "python", &protocol.Network{})
 	env := map[string]string{

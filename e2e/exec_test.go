@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -89,4 +91,61 @@ func TestExecAndCopy(t *testing.T) {
 			t.Errorf("%s is %q, %v", name, b, err)
 		}
 	}
+}
+
+// TestFilesAndProcessesByHand moves and copies files within sessions and between
+// them, and ends what was left running, from the command line.
+func TestFilesAndProcessesByHand(t *testing.T) {
+	s := open(t, server)
+	line := func(code int, args ...string) string {
+		t.Helper()
+		out, errs, got := shellOut(t, s, "", args...)
+		if got != code {
+			t.Errorf("%q ended with %d: %s %s", args, got, out, errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	other := line(0, "sessions", "create", "--language", "bash")
+	defer line(0, "rm", other)
+	at, there := s.id+":", other+":"
+	line(0, "mkdir", at+"a/b", at+"a")
+	line(0, "exec", s.id, "--", "sh", "-c", "echo one > a/x; echo two > a/y; echo three > a/b/z")
+	line(0, "mv", at+"a/x", "a/w")
+	line(fault.Conflict.Row().Exit, "mv", "-n", at+"a/w", at+"a/y")
+	line(0, "mv", at+"a/w", at+"a/y")
+	line(0, "mv", at+"a/y", at+"a/b")
+	line(usageExit, "mv", at+"a/b", there+"b")
+	line(fault.NotFound.Row().Exit, "mv", at+"nosuch", at+"x")
+	line(0, "cp", at+"a/b/y", at+"copy")
+	line(0, "cp", "-r", at+"a", at+"again")
+	line(0, "cp", at+"a", at+"again")
+	line(0, "cp", at+"again", there)
+	line(0, "cp", at+"copy", there+"again/")
+	if got := line(0, "exec", other, "--", "sh", "-c", "find again -type f | sort | xargs grep ."); got != "again/a/b/y:one\nagain/a/b/z:three\nagain/b/y:one\nagain/b/z:three\nagain/copy:one" {
+		t.Errorf("in the other session: %q", got)
+	}
+
+	channel := line(0, "exec", "-d", s.id, "--", "sh", "-c", "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done")
+	if got := line(0, "ps", "-a", s.id); !strings.Contains(got, "trap 'echo told") || !strings.Contains(got, channel) {
+		t.Errorf("ps -a says:\n%s", got)
+	}
+	conn, err := s.client.Connect(s.ctx)
+	check(t, err)
+	defer conn.Close()
+	v, err := conn.Attach(s.ctx, s.id, channel, client.AttachOptions{})
+	check(t, err)
+	for said := ""; !strings.Contains(said, "ready"); {
+		r, err := v.Next(s.ctx)
+		check(t, err)
+		said += string(r.Payload)
+	}
+	line(fault.InvalidArgument.Row().Exit, "kill", "-s", "nothing", s.id, channel)
+	line(0, "kill", "-s", "term", s.id, channel)
+	if got := readAll(t, s, v); got != "told\n" {
+		t.Errorf("what was ended says %q", got)
+	}
+	if got := line(0, "ps", s.id); !strings.Contains(got, "exited (5)") {
+		t.Errorf("ps says:\n%s", got)
+	}
+	line(fault.NotFound.Row().Exit, "kill", s.id, channel)
 }

@@ -75,7 +75,7 @@ func TestFloods(t *testing.T) {
 			check(t, p.Signal(s.ctx, "SIGINT"))
 		}
 	}
-	if took := time.Since(told); took > 5*time.Second {
+	if took := time.Since(told); took > 30*time.Second {
 		t.Errorf("a flood went on for %s after its interrupt", took)
 	} else {
 		t.Logf("an interrupt ends a flood in %s", took)

@@ -53,6 +53,7 @@ machine=$(cat /etc/machine-id)"`,
 // times, after each has drawn random numbers, and wants nothing equal that could
 // be guessed from one copy about another.
 func TestForksAreStrangers(t *testing.T) {
+	t.Parallel()
 	const rounds, each = 4, 5
 	ctx := deadline(t)
 	s := open(t, server)
@@ -193,6 +194,7 @@ func (s *Server) killed(ctx context.Context, t *testing.T) {
 // is whole, nothing else is left, and the session is there as of when it last
 // fell idle; a client that stays is told what is lost.
 func TestKilledServer(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}\nsessions: {durable: true, durable_every: 1s}")

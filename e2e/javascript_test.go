@@ -14,6 +14,7 @@ import (
 // TestJavaScriptDriver runs the driver's own tests in a sandbox, with the
 // image's Node: broken requests, interrupts at any moment, positions.
 func TestJavaScriptDriver(t *testing.T) {
+	t.Parallel()
 	s := open(t, server)
 	files, err := filepath.Glob("../langs/javascript/tests/*.js")
 	check(t, err)

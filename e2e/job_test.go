@@ -48,7 +48,7 @@ plt.show()`)
 		t.Errorf("the figure is %v", b)
 	}
 
-	cell := s.begin("n = 0\nprint('looping', flush=True)\nwhile True: n += 1")
+	cell := s.begin("n = 1\nprint('looping', flush=True)\nwhile True: n += 1")
 	asked := false
 	out = s.collect(cell, func(r stream.Record) {
 		if r.Kind == stream.KindStdout && !asked {

@@ -31,6 +31,7 @@ func TestLanguages(t *testing.T) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
 			check(t, err)
 			if err := suite.Check(); err != nil {
 				t.Error(err)

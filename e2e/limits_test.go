@@ -94,7 +94,7 @@ func TestLimitsInside(t *testing.T) {
 
 // TestLimitsOfRunning: CPU, output and time of a cell.
 func TestLimitsOfRunning(t *testing.T) {
-	limits := protocol.Limits{CPUs: 0.5, OutputBytesPerSecond: 1 << 20, CellSeconds: 4}
+	limits := protocol.Limits{CPUs: 0.5, OutputBytesPerSecond: 1 << 20, CellSeconds: 10}
 	s := openWith(t, server, protocol.SessionCreate{Language: "python", Limits: &limits})
 
 	// Two processes for two seconds are given half a processor.
@@ -115,7 +115,7 @@ func TestLimitsOfRunning(t *testing.T) {
 	if out.reply.EName != "KeyboardInterrupt" {
 		t.Errorf("a cell over its time: %+v", out.reply)
 	}
-	if e := limitEvents(t, out); len(e) != 1 || e[0].Limit != "cell_seconds" || e[0].Max != 4 || e[0].Lost == "" {
+	if e := limitEvents(t, out); len(e) != 1 || e[0].Limit != "cell_seconds" || e[0].Max != 10 || e[0].Lost == "" {
 		t.Errorf("the events are %v", out.events)
 	}
 
@@ -186,14 +186,14 @@ func TestLimitsAreBounded(t *testing.T) {
 			t.Errorf("%s: %+v", field, got)
 		}
 	}
-	s := openWith(t, server, protocol.SessionCreate{Language: "python", LifetimeSeconds: 2})
+	s := openWith(t, server, protocol.SessionCreate{Language: "python", LifetimeSeconds: 10})
 	cell := s.begin("import time\ntime.sleep(1000)")
 	for err == nil {
 		_, err = cell.Next(s.ctx)
 	}
 	info, err := s.client.Session(s.ctx, s.id)
 	check(t, err)
-	if info.State != "lost" || info.Reason != "expired" || info.Reached == nil || info.Reached.Limit != "lifetime_seconds" || info.Reached.Max != 2 {
+	if info.State != "lost" || info.Reason != "expired" || info.Reached == nil || info.Reached.Limit != "lifetime_seconds" || info.Reached.Max != 10 {
 		t.Errorf("over its lifetime: %+v, %+v", info, info.Reached)
 	}
 }

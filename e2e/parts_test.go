@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,16 +30,20 @@ type apart struct {
 	token    string
 	nodes    []*part
 	gateways []*part
-	front    *way   // what stands before the gateways; users know no other address
-	disk     string // a filesystem of its own, if there is one
+	front    *way     // what stands before the gateways; users know no other address
+	disk     string   // a filesystem of its own, if there is one
+	net      *network // that of the parts, if it is one of their own
+	hub      *host    // of Redis there
 }
 
 // part is a node or a gateway.
 type part struct {
 	name, dir, role string
 	user            *syscall.Credential
-	redis           *way // to Redis
-	in              *way // to it; nil for a gateway
+	host            *host  // nil for this machine's
+	store           string // where it finds Redis
+	redis           *way   // to Redis; nil where it has a host of its own
+	in              *way   // to it; nil for a gateway, and where it has a host
 	address         string
 	cmd             *exec.Cmd
 	done            chan error
@@ -47,8 +52,9 @@ type part struct {
 // apartOptions say what a cluster is made of.
 type apartOptions struct {
 	nodes, gateways int
-	clock           bool // Redis has one of its own
-	disk            int  // MiB of the first node's data folder; 0 for what there is
+	clock           bool     // Redis has one of its own
+	disk            int      // MiB of the first node's data folder; 0 for what there is
+	net             *network // nil for this machine's, with ways in it
 }
 
 // newApart starts Redis, nodes and gateways.
@@ -59,7 +65,7 @@ func newApart(t *testing.T, o apartOptions) *apart {
 	all, err := NewCluster(ctx)
 	check(t, err)
 	dir := all.Dir
-	a := &apart{cluster: &cluster{all, t}, token: "sgt_" + strings.Repeat("test", 13)}
+	a := &apart{cluster: &cluster{all, t}, token: "sgt_" + strings.Repeat("test", 13), net: o.net}
 	t.Cleanup(func() {
 		a.stopAll()
 		a.unmount()
@@ -74,6 +80,9 @@ func newApart(t *testing.T, o apartOptions) *apart {
 		}
 		a.startRedis()
 	}
+	if o.net != nil {
+		a.moveRedis()
+	}
 	for i := range max(o.nodes, o.gateways) {
 		for _, name := range []string{fmt.Sprint("n", i), fmt.Sprint("g", i)} {
 			_, err := Sandgate("cluster", "join", dir+"/ca", name)
@@ -87,14 +96,18 @@ func newApart(t *testing.T, o apartOptions) *apart {
 	gid, _ := strconv.Atoi(nobody.Gid)
 	for i := range o.nodes {
 		p := a.part(fmt.Sprint("n", i), "node")
-		p.in = newWay(t, p.address)
+		reached := p.address
+		if p.host == nil {
+			p.in = newWay(t, p.address)
+			reached = p.in.address()
+		}
 		if i == 0 && o.disk > 0 {
 			a.disk = filepath.Join(p.dir, "data")
 			check(t, os.Mkdir(a.disk, 0o711))
 			check(t, syscall.Mount("tmpfs", a.disk, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0711", o.disk)))
 		}
 		p.write(t, "pool: {size: 1, spare: 0}\n",
-			fmt.Sprintf("node: %s, listen: %q, address: %q, blobs: %s/blobs", p.name, p.address, p.in.address(), dir))
+			fmt.Sprintf("node: %s, listen: %q, address: %q, blobs: %s/blobs", p.name, p.address, reached, dir))
 		a.nodes = append(a.nodes, p)
 	}
 	a.each(a.nodes, (*part).start)
@@ -103,7 +116,7 @@ func newApart(t *testing.T, o apartOptions) *apart {
 	for i := range o.gateways {
 		p := a.part(fmt.Sprint("g", i), "gateway")
 		p.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{}}
-		p.write(t, fmt.Sprintf("listen: %s\ngateway: {self_check: 0}\ntoken_file: %s/token\n", p.address, p.dir), "")
+		p.write(t, fmt.Sprintf("listen: %s\ninsecure_listen_without_tls: %t\ngateway: {self_check: 0}\ntoken_file: %s/token\n", p.address, p.host != nil, p.dir), "")
 		check(t, os.WriteFile(p.dir+"/token", []byte(a.token+"\n"), 0o600))
 		certificates := dir + "/ca/" + p.name
 		for _, file := range []string{p.dir + "/token", certificates, certificates + "/gateway.key"} {
@@ -115,6 +128,9 @@ func newApart(t *testing.T, o apartOptions) *apart {
 	a.each(a.gateways, (*part).start)
 	a.each(a.gateways, (*part).answers)
 	a.front = newWay(t, addresses...)
+	if a.net != nil {
+		a.front.from(a.net.host("users"))
+	}
 	return a
 }
 
@@ -132,7 +148,14 @@ func (a *apart) each(all []*part, do func(*part) error) {
 
 func (a *apart) part(name, role string) *part {
 	a.t.Helper()
-	p := &part{name: name, role: role, dir: filepath.Join(a.Dir, name), address: freeAddress(a.t), redis: newWay(a.t, a.Address)}
+	p := &part{name: name, role: role, dir: filepath.Join(a.Dir, name)}
+	if a.net != nil {
+		p.host = a.net.host(name)
+		p.address, p.store = net.JoinHostPort(p.host.address, "8080"), a.Address
+	} else {
+		p.address, p.redis = freeAddress(a.t), newWay(a.t, a.Address)
+		p.store = p.redis.address()
+	}
 	check(a.t, os.Mkdir(p.dir, 0o755))
 	return p
 }
@@ -144,7 +167,7 @@ func (p *part) write(t *testing.T, settings, cluster string) {
 		cluster = ", " + cluster
 	}
 	text := fmt.Sprintf("data_dir: %[1]s/data\nrun_dir: %[1]s/run\nlog: {level: debug}\n%[2]scluster: {redis: \"redis://%[3]s/0\", dir: %[4]s, lease: %[5]s%[6]s}\n",
-		p.dir, settings, p.redis.address(), filepath.Join(filepath.Dir(p.dir), "ca", p.name), clusterLease, cluster)
+		p.dir, settings, p.store, filepath.Join(filepath.Dir(p.dir), "ca", p.name), clusterLease, cluster)
 	check(t, os.WriteFile(filepath.Join(p.dir, "config.yaml"), []byte(text), 0o644))
 }
 
@@ -168,7 +191,7 @@ func (p *part) start() error {
 	p.cmd.Stdout, p.cmd.Stderr = said, log
 	p.cmd.Env = append(os.Environ(), "HOME="+p.dir)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.user}
-	if err := p.cmd.Start(); err != nil {
+	if err := p.host.in(p.cmd.Start); err != nil {
 		return err
 	}
 	p.done = make(chan error, 1)
@@ -204,7 +227,7 @@ func (p *part) warm() error {
 // answers waits until a gateway does.
 func (p *part) answers() error {
 	return p.until("an answer", func() bool {
-		res, err := http.Get("http://" + p.address + "/livez")
+		res, err := p.host.client().Get("http://" + p.address + "/livez")
 		if err != nil {
 			return false
 		}
@@ -236,7 +259,9 @@ func (p *part) stop(sig syscall.Signal) error {
 
 func (a *apart) stopAll() {
 	for _, p := range append(append([]*part{}, a.gateways...), a.nodes...) {
-		p.redis.be(clear, 0)
+		if p.redis != nil {
+			p.redis.be(clear, 0)
+		}
 		if p.cmd == nil {
 			continue
 		}
@@ -321,8 +346,13 @@ func (a *apart) clean(lost ...string) {
 	}
 	a.stopAll()
 	a.unmount()
-	keys, err := exec.Command("redis-cli", "-p", a.Address[strings.LastIndexByte(a.Address, ':')+1:], "--scan", "--pattern", "*session*").Output()
+	at, port, err := net.SplitHostPort(a.Address)
 	check(a.t, err)
+	var keys []byte
+	check(a.t, a.hub.in(func() (err error) {
+		keys, err = exec.Command("redis-cli", "-h", at, "-p", port, "--scan", "--pattern", "*session*").Output()
+		return err
+	}))
 	for _, key := range strings.Fields(string(keys)) {
 		if !slices.Contains(lost, key[strings.LastIndexByte(key, ':')+1:]) {
 			a.t.Errorf("left in Redis: %s", key)

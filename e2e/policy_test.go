@@ -147,7 +147,7 @@ func TestKeepalive(t *testing.T) {
 	ctx := deadline(t)
 	c, err := client.New(server.URL, server.Token, client.Options{})
 	check(t, err)
-	made, err := c.CreateSession(ctx, protocol.SessionCreate{IdlePauseSeconds: 1})
+	made, err := c.CreateSession(ctx, protocol.SessionCreate{IdlePauseSeconds: 60})
 	check(t, err)
 	s := &session{t: t, ctx: ctx, client: c, id: made.ID}
 	t.Cleanup(func() { c.DeleteSession(context.WithoutCancel(ctx), s.id) })
@@ -155,6 +155,8 @@ func TestKeepalive(t *testing.T) {
 	if _, err := c.KeepSession(ctx, s.id, 3); err != nil {
 		t.Fatal(err)
 	}
+	_, err = c.UpdateSession(ctx, protocol.SessionUpdate{Session: s.id, IdlePauseSeconds: new(int64(1))})
+	check(t, err)
 	s.becomes("paused")
 	if took := time.Since(begin); took < 4*time.Second-50*time.Millisecond {
 		t.Errorf("it was paused after %s, want a second after 3", took)

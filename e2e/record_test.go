@@ -19,7 +19,7 @@ import (
 func TestRecording(t *testing.T) {
 	s := open(t, server)
 	term, err := s.conn.StartTerminal(s.ctx, protocol.ChannelOpen{
-		Session: s.id, Argv: []string{"sh", "-c", `printf 'first\n'; sleep 0.3; printf 'gr\303'; sleep 0.1; printf '\274n\n'`}, Cols: 72, Rows: 20,
+		Session: s.id, Argv: []string{"sh", "-c", `printf 'first\n'; sleep 1; printf 'gr\303'; sleep 0.1; printf '\274n\n'`}, Cols: 72, Rows: 20,
 	})
 	check(t, err)
 	for err == nil {

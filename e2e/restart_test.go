@@ -18,6 +18,7 @@ import (
 // is open, and starts it again. The clients stay: they come back by themselves
 // and get exactly the rest; what they do next wakes the session.
 func TestRestartKeepsSessions(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [python]}")

@@ -10,6 +10,7 @@ import (
 // another, with no more than SIGTERM, while users run cells, type and write
 // files. Nothing that was acknowledged is lost, and no session ends.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel() // it waits for leases, most of the time
 	a := newApart(t, apartOptions{nodes: 3, gateways: 2})
 	h := a.history()
 	c := newCrowd(t, a.server(a.front.address()), h, 4)

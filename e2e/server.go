@@ -29,8 +29,10 @@ type Server struct {
 	// Config is the path of its configuration.
 	Config string
 
-	cmd  *exec.Cmd
-	done chan error
+	// program is another build of it than the one in bin.
+	program string
+	cmd     *exec.Cmd
+	done    chan error
 }
 
 // Bin is the path of a program that `make build` made.
@@ -115,6 +117,9 @@ func (s *Server) Boot(ctx context.Context) error {
 		return err
 	}
 	defer shown.Close()
+	if s.program != "" {
+		bin = s.program
+	}
 	s.cmd = exec.Command(bin, "serve", "--config", s.Config)
 	s.cmd.Stdout, s.cmd.Stderr = shown, log
 	s.cmd.Env = append(os.Environ(), "HOME="+s.Dir, "XDG_CONFIG_HOME="+s.Dir+"/xdg", "SUDO_UID=", "SUDO_USER=")

@@ -118,16 +118,17 @@ func TestClusterTakeOver(t *testing.T) {
 	asleep := on(at, protocol.SessionCreate{Durable: &durable})
 	doomed := on(at, protocol.SessionCreate{})
 	elsewhere := on(other, protocol.SessionCreate{Durable: &durable})
+	ran := map[*session]time.Time{}
 	for i, x := range []*session{s, asleep, doomed, elsewhere} {
 		x.run("ok", fmt.Sprintf("v = %d\nopen('kept', 'w').write('%d')", i, i))
+		ran[x] = time.Now().Add(time.Millisecond) // the log's times are cut there
 	}
-	ran := time.Now().Add(time.Millisecond) // the log's times are cut there
 	inStore := func(x *session, srv *Server) {
 		t.Helper()
 		line := regexp.MustCompile(`copy is in the blob store" .*session=` + x.id + ` .*as_of=(\S+)`)
 		for {
 			for _, m := range line.FindAllStringSubmatch(srv.Log(), -1) {
-				if at, err := time.Parse(time.RFC3339, m[1]); err == nil && at.After(ran) {
+				if at, err := time.Parse(time.RFC3339, m[1]); err == nil && at.After(ran[x]) {
 					return
 				}
 			}

@@ -70,6 +70,7 @@ func write(t *testing.T, file, text string) string {
 // it, and finds it again after a restart, also when its snapshot does not fit
 // any more.
 func TestTemplate(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [bash]}")
@@ -158,7 +159,7 @@ code: |
 	}
 	bad = write(t, filepath.Join(dir, "bad.yaml"), "name: bad\nrun: ['echo said; exit 3']\n")
 	out, err = command(ctx, t, srv, "template", "build", bad)
-	if err == nil || !strings.Contains(out, "said") || !strings.Contains(out, "status 3") {
+	if err == nil || strings.Count(out, "said\n") != 1 || !strings.Contains(out, "status 3; it said: said") {
 		t.Errorf("a command that fails: %v\n%s", err, out)
 	}
 	if out, err := command(ctx, t, srv, "template", "rm", "bad"); err != nil {
@@ -281,6 +282,7 @@ func withBash(t *testing.T, img v1.Image) v1.Image {
 // TestTemplateOfAnImage: an image with nothing but a shell is a template with
 // processes and terminals, and no language.
 func TestTemplateOfAnImage(t *testing.T) {
+	t.Parallel()
 	ctx := deadline(t)
 	dir := t.TempDir()
 	p, err := layout.Write(filepath.Join(dir, "oci"), empty.Index)

@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -74,6 +76,13 @@ func newPair(t *testing.T, settings string) *pair {
 	}
 	if starts.Wait(); t.Failed() {
 		t.FailNow()
+	}
+	for _, s := range p.servers {
+		p.await("a gateway that has heard of the keys", func() bool {
+			code, err := s.Get(ctx, "/readyz", nil)
+			check(t, err)
+			return code == http.StatusOK
+		})
 	}
 	return p
 }
@@ -182,6 +191,7 @@ func (p *pair) key(s *Server, args string) (id, secret string) {
 // other; a ticket is good once over both; and without Redis what is known goes
 // on for its time, all else is refused until Redis is back, without its data.
 func TestKeysOverGateways(t *testing.T) {
+	t.Parallel() // it waits for leases, most of the time
 	p := newPair(t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}")
 	a, b := p.servers[0], p.servers[1]
 	id, secret := p.key(a, `{"tenant":"acme","role":"owner"}`)
@@ -267,4 +277,292 @@ func TestKeysOverGateways(t *testing.T) {
 		t.Errorf("the second revocation: %d", code)
 	}
 	p.await("its end", func() bool { return p.door(a, other) == 401 })
+}
+
+// page runs code as a page of another site with a run ticket does, and returns
+// the answer's lines until the first that holds stop.
+func (p *pair) page(s *Server, ticket, path, body, stop string) (code int, text string, rest io.ReadCloser) {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.ctx, "POST", s.URL+path, strings.NewReader(body))
+	check(p.t, err)
+	req.Header.Set("Authorization", "Bearer "+ticket)
+	req.Header.Set("Origin", "https://chat.example")
+	req.Header.Set("Accept", "application/x-ndjson")
+	res, err := http.DefaultClient.Do(req)
+	check(p.t, err)
+	lines := bufio.NewReader(res.Body)
+	for stop != "" && !strings.Contains(text, stop) {
+		line, err := lines.ReadString('\n')
+		text += line
+		if err != nil {
+			break
+		}
+	}
+	return res.StatusCode, text, res.Body
+}
+
+// TestCredentialsOverGateways: behind a balancer that sends each request to
+// another gateway than the one before, everything that somebody may come with is
+// good, counted once, and ended everywhere.
+func TestCredentialsOverGateways(t *testing.T) {
+	t.Parallel() // it waits for leases, most of the time
+	p := newPair(t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}")
+	turn := 0
+	next := func() *Server { turn++; return p.servers[turn%2] }
+	token := p.servers[0].Token
+
+	var minted struct{ Ticket, ID string }
+	mint := func(uses, concurrent int) (ticket, id string) {
+		t.Helper()
+		body := fmt.Sprintf(`{"scopes":["run"],"origin":"https://chat.example","uses":%d,"limits":{"concurrent":%d}}`, uses, concurrent)
+		code, answer := p.ask(next(), token, "POST", "/v1/tickets", body)
+		if code != 201 || json.Unmarshal([]byte(answer), &minted) != nil {
+			t.Fatalf("a run ticket: %d %s", code, answer)
+		}
+		return minted.Ticket, minted.ID
+	}
+	const hello = `{"language":"bash","code":"echo hel''lo"}`
+	run := func(ticket string, want int) {
+		t.Helper()
+		code, text, body := p.page(next(), ticket, "/v1/run", hello, `"done"`)
+		body.Close()
+		if code != want || want == 200 && !strings.Contains(text, "hello") {
+			t.Errorf("a run: %d %s", code, text)
+		}
+	}
+	t.Run("run tickets", func(t *testing.T) {
+		// The question of the browser comes before, to another gateway again.
+		ticket, id := mint(3, 2)
+		req, err := http.NewRequestWithContext(p.ctx, "OPTIONS", next().URL+"/v1/run", nil)
+		check(t, err)
+		req.Header.Set("Origin", "https://chat.example")
+		res, err := http.DefaultClient.Do(req)
+		check(t, err)
+		res.Body.Close()
+		if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Origin") != "https://chat.example" {
+			t.Errorf("the browser's question: %d %v", res.StatusCode, res.Header)
+		}
+		for range 3 {
+			run(ticket, 200)
+		}
+		run(ticket, 401)
+		run(ticket, 401)
+		if code, answer := p.ask(next(), token, "DELETE", "/v1/tickets/"+id, ""); code != 200 {
+			t.Errorf("the revocation: %d %s", code, answer)
+		}
+		run(ticket, 403) // nobody names the origin any more
+		run(ticket, 403)
+
+		// A run is fed over the other gateway; meanwhile there is no place.
+		ticket, _ = mint(5, 1)
+		code, text, body := p.page(next(), ticket, "/v1/run", `{"language":"bash","code":"read x; echo got $x","interactive":true}`, `"input_request"`)
+		defer body.Close()
+		var start struct {
+			Session, Channel string
+			Cell             uint32
+		}
+		if code != 200 || json.Unmarshal([]byte(strings.SplitN(text, "\n", 2)[0]), &start) != nil || start.Session == "" {
+			t.Fatalf("%d %s", code, text)
+		}
+		run(ticket, 429)
+		run(ticket, 429)
+		other, _ := mint(1, 1)
+		answer := fmt.Sprintf(`{"channel":%q,"cell":%d,"value":"fed"}`, start.Channel, start.Cell)
+		for _, x := range []struct {
+			ticket string
+			code   int
+		}{{other, 404}, {other, 404}, {ticket, 200}} {
+			code, text, body := p.page(next(), x.ticket, "/v1/run/"+start.Session+"/input", answer, "}")
+			body.Close()
+			if code != x.code {
+				t.Errorf("feeding: %d %s, want %d", code, text, x.code)
+			}
+		}
+		rest, err := io.ReadAll(body)
+		check(t, err)
+		contains(t, string(rest), "got fed", `"done"`)
+		run(ticket, 200)
+	})
+
+	code, answer := p.ask(next(), token, "POST", "/v1/sessions", `{"language":"bash"}`)
+	var made protocol.Session
+	if code != 201 || json.Unmarshal([]byte(answer), &made) != nil {
+		t.Fatalf("a session: %d %s", code, answer)
+	}
+	t.Run("links", func(t *testing.T) {
+		var link struct{ Token string }
+		code, answer := p.ask(next(), token, "POST", "/v1/sessions/"+made.ID+"/links", "")
+		if code != 201 || json.Unmarshal([]byte(answer), &link) != nil {
+			t.Fatalf("a link: %d %s", code, answer)
+		}
+		for range 2 {
+			if code, answer := p.ask(next(), link.Token, "GET", "/v1/sessions/"+made.ID, ""); code != 200 {
+				t.Errorf("looking: %d %s", code, answer)
+			}
+			if code := p.enter(next(), p.ticket(next(), link.Token)); code != 101 {
+				t.Errorf("a WebSocket: %d", code)
+			}
+		}
+	})
+	t.Run("ports", func(t *testing.T) {
+		code, answer := p.ask(next(), token, "POST", "/v1/sessions/"+made.ID+"/ports", `{"port":9}`)
+		var way struct{ URL string }
+		if code != 201 || json.Unmarshal([]byte(answer), &way) != nil {
+			t.Fatalf("a port: %d %s", code, answer)
+		}
+		at, err := url.Parse(way.URL)
+		check(t, err)
+		get := func(query string, cookies []*http.Cookie) *http.Response {
+			req, err := http.NewRequestWithContext(p.ctx, "GET", next().URL+at.Path+query, nil)
+			check(t, err)
+			if at.Host != "" { // ports have names
+				req.Host = at.Hostname() + ":" + req.URL.Port()
+			}
+			for _, c := range cookies {
+				req.AddCookie(c)
+			}
+			res, err := http.DefaultTransport.RoundTrip(req)
+			check(t, err)
+			res.Body.Close()
+			return res
+		}
+		res := get("?"+at.RawQuery, nil)
+		if res.StatusCode == 401 || len(res.Cookies()) != 1 {
+			t.Fatalf("the ticket: %d %v", res.StatusCode, res.Cookies())
+		}
+		for range 2 {
+			if res := get("", res.Cookies()); res.StatusCode == 401 || res.StatusCode == 403 {
+				t.Errorf("the cookie: %d", res.StatusCode)
+			}
+			if res := get("?"+at.RawQuery, nil); res.StatusCode != 401 {
+				t.Errorf("the ticket again: %d", res.StatusCode)
+			}
+		}
+	})
+	p.stop()
+	if code, _, body := p.page(next(), minted.Ticket, "/v1/run", hello, ""); code != 503 {
+		t.Errorf("a run ticket without Redis: %d", code)
+	} else {
+		body.Close()
+	}
+}
+
+// TestQuotasOverNodes: what a tenant may hold it may hold over all nodes, however
+// many ask at once and wherever; what is given back on one counts on the other,
+// an idle session gives way there, and a Redis server that lost its data is told
+// again.
+func TestQuotasOverNodes(t *testing.T) {
+	t.Parallel() // it waits for leases, most of the time
+	p := newPair(t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}\nlog: {level: debug}")
+	a, b := p.servers[0], p.servers[1]
+	_, secret := p.key(a, `{"tenant":"acme","role":"owner"}`)
+	p.await("the key at the other gateway", func() bool { return p.door(b, secret) == 404 })
+	quota := func(q string) {
+		t.Helper()
+		if code, body := p.ask(a, a.Token, "PUT", "/v1/tenants/acme", q); code != 200 {
+			t.Fatalf("a quota: %d %s", code, body)
+		}
+		p.await("the quota", func() bool {
+			_, body := p.ask(b, secret, "GET", "/v1/tenants", "")
+			return strings.Contains(body, strings.Trim(q, "{}"))
+		})
+	}
+	const most = 4
+	quota(`{"sessions":4}`)
+	var mu sync.Mutex
+	var made []string
+	var refused int
+	create := func(s *Server) int {
+		code, body := p.ask(s, secret, "POST", "/v1/sessions", `{"language":"bash"}`)
+		mu.Lock()
+		defer mu.Unlock()
+		var x protocol.Session
+		switch {
+		case code == 201 && json.Unmarshal([]byte(body), &x) == nil:
+			made = append(made, x.ID)
+		case code == 429 && strings.Contains(body, "quota."):
+			refused++
+		default:
+			t.Errorf("a session: %d %s", code, body)
+		}
+		return code
+	}
+	history := &cluster{&Cluster{Servers: p.servers[:]}, t}
+	spread := func() bool {
+		owners := map[int]bool{}
+		for _, id := range made {
+			owners[history.owner(id)] = true
+		}
+		return len(owners) == 2
+	}
+	for try := 0; len(made) == 0 || !spread(); try++ {
+		if try == 6 {
+			t.Fatal("all sessions are on one node")
+		}
+		for _, id := range made {
+			if code, body := p.ask(a, secret, "DELETE", "/v1/sessions/"+id, ""); code != 200 {
+				t.Fatalf("%d %s", code, body)
+			}
+		}
+		made = nil
+		var all sync.WaitGroup
+		for n := range 3 * most {
+			all.Go(func() { create(p.servers[n%2]) })
+		}
+		all.Wait()
+		t.Logf("of %d at once %d were made", 3*most, len(made))
+		if len(made) > most {
+			t.Fatalf("%d sessions, and %d may be", len(made), most)
+		}
+		// Two who asked for the last one at once may both have been refused.
+		p.await("all that may be", func() bool { return len(made) == most || create(p.servers[len(made)%2]) == 201 && len(made) == most })
+	}
+	for _, s := range p.servers {
+		if code := create(s); code != 429 {
+			t.Errorf("a fifth: %d", code)
+		}
+	}
+
+	// Redis comes back without its data: so it is again, once the nodes are back.
+	p.stop()
+	p.start()
+	p.await("the nodes", func() bool {
+		code, _ := p.ask(a, a.Token, "GET", "/v1/sessions", "")
+		other, _ := p.ask(b, b.Token, "GET", "/v1/sessions", "")
+		return code == 200 && other == 200
+	})
+	time.Sleep(3 * time.Second) // a heartbeat: within it a node may not be heard of yet, as documented
+	p.await("an answer", func() bool {
+		code, body := p.ask(b, secret, "POST", "/v1/sessions", `{"language":"bash"}`)
+		if code == 201 {
+			t.Fatalf("a fifth after Redis lost its data: %s", body)
+		}
+		return code == 429
+	})
+
+	// What is given back counts on the other node.
+	if code, body := p.ask(a, secret, "DELETE", "/v1/sessions/"+made[0], ""); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	p.await("its place", func() bool { return create(b) == 201 })
+
+	// Four run; of three that may, idle ones give way, wherever they are.
+	quota(`{"running":4}`)
+	for range 2 {
+		for _, s := range p.servers {
+			p.await("room by idle sessions of any node", func() bool { return create(s) == 201 })
+		}
+	}
+	_, body := p.ask(b, secret, "GET", "/v1/sessions", "")
+	var list protocol.SessionList
+	check(t, json.Unmarshal([]byte(body), &list))
+	runs := 0
+	for _, s := range list.Sessions {
+		if s.State != "hibernated" {
+			runs++
+		}
+	}
+	if runs > 4 || len(list.Sessions) != 8 {
+		t.Errorf("%d of %d sessions have a sandbox", runs, len(list.Sessions))
+	}
 }

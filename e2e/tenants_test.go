@@ -202,12 +202,12 @@ func TestTenants(t *testing.T) {
 	if _, err := with(second).Session(ctx, s.ID); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("a revoked key: %v", err)
 	}
-	audit, err := os.ReadFile(filepath.Join(srv.Dir, "data", "audit", "audit.jsonl"))
-	check(t, err)
 	for _, event := range []string{`"event":"key.create"`, `"event":"key.revoke"`, `"key":"` + id + `"`} {
-		if !bytes.Contains(audit, []byte(event)) {
-			t.Errorf("the audit log lacks %s", event)
-		}
+		eventually(t, "the audit log has "+event, func() bool {
+			audit, err := os.ReadFile(filepath.Join(srv.Dir, "data", "audit", "audit.jsonl"))
+			check(t, err)
+			return bytes.Contains(audit, []byte(event))
+		})
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -17,6 +19,7 @@ import (
 
 // viewLink is what POST /v1/sessions/{id}/links answers.
 type viewLink struct {
+	ID      string
 	Token   string
 	Path    string
 	Expires int64 `json:"expires_seconds"`
@@ -78,7 +81,7 @@ func TestLinkForViewing(t *testing.T) {
 				continue
 			}
 			fill := func(id string) string {
-				return strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1", "{path}", "a.txt").Replace(path)
+				return strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1", "{path}", "a.txt", "{link}", "x").Replace(path)
 			}
 			own := knock(method, fill(s.id))
 			if opens := own < 400; opens != open[method+" "+path] || !opens && own != http.StatusForbidden {
@@ -152,6 +155,49 @@ func TestLinkForViewing(t *testing.T) {
 	check(t, err)
 	if _, err := late.Session(ctx, s.id); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("a revoked key's link: %v", err)
+	}
+	// One ends alone, by its id.
+	var alone viewLink
+	status, err = server.JSON(ctx, "POST", "/v1/sessions/"+s.id+"/links", nil, &alone)
+	if err != nil || status != http.StatusCreated {
+		t.Fatalf("another link: %d %v", status, err)
+	}
+	listed := func() (ids []string) {
+		var all protocol.LinkList
+		status, err := server.Get(ctx, "/v1/sessions/"+s.id+"/links", &all)
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("the links: %d %v", status, err)
+		}
+		for _, l := range all.Links {
+			ids = append(ids, l.ID)
+		}
+		return ids
+	}
+	if ids := listed(); !slices.Contains(ids, alone.ID) || !slices.Contains(ids, link.ID) {
+		t.Errorf("the links are %v", ids)
+	}
+	dialed = dialAsker(t, ctx, server, alone.Token)
+	ticketed, err := client.New(server.URL, alone.Token, client.Options{})
+	check(t, err)
+	if status, err := server.JSON(ctx, "DELETE", "/v1/sessions/"+other.ID+"/links/"+alone.ID, nil, nil); err != nil || status != http.StatusNotFound {
+		t.Errorf("ending another session's link: %d %v", status, err)
+	}
+	if status, err := server.JSON(ctx, "DELETE", "/v1/sessions/"+s.id+"/links/"+alone.ID, nil, nil); err != nil || status != http.StatusOK {
+		t.Errorf("ending a link: %d %v", status, err)
+	}
+	soon, cancel := context.WithTimeout(ctx, 10*time.Second) // a ping would close it after 25
+	defer cancel()
+	if _, _, err = dialed.ws.Read(soon); websocket.CloseStatus(err) != websocket.StatusCode(fault.Unauthenticated.Row().Close) {
+		t.Errorf("the connection of a link that was ended: %v", err)
+	}
+	if _, err := ticketed.Session(ctx, s.id); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("a link that was ended: %v", err)
+	}
+	if ids := listed(); slices.Contains(ids, alone.ID) || !slices.Contains(ids, link.ID) {
+		t.Errorf("after the end of one the links are %v", ids)
+	}
+	if _, err := guest.Session(ctx, s.id); err != nil {
+		t.Errorf("the other link: %v", err)
 	}
 	// And with its session.
 	check(t, root.DeleteSession(ctx, s.id))

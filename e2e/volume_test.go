@@ -76,6 +76,7 @@ func TestWatchOfFiles(t *testing.T) {
 	defer stop()
 	ready, news, done := make(chan struct{}), make(chan protocol.FileChanges, 64), make(chan error, 1)
 	go func() {
+		defer close(news) // behind all that was told
 		done <- conn.Watch(ctx, protocol.FileWatch{FileRef: protocol.FileRef{Session: s.id, Path: "w"}, Recursive: true}, func() { close(ready) }, func(f protocol.FileChanges) error {
 			news <- f
 			return nil
@@ -90,12 +91,13 @@ func TestWatchOfFiles(t *testing.T) {
 		t.Helper()
 		for {
 			select {
-			case f := <-news:
+			case f, more := <-news:
+				if !more {
+					t.Fatalf("%s: the watch ended: %v", what, <-done)
+				}
 				if ok(f) {
 					return
 				}
-			case err := <-done:
-				t.Fatalf("%s: the watch ended: %v", what, err)
 			case <-s.ctx.Done():
 				t.Fatalf("%s was not told", what)
 			}
@@ -139,6 +141,27 @@ func TestVolumeOfATemplate(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	line("rm", id)
-	line("volume", "rm", "of-template")
 	line("template", "rm", "with-volume")
+
+	// A template has volumes of its own: each session finds its tenant's.
+	spec = write(t, filepath.Join(dir, "own.yaml"), "name: own-volumes\nlanguages: [bash]\nvolumes: ['of-template:/home/user/data:ro', 'later']\n")
+	line("template", "build", spec)
+	out, errs, code := shellOut(t, s, "", "sessions", "create", "--template", "own-volumes")
+	if code != fault.NotFound.Row().Exit || !strings.Contains(errs, `"later"`) || !strings.Contains(errs, "template") || !strings.Contains(errs, "create it first") {
+		t.Errorf("without one of the volumes: %d %s %s", code, out, errs)
+	}
+	line("volume", "create", "later")
+	id = line("sessions", "create", "--template", "own-volumes")
+	if got := line("exec", id, "--", "sh", "-c", "cat data/f; touch data/g 2>/dev/null || echo read-only; touch /volumes/later/h && echo written"); got != "x\nread-only\nwritten" {
+		t.Errorf("it says %q", got)
+	}
+	// What a session asks for itself wins.
+	two := line("sessions", "create", "--template", "own-volumes", "--volume", "of-template")
+	if got := line("exec", two, "--", "sh", "-c", "ls data 2>/dev/null; touch /volumes/of-template/g && ls /volumes/of-template /volumes/later"); got != "/volumes/later:\nh\n\n/volumes/of-template:\nf\ng" {
+		t.Errorf("it says %q", got)
+	}
+	line("rm", id, two)
+	line("volume", "rm", "of-template")
+	line("volume", "rm", "later")
+	line("template", "rm", "own-volumes")
 }

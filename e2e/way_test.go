@@ -25,6 +25,7 @@ type way struct {
 	mu      sync.Mutex // guards all below
 	targets []string   // the first that can be reached gets the connection
 	turn    int
+	host    *host // from where they are reached; nil for this machine
 	how     int
 	delay   time.Duration
 	changed chan struct{} // closed, and made anew, with each change
@@ -58,6 +59,13 @@ func newWay(t *testing.T, targets ...string) *way {
 }
 
 func (w *way) address() string { return w.ln.Addr().String() }
+
+// from has the targets be reached from a host.
+func (w *way) from(h *host) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.host = h
+}
 
 // be changes how the way carries, for connections that there are too.
 func (w *way) be(how int, delay time.Duration) {
@@ -159,11 +167,11 @@ func (w *way) carry(down net.Conn) {
 // dial reaches one of the targets, in turns.
 func (w *way) dial() net.Conn {
 	w.mu.Lock()
-	all, turn := w.targets, w.turn
+	all, turn, host := w.targets, w.turn, w.host
 	w.turn++
 	w.mu.Unlock()
 	for i := range all {
-		if c, err := net.DialTimeout("tcp", all[(turn+i)%len(all)], time.Second); err == nil {
+		if c, err := host.dial("tcp", all[(turn+i)%len(all)]); err == nil {
 			return c
 		}
 	}

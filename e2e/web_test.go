@@ -11,6 +11,7 @@ import (
 // in Node, and in Chromium where there is one. Hundreds of its connections are
 // cut at random bytes.
 func TestTypeScriptClient(t *testing.T) {
+	t.Parallel()
 	vitest, err := filepath.Abs("../node_modules/.bin/vitest")
 	check(t, err)
 	for _, needed := range []string{vitest, "../web/client/dist/browser.js"} {

@@ -47,6 +47,10 @@ func (f *Fleet) call(ctx context.Context, who node.Principal, op string, params 
 		return merge(ctx, f, who, op, func(l protocol.TemplateList) []protocol.Template { return l.Templates },
 			func(a, b protocol.Template) int { return cmp.Compare(a.Name, b.Name) },
 			func(all []protocol.Template) any { return protocol.TemplateList{Templates: all} })
+	case protocol.OpTenantList:
+		return merge(ctx, f, who, op, func(l protocol.TenantList) []protocol.Tenant { return l.Tenants },
+			func(a, b protocol.Tenant) int { return cmp.Compare(a.Name, b.Name) },
+			func(all []protocol.Tenant) any { return protocol.TenantList{Tenants: addUp(all)} })
 	case protocol.OpSnapshotGet, protocol.OpSnapshotDel, protocol.OpTemplateGet, protocol.OpTemplateDelete:
 		return f.wherever(ctx, who, op, params)
 	}
@@ -145,6 +149,26 @@ func merge[L, T any](ctx context.Context, f *Fleet, who node.Principal, op strin
 	slices.SortStableFunc(all, order)
 	out, err := json.Marshal(list(all))
 	return out, fault.Wrap(fault.Internal, "fleet.merge", err)
+}
+
+// addUp makes one of each tenant's entries, which lie side by side: keys and
+// quotas are the cluster's, and what it holds is held on several nodes.
+func addUp(all []protocol.Tenant) []protocol.Tenant {
+	one := all[:0]
+	for _, t := range all {
+		if n := len(one); n > 0 && one[n-1].Name == t.Name {
+			use := &one[n-1].Use
+			use.Sessions += t.Use.Sessions
+			use.Running += t.Use.Running
+			use.CPUs += t.Use.CPUs
+			use.MemoryBytes += t.Use.MemoryBytes
+			use.DiskBytes += t.Use.DiskBytes
+			use.Snapshots += t.Use.Snapshots
+			continue
+		}
+		one = append(one, t)
+	}
+	return one
 }
 
 // sessions lists those of all nodes, and those that none has.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -92,6 +93,11 @@ func (k *kin) carry(who node.Principal, r protocol.Request) (any, error) {
 			}
 		}
 		return l, nil
+	case protocol.OpTenantList:
+		return protocol.TenantList{Tenants: []protocol.Tenant{
+			{Name: string(k.id), Use: protocol.Use{Sessions: 1}},
+			{Name: who.Tenant, Keys: 3, Use: protocol.Use{Sessions: len(k.sessions), CPUs: 0.5, DiskBytes: 7}},
+		}}, nil
 	case protocol.OpParked:
 		return protocol.SessionList{}, nil
 	case protocol.OpAdopt:
@@ -237,6 +243,9 @@ func TestLinkSpeaksToMany(t *testing.T) {
 	if r := l.roundTrip(t, 11, protocol.OpSessionCreate, 0, struct{}{}); r.ID != 11 || r.Error != nil {
 		t.Errorf("a new session: %+v", r)
 	}
+	if r := l.roundTrip(t, 12, protocol.OpTenantList, 0, struct{}{}); strings.Count(string(r.Result), `"alice"`) != 1 || !strings.Contains(string(r.Result), `"name":"b"`) {
+		t.Errorf("tenants of all nodes: %s %+v", r.Result, r)
+	}
 	// A node that ends its link ends the client's, with a kind that asks to
 	// come back.
 	for len(all[0].links) > 0 {
@@ -311,6 +320,15 @@ func TestCalls(t *testing.T) {
 	var status protocol.NodeStatus
 	if err := f.Call(ctx, alice, protocol.OpStatus, struct{}{}, &status); err != nil || status.Sessions != 2 || status.Counters["n"] != 2 {
 		t.Errorf("status %+v: %v", status, err)
+	}
+	var tenants protocol.TenantList
+	want := []protocol.Tenant{
+		{Name: "a", Use: protocol.Use{Sessions: 1}},
+		{Name: "alice", Keys: 3, Use: protocol.Use{Sessions: 2, CPUs: 1, DiskBytes: 14}},
+		{Name: "b", Use: protocol.Use{Sessions: 1}},
+	}
+	if err := f.Call(ctx, alice, protocol.OpTenantList, struct{}{}, &tenants); err != nil || !reflect.DeepEqual(tenants.Tenants, want) {
+		t.Errorf("tenants %+v: %v", tenants, err)
 	}
 	// a's session is parked; many ask for it at once.
 	a := all[0]

@@ -138,7 +138,7 @@ func (l *Link) request(f stream.Frame) error {
 	}
 	t := targetOf(r.Params)
 	switch r.Op {
-	case protocol.OpSessionCreate, protocol.OpSessionList, protocol.OpStatus, protocol.OpMetrics,
+	case protocol.OpSessionCreate, protocol.OpSessionList, protocol.OpStatus, protocol.OpMetrics, protocol.OpTenantList,
 		protocol.OpSnapshotList, protocol.OpSnapshotGet, protocol.OpSnapshotDel,
 		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpTemplateDelete:
 		l.ask(r)

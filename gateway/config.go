@@ -43,6 +43,12 @@ type Config struct {
 	// Shelf is where tickets lie until they are used; the gateways of a cluster
 	// have one together. nil keeps them in memory.
 	Shelf Shelf
+	// Book is where run tickets are counted; the gateways of a cluster have one
+	// together. nil keeps them in memory.
+	Book ClusterBook
+	// Till is where requests are counted over the gateways of a cluster. nil
+	// counts them here alone.
+	Till Till
 	// Tracer makes spans of requests; nil makes none.
 	Tracer *trace.Tracer
 	Limits Limits

@@ -67,7 +67,7 @@ func TestOpenAPIMatchesRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range g.routes {
-		path := strings.NewReplacer(":id", "{id}", ":port", "{port}", ":pid", "{pid}", ":channel", "{channel}", "*", "{path}").Replace(r.Path)
+		path := strings.NewReplacer(":id", "{id}", ":port", "{port}", ":pid", "{pid}", ":channel", "{channel}", ":link", "{link}", "*", "{path}").Replace(r.Path)
 		key := r.Method + " " + path + " " + string(r.Access)
 		if !documented[key] {
 			t.Errorf("openapi.json lacks %s", key)
@@ -124,7 +124,7 @@ func TestPageHasEveryOp(t *testing.T) {
 		if !offered {
 			if !slices.Contains([]string{
 				protocol.OpFileRead, protocol.OpFileWrite, protocol.OpTreeRead, protocol.OpTreeWrite, protocol.OpTemplateBuild, protocol.OpPortOpen, protocol.OpAudit,
-				protocol.OpKeyCreate, protocol.OpKeyList, protocol.OpKeyRotate, protocol.OpKeyRevoke, protocol.OpTenantList, protocol.OpTenantQuota, protocol.OpKeyWatch, protocol.OpAdopt, protocol.OpParked, protocol.OpDrain,
+				protocol.OpKeyCreate, protocol.OpKeyList, protocol.OpKeyRotate, protocol.OpKeyRevoke, protocol.OpTenantList, protocol.OpTenantQuota, protocol.OpKeyWatch, protocol.OpLinkCreate, protocol.OpLinkList, protocol.OpLinkEnd, protocol.OpAdopt, protocol.OpParked, protocol.OpDrain,
 			}, op) {
 				t.Errorf("the gateway does not know %s", op)
 			}

@@ -224,7 +224,14 @@ func (g *Gateway) accept(q *request) error {
 	origin := string(h.Peek(fiber.HeaderOrigin))
 	cross, err := g.originAllowed(origin, host)
 	// guest is a page that is allowed because a run ticket was made for it.
-	guest := err != nil && q.route.Run && g.mint.names(origin)
+	guest := false
+	if err != nil && q.route.Run {
+		named, nerr := g.mint.names(g.base, origin)
+		if nerr != nil {
+			return nerr
+		}
+		guest = named
+	}
 	switch {
 	case q.route.Public:
 		q.Response().Header.Set(fiber.HeaderAccessControlAllowOrigin, "*")
@@ -331,12 +338,12 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 			if !q.route.Run {
 				return node.Principal{}, fault.New(fault.PermissionDenied, op, "a run ticket is for /v1/run alone")
 			}
-			t, err := g.mint.find(strings.TrimSpace(secret), origin, own)
+			t, err := g.mint.find(g.base, strings.TrimSpace(secret), origin, own)
 			if err != nil {
 				return node.Principal{}, err
 			}
 			q.ticket = t
-			return t.who, nil
+			return t.Who, nil
 		}
 		if strings.EqualFold(scheme, "Bearer") {
 			return g.lookup(strings.TrimSpace(secret))

@@ -28,7 +28,10 @@ func (g *Gateway) embed(q *request) error {
 		h.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'")
 		return q.static("embed/"+name, "no-cache")
 	}
-	framing := g.mint.framing()
+	framing, err := g.mint.framing(g.base)
+	if err != nil {
+		return err
+	}
 	for origin := range g.access.Load().origins {
 		framing = append(framing, origin)
 	}

@@ -88,13 +88,13 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	}
 	g := &Gateway{
 		cfg: cfg, node: n, log: log, keys: newKeyring(n, log),
-		mint:   newMint(cfg.Limits.Tickets),
 		ports:  ports,
 		slots:  make(chan struct{}, cfg.Limits.InFlight),
 		relays: make(map[*relay]struct{}),
 		perWho: make(map[string]int),
 		own:    make(map[string]bool),
 	}
+	g.mint = newMint(g, cfg.Book)
 	g.tickets, g.portTickets = g.ticketStore("socket"), g.ticketStore("port")
 	if err := g.Reload(cfg.changeable()); err != nil {
 		return nil, err
@@ -187,6 +187,9 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	if follow {
 		go func() {
 			defer g.wg.Done()
+			if g.cfg.Till != nil {
+				g.wg.Go(func() { g.settleRates(g.leaving) })
+			}
 			g.keys.follow(g.leaving, g.expel)
 		}()
 	}

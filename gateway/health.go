@@ -45,10 +45,13 @@ type readiness struct {
 	MS         float64 `json:"ms,omitempty"`
 }
 
-// ready says whether clients should be sent here: the node answers, and a
-// cell has really been run.
+// ready says whether clients should be sent here: the node answers and has
+// told of its keys, and a cell has really been run.
 func (g *Gateway) ready(q *request) error {
 	if err := g.info.alive(g.base); err != nil {
+		return err
+	}
+	if _, err := g.keys.told("gateway.ready"); err != nil {
 		return err
 	}
 	if g.cfg.Times.SelfCheck < 0 {

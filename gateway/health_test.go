@@ -68,6 +68,12 @@ func TestReadiness(t *testing.T) {
 func TestReadinessWithoutCheck(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.SelfCheck = -1 })
 	await(t, "http://"+w.addr+"/readyz", http.StatusOK, `"check":"off"`)
+	w.g.keys.mu.Lock()
+	w.g.keys.index = nil
+	w.g.keys.mu.Unlock()
+	if status, body := get(t, "http://"+w.addr+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "told of any keys") {
+		t.Errorf("before the node has told of its keys: %d %s", status, body)
+	}
 }
 
 // TestReload: what is changed holds for the next request, and a token's time

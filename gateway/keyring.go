@@ -198,12 +198,21 @@ func (k *keyring) await(ctx context.Context, version uint64) error {
 	}
 }
 
+// told returns the table, without which no key can be told from a wrong one.
+func (k *keyring) told(op string) (*tenant.Index, error) {
+	x, _ := k.get()
+	if x == nil {
+		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node has not told of any keys yet"}
+	}
+	return x, nil
+}
+
 // open returns whom a secret speaks for.
 func (k *keyring) open(secret string) (node.Principal, error) {
 	const op = "gateway.authenticate"
-	x, _ := k.get()
-	if x == nil {
-		return node.Principal{}, &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node has not told of any keys yet"}
+	x, err := k.told(op)
+	if err != nil {
+		return node.Principal{}, err
 	}
 	away, err := k.doubt()
 	if err != nil {
@@ -219,6 +228,25 @@ func (k *keyring) open(secret string) (node.Principal, error) {
 	return node.Principal{}, fault.New(fault.Unauthenticated, op, "the token is not valid")
 }
 
+// linked refuses a link for viewing that has ended.
+func (k *keyring) linked(id string) error {
+	x, err := k.told("gateway.authenticate")
+	if err != nil {
+		return err
+	}
+	away, err := k.doubt()
+	if err != nil {
+		return err
+	}
+	if _, ok := x.Link(id); ok {
+		return nil
+	}
+	if away {
+		return errAway("this gateway does not know the link, and cannot ask whether another has made it")
+	}
+	return errRevoked()
+}
+
 func speaker(k tenant.Key) node.Principal {
 	return node.Principal{Tenant: k.Tenant, Subject: k.Subject(), Scopes: k.Role.Scopes(), Until: k.Expires}
 }
@@ -230,18 +258,23 @@ func (k *keyring) current(who node.Principal) bool {
 		return false
 	}
 	id, ok := tenant.KeyOf(strings.TrimPrefix(who.Subject, viewSubject))
-	if !ok {
+	if !ok && who.Link == "" {
 		return true
 	}
 	x, _ := k.get()
 	if x == nil {
 		return false
 	}
+	if who.Link != "" {
+		if _, live := x.Link(who.Link); !live || !ok {
+			return live
+		}
+	}
 	key, ok := x.Key(id)
 	return ok && key.Tenant == who.Tenant
 }
 
-// expel closes the WebSockets of keys that have been revoked or have expired.
+// expel closes the WebSockets of keys and links that have been revoked or have expired.
 func (g *Gateway) expel() {
 	g.mu.Lock()
 	var out []*relay

@@ -1,16 +1,20 @@
 package gateway
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // A run ticket lets the pages of one origin run code and nothing else. The
@@ -25,6 +29,13 @@ const (
 	maxRunTicketUses     = 1000
 	maxRunTicketAtOnce   = 16
 	maxRunTicketRate     = 600
+	// purposeRun is what a run ticket is sealed for, with its id behind it.
+	purposeRun = "run ticket "
+	// idBytes is how much of its secret's hash names a ticket.
+	idBytes = 8
+	// leaveLimit is how long giving a place back may keep the end of a run: one
+	// that could not be given back ends by itself.
+	leaveLimit = time.Second
 )
 
 // runLimits bound what the pages with a ticket can do. The zero value of each
@@ -48,208 +59,181 @@ func (l runLimits) withDefaults() runLimits {
 	return l
 }
 
-// runTicket is one that was minted. The mint's lock guards what changes.
+// runTicket is one that was minted. It does not change: what is counted is in
+// the book.
 type runTicket struct {
-	mint   *mint
-	id     string
-	who    node.Principal
-	origin string
-	// embed is set for a ticket that is used by the frame /embed/run, on pages
+	ID string `json:"id"`
+	// Hash is that of the secret, of which the id is the beginning.
+	Hash   []byte         `json:"hash"`
+	Who    node.Principal `json:"who"`
+	Until  time.Time      `json:"until,omitzero"` // Who's, which says nothing of it
+	Origin string         `json:"origin"`
+	// Embed is set for a ticket that is used by the frame /embed/run, on pages
 	// of the origin: requests then come from the server's own.
-	embed   bool
-	expires time.Time
-	limits  runLimits
-
-	left   int
-	minute time.Time // when the present minute of the rate began
-	begun  int       // runs of that minute
-	// running are the sessions of its runs that go on. They can be fed and
-	// stopped after the ticket has expired.
-	running map[string]struct{}
+	Embed  bool      `json:"embed,omitempty"`
+	Limits runLimits `json:"limits"`
 }
 
-// mint holds run tickets by their hashes until they expire.
+// name is that of the sessions of the ticket's runs. The node keeps it, so that
+// any gateway knows whose run a session is.
+func (t *runTicket) name() string { return runName + " " + t.ID }
+
+// mint makes run tickets, and knows them again by the book.
 type mint struct {
-	limit int
-	now   func() time.Time
-
-	mu      sync.Mutex // guards all below and the tickets' changing fields; leaf
-	m       map[[sha256.Size]byte]*runTicket
-	origins map[string]int // how many tickets name each
-	frames  map[string]int // the same for tickets to embed
-	soonest time.Time      // no ticket expires before
+	limit   int
+	book    Book
+	origins Origins
+	// seal and open guard what lies where others might write; nil for nothing.
+	seal func(id string, t runTicket, life time.Duration) (string, error)
+	open func(id, text string) (runTicket, bool, error)
 }
 
-func newMint(limit int) *mint {
-	return &mint{
-		limit: limit, now: time.Now, m: make(map[[sha256.Size]byte]*runTicket),
-		origins: make(map[string]int), frames: make(map[string]int),
+// newMint returns that of a gateway; book is nil for one that is alone.
+func newMint(g *Gateway, book ClusterBook) *mint {
+	m := &mint{limit: g.cfg.Limits.Tickets}
+	if book == nil {
+		local := newLocalBook()
+		m.book, m.origins = local, local
+		return m
 	}
+	m.book, m.origins = book, book
+	m.seal = func(id string, t runTicket, life time.Duration) (string, error) {
+		// Its runs can be fed when it has expired.
+		return sealFor(g, purposeRun+id, life+g.runLife(maxRunTimeout), t)
+	}
+	m.open = func(id, text string) (runTicket, bool, error) { return openSealed[runTicket](g, purposeRun+id, text) }
+	return m
 }
+
+// ticketID is the public name of the ticket with that secret.
+func ticketID(hash [sha256.Size]byte) string { return hex.EncodeToString(hash[:idBytes]) }
 
 // issue returns the secret of a new ticket, 256 random bits, whose fields the
 // caller has checked.
-func (m *mint) issue(t *runTicket) (string, error) {
+func (m *mint) issue(ctx context.Context, t *runTicket, uses int, life time.Duration) (string, error) {
+	const op = "gateway.mint"
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	secret := runPrefix + base64.RawURLEncoding.EncodeToString(raw[:])
-	key := sha256.Sum256([]byte(secret))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sweep()
-	if len(m.m) >= m.limit {
-		return "", &fault.Error{Kind: fault.Exhausted, Op: "gateway.mint", RetryAfter: 30, Message: "too many run tickets are out"}
+	hash := sha256.Sum256([]byte(secret))
+	t.ID, t.Hash, t.Until = ticketID(hash), hash[:], t.Who.Until
+	var thing []byte
+	var err error
+	if m.seal != nil {
+		var text string
+		text, err = m.seal(t.ID, *t, life)
+		thing = []byte(text)
+	} else {
+		thing, err = json.Marshal(t)
 	}
-	t.mint, t.id, t.running = m, hex.EncodeToString(key[:8]), make(map[string]struct{})
-	m.m[key] = t
-	m.origins[t.origin]++
-	if t.embed {
-		m.frames[t.origin]++
+	if err != nil {
+		return "", err
 	}
-	if m.soonest.IsZero() || t.expires.Before(m.soonest) {
-		m.soonest = t.expires
+	err = m.book.Add(ctx, tenant.Grant{
+		ID: t.ID, Thing: thing, Origin: t.Origin, Embed: t.Embed, Life: life,
+		Uses: uses, AtOnce: t.Limits.Concurrent, PerMinute: t.Limits.PerMinute,
+	}, m.limit)
+	if fault.Is(err, fault.Exhausted) {
+		err = &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 30, Message: "too many run tickets are out"}
 	}
-	return secret, nil
+	return secret, err
 }
 
-// sweep forgets what has expired, once the first of them has. A ticket whose
-// run goes on is kept for that. m.mu is held.
-func (m *mint) sweep() {
-	now := m.now()
-	if len(m.m) == 0 || now.Before(m.soonest) {
-		return
+// read returns the ticket of an id that is good or has runs that go on; nil is
+// none.
+func (m *mint) read(ctx context.Context, id string) (*runTicket, error) {
+	thing, err := m.book.Find(ctx, id)
+	if err != nil || thing == nil {
+		return nil, err
 	}
-	m.soonest = time.Time{}
-	for key, t := range m.m {
-		switch {
-		case now.Before(t.expires):
-			if m.soonest.IsZero() || t.expires.Before(m.soonest) {
-				m.soonest = t.expires
-			}
-		case len(t.running) == 0:
-			m.remove(key)
+	var t runTicket
+	if m.open != nil {
+		var ok bool
+		if t, ok, err = m.open(id, string(thing)); err != nil || !ok {
+			return nil, err
 		}
+	} else if err := json.Unmarshal(thing, &t); err != nil {
+		return nil, fault.Wrap(fault.Internal, "gateway.mint", err)
 	}
-}
-
-func (m *mint) remove(key [sha256.Size]byte) {
-	t := m.m[key]
-	delete(m.m, key)
-	count := func(all map[string]int) {
-		if all[t.origin]--; all[t.origin] <= 0 {
-			delete(all, t.origin)
-		}
-	}
-	count(m.origins)
-	if t.embed {
-		count(m.frames)
-	}
+	t.Who.Until = t.Until
+	return &t, nil
 }
 
 // names reports whether a ticket was minted for the origin and has neither
 // expired nor been revoked. One that is used up counts: its page is told so.
-func (m *mint) names(origin string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sweep()
-	return m.origins[strings.ToLower(origin)] > 0
+func (m *mint) names(ctx context.Context, origin string) (bool, error) {
+	return m.origins.Names(ctx, strings.ToLower(origin))
 }
 
 // framing returns the origins whose pages may frame /embed/run now.
-func (m *mint) framing() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sweep()
-	out := make([]string, 0, len(m.frames))
-	for origin := range m.frames {
-		out = append(out, origin)
-	}
-	return out
-}
+func (m *mint) framing(ctx context.Context) ([]string, error) { return m.origins.Framing(ctx) }
 
 // find returns the ticket of the secret when it is good for the origin. own
 // says that the origin is the server's.
-func (m *mint) find(secret, origin string, own bool) (*runTicket, error) {
+func (m *mint) find(ctx context.Context, secret, origin string, own bool) (*runTicket, error) {
 	const op = "gateway.mint"
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sweep()
-	t := m.m[sha256.Sum256([]byte(secret))]
+	hash := sha256.Sum256([]byte(secret))
+	t, err := m.read(ctx, ticketID(hash))
 	switch {
-	case t == nil || !m.now().Before(t.expires) && len(t.running) == 0:
+	case err != nil:
+		return nil, err
+	case t == nil || subtle.ConstantTimeCompare(t.Hash, hash[:]) != 1:
 		return nil, fault.New(fault.Unauthenticated, op, "the run ticket is not valid, or has expired")
-	case t.embed && !own, !t.embed && t.origin != strings.ToLower(origin):
+	case t.Embed && !own, !t.Embed && t.Origin != strings.ToLower(origin):
 		return nil, fault.New(fault.PermissionDenied, op, "the run ticket was made for pages of another origin")
 	}
 	return t, nil
 }
 
 // revoke ends the tickets of that id whose maker is the same.
-func (m *mint) revoke(id string, who node.Principal) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for key, t := range m.m {
-		if t.id == id && t.who.Tenant == who.Tenant && t.who.Subject == who.Subject {
-			m.remove(key)
-			return nil
+func (m *mint) revoke(ctx context.Context, id string, who node.Principal) error {
+	none := fault.New(fault.NotFound, "gateway.mint", "there is no such ticket")
+	if raw, err := hex.DecodeString(id); err != nil || len(raw) != idBytes {
+		return none
+	}
+	t, err := m.read(ctx, id)
+	if err != nil {
+		return err
+	}
+	if t == nil || t.Who.Tenant != who.Tenant || t.Who.Subject != who.Subject {
+		return none
+	}
+	if there, err := m.book.End(ctx, id, t.Origin); err != nil || !there {
+		if err == nil {
+			err = none
 		}
+		return err
 	}
-	return fault.New(fault.NotFound, "gateway.mint", "there is no such ticket")
+	return nil
 }
 
-// begin uses the ticket once and holds a place among its runs.
-func (t *runTicket) begin() (*runPlace, error) {
+// begin uses the ticket once and holds a place among its runs, for life at most.
+func (m *mint) begin(ctx context.Context, t *runTicket, life time.Duration) (*runPlace, error) {
 	const op = "gateway.mint"
-	m := t.mint
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	if now.Sub(t.minute) >= time.Minute {
-		t.minute, t.begun = now, 0
+	p := &runPlace{mint: m, ticket: t, name: newKey()}
+	verdict, wait, err := m.book.Begin(ctx, t.ID, t.Origin, p.name, life)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case !now.Before(t.expires):
+	switch verdict {
+	case tenant.Begun:
+		return p, nil
+	case tenant.Over, tenant.Unknown:
 		return nil, fault.New(fault.Unauthenticated, op, "the run ticket has expired")
-	case t.left == 0:
+	case tenant.Used:
 		return nil, fault.New(fault.Unauthenticated, op, "the run ticket is used up")
-	case len(t.running) >= t.limits.Concurrent:
-		return nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 2, Message: "as many runs as the run ticket allows go on"}
-	case t.begun >= t.limits.PerMinute:
-		return nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: int(time.Minute-now.Sub(t.minute))/int(time.Second) + 1, Message: "as many runs as the run ticket allows in a minute have begun"}
+	case tenant.Busy:
+		return nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: seconds(wait), Message: "as many runs as the run ticket allows go on"}
 	}
-	t.left--
-	t.begun++
-	p := &runPlace{t: t}
-	// Until the run has a session, its place is under a name that is none.
-	p.session = "?" + newKey()
-	t.running[p.session] = struct{}{}
-	return p, nil
-}
-
-// has reports whether the session is that of one of the ticket's runs.
-func (t *runTicket) has(session string) bool {
-	t.mint.mu.Lock()
-	defer t.mint.mu.Unlock()
-	_, ok := t.running[session]
-	return ok
+	return nil, &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: seconds(wait), Message: "as many runs as the run ticket allows in a minute have begun"}
 }
 
 // runPlace is a run's place among those of its ticket; nil is a run without.
 type runPlace struct {
-	t       *runTicket
-	session string
-}
-
-// name says which session the run has.
-func (p *runPlace) name(session string) {
-	if p == nil {
-		return
-	}
-	p.t.mint.mu.Lock()
-	defer p.t.mint.mu.Unlock()
-	delete(p.t.running, p.session)
-	p.session = session
-	p.t.running[session] = struct{}{}
+	mint   *mint
+	ticket *runTicket
+	name   string
+	once   sync.Once
 }
 
 // leave gives the place back.
@@ -257,10 +241,9 @@ func (p *runPlace) leave() {
 	if p == nil {
 		return
 	}
-	p.t.mint.mu.Lock()
-	defer p.t.mint.mu.Unlock()
-	delete(p.t.running, p.session)
-	// It may be the last that has kept an expired ticket.
-	p.t.mint.soonest = time.Time{}
-	p.t.mint.sweep()
+	p.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+		defer cancel()
+		_ = p.mint.book.Leave(ctx, p.ticket.ID, p.ticket.Origin, p.name) // else it ends by its life
+	})
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -30,8 +31,21 @@ func (w *world) mintTicket(body string) runTicketReply {
 // clock lets a test move the time of tickets on.
 func (w *world) clock() (forward func(time.Duration)) {
 	var ahead atomic.Int64
-	w.g.mint.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	w.book().now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	return func(d time.Duration) { ahead.Add(int64(d)) }
+}
+
+// book is that of the gateway, which is alone.
+func (w *world) book() *localBook { return w.g.mint.book.(*localBook) }
+
+// named reports whether a run ticket names the origin.
+func (w *world) named(origin string) bool {
+	w.t.Helper()
+	is, err := w.g.mint.names(context.Background(), origin)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return is
 }
 
 // until waits for what no event of the node tells.
@@ -126,11 +140,11 @@ func TestRunTicket(t *testing.T) {
 		other := w.mintTicket(`{"scopes":["run"],"origin":"https://other.example","expires_seconds":30}`)
 		clock(31 * time.Second)
 		wantFault(t, w.from("https://other.example", "POST", "/v1/run", other.Ticket, code), fault.PermissionDenied)
-		if !w.g.mint.names(chat) || w.g.mint.names("https://other.example") {
+		if !w.named(chat) || w.named("https://other.example") {
 			t.Error("the wrong origin is forgotten")
 		}
 		clock(time.Hour)
-		if w.g.mint.names(chat) || len(w.g.mint.m) != 0 || len(w.g.mint.origins) != 0 {
+		if w.named(chat) || len(w.book().m) != 0 || len(w.book().origins) != 0 {
 			t.Error("expired tickets are kept")
 		}
 	})
@@ -149,8 +163,8 @@ func TestRunTicket(t *testing.T) {
 func TestRunTicketEmbedded(t *testing.T) {
 	w := newWorld(t, nil)
 	ticket := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example","embed":true}`)
-	if got := w.g.mint.framing(); len(got) != 1 || got[0] != chat {
-		t.Error(got)
+	if got, err := w.g.mint.framing(context.Background()); err != nil || len(got) != 1 || got[0] != chat {
+		t.Error(got, err)
 	}
 	wantFault(t, w.from(chat, "POST", "/v1/run", ticket.Ticket, `{"code":"x"}`), fault.PermissionDenied)
 	if r := w.from("http://"+w.addr, "POST", "/v1/run", ticket.Ticket, `{"code":"x"}`); r.StatusCode != 200 {
@@ -206,10 +220,10 @@ func TestRunTicketLimits(t *testing.T) {
 	_ = first.Body.Close()
 	w.deleted(1)
 	until(t, "the place", func() bool {
-		w.g.mint.mu.Lock()
-		defer w.g.mint.mu.Unlock()
-		for _, tk := range w.g.mint.m {
-			return len(tk.running) == 0
+		w.book().mu.Lock()
+		defer w.book().mu.Unlock()
+		for _, tk := range w.book().m {
+			return len(tk.places) == 0
 		}
 		return false
 	})
@@ -270,7 +284,7 @@ func TestRunInteractive(t *testing.T) {
 	_ = body.Close()
 	w.deleted(1)
 	// The last run of an expired ticket has ended: nothing is left of it.
-	until(t, "the end of the ticket", func() bool { return !w.g.mint.names(chat) })
+	until(t, "the end of the ticket", func() bool { return !w.named(chat) })
 
 	ticket = w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example"}`).Ticket
 	start, br, body = begin("loop")

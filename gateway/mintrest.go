@@ -43,15 +43,16 @@ func (g *Gateway) mintRunTicket(q *request, p ticketRequest) error {
 	}
 	who := q.who
 	who.Scopes = p.Scopes
-	t := &runTicket{who: who, origin: origin, embed: p.Embed, left: uses, limits: p.Limits.withDefaults()}
-	t.expires = g.mint.now().Add(life)
-	secret, err := g.mint.issue(t)
+	t := &runTicket{Who: who, Origin: origin, Embed: p.Embed, Limits: p.Limits.withDefaults()}
+	secret, err := g.mint.issue(g.base, t, uses, life)
 	if err != nil {
-		g.full(limitTickets)
+		if fault.Is(err, fault.Exhausted) {
+			g.full(limitTickets)
+		}
 		return err
 	}
 	return q.json(fiber.StatusCreated, runTicketReply{
-		Ticket: secret, ID: t.id, Origin: origin, Uses: uses, ExpiresSeconds: int(life / time.Second), Limits: t.limits,
+		Ticket: secret, ID: t.ID, Origin: origin, Uses: uses, ExpiresSeconds: int(life / time.Second), Limits: t.Limits,
 	})
 }
 
@@ -78,7 +79,7 @@ func (p *ticketRequest) check() error {
 
 // revokeTicket ends a run ticket. Runs that have begun go on.
 func (g *Gateway) revokeTicket(q *request) error {
-	if err := g.mint.revoke(q.Params("id"), q.who); err != nil {
+	if err := g.mint.revoke(g.base, q.Params("id"), q.who); err != nil {
 		return err
 	}
 	return q.json(fiber.StatusOK, struct{}{})

@@ -10,7 +10,7 @@ func opScope(op string) (Scope, bool) {
 	case protocol.OpHello, protocol.OpDetach:
 		return Anyone, true
 	case protocol.OpSessionGet, protocol.OpSessionList, protocol.OpSessionWatch, protocol.OpChannelList, protocol.OpAttach,
-		protocol.OpHistory, protocol.OpFileStat, protocol.OpFileList, protocol.OpPortList, protocol.OpProcessList,
+		protocol.OpHistory, protocol.OpFollow, protocol.OpFileStat, protocol.OpFileList, protocol.OpPortList, protocol.OpProcessList,
 		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpSnapshotList, protocol.OpSnapshotGet,
 		protocol.OpFileWatch, protocol.OpVolumeList, protocol.OpVolumeGet:
 		return ScopeRead, true

@@ -42,6 +42,75 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestRatesOverGateways: what several gateways let through is what one quota
+// allows, but for what each lets through before it has heard of the others.
+func TestRatesOverGateways(t *testing.T) {
+	address := redisFor(t)
+	gateways := []*rates{{}, {}, {}}
+	var tills []Till
+	for range gateways {
+		tills = append(tills, joined(t, address).Till())
+	}
+	settle := func() {
+		t.Helper()
+		for i, r := range gateways {
+			if err := r.settle(t.Context(), tills[i], time.Now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// A rate at which nothing grows back while the test runs: 200 at once.
+	const perSecond = 100
+	began := time.Now()
+	through := 0
+	ask := func(r *rates, n int) {
+		for range n {
+			if _, ok := r.take("tenant a", perSecond, time.Now()); ok {
+				through++
+			}
+		}
+	}
+	for range 40 { // 240 requests, in turns
+		for _, r := range gateways {
+			ask(r, 2)
+		}
+		settle()
+	}
+	grown := int(time.Since(began).Seconds()*perSecond) + 1
+	// Each may let through 2 that the others have not heard of.
+	if through < 200 || through > 200+grown+6 {
+		t.Errorf("%d of 240 got through in %s, with a quota of 200 and %d that grew back", through, time.Since(began), grown)
+	}
+	// One that did not take part knows as soon as it does.
+	fresh := &rates{}
+	ask(fresh, 1)
+	if err := fresh.settle(t.Context(), tills[0], time.Now); err != nil {
+		t.Fatal(err)
+	}
+	fresh.mu.Lock()
+	if left := fresh.m["tenant a"].left; left > float64(grown)+20 {
+		t.Errorf("a fresh gateway believes that %.0f are left", left)
+	}
+	fresh.mu.Unlock()
+	// Another's quota is another's.
+	if _, ok := gateways[0].take("tenant b", perSecond, time.Now()); !ok {
+		t.Error("another tenant pays")
+	}
+	// A server that is away, or came back without its data, gives nothing and takes
+	// nothing: each counts for itself.
+	for _, r := range gateways {
+		ask(r, 1)
+		if err := r.settle(t.Context(), joined(t, "127.0.0.1:1").Till(), time.Now); !fault.Is(err, fault.Unavailable) && err != nil {
+			t.Error(err)
+		}
+		r.mu.Lock()
+		if left := r.m["tenant a"].left; left > float64(time.Since(began).Seconds()*perSecond)+20 {
+			t.Errorf("%.0f are left", left)
+		}
+		r.mu.Unlock()
+	}
+}
+
 // TestRequestQuota: a tenant that is over is told the quota and the time, over
 // HTTP and on a WebSocket, and another tenant is not.
 func TestRequestQuota(t *testing.T) {

@@ -98,6 +98,8 @@ func (g *Gateway) table() []route {
 		{Method: "POST", Path: "/v1/volumes/:id/lease", Access: ScopeWrite, Body: small, handler: g.leaseVolume},
 		{Method: "POST", Path: "/v1/volumes/:id/release", Access: ScopeWrite, Body: small, handler: g.releaseVolume},
 		{Method: "POST", Path: "/v1/sessions/:id/links", Access: ScopeWrite, Body: 4 << 10, handler: g.makeViewLink},
+		{Method: "GET", Path: "/v1/sessions/:id/links", Access: ScopeWrite, handler: g.listViewLinks},
+		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: ScopeWrite, handler: g.endViewLink},
 		{Method: "GET", Path: "/v1/sessions/:id/channels", Access: ScopeRead, handler: g.listChannels},
 		{Method: "POST", Path: "/v1/sessions/:id/channels", Access: ScopeWrite, Body: small, handler: g.openChannel},
 		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/cast", Access: ScopeRead, handler: g.cast},

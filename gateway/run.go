@@ -25,7 +25,8 @@ const (
 	eventError = "error"
 	// runChannel is the number of the kernel's channel on a run's link.
 	runChannel = 1
-	// runName is the name of the sessions that are made for runs.
+	// runName is the name of the sessions that are made for runs; the id of a run
+	// ticket follows for those with one.
 	runName = "run"
 )
 
@@ -105,6 +106,12 @@ func (p *runRequest) check() error {
 	return nil
 }
 
+// runLife is how long a run takes at most, with all that is before and behind
+// its code.
+func (g *Gateway) runLife(timeout time.Duration) time.Duration {
+	return timeout + runGrace + g.cfg.Times.Call + time.Minute
+}
+
 // run executes code and answers with what comes of it: as server-sent events,
 // as lines of JSON, or as one JSON object, whichever Accept prefers.
 func (g *Gateway) run(q *request) error {
@@ -130,11 +137,13 @@ func (g *Gateway) run(q *request) error {
 	}
 	var place *runPlace
 	if t := q.ticket; t != nil {
-		p.TimeoutMS = min(p.TimeoutMS, t.limits.TimeoutMS)
-		p.MaxOutputBytes = min(p.MaxOutputBytes, t.limits.MaxOutputBytes)
+		p.TimeoutMS = min(p.TimeoutMS, t.Limits.TimeoutMS)
+		p.MaxOutputBytes = min(p.MaxOutputBytes, t.Limits.MaxOutputBytes)
 		var err error
-		if place, err = t.begin(); err != nil {
-			g.full(limitRuns)
+		if place, err = g.mint.begin(g.base, t, g.runLife(time.Duration(p.TimeoutMS)*time.Millisecond)); err != nil {
+			if !fault.Is(err, fault.Unavailable) {
+				g.full(limitRuns)
+			}
 			return err
 		}
 	}

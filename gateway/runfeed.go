@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -57,16 +58,17 @@ func (q *request) tellRun(channel, op string, params any) error {
 	if err != nil {
 		return err
 	}
-	if q.ticket != nil && !q.ticket.has(id) {
-		return fault.New(fault.NotFound, name, "there is no such run, or it has ended")
-	}
 	ctx, cancel := context.WithTimeout(q.base(), q.g.cfg.Times.Call)
 	defer cancel()
 	var s protocol.Session
 	if err := q.g.node.Call(ctx, q.who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, &s); err != nil {
 		return err
 	}
-	if s.Name != runName && !allows(q.who, ScopeWrite) {
+	ours := s.Name == runName || strings.HasPrefix(s.Name, runName+" ") || allows(q.who, ScopeWrite)
+	if q.ticket != nil {
+		ours = s.Name == q.ticket.name()
+	}
+	if !ours {
 		return fault.New(fault.NotFound, name, "there is no such run, or it has ended")
 	}
 	link, err := q.g.open(ctx, asRunner(q.who))

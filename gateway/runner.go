@@ -56,11 +56,15 @@ func (r *runner) start(ctx context.Context) error {
 	r.session = r.p.Session
 	if r.session == "" {
 		var s protocol.Session
-		life := r.p.TimeoutMS/1000 + int64((runGrace+r.g.cfg.Times.Call)/time.Second) + 60
+		life := int64(r.g.runLife(time.Duration(r.p.TimeoutMS)*time.Millisecond) / time.Second)
+		name := runName
+		if r.place != nil {
+			name = r.place.ticket.name()
+		}
 		// Also when the caller goes away meanwhile: a session whose name was not
 		// heard could not be deleted.
 		create, cancel := context.WithTimeout(trace.With(r.g.base, ctx), r.g.cfg.Times.Call)
-		err := r.g.node.Call(create, r.who, protocol.OpSessionCreate, protocol.SessionCreate{Language: r.p.Language, Name: runName, LifetimeSeconds: life}, &s)
+		err := r.g.node.Call(create, r.who, protocol.OpSessionCreate, protocol.SessionCreate{Language: r.p.Language, Name: name, LifetimeSeconds: life}, &s)
 		cancel()
 		if err != nil {
 			return err
@@ -73,7 +77,6 @@ func (r *runner) start(ctx context.Context) error {
 			return fault.Wrap(fault.KindOf(err), op, err)
 		}
 	}
-	r.place.name(r.session)
 	for _, f := range r.p.Files {
 		if _, err := r.g.writeFile(ctx, r.who, protocol.FileWrite{FileRef: protocol.FileRef{Session: r.session, Path: f.Path}}, strings.NewReader(f.Content)); err != nil {
 			return err

@@ -25,9 +25,9 @@ type sealedThing[T any] struct {
 // sealer returns what seals for a purpose. What is sealed for one is nothing
 // for another.
 func (g *Gateway) sealer(purpose string) (cipher.AEAD, error) {
-	x, _ := g.keys.get()
-	if x == nil {
-		return nil, &fault.Error{Kind: fault.Unavailable, Op: "gateway.seal", RetryAfter: 1, Message: "the node has not told of any keys yet"}
+	x, err := g.keys.told("gateway.seal")
+	if err != nil {
+		return nil, err
 	}
 	mac := hmac.New(sha256.New, x.Seal)
 	mac.Write([]byte("sandgate seal\x00" + purpose))

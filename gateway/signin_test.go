@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -311,4 +313,55 @@ func TestSignInEnds(t *testing.T) {
 	}
 	wantFault(t, w.do("GET", "/v1", got.Token, nil, nil), fault.Unauthenticated)
 	wantFault(t, exchange(), fault.Unauthenticated)
+}
+
+// beside is another gateway in front of the same node, with the same settings.
+func (w *world) beside() *world {
+	w.t.Helper()
+	g, err := New(w.g.cfg, w.g.node, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, ln) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Error(err)
+		}
+	})
+	other := *w
+	other.g, other.addr = g, ln.Addr().String()
+	other.told()
+	return &other
+}
+
+// TestSignInOverGateways: each step of a sign-in goes to another gateway than the
+// one before, as behind a load balancer that knows of none.
+func TestSignInOverGateways(t *testing.T) {
+	l := newLiar(t)
+	a := signInWorld(t, l, nil)
+	b := a.beside()
+	state, begun := a.begin(l, "/s/x")
+	r := b.comeBack("good", state, begun)
+	cookie := cookieOf(r, sessionCookie)
+	if r.StatusCode != 303 || r.Header.Get("Location") != "/s/x" || cookie == nil {
+		t.Fatalf("%d %s", r.StatusCode, read(t, r))
+	}
+	r = a.do("POST", "/auth/token", "", nil, func(r *http.Request) {
+		r.AddCookie(cookie)
+		r.Header.Set("Origin", "http://"+a.addr)
+	})
+	var token userToken
+	if body := read(t, r); r.StatusCode != 200 || json.Unmarshal([]byte(body), &token) != nil {
+		t.Fatalf("%d %s", r.StatusCode, body)
+	}
+	if r := b.do("GET", "/v1/sessions", token.Token, nil, nil); r.StatusCode != 200 {
+		t.Errorf("the token at the other gateway: %d", r.StatusCode)
+	}
 }

@@ -50,6 +50,7 @@ type ticketStore struct {
 type ticket struct {
 	Who   node.Principal `json:"who"`
 	Until time.Time      `json:"until,omitzero"` // Who's, which says nothing of it
+	Link  string         `json:"link,omitempty"` // Who's, which says nothing of it either
 	// Origin is that of the page which asked, empty for any; or the port that
 	// it opens.
 	Origin string `json:"origin,omitempty"`
@@ -70,7 +71,7 @@ func (s *ticketStore) issue(ctx context.Context, who node.Principal, origin stri
 	if s.pace != nil && !s.pace.Allow() {
 		return "", errTickets(s.life)
 	}
-	name, t := s.name(secret), ticket{Who: who, Until: who.Until, Origin: origin}
+	name, t := s.name(secret), ticket{Who: who, Until: who.Until, Link: who.Link, Origin: origin}
 	var thing []byte
 	var err error
 	if s.seal != nil {
@@ -102,7 +103,7 @@ func (s *ticketStore) take(ctx context.Context, secret string) (who node.Princip
 	} else if err := json.Unmarshal(thing, &t); err != nil {
 		return who, "", false, fault.Wrap(fault.Internal, "gateway.ticket", err)
 	}
-	t.Who.Until = t.Until
+	t.Who.Until, t.Who.Link = t.Until, t.Link
 	return t.Who, t.Origin, true, nil
 }
 

@@ -14,9 +14,9 @@ import (
 )
 
 // A view link lets whoever has it look at one session: its channels' output and
-// its files. It is sealed and not stored, so that any gateway of the node knows
-// it after any restart, and ends with its time, its session or the credentials
-// that made it.
+// its files. It is sealed, so that any gateway of the node opens it after any
+// restart, and its id stands in the table of keys. It ends with its time, its
+// session or the credentials that made it, or when it is taken out of the table.
 
 const (
 	// viewPrefix tells a view link's token from others.
@@ -37,6 +37,7 @@ type viewLink struct {
 	Session string `json:"session"`
 	By      string `json:"by"`
 	Until   int64  `json:"until"`
+	ID      string `json:"id"`
 }
 
 type viewLinkRequest struct {
@@ -45,6 +46,7 @@ type viewLinkRequest struct {
 }
 
 type viewLinkReply struct {
+	ID      string `json:"id"`
 	Token   string `json:"token"`
 	Session string `json:"session"`
 	// Path is that of the page that shows the session; the token goes into its
@@ -80,14 +82,51 @@ func (g *Gateway) makeViewLink(q *request) error {
 	if !q.who.Until.IsZero() && q.who.Until.Before(until) {
 		until = q.who.Until // what is made of credentials ends with them
 	}
-	sealed, err := sealFor(g, purposeView, time.Until(until), viewLink{Tenant: q.who.Tenant, Session: id, By: q.who.Subject, Until: until.Unix()})
+	var made protocol.NewLink
+	if err := q.ask(protocol.OpLinkCreate, protocol.LinkCreate{Session: id, ExpiresMS: until.UnixMilli()}, &made); err != nil {
+		return err
+	}
+	if err := g.keys.await(g.base, made.Version); err != nil {
+		return err
+	}
+	sealed, err := sealFor(g, purposeView, time.Until(until), viewLink{Tenant: q.who.Tenant, Session: id, By: q.who.Subject, Until: until.Unix(), ID: made.ID})
 	if err != nil {
 		return err
 	}
 	g.note(q, "auth.link", "ok")
 	return q.json(fiber.StatusCreated, viewLinkReply{
-		Token: viewPrefix + sealed, Session: id, Path: "/s/" + id, ExpiresMS: until.UnixMilli(), ExpiresSeconds: int(time.Until(until) / time.Second),
+		ID: made.ID, Token: viewPrefix + sealed, Session: id, Path: "/s/" + id, ExpiresMS: until.UnixMilli(), ExpiresSeconds: int(time.Until(until) / time.Second),
 	})
+}
+
+// listViewLinks answers with the session's links that are good, without their
+// secrets.
+func (g *Gateway) listViewLinks(q *request) error {
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
+		return err
+	}
+	return q.call(fiber.StatusOK, protocol.OpLinkList, protocol.SessionRef{Session: id}, new(protocol.LinkList))
+}
+
+// endViewLink ends a link before its time. Every gateway closes what came by it.
+func (g *Gateway) endViewLink(q *request) error {
+	id, err := q.session()
+	if err != nil {
+		return err
+	}
+	link := q.Params("link")
+	if !validID(link) {
+		return &fault.Error{Kind: fault.NotFound, Op: "gateway.viewlink", Field: "link", Message: "there is no such link"}
+	}
+	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
+		return err
+	}
+	var state protocol.KeyState
+	return q.changeKeys(fiber.StatusOK, protocol.OpLinkEnd, protocol.LinkRef{Session: id, Link: link}, &state, &state.Version)
 }
 
 // openViewLink returns whom a view link's token speaks for.
@@ -99,12 +138,15 @@ func (g *Gateway) openViewLink(secret string) (node.Principal, error) {
 	if !ok || l.Session == "" {
 		return node.Principal{}, fault.New(fault.Unauthenticated, "gateway.authenticate", "the link is not valid, or its time is over")
 	}
+	if err := g.keys.linked(l.ID); err != nil {
+		return node.Principal{}, err
+	}
 	if !g.vouched(l) {
 		return node.Principal{}, errRevoked()
 	}
 	subject := viewSubject + l.By
 	return node.Principal{
-		Tenant: l.Tenant, Subject: subject[:min(len(subject), node.MaxName)], Scopes: tenant.Viewer.Scopes(), Session: l.Session, Until: time.Unix(l.Until, 0),
+		Tenant: l.Tenant, Subject: subject[:min(len(subject), node.MaxName)], Scopes: tenant.Viewer.Scopes(), Session: l.Session, Until: time.Unix(l.Until, 0), Link: l.ID,
 	}, nil
 }
 

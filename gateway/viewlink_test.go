@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/tenant"
 )
 
 // TestViewLinkEnds: a link is good for its time, while the token that made it
@@ -15,6 +16,10 @@ func TestViewLinkEnds(t *testing.T) {
 		<-changed
 	}
 	until := time.Now().Add(time.Hour).Unix()
+	x, _ := w.g.keys.get()
+	known := x.Table
+	known.Links = []tenant.Link{{ID: "l", Tenant: "t1", Session: "fixed", Expires: time.Now().Add(time.Hour)}, {ID: "late", Tenant: "t1", Session: "fixed", Expires: time.Now().Add(-time.Second)}}
+	w.g.keys.set(known)
 	for _, c := range []struct {
 		what    string
 		purpose string
@@ -22,12 +27,15 @@ func TestViewLinkEnds(t *testing.T) {
 		link    viewLink
 		ok      bool
 	}{
-		{"a good one", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until}, true},
-		{"one whose time is over", purposeView, -time.Second, viewLink{"t1", "fixed", "ann", until}, false},
-		{"one of a token that is no more", purposeView, time.Hour, viewLink{"t1", "fixed", "bob", until}, false},
-		{"one of another tenant's token", purposeView, time.Hour, viewLink{"t2", "fixed", "ann", until}, false},
-		{"one for another purpose", purposeToken, time.Hour, viewLink{"t1", "fixed", "ann", until}, false},
-		{"one for all sessions", purposeView, time.Hour, viewLink{"t1", "", "ann", until}, false},
+		{"a good one", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until, "l"}, true},
+		{"one whose time is over", purposeView, -time.Second, viewLink{"t1", "fixed", "ann", until, "l"}, false},
+		{"one of a token that is no more", purposeView, time.Hour, viewLink{"t1", "fixed", "bob", until, "l"}, false},
+		{"one of another tenant's token", purposeView, time.Hour, viewLink{"t2", "fixed", "ann", until, "l"}, false},
+		{"one that was ended", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until, "other"}, false},
+		{"one of no id", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until, ""}, false},
+		{"one whose time is over in the table", purposeView, time.Hour, viewLink{"t1", "fixed", "ann", until, "late"}, false},
+		{"one for another purpose", purposeToken, time.Hour, viewLink{"t1", "fixed", "ann", until, "l"}, false},
+		{"one for all sessions", purposeView, time.Hour, viewLink{"t1", "", "ann", until, "l"}, false},
 	} {
 		sealed, err := sealFor(w.g, c.purpose, c.life, c.link)
 		if err != nil {

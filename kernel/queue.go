@@ -21,7 +21,8 @@ const (
 	MaxKeys = 10_000
 
 	// TimeoutGrace is how long a cell that ran into its timeout may take to
-	// heed the interrupt before the kernel is killed.
+	// heed the interrupt before the kernel is killed. After four fifths of it
+	// the cell is interrupted once more.
 	TimeoutGrace = 5 * time.Second
 
 	askLimit       = 10 * time.Second // complete, inspect, is_complete, variables
@@ -274,7 +275,8 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 }
 
 // Interrupt aborts what waits and interrupts what runs. With a grace above 0
-// the kernel is killed and started anew if the cell has not ended by then. It
+// the kernel is killed and started anew if the cell has not ended by then;
+// after four fifths of it the cell is interrupted once more. It
 // returns once the interrupt has been delivered.
 func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	q.mu.Lock()

@@ -309,7 +309,7 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 		<-result
 		return outcome{death: &d, began: began, revive: revive}
 	}
-	var timeout, grace <-chan time.Time
+	var timeout, again, grace <-chan time.Time
 	var late string // what a kill at the end of the grace is called
 	allowed := time.Duration(x.TimeoutMS) * time.Millisecond
 	limited := q.limit > 0 && (allowed == 0 || allowed > q.limit)
@@ -326,6 +326,10 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 			t := time.NewTimer(d)
 			context.AfterFunc(ctx, func() { t.Stop() })
 			grace = t.C
+			// Before its variables are lost, it is interrupted once more.
+			second := time.NewTimer(d - d/5)
+			context.AfterFunc(ctx, func() { second.Stop() })
+			again = second.C
 			late = fmt.Sprintf("the kernel was killed: the cell did not end within %s of %s", d, why)
 		}
 	}
@@ -375,6 +379,9 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 		case <-x.input:
 			// A kernel that cannot be told is seen to by the other cases.
 			_ = k.driver.Notify(Request{Op: "input", Cell: x.cell, EOF: true})
+		case <-again:
+			again = nil
+			q.interrupt(k)
 		case <-grace:
 			return quit(q.end(k, Death{Reason: "killed", Message: late}), true)
 		case <-q.restartAsked:

@@ -131,7 +131,8 @@ func (l *memoryLog) want(t *testing.T, lines ...string) {
 }
 
 // fakeKernel runs these codes: "ok", "fail", "hang" (until an interrupt, then
-// an error), "deaf" (until it is killed), "die" (with reason memory), "ask".
+// an error), "stubborn" (until the second interrupt), "deaf" (until it is
+// killed), "die" (with reason memory), "ask".
 type fakeKernel struct {
 	t       *testing.T
 	queue   func() *Queue
@@ -193,6 +194,11 @@ func (f *fakeKernel) Request(ctx context.Context, r Request) (Reply, error) {
 	switch r.Code {
 	case "fail":
 		return Reply{Status: "error", EName: "ValueError", Count: f.count}, nil
+	case "stubborn":
+		if reply, err := wait(false); err != nil {
+			return reply, err
+		}
+		return wait(false)
 	case "hang":
 		return wait(false)
 	case "deaf":
@@ -429,6 +435,26 @@ func TestQueueInterruptThenKill(t *testing.T) {
 		"0 kernel_died killed", "0 dead", "0 restarting", "0 kernel_restarted killed", "0 idle")
 	b.submit(t, "ok")
 	b.log.await(t, "2 reply k-ok ok")
+}
+
+// TestQueueInterruptsTwice: who swallows an interrupt gets another before the
+// variables are lost.
+func TestQueueInterruptsTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.submit(t, "stubborn", func(e *protocol.Execute) { e.TimeoutMS = 10 })
+		b.log.await(t, "1 idle")
+		b.log.want(t, "1 input k-stubborn [1]", "1 busy", "1 cell_timeout", "1 reply k-stubborn error KeyboardInterrupt", "1 idle")
+		b.submit(t, "stubborn", key("by hand"))
+		b.log.await(t, "2 busy")
+		if err := b.Interrupt(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		b.log.await(t, "2 idle")
+		if len(b.kernels) != 1 || b.kernels[0].kills != 0 {
+			t.Errorf("%d kernels, %d kills", len(b.kernels), b.kernels[0].kills)
+		}
+	})
 }
 
 func TestQueueTimeout(t *testing.T) {

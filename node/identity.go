@@ -75,18 +75,78 @@ func MakeCA(dir string) error {
 	t := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Sandgate cluster"},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(caLife),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		// One more may stand below it: Delegate's.
+		IsCA: true, BasicConstraintsValid: true, MaxPathLen: 1, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
-	return writePair(dir, "ca", der, key)
+	return writePair(dir, "ca", [][]byte{der}, key)
+}
+
+// readCA reads the authority in dir: its own certificate, and behind it that of
+// the one that made it, if it was delegated.
+func readCA(op, dir string) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"))
+	if err != nil {
+		return pair, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the certificate authority in " + dir, Err: err}
+	}
+	return pair, nil
+}
+
+// Delegate makes in dir an authority that can make certificates of nodes and of
+// nothing else, and hands it the cluster's secret: for machines that join by
+// themselves. Whoever has it can be any node, and no gateway. It refuses to
+// replace one.
+func Delegate(ca, dir string) error {
+	const op = "node.delegate"
+	if _, err := os.Stat(filepath.Join(dir, "ca.key")); !errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.Conflict, op, "there is a certificate authority in %s already", dir)
+	}
+	pair, err := readCA(op, ca)
+	if err != nil {
+		return err
+	}
+	if pair.Leaf.MaxPathLenZero {
+		return fault.New(fault.Conflict, op, "the certificate authority in %s may make no other; sandgate cluster init makes one that may", ca)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Sandgate nodes"},
+		NotBefore: time.Now().Add(-backdate), NotAfter: pair.Leaf.NotAfter,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		PermittedURIDomains: []string{RoleNode}, PermittedDNSDomainsCritical: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, pair.Leaf, key.Public(), pair.PrivateKey)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	if err := writePair(dir, "ca", append([][]byte{der}, pair.Certificate...), key); err != nil {
+		return err
+	}
+	return handSecret(ca, dir)
+}
+
+// Roles are those that the authority in ca can make certificates of.
+func Roles(ca string) ([]string, error) {
+	pair, err := readCA("node.roles", ca)
+	if err != nil {
+		return nil, err
+	}
+	if only := pair.Leaf.PermittedURIDomains; len(only) > 0 {
+		return only, nil
+	}
+	return []string{RoleNode, RoleGateway}, nil
 }
 
 // Issue makes ca.crt, <role>.crt and <role>.key in dir, for a node or a gateway
 // of that name, with the authority in ca; and for a node keys.secret. What is
-// there is replaced.
+// there is replaced. Of a role that is not among Roles(ca) it makes what nobody
+// believes.
 func Issue(ca, dir, role, name string) error {
 	const op = "node.issue"
 	if role != RoleNode && role != RoleGateway {
@@ -95,9 +155,9 @@ func Issue(ca, dir, role, name string) error {
 	if name == "" || len(name) > MaxName {
 		return fault.Invalid(op, "name", "a name has between 1 and %d bytes", MaxName)
 	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(ca, "ca.crt"), filepath.Join(ca, "ca.key"))
+	pair, err := readCA(op, ca)
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the certificate authority in " + ca, Err: err}
+		return err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -114,7 +174,10 @@ func Issue(ca, dir, role, name string) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
-	if err := writePair(dir, role, der, key); err != nil {
+	// The last of the chain is what all trust; what is between it and the leaf
+	// goes with the leaf.
+	last := len(pair.Certificate) - 1
+	if err := writePair(dir, role, append([][]byte{der}, pair.Certificate[:last]...), key); err != nil {
 		return err
 	}
 	if role == RoleNode {
@@ -122,8 +185,7 @@ func Issue(ca, dir, role, name string) error {
 			return err
 		}
 	}
-	block := &pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}
-	return fault.Wrap(fault.Host, op, os.WriteFile(filepath.Join(dir, "ca.crt"), pem.EncodeToMemory(block), 0o644))
+	return fault.Wrap(fault.Host, op, os.WriteFile(filepath.Join(dir, "ca.crt"), certificates(pair.Certificate[last:]), 0o644))
 }
 
 func serial() *big.Int {
@@ -135,7 +197,16 @@ func identityURI(role, name string) *url.URL {
 	return &url.URL{Scheme: "sandgate", Host: role, Path: "/" + name}
 }
 
-func writePair(dir, name string, der []byte, key *ecdsa.PrivateKey) error {
+// certificates is the chain in PEM.
+func certificates(chain [][]byte) []byte {
+	var text []byte
+	for _, der := range chain {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return text
+}
+
+func writePair(dir, name string, chain [][]byte, key *ecdsa.PrivateKey) error {
 	const op = "node.certificate"
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -148,7 +219,7 @@ func writePair(dir, name string, der []byte, key *ecdsa.PrivateKey) error {
 	_ = os.Remove(path + ".key") // its mode would stay
 	err = os.WriteFile(path+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)
 	if err == nil {
-		err = os.WriteFile(path+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
+		err = os.WriteFile(path+".crt", certificates(chain), 0o644)
 	}
 	return fault.Wrap(fault.Host, op, err)
 }
@@ -176,7 +247,11 @@ func (i Identity) config(role, name string) (*tls.Config, error) {
 				return errors.New("the peer has no certificate")
 			}
 			peer := s.PeerCertificates[0]
-			if _, err := peer.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+			between := x509.NewCertPool()
+			for _, c := range s.PeerCertificates[1:] {
+				between.AddCert(c)
+			}
+			if _, err := peer.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
 				return err
 			}
 			for _, u := range peer.URIs {

@@ -1,11 +1,14 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -124,4 +127,102 @@ func TestCAIsKept(t *testing.T) {
 	if err := Issue(ca, t.TempDir(), "admin", "x"); !fault.Is(err, fault.InvalidArgument) {
 		t.Errorf("an unknown role: %v", err)
 	}
+}
+
+// TestDelegatedNodes: an authority for nodes makes nodes that gateways believe,
+// by their names, and can make no gateway and no other authority.
+func TestDelegatedNodes(t *testing.T) {
+	_, g, ca := identities(t, "edge")
+	below := filepath.Join(t.TempDir(), "nodes")
+	if err := Delegate(ca, below); err != nil {
+		t.Fatal(err)
+	}
+	if roles, err := Roles(below); err != nil || !slices.Equal(roles, []string{RoleNode}) {
+		t.Errorf("it says that it makes %v, %v", roles, err)
+	}
+	if err := Delegate(ca, below); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a second one in its place: %v", err)
+	}
+	if err := Delegate(below, t.TempDir()); !fault.Is(err, fault.Conflict) {
+		t.Errorf("one more below it: %v", err)
+	}
+	if a, b := mustSecret(t, ca), mustSecret(t, below); !bytes.Equal(a, b) {
+		t.Error("it has another secret than the cluster")
+	}
+	joined := t.TempDir()
+	for _, role := range []string{RoleNode, RoleGateway} {
+		// A thief of the authority has no reason to ask Roles.
+		if err := Issue(below, joined, role, "n1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := ReadIdentity(joined, RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := ReadIdentity(joined, RoleGateway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(n.CA, g.CA) {
+		t.Error("the nodes trust another root than the gateways")
+	}
+	if err := handshake(t, n, g, "n1"); err != nil {
+		t.Errorf("the gateway and its node: %v", err)
+	}
+	if err := handshake(t, n, g, "n2"); err == nil {
+		t.Error("the node passes for another")
+	}
+	if err := handshake(t, n, forged, "n1"); err == nil {
+		t.Error("a gateway that the nodes' authority has made is let in")
+	}
+	// Nor with what it came with as its root.
+	whole, err := os.ReadFile(filepath.Join(below, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := handshake(t, Identity{CA: whole, Cert: n.Cert, Key: n.Key}, forged, "n1"); err == nil {
+		t.Error("it is let in where the nodes' authority is trusted by itself")
+	}
+}
+
+func mustSecret(t *testing.T, dir string) []byte {
+	t.Helper()
+	b, err := ReadSecret(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// handshake is the first error of either side of one connection.
+func handshake(t *testing.T, n, g Identity, name string) error {
+	t.Helper()
+	server, err := n.config(RoleGateway, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := g.config(RoleNode, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := net.Pipe()
+	defer func() { _ = a.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	said := make(chan error, 1)
+	go func() {
+		conn := tls.Server(b, server)
+		err := conn.HandshakeContext(ctx)
+		_ = b.Close()
+		said <- err
+	}()
+	err = tls.Client(a, client).HandshakeContext(ctx)
+	if err != nil {
+		_ = a.Close()
+	} else {
+		_ = a.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = a.Read(make([]byte, 1)) // to the server's end
+	}
+	return errors.Join(err, <-said)
 }

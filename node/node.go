@@ -67,6 +67,9 @@ type Principal struct {
 	// Until is when the credentials end, zero for never. It is the gateway's
 	// own affair: the node is not told.
 	Until time.Time `json:"-"`
+	// Link is the id of the link for viewing that somebody came by, and the
+	// gateway's own affair too.
+	Link string `json:"-"`
 }
 
 // GatewayTenant is the tenant of what a gateway asks on its own account. No

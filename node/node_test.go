@@ -196,7 +196,7 @@ func TestUnavailableInTime(t *testing.T) {
 	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("got %v, want unavailable", err)
 	}
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

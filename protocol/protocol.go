@@ -73,6 +73,7 @@ const (
 	OpChannelClose  = "channel.close"     // ChannelRef → {}
 	OpAttach        = "attach"            // Attach, with ch → Attached
 	OpDetach        = "detach"            // with ch → {}
+	OpFollow        = "follow"            // with ch, Follow → {}
 	OpExecute       = "execute"           // Execute, with ch → Queued
 	OpComplete      = "complete"          // Complete, with ch → kernel.Reply's completion fields
 	OpInspect       = "inspect"           // Complete, with ch → kernel.Reply's inspection fields
@@ -340,6 +341,18 @@ type Attach struct {
 	// Cols and Rows are the size of the viewer's terminal.
 	Cols int `json:"cols,omitempty"`
 	Rows int `json:"rows,omitempty"`
+}
+
+// Follow says how a viewer keeps up with a channel that is faster than it.
+type Follow struct {
+	// Behind is how many bytes may lie between what was sent and the log's
+	// end. Beyond it the viewer goes on near the end, behind a gap. 0 means
+	// that it gets all that the log has.
+	Behind int64 `json:"behind,omitempty"`
+	// Before is how far from the end it goes on, at most Behind.
+	Before int64 `json:"before,omitempty"`
+	// Window is Attach's, from now on.
+	Window int64 `json:"window,omitempty"`
 }
 
 // Attached says where the stream begins.

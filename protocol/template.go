@@ -26,13 +26,22 @@ type TemplateSpec struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Limits are those of its sessions that do not say.
 	Limits Limits `json:"limits,omitzero"`
-	// Packages are names for the package manager of a language, python or
-	// javascript. They come from the files below packages/, since a sandbox
-	// has no network.
+	// Packages are those of python, javascript, go, php and java, as the
+	// language's package manager names them: at most 256, each of at most 200
+	// bytes. They come from the files below packages/ and, with BuildNetwork,
+	// from the languages' indexes.
 	Packages map[string][]string `json:"packages,omitempty"`
 	// Run are commands of the shell, each with the user's rights and in the
 	// user's home, carried out in order before the language starts.
 	Run []string `json:"run,omitempty"`
+	// BuildNetwork is what the packages' managers and Run may reach outside
+	// while the template is built. Its sessions have nothing of it.
+	BuildNetwork *Network `json:"build_network,omitempty"`
+	// SessionNetwork is what its sessions may reach that do not say.
+	SessionNetwork *Network `json:"session_network,omitempty"`
+	// Volumes are those that its sessions have, of their own tenant and beside
+	// those that they ask for themselves. They need not be there before.
+	Volumes []Mount `json:"volumes,omitempty"`
 	// Code is run by the warm language, and is there in each session.
 	Code string `json:"code,omitempty"`
 }

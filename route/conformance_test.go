@@ -119,6 +119,8 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 		"events":      conformEvents,
 		"incarnation": conformIncarnation,
 		"expiry":      conformExpiry,
+		"reckon":      conformReckon,
+		"reckon race": conformReckonRace,
 	}
 	for name, f := range cases {
 		t.Run(name, func(t *testing.T) { f(t, open(t)) })

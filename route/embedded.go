@@ -21,6 +21,7 @@ type Embedded struct {
 
 	mu    sync.Mutex // guards all below
 	nodes map[NodeID]*member
+	held  map[string]*account
 	swept time.Time
 }
 
@@ -66,7 +67,7 @@ func OpenEmbedded(path string) (*Embedded, error) {
 		_ = db.Close()
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	return &Embedded{db: db, nodes: map[NodeID]*member{}}, nil
+	return &Embedded{db: db, nodes: map[NodeID]*member{}, held: map[string]*account{}}, nil
 }
 
 func bucketMeta() []byte     { return []byte("meta") }
@@ -242,6 +243,16 @@ func put(tx *bolt.Tx, id SessionID, x entry) error {
 		return err
 	}
 	return tx.Bucket(bucketSessions()).Put([]byte(id), b)
+}
+
+// nobody reports whether a session is parked.
+func (e *Embedded) nobody(id SessionID) (is bool) {
+	_ = e.db.View(func(tx *bolt.Tx) error {
+		x, there := find(tx, id)
+		is = there && x.Node == ""
+		return nil
+	})
+	return is
 }
 
 // Park says that nobody has the session any more, and that its state is where

@@ -20,6 +20,8 @@ type Registry interface {
 	Park(ctx context.Context, id SessionID, token Token, works bool) error
 	// Forget ends that of a session that has ended.
 	Forget(ctx context.Context, id SessionID, token Token) error
+	// Reckon lays down what a node holds, and returns what others do.
+	Reckon(ctx context.Context, node NodeID, incarnation Token, lease time.Duration, all []Held) ([]Sum, error)
 }
 
 // KeeperOptions are a Keeper's.

@@ -48,6 +48,8 @@ type Redis struct {
 	beat, claim, release, find, nodes     *redis.Script
 	vaultLoad, vaultReplace, vaultRestore *redis.Script
 	vaultEvents                           fan
+	book                                  bookScripts
+	till, reckon                          *redis.Script
 }
 
 //go:embed lua/common.lua
@@ -114,6 +116,8 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 		beat: script("allow-oom", luaBeat), claim: script("", luaClaim), release: script("allow-oom", luaRelease),
 		find: script("no-writes", luaFind), nodes: script("no-writes", luaNodes),
 		vaultLoad: script("no-writes", luaVaultLoad), vaultReplace: script("", luaVaultReplace), vaultRestore: script("", luaVaultRestore),
+		book: newBookScripts(script), till: script("allow-oom", luaTill),
+		reckon: script("allow-oom", luaReckon),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.end = cancel

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/runsc/cgroup"
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/flag"
 	"gvisor.dev/gvisor/runsc/specutils"
@@ -133,6 +134,11 @@ func (r *Runtime) prepare() error {
 	log.SetLevel(log.Warning)
 	specutils.ExePath = r.cfg.Runsc
 
+	if cgroup.IsOnlyV2() {
+		if err := vacate(cgroupRoot); err != nil {
+			return fault.Wrap(fault.Host, op, err)
+		}
+	}
 	path := filepath.Join(r.cfg.CgroupParent, cgroupName(r.cfg.StateDir))
 	parent, err := newGroup(path)
 	if err != nil {

@@ -119,7 +119,7 @@ func TestExits(t *testing.T) {
 			test.end(g)
 			begin := time.Now()
 			e := g.awaitEnd()
-			if took := time.Since(begin); took > 5*time.Second {
+			if took := time.Since(begin); took > 20*time.Second {
 				t.Errorf("it took %v to learn of the end", took)
 			}
 			if e.Reason != test.want.Reason || e.Status != test.want.Status || e.Signal != test.want.Signal {
@@ -241,10 +241,12 @@ func TestPauseStopsAndResumes(t *testing.T) {
 		}
 	}
 	await(10)
+	begin := time.Now()
 	before := ticks()
 	if err := g.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	still := time.Now()
 	if g.State() != Paused {
 		t.Errorf("state %v", g.State())
 	}
@@ -262,6 +264,7 @@ func TestPauseStopsAndResumes(t *testing.T) {
 	if line, err := g.out.ReadString('\n'); err == nil {
 		t.Errorf("a paused sandbox said %q", line)
 	}
+	stood := time.Since(still)
 	if err := g.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -269,8 +272,9 @@ func TestPauseStopsAndResumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after-before > 150 {
-		t.Errorf("%d ticks passed in a pause of 300", after-before)
+	// It ticks every millisecond while it is awake, and up to one more.
+	if awake := time.Since(begin) - stood; int64(after-before) > awake.Milliseconds()+100 {
+		t.Errorf("%d ticks passed in %v beside a pause of %v", after-before, awake, stood)
 	}
 	await(10)
 	if err := g.Resume(t.Context()); !fault.Is(err, fault.Conflict) {

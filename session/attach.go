@@ -238,6 +238,21 @@ func (a *attachment) ack(offset int64) {
 	}
 }
 
+// follow makes the viewer keep up with the log's end, or read all of it again.
+func (a *attachment) follow(p protocol.Follow) error {
+	const op = "link.follow"
+	switch {
+	case p.Behind < 0:
+		return fault.Invalid(op, "behind", "a viewer is 0 or more bytes behind")
+	case p.Before < 0 || p.Before > p.Behind:
+		return fault.Invalid(op, "before", "a viewer goes on 0 to behind bytes before the end")
+	case p.Window < 0 || p.Window > protocol.MaxWindow:
+		return fault.Invalid(op, "window", "a window has between 0 and %d bytes", protocol.MaxWindow)
+	}
+	a.reader.Follow(p.Behind, p.Before, p.Window)
+	return nil
+}
+
 // fitLimit bounds the change of size that a driver's leaving brings about.
 const fitLimit = 10 * time.Second
 

@@ -45,10 +45,10 @@ type Audit struct {
 var unaudited = map[string]bool{
 	protocol.OpHello: true, protocol.OpSessionGet: true, protocol.OpSessionList: true, protocol.OpChannelList: true,
 	protocol.OpDetach: true, protocol.OpResize: true, protocol.OpComplete: true, protocol.OpInspect: true, protocol.OpIsComplete: true,
-	protocol.OpVariables: true, protocol.OpHistory: true, protocol.OpComm: true, protocol.OpInput: true, protocol.OpFileStat: true,
+	protocol.OpVariables: true, protocol.OpHistory: true, protocol.OpFollow: true, protocol.OpComm: true, protocol.OpInput: true, protocol.OpFileStat: true,
 	protocol.OpSessionKeepalive: true, protocol.OpPortList: true, protocol.OpFileList: true, protocol.OpTemplateList: true, protocol.OpTemplateGet: true,
 	protocol.OpSnapshotList: true, protocol.OpSnapshotGet: true, protocol.OpVolumeList: true, protocol.OpVolumeGet: true, protocol.OpStatus: true, protocol.OpMetrics: true, protocol.OpAudit: true,
-	protocol.OpSessionWatch: true, protocol.OpKeyList: true, protocol.OpTenantList: true, protocol.OpKeyWatch: true,
+	protocol.OpSessionWatch: true, protocol.OpKeyList: true, protocol.OpTenantList: true, protocol.OpKeyWatch: true, protocol.OpLinkList: true,
 }
 
 // auditEntry is a line of the audit log under way.

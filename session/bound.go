@@ -12,7 +12,7 @@ import (
 // and listing hold to it themselves.
 var forOne = map[string]bool{
 	protocol.OpHello: true, protocol.OpSessionGet: true, protocol.OpSessionList: true, protocol.OpSessionWatch: true,
-	protocol.OpChannelList: true, protocol.OpAttach: true, protocol.OpDetach: true, protocol.OpHistory: true,
+	protocol.OpChannelList: true, protocol.OpAttach: true, protocol.OpDetach: true, protocol.OpFollow: true, protocol.OpHistory: true,
 	protocol.OpFileStat: true, protocol.OpFileList: true, protocol.OpFileRead: true, protocol.OpTreeRead: true, protocol.OpFileWatch: true,
 	protocol.OpAdopt: true, protocol.OpParked: true,
 }

@@ -33,6 +33,8 @@ type wanted struct {
 	limits   protocol.Limits
 	policy   policy
 	network  *protocol.Network
+	// volumes are the caller's and behind them the template's.
+	volumes []protocol.Mount
 }
 
 // checkCreate finds what a create asks for.
@@ -44,9 +46,6 @@ func (m *Manager) checkCreate(p node.Principal, r protocol.SessionCreate) (w wan
 	if err := checkEnv(op, r.Env); err != nil {
 		return w, err
 	}
-	if err := checkMounts(op, r.Volumes); err != nil {
-		return w, err
-	}
 	if r.LifetimeSeconds < 0 || r.LifetimeSeconds > int64(m.cfg.MaxLifetime/time.Second) {
 		return w, fault.Invalid(op, "lifetime_seconds", "a lifetime has between 0 and %d seconds", int64(m.cfg.MaxLifetime/time.Second))
 	}
@@ -55,9 +54,6 @@ func (m *Manager) checkCreate(p node.Principal, r protocol.SessionCreate) (w wan
 		w.lifetime = m.cfg.Lifetime
 	}
 	if w.policy, err = m.checkPolicy(r); err != nil {
-		return w, err
-	}
-	if w.network, err = m.checkNetwork(p, r.Network); err != nil {
 		return w, err
 	}
 	if r.Template != "" {
@@ -72,6 +68,20 @@ func (m *Manager) checkCreate(p node.Principal, r protocol.SessionCreate) (w wan
 			}
 		}
 		w.template = m.templates[w.language]
+	}
+	field, network := "network", r.Network
+	w.volumes = r.Volumes
+	if src := w.template.source; src != nil {
+		w.volumes = withVolumes(r.Volumes, src.Spec.Volumes)
+		if network == nil {
+			field, network = "template.session_network", src.Spec.SessionNetwork
+		}
+	}
+	if err := checkMounts(op, w.volumes); err != nil {
+		return w, err
+	}
+	if w.network, err = m.checkNetwork(op, field, p.Tenant, network); err != nil {
+		return w, err
 	}
 	w.limits = w.template.limits
 	if r.Limits != nil {

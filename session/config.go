@@ -130,6 +130,9 @@ type Config struct {
 	Tracer *trace.Tracer
 	// Directory says which sessions are the node's; nil means all that it has.
 	Directory Directory
+	// Ledger adds up what tenants hold over the nodes of a cluster; nil means that
+	// this is the only one.
+	Ledger Ledger
 	// Blobs is where sessions lie that no node has; nil means that they stay.
 	Blobs Blobs
 	// Node is this node's name in the directory.
@@ -229,6 +232,7 @@ type counters struct {
 	outputBytes, outputDropped, inputBytes            atomic.Int64
 	filesWritten, filesRead, fileBytes                atomic.Int64
 	pauses, resumes, coldBoots, restores              atomic.Int64
+	restoresFailed                                    atomic.Int64
 	hibernations, wakes, gaveWay                      atomic.Int64
 	waited, waitsRefused, waitsOver                   atomic.Int64
 	limitsReached                                     atomic.Int64
@@ -306,6 +310,7 @@ func (c *counters) table() map[string]int64 {
 		"fenced":            c.fenced.Load(),
 		"cold_boots":        c.coldBoots.Load(),
 		"restores":          c.restores.Load(),
+		"restores_failed":   c.restoresFailed.Load(),
 
 		"checkpoints": c.checkpoints.Load(), "checkpoint_bytes": c.checkpointBytes.Load(), "checkpoints_failed": c.checkpointsFailed.Load(),
 		"taken_over": c.takenOver.Load(), "store_swept": c.storeSwept.Load(),

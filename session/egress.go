@@ -18,7 +18,6 @@ import (
 	"github.com/sandgate/sandgate/agent"
 	"github.com/sandgate/sandgate/egress"
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -52,43 +51,54 @@ type Egress struct {
 	Idle time.Duration
 }
 
-// outlet is a session's way out. Its lock is taken alone.
+// outlet is the way out of a session, or of the build of a template. Its lock is
+// taken alone.
 type outlet struct {
-	session *session
-	asked   protocol.Network
-	list    egress.List
-	rate    *rate.Limiter // nil for none
-	asks    *rate.Limiter
-	used    atomic.Int64 // bytes, both ways
+	m *Manager
+	// what is session or build; tenant, subject, id and name are those of the
+	// audit log, id the session's, name the template's.
+	what                      string
+	tenant, subject, id, name string
+	// life ends with it, and touch notes that it is of use.
+	life  context.Context
+	touch func()
+	// in and out are what is metered.
+	in, out *atomic.Int64
+
+	asked protocol.Network
+	list  egress.List
+	rate  *rate.Limiter // nil for none
+	asks  *rate.Limiter
+	used  atomic.Int64 // bytes, both ways
 
 	mu     sync.Mutex // guards all below
 	open   map[*agent.Conn]context.CancelFunc
 	closed bool
 }
 
-// checkNetwork returns what a session is let out to; nil for nothing.
-func (m *Manager) checkNetwork(p node.Principal, asked *protocol.Network) (*protocol.Network, error) {
-	const op = "session.create"
+// checkNetwork returns what a tenant's session is let out to, or the build of a
+// template; nil for nothing. field is where it was asked for.
+func (m *Manager) checkNetwork(op, field, tenant string, asked *protocol.Network) (*protocol.Network, error) {
 	if asked == nil || asked.Off {
 		return nil, nil
 	}
 	server := m.cfg.Egress.Gate.Allowed()
 	switch {
 	case len(server) == 0:
-		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "network", Message: "this server lets no session out (egress.allow)"}
-	case m.cfg.Egress.Tenants != nil && !slices.Contains(m.cfg.Egress.Tenants, p.Tenant):
-		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "network", Message: "this server does not let your tenant's sessions out (egress.tenants)"}
+		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field, Message: "this server lets nothing out (egress.allow)"}
+	case m.cfg.Egress.Tenants != nil && !slices.Contains(m.cfg.Egress.Tenants, tenant):
+		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field, Message: "this server does not let your tenant out (egress.tenants)"}
 	case asked.Allow == nil:
 		return asked, nil
 	case len(asked.Allow) == 0:
-		return nil, fault.Invalid(op, "network.allow", "the list names no host; true means all that the server lets out, false nothing")
+		return nil, fault.Invalid(op, field+".allow", "the list names no host; true means all that the server lets out, false nothing")
 	}
-	list, err := egress.ParseList("network.allow", asked.Allow)
+	list, err := egress.ParseList(field+".allow", asked.Allow)
 	if err != nil {
 		return nil, err
 	}
-	if p, beyond := server.Beyond(list); beyond {
-		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "network.allow", Message: fmt.Sprintf("%s is beyond what this server lets out (egress.allow)", p)}
+	if host, beyond := server.Beyond(list); beyond {
+		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field + ".allow", Message: fmt.Sprintf("%s is beyond what this server lets out (egress.allow)", host)}
 	}
 	return &protocol.Network{Allow: list.Strings()}, nil
 }
@@ -99,21 +109,30 @@ func (s *session) letOut(n *protocol.Network, used int64) error {
 	if n == nil || n.Off {
 		return nil
 	}
-	o := &outlet{session: s, asked: *n, asks: rate.NewLimiter(asks, askBurst), open: map[*agent.Conn]context.CancelFunc{}}
+	o := &outlet{
+		m: s.m, what: "session", tenant: s.tenant, subject: s.subject, id: s.id,
+		life: s.life, touch: s.touch, in: &s.meter.netIn, out: &s.meter.netOut,
+	}
 	o.used.Store(used)
-	if n.Allow == nil {
-		o.list = s.m.cfg.Egress.Gate.Allowed()
-	} else {
-		var err error
+	if err := o.begin(*n); err != nil {
+		return err
+	}
+	s.outlet = o
+	s.agent.SetOutbound(o.take)
+	return nil
+}
+
+// begin makes an outlet ready for what was asked for, which has been checked.
+func (o *outlet) begin(n protocol.Network) (err error) {
+	o.asked, o.asks, o.open = n, rate.NewLimiter(asks, askBurst), map[*agent.Conn]context.CancelFunc{}
+	if o.list = o.m.cfg.Egress.Gate.Allowed(); n.Allow != nil {
 		if o.list, err = egress.ParseList("network.allow", n.Allow); err != nil {
 			return err
 		}
 	}
-	if r := s.m.cfg.Egress.Rate; r > 0 {
+	if r := o.m.cfg.Egress.Rate; r > 0 {
 		o.rate = rate.NewLimiter(rate.Limit(r), int(max(r, outPart)))
 	}
-	s.outlet = o
-	s.agent.SetOutbound(o.take)
 	return nil
 }
 
@@ -150,20 +169,19 @@ func (m *Manager) reseedFor(ctx context.Context, mb *member, n *protocol.Network
 // take takes a connection that a program asks for. It is called by the one
 // who reads the wire.
 func (o *outlet) take(to agent.Outbound, n *agent.Conn) {
-	s := o.session
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	most := s.m.cfg.Egress.Connections
+	most := o.m.cfg.Egress.Connections
 	switch {
 	case o.closed:
-		n.Refuse(fault.New(fault.Unavailable, "egress", "the session has ended"))
+		n.Refuse(fault.New(fault.Unavailable, "egress", "the %s has ended", o.what))
 	case len(o.open) >= most:
-		s.m.count.egressDenied.Add(1)
-		n.Refuse(fault.New(fault.Exhausted, "egress", "the session has %d connections, which is the most there may be (egress.connections)", most))
+		o.m.count.egressDenied.Add(1)
+		n.Refuse(fault.New(fault.Exhausted, "egress", "the %s has %d connections, which is the most there may be (egress.connections)", o.what, most))
 	default:
-		ctx, cancel := context.WithCancel(s.life)
+		ctx, cancel := context.WithCancel(o.life)
 		o.open[n] = cancel
-		s.m.work.Go(func() {
+		o.m.work.Go(func() {
 			defer func() {
 				cancel()
 				o.mu.Lock()
@@ -192,25 +210,24 @@ func (o *outlet) cut(final bool) {
 // carry connects a program to where it wants to go, and carries bytes until
 // both directions have ended. ctx ends when it is cut.
 func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to agent.Outbound, n *agent.Conn) {
-	s := o.session
 	e := &auditEntry{began: time.Now()}
-	e.Event, e.Tenant, e.Subject, e.Session = "egress", s.tenant, s.subject, s.id
+	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", o.tenant, o.subject, o.id, o.name
 	e.Host, e.Port = clip(to.Host), to.Port
 	var moved atomic.Int64
 	out, err := o.dial(ctx, to, e)
 	if err != nil {
 		if fault.Is(err, fault.PermissionDenied) || fault.Is(err, fault.InvalidArgument) || fault.Is(err, fault.Exhausted) {
-			s.m.count.egressDenied.Add(1)
+			o.m.count.egressDenied.Add(1)
 		} else {
-			s.m.count.egressFailed.Add(1)
+			o.m.count.egressFailed.Add(1)
 		}
-		s.m.recorded(e, nil, err)
+		o.m.recorded(e, nil, err)
 		n.Refuse(err)
 		return
 	}
-	s.m.count.egressOpened.Add(1)
+	o.m.count.egressOpened.Add(1)
 	n.Accept()
-	idle := time.AfterFunc(s.m.cfg.Egress.Idle, cut)
+	idle := time.AfterFunc(o.m.cfg.Egress.Idle, cut)
 	defer idle.Stop()
 	ends := context.AfterFunc(ctx, func() {
 		_ = out.SetLinger(0)
@@ -219,15 +236,15 @@ func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to agent.Out
 	})
 	var failed error // of the direction out
 	sent := make(chan struct{})
-	s.m.work.Go(func() {
+	o.m.work.Go(func() {
 		defer close(sent)
-		if failed = o.move(ctx, out, n, &moved, &s.meter.netOut, idle); failed != nil {
+		if failed = o.move(ctx, out, n, &moved, o.out, idle); failed != nil {
 			cut()
 			return
 		}
 		_ = out.CloseWrite()
 	})
-	err = o.move(ctx, n, out, &moved, &s.meter.netIn, idle)
+	err = o.move(ctx, n, out, &moved, o.in, idle)
 	if err == nil {
 		err = n.CloseWrite()
 	}
@@ -248,31 +265,32 @@ func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to agent.Out
 	if known := (*fault.Error)(nil); err != nil && !errors.As(err, &known) {
 		err = fault.New(fault.Canceled, "egress", "the connection was cut")
 	}
-	s.m.recorded(e, nil, err)
+	o.m.recorded(e, nil, err)
 }
 
 // dial connects to where a program wants to go, if it may.
 func (o *outlet) dial(ctx context.Context, to agent.Outbound, e *auditEntry) (*net.TCPConn, error) {
-	s := o.session
 	if err := o.asks.Wait(ctx); err != nil {
 		return nil, fault.New(fault.Canceled, "egress", "the session has come to rest")
 	}
-	s.touch()
+	o.touch()
 	target, err := egress.ParseTarget(to.Host, to.Port)
 	if err != nil {
 		return nil, err
 	}
 	e.Host = target.Host
-	if err := s.m.fenced(s.id); err != nil {
-		return nil, err
+	if o.id != "" {
+		if err := o.m.fenced(o.id); err != nil {
+			return nil, err
+		}
 	}
 	if err := o.within(); err != nil {
 		return nil, err
 	}
-	if err := s.m.announce(ctx, e); err != nil {
+	if err := o.m.announce(ctx, e); err != nil {
 		return nil, err
 	}
-	c, address, err := s.m.cfg.Egress.Gate.Dial(ctx, o.list, target)
+	c, address, err := o.m.cfg.Egress.Gate.Dial(ctx, o.list, target)
 	e.Address = address
 	if err != nil {
 		return nil, err
@@ -282,8 +300,8 @@ func (o *outlet) dial(ctx context.Context, to agent.Outbound, e *auditEntry) (*n
 
 // within refuses a session that has used up what it may move.
 func (o *outlet) within() error {
-	if most := o.session.m.cfg.Egress.Bytes; most > 0 && o.used.Load() >= most {
-		return fault.New(fault.Exhausted, "egress", "the session has moved %d bytes, which is all that it may (egress.bytes)", most)
+	if most := o.m.cfg.Egress.Bytes; most > 0 && o.used.Load() >= most {
+		return fault.New(fault.Exhausted, "egress", "the %s has moved %d bytes, which is all that it may (egress.bytes)", o.what, most)
 	}
 	return nil
 }
@@ -291,26 +309,25 @@ func (o *outlet) within() error {
 // move carries one direction to its end. Bytes are counted before they go on,
 // and wait for the session's rate.
 func (o *outlet) move(ctx context.Context, to io.Writer, from io.Reader, moved, meter *atomic.Int64, idle *time.Timer) error {
-	s := o.session
 	buf := make([]byte, outPart)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			s.touch()
-			idle.Reset(s.m.cfg.Egress.Idle)
+			o.touch()
+			idle.Reset(o.m.cfg.Egress.Idle)
 			if err := o.within(); err != nil {
-				s.m.count.egressOver.Add(1)
+				o.m.count.egressOver.Add(1)
 				return err
 			}
 			o.used.Add(int64(n))
 			moved.Add(int64(n))
 			meter.Add(int64(n))
-			s.m.count.egressBytes.Add(int64(n))
+			o.m.count.egressBytes.Add(int64(n))
 			if o.rate != nil {
 				if err := o.rate.WaitN(ctx, n); err != nil {
 					return err
 				}
-				idle.Reset(s.m.cfg.Egress.Idle)
+				idle.Reset(o.m.cfg.Egress.Idle)
 			}
 			if _, err := to.Write(buf[:n]); err != nil {
 				return err

@@ -162,6 +162,9 @@ func TestEgress(t *testing.T) {
 	if denied := r.m.count.egressDenied.Load(); denied != 5 {
 		t.Errorf("%d were counted as denied", denied)
 	}
+	o := r.session(s.ID).outlet
+	open := func() int { o.mu.Lock(); defer o.mu.Unlock(); return len(o.open) }
+	eventually(t, "none is open", func() bool { return open() == 0 })
 	var held []net.Conn
 	for range 3 {
 		c, _, line := r.tunnel("127.0.0.1", port)
@@ -176,8 +179,6 @@ func TestEgress(t *testing.T) {
 	for _, c := range held {
 		c.Close()
 	}
-	o := r.session(s.ID).outlet
-	open := func() int { o.mu.Lock(); defer o.mu.Unlock(); return len(o.open) }
 	eventually(t, "none is open", func() bool { return open() == 0 })
 
 	// What a session's end cuts is cut on both sides.
@@ -215,7 +216,7 @@ func TestEgress(t *testing.T) {
 func TestEgressAtRest(t *testing.T) {
 	port := outsideHost(t)
 	out := letOut(t, func(e *Egress) { e.Idle = time.Hour }, "127.0.0.1:"+strconv.Itoa(port))
-	r := newRig(t, out, func(c *Config) { c.PauseAfter = 100 * time.Millisecond })
+	r := newRig(t, out)
 	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
 	if err != nil {
 		t.Fatal(err)
@@ -224,10 +225,9 @@ func TestEgressAtRest(t *testing.T) {
 	if !strings.Contains(line, " 200 ") {
 		t.Fatal(line)
 	}
-	eventually(t, "the session is paused", func() bool {
-		return must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}).State == paused
-	})
-	o := r.session(s.ID).outlet
+	x := r.session(s.ID)
+	eventually(t, "the session is paused", func() bool { x.pauseIdle(r.ctx, farFuture()); return x.is(paused) })
+	o := x.outlet
 	eventually(t, "none is open", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.open) == 0 })
 	must[protocol.Session](r, protocol.OpResume, protocol.SessionRef{Session: s.ID})
 	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {

@@ -66,6 +66,11 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p node.Principa
 		}
 		taken++
 		arrivals = append(arrivals, c)
+		if err := m.confirm(ctx, op, c); err != nil {
+			release()
+			m.count.sessionsRefused.Add(1)
+			return nil, err
+		}
 	}
 	return release, nil
 }
@@ -184,13 +189,14 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 	if err != nil {
 		s.undo()
 		m.disown(v.ID)
+		m.couldNotRestore("a copy could not be started", err, "session", v.ID, "origin", b.origin)
 		switch fault.KindOf(err) {
 		case fault.Conflict:
 			return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "snapshot", Message: "the snapshot is of another version of the server or its image, and cannot be used any more", Err: err}
 		case fault.NotFound:
 			return nil, &fault.Error{Kind: fault.NotFound, Op: op, Field: "snapshot", Message: "there is no such snapshot any more", Err: err}
 		}
-		return nil, unavailable(op, err)
+		return nil, unavailable(op, "the copy could not be started; what it is a copy of is as it was", err)
 	}
 	s.machine, s.state = machine, resuming
 	for i, ch := range s.order {
@@ -201,9 +207,10 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 	s.connectAll(v)
 	s.agent.Resume(machine.Wire())
 	if err := s.settle(ctx, true); err != nil {
+		m.couldNotRestore("a copy did not answer after it was started", err, "session", v.ID, "origin", b.origin)
 		s.lose("crashed", "it did not answer after it was started")
 		s.retire()
-		return nil, fault.Wrap(fault.Unavailable, op, err)
+		return nil, unavailable(op, "the copy did not answer after it was started; what it is a copy of is as it was", err)
 	}
 	s.watch()
 	s.enter(running)

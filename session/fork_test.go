@@ -189,7 +189,7 @@ func TestGVisorFork(t *testing.T) {
 // again and again, counted, and gone when they are deleted or over.
 func TestGVisorSnapshots(t *testing.T) {
 	data := t.TempDir()
-	few := func(c *Config) { c.MaxSnapshots = 2 }
+	few := func(c *Config) { c.MaxSnapshots = 1 }
 	r := newGVisor(t, data, few)
 	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Env: map[string]string{"A": "a", "B": "b"}})
 	p := r.open()
@@ -206,11 +206,14 @@ func TestGVisorSnapshots(t *testing.T) {
 	if reply := p.reply(1, cell); reply.Status != "ok" {
 		t.Errorf("the cell that ran: %+v", reply)
 	}
-	_, err := call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, Name: "base"})
+	_, err := call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID})
+	wantKind(t, "one too many", err, fault.Exhausted, "")
+	r.m.shelf.mu.Lock()
+	r.m.cfg.MaxSnapshots = 2 // what expires within a second does not fill it for long
+	r.m.shelf.mu.Unlock()
+	_, err = call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, Name: "base"})
 	wantKind(t, "a name twice", err, fault.Conflict, "name")
 	over := must[protocol.Snapshot](r, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, ExpiresSeconds: 1})
-	_, err = call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID})
-	wantKind(t, "one too many", err, fault.Exhausted, "")
 	eventually(t, "the other is over", func() bool { return len(r.entries("kept")) == 1 })
 	_, err = call[protocol.Snapshot](r, alice, protocol.OpSnapshotGet, protocol.SnapshotRef{Snapshot: over.ID})
 	wantKind(t, "one that is over", err, fault.NotFound, "snapshot")
@@ -338,9 +341,8 @@ func TestCopyFails(t *testing.T) {
 		return m.keep.number > 0 && !m.keep.busy && len(m.keep.files) == 0
 	})
 	for _, dir := range []string{"kept", "forks", "durable/" + s.ID} {
-		if names := r.entries(dir); len(names) > 0 {
-			t.Errorf("left in %s: %v", dir, names)
-		}
+		// Another copy may just be tried.
+		eventually(t, "nothing is left in "+dir, func() bool { return len(r.entries(dir)) == 0 })
 	}
 	if r.m.resident() != 1 || r.m.shelf.taking != 0 {
 		t.Errorf("%d places are taken", r.m.resident())

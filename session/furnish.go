@@ -17,50 +17,74 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// packageDir is where packages lie in the sandbox while they are installed.
-const packageDir = "/tmp/.sandgate-packages"
-
-// installers are the commands that install packages from packageDir, for the
-// user. There is no network, and what a package runs is in the sandbox.
-var installers = map[string]string{
-	"python":     `exec python3 -m pip install --user --break-system-packages --no-cache-dir --no-index --no-warn-script-location --disable-pip-version-check --find-links "$0" "$@"`,
-	"javascript": `cd && for p in "$@"; do set -- "$@" "$(ls -1 "$0/$p"*.tgz "$0/$p" 2>/dev/null | head -n 1)"; shift; done; exec npm install --offline --no-audit --no-fund --no-save "$@"`,
-}
-
 // furnish makes of a fresh machine what a template says: files, packages,
 // commands. Words are what the commands have printed.
-func (m *Manager) furnish(ctx context.Context, mb *member, src *source) (words string, err error) {
-	b := &workshop{exits: map[uint32]chan agent.Exit{}}
+func (m *Manager) furnish(ctx context.Context, mb *member, t *template) (words string, err error) {
+	src := t.source
+	b := &workshop{exits: map[uint32]chan agent.Exit{}, env: src.env()}
 	mb.agent.SetSink(b)
 	defer mb.agent.SetSink(mb.router)
+	t.work(b)
+	defer t.work(nil)
 	if err := b.files(ctx, mb, src); err != nil {
 		return b.String(), err
 	}
-	for _, manager := range slices.Sorted(maps.Keys(src.Spec.Packages)) {
-		names := src.Spec.Packages[manager]
-		argv := append([]string{"sh", "-c", installers[manager], packageDir}, names...)
-		if err := b.run(ctx, mb, src, argv, "packages", "the packages for "+manager+" could not be installed"); err != nil {
-			return b.String(), err
+	shut, err := m.letBuildOut(ctx, mb, src, b)
+	if err != nil {
+		return b.String(), err
+	}
+	err = b.make(ctx, mb, src)
+	if serr := shut(); err == nil {
+		err = serr
+	}
+	return b.String(), err
+}
+
+// make installs the template's packages and runs its commands.
+func (b *workshop) make(ctx context.Context, mb *member, src *source) error {
+	for _, language := range slices.Sorted(maps.Keys(src.Spec.Packages)) {
+		argv, err := install(src.Spec, language)
+		if err != nil {
+			return err
+		}
+		shown := "install packages of " + language + ": " + strings.Join(src.Spec.Packages[language], " ")
+		if err := b.run(ctx, mb, b.installing(), argv, shown, "packages", "the packages of "+language+" could not be installed"); err != nil {
+			return err
 		}
 	}
 	for _, command := range src.Spec.Run {
-		if err := b.run(ctx, mb, src, []string{"sh", "-ec", command}, "run", fmt.Sprintf("the command %.80q failed", command)); err != nil {
-			return b.String(), err
+		if err := b.run(ctx, mb, b.env, []string{"sh", "-ec", command}, "$ "+command, "run", fmt.Sprintf("the command %.80q failed", command)); err != nil {
+			return err
 		}
 	}
 	if len(src.Spec.Packages) > 0 {
 		argv := []string{"rm", "-rf", packageDir}
-		if err := b.run(ctx, mb, src, argv, "packages", "the packages' files could not be removed"); err != nil {
-			return b.String(), err
+		if err := b.run(ctx, mb, b.env, argv, "", "packages", "the packages' files could not be removed"); err != nil {
+			return err
 		}
 	}
-	return b.String(), nil
+	return nil
+}
+
+// work notes in which workshop the template is made; nil for none any more.
+func (t *template) work(b *workshop) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b == nil && t.shop != nil {
+		t.words = t.shop.String()
+	}
+	t.shop = b
 }
 
 // workshop is where a template is made: the sink of the agent meanwhile.
 type workshop struct {
+	// env is that of the commands; out says that they are let out.
+	env map[string]string
+	out bool
+
 	mu    sync.Mutex // guards all below
 	text  []byte     // the last maxBuildLog bytes
+	from  int        // where in text the command under way begins
 	exits map[uint32]chan agent.Exit
 }
 
@@ -77,7 +101,21 @@ func (b *workshop) say(p []byte) {
 	b.text = append(b.text, p...)
 	if over := len(b.text) - maxBuildLog; over > 0 {
 		b.text = append(b.text[:0], b.text[over:]...)
+		b.from = max(0, b.from-over)
 	}
+}
+
+func (b *workshop) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.from = len(b.text)
+}
+
+// last is what the command under way has printed.
+func (b *workshop) last() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.ToValidUTF8(string(b.text[b.from:]), "\uFFFD")
 }
 
 // Exit notes the end of a command.
@@ -96,16 +134,30 @@ func (b *workshop) String() string {
 	return strings.ToValidUTF8(string(b.text), "\uFFFD")
 }
 
-// run runs a command to its end.
-func (b *workshop) run(ctx context.Context, mb *member, src *source, argv []string, field, failure string) error {
+// installing is the environment of the scripts in install.
+func (b *workshop) installing() map[string]string {
+	env := maps.Clone(b.env)
+	env["SANDGATE_INDEX"] = ""
+	if b.out {
+		env["SANDGATE_INDEX"] = "yes"
+	}
+	return env
+}
+
+// run runs a command to its end. shown is the line that the build's words have
+// of it, field what of the template it is.
+func (b *workshop) run(ctx context.Context, mb *member, env map[string]string, argv []string, shown, field, failure string) error {
 	const op = "template.build"
 	n := mb.router.number()
 	done := make(chan agent.Exit, 1)
 	b.mu.Lock()
 	b.exits[n] = done
 	b.mu.Unlock()
-	b.say([]byte("$ " + strings.Join(argv[min(2, len(argv)-1):], " ") + "\n"))
-	if _, err := mb.agent.StartProcess(ctx, n, agent.StartProcess{Argv: argv, Env: src.env()}); err != nil {
+	if shown != "" {
+		b.say([]byte(shown + "\n"))
+	}
+	b.begin()
+	if _, err := mb.agent.StartProcess(ctx, n, agent.StartProcess{Argv: argv, Env: env}); err != nil {
 		return err
 	}
 	select {
@@ -121,7 +173,7 @@ func (b *workshop) run(ctx context.Context, mb *member, src *source, argv []stri
 		if e.Signal != "" {
 			how = "by " + e.Signal
 		}
-		return &fault.Error{Kind: fault.Conflict, Op: op, Field: field, Message: failure + ": it ended " + how}
+		return &fault.Error{Kind: fault.Conflict, Op: op, Field: field, Message: failure + ": it ended " + how + tail(b.last())}
 	case <-mb.agent.Done():
 		return mb.agent.Err()
 	case <-ctx.Done():

@@ -194,6 +194,12 @@ func (s *session) wake(of context.Context) (err error) {
 		return err
 	}
 	defer s.m.work.Done()
+	if err := s.m.confirm(ctx, op, s.riser()); err != nil {
+		s.enter(hibernated)
+		s.tell(hibernated)
+		s.m.line.freed()
+		return err
+	}
 	s.tellPhase(protocol.PhaseMemory, 10)
 	begin := time.Now()
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
@@ -214,7 +220,8 @@ func (s *session) wake(of context.Context) (err error) {
 	case err != nil:
 		s.enter(hibernated)
 		s.tell(hibernated)
-		return unavailable(op, err)
+		s.m.couldNotRestore("a session could not be woken, and stays hibernated", err, "session", s.id)
+		return unavailable(op, "the session could not be woken, and stays hibernated", err)
 	}
 	s.mu.Lock()
 	alive := s.state != lost
@@ -273,14 +280,26 @@ func (m *Manager) removeLater(dir string) {
 	m.work.Go(func() { remove(dir + wokenSuffix) })
 }
 
+// restoreRetry is after how many seconds a restore that failed may be tried
+// again.
+const restoreRetry = 5
+
 // unavailable is the error of a restore that may succeed later. What it needs
 // of the user is said in its own words.
-func unavailable(op string, err error) error {
+func unavailable(op, message string, err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) && known.Kind == fault.Unavailable && known.Field == "volumes" {
 		return known
 	}
-	return fault.Wrap(fault.Unavailable, op, err)
+	message += ": try again, and if it goes on ask who runs the server, whose log says why"
+	return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: restoreRetry, Message: message, Err: err}
+}
+
+// couldNotRestore tells the operator of a restore that failed, with its cause,
+// which the caller does not hear of.
+func (m *Manager) couldNotRestore(what string, err error, of ...any) {
+	m.count.restoresFailed.Add(1)
+	m.log.Warn(what, append(of, "kind", fault.KindOf(err), "error", err)...)
 }
 
 // giveUp loses the session, and returns what that means for the one who wanted

@@ -48,6 +48,7 @@ type Manager struct {
 	shelf    *shelf
 	volumes  *volumes
 	line     *line
+	ledger   *ledger
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -97,7 +98,7 @@ func New(cfg Config) (*Manager, error) {
 		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
 		shipping: make(chan struct{}, 1), noting: make(chan struct{}, 1), ending: map[string]bool{},
 		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
-		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue),
+		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), ledger: newLedger(),
 	}
 	// Of forks that were cut short.
 	if err := os.RemoveAll(m.forksDir()); err != nil {
@@ -146,6 +147,9 @@ func New(cfg Config) (*Manager, error) {
 	m.work.Go(m.unparkAll)
 	m.work.Go(m.tend)
 	m.audit(protocol.AuditEntry{Event: "node.start"})
+	if cfg.Ledger != nil {
+		m.work.Go(m.keepAccount)
+	}
 	if cfg.GoOn {
 		m.work.Go(m.goOn)
 	}
@@ -191,8 +195,12 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
+	if err := m.confirm(ctx, op, arrival); err != nil {
+		m.count.sessionsRefused.Add(1)
+		return nil, err
+	}
 
-	h, err := m.volumes.hold(p.Tenant, r.Volumes)
+	h, err := m.volumes.hold(p.Tenant, w.volumes, len(r.Volumes))
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +220,7 @@ func (m *Manager) create(ctx context.Context, p node.Principal, r protocol.Sessi
 		}
 	}()
 	from := w.template
-	if len(r.Volumes) > 0 {
+	if len(w.volumes) > 0 && !from.layout.Volumes {
 		from = from.twin
 	}
 	layout := from.layout

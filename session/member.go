@@ -61,6 +61,9 @@ func (m *Manager) makeMember(ctx context.Context, t *template, layout Layout, bu
 		if ctx.Err() == nil && !fault.Is(err, fault.Exhausted) {
 			t.miss(dir)
 		}
+		if ctx.Err() == nil {
+			m.count.restoresFailed.Add(1)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.make", ctx.Err())
@@ -69,7 +72,7 @@ func (m *Manager) makeMember(ctx context.Context, t *template, layout Layout, bu
 		return nil, err // what it is made with has failed: it would again
 	}
 	if err != nil {
-		m.log.Warn("booting cold, for lack of a snapshot", "template", t.key, "error", err)
+		m.log.Warn("booting cold, for lack of a snapshot", "template", t.key, "kind", fault.KindOf(err), "error", err)
 	}
 	mb, _, err := m.boot(ctx, t, layout)
 	if err != nil {
@@ -91,7 +94,7 @@ func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *mem
 		return nil, "", m.failed(mb, err)
 	}
 	if t.source != nil {
-		if words, err = m.furnish(ctx, mb, t.source); err != nil {
+		if words, err = m.furnish(ctx, mb, t); err != nil {
 			return nil, words, m.failed(mb, err)
 		}
 	}

@@ -189,6 +189,7 @@ var counterHelp = map[string]string{
 	"wakes":              "Hibernated sessions that were woken.",
 	"cold_boots":         "Sandboxes that were booted without a snapshot.",
 	"forks":              "Sessions that are copies of a running one.",
+	"restores_failed":    "Restores that failed: of a template, or of a session for a wake or a copy.",
 	"snapshots":          "Snapshots that users made.",
 	"ports_opened":       "Connections to ports of sandboxes that were opened.",
 	"port_bytes":         "What went over connections to ports, both ways, in bytes.",

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
@@ -56,6 +57,7 @@ func operations() map[string]operation {
 		protocol.OpChannelClose:     {run: opChannelClose},
 		protocol.OpAttach:           {run: opAttach, inline: true},
 		protocol.OpDetach:           {run: opDetach, inline: true},
+		protocol.OpFollow:           {run: opFollow, inline: true},
 		protocol.OpExecute:          {run: opExecute, ordered: true, writes: true},
 		protocol.OpInput:            {run: opInput, ordered: true, writes: true},
 		protocol.OpSignal:           {run: opSignal, ordered: true, writes: true},
@@ -111,6 +113,9 @@ func operations() map[string]operation {
 		protocol.OpTenantList:       {run: opTenantList},
 		protocol.OpTenantQuota:      {run: opTenantQuota},
 		protocol.OpKeyWatch:         {run: opKeyWatch, inline: true},
+		protocol.OpLinkCreate:       {run: opLinkCreate},
+		protocol.OpLinkList:         {run: opLinkList},
+		protocol.OpLinkEnd:          {run: opLinkEnd},
 	}
 	for name, o := range all {
 		if o.limit == 0 {
@@ -243,6 +248,12 @@ func opChannelOpen(ctx context.Context, c *conn, r protocol.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil && p.Key == "" {
+		// It was opened just when the only one who wanted it had gone.
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), opLimit)
+		defer cancel()
+		return nil, errors.Join(fault.Wrap(fault.KindOf(err), "channel.open", err), s.close(undo, ch))
+	}
 	return ch.view(), nil
 }
 
@@ -287,6 +298,18 @@ func opAttach(_ context.Context, c *conn, r protocol.Request) (any, error) {
 
 func opDetach(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return nothing{}, c.detach(r.Ch)
+}
+
+func opFollow(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	a, err := c.at(r)
+	if err != nil {
+		return nil, err
+	}
+	p, err := params[protocol.Follow](r)
+	if err != nil {
+		return nil, err
+	}
+	return nothing{}, a.follow(p)
 }
 
 // at finds what a request's ch is attached to.

@@ -201,7 +201,11 @@ func (s *session) park(ctx context.Context) error {
 		m.drop(s)
 		return err
 	}
+	s.mu.Lock()
+	stored := s.stored
+	s.mu.Unlock()
 	m.drop(s)
+	m.notePark(ctx, s, stored)
 	m.count.parked.Add(1)
 	m.log.Info("session parked", "session", s.id)
 	return errors.Join(os.RemoveAll(m.sessionDir(s.id)), os.RemoveAll(filepath.Join(m.logDir(), s.id)), os.RemoveAll(m.durableDir(s.id)))

@@ -158,8 +158,8 @@ func TestGVisorPark(t *testing.T) {
 	}
 	blobs := &fickle{Blobs: store}
 	cut := &apart{Registry: dir}
-	a := memberOf(t, "a", dir, blobs, 2*time.Second)
-	b := memberOf(t, "b", cut, blobs, 2*time.Second)
+	a := memberOf(t, "a", dir, blobs, 5*time.Second)
+	b := memberOf(t, "b", cut, blobs, 5*time.Second)
 	b.mates = true
 	s := a.create()
 	ref := protocol.SessionRef{Session: s.ID}

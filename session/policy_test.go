@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,7 +53,10 @@ func TestPauseAsked(t *testing.T) {
 
 // TestPolicy: what each session asked for decides when it is idle.
 func TestPolicy(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.PauseAfter, c.MaxIdle, c.MaxKeepAlive = time.Hour, time.Minute, 1 })
+	r := newRig(t, func(c *Config) {
+		c.PauseAfter, c.MaxIdle, c.MaxKeepAlive = time.Hour, time.Minute, 1
+		c.Tick = time.Hour // only the test looks
+	})
 	create := func(p protocol.SessionCreate) *session {
 		t.Helper()
 		return r.session(must[protocol.Session](r, protocol.OpSessionCreate, p).ID)
@@ -98,8 +103,9 @@ func TestPolicy(t *testing.T) {
 	if _, err := update(protocol.SessionUpdate{Session: plain.id, KeepAlive: new(false)}); err != nil {
 		t.Error(err)
 	}
+	begin := time.Now()
 	must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: plain.id, Seconds: 30})
-	rests(plain, time.Now().Add(30*time.Second), running)
+	rests(plain, begin.Add(30*time.Second), running)
 	rests(plain, time.Now().Add(32*time.Second), paused)
 }
 
@@ -191,6 +197,10 @@ func TestHostileTemplates(t *testing.T) {
 		"limits":      {templateTar(t, entry("template.json", `{"limits":{"memory_bytes":1099511627776}}`)), fault.InvalidArgument, "limits.memory_bytes"},
 		"env":         {templateTar(t, entry("template.json", `{"env":{"a b":""}}`)), fault.InvalidArgument, "env"},
 		"package":     {templateTar(t, entry("template.json", `{"packages":{"python":["--index-url=http://x"]}}`)), fault.InvalidArgument, "packages"},
+		"source":      {templateTar(t, entry("template.json", `{"packages":{"python":["x"]}}`)), fault.InvalidArgument, "packages"},
+		"build":       {templateTar(t, entry("template.json", `{"build_network":true}`)), fault.PermissionDenied, "build_network"},
+		"network":     {templateTar(t, entry("template.json", `{"session_network":{"allow":["x.test"]}}`)), fault.PermissionDenied, "session_network"},
+		"volumes":     {templateTar(t, entry("template.json", `{"volumes":[{"name":"x","path":"/home/user/../y"}]}`)), fault.InvalidArgument, "volumes[0].path"},
 		"manager":     {templateTar(t, entry("template.json", `{"packages":{"rust":["x"]}}`)), fault.InvalidArgument, "packages"},
 		"language":    {templateTar(t, entry("template.json", `{"languages":["cobol"]}`)), fault.InvalidArgument, "language"},
 		"up":          {templateTar(t, spec, entry("files/../../x", "")), fault.InvalidArgument, "files"},
@@ -224,6 +234,47 @@ func TestHostileTemplates(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// TestBuildsThatFail: a build has failed once its time is over, and says what it
+// has been given; the operator is told of each, and of no command.
+func TestBuildsThatFail(t *testing.T) {
+	var mu sync.Mutex
+	var said strings.Builder
+	log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return said.Write(p)
+	}), nil))
+	r := newRig(t, func(c *Config) { c.BootLimit, c.BuildLimit, c.Logger = 4*time.Second, time.Second, log })
+	if _, err := r.m.storeTemplate(alice, "slow", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo begun; exec sleep 1000"]}`)))); err != nil {
+		t.Fatal(err)
+	}
+	var v protocol.Template
+	eventually(t, "the build has failed", func() bool {
+		v = must[protocol.Template](r, protocol.OpTemplateGet, protocol.TemplateRef{Name: "slow"})
+		return v.State == failed
+	})
+	if _, err := r.m.storeTemplate(alice, "bad", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo told; exit 3 # s3cret"]}`)))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the build has failed", func() bool {
+		v := must[protocol.Template](r, protocol.OpTemplateGet, protocol.TemplateRef{Name: "bad"})
+		return v.State == failed && strings.Contains(v.Error, "status 3; it said: told")
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for _, want := range []string{`"a template could not be built" template=alice/slow kind=conflict`, `"a template could not be built" template=alice/bad kind=conflict tries=1 error="run failed"`} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("the log has no %s:\n%s", want, said.String())
+		}
+	}
+	if strings.Contains(said.String(), "s3cret") {
+		t.Error("a command is in the log")
+	}
+	if !strings.Contains(v.Error, "5s") || !strings.Contains(v.Error, "templates.build") || !strings.Contains(v.Log, "begun") {
+		t.Errorf("it says %q, and has printed %q", v.Error, v.Log)
+	}
+}
 
 // TestTemplatesAreTheirOwners: names are a tenant's own, counted, and gone when
 // they are removed.
@@ -260,6 +311,7 @@ func TestPoolsFollowDemand(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Pools = map[string]int{}
 		c.PoolMemory = 3 * roomNeed
+		c.Tick = time.Hour // only the test looks
 	})
 	tm, other := r.m.templates["test"], r.m.templates["other"]
 	tm.mu.Lock()

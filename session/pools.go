@@ -185,8 +185,6 @@ func (m *Manager) warm(t *template) {
 	m.work.Go(func() {
 		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.BootLimit+t.extra())
 		defer cancel()
-		if _, _, err := t.get(ctx, true); err != nil && m.ctx.Err() == nil {
-			m.log.Warn("a warm snapshot could not be made", "template", t.key, "error", err)
-		}
+		_, _, _ = t.get(ctx, true) // it says itself what went wrong
 	})
 }

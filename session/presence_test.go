@@ -74,7 +74,7 @@ func TestOneSession(t *testing.T) {
 	}
 	for op := range operations() {
 		switch {
-		case op == protocol.OpHello, op == protocol.OpSessionList, op == protocol.OpParked, op == protocol.OpDetach, op == protocol.OpHistory:
+		case op == protocol.OpHello, op == protocol.OpSessionList, op == protocol.OpParked, op == protocol.OpDetach, op == protocol.OpHistory, op == protocol.OpFollow:
 			continue // of no session, or of what is attached
 		}
 		params := map[string]any{"session": secret.ID, "channel": "k1", "path": "x", "key": "k"}

@@ -151,7 +151,10 @@ func (m *Manager) within(op string, c *claim) error {
 	m.mu.Unlock()
 	all.Add(a)
 	own.Add(o)
-	return m.refuse(m.over(op, c, all, own))
+	if err := m.refuse(m.over(op, c, all, own)); err != nil {
+		return err
+	}
+	return m.confirm(m.ctx, op, c)
 }
 
 // yields reports whether a quota is one of which a tenant's idle session gives

@@ -343,7 +343,7 @@ func (m *Manager) revive(id string) (*session, error) {
 
 // assemble makes a hibernated session, but for what runs in its channels.
 func (m *Manager) assemble(v saved) (*session, error) {
-	h, err := m.volumes.hold(v.Tenant, v.Volumes)
+	h, err := m.volumes.hold(v.Tenant, v.Volumes, len(v.Volumes))
 	if err != nil {
 		return nil, err
 	}

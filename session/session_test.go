@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -269,10 +271,9 @@ func TestProcess(t *testing.T) {
 	if got := p.view[1].text(stream.KindStdout, 0); got != "one two" {
 		t.Errorf("cat says %q", got)
 	}
-	if fmt.Sprint(p.acks) != "[5 6]" {
-		t.Errorf("input was acknowledged as %v", p.acks)
-	}
 	p.mu.Unlock()
+	// The exit may come before the acknowledgement of what brought it about.
+	p.until("the acknowledgements", func() bool { return fmt.Sprint(p.acks) == "[5 6]" })
 
 	c = must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sh", "-c", "echo up; exec sleep 1000"}})
 	p.attach(2, s.ID, c.ID)
@@ -406,7 +407,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestSandboxLost(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.LostRetention = 300 * time.Millisecond; c.Pools = nil })
+	r := newRig(t, func(c *Config) { c.Pools = nil })
 	s := r.create()
 	p := r.open()
 	p.attach(1, s.ID, "k1")
@@ -433,6 +434,10 @@ func TestSandboxLost(t *testing.T) {
 		t.Errorf("the session: %+v", got)
 	}
 	wantKind(t, "execute", p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "print x"}, nil), fault.SandboxLost, "")
+	x := r.session(s.ID)
+	x.mu.Lock()
+	x.lostAt = time.Time{} // long ago
+	x.mu.Unlock()
 	eventually(t, "it is forgotten", func() bool {
 		_, err := call[protocol.Session](r, alice, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
 		return fault.Is(err, fault.NotFound)
@@ -454,7 +459,7 @@ func (r *rig) session(id string) *session {
 
 func TestExpireDeleteAndLimit(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxSessions = 2 })
-	short := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{LifetimeSeconds: 1, Name: "short"})
+	short := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{LifetimeSeconds: 600, Name: "short"})
 	long := r.create()
 	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
 	wantKind(t, "the third session", err, fault.Exhausted, "")
@@ -464,6 +469,7 @@ func TestExpireDeleteAndLimit(t *testing.T) {
 	p := r.open()
 	p.attach(1, short.ID, "k1")
 	p.attach(2, long.ID, "k1")
+	must[protocol.Session](r, protocol.OpSessionUpdate, protocol.SessionUpdate{Session: short.ID, LifetimeSeconds: new(int64(1))})
 	if e := p.exit(1); e.Reason != "expired" {
 		t.Errorf("an expired session: %+v", e)
 	}
@@ -566,6 +572,53 @@ func TestColdWhenRestoreFails(t *testing.T) {
 		t.Errorf("counters: %v", c)
 	}
 }
+
+// TestRestoresThatFail: who wakes or copies a session that cannot be restored
+// just now is told what to do, and the operator why; nothing is lost by it.
+func TestRestoresThatFail(t *testing.T) {
+	h := &native{t: t, canRestore: true}
+	var mu sync.Mutex
+	var said strings.Builder
+	log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return said.Write(p)
+	}), nil))
+	r := newNode(t, h, func(c *Config) { c.Languages, c.Pools, c.Logger = languages(), map[string]int{}, log })
+	r.host = h
+	s := r.create()
+	told := func(what, session string, err error) {
+		t.Helper()
+		wantKind(t, what, err, fault.Unavailable, "")
+		if p := fault.PublicOf(err); !strings.Contains(p.Message, "try again") || strings.Contains(p.Message, "CPU") || p.RetryAfter == 0 {
+			t.Errorf("%s: the caller is told %+v", what, p)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for line := range strings.Lines(said.String()) {
+			if strings.Contains(line, session) && strings.Contains(line, "kind=internal") && strings.Contains(line, "no CPU like this one") {
+				return
+			}
+		}
+		t.Errorf("%s: the log says nothing of it:\n%s", what, said.String())
+	}
+	_, err := call[protocol.Forks](r, alice, protocol.OpFork, protocol.SessionFork{Session: s.ID})
+	told("a fork", "origin="+s.ID, err)
+	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
+	_, err = call[protocol.Session](r, alice, protocol.OpResume, protocol.SessionRef{Session: s.ID})
+	told("a wake", "session="+s.ID, err)
+	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != hibernated {
+		t.Errorf("afterwards it is %s", v.State)
+	}
+	if n := r.m.Status().Counters["restores_failed"]; n < 2 {
+		t.Errorf("%d were counted", n)
+	}
+	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestStatusAndClose(t *testing.T) {
 	r := newRig(t)

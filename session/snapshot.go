@@ -72,6 +72,9 @@ func (h *shelf) take(ctx context.Context, p node.Principal, s *session, r protoc
 		return none, err
 	}
 	defer done()
+	if err := h.m.confirm(ctx, "session.snapshot", &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}); err != nil {
+		return none, err
+	}
 	unlock, err := s.quiet(ctx)
 	if err != nil {
 		return none, err

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -28,7 +29,6 @@ const (
 	maxSpec      = 256 << 10 // bytes of template.json
 	maxEntries   = 20_000    // files of a template
 	maxCommands  = 64
-	maxPackages  = 256
 	maxBuildLog  = 64 << 10
 	sourceFile   = "source.json"
 	filesFile    = "files.tar"
@@ -43,6 +43,7 @@ const (
 // is ever opened by a name that a user chose.
 type source struct {
 	Tenant  string                `json:"tenant"`
+	Subject string                `json:"subject,omitempty"`
 	Name    string                `json:"name"`
 	Created time.Time             `json:"created"`
 	Spec    protocol.TemplateSpec `json:"spec"`
@@ -108,8 +109,9 @@ func (m *Manager) sourceDir(tenant, name string) string {
 	return filepath.Join(m.templatesDir(), hex.EncodeToString(sum[:12])+"-"+name)
 }
 
-// checkSpec holds what a template says against the server's bounds.
-func (m *Manager) checkSpec(s protocol.TemplateSpec, ownImage bool) error {
+// checkSpec holds what a template says against the server's bounds, and brings
+// it into one form.
+func (m *Manager) checkSpec(tenant string, s *protocol.TemplateSpec, ownImage bool) (err error) {
 	const op = "template.build"
 	if err := checkEnv(op, s.Env); err != nil {
 		return err
@@ -133,19 +135,17 @@ func (m *Manager) checkSpec(s protocol.TemplateSpec, ownImage bool) error {
 			return fault.Invalid(op, "run", "a command has between 1 and 65536 bytes, none of them zero")
 		}
 	}
-	valid := regexp.MustCompile(`^[A-Za-z0-9@][A-Za-z0-9@/._+\[\],<>=!~^-]{0,199}$`)
-	for manager, names := range s.Packages {
-		if _, ok := installers[manager]; !ok {
-			return fault.Invalid(op, "packages", "packages are of python or javascript, not of %.40q; run a command for others", manager)
-		}
-		if len(names) > maxPackages {
-			return fault.Invalid(op, "packages", "there are at most %d packages", maxPackages)
-		}
-		for _, n := range names {
-			if !valid.MatchString(n) {
-				return fault.Invalid(op, "packages", "%.80q is no package", n)
-			}
-		}
+	if s.Packages, err = checkPackages(op, s.Packages); err != nil {
+		return err
+	}
+	if _, err := m.checkNetwork(op, "build_network", tenant, s.BuildNetwork); err != nil {
+		return err
+	}
+	if _, err := m.checkNetwork(op, "session_network", tenant, s.SessionNetwork); err != nil {
+		return err
+	}
+	if err := checkMounts(op, s.Volumes); err != nil {
+		return err
 	}
 	if len(s.Code) > protocol.MaxCode {
 		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
@@ -156,11 +156,11 @@ func (m *Manager) checkSpec(s protocol.TemplateSpec, ownImage bool) error {
 // receive reads a template's tar into a new folder, which the caller renames
 // or removes. What it names is checked, and nothing is unpacked by name: files
 // go into another tar, an image's blobs have the names of their digests.
-func (m *Manager) receive(tenant, name string, r io.Reader) (src *source, err error) {
+func (m *Manager) receive(p node.Principal, name string, r io.Reader) (src *source, err error) {
 	const op = "template.build"
 	var suffix [8]byte
 	rand.Read(suffix[:]) // never fails
-	dir := m.sourceDir(tenant, name) + ".partial-" + hex.EncodeToString(suffix[:])
+	dir := m.sourceDir(p.Tenant, name) + ".partial-" + hex.EncodeToString(suffix[:])
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -169,7 +169,7 @@ func (m *Manager) receive(tenant, name string, r io.Reader) (src *source, err er
 			err = errors.Join(storeFault(op, err), os.RemoveAll(dir))
 		}
 	}()
-	src = &source{Tenant: tenant, Name: name, Created: time.Now().UTC().Truncate(time.Second), dir: dir}
+	src = &source{Tenant: p.Tenant, Subject: p.Subject, Name: name, Created: time.Now().UTC().Truncate(time.Second), dir: dir}
 	hash := sha256.New()
 	limited := &io.LimitedReader{R: io.TeeReader(r, hash), N: m.cfg.TemplateBytes + 1}
 	in := tar.NewReader(limited)
@@ -179,7 +179,7 @@ func (m *Manager) receive(tenant, name string, r io.Reader) (src *source, err er
 	}
 	defer f.Close()
 	out := tar.NewWriter(f)
-	ownImage, specs := false, 0
+	ownImage, supplied, specs := false, false, 0
 	for n := 0; ; n++ {
 		h, err := in.Next()
 		if err == io.EOF && specs == 1 {
@@ -212,7 +212,8 @@ func (m *Manager) receive(tenant, name string, r io.Reader) (src *source, err er
 			err = readSpec(in, &src.Spec)
 		case specs == 0:
 			err = fault.New(fault.Malformed, op, "the tar does not begin with %s", templateJSON)
-		case top == "files" && rest != "", top == "packages" && rest != "" && !strings.Contains(rest, "/"):
+		case top == "files" && rest != "", top == "packages" && rest != "":
+			supplied = supplied || top == "packages"
 			if err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: h.Name, Size: h.Size, Mode: h.Mode & 0o777, Format: tar.FormatPAX}); err == nil {
 				_, err = io.Copy(out, in)
 			}
@@ -240,8 +241,11 @@ func (m *Manager) receive(tenant, name string, r io.Reader) (src *source, err er
 	if ownImage && m.cfg.Images == nil {
 		return nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "image", Message: "this server makes no templates from other images"}
 	}
-	if err := m.checkSpec(src.Spec, ownImage); err != nil {
+	if err := m.checkSpec(p.Tenant, &src.Spec, ownImage); err != nil {
 		return nil, err
+	}
+	if n := src.Spec.BuildNetwork; len(src.Spec.Packages) > 0 && !supplied && (n == nil || n.Off) {
+		return nil, fault.Invalid(op, "packages", "there is nothing that they could come from: bring their files, or let the build out to an index with build_network")
 	}
 	src.Digest = hex.EncodeToString(hash.Sum(nil))
 	return src, m.finishSource(src, ownImage)

@@ -50,8 +50,8 @@ func TestGVisorTakeOver(t *testing.T) {
 	set := func(name route.NodeID, every time.Duration) func(*Config) {
 		return func(c *Config) { c.Node, c.Durable, c.DurableEvery, c.Checkpoints = name, true, every, true }
 	}
-	a := memberOf(t, "a", cut, store, 2*time.Second, set("a", time.Hour))
-	b := memberOf(t, "b", dir, store, 2*time.Second, set("b", time.Second))
+	a := memberOf(t, "a", cut, store, 5*time.Second, set("a", time.Hour))
+	b := memberOf(t, "b", dir, store, 5*time.Second, set("b", time.Second))
 	b.mates = true
 	s := a.create()
 	ref := protocol.SessionRef{Session: s.ID}
@@ -80,7 +80,9 @@ func TestGVisorTakeOver(t *testing.T) {
 	if text, _ := q.run(1, "print(x * 7, open('kept').read())"); text != "42 in a file\n" {
 		t.Errorf("as of the checkpoint: %q", text)
 	}
+	q.mu.Lock()
 	events := q.view[1].text(stream.KindEvent, 0)
+	q.mu.Unlock()
 	for _, want := range []string{`"recovered"`, `"lost_cells":1`, `"taken_over"`} {
 		if !strings.Contains(events, want) {
 			t.Errorf("the log does not say %s: %s", want, events)

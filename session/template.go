@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,8 +54,9 @@ type template struct {
 	failed  time.Time
 	fails   int // builds that failed since one succeeded
 	err     error
-	words   string // what the last build has printed
-	gone    bool   // deleted
+	words   string    // what the last build has printed
+	shop    *workshop // where a build is under way
+	gone    bool      // deleted
 	// bytes is what a waiting sandbox of it was seen to hold.
 	bytes int64
 	pool  *sandbox.Pool[*member]
@@ -84,7 +86,8 @@ func (m *Manager) oneTemplate(l kernel.Manifest, src *source, twin bool) (*templ
 		t.limits = mergeLimits(m.cfg.Limits, src.Spec.Limits)
 		t.layout = Layout{Image: src.image(), Env: src.ImageEnv, Limits: machineLimits(t.limits)}
 	}
-	if t.layout.Volumes = twin; twin {
+	// Where all sessions have volumes the twin is not needed.
+	if t.layout.Volumes = twin || src != nil && len(src.Spec.Volumes) > 0; twin {
 		name += "-volumes"
 	}
 	key, err := m.cfg.Host.With(t.layout).Key()
@@ -153,14 +156,28 @@ func (t *template) get(ctx context.Context, build bool) (string, warmKernel, err
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
-		if ctx.Err() == nil {
+		if t.source != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = &fault.Error{Kind: fault.Conflict, Op: "template.build", Message: fmt.Sprintf("it was not built in %s, which is the most that it may take (templates.build)", t.m.cfg.BootLimit+t.extra()), Err: err}
+		}
+		if ctx.Err() == nil || fault.Is(err, fault.Conflict) {
 			t.failed, t.err = time.Now(), err
 			t.fails++
+			t.tellFailure(err)
 		}
 		return "", warmKernel{}, err
 	}
 	t.ready, t.warm, t.err, t.fails = true, warm, nil, 0
 	return t.dir(), warm, nil
+}
+
+// tellFailure tells the operator of a build that failed. What a user's commands
+// are and have printed is the user's, and may be secret: the template tells it.
+func (t *template) tellFailure(err error) {
+	said := err.Error()
+	if field := fault.PublicOf(err).Field; fault.Is(err, fault.Conflict) && (field == "run" || field == "code" || field == "packages") {
+		said = field + " failed"
+	}
+	t.m.log.Warn("a template could not be built", "template", t.key, "kind", fault.KindOf(err), "tries", t.fails, "error", said)
 }
 
 // known returns what needs no disk. done is false when it has to be looked at.

@@ -72,8 +72,11 @@ func (t *template) view(words bool) protocol.Template {
 	case t.err != nil:
 		v.State, v.Error = failed, fault.PublicOf(t.err).Message
 	}
-	if words {
-		v.Log = t.words
+	if v.Log = t.words; words && t.shop != nil && v.State == building {
+		v.Log = t.shop.String()
+	}
+	if !words {
+		v.Log = ""
 	}
 	if t.pool != nil {
 		s := t.pool.Stats()
@@ -95,7 +98,7 @@ func (m *Manager) storeTemplate(p node.Principal, name string, r io.Reader) (*te
 	if err := m.within(op, &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{DiskBytes: 1}}); err != nil {
 		return nil, err
 	}
-	src, err := m.receive(p.Tenant, name, r)
+	src, err := m.receive(p, name, r)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -69,8 +70,21 @@ func checkMounts(op string, mounts []protocol.Mount) error {
 	return nil
 }
 
-// hold keeps volumes from being deleted while a session has them.
-func (v *volumes) hold(tenant string, mounts []protocol.Mount) (*held, error) {
+// withVolumes are the volumes of a session of a template: its own, and those of
+// the template that it does not name itself.
+func withVolumes(own, template []protocol.Mount) []protocol.Mount {
+	all := slices.Clone(own)
+	for _, one := range template {
+		if !slices.ContainsFunc(own, func(o protocol.Mount) bool { return o.Name == one.Name }) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// hold keeps volumes from being deleted while a session has them. Those behind
+// the first own are its template's.
+func (v *volumes) hold(tenant string, mounts []protocol.Mount, own int) (*held, error) {
 	h := &held{mounts: mounts, release: func() {}, locked: map[*volume]bool{}, told: map[*volume]bool{}, found: map[*volume]foundUse{}}
 	if len(mounts) == 0 {
 		return h, nil
@@ -80,7 +94,11 @@ func (v *volumes) hold(tenant string, mounts []protocol.Mount) (*held, error) {
 	for i, mount := range mounts {
 		one, err := v.find(tenant, mount.Name)
 		if err != nil {
-			return nil, &fault.Error{Kind: fault.NotFound, Op: "volume.hold", Field: fmt.Sprintf("volumes[%d].name", i), Message: fmt.Sprintf("there is no volume %.64q", mount.Name)}
+			field, of := fmt.Sprintf("volumes[%d].name", i), ""
+			if i >= own {
+				field, of = "template", ", which sessions of this template have: create it first"
+			}
+			return nil, &fault.Error{Kind: fault.NotFound, Op: "volume.hold", Field: field, Message: fmt.Sprintf("there is no volume %.64q%s", mount.Name, of)}
 		}
 		h.volumes = append(h.volumes, one)
 	}

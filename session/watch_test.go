@@ -91,6 +91,8 @@ func TestGVisorWatch(t *testing.T) {
 	p.must(protocol.OpFileWatch, 4, protocol.FileWatch{FileRef: protocol.FileRef{Session: forks.Sessions[0].ID, Path: "w"}}, nil)
 	p.run(3, "open('w/five','w').close()")
 	p.changed(4, "w/five", "created")
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, n := range p.news {
 		if n.Ch == 2 && strings.Contains(string(n.Params), "w/four") {
 			t.Error("the original's watch tells of the copy")

@@ -103,6 +103,9 @@ func (w *writer) put(ctx context.Context, a *attachment, p part) error {
 			return nil
 		}
 	}
+	if a.channel.terminal != nil {
+		a.session.agent.Near(a.channel.wire)
+	}
 	if err := a.session.agent.Input(a.channel.wire, data, p.end); err != nil {
 		return err
 	}

@@ -949,3 +949,48 @@ func TestSkip(t *testing.T) {
 		t.Errorf("a skip backwards gives %q", c.Records)
 	}
 }
+
+// TestFollow: a reader that follows goes on near the end once it is too far
+// behind, at once without credit and then whenever it has some, is told of all
+// that lies between, and reads all again once it follows no more.
+func TestFollow(t *testing.T) {
+	l, err := NewLog(LogOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const size = RecordHeaderSize + 980 // 1,000
+	write := func(n int) {
+		for range n {
+			if _, err := l.Append(KindMessage, 0, make([]byte, 980)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(100)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r := l.Reader(0, 0, 5*size)
+	defer r.Close()
+	next := func(what string, offset, end int64, gap bool) {
+		t.Helper()
+		c, err := r.Next(ctx)
+		if err != nil || c.Offset != offset || c.End() != end || (Kind(c.Records[4]) == KindGap) != gap {
+			t.Fatalf("%s: %d to %d, %v", what, c.Offset, c.End(), err)
+		}
+	}
+	next("all the credit", 0, 5*size, false)
+	r.Follow(20*size, 3*size, 0)
+	next("a gap without credit", 97*size, 97*size, true)
+	write(100)
+	if err := r.Ack(97 * size); err != nil {
+		t.Fatal(err)
+	}
+	next("a gap with credit", 197*size, 197*size, true)
+	next("the end", 197*size, 200*size, false)
+	write(20)
+	next("what is not too far behind", 200*size, 202*size, false)
+	r.Follow(0, 0, 100*size)
+	write(50)
+	next("all of it again", 202*size, 260*size, false) // to the end of a block
+}

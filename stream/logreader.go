@@ -53,6 +53,9 @@ type LogReader struct {
 	skipped  []Gap // gaps between acked and pos
 	newEpoch bool  // the reader comes from another epoch and is yet to be told
 	skip     int64 // where the reader wants to go on, if beyond pos
+	behind   int64 // how far the reader may be behind the end; 0 for any
+	before   int64 // where it goes on then, from the end
+	hurry    bool  // to do so without credit, once
 	parked   bool
 	closed   bool
 	err      error
@@ -220,6 +223,15 @@ func (r *LogReader) next(op string) (Chunk, bool, error) {
 			return Chunk{}, false, nil
 		}
 		credit := r.credit()
+		if (credit > 0 || r.hurry) && r.behind > 0 && l.end-r.pos > r.behind {
+			l.seal()
+			to, err := l.resolve(op, -r.before)
+			if err == nil && to > r.pos {
+				r.skip, r.hurry = max(r.skip, to), false
+				continue
+			}
+		}
+		r.hurry = false
 		if credit <= 0 {
 			return Chunk{}, false, nil
 		}
@@ -285,6 +297,21 @@ func (r *LogReader) Skip(offset int64) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	r.skip = max(r.skip, min(offset, r.log.end))
+	r.signal()
+}
+
+// Follow makes the reader keep up: whenever more than behind bytes lie between
+// its position and the log's end it goes on before bytes from the end, at most,
+// and what lies between comes as a gap. It does so at once where it is due, and
+// from then on once there is credit. A behind of 0 ends it. A window of 0 leaves
+// the window as it is.
+func (r *LogReader) Follow(behind, before, window int64) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	r.behind, r.before, r.hurry = behind, max(before, 1), behind > 0
+	if window > 0 {
+		r.window = window
+	}
 	r.signal()
 }
 

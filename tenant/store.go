@@ -342,9 +342,10 @@ func (s *Store) try(ctx context.Context, f func(t *Table) error) error {
 		return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "the keys of the cluster cannot be reached"}
 	}
 	t := now.Table
-	t.Keys, t.Tenants = slices.Clone(t.Keys), maps.Clone(t.Tenants)
+	t.Keys, t.Links, t.Tenants = slices.Clone(t.Keys), slices.Clone(t.Links), maps.Clone(t.Tenants)
 	// What has expired a month ago nobody asks about any more.
 	t.Keys = slices.DeleteFunc(t.Keys, func(k Key) bool { return !k.Good(time.Now().Add(-30 * 24 * time.Hour)) })
+	t.Links = slices.DeleteFunc(t.Links, func(l Link) bool { return !time.Now().Before(l.Expires) })
 	if err := f(&t); err != nil {
 		return err
 	}

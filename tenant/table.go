@@ -8,6 +8,8 @@ type Table struct {
 	// Version rises with each change.
 	Version uint64 `json:"version"`
 	Keys    []Key  `json:"keys,omitempty"`
+	// Links are those for viewing that are good.
+	Links []Link `json:"links,omitempty"`
 	// Default is the quota of each tenant that has none of its own.
 	Default Quota            `json:"default,omitzero"`
 	Tenants map[string]Quota `json:"tenants,omitempty"`

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bucket is the bucket that a Server has.
@@ -84,6 +86,14 @@ func (s *Server) Kill() {
 
 // Signal sends a signal to the server.
 func (s *Server) Signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
+
+// Stop has the server stand still, with all its threads when it returns: the
+// signal alone reaches those of them that are running later.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	s.Signal(syscall.SIGSTOP)
+	must(t, unix.Waitid(unix.P_PID, s.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil))
+}
 
 // binary is the path of the server's program.
 func binary(t testing.TB) string {

@@ -237,9 +237,10 @@ func (ch *channel) lose(lost protocol.Lost) {
 	}
 	ch.mu.Unlock()
 	params, _ := json.Marshal(lost)
+	end := ch.log.Bounds().End
 	for _, a := range all {
 		body, _ := json.Marshal(protocol.Reply{Event: protocol.EventLost, Ch: a.ch, Params: params})
-		_ = a.conn.text(body)
+		a.lose(body, end)
 	}
 }
 

@@ -33,6 +33,11 @@ type attachment struct {
 	to     *channel
 	reader *stream.LogReader
 	writer string
+
+	mu     sync.Mutex // guards all below
+	sent   int64      // the log was sent up to here
+	lost   []byte     // the news of a loss, until it is told
+	lostAt int64      // what the log has up to here is sent before it
 }
 
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
@@ -138,6 +143,7 @@ func (c *conn) attach(req protocol.Request) (any, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	a.sent = at
 	c.attached[req.Ch] = a
 	ch.mu.Lock()
 	ch.subscribers[a] = struct{}{}
@@ -164,6 +170,26 @@ func (a *attachment) send() {
 		if a.conn.ws.Write(a.conn.ctx, websocket.MessageBinary, m) != nil {
 			return
 		}
+		a.mu.Lock()
+		a.sent = chunk.End()
+		a.tellLost()
+		a.mu.Unlock()
+	}
+}
+
+// lose tells of a loss behind all that the log has up to end.
+func (a *attachment) lose(body []byte, end int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost, a.lostAt = body, end
+	a.tellLost()
+}
+
+// tellLost tells of a loss once nothing is before it. mu is held.
+func (a *attachment) tellLost() {
+	if a.lost != nil && a.sent >= a.lostAt {
+		_ = a.conn.text(a.lost)
+		a.lost = nil
 	}
 }
 

@@ -225,6 +225,10 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		refuse(w, fault.New(fault.NotFound, "get", "there is no such file"))
 		return
 	}
+	if r.URL.Query().Has("stat") {
+		answer(w, 200, protocol.File{Path: filePath(r), Type: "file", Size: int64(len(b)), Mode: 0o644})
+		return
+	}
 	_, _ = w.Write(b)
 }
 

@@ -31,20 +31,27 @@ import (
 
 func clusterCommand() command {
 	return command{
-		name: "cluster", args: "init FOLDER | join FOLDER NAME", short: "Make the certificates with which a cluster's machines know each other",
+		name: "cluster", args: "init FOLDER | join FOLDER NAME | delegate FOLDER", short: "Make the certificates with which a cluster's machines know each other",
 		long: `
 init makes a certificate authority in FOLDER. Keep it: whoever has ca.key can
 make nodes and gateways. join makes, with the authority in FOLDER, what the
 machine NAME needs as a node and as a gateway, in --out: copy that folder to the
-machine's cluster.dir. Certificates are good for a year; join makes new ones.`,
+machine's cluster.dir. Certificates are good for a year; join makes new ones.
+
+delegate makes in --out an authority that can make nodes and nothing else, for
+machines that join by themselves, as those of Kubernetes do: join takes its
+folder in the place of FOLDER. Its machines cannot pass for gateways.`,
 		run: func(_ context.Context, a *app, set *flag.FlagSet, args []string) error {
-			out := set.String("out", "", "`Folder` that join writes to. Default NAME below FOLDER.")
-			verb, err := verbOf(set, args, map[string][2]int{"init": {1, 1}, "join": {2, 2}})
+			out := set.String("out", "", "`Folder` that join and delegate write to. Default NAME, or nodes, below FOLDER.")
+			verb, err := verbOf(set, args, map[string][2]int{"init": {1, 1}, "join": {2, 2}, "delegate": {1, 1}})
 			if err != nil {
 				return err
 			}
-			if verb == "join" {
+			switch verb {
+			case "join":
 				return joinCluster(a, set.Arg(0), set.Arg(1), *out)
+			case "delegate":
+				return delegateNodes(a, set.Arg(0), *out)
 			}
 			if err := node.MakeCA(set.Arg(0)); err != nil {
 				return err
@@ -62,12 +69,27 @@ func joinCluster(a *app, ca, name, out string) error {
 	if out == "" {
 		out = filepath.Join(ca, name)
 	}
-	for _, role := range []string{node.RoleNode, node.RoleGateway} {
+	roles, err := node.Roles(ca)
+	if err != nil {
+		return err
+	}
+	for _, role := range roles {
 		if err := node.Issue(ca, out, role, name); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintf(a.out, "made the certificates of %s in %s\n", name, out)
+	return nil
+}
+
+func delegateNodes(a *app, ca, out string) error {
+	if out == "" {
+		out = filepath.Join(ca, "nodes")
+	}
+	if err := node.Delegate(ca, out); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "made an authority for nodes alone in %s\n", out)
 	return nil
 }
 
@@ -126,7 +148,8 @@ type membership struct {
 	name   route.NodeID
 	keeper *route.Keeper
 	blobs  session.Blobs
-	vault  tenant.Vault // of the cluster's keys; nil without a cluster
+	vault  tenant.Vault   // of the cluster's keys; nil without a cluster
+	ledger session.Ledger // of what tenants hold; nil without a cluster
 	close  func() error
 	// others reports whether another node takes sessions; nil where there is
 	// no other.
@@ -221,6 +244,9 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	})
 	if err != nil {
 		return nil, errors.Join(err, ms.close())
+	}
+	if cfg.Cluster.Redis != "" {
+		ms.ledger = ms.keeper
 	}
 	return ms, nil
 }
@@ -382,16 +408,23 @@ func (f fleetNode) Open(ctx context.Context, who node.Principal) (gateway.Link, 
 	return l, nil
 }
 
-// reachNodes returns the node, or all nodes of the cluster as one, the shelf
-// that its gateways share, nil without a cluster, and what ends the connections.
-func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer, log *slog.Logger) (gateway.Node, gateway.Shelf, func(), error) {
+// shared is what the gateways of a cluster have together; nothing without one.
+type shared struct {
+	shelf gateway.Shelf
+	book  gateway.ClusterBook
+	till  gateway.Till
+}
+
+// reachNodes returns the node, or all nodes of the cluster as one, what the
+// gateways share, and what ends the connections.
+func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer, log *slog.Logger) (gateway.Node, shared, func(), error) {
 	if access == nil {
 		remote := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{Logger: log})
-		return gateway.Remote(remote), nil, func() { _ = remote.Close() }, nil
+		return gateway.Remote(remote), shared{}, func() { _ = remote.Close() }, nil
 	}
 	dir, err := openRedis(cfg, access.Password, log)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, shared{}, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
@@ -430,7 +463,7 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 		return access.Identity.Dial(name, address)
 	}})
 	work.Go(func() { finder.Run(ctx) })
-	return fleetNode{all}, dir.Shelf(), func() {
+	return fleetNode{all}, shared{shelf: dir.Shelf(), book: dir.Book(), till: dir.Till()}, func() {
 		cancel()
 		work.Wait()
 		_ = all.Close()

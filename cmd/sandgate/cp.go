@@ -15,13 +15,14 @@ import (
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
 )
 
 func cpCommand() command {
 	return command{
-		name: "cp", args: "FROM TO", short: "Copy a file or a folder into a session or out of it",
+		name: "cp", args: "FROM TO", short: "Copy a file or a folder into a session, out of it, or within",
 		long: `
-One of FROM and TO is a file or a folder here, the other is SESSION:PATH. A
+FROM and TO are files or folders here, or SESSION:PATH, at least one of them. A
 relative PATH is in the session's home directory. - is standard input or
 output; of a folder it is a tar archive. A folder goes into the one that TO
 names when that is there or ends in a slash, and becomes TO otherwise. Links
@@ -30,10 +31,13 @@ that lead out of a folder are left out on the way here.
   sandgate cp data.csv s_abc:data.csv
   sandgate cp s_abc:/tmp/plot.png .
   sandgate cp src s_abc:
-  sandgate cp s_abc:src - | tar -t`,
+  sandgate cp s_abc:src - | tar -t
+  sandgate cp s_abc:data.csv s_abc:copy.csv
+  sandgate cp s_abc:src s_xyz:`,
 		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
 			conn := connectionFlags(set)
 			quiet := set.Bool("q", false, "Show no progress.")
+			set.Bool("r", false, "For the habit: folders are always copied with all below them.")
 			if err := parse(set, args, 2, 2); err != nil {
 				return err
 			}
@@ -44,12 +48,18 @@ that lead out of a folder are left out on the way here.
 			from, to := set.Arg(0), set.Arg(1)
 			fromSession, fromPath, fromIs := remote(from)
 			toSession, toPath, toIs := remote(to)
-			if fromIs == toIs {
+			if !fromIs && !toIs {
 				return usagef("one of FROM and TO must be SESSION:PATH")
 			}
 			p := &progress{}
 			if !*quiet && terminal(a.err) && (to != "-" || !terminal(a.out)) {
 				defer p.show(a.err)()
+			}
+			if fromIs && toIs {
+				if toPath, err = within(ctx, c, toSession, fromPath, toPath); err != nil {
+					return err
+				}
+				return copyAny(ctx, c, p, fromSession, fromPath, toSession, toPath)
 			}
 			if toIs {
 				if toPath == "" || strings.HasSuffix(toPath, "/") {
@@ -138,6 +148,48 @@ func (p *progress) String() string {
 	return fmt.Sprintf("%s of %s, %d %%", sizeOf(done), sizeOf(all), min(done*100/all, 100))
 }
 
+// sizeIn is how many bytes a file has, or 0 where that is not known before.
+func sizeIn(f protocol.File) int64 {
+	if f.Type == "file" {
+		return f.Size
+	}
+	return 0
+}
+
+// copyAny copies within a session, or from one to another.
+func copyAny(ctx context.Context, c *client.Client, p *progress, fromSession, from, toSession, to string) error {
+	if fromSession == toSession {
+		_, err := c.Copy(ctx, fromSession, from, to, true)
+		return err
+	}
+	if from == "" {
+		from = "."
+	}
+	f, err := c.Stat(ctx, fromSession, from)
+	if err != nil {
+		return err
+	}
+	if f.Dir {
+		r, err := c.DownloadTree(ctx, fromSession, from, "tar")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = r.Close() }()
+		in, out := io.Pipe()
+		go func() { _ = out.CloseWithError(renamed(out, p.through(r, 0))) }()
+		_, err = c.UploadTree(ctx, toSession, to, in)
+		_ = in.Close()
+		return err
+	}
+	r, err := c.Download(ctx, fromSession, from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	_, err = c.Upload(ctx, toSession, to, f.Mode&0o777, p.through(r, sizeIn(f)))
+	return err
+}
+
 func uploadAny(ctx context.Context, a *app, c *client.Client, p *progress, from, session, to string) error {
 	if from != "-" {
 		if info, err := os.Stat(from); err == nil && info.IsDir() {
@@ -181,17 +233,17 @@ func downloadAny(ctx context.Context, a *app, c *client.Client, p *progress, ses
 	if from == "" {
 		from = "."
 	}
-	body, err := c.Download(ctx, session, from)
-	if err == nil {
+	f, err := c.Stat(ctx, session, from)
+	if err != nil {
+		return err
+	}
+	if !f.Dir {
+		body, err := c.Download(ctx, session, from)
+		if err != nil {
+			return err
+		}
 		defer func() { _ = body.Close() }()
-		return download(a, p.through(body, 0), from, to)
-	}
-	if !fault.Is(err, fault.InvalidArgument) {
-		return err
-	}
-	f, serr := c.Stat(ctx, session, from)
-	if serr != nil || !f.Dir {
-		return err
+		return download(a, p.through(body, sizeIn(f)), from, to)
 	}
 	r, err := c.DownloadTree(ctx, session, from, "tar")
 	if err != nil {

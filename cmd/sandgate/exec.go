@@ -24,8 +24,8 @@ func execCommand() command {
 		long: `
 The command's output and its exit status are this command's. Ctrl-C goes to it;
 a second one ends it. With -d it is left running: its channel is printed, logs
-shows its output, and nothing but its own end or the session's ends it. For a
-terminal take shell.
+shows its output, and nothing but its own end, kill or the session's end ends it.
+For a terminal take shell.
 
   sandgate exec s_abc -- ls -la /tmp
   tar -c src | sandgate exec -i s_abc -- tar -x

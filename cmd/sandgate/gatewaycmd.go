@@ -129,7 +129,7 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 		return err
 	}
 	defer sendLast()
-	nodes, shelf, leave, err := reachNodes(cfg, in.Cluster, tracer, log)
+	nodes, shared, leave, err := reachNodes(cfg, in.Cluster, tracer, log)
 	if err != nil {
 		_ = ln.Close()
 		return err
@@ -144,7 +144,9 @@ func serveGateway(ctx context.Context, a *app, in gatewayInput, ln net.Listener,
 		AllowedHosts:   allowedHosts(cfg),
 		AllowedOrigins: cfg.Origins,
 		Static:         web.Site(),
-		Shelf:          shelf,
+		Shelf:          shared.shelf,
+		Book:           shared.book,
+		Till:           shared.till,
 		Tracer:         tracer,
 		PortsDomain:    cfg.Ports,
 		SignIn:         signIn(cfg, in.OIDCSecret),

@@ -50,6 +50,7 @@ func commands() []command {
 	return []command{
 		serveCommand(), runCommand(), replCommand(), shellCommand(), attachCommand(), psCommand(), logsCommand(), recordCommand(),
 		sessionsCommand(), pauseCommand(), hibernateCommand(), resumeCommand(), forkCommand(), snapshotCommand(), templateCommand(), volumeCommand(), rmCommand(), lsCommand(), cpCommand(), watchCommand(), execCommand(), portCommand(), statusCommand(),
+		mvCommand(), mkdirCommand(), killCommand(),
 		tokenCommand(), keyCommand(), tenantCommand(), backupCommand(), restoreCommand(), checkCommand(), usageCommand(), reloadCommand(), doctorCommand(), configCommand(), nodeCommand(), clusterCommand(), gatewayCommand(), versionCommand(),
 	}
 }

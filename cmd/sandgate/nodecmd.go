@@ -35,10 +35,16 @@ can open it may speak for anybody.
 sandgate node drain, as root on the node's machine, has the node take no more
 sessions and moves those that it has to cluster.blobs, from where other nodes
 wake them. Their clients reconnect by themselves. A node that gets SIGTERM does
-the same, for cluster.drain_limit at most.`,
+the same, for cluster.drain_limit at most.
+
+sandgate node check, there too, exits with 0 when the node answers: for the
+probes of Kubernetes, which have no other door to a node that is alone.`,
 		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
 			if len(args) > 0 && args[0] == "drain" {
 				return drainNode(ctx, a, set, args[1:])
+			}
+			if len(args) > 0 && args[0] == "check" {
+				return checkNode(ctx, a, set, args[1:])
 			}
 			flags := config.AddFlags(set)
 			supervised := set.Bool("supervised", false, "Started by serve: settings and status are descriptors 3 and 4.")
@@ -213,7 +219,7 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 	}
 	m, err := session.New(session.Config{
 		Egress:    outside,
-		Directory: place.keeper, Blobs: place.blobs, Node: place.name,
+		Directory: place.keeper, Ledger: place.ledger, Blobs: place.blobs, Node: place.name,
 		Checkpoints: cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "", CheckpointRate: int64(cfg.Cluster.CheckpointRate),
 		Audit: audit, Usage: usage, Tenants: tenants, Tracer: tracer,
 		Queue: cfg.Sessions.Queue, QueueWait: time.Duration(cfg.Sessions.QueueWait),
@@ -320,12 +326,10 @@ func listenNode(cfg *config.Config) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	// Nobody may open it before it has its owner: it is made under a mask.
+	// Nobody may open it before it has its owner.
 	part := filepath.Join(filepath.Dir(path), ".node.sock")
 	_ = os.Remove(part)
-	old := syscall.Umask(0o177)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: part, Net: "unix"})
-	syscall.Umask(old)
+	l, err := listenPrivately(part)
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}

@@ -20,8 +20,11 @@ import (
 func psCommand() command {
 	return command{
 		name: "ps", args: "[SESSION...]", short: "List the kernels, terminals and processes of your sessions",
+		long: `
+With -a it lists all that runs in them, as the system's ps does.`,
 		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
 			conn := connectionFlags(set)
+			every := set.Bool("a", false, "List every process in them.")
 			if err := parse(set, args, 0, -1); err != nil {
 				return err
 			}
@@ -41,6 +44,9 @@ func psCommand() command {
 					return err
 				}
 				all = append(all, s)
+			}
+			if *every {
+				return a.listProcesses(ctx, c, all)
 			}
 			w := tabwriter.NewWriter(a.out, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "SESSION\tCHANNEL\tKIND\tSTATE\tOUTPUT\tWHAT")

@@ -157,9 +157,7 @@ func (r *reloader) serveControl(ctx context.Context, cfg *config.Config) (wait f
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	old := syscall.Umask(0o177)
-	ln, err := net.Listen("unix", path)
-	syscall.Umask(old)
+	ln, err := listenPrivately(path)
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sandgate/sandgate/config"
@@ -26,11 +28,22 @@ func (in *gatewayInput) addSecret(cfg *config.Config) error {
 		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the client's secret from " + path, Err: err}
 	}
 	info, err := os.Stat(path)
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
+	if err == nil && !private(info) {
 		return fault.New(fault.Host, op, "%s can be read by others than its owner; chmod 600 it", path)
 	}
 	in.OIDCSecret = strings.TrimSpace(string(b))
 	return nil
+}
+
+// private reports whether a file is this process' alone, or root's, who lets its
+// group read it: Kubernetes hands a secret to whoever is not root in that way.
+func private(info fs.FileInfo) bool {
+	mode := info.Mode().Perm()
+	if mode&0o077 == 0 {
+		return true
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && mode&0o037 == 0 && s.Uid == 0 && os.Geteuid() != 0 && int(s.Gid) == os.Getegid()
 }
 
 // signIn is how users of browsers sign in; nil without a provider.

@@ -43,12 +43,18 @@ that has run. FILE is YAML; paths in it are relative to its folder:
            tmp: 64MiB, inodes: 10000, output: 1MiB, cell: 60s}
   files:
     - {from: ./lib, to: lib}  # into /home/user unless absolute
-  packages: {python: [tinydb], from: ./wheels}
+  packages: {python: [tinydb], javascript: [], go: [], php: [],
+             java: ["com.google.code.gson:gson:2.11.0", a.jar], from: ./wheels}
   run: ["python3 -m compileall lib"]
   code: import lib
+  volumes: ["shared:/data:ro"]       # that its sessions have, as for --volume
+  build_network: {allow: [pypi.org, files.pythonhosted.org]}  # or true
+  session_network: false             # of its sessions that do not say
 
-A sandbox has no network: packages are installed from the files in the folder
-that from names. build waits until the template is ready, unless --detach.`,
+Packages are installed from the files in the folder that from names and, with
+build_network, from the languages' indexes. That is for packages and run alone:
+a session has no network unless it asks for one, or session_network says so.
+build waits until the template is ready, unless --detach.`,
 		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
 			if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 				if err := parse(set, args, 0, 0); err != nil {
@@ -98,11 +104,37 @@ type recipe struct {
 		From       string   `yaml:"from"`
 		Python     []string `yaml:"python"`
 		JavaScript []string `yaml:"javascript"`
+		Go         []string `yaml:"go"`
+		PHP        []string `yaml:"php"`
+		Java       []string `yaml:"java"`
 	} `yaml:"packages"`
-	Run  []string `yaml:"run"`
-	Code string   `yaml:"code"`
+	Run            []string `yaml:"run"`
+	Code           string   `yaml:"code"`
+	Volumes        []string `yaml:"volumes"`
+	BuildNetwork   outward  `yaml:"build_network"`
+	SessionNetwork outward  `yaml:"session_network"`
 
 	dir string
+}
+
+// outward is a protocol.Network in YAML: true, false, or {allow: [HOST...]}.
+type outward struct{ *protocol.Network }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (o *outward) UnmarshalYAML(n *yaml.Node) error {
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return err
+	}
+	text, err := json.Marshal(v)
+	if err == nil {
+		o.Network = new(protocol.Network)
+		err = json.Unmarshal(text, o.Network)
+	}
+	if err != nil {
+		return fmt.Errorf("line %d: a network is true, false or {allow: [HOST...]}", n.Line)
+	}
+	return nil
 }
 
 func readRecipe(file string) (*recipe, error) {
@@ -149,14 +181,21 @@ func (r *recipe) spec() (protocol.TemplateSpec, error) {
 		*x.to = int64(n)
 	}
 	s.Packages = map[string][]string{}
-	if len(r.Packages.Python) > 0 {
-		s.Packages["python"] = r.Packages.Python
+	for language, names := range map[string][]string{
+		"python": r.Packages.Python, "javascript": r.Packages.JavaScript, "go": r.Packages.Go, "php": r.Packages.PHP, "java": r.Packages.Java,
+	} {
+		if len(names) > 0 {
+			s.Packages[language] = names
+		}
 	}
-	if len(r.Packages.JavaScript) > 0 {
-		s.Packages["javascript"] = r.Packages.JavaScript
+	s.BuildNetwork, s.SessionNetwork = r.BuildNetwork.Network, r.SessionNetwork.Network
+	if n := s.BuildNetwork; len(s.Packages) > 0 && r.Packages.From == "" && (n == nil || n.Off) {
+		return s, fault.Invalid("template.read", "packages.from", "sandboxes have no network: name the folder that the packages are in, or let the build out with build_network")
 	}
-	if len(s.Packages) > 0 && r.Packages.From == "" {
-		return s, fault.Invalid("template.read", "packages.from", "sandboxes have no network: name the folder that the packages are in")
+	for i, text := range r.Volumes {
+		if err := (*mounts)(&s.Volumes).Set(text); err != nil {
+			return s, fault.Invalid("template.read", fmt.Sprintf("volumes[%d]", i), "%v", err)
+		}
 	}
 	return s, nil
 }
@@ -196,16 +235,8 @@ func (r *recipe) pack(ctx context.Context, w io.Writer) error {
 		}
 	}
 	if r.Packages.From != "" {
-		entries, err := os.ReadDir(r.path(r.Packages.From))
-		if err != nil {
-			return localError(err)
-		}
-		for _, e := range entries {
-			if e.Type().IsRegular() {
-				if err := packFile(out, filepath.Join(r.path(r.Packages.From), e.Name()), "packages/"+e.Name()); err != nil {
-					return err
-				}
-			}
+		if err := packTree(out, r.path(r.Packages.From), "packages"); err != nil {
+			return err
 		}
 	}
 	return out.Close()
@@ -311,6 +342,11 @@ func buildTemplate(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	}
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
+	shown := ""
+	show := func() {
+		fmt.Fprint(a.out, screened(news(shown, t.Log)))
+		shown = t.Log
+	}
 	for t.State == "building" {
 		select {
 		case <-ticker.C:
@@ -320,9 +356,10 @@ func buildTemplate(ctx context.Context, a *app, set *flag.FlagSet, args []string
 		if t, err = c.Template(ctx, t.Name); err != nil {
 			return err
 		}
+		show()
 	}
-	if t.Log != "" {
-		fmt.Fprintln(a.out, strings.TrimRight(screened(t.Log), "\n"))
+	if shown != "" && !strings.HasSuffix(shown, "\n") {
+		fmt.Fprintln(a.out)
 	}
 	if t.State == "failed" {
 		return &fault.Error{Kind: fault.Conflict, Op: "template.build", Message: t.Error}
@@ -331,12 +368,28 @@ func buildTemplate(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	return nil
 }
 
+// news is what a log has more than it had. Of a long one only the end is known:
+// it goes on behind the last line that was shown.
+func news(shown, log string) string {
+	if more, ok := strings.CutPrefix(log, shown); ok {
+		return more
+	}
+	last := shown[max(0, len(shown)-256):]
+	if _, more, ok := strings.Cut(log, last); ok {
+		return more
+	}
+	return log
+}
+
 // screened keeps what a build has printed from steering the terminal.
 func screened(s string) string {
 	var out strings.Builder
-	for line := range strings.SplitSeq(s, "\n") {
-		out.WriteString(printable(strings.TrimSuffix(line, "\r")))
-		out.WriteByte('\n')
+	for line := range strings.SplitAfterSeq(s, "\n") {
+		text, end := strings.CutSuffix(line, "\n")
+		out.WriteString(printable(strings.TrimSuffix(text, "\r")))
+		if end {
+			out.WriteByte('\n')
+		}
 	}
 	return out.String()
 }

@@ -105,6 +105,35 @@ func receiveTree(a *app, to string, r io.Reader) error {
 	}
 }
 
+// renamed copies the archive of a folder without the folder's own name, with
+// which each of its entries begins.
+func renamed(w io.Writer, r io.Reader) error {
+	in, out := tar.NewReader(r), tar.NewWriter(w)
+	for {
+		h, err := in.Next()
+		if err == io.EOF {
+			return out.Close()
+		}
+		if err != nil {
+			return fault.Wrap(fault.Unavailable, "cp", err)
+		}
+		top, name, _ := strings.Cut(strings.TrimPrefix(h.Name, "./"), "/")
+		if name == "" {
+			continue
+		}
+		h.Name = name
+		if h.Typeflag == tar.TypeLink {
+			h.Linkname = strings.TrimPrefix(strings.TrimPrefix(h.Linkname, "./"), top+"/")
+		}
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			return err
+		}
+	}
+}
+
 func unpackEntry(a *app, root *os.Root, name string, h *tar.Header, in io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

@@ -1,15 +1,16 @@
-// Command kubecheck reads a Kustomize folder as Kubernetes would: each object
-// strictly into its type of k8s.io/api, so that a field that does not exist is
-// an error, and looks whether what refers to something finds it.
+// Command kubecheck renders a Kustomize folder and reads it as Kubernetes would:
+// each object strictly into its type of k8s.io/api, so that a field that does
+// not exist is an error. It looks whether what refers to something finds it,
+// and prints who may reach whom by the network policies. Further files hold
+// what is not of the folder but is referred to, such as secrets.
 //
-//	go -C tools run ./kubecheck ../deploy/kubernetes
+//	go -C tools run ./kubecheck ../deploy/kubernetes/cluster [FILE...]
 package main
 
 import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,43 +19,52 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: kubecheck DIR")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: kubecheck DIR [FILE...]")
 		os.Exit(2)
 	}
-	c := &checker{configs: map[string]bool{}, services: map[string]corev1.Service{}}
-	if err := c.read(os.Args[1]); err != nil {
+	c := &checker{configs: map[string]corev1.ConfigMap{}, secrets: map[string]corev1.Secret{}, services: map[string]corev1.Service{}}
+	if err := c.read(os.Args[1], os.Args[2:]); err != nil {
 		c.say("%v", err)
 	}
 	c.refer()
 	if c.wrong > 0 {
 		os.Exit(1)
 	}
-	fmt.Printf("kubecheck: %d objects\n", c.objects)
-}
-
-// kustomization is what we use of Kustomize.
-type kustomization struct {
-	metav1.TypeMeta `json:",inline"`
-	Namespace       string   `json:"namespace"`
-	Resources       []string `json:"resources"`
+	for _, flow := range c.flows() {
+		fmt.Println(flow)
+	}
 }
 
 type checker struct {
-	objects, wrong int
-	namespace      string
-	namespaces     []string
-	configs        map[string]bool
-	accounts       []string
-	services       map[string]corev1.Service
-	sets           []appsv1.StatefulSet
-	ingresses      []networkingv1.Ingress
-	policies       []networkingv1.NetworkPolicy
-	budgets        []policyv1.PodDisruptionBudget
+	wrong      int
+	spaces     []string
+	namespaces []string
+	configs    map[string]corev1.ConfigMap
+	secrets    map[string]corev1.Secret
+	claims     []string
+	accounts   []string
+	services   map[string]corev1.Service
+	workloads  []workload
+	ingresses  []networkingv1.Ingress
+	policies   []networkingv1.NetworkPolicy
+	budgets    []policyv1.PodDisruptionBudget
+}
+
+// workload is what the kinds that make pods have in common.
+type workload struct {
+	kind, name string
+	selector   *metav1.LabelSelector
+	pod        corev1.PodTemplateSpec
+	claims     []corev1.PersistentVolumeClaim
+	replicas   bool
+	service    string // a StatefulSet's
 }
 
 func (c *checker) say(format string, args ...any) {
@@ -62,33 +72,32 @@ func (c *checker) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "kubecheck: "+format+"\n", args...)
 }
 
-func (c *checker) read(dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+// read renders the folder as kubectl does, and reads the files as they are.
+func (c *checker) read(dir string, files []string) error {
+	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		return err
 	}
-	var k kustomization
-	if err := yaml.UnmarshalStrict(text, &k); err != nil {
-		return err
-	}
-	c.namespace = k.Namespace
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		if name := filepath.Base(f); name != "kustomization.yaml" && !slices.Contains(k.Resources, name) {
-			c.say("%s is no resource of the kustomization", name)
+	for _, r := range all.Resources() {
+		text, err := r.AsYAML()
+		if err == nil {
+			err = c.object(text)
+		}
+		if err != nil {
+			c.say("%s: %v", r.CurId(), err)
 		}
 	}
-	for _, r := range k.Resources {
-		text, err := os.ReadFile(filepath.Join(dir, r))
+	for _, f := range files {
+		text, err := os.ReadFile(f)
 		if err != nil {
 			return err
 		}
-		for _, doc := range bytes.Split(text, []byte("\n---\n")) {
+		for _, doc := range bytes.Split(text, []byte("---\n")) {
+			if len(bytes.TrimSpace(doc)) == 0 {
+				continue
+			}
 			if err := c.object(doc); err != nil {
-				c.say("%s: %v", r, err)
+				c.say("%s: %v", f, err)
 			}
 		}
 	}
@@ -101,11 +110,16 @@ func strict[T any](doc []byte) (T, error) {
 }
 
 func (c *checker) object(doc []byte) error {
-	var is metav1.TypeMeta
+	var is struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        metav1.ObjectMeta `json:"metadata"`
+	}
 	if err := yaml.Unmarshal(doc, &is); err != nil {
 		return err
 	}
-	c.objects++
+	if is.Kind != "Namespace" && !slices.Contains(c.spaces, is.Metadata.Namespace) {
+		c.spaces = append(c.spaces, is.Metadata.Namespace)
+	}
 	switch is.APIVersion + " " + is.Kind {
 	case "v1 Namespace":
 		v, err := strict[corev1.Namespace](doc)
@@ -113,7 +127,15 @@ func (c *checker) object(doc []byte) error {
 		return err
 	case "v1 ConfigMap":
 		v, err := strict[corev1.ConfigMap](doc)
-		c.configs[v.Name] = true
+		c.configs[v.Name] = v
+		return err
+	case "v1 Secret":
+		v, err := strict[corev1.Secret](doc)
+		c.secrets[v.Name] = v
+		return err
+	case "v1 PersistentVolumeClaim":
+		v, err := strict[corev1.PersistentVolumeClaim](doc)
+		c.claims = append(c.claims, v.Name)
 		return err
 	case "v1 ServiceAccount":
 		v, err := strict[corev1.ServiceAccount](doc)
@@ -123,9 +145,17 @@ func (c *checker) object(doc []byte) error {
 		v, err := strict[corev1.Service](doc)
 		c.services[v.Name] = v
 		return err
+	case "apps/v1 Deployment":
+		v, err := strict[appsv1.Deployment](doc)
+		c.workloads = append(c.workloads, workload{is.Kind, v.Name, v.Spec.Selector, v.Spec.Template, nil, true, ""})
+		return err
+	case "apps/v1 DaemonSet":
+		v, err := strict[appsv1.DaemonSet](doc)
+		c.workloads = append(c.workloads, workload{is.Kind, v.Name, v.Spec.Selector, v.Spec.Template, nil, false, ""})
+		return err
 	case "apps/v1 StatefulSet":
 		v, err := strict[appsv1.StatefulSet](doc)
-		c.sets = append(c.sets, v)
+		c.workloads = append(c.workloads, workload{is.Kind, v.Name, v.Spec.Selector, v.Spec.Template, v.Spec.VolumeClaimTemplates, true, v.Spec.ServiceName})
 		return err
 	case "networking.k8s.io/v1 Ingress":
 		v, err := strict[networkingv1.Ingress](doc)
@@ -145,83 +175,89 @@ func (c *checker) object(doc []byte) error {
 
 // refer looks whether what is named is there.
 func (c *checker) refer() {
-	if !slices.Contains(c.namespaces, c.namespace) {
-		c.say("there is no namespace %q", c.namespace)
+	if !slices.Equal(c.spaces, c.namespaces) {
+		c.say("objects are in the namespaces %q, and those that are made are %q", c.spaces, c.namespaces)
 	}
-	var pods []labels.Set
-	ports := map[string]bool{}
-	for _, s := range c.sets {
-		pod := s.Spec.Template
-		pods = append(pods, pod.Labels)
-		c.selects("StatefulSet "+s.Name, s.Spec.Selector, []labels.Set{pod.Labels})
-		if _, ok := c.services[s.Spec.ServiceName]; !ok {
-			c.say("there is no service %q", s.Spec.ServiceName)
+	var pods, scaled []labels.Set
+	for _, w := range c.workloads {
+		pods = append(pods, w.pod.Labels)
+		if w.replicas {
+			scaled = append(scaled, w.pod.Labels)
 		}
-		if !slices.Contains(c.accounts, pod.Spec.ServiceAccountName) {
-			c.say("there is no service account %q", pod.Spec.ServiceAccountName)
-		}
-		c.volumes(s)
-		for _, container := range pod.Spec.Containers {
-			for _, p := range container.Ports {
-				ports[p.Name] = true
-			}
-			for _, p := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
-				if p == nil || p.HTTPGet == nil || !ports[p.HTTPGet.Port.StrVal] || len(p.HTTPGet.HTTPHeaders) == 0 {
-					c.say("a probe of %s is missing, or names no port, or no Host that the gateway answers to", container.Name)
+		c.workload(w)
+	}
+	for _, s := range c.services {
+		selected := c.selects("Service "+s.Name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, pods)
+		for _, p := range s.Spec.Ports {
+			for _, w := range selected {
+				if _, ok := port(c.workloads[w].pod, p.TargetPort); !ok {
+					c.say("Service %s: %s has no port %q", s.Name, c.workloads[w].name, p.TargetPort.String())
 				}
 			}
 		}
 	}
-	for _, s := range c.services {
-		c.selects("Service "+s.Name, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, pods)
-		for _, p := range s.Spec.Ports {
-			if !ports[p.TargetPort.StrVal] {
-				c.say("service %s: no container has the port %q", s.Name, p.TargetPort.StrVal)
+	for _, p := range c.policies {
+		if len(p.Spec.Ingress)+len(p.Spec.Egress) == 0 && len(p.Spec.PodSelector.MatchLabels)+len(p.Spec.PodSelector.MatchExpressions) == 0 {
+			continue // denies all to all
+		}
+		selected := c.selects("NetworkPolicy "+p.Name, &p.Spec.PodSelector, pods)
+		for _, rule := range p.Spec.Ingress {
+			for _, q := range rule.Ports {
+				for _, w := range selected {
+					if _, ok := port(c.workloads[w].pod, *q.Port); !ok {
+						c.say("NetworkPolicy %s: %s has no port %q", p.Name, c.workloads[w].name, q.Port)
+					}
+				}
+			}
+			for _, from := range rule.From {
+				if from.NamespaceSelector == nil && from.PodSelector != nil {
+					c.selects("NetworkPolicy "+p.Name, from.PodSelector, pods)
+				}
+			}
+		}
+		for _, rule := range p.Spec.Egress {
+			for _, to := range rule.To {
+				if to.NamespaceSelector == nil && to.PodSelector != nil {
+					for _, w := range c.selects("NetworkPolicy "+p.Name, to.PodSelector, pods) {
+						for _, q := range rule.Ports {
+							if _, ok := port(c.workloads[w].pod, *q.Port); !ok {
+								c.say("NetworkPolicy %s: %s has no port %q", p.Name, c.workloads[w].name, q.Port)
+							}
+						}
+					}
+				}
 			}
 		}
 	}
-	for _, p := range c.policies {
-		c.selects("NetworkPolicy "+p.Name, &p.Spec.PodSelector, pods)
-	}
 	for _, b := range c.budgets {
-		c.selects("PodDisruptionBudget "+b.Name, b.Spec.Selector, pods)
+		c.selects("PodDisruptionBudget "+b.Name, b.Spec.Selector, scaled)
 	}
 	for _, i := range c.ingresses {
 		for _, r := range i.Spec.Rules {
 			for _, p := range r.HTTP.Paths {
 				s, ok := c.services[p.Backend.Service.Name]
 				if !ok || !slices.ContainsFunc(s.Spec.Ports, func(q corev1.ServicePort) bool { return q.Name == p.Backend.Service.Port.Name }) {
-					c.say("ingress %s: there is no service %s with port %s", i.Name, p.Backend.Service.Name, p.Backend.Service.Port.Name)
+					c.say("Ingress %s: there is no service %s with port %s", i.Name, p.Backend.Service.Name, p.Backend.Service.Port.Name)
 				}
 			}
 		}
 	}
 }
 
-func (c *checker) selects(what string, s *metav1.LabelSelector, pods []labels.Set) {
+// selects returns the indices of the pods that the selector selects, of which
+// there must be one.
+func (c *checker) selects(what string, s *metav1.LabelSelector, pods []labels.Set) []int {
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil || selector.Empty() || !slices.ContainsFunc(pods, func(l labels.Set) bool { return selector.Matches(l) }) {
-		c.say("%s selects no pod (%v)", what, err)
-	}
-}
-
-// volumes looks whether each mount has its volume, and each volume its source.
-func (c *checker) volumes(s appsv1.StatefulSet) {
-	known := map[string]bool{}
-	for _, v := range s.Spec.Template.Spec.Volumes {
-		known[v.Name] = true
-		if v.ConfigMap != nil && !c.configs[v.ConfigMap.Name] {
-			c.say("there is no config map %q", v.ConfigMap.Name)
-		}
-	}
-	for _, v := range s.Spec.VolumeClaimTemplates {
-		known[v.Name] = true
-	}
-	for _, container := range s.Spec.Template.Spec.Containers {
-		for _, m := range container.VolumeMounts {
-			if !known[m.Name] {
-				c.say("there is no volume %q", m.Name)
+	var all []int
+	if err == nil && !selector.Empty() {
+		for i, l := range pods {
+			if selector.Matches(l) {
+				all = append(all, i)
 			}
 		}
 	}
+	if len(all) == 0 {
+		c.say("%s selects no pod (%v)", what, err)
+	}
+	return all
 }

@@ -1,0 +1,252 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sandgate/sandgate/fault"
+	directory "github.com/sandgate/sandgate/route"
+	"github.com/sandgate/sandgate/tenant"
+)
+
+// redisFor starts a Redis server of the test's own, and returns its address.
+func redisFor(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("redis-server, which make test installs from Debian: %v", err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	until(t, "Redis", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	return address
+}
+
+// joined is the directory on a server.
+func joined(t *testing.T, address string) *directory.Redis {
+	t.Helper()
+	r, err := directory.NewRedis(directory.RedisOptions{URL: "redis://" + address + "/0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// TestBook holds both books to the same contract; on Redis every other step goes
+// over another gateway's connection.
+func TestBook(t *testing.T) {
+	t.Run("alone", func(t *testing.T) {
+		b := newLocalBook()
+		conformBook(t, b, b)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		address := redisFor(t)
+		conformBook(t, joined(t, address).Book(), joined(t, address).Book())
+		// Nothing stays for ever.
+		c := redis.NewClient(&redis.Options{Addr: address})
+		defer func() { _ = c.Close() }()
+		keys, err := c.Keys(t.Context(), "*").Result()
+		if err != nil || len(keys) == 0 {
+			t.Fatalf("keys %v %v", keys, err)
+		}
+		for _, k := range keys {
+			if c.PTTL(t.Context(), k).Val() <= 0 {
+				t.Errorf("%s has no end", k)
+			}
+		}
+	})
+}
+
+func conformBook(t *testing.T, a, b ClusterBook) {
+	ctx := t.Context()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin := func(on Book, id, place string, life time.Duration, want tenant.Verdict) {
+		t.Helper()
+		got, wait, err := on.Begin(ctx, id, chat, place, life)
+		ok(err)
+		if got != want || (wait > 0) != (want == tenant.Busy || want == tenant.Fast) || wait > time.Minute+time.Second {
+			t.Errorf("place %s of %s: %s after %s, want %s", place, id, got, wait, want)
+		}
+	}
+	named := func(on Origins, want bool) {
+		t.Helper()
+		got, err := on.Names(ctx, chat)
+		ok(err)
+		if got != want {
+			t.Errorf("the origin is named: %t", got)
+		}
+	}
+	found := func(on Book, id, want string) {
+		t.Helper()
+		got, err := on.Find(ctx, id)
+		ok(err)
+		if string(got) != want {
+			t.Errorf("ticket %s is %q, want %q", id, got, want)
+		}
+	}
+	grant := tenant.Grant{ID: "one", Thing: []byte("thing"), Origin: chat, Life: time.Minute, Uses: 3, AtOnce: 2, PerMinute: 50}
+	named(a, false)
+	found(a, "one", "")
+	begin(a, "one", "p", time.Minute, tenant.Unknown)
+	ok(a.Add(ctx, grant, 3))
+	found(b, "one", "thing")
+	named(b, true)
+	if all, err := b.Framing(ctx); err != nil || len(all) != 0 {
+		t.Errorf("framing: %v %v", all, err)
+	}
+
+	// Two at once, three in all, over both.
+	begin(a, "one", "p1", time.Minute, tenant.Begun)
+	begin(b, "one", "p2", time.Minute, tenant.Begun)
+	begin(a, "one", "p3", time.Minute, tenant.Busy)
+	ok(b.Leave(ctx, "one", chat, "p1"))
+	ok(b.Leave(ctx, "one", chat, "p1"))
+	begin(b, "one", "p3", time.Minute, tenant.Begun)
+	ok(a.Leave(ctx, "one", chat, "p3"))
+	begin(a, "one", "p4", time.Minute, tenant.Used)
+	found(b, "one", "thing")
+
+	// The rate.
+	grant.ID, grant.Uses, grant.PerMinute, grant.Embed = "two", 9, 2, true
+	ok(b.Add(ctx, grant, 3))
+	if all, err := a.Framing(ctx); err != nil || len(all) != 1 || all[0] != chat {
+		t.Errorf("framing: %v %v", all, err)
+	}
+	begin(a, "two", "p1", time.Minute, tenant.Begun)
+	ok(a.Leave(ctx, "two", chat, "p1"))
+	begin(b, "two", "p2", time.Minute, tenant.Begun)
+	ok(b.Leave(ctx, "two", chat, "p2"))
+	begin(a, "two", "p3", time.Minute, tenant.Fast)
+
+	// Many at once: each use is given out once.
+	grant.ID, grant.Uses, grant.PerMinute, grant.AtOnce = "three", 5, 600, 16
+	ok(a.Add(ctx, grant, 3))
+	if err := b.Add(ctx, tenant.Grant{ID: "more", Origin: chat, Life: time.Minute}, 3); !fault.Is(err, fault.Exhausted) {
+		t.Errorf("a fourth of three: %v", err)
+	}
+	var begun atomic.Int32
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			got, _, err := []Book{a, b}[n%2].Begin(ctx, "three", chat, fmt.Sprint("p", n), time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			if got == tenant.Begun {
+				begun.Add(1)
+			}
+		})
+	}
+	if all.Wait(); begun.Load() != 5 {
+		t.Errorf("of five uses %d were given out", begun.Load())
+	}
+
+	// What is ended is that everywhere.
+	for _, id := range []string{"one", "two", "three"} {
+		if there, err := b.End(ctx, id, chat); err != nil || !there {
+			t.Errorf("the end of %s: %t %v", id, there, err)
+		}
+		found(a, id, "")
+		begin(a, id, "p", time.Minute, tenant.Unknown)
+		ok(a.Leave(ctx, id, chat, "p"))
+	}
+	if there, err := a.End(ctx, "one", chat); err != nil || there {
+		t.Errorf("it ended twice: %v", err)
+	}
+	named(a, false)
+
+	// One that has expired is known while a run goes on, and begins no other.
+	grant.ID, grant.Life, grant.Uses = "four", 200*time.Millisecond, 9
+	ok(a.Add(ctx, grant, 3))
+	begin(a, "four", "p1", time.Minute, tenant.Begun)
+	until(t, "its end", func() bool {
+		v, _, err := b.Begin(ctx, "four", chat, "late", time.Minute)
+		ok(err)
+		ok(b.Leave(ctx, "four", chat, "late"))
+		return v == tenant.Over
+	})
+	begin(b, "four", "p2", time.Minute, tenant.Over)
+	found(b, "four", "thing")
+	named(b, true)
+	ok(a.Leave(ctx, "four", chat, "p1"))
+	found(b, "four", "")
+	named(b, false)
+	if all, err := a.Framing(ctx); err != nil || len(all) != 0 {
+		t.Errorf("framing: %v %v", all, err)
+	}
+	grant.ID = "five"
+	ok(a.Add(ctx, grant, 1)) // the others' places are free
+}
+
+// TestBookPlacesEnd: the places of a gateway that was killed are free in the end.
+func TestBookPlacesEnd(t *testing.T) {
+	b := joined(t, redisFor(t)).Book()
+	ctx := t.Context()
+	if err := b.Add(ctx, tenant.Grant{ID: "one", Thing: []byte("x"), Origin: chat, Life: time.Minute, Uses: 1000, AtOnce: 1, PerMinute: 600}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if v, _, err := b.Begin(ctx, "one", chat, "dead", 100*time.Millisecond); err != nil || v != tenant.Begun {
+		t.Fatal(v, err)
+	}
+	until(t, "its place", func() bool {
+		v, _, err := b.Begin(ctx, "one", chat, "next", time.Minute)
+		return err == nil && v == tenant.Begun
+	})
+}
+
+// TestRunTicketWithoutBook: while nobody can say whether a ticket is used up,
+// nothing runs, and the page is told to come back.
+func TestRunTicketWithoutBook(t *testing.T) {
+	address := redisFor(t)
+	shared := joined(t, address)
+	w := newWorld(t, func(c *Config) { c.Book = shared.Book() })
+	w.told()
+	ticket := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":5}`).Ticket
+	const code = `{"code":"print:a"}`
+	if r := w.from(chat, "POST", "/v1/run", ticket, code); r.StatusCode != 200 {
+		t.Fatalf("%d %s", r.StatusCode, read(t, r))
+	}
+	w.deleted(1)
+	// What lies there is sealed.
+	c := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
+	defer func() { _ = c.Close() }()
+	for _, key := range c.Keys(context.Background(), "*ticket:*").Val() {
+		thing := c.HGet(context.Background(), key, "thing").Val()
+		if _, err := c.HSet(context.Background(), key, "thing", "A"+thing[1:]).Result(); err != nil || thing[0] == '{' {
+			t.Errorf("%q %v", thing, err)
+		}
+	}
+	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unauthenticated)
+	_ = shared.Close()
+	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unavailable)
+	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(`{"scopes":["run"],"origin":"https://chat.example"}`), nil), fault.Unavailable)
+}

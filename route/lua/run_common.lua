@@ -1,0 +1,34 @@
+-- What the scripts of run tickets share. KEYS: ticket, its places, all that are
+-- out, those of its origin, origins of frames. Sets are ordered by when what is
+-- in them is over, in microseconds.
+
+-- cover has a key live until then at least.
+local function cover(key, till)
+  local left = math.ceil((till - now) / 1000) + 1
+  if redis.call('PTTL', key) < left then
+    redis.call('PEXPIRE', key, text(left))
+  end
+end
+
+-- stand has the ticket count until then. how is GT for not sooner than before.
+local function stand(id, origin, embed, till, how)
+  local sets = { { KEYS[3], id }, { KEYS[4], id } }
+  if embed == '1' then
+    sets[3] = { KEYS[5], id .. ' ' .. origin }
+  end
+  for _, s in ipairs(sets) do
+    if how then
+      redis.call('ZADD', s[1], how, text(till), s[2])
+    else
+      redis.call('ZADD', s[1], text(till), s[2])
+    end
+    cover(s[1], till)
+  end
+end
+
+local function forget(id, origin)
+  redis.call('DEL', KEYS[1], KEYS[2])
+  redis.call('ZREM', KEYS[3], id)
+  redis.call('ZREM', KEYS[4], id)
+  redis.call('ZREM', KEYS[5], id .. ' ' .. origin)
+end

@@ -1,0 +1,73 @@
+package tenant
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Bounds of links for viewing that are good at the same time.
+const (
+	MaxSessionLinks = 32
+	MaxLinks        = 1_000 // of a tenant
+)
+
+// Link is a link for viewing a session. One that is not in the table, or whose
+// time is over, is good for nothing. Its secret is not here: gateways seal it.
+type Link struct {
+	ID      string    `json:"id"`
+	Tenant  string    `json:"tenant"`
+	Session string    `json:"session"`
+	By      string    `json:"by,omitempty"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
+}
+
+// Link returns the link of that id while its time is not over.
+func (x *Index) Link(id string) (Link, bool) {
+	i := slices.IndexFunc(x.Links, func(l Link) bool { return l.ID == id })
+	if id == "" || i < 0 || !time.Now().Before(x.Links[i].Expires) {
+		return Link{}, false
+	}
+	return x.Links[i], true
+}
+
+// AddLink notes a link, and gives it its id.
+func (s *Store) AddLink(ctx context.Context, l Link) (Link, error) {
+	const op = "link.create"
+	l.ID, l.Created = random(idBytes), time.Now().UTC().Truncate(time.Second)
+	err := s.change(ctx, func(t *Table) error {
+		all, own := 0, 0
+		for _, o := range t.Links {
+			if o.Tenant == l.Tenant {
+				all++
+				if o.Session == l.Session {
+					own++
+				}
+			}
+		}
+		switch {
+		case own >= MaxSessionLinks:
+			return fault.New(fault.Exhausted, op, "the session has %d links for viewing, which is the limit; end some", own)
+		case all >= MaxLinks:
+			return fault.New(fault.Exhausted, op, "there are %d links for viewing, which is the limit; end some", all)
+		}
+		t.Links = append(t.Links, l)
+		return nil
+	})
+	return l, err
+}
+
+// EndLink ends a link of a tenant's session.
+func (s *Store) EndLink(ctx context.Context, tenant, session, id string) error {
+	return s.change(ctx, func(t *Table) error {
+		i := slices.IndexFunc(t.Links, func(l Link) bool { return l.ID == id && l.Tenant == tenant && l.Session == session })
+		if i < 0 {
+			return &fault.Error{Kind: fault.NotFound, Op: "link.end", Field: "link", Message: "there is no such link"}
+		}
+		t.Links = slices.Delete(t.Links, i, i+1)
+		return nil
+	})
+}
