@@ -1,10 +1,15 @@
 package kubernetes
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,74 +17,378 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandgate/sandgate/config"
+	"github.com/sandgate/sandgate/e2e"
 )
 
-// kubecheck holds a folder to the types of k8s.io/api.
-func kubecheck(t *testing.T, dir string) (string, error) {
+// kubecheck builds the program that holds a folder to the types of k8s.io/api.
+func kubecheck(t *testing.T) func(args ...string) (flows, wrong string) {
 	t.Helper()
-	abs, err := filepath.Abs(dir)
+	bin := filepath.Join(t.TempDir(), "kubecheck")
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // the first build of the types
+	t.Cleanup(cancel)
+	if out, err := exec.CommandContext(ctx, "go", "-C", "../../tools", "build", "-o", bin, "./kubecheck").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return func(args ...string) (string, string) {
+		var flows, wrong bytes.Buffer
+		cmd := exec.CommandContext(ctx, bin, args...)
+		cmd.Stdout, cmd.Stderr = &flows, &wrong
+		if err := cmd.Run(); err != nil && wrong.Len() == 0 {
+			t.Fatal(err)
+		}
+		return flows.String(), wrong.String()
+	}
+}
+
+// secrets writes what deploy/kubernetes/secrets prints for dir to a file.
+func secrets(t *testing.T, dir string) string {
+	t.Helper()
+	bin, err := e2e.Bin("sandgate")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // the first build of the types
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "-C", "../../tools", "run", "./kubecheck", abs).CombinedOutput()
-	return string(out), err
+	var said bytes.Buffer
+	cmd := exec.Command("./secrets", dir)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"))
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said.Bytes())
+	}
+	file := filepath.Join(t.TempDir(), "secrets.yaml")
+	if err := os.WriteFile(file, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
-// TestManifests reads the tree as Kubernetes would, and sees that mistakes
-// are found.
-func TestManifests(t *testing.T) {
-	if out, err := kubecheck(t, "."); err != nil {
-		t.Errorf("%v\n%s", err, out)
+// tree copies the manifests, with changes: in a file, one text by another.
+func tree(t *testing.T, changes ...[3]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, part := range []string{"base", "single", "cluster", "components"} {
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(part)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for name, change := range map[string][3]string{
-		"a field that is not there": {"statefulset.yaml", "terminationGracePeriodSeconds", "terminationGraceSeconds"},
-		"a selector of nothing":     {"policy.yaml", "app.kubernetes.io/name: sandgate", "app.kubernetes.io/name: other"},
-		"a volume that is not":      {"statefulset.yaml", "- name: data\n              mountPath", "- name: date\n              mountPath"},
+	for _, c := range changes {
+		path := filepath.Join(dir, c[0])
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(string(b), c[1], c[2], 1)
+		if text == string(b) {
+			t.Fatalf("%s has no %q", c[0], c[1])
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// with are the cluster's manifests with components.
+func with(t *testing.T, components ...string) string {
+	t.Helper()
+	list := "components:\n"
+	for _, c := range components {
+		list += "  - ../components/" + c + "\n"
+	}
+	return filepath.Join(tree(t, [3]string{"cluster/kustomization.yaml", "components: []\n", list}), "cluster")
+}
+
+// TestManifests renders each variant as kubectl does and reads it as Kubernetes
+// would; network policies let through what is listed here and nothing else.
+func TestManifests(t *testing.T) {
+	check := kubecheck(t)
+	made := secrets(t, filepath.Join(t.TempDir(), "cluster"))
+	bucket := filepath.Join(t.TempDir(), "bucket.yaml")
+	text := "apiVersion: v1\nkind: Secret\nmetadata:\n  name: sandgate-bucket\n  namespace: sandgate\ndata:\n  credentials: eA==\n"
+	if err := os.WriteFile(bucket, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	single := []string{"ingress-nginx -> sandgate 8080", "monitoring -> sandgate 8080"}
+	cluster := []string{
+		"ingress-nginx -> sandgate-gateway 8080", "monitoring -> sandgate-gateway 8080",
+		"sandgate-gateway -> names 53", "sandgate-gateway -> sandgate-node 9443", "sandgate-gateway -> sandgate-redis 6379",
+		"sandgate-node -> names 53", "sandgate-node -> sandgate-redis 6379",
+	}
+	egress := []string{"sandgate-node -> internet 443", "sandgate-node -> internet6 443"}
+	elsewhere := []string{
+		"ingress-nginx -> sandgate-gateway 8080", "monitoring -> sandgate-gateway 8080",
+		"sandgate-gateway -> names 53", "sandgate-gateway -> redis-elsewhere 6379", "sandgate-gateway -> sandgate-node 9443",
+		"sandgate-node -> names 53", "sandgate-node -> redis-elsewhere 6379",
+	}
+	for what, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"single":             {[]string{"single"}, single},
+		"cluster":            {[]string{"cluster", made}, cluster},
+		"bucket":             {[]string{with(t, "bucket"), made, bucket}, append(slices.Clone(cluster), "sandgate-node -> bucket 9000")},
+		"folder, egress":     {[]string{with(t, "folder", "egress"), made}, append(slices.Clone(cluster), egress...)},
+		"Redis of one's own": {[]string{with(t, "redis-elsewhere"), made}, elsewhere},
 	} {
-		dir := t.TempDir()
-		files, _ := filepath.Glob("*.yaml")
-		for _, f := range files {
-			b, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
+		flows, wrong := check(c.args...)
+		slices.Sort(c.want)
+		if want := strings.Join(c.want, "\n") + "\n"; wrong != "" || flows != want {
+			t.Errorf("%s: %s\nis open:\n%s\nshould be:\n%s", what, wrong, flows, want)
+		}
+	}
+	for what, c := range map[string][4]string{
+		"a field that is not there":     {"single", "single/statefulset.yaml", "terminationGracePeriodSeconds", "terminationGraceSeconds"},
+		"a selector of nothing":         {"single", "single/policy.yaml", "app.kubernetes.io/name: sandgate", "app.kubernetes.io/name: other"},
+		"a volume that is not":          {"single", "single/statefulset.yaml", "- name: data\n              mountPath", "- name: date\n              mountPath"},
+		"a secret that is not made":     {"cluster", "cluster/node.yaml", "secretName: sandgate-nodes", "secretName: sandgate-node"},
+		"a key that a secret has not":   {"cluster", "cluster/redis.yaml", "- key: users.acl", "- key: users"},
+		"a secret that all may read":    {"cluster", "cluster/node.yaml", "defaultMode: 0400", "defaultMode: 0444"},
+		"a config map that is not":      {"cluster", "cluster/gateway.yaml", "configMap:\n            name: sandgate-gateway", "configMap:\n            name: gateway"},
+		"a policy for a port of nobody": {"cluster", "cluster/policy.yaml", "- port: node", "- port: nodes"},
+		"a budget for nobody":           {"cluster", "cluster/gateway.yaml", "maxUnavailable: 1\n  selector:\n    matchLabels:\n      app.kubernetes.io/name: sandgate\n      app.kubernetes.io/component: gateway", "maxUnavailable: 1\n  selector:\n    matchLabels:\n      app.kubernetes.io/component: node"},
+		"a variable before its value":   {"cluster", "cluster/node.yaml", "[$(POD_IP)]", "[$(POD_IPS)]"},
+		"a service's port of nobody":    {"cluster", "cluster/redis.yaml", "targetPort: redis", "targetPort: http"},
+		"pods spread by other labels":   {"cluster", "cluster/gateway.yaml", "labelSelector:\n            matchLabels: *labels", "labelSelector:\n            matchLabels: {app: x}"},
+	} {
+		if _, wrong := check(filepath.Join(tree(t, [3]string(c[1:])), c[0]), made); wrong == "" {
+			t.Errorf("%s is not found", what)
+		}
+	}
+	// Two ways in which a policy says too much are seen as what is open.
+	for what, c := range map[string][3]string{
+		"all names":   {"cluster/policy.yaml", "          podSelector:\n            matchLabels:\n              k8s-app: kube-dns\n      ports:\n        - port: 53\n          protocol: UDP\n", "      ports:\n        - port: 443\n"},
+		"no deny all": {"base/policy.yaml", "policyTypes: [Ingress, Egress]", "policyTypes: [Ingress]"},
+	} {
+		if flows, wrong := check(filepath.Join(tree(t, c), "cluster"), made); flows == strings.Join(cluster, "\n")+"\n" {
+			t.Errorf("%s: nothing is seen of it %s", what, wrong)
+		}
+	}
+}
+
+// TestSecretsAreKept: the second time the same things come, but for a new
+// certificate of the gateways; and the authority that can make these is not
+// among them.
+func TestSecretsAreKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	read := func(file string) map[string]string {
+		all := map[string]string{}
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for d := yaml.NewDecoder(f); ; {
+			var s struct {
+				Metadata struct{ Name string }
+				Data     map[string]string
 			}
-			text := string(b)
-			if f == change[0] {
-				if text = strings.Replace(text, change[1], change[2], 1); text == string(b) {
-					t.Fatalf("%s: %s has no %q", name, f, change[1])
+			if d.Decode(&s) != nil {
+				return all
+			}
+			for key, value := range s.Data {
+				b, err := base64.StdEncoding.DecodeString(value)
+				if err != nil || len(b) == 0 {
+					t.Errorf("%s of %s: %v", key, s.Metadata.Name, err)
+				}
+				all[s.Metadata.Name+"/"+key] = string(b)
+			}
+		}
+	}
+	first, second := read(secrets(t, dir)), read(secrets(t, dir))
+	if len(first) != 9 {
+		t.Errorf("%d things are made", len(first))
+	}
+	for name, value := range first {
+		anew := name == "sandgate-gateway/gateway.crt" || name == "sandgate-gateway/gateway.key"
+		if (value != second[name]) != anew {
+			t.Errorf("%s: changed %v", name, value != second[name])
+		}
+	}
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range first {
+		if strings.Contains(value, string(ca)) {
+			t.Errorf("%s holds the authority's key", name)
+		}
+	}
+	if strings.Contains(first["sandgate-redis/users.acl"], first["sandgate-redis/password"]) {
+		t.Error("Redis is given the password itself")
+	}
+}
+
+// TestPageIsTrue: what the page names is there.
+func TestPageIsTrue(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, m := range regexp.MustCompile(`deploy/kubernetes/([\w./-]*\w)`).FindAllSubmatch(page, -1) {
+		named = append(named, string(m[1]))
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
+		if name := string(m[1]); strings.ContainsAny(name, "./") {
+			named = append(named, name)
+		} else {
+			named = append(named, "components/"+name)
+		}
+	}
+	for _, name := range named {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+	all, _ := filepath.Glob("components/*")
+	for _, c := range all {
+		if !slices.Contains(named, c) {
+			t.Errorf("the page has no %s", c)
+		}
+	}
+	if len(named) < 12 {
+		t.Errorf("the page names %q", named)
+	}
+}
+
+// pods is what the tests read of a workload.
+type pods struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		Template struct {
+			Spec struct {
+				Grace      int `yaml:"terminationGracePeriodSeconds"`
+				Containers []struct {
+					Env []struct {
+						Name, Value string
+						From        any `yaml:"valueFrom"`
+					}
+					Ports []struct {
+						Port int `yaml:"containerPort"`
+					}
+					Lifecycle struct {
+						PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
+					}
+					Resources struct{ Limits struct{ Memory string } }
+					Mounts    []mount `yaml:"volumeMounts"`
 				}
 			}
-			if err := os.WriteFile(filepath.Join(dir, f), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if out, err := kubecheck(t, dir); err == nil {
-			t.Errorf("%s is not found: %s", name, out)
 		}
 	}
 }
 
-// TestConfigMapLoads has the server's own reader take the settings.
-func TestConfigMapLoads(t *testing.T) {
-	b, err := os.ReadFile("config.yaml")
+type mount struct {
+	Path string `yaml:"mountPath"`
+}
+
+func workload(t *testing.T, file string) pods {
+	t.Helper()
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer f.Close()
+	var p pods
+	if err := yaml.NewDecoder(f).Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestSettingsLoad has the program's own reader take the settings, with the
+// pods' variables, and sees that both say the same.
+func TestSettingsLoad(t *testing.T) {
+	load := func(p pods, text []byte) *config.Config {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var env []string
+		for _, e := range p.Spec.Template.Spec.Containers[0].Env {
+			known := slices.ContainsFunc(config.Fields(config.Default()), func(f config.Field) bool { return f.Env == e.Name })
+			if !known && !slices.Contains([]string{"POD_IP", "GOGC", "GODEBUG", "GOMEMLIMIT"}, e.Name) {
+				t.Errorf("%s: %s is no setting", p.Metadata.Name, e.Name)
+			}
+			if e.From != nil { // the machine's name, the pod's address
+				e.Value = map[string]string{"SANDGATE_CLUSTER_NODE": "ip-10-0-0-1.example.internal", "POD_IP": "10.1.2.3"}[e.Name]
+			}
+			env = append(env, e.Name+"="+strings.ReplaceAll(e.Value, "$(POD_IP)", "10.1.2.3"))
+		}
+		c, err := config.Load(&config.Flags{File: file}, env)
+		if err != nil {
+			t.Fatalf("%s: %v", p.Metadata.Name, err)
+		}
+		container := p.Spec.Template.Spec.Containers[0]
+		var limit config.Size
+		if _, err := fmt.Sscanf(container.Resources.Limits.Memory, "%dGi", &limit); err != nil {
+			t.Fatal(err)
+		}
+		limit <<= 30
+		if p.Kind != "Deployment" && (c.Sessions.Memory == 0 || c.Sessions.Memory > limit/10*9) {
+			t.Errorf("%s: sandboxes may have %s, the container %s", p.Metadata.Name, c.Sessions.Memory, limit)
+		}
+		for what, path := range map[string]string{"cluster.dir": c.Cluster.Dir, "cluster.redis_password_file": c.Cluster.Password, "token_file": c.Token, "cluster.s3_credentials_file": c.Cluster.S3Credentials, "data_dir": c.DataDir, "run_dir": c.RunDir} {
+			mounted := slices.ContainsFunc(container.Mounts, func(m mount) bool {
+				return path == m.Path || strings.HasPrefix(path, m.Path+"/")
+			})
+			if path != "" && !mounted && !(p.Kind == "Deployment" && strings.HasSuffix(what, "_dir")) { // a gateway has none
+				t.Errorf("%s: nothing is mounted for %s at %s", p.Metadata.Name, what, path)
+			}
+		}
+		return c
+	}
+	read := func(name string) []byte {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	// What a shutdown takes without moving sessions: gateway and node.
+	const gateway, stop = 35, 110
+
 	var object struct{ Data map[string]string }
-	if err := yaml.Unmarshal(b, &object); err != nil {
+	if err := yaml.Unmarshal(read("single/config.yaml"), &object); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(object.Data["config.yaml"]), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(&config.Flags{File: file}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Listen != "0.0.0.0:8080" || !c.Insecure || len(c.Hosts) < 2 {
+	p := workload(t, "single/statefulset.yaml")
+	c := load(p, []byte(object.Data["config.yaml"]))
+	if c.Listen != "0.0.0.0:8080" || !c.Insecure || len(c.Hosts) < 2 || p.Spec.Template.Spec.Grace < stop {
 		t.Errorf("%+v", c)
+	}
+
+	p = workload(t, "cluster/gateway.yaml")
+	g := load(p, read("cluster/config/gateway.yaml"))
+	if g.Listen != ":8080" || !g.Insecure || len(g.Hosts) < 2 || p.Spec.Template.Spec.Containers[0].Ports[0].Port != 8080 {
+		t.Errorf("%+v", g)
+	}
+	if before := p.Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Sleep.Seconds; before == 0 || p.Spec.Template.Spec.Grace < before+gateway {
+		t.Errorf("a gateway has %d s to end, %d of them before it begins", p.Spec.Template.Spec.Grace, before)
+	}
+	p = workload(t, "cluster/node.yaml")
+	n := load(p, read("cluster/config/node.yaml"))
+	if n.Cluster.Listen != ":9443" || n.Cluster.Address != "[10.1.2.3]:9443" || n.Cluster.Node == "" || p.Spec.Template.Spec.Containers[0].Ports[0].Port != 9443 {
+		t.Errorf("%+v", n.Cluster)
+	}
+	if least := int(time.Duration(n.Cluster.Drain)/time.Second) + stop; p.Spec.Template.Spec.Grace < least {
+		t.Errorf("a node has %d s to end, and may take %d", p.Spec.Template.Spec.Grace, least)
+	}
+	stores := 0
+	patches, _ := filepath.Glob("components/*/node.yaml")
+	for _, file := range patches {
+		both, more := workload(t, "cluster/node.yaml"), workload(t, file)
+		to, from := &both.Spec.Template.Spec.Containers[0], more.Spec.Template.Spec.Containers[0]
+		to.Env, to.Mounts = append(to.Env, from.Env...), append(to.Mounts, from.Mounts...)
+		if load(both, read("cluster/config/node.yaml")).Cluster.Blobs != "" {
+			stores++
+		}
+	}
+	if stores != 2 {
+		t.Errorf("%d of %q give the cluster a blob store", stores, patches)
+	}
+	if g.Cluster.Redis != n.Cluster.Redis || g.Cluster.User != n.Cluster.User || g.Cluster.Name != n.Cluster.Name || g.Cluster.Redis != "redis://sandgate-redis:6379/0" {
+		t.Errorf("the gateways' directory is %+v, the nodes' %+v", g.Cluster, n.Cluster)
 	}
 }
