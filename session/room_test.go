@@ -32,9 +32,8 @@ func TestGVisorRoomByMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held := r.m.cfg.Host.(gauge).Memory(); held < 5<<20 {
-		t.Fatalf("the sandboxes hold %d bytes", held)
-	}
+	// Its pages are read while it runs already.
+	eventually(t, "the first holds what leaves no room", func() bool { return r.m.cfg.Host.(gauge).Memory() >= 5<<20 })
 	p := r.open()
 	p.attach(1, first.ID, "k1")
 	p.run(1, "x=kept")
