@@ -342,8 +342,11 @@ func TestErrorsAreTyped(t *testing.T) {
 	if _, err := away.Sessions(ctx); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a server that is not there: %v", err)
 	}
-	short, cancel := context.WithTimeout(ctx, time.Second)
+	short, cancel := context.WithCancel(ctx)
 	defer cancel()
+	tired := fast()
+	tired.OnState = func(error) { cancel() } // after the first attempt
+	away, _ = client.New("http://127.0.0.1:1", "x", tired)
 	if _, err := away.Connect(short); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a server that is not there, over WebSocket: %v", err)
 	}

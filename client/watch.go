@@ -16,14 +16,12 @@ type fileWatch struct {
 	ch   uint32
 	ask  protocol.FileWatch
 
-	mu     sync.Mutex // guards all below
-	queue  []protocol.FileChanges
-	again  bool // it has been begun before
-	err    error
-	over   bool
-	moved  chan struct{} // capacity 1
-	opened chan struct{}
-	once   sync.Once
+	mu    sync.Mutex // guards all below
+	queue []protocol.FileChanges
+	again bool // it has been begun before
+	err   error
+	over  bool
+	moved chan struct{} // capacity 1
 }
 
 // maxWatchQueue is how many events wait for a slow reader before they become an
@@ -36,7 +34,7 @@ const maxWatchQueue = 256
 // Overflow, since it does not know what it missed.
 func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), tell func(protocol.FileChanges) error) error {
 	const op = "client.watch"
-	w := &fileWatch{conn: c, ask: p, moved: make(chan struct{}, 1), opened: make(chan struct{})}
+	w := &fileWatch{conn: c, ask: p, moved: make(chan struct{}, 1)}
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
@@ -51,12 +49,15 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), te
 	if on != nil {
 		w.begin(on)
 	}
-	opened := w.opened
 	for {
 		w.mu.Lock()
-		queue, err, over := w.queue, w.err, w.over
+		queue, err, over, begun := w.queue, w.err, w.over, w.again
 		w.queue = nil
 		w.mu.Unlock()
+		if begun && ready != nil { // before what came first, however late this is
+			ready()
+			ready = nil
+		}
 		for _, f := range queue {
 			if err := tell(f); err != nil {
 				return err
@@ -66,11 +67,6 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), te
 			return err
 		}
 		select {
-		case <-opened:
-			opened = nil
-			if ready != nil {
-				ready()
-			}
 		case <-w.moved:
 		case <-ctx.Done():
 			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
@@ -85,11 +81,11 @@ func (w *fileWatch) begin(on *link) {
 	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpFileWatch, w.ch, w.ask, false, func(_ json.RawMessage, err error) {
 		switch {
 		case err == nil:
-			w.once.Do(func() { close(w.opened) })
 			w.mu.Lock()
 			again := w.again
 			w.again = true
 			w.mu.Unlock()
+			w.wake()
 			if again {
 				w.take(protocol.FileChanges{Session: w.ask.Session, Changes: []protocol.FileChange{}, Overflow: true})
 			}

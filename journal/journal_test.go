@@ -182,6 +182,12 @@ func TestFullDiskCostsLinesAndNothingElse(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("1000 lines that cannot be written took %s", took)
 	}
+	// All are dropped before there is room, however late the writer comes to it.
+	for wait := deadline(t); j.Stats().Dropped < 1001; <-time.After(time.Millisecond) {
+		if wait.Err() != nil {
+			t.Fatalf("it still waits for a full disk: %+v", j.Stats())
+		}
+	}
 	// The file is as long as its last whole line; there is room again.
 	if err := os.WriteFile(filepath.Join(dir, "test-0.jsonl"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -51,9 +51,13 @@ func (c *channel) view() protocol.Channel {
 		ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv,
 		Epoch: b.Epoch, Oldest: b.Oldest, End: b.End, State: "starting",
 	}
-	c.mu.Lock()
-	v.Exit = c.exit
-	c.mu.Unlock()
+	// What has exited has its exit record before End: a viewer that has read up
+	// to there waits for nothing more.
+	if b.Ended {
+		c.mu.Lock()
+		v.Exit = c.exit
+		c.mu.Unlock()
+	}
 	select {
 	case <-c.opened:
 	default:

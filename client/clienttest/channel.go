@@ -88,6 +88,9 @@ func (ch *channel) public() protocol.Channel {
 		ID: ch.id, Kind: ch.open.Kind, Language: ch.open.Language, Argv: ch.open.Argv, State: ch.state, Exit: ch.exit,
 		Queued: len(ch.jobs), Epoch: b.Epoch, Oldest: b.Oldest, End: b.End,
 	}
+	if !b.Ended && c.State == "exited" {
+		c.State, c.Exit = "running", nil // what has exited has its exit record before End
+	}
 	c.Cols, c.Rows = ch.size.Cols, ch.size.Rows
 	if c.Kind == "kernel" {
 		c.Info = json.RawMessage(`{"language":"python","version":"3.test","implementation":"test","banner":"Test kernel"}`)

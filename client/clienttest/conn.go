@@ -41,6 +41,9 @@ type attachment struct {
 }
 
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
+	// Before Accept, behind which the HTTP server does not wait for this.
+	s.work.Add(1)
+	defer s.work.Done()
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
 	if err != nil {
 		return
@@ -48,8 +51,6 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.seen++
 	s.mu.Unlock()
-	s.work.Add(1)
-	defer s.work.Done()
 	ctx, cancel := context.WithCancel(s.ctx)
 	c := &conn{server: s, ws: ws, ctx: ctx, attached: make(map[uint32]*attachment)}
 	ws.SetReadLimit(stream.MaxBody)
@@ -153,12 +154,10 @@ func (c *conn) attach(req protocol.Request) (any, func(), error) {
 	}
 	ch.mu.Unlock()
 	public := ch.public()
-	c.work.Add(1)
-	return protocol.Attached{Epoch: public.Epoch, Offset: at, Channel: public, Input: taken}, func() { go a.send() }, nil
+	return protocol.Attached{Epoch: public.Epoch, Offset: at, Channel: public, Input: taken}, func() { c.work.Go(a.send) }, nil
 }
 
 func (a *attachment) send() {
-	defer a.conn.work.Done()
 	for {
 		chunk, err := a.reader.Next(a.conn.ctx)
 		if err != nil {

@@ -62,9 +62,9 @@ func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o replOptio
 			_ = t.SetSize(w, h)
 		}
 	}
-	resize()
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, syscall.SIGWINCH)
+	resize()
 	done := make(chan struct{})
 	defer close(done)
 	defer signal.Stop(changes)

@@ -198,6 +198,7 @@ type loan struct {
 	a        *app
 	in, out  *os.File
 	readOnly bool
+	changes  chan os.Signal // of its size, since before it was first told
 	// answered reports whether this terminal was there when the output that
 	// is older than the attachment was written, so that its questions are new.
 	answered func() bool
@@ -211,7 +212,9 @@ func (a *app) lend() (*loan, error) {
 	if !ok || !terminal(a.in) || !terminal(out) {
 		return nil, fault.New(fault.InvalidArgument, "shell", "this needs a terminal on standard input and output; sandgate run needs none")
 	}
-	return &loan{a: a, in: a.in, out: out, answered: func() bool { return false }}, nil
+	l := &loan{a: a, in: a.in, out: out, changes: make(chan os.Signal, 1), answered: func() bool { return false }}
+	signal.Notify(l.changes, syscall.SIGWINCH)
+	return l, nil
 }
 
 func (l *loan) size() (cols, rows int) {
@@ -230,9 +233,7 @@ func (l *loan) drive(ctx context.Context, t *client.Terminal) (detached bool, er
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(ended)
-	changes := make(chan os.Signal, 1)
-	signal.Notify(changes, syscall.SIGWINCH)
-	defer signal.Stop(changes)
+	defer signal.Stop(l.changes)
 
 	raw, err := term.MakeRaw(int(l.in.Fd()))
 	if err != nil {
@@ -258,7 +259,7 @@ func (l *loan) drive(ctx context.Context, t *client.Terminal) (detached bool, er
 				killed.Store(int32(sig))
 				cancel()
 				return
-			case <-changes:
+			case <-l.changes:
 				if cols, rows := l.size(); !l.readOnly {
 					_ = t.Resize(ctx, cols, rows) // it can only have ended
 				}

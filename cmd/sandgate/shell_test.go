@@ -106,6 +106,25 @@ func TestShell(t *testing.T) {
 	}
 }
 
+// TestShellOfAnotherSize: the terminal's size changes while the shell opens.
+func TestShellOfAnotherSize(t *testing.T) {
+	opened := make(chan struct{})
+	script := echoes()
+	program := script.Program
+	script.Program = func(ctx context.Context, p *clienttest.Program) protocol.Exit {
+		close(opened)
+		return program(ctx, p)
+	}
+	sc := newScreen(t, newCLI(t, newServer(t, script)).process("shell"))
+	<-opened
+	if err := pty.Setsize(sc.f, &pty.Winsize{Rows: 30, Cols: 100}); err != nil {
+		t.Fatal(err)
+	}
+	sc.await("size 100x30")
+	sc.keys("q")
+	sc.end(7)
+}
+
 // TestShellDetach: the program goes on, and attach comes back to it without
 // asking its old questions.
 func TestShellDetach(t *testing.T) {

@@ -26,6 +26,9 @@ const (
 	// steady is how long a child has to live for its next death to count as
 	// the first one.
 	steady = 10 * time.Second
+	// lastLines is how long a dead child's status pipe is read at most, should
+	// something that it has started hold it open.
+	lastLines = 10 * time.Second
 )
 
 // child is a part of the server that runs as a process of its own and is
@@ -170,7 +173,8 @@ func (c *child) once(ctx context.Context) error {
 	err = cmd.Wait()
 	close(ended)
 	<-stopped
-	_ = status.Close()
+	// What it said before its end counts, whenever listen comes to it.
+	_ = status.SetReadDeadline(time.Now().Add(lastLines))
 	work.Wait()
 	c.mu.Lock()
 	c.feed = nil
@@ -289,7 +293,10 @@ func (t *teller) say(format string, args ...any) {
 	}
 }
 
-// inherited opens what a supervisor has handed down.
+// inherited opens what a supervisor has handed down, which is not for the
+// programs that this one starts.
 func inherited() (input *os.File, status *teller) {
+	syscall.CloseOnExec(3)
+	syscall.CloseOnExec(4)
 	return os.NewFile(3, "settings"), &teller{w: os.NewFile(4, "status")}
 }
