@@ -61,6 +61,7 @@ func nearWorld(t testing.TB) *world {
 	t.Helper()
 	cfg := Config{Version: "test", Tokens: testTokens()}
 	cfg.Limits.PerPrincipal = 20_000
+	cfg.Times.Ping = time.Hour // the idle ones answer none
 	g, err := New(cfg, nearNode{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -185,7 +185,7 @@ func conformBook(t *testing.T, a, b ClusterBook) {
 	named(a, false)
 
 	// One that has expired is known while a run goes on, and begins no other.
-	grant.ID, grant.Life, grant.Uses = "four", 200*time.Millisecond, 9
+	grant.ID, grant.Life, grant.Uses = "four", 3*time.Second, 9
 	ok(a.Add(ctx, grant, 3))
 	begin(a, "four", "p1", time.Minute, tenant.Begun)
 	until(t, "its end", func() bool {

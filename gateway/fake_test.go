@@ -51,6 +51,7 @@ type fakeNode struct {
 	changed  *sync.Cond
 	sessions map[string]string // id → tenant
 	files    map[string][]byte // session/path → content; only finished ones
+	uploads  int               // that have begun
 	aborted  int               // uploads whose link ended early
 	deleted  int
 	stops    int // interrupts
@@ -79,13 +80,13 @@ func newFake() *fakeNode {
 // await waits until ok holds of the fake, or fails the test.
 func (f *fakeNode) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	stop := time.AfterFunc(10*time.Second, f.changed.Broadcast)
+	late := false
+	stop := time.AfterFunc(30*time.Second, func() { f.change(func() { late = true }) })
 	defer stop.Stop()
-	end := time.Now().Add(10 * time.Second)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for !ok() {
-		if time.Now().After(end) {
+		if late {
 			t.Fatalf("never came: %s", what)
 		}
 		f.changed.Wait()
@@ -411,6 +412,7 @@ func (s *fakeLink) port(req protocol.Request) error {
 }
 
 func (s *fakeLink) upload(ref protocol.FileRef) (any, error) {
+	s.f.change(func() { s.f.uploads++ })
 	var kept []byte
 	var size int64
 	for {
@@ -571,6 +573,29 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 	}()
 }
 
+// mortal is a Node that is given much time to answer until it has gone, and none
+// from then on.
+type mortal struct {
+	c    *node.Client
+	gone context.Context
+}
+
+func (m mortal) Open(ctx context.Context, who node.Principal) (Link, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.gone, cancel)()
+	return Remote(m.c).Open(ctx, who)
+}
+
+func (m mortal) Call(ctx context.Context, who node.Principal, op string, params, result any) error {
+	l, err := m.Open(ctx, who)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	return l.(*node.Link).Call(ctx, op, params, result)
+}
+
 // world is a gateway on a real port in front of a fake node on a real socket.
 type world struct {
 	t    testing.TB
@@ -614,13 +639,13 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	nctx, ncancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- node.Serve(nctx, ln, w.fake, nil) }()
-	client := node.NewClient(node.Unix(path), node.ClientOptions{ConnectTimeout: 300 * time.Millisecond})
+	client := node.NewClient(node.Unix(path), node.ClientOptions{ConnectTimeout: 20 * time.Second})
+	gone, leave := context.WithCancel(context.Background())
 	cfg := Config{Version: "test", Tokens: testTokens()}
-	cfg.Times.Drain = 2 * time.Second
 	if change != nil {
 		change(&cfg)
 	}
-	w.g, err = New(cfg, Remote(client), slog.New(slog.NewTextHandler(w.log, nil)))
+	w.g, err = New(cfg, mortal{client, gone}, slog.New(slog.NewTextHandler(w.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -633,7 +658,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	done := make(chan error, 1)
 	go func() { done <- w.g.Serve(gctx, tcp) }()
 	w.stop = sync.OnceValue(func() error { gcancel(); return <-done })
-	w.node = sync.OnceFunc(func() { ncancel(); <-served })
+	w.node = sync.OnceFunc(func() { ncancel(); <-served; leave() })
 	t.Cleanup(func() {
 		if err := w.stop(); err != nil {
 			t.Errorf("serve: %v", err)

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -166,6 +167,11 @@ func (g *Gateway) build() {
 	// gives fasthttp its buffers back.
 	g.server.KeepHijackedConns = true
 	g.server.NoDefaultServerHeader = true
+	g.server.ConnState = func(nc net.Conn, state fasthttp.ConnState) {
+		if c, ok := nc.(*conn); ok {
+			c.busy.Store(state == fasthttp.StateActive)
+		}
+	}
 }
 
 // Serve accepts connections on ln until ctx ends or Shutdown is called, and
@@ -249,7 +255,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	g.giveUp()
-	g.flush()
+	flush(lns)
 	for _, l := range lns {
 		l.cut()
 	}
@@ -261,15 +267,15 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// flush gives requests that were just given up a moment to say so.
-func (g *Gateway) flush() {
+// flushLimit is how long requests that were given up may take to say so.
+const flushLimit = 3 * time.Second
+
+// flush gives them that time. A request's place among those under way is free
+// before its answer is written, so it is the connections that tell.
+func flush(lns []*listener) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(time.Second); len(g.slots) > 0 && time.Now().Before(end); {
-		<-tick.C
-	}
-	// The slot is free when the last byte has been read, not yet written.
-	if len(g.slots) == 0 {
+	for end := time.Now().Add(flushLimit); slices.ContainsFunc(lns, (*listener).busy) && time.Now().Before(end); {
 		<-tick.C
 	}
 }

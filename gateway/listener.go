@@ -56,9 +56,21 @@ func (l *listener) Accept() (net.Conn, error) {
 // refuse never blocks: a fresh connection's send buffer takes the answer.
 func refuse(nc net.Conn) {
 	err := &fault.Error{Kind: fault.Exhausted, Op: "gateway.accept", RetryAfter: 5, Message: "the server holds all the connections it can"}
-	_ = nc.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	_ = nc.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	_, _ = nc.Write(rawError(err))
 	_ = nc.Close()
+}
+
+// busy reports whether somebody is being answered.
+func (l *listener) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if c.busy.Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // cut closes every connection.
@@ -91,6 +103,8 @@ type conn struct {
 	// the reset that unread bytes cause destroy our answer.
 	linger atomic.Bool
 	closed atomic.Bool
+	// busy is set from the first byte of a request to the last of its answer.
+	busy atomic.Bool
 	// pending is a relay that was let in and has not taken over yet.
 	pending atomic.Pointer[relay]
 }

@@ -442,7 +442,7 @@ func TestPortWebSocket(t *testing.T) {
 		t.Errorf("a foreign page opened a WebSocket: %v", err)
 	}
 	start := time.Now()
-	if err := w.stop(); err != nil || time.Since(start) > time.Second {
+	if err := w.stop(); err != nil || time.Since(start) > w.g.cfg.Times.Drain*2/3 {
 		t.Errorf("the shutdown took %s, %v", time.Since(start), err)
 	}
 }

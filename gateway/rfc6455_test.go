@@ -127,7 +127,7 @@ func rfc6455() []conversation {
 	add("5.8 pings in between, by the byte", chopped(1, three), append(between, reply)...)
 	add("5.9 continuation of nothing", once(masked(cont, []byte("x")), masked(text, []byte("{}"))), bad)
 	add("5.12 part of a continuation of nothing", once(masked(more, []byte("x")), masked(text, []byte("{}"))), bad)
-	add("5.15 continuation behind the end", once(two, masked(more, []byte("x")), masked(text, []byte("{}"))), bad)
+	add("5.15 continuation behind the end", once(two, masked(more, []byte("x")), masked(text, []byte("{}"))), "reply?", bad)
 	add("5.16 continuation of nothing, again", once(masked(more, []byte("x")), masked(textPart, []byte("x")), masked(cont, nil)), bad)
 	add("5.18 text within a message", once(masked(textPart, []byte("{")), masked(text, []byte("}"))), bad)
 	add("5.18 binary within a text", once(masked(textPart, []byte("{")), masked(binaryFrame, []byte("}"))), bad)

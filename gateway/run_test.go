@@ -203,14 +203,15 @@ func TestRunRefused(t *testing.T) {
 
 // TestRunHangUp has the client go away in the middle, in each of the forms.
 func TestRunHangUp(t *testing.T) {
-	w := newWorld(t, nil)
+	// A sign of life that cannot be written would tell of the hang-up as well.
+	w := newWorld(t, func(c *Config) { c.Times.KeepAlive = time.Hour })
 	for i, accept := range []string{"application/json", "text/event-stream", "application/x-ndjson"} {
 		t.Run(accept, func(t *testing.T) {
 			c, err := net.Dial("tcp", w.addr)
 			if err != nil {
 				t.Fatal(err)
 			}
-			body := `{"code":"print:a;loop","timeout_ms":60000}`
+			body := `{"code":"print:a;loop","timeout_ms":600000}`
 			fmt.Fprintf(c, "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s", tokenAll, accept, len(body), body)
 			if accept != "application/json" {
 				br := bufio.NewReader(c)
@@ -226,14 +227,10 @@ func TestRunHangUp(t *testing.T) {
 			} else {
 				w.fake.await(t, "the run", func() bool { return len(w.fake.sessions) == 1 && w.fake.acks > 0 })
 			}
-			start := time.Now()
 			_ = c.Close()
 			w.fake.await(t, "the interrupt and the deletion", func() bool {
 				return w.fake.stops == i+1 && w.fake.deleted == i+1 && w.fake.links == 0
 			})
-			if d := time.Since(start); d > 3*time.Second {
-				t.Errorf("took %s", d)
-			}
 			w.fake.change(func() { w.fake.acks = 0 })
 		})
 	}
@@ -281,7 +278,7 @@ func TestShutdownEndsRuns(t *testing.T) {
 		if done := events[len(events)-1]; done.Fault == nil || done.Fault.Kind != fault.Restarting {
 			t.Errorf("%+v", done)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("the run's response never ended")
 	}
 }

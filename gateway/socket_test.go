@@ -56,7 +56,7 @@ func (c *client) frame(f stream.Frame) {
 
 func (c *client) next() (websocket.MessageType, []byte) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	typ, b, err := c.ws.Read(ctx)
 	if err != nil {
@@ -213,17 +213,20 @@ func TestAbuse24_Messages(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Times.Hello = time.Second })
-	if got := w.dial(tokenAll).closed(); got != code(fault.DeadlineExceeded) {
+	t.Parallel() // much of it is waiting
+	short := newWorld(t, func(c *Config) { c.Times.Hello = 50 * time.Millisecond })
+	if got := short.dial(tokenAll).closed(); got != code(fault.DeadlineExceeded) {
 		t.Errorf("silence: %d", got)
 	}
+	const limit = 5 * time.Second
+	w := newWorld(t, func(c *Config) { c.Times.Hello = limit })
 	c := w.dial(tokenAll)
 	c.text(`{"id":1,"op":"session.list"}`)
 	if got := c.closed(); got != code(fault.Malformed) {
 		t.Errorf("another op: %d", got)
 	}
 	c = w.dial(tokenAll).hello()
-	<-time.After(1200 * time.Millisecond) // the deadline is hello's alone
+	<-time.After(limit + 200*time.Millisecond) // the deadline is hello's alone
 	c.text(`{"id":2,"op":"session.list"}`)
 	c.reply()
 	w.node()
@@ -265,7 +268,7 @@ func TestHandshake(t *testing.T) {
 	defer c.Close()
 	hello := `{"id":1,"op":"hello"}`
 	_, _ = io.WriteString(c, head+up+key+"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sandgate.v1\r\n\r\n"+string(masked(0x81, []byte(hello))))
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	br := bufio.NewReader(c)
 	r, err := http.ReadResponse(br, nil)
 	if err != nil || r.StatusCode != 101 || r.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || r.Header.Get("Sec-WebSocket-Protocol") != protocol.Subprotocol {
@@ -337,9 +340,7 @@ func TestPerPrincipal(t *testing.T) {
 	}
 	w.dial(tokenOther)
 	_ = a.ws.Close(websocket.StatusNormalClosure, "")
-	for w.g.Stats().Sockets > 2 {
-		runtime.Gosched()
-	}
+	until(t, "its end", func() bool { return w.g.Stats().Sockets == 2 })
 	w.dial(tokenAll)
 }
 
@@ -527,19 +528,13 @@ func TestAbuse19_NeverReads(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Write = time.Second })
 	c, br := w.upgrade()
 	_, _ = c.Write(masked(0x81, []byte(`{"id":2,"op":"execute","ch":1,"params":{"key":"k","code":"flood-unchecked"}}`)))
-	end := time.Now().Add(10 * time.Second)
-	for !w.slow() {
-		if time.Now().After(end) {
-			t.Fatal("nobody noticed")
-		}
-		runtime.Gosched()
-	}
+	until(t, "a client that counts as slow", w.slow)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapInuse > 64<<20 {
 		t.Errorf("%d MiB are in use", m.HeapInuse>>20)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	for {
 		op, p, err := frameFrom(br)
 		if err != nil {
@@ -554,10 +549,10 @@ func TestAbuse19_NeverReads(t *testing.T) {
 	}
 	_ = c.Close()
 	w.fake.await(t, "the link's end", func() bool { return w.fake.links == 0 })
-	// One that stays asleep is cut off as well.
-	c, _ = w.upgrade()
+	// One that falls asleep after a word and stays so is cut off as well.
+	c, br = w.upgrade()
 	_, _ = c.Write(masked(0x81, []byte(`{"id":2,"op":"execute","ch":1,"params":{"key":"k","code":"flood-unchecked"}}`)))
-	w.fake.await(t, "the link", func() bool { return w.fake.links == 1 })
+	readFrame(t, br)
 	w.fake.await(t, "the link's end", func() bool { return w.fake.links == 0 })
 }
 
@@ -576,14 +571,44 @@ func (w *world) slow() bool {
 	return false
 }
 
+// TestAbuse19_HalfOpen: who answers pings stays, and is asked again; who does not
+// is cut off after one.
 func TestAbuse19_HalfOpen(t *testing.T) {
-	w := newWorld(t, func(c *Config) {
-		c.Times.Ping, c.Times.Pong = 50*time.Millisecond, 100*time.Millisecond
+	w := newWorld(t, func(c *Config) { c.Times.Ping = 20 * time.Millisecond })
+	asked := make(chan struct{}, 100)
+	ws, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{
+		Subprotocols: []string{protocol.Subprotocol}, HTTPHeader: http.Header{"Authorization": {"Bearer " + tokenAll}},
+		OnPingReceived: func(context.Context, []byte) bool {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			return true
+		},
 	})
-	live := w.dial(tokenAll).hello()
-	go func() { _, _, _ = live.ws.Read(context.Background()) }() // answers pings
-	c, br := w.upgrade()                                         // does not
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ws.CloseNow() }()
+	(&client{t, ws}).hello()
+	left := make(chan error, 1)
+	go func() { // answers pings
+		_, _, err := ws.Read(context.Background())
+		left <- err
+	}()
+	for range 4 { // each but the first follows an answer
+		select {
+		case <-asked:
+		case err := <-left:
+			t.Fatalf("a client that answers pings was cut off: %v", err)
+		case <-time.After(30 * time.Second):
+			t.Fatal("no ping came")
+		}
+	}
+
+	w = newWorld(t, func(c *Config) { c.Times.Ping, c.Times.Pong = 20*time.Millisecond, time.Second })
+	c, br := w.upgrade()
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	pings := 0
 	for {
 		op, p := readFrame(t, br)
@@ -600,13 +625,7 @@ func TestAbuse19_HalfOpen(t *testing.T) {
 	if pings != 1 {
 		t.Errorf("%d pings", pings)
 	}
-	for w.g.Stats().Sockets != 1 {
-		runtime.Gosched()
-	}
-	<-time.After(200 * time.Millisecond)
-	if w.g.Stats().Sockets != 1 {
-		t.Error("a client that answers pings was cut off")
-	}
+	until(t, "its end", func() bool { return w.g.Stats().Sockets == 0 })
 }
 
 func FuzzEnvelope(f *testing.F) {
