@@ -26,7 +26,10 @@ type request struct {
 	*fiber.Ctx
 	g     *Gateway
 	route *route
-	who   node.Principal
+	// method is what the logs say: Ctx is another request's when a response that
+	// outlives the handler ends.
+	method string
+	who    node.Principal
 	// ticket is the run ticket that the request came with.
 	ticket *runTicket
 	// user is who has signed in, on a route that takes the cookie.
@@ -125,6 +128,7 @@ func checkLines(raw []byte) error {
 // the handler, the access log.
 func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	q := &request{Ctx: c, g: g, route: r, start: time.Now()}
+	q.method = r.method(q)
 	q.conn, _ = c.Context().Conn().(*conn)
 	q.body = newBody(q)
 	c.Response().Header.Set("X-Content-Type-Options", "nosniff")
@@ -180,7 +184,7 @@ func (q *request) finish(status int, sent int64, err error) {
 		<-q.g.slots
 	}
 	attrs := []slog.Attr{
-		slog.String("method", q.route.method(q)), slog.String("route", q.route.Path),
+		slog.String("method", q.method), slog.String("route", q.route.Path),
 		slog.Int("status", status), slog.Int64("bytes", sent),
 		slog.Duration("duration", time.Since(q.start)), slog.String("subject", q.who.Subject),
 	}
