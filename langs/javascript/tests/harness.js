@@ -70,7 +70,7 @@ class Kernel {
   }
 
   // until resolves with what condition gives, once that is true.
-  until(condition, ms = 20_000) {
+  until(condition, ms = 60_000) {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.delete(look);
@@ -123,8 +123,9 @@ class Kernel {
     };
   }
 
+  // interrupt names the cell, as the agent does: it may come before the cell has begun.
   interrupt() {
-    this.send({ op: 'interrupt' });
+    this.send({ op: 'interrupt', cell: this.#cell });
   }
 
   async ready() {

@@ -182,7 +182,7 @@ class Kernel:
     def close(self):
         os.close(self._to)
         try:
-            self.process.wait(5)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             pass
         try:

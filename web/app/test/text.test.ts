@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { drawn } from '../src/notebook/frames'
 import { TextView } from '../src/notebook/text'
 
-const frame = () => new Promise((r) => setTimeout(r, 150))
 let view: TextView
 beforeEach(() => {
   view = new TextView()
@@ -48,7 +48,7 @@ describe('text as a terminal shows it', () => {
   it('draws what it saves, in blocks, and never as HTML', async () => {
     for (let i = 0; i < 2000; i++) view.write(`line ${i} <b>\n`)
     view.write('last\rLAST')
-    await frame()
+    await drawn()
     expect(view.el.querySelector('b')).toBeNull()
     expect(view.el.children.length).toBe(4)
     const shown = [...view.el.children].map((b) => b.textContent).join('\n')

@@ -44,9 +44,11 @@ describe('a watch', () => {
   })
 
   it('holds so much for a slow reader, and then says that there was more', async () => {
-    const w = await (await session()).watch('x')
+    const s = await session()
+    const w = await s.watch('x')
     for (let i = 0; i < 1000; i++) tell(server.peers[0]!, { changes: [{ path: `/${i}`, kind: 'modified' }] })
     tell(server.peers[0]!, { ended: true, error: { kind: 'sandbox_lost', message: 'gone' } })
+    await s.channels() // all before this has arrived
     const seen: FileChanges[] = []
     await expect((async () => {
       for await (const c of w) seen.push(c)

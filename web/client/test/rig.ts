@@ -195,7 +195,6 @@ export class FakeServer {
   /** Answers an operation; false leaves it to the server. */
   on: ((p: Peer, r: Req) => boolean | void) | undefined
   onHTTP: ((req: IncomingMessage, body: string) => { status: number; body: string; headers?: Record<string, string> } | undefined) | undefined
-  silent = false
   /** How often a client acknowledged what it was not sent. */
   liedTo = 0
   /** What each writer has given, if this server remembers that. */
@@ -252,7 +251,6 @@ export class FakeServer {
         const f = unmask(held)
         if (!f) return
         held = held.subarray(f.length)
-        if (this.silent) continue
         if (duplex.destroyed) return // what lies behind a cut never arrived
         if (f.op === 8) return void duplex.end()
         if (f.op === 1) this.#request(peer, JSON.parse(f.body.toString()) as Req)

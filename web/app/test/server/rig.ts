@@ -91,6 +91,7 @@ export async function shot(page: Page, name: string, schemes: readonly ('light' 
  * one that moved within the last half second, since that is how people are made to click on things.
  */
 export async function still(frame: Locator): Promise<void> {
+  await frame.scrollIntoViewIfNeeded() // the click would, and move it
   let before = ''
   await expect.poll(async () => {
     const now = JSON.stringify(await frame.boundingBox())
@@ -98,6 +99,17 @@ export async function still(frame: Locator): Promise<void> {
     before = now
     return same
   }, { interval: 700 }).toBe(true)
+}
+
+/** Presses a letter twice at one time, however long the page takes for each: it takes two within a second as a pair. */
+export async function pair(page: Page, letter: string): Promise<void> {
+  const cdp = await page.context().newCDPSession(page)
+  const key = { key: letter, code: `Key${letter.toUpperCase()}`, windowsVirtualKeyCode: letter.toUpperCase().charCodeAt(0), timestamp: Date.now() / 1000 }
+  for (let i = 0; i < 2; i++) {
+    await cdp.send('Input.dispatchKeyEvent', { type: 'keyDown', text: letter, ...key })
+    await cdp.send('Input.dispatchKeyEvent', { type: 'keyUp', ...key })
+  }
+  await cdp.detach()
 }
 
 /** Asks the server over REST. */
