@@ -66,7 +66,7 @@ func newRig(t testing.TB, env ...string) *rig {
 	}
 	theirIn.Close()
 	theirOut.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: cmd, in: ourOut, sink: newRecorder()}
 	r.Client = NewClient(ourIn, ourOut, r.sink)
 	t.Cleanup(func() {
@@ -124,13 +124,14 @@ func (r *rig) program(ch uint32, script string) (string, Exit) {
 	return r.sink.text(ch, 0), e
 }
 
-// count returns how many processes the user has that carry the mark in their
-// command line.
-func count(mark string) int {
+// count returns how many processes the rig's user has that carry the mark in
+// their command line, whoever their parent is. Another run of the test has
+// another user.
+func (r *rig) count(mark string) int {
 	n := 0
 	for _, p := range processes() {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
-		if !p.zombie && bytes.Contains(b, []byte(mark)) {
+		if p.uid == r.uid && !p.zombie && bytes.Contains(b, []byte(mark)) {
 			n++
 		}
 	}

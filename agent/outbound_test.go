@@ -25,11 +25,20 @@ import (
 // for hosts called denied.
 func (r *rig) outside() (proxy string) {
 	r.t.Helper()
-	port := closedPort(r.t)
+	var port int
 	seed := strings.Repeat("ab", 32)
-	if err := r.Reseed(r.ctx, Reseed{Seed: seed, Proxy: port}); err != nil {
-		r.t.Fatal(err)
-	}
+	eventually(r.t, "the proxy listens", func() bool {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		port = l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if err = r.Reseed(r.ctx, Reseed{Seed: seed, Proxy: port}); err != nil {
+			wantKind(r.t, err, fault.Conflict) // another test was given the port
+		}
+		return err == nil
+	})
 	if err := r.Reseed(r.ctx, Reseed{Seed: seed, Proxy: port}); err != nil {
 		r.t.Fatal(err) // the second time it listens already
 	}
@@ -82,7 +91,7 @@ func (r *rig) web(proxy string, h http.HandlerFunc) (*http.Client, int) {
 	go s.Serve(l)
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy})}
 	r.t.Cleanup(func() { tr.CloseIdleConnections(); s.Close() })
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second}, l.Addr().(*net.TCPAddr).Port
+	return &http.Client{Transport: tr, Timeout: time.Minute}, l.Addr().(*net.TCPAddr).Port
 }
 
 // TestOutboundHTTP sends requests over plain HTTP: each goes over a connection
@@ -187,7 +196,7 @@ func TestOutboundTunnel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		fmt.Fprintf(c, "CONNECT a.example:%d HTTP/1.1\r\nHost: a.example\r\n\r\n", port)
 		in := bufio.NewReader(c)
 		line, err := in.ReadString('\n')
@@ -257,7 +266,7 @@ func TestOutboundWithoutNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		return c
 	}
 	c := open()

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
@@ -159,14 +160,27 @@ func TestPortEnds(t *testing.T) {
 	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
+// closedPort is one that nobody listens on, nor can before the test ends: a
+// port that is merely free may be the next that another test is given.
 func closedPort(t testing.TB) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	t.Cleanup(func() { syscall.Close(fd) })
+	err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 0) // of both protocols
+	if err == nil {
+		err = syscall.Bind(fd, &syscall.SockaddrInet6{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name.(*syscall.SockaddrInet6).Port
 }
 
 // TestPortLimit opens connections until there are no more.

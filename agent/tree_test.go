@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,10 +20,18 @@ func TestKillWhileSpawning(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shared.exe)
 	cmd.Env = append(os.Environ(), "SANDGATE_TEST=spawner")
-	cmd.WaitDelay = time.Second // what it started holds its output open
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "alive") {
-		t.Fatalf("%v, the spawner said %q", err, out)
+	// A file, since a pipe ends with the last who holds it: also a child that
+	// is about to become a program does.
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
+	said, _ := os.ReadFile(out.Name())
+	if err != nil || !strings.Contains(string(said), "alive") {
+		t.Fatalf("%v, the spawner said %q", err, said)
 	}
 }
 

@@ -87,6 +87,16 @@ func wantKind(t *testing.T, err error, kind fault.Kind) {
 	}
 }
 
+// expire has a node's lease end, and waits for that. Until then it is long, so
+// that a slow machine does not end it before its time.
+func expire(t *testing.T, d directory, id NodeID, incarnation Token) {
+	t.Helper()
+	b := beatOf(id).with(short)
+	b.Incarnation = incarnation
+	register(t, d, b)
+	lapse(t, d, id)
+}
+
 // lapse waits until the node's lease is over.
 func lapse(t *testing.T, d Lookup, id NodeID) {
 	t.Helper()
@@ -159,11 +169,11 @@ func conformOwner(t *testing.T, d directory) {
 // that comes back has lost it.
 func conformTakeover(t *testing.T, d directory) {
 	ctx := within(t)
-	a := register(t, d, beatOf("a").with(short))
+	a := register(t, d, beatOf("a"))
 	b := register(t, d, beatOf("b"))
 	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
 	kept := mustClaim(t, d, claimOf("a", a, "s_2", New, 0))
-	lapse(t, d, "a")
+	expire(t, d, "a", a)
 	for { // Redis ends keys by a clock of milliseconds, the list by one of microseconds
 		o, err := d.Find(ctx, "s_1")
 		if err != nil || o.Node != "a" {
@@ -207,8 +217,7 @@ func conformTakeover(t *testing.T, d directory) {
 func conformGrace(t *testing.T, d directory) {
 	ctx := within(t)
 	const grace = 400 * time.Millisecond
-	first := time.Now()
-	a := register(t, d, beatOf("a").with(short))
+	a := register(t, d, beatOf("a"))
 	b := register(t, d, beatOf("b"))
 	take := func(id SessionID) Claim {
 		c := claimOf("b", b, id, Take, 0)
@@ -237,8 +246,9 @@ func conformGrace(t *testing.T, d directory) {
 			t.Errorf("%s was taken %s after its node was last heard of", id, passed)
 		}
 	}
-	lapse(t, d, "a")
-	awaitTaken("s_1", first.Add(short))
+	renewed := time.Now()
+	expire(t, d, "a", a)
+	awaitTaken("s_1", renewed.Add(short))
 	begun := time.Now()
 	again := register(t, d, beatOf("a"))
 	if _, err := d.Claim(ctx, claimOf("a", again, "s_3", Keep, last["s_3"])); err != nil {

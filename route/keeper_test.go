@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
@@ -83,47 +85,49 @@ func (g *gate) Claim(ctx context.Context, c Claim) (Token, error) {
 // and owns nothing from then on; another takes its session only after that, and
 // the first learns of it when it comes back.
 func TestFence(t *testing.T) {
-	d := openEmbedded(t, filepath.Join(t.TempDir(), "directory"))
-	cut := &gate{Registry: d}
-	const lease = time.Second
-	lost := make(chan SessionID, 10)
-	a, _ := keep(t, cut, KeeperOptions{Node: "a", Lease: lease, Lost: func(id SessionID) { lost <- id }})
-	b, _ := keep(t, d, KeeperOptions{Node: "b", Lease: lease})
-	first := own(t, a, "s_1", New)
-	kept := own(t, a, "s_2", New)
-	if !owns(a, "s_1") || owns(b, "s_1") {
-		t.Fatal("not a's")
-	}
-	cut.shut.Store(true)
-	if !owns(a, "s_1") {
-		t.Error("it is cut off and does not go on")
-	}
-	var token Token
-	eventually(t, "b's claim", func() bool {
-		var err error
-		if token, err = b.Own(within(t), "s_1", Take, 0, until()); err == nil {
-			return true
+	synctest.Test(t, func(t *testing.T) { // leases do not end while the machine is busy
+		d := openEmbedded(t, filepath.Join(t.TempDir(), "directory"))
+		cut := &gate{Registry: d}
+		const lease = time.Second
+		lost := make(chan SessionID, 10)
+		a, _ := keep(t, cut, KeeperOptions{Node: "a", Lease: lease, Lost: func(id SessionID) { lost <- id }})
+		b, _ := keep(t, d, KeeperOptions{Node: "b", Lease: lease})
+		first := own(t, a, "s_1", New)
+		kept := own(t, a, "s_2", New)
+		if !owns(a, "s_1") || owns(b, "s_1") {
+			t.Fatal("not a's")
 		}
-		return false
+		cut.shut.Store(true)
+		if !owns(a, "s_1") {
+			t.Error("it is cut off and does not go on")
+		}
+		var token Token
+		eventually(t, "b's claim", func() bool {
+			var err error
+			if token, err = b.Own(within(t), "s_1", Take, 0, until()); err == nil {
+				return true
+			}
+			return false
+		})
+		// The claim has just succeeded, so that this is the decisive moment.
+		if owns(a, "s_1") || owns(a, "s_2") {
+			t.Error("both own it")
+		}
+		if token <= first {
+			t.Errorf("b has token %d, a had %d", token, first)
+		}
+		if _, err := a.Own(within(t), "s_3", New, 0, until()); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("a new session without a directory: %v", err)
+		}
+		cut.shut.Store(false)
+		if id := <-lost; id != "s_1" {
+			t.Errorf("lost %s", id)
+		}
+		eventually(t, "a's other session", func() bool { return owns(a, "s_2") })
+		if owns(a, "s_1") || !owns(b, "s_1") || tokenOf(a, "s_2") <= kept {
+			t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", owns(a, "s_1"), owns(b, "s_1"), tokenOf(a, "s_2"), kept)
+		}
 	})
-	// The claim has just succeeded, so that this is the decisive moment.
-	if owns(a, "s_1") || owns(a, "s_2") {
-		t.Error("both own it")
-	}
-	if token <= first {
-		t.Errorf("b has token %d, a had %d", token, first)
-	}
-	if _, err := a.Own(within(t), "s_3", New, 0, until()); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("a new session without a directory: %v", err)
-	}
-	cut.shut.Store(false)
-	if id := <-lost; id != "s_1" {
-		t.Errorf("lost %s", id)
-	}
-	eventually(t, "a's other session", func() bool { return owns(a, "s_2") })
-	if owns(a, "s_1") || !owns(b, "s_1") || tokenOf(a, "s_2") <= kept {
-		t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", owns(a, "s_1"), owns(b, "s_1"), tokenOf(a, "s_2"), kept)
-	}
 }
 
 // TestKeeperSurvivesLoss: the directory begins anew without its data; the node
@@ -187,18 +191,18 @@ func TestResume(t *testing.T) {
 func TestForgetLater(t *testing.T) {
 	s := startRedis(t)
 	r := s.join(t, "c")
-	a, _ := keep(t, r, KeeperOptions{Node: "a", Lease: long})
+	a, _ := keep(t, s.hasty(t, "c"), KeeperOptions{Node: "a", Lease: long})
 	own(t, a, "s_1", New)
-	// 500 ms is how long a step takes at most here.
-	c := s.client()
-	defer func() { _ = c.Close() }()
-	if err := c.Do(within(t), "client", "pause", 2000, "all").Err(); err != nil {
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.Own(within(t), "s_2", New, 0, until()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a new session while the directory stands still: %v", err)
 	}
 	a.Forget(within(t), "s_1")
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	for _, id := range []SessionID{"s_1", "s_2"} {
 		eventually(t, "the end of "+string(id), func() bool {
 			a.Tell()
@@ -214,12 +218,19 @@ func TestFinder(t *testing.T) {
 	s := startRedis(t)
 	r := s.join(t, "c")
 	look := &countedLookup{Lookup: r}
-	f := NewFinder(look, long, nil)
+	told := make(chan Event, 100)
+	f := NewFinder(look, long, func(e Event) { told <- e })
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { f.Run(ctx) })
 	defer done.Wait()
 	defer cancel()
+	<-told // it listens, and once the server knows of that, it is told all
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	eventually(t, "the subscription", func() bool {
+		return c.PubSubNumSub(within(t), r.channel()).Val()[r.channel()] > 0
+	})
 	ia, ib := register(t, r, beatOf("a")), register(t, r, beatOf("b"))
 	token := mustClaim(t, r, claimOf("a", ia, "s_1", New, 0))
 	var before int64
@@ -242,6 +253,23 @@ func TestFinder(t *testing.T) {
 		o, err := f.Find(within(t), "s_1")
 		return err == nil && o.Node == "b"
 	})
+	// The events lag behind the directory, and that of the parking drops what is
+	// remembered, b as well: behind them it stays.
+	eventually(t, "the news of b", func() bool {
+		for {
+			select {
+			case e := <-told:
+				if e.Node == "b" {
+					return true
+				}
+			default:
+				return false
+			}
+		}
+	})
+	if o, err := f.Find(within(t), "s_1"); err != nil || o.Node != "b" {
+		t.Fatalf("behind the events: %+v %v", o, err)
+	}
 	s.kill()
 	for range 3 {
 		if o, err := f.Find(within(t), "s_1"); err != nil || o.Node != "b" {
@@ -266,38 +294,40 @@ func (c *countedLookup) Find(ctx context.Context, id SessionID) (Owner, error) {
 
 // TestPlace: warm before cold, less load before more, none that drains.
 func TestPlace(t *testing.T) {
-	d := openEmbedded(t, filepath.Join(t.TempDir(), "directory"))
-	say := func(id NodeID, i Info) {
-		b := beatOf(id)
-		b.Info = i
-		register(t, d, b)
-	}
-	place := func(language string) NodeID {
+	synctest.Test(t, func(t *testing.T) { // what is known of nodes is good for a second
+		d := openEmbedded(t, filepath.Join(t.TempDir(), "directory"))
+		say := func(id NodeID, i Info) {
+			b := beatOf(id)
+			b.Info = i
+			register(t, d, b)
+		}
+		place := func(language string) NodeID {
+			f := NewFinder(d, long, nil)
+			n, err := f.Place(within(t), language)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n.ID
+		}
 		f := NewFinder(d, long, nil)
-		n, err := f.Place(within(t), language)
-		if err != nil {
-			t.Fatal(err)
+		if _, err := f.Place(within(t), "python"); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("without nodes: %v", err)
 		}
-		return n.ID
-	}
-	f := NewFinder(d, long, nil)
-	if _, err := f.Place(within(t), "python"); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("without nodes: %v", err)
-	}
-	say("draining", Info{Most: 100, Draining: true, Ready: map[string]int{"python": 9}})
-	say("busy", Info{Most: 10, Sessions: 8, Ready: map[string]int{"python": 1}})
-	say("idle", Info{Most: 10, Sessions: 1})
-	say("full", Info{Most: 10, Sessions: 10, Ready: map[string]int{"go": 1}})
-	for language, want := range map[string]NodeID{"python": "busy", "go": "idle", "php": "idle"} {
-		if got := place(language); got != want {
-			t.Errorf("%s is placed on %s, want %s", language, got, want)
+		say("draining", Info{Most: 100, Draining: true, Ready: map[string]int{"python": 9}})
+		say("busy", Info{Most: 10, Sessions: 8, Ready: map[string]int{"python": 1}})
+		say("idle", Info{Most: 10, Sessions: 1})
+		say("full", Info{Most: 10, Sessions: 10, Ready: map[string]int{"go": 1}})
+		for language, want := range map[string]NodeID{"python": "busy", "go": "idle", "php": "idle"} {
+			if got := place(language); got != want {
+				t.Errorf("%s is placed on %s, want %s", language, got, want)
+			}
 		}
-	}
-	// What was placed counts before the node says so.
-	f = NewFinder(d, long, nil)
-	for i, want := range []NodeID{"busy", "idle"} {
-		if n, err := f.Place(within(t), "python"); err != nil || n.ID != want {
-			t.Errorf("session %d is placed on %s (%v), want %s", i, n.ID, err, want)
+		// What was placed counts before the node says so.
+		f = NewFinder(d, long, nil)
+		for i, want := range []NodeID{"busy", "idle"} {
+			if n, err := f.Place(within(t), "python"); err != nil || n.ID != want {
+				t.Errorf("session %d is placed on %s (%v), want %s", i, n.ID, err, want)
+			}
 		}
-	}
+	})
 }

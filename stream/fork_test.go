@@ -19,6 +19,7 @@ func TestFork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			l.stallAfter = patience
 			line := bytes.Repeat([]byte("x"), 99)
 			for n := 0; n < size; n += len(line) {
 				if _, err := l.Append(KindMessage, uint32(n), line); err != nil {
@@ -53,6 +54,7 @@ func TestFork(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				m.stallAfter = patience
 				if got := readWhole(t, m); !bytes.Equal(got, want) {
 					t.Errorf("log %s has %d bytes, want %d", name, len(got), len(want))
 				}

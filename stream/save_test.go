@@ -21,6 +21,7 @@ func TestSaveLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.stallAfter = patience
 	var want bytes.Buffer
 	write := func(l *Log, n int) {
 		for i := range n {
@@ -77,6 +78,7 @@ func TestSaveLog(t *testing.T) {
 		if l, err = OpenLog(o, s); err != nil {
 			t.Fatal(err)
 		}
+		l.stallAfter = patience
 		if got := l.Bounds(); got != b {
 			t.Fatalf("round %d: %+v after, %+v before", round, got, b)
 		}
