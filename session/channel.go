@@ -114,8 +114,13 @@ func (c *channel) end(e protocol.Exit) {
 	}
 	c.exit = &e
 	c.mu.Unlock()
-	body, _ := json.Marshal(e)           // a number and strings
-	_ = c.log.End(stream.KindExit, body) // it can only have ended already
+	c.conclude(e)
+}
+
+// conclude ends the log, unless it has ended.
+func (c *channel) conclude(e protocol.Exit) {
+	body, _ := json.Marshal(e) // a number and strings
+	_ = c.log.End(stream.KindExit, body)
 }
 
 // hold keeps the log for a reader until release.

@@ -405,6 +405,9 @@ func (s *session) reviveChannel(v savedChannel, l *stream.Log) *channel {
 		session: s, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd, log: l,
 		opened: make(chan struct{}), exit: v.Exit, writers: map[string]*writer{},
 	}
+	if c.exit != nil {
+		c.conclude(*c.exit) // it may have been saved just before that
+	}
 	for _, w := range v.Writers {
 		c.writers[w.Name] = &writer{name: w.Name, taken: w.Taken, guard: w.Guard}
 		c.order = append(c.order, c.writers[w.Name])
