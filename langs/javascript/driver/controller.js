@@ -25,7 +25,7 @@ const LOST = 5000; // ms after which a cell that has not begun is none that will
 const CHILD = 150; // ms until children that outlive an interrupt are killed
 const SWALLOWED = 4; // times that the main thread waits for the lock before it is taken not to end any more
 
-const { requests, answers, memory, heap } = workerData;
+const { calls, requests, answers, memory, heap } = workerData;
 const words = shared.words(memory);
 const bytes = shared.bytes(memory);
 const session = new inspector.Session();
@@ -80,14 +80,27 @@ function tick() {
 
 // --- The main thread ---
 
-let posted = 0;
+let posted = 0; // requests
 
-function post(message) {
+// post lays a request where the main thread takes it when it is called: a call
+// is lost if it is ended, and what it was for is not.
+function post(request) {
   posted++;
-  requests.postMessage(message);
+  requests.postMessage(request);
+  call({ op: 'take' });
 }
 
-// waiting reports whether the main thread has not begun what it was sent.
+function call(message) {
+  calls.postMessage(message);
+}
+
+// recall tells of code that was ended, and calls for all that calls were lost for.
+function recall(cell) {
+  call({ op: 'terminated', cell });
+  for (let n = posted - Atomics.load(words, TAKEN); n >= 0; n--) call({ op: 'take' });
+}
+
+// waiting reports whether the main thread has not taken what it was sent.
 const waiting = () => Atomics.load(words, TAKEN) !== posted;
 
 let latest = 0; // the cell of the last execute
@@ -99,7 +112,7 @@ let count = 0;
 // number is 0.
 async function interrupt(number) {
   if (interrupting) {
-    wanted = number;
+    wanted = number || wanted;
     return;
   }
   interrupting = true;
@@ -122,7 +135,7 @@ async function comes(number) {
   if (number !== latest) return here();
   if (await until(() => here() || number !== latest, BEGIN)) return here();
   if (!waiting()) return here(); // the cell that is meant has ended, and another has begun
-  await terminate(() => here() || !waiting());
+  await terminate(() => Atomics.load(words, BUSY) !== 0 || !waiting(), 0);
   return until(here, LOST);
 }
 
@@ -136,29 +149,32 @@ async function stop(number) {
     const n = ++count;
     const heard = () => Atomics.load(words, HEARD) === n;
     if (cell === 0 || Atomics.load(words, RUNNING) !== cell) {
-      post({ op: 'interrupt', n, cell });
+      call({ op: 'interrupt', n, cell });
       await until(() => heard() || over(), cell === 0 ? IDLE : ASK);
     }
-    if (!over() && !heard() && (await terminate(over))) post({ op: 'terminated', cell });
+    if (!over() && !heard()) await terminate(over, cell);
     // Without a cell, it was for a callback that would not end.
     if (cell === 0) return;
     await until(over, GRACE);
   }
 }
 
-// terminate ends the code that the main thread runs, unless over() says that
-// it is too late. It reports whether code was ended.
-async function terminate(over) {
+// terminate ends the code that the main thread runs, of a cell or of none,
+// unless over() says that it is too late.
+async function terminate(over, cell) {
   while (!lock()) {
-    if (over()) return false;
+    if (over()) return;
     await sleep(1);
   }
+  if (over()) {
+    unlock();
+    return;
+  }
+  let ended = false;
   try {
-    if (over()) return false;
-    let ended = false;
     session.post('Runtime.terminateExecution', () => { ended = true; });
     // Should no code run, this message is what is ended.
-    post({ op: 'nothing' });
+    call({ op: 'take' });
     // Where the code had come to its last call, V8 ends its own reading of the
     // result: the main thread tells of the cell by itself, and waits for the lock.
     const yields = Atomics.load(words, YIELDS);
@@ -166,9 +182,9 @@ async function terminate(over) {
     for (let rounds = 0; !(await until(() => ended || swallowed(), CHILD / (rounds > 0 ? 3 : 1))); rounds++) {
       children.kill(process.pid, rounds > 0 ? 'SIGKILL' : 'SIGTERM', (shared.now() - Atomics.load(words, BEGAN)) | 0);
     }
-    return ended;
   } finally {
     unlock();
+    recall(ended ? cell : 0);
   }
 }
 
@@ -191,7 +207,7 @@ session.on('Debugger.paused', ({ params }) => {
     Atomics.store(words, FULL, 1);
     const cell = Atomics.load(words, BUSY);
     session.post('Runtime.terminateExecution', () => {
-      post({ op: 'terminated', cell });
+      recall(cell);
       // V8 has raised the limit so that the debugger has room. This takes it
       // back, as far as can be, and asks to be stopped there again.
       session.post('Debugger.disable');

@@ -2,6 +2,7 @@
 // V8's inspector, through a session of this very thread: its answers come
 // while the call lasts, except for evaluations that await.
 const inspector = require('node:inspector');
+const { Interrupted } = require('./waits.js');
 
 class Inspection {
   #session = null;
@@ -50,11 +51,12 @@ class Inspection {
     return undefined;
   }
 
-  // value is the value of a remote object.
+  // value is the value of a remote object, if no interrupt ends its reading.
   value(remote) {
-    let value;
-    this.give(remote, (v) => { value = v; });
-    return remote.objectId ? value : primitive(remote);
+    let given;
+    this.give(remote, (value) => { given = { value }; });
+    if (!given) throw new Interrupted();
+    return given.value;
   }
 
   forget() {

@@ -8,12 +8,13 @@ const module_ = require('node:module');
 const shared = require('./shared.js');
 
 const memory = shared.make();
+const calls = new MessageChannel();
 const requests = new MessageChannel();
 const answers = new MessageChannel();
 
 const controller = new Worker(path.join(__dirname, 'controller.js'), {
-  workerData: { requests: requests.port2, answers: answers.port2, memory, heap: v8.getHeapStatistics().heap_size_limit },
-  transferList: [requests.port2, answers.port2],
+  workerData: { calls: calls.port2, requests: requests.port2, answers: answers.port2, memory, heap: v8.getHeapStatistics().heap_size_limit },
+  transferList: [calls.port2, requests.port2, answers.port2],
   execArgv: [],
   name: 'controller',
 });
@@ -59,7 +60,7 @@ children.install(output);
 installInput(lines);
 modules.install();
 
-const server = new Server({ memory, output, messages, inspection, names, help, origins, lines, port: requests.port1 });
+const server = new Server({ memory, output, messages, inspection, names, help, origins, lines, port: calls.port1, requests: requests.port1 });
 exiting(server);
 module_.syncBuiltinESMExports();
 

@@ -65,15 +65,24 @@ class Output {
     this.#settleLater();
   }
 
-  // reply writes all and the reply, at once. If it is a cell's last, no
-  // interrupt hits after it. It reports whether it was written: the cell may
-  // have its reply already.
-  reply(body, cell) {
-    const data = Buffer.from(body);
+  // whole runs a section of the driver's that no interrupt ends: all of it
+  // happens or nothing. It must not come to another, nor to the user's code.
+  whole(section) {
     this.#lock();
     try {
+      return section();
+    } finally {
+      this.#unlock();
+    }
+  }
+
+  // reply writes all and the reply, at once with then, as a whole. If it is a
+  // cell's last, no interrupt hits after it.
+  reply(body, cell, then) {
+    const data = Buffer.from(body);
+    this.whole(() => {
       if (cell) {
-        if (cell.done) return false;
+        if (cell.done) return;
         cell.done = true;
       }
       this.#room(HEADER + data.length);
@@ -87,10 +96,8 @@ class Output {
         Atomics.add(this.#words, ENDED, 1);
         Atomics.store(this.#words, BUSY, 0);
       }
-    } finally {
-      this.#unlock();
-    }
-    return true;
+      then?.();
+    });
   }
 
   flush() {
@@ -127,12 +134,15 @@ class Output {
     // While a cell runs, the controller sees to it.
     if (this.#timer !== null || this.#words[BUSY] !== 0) return;
     cells.storage.exit(() => {
-      this.#timer = later(() => {
-        this.#timer = null;
-        this.flush();
-      }, LINGER);
+      this.#timer = later(() => this.settle(), LINGER);
       this.#timer.unref();
     });
+  }
+
+  // settle writes what lies between cells.
+  settle() {
+    this.#timer = null;
+    this.flush();
   }
 
   #lock() {

@@ -4,8 +4,11 @@
 // What runs can be ended anywhere by an interrupt, which nothing catches and
 // which drops the microtasks that wait. So nothing here relies on a promise of
 // its own: each step is a callback of Node's, and a cell that is ended is
-// answered for when the controller says so.
+// answered for when the controller says so. Nor does anything rely on a callback:
+// the controller calls anew, and a request is never between two places.
 const process = require('node:process');
+const { setImmediate } = require('node:timers'); // not the one that belongs to a cell
+const { receiveMessageOnPort } = require('node:worker_threads');
 const shared = require('./shared.js');
 const cells = require('./cells.js');
 const timers = require('./timers.js');
@@ -32,13 +35,16 @@ class Server {
   #origins;
   #lines;
   #port;
+  #requests;
+  #asked = null; // a request that has no answer yet, and is no cell
+  #tries = 0; // to answer it
   #cell = null; // the one that runs
   #queue = [];
   #count = 0;
   #silent = 0;
   #self = new MessageChannel(); // for what must happen after code was ended
 
-  constructor({ memory, output, messages, inspection, names, help, origins, lines, port }) {
+  constructor({ memory, output, messages, inspection, names, help, origins, lines, port, requests }) {
     this.#words = shared.words(memory);
     this.#output = output;
     this.#messages = messages;
@@ -48,6 +54,7 @@ class Server {
     this.#origins = origins;
     this.#lines = lines;
     this.#port = port;
+    this.#requests = requests;
     this.#listen();
   }
 
@@ -73,70 +80,87 @@ class Server {
   }
 
   start(info) {
-    this.#port.on('message', (request) => this.#take(request));
+    this.#port.on('message', (call) => this.#heed(call));
     this.#self.port1.on('message', (serial) => this.#ended(serial));
     this.#output.reply(dumps({ op: 'ready', id: 0, status: 'ok', info }));
   }
 
-  #take(request) {
-    Atomics.add(this.#words, TAKEN, 1);
-    switch (request.op) {
-      case 'execute':
-        this.#queue.push(request);
-        return this.#next();
-      case 'complete':
-        return this.#answer(request, () => this.#help.complete(request));
-      case 'inspect':
-        return this.#answer(request, () => this.#help.inspect(request));
-      case 'is_complete':
-        return this.#answer(request, () => isComplete(String(request.code ?? '')));
-      case 'variables':
-        return this.#answer(request, () => variables.list(this.#help, this.#inspection, this.#names));
-      case 'reseed':
-        return this.#answer(request, () => reseed(request));
+  #heed(call) {
+    switch (call.op) {
       case 'interrupt':
-        Atomics.store(this.#words, HEARD, request.n);
-        return this.#interrupt(request.cell);
+        Atomics.store(this.#words, HEARD, call.n);
+        return this.#interrupt(call.cell);
       case 'terminated':
-        return this.#ended(request.cell);
-      case 'nothing':
-      case 'comm':
-        return undefined;
+        return this.#ended(call.cell);
     }
-    return this.#answer(request, () => { throw new RangeError(`there is no operation ${errors.text(request.op)}`); });
+    return this.#take();
   }
 
-  // #answer answers at once, also while a cell awaits.
-  #answer(request, make) {
+  // #take takes a request, if there is one, and begins a cell, if it can.
+  #take() {
+    if (this.#asked) this.#answer(this.#asked); // that was ended
+    const cell = this.#output.whole(() => {
+      const request = receiveMessageOnPort(this.#requests)?.message;
+      if (request?.op === 'execute') this.#queue.push(request);
+      else if (request && request.op !== 'comm') this.#asked = request;
+      this.#tries = 0;
+      const next = this.#begin();
+      // Last: an interrupt looks for its cell when all is taken.
+      if (request) Atomics.add(this.#words, TAKEN, 1);
+      return next;
+    });
+    if (this.#asked) this.#answer(this.#asked);
+    if (cell) this.#execute(cell);
+  }
+
+  // #answer answers at once, also while a cell awaits. What is ended is tried
+  // once more: it was most likely not what the interrupt was for.
+  #answer(request) {
     let reply;
     try {
-      reply = { status: 'ok', ...make() };
+      if (++this.#tries > 2) throw new Interrupted();
+      reply = { status: 'ok', ...this.#make(request) };
     } catch (error) {
       const { ename, evalue } = errors.describe(error, this.#origins);
       reply = { status: 'error', ename, evalue };
     }
-    this.#reply(request, reply);
+    this.#reply(request, reply, undefined, () => { this.#asked = null; });
   }
 
-  #reply(request, reply, cell) {
+  #make(request) {
+    switch (request.op) {
+      case 'complete':
+        return this.#help.complete(request);
+      case 'inspect':
+        return this.#help.inspect(request);
+      case 'is_complete':
+        return isComplete(String(request.code ?? ''));
+      case 'variables':
+        return variables.list(this.#help, this.#inspection, this.#names);
+      case 'reseed':
+        return reseed(request);
+    }
+    throw new RangeError(`there is no operation ${errors.text(request.op)}`);
+  }
+
+  #reply(request, reply, cell, then) {
     const head = { op: 'reply', id: Number.isSafeInteger(request.id) && request.id >= 0 ? request.id : 0 };
     let body = dumps({ ...head, ...reply });
     if (body.length > MAX_BODY / 3 && Buffer.byteLength(body) > MAX_BODY) {
       body = dumps({ ...head, status: 'error', ename: FAR, evalue: `an answer of ${Buffer.byteLength(body)} bytes: the limit is ${MAX_BODY} bytes` });
     }
-    return this.#output.reply(body, cell);
+    this.#output.reply(body, cell, then);
   }
 
   // --- Cells ---
 
-  #next() {
-    if (this.#cell || this.#queue.length === 0) return;
+  // #begin makes the next cell the one that runs.
+  #begin() {
+    if (this.#cell || this.#queue.length === 0) return null;
     const request = this.#queue.shift();
     const cell = new cells.Cell(request);
     cell.request = request;
     this.#cell = cell;
-    this.#lines.clear();
-    process.exitCode = undefined;
     Atomics.store(this.#words, FULL, 0);
     Atomics.store(this.#words, BEGAN, now());
     // A number is there only while BUSY is that cell's, or the cell has ended.
@@ -144,7 +168,13 @@ class Server {
     Atomics.store(this.#words, BUSY, cell.serial);
     Atomics.store(this.#words, NUMBER, cell.number | 0);
     Atomics.store(this.#words, RUNNING, cell.serial);
-    cells.storage.run(cell, () => this.#run(cell, String(request.code ?? '')));
+    return cell;
+  }
+
+  #execute(cell) {
+    this.#lines.clear();
+    process.exitCode = undefined;
+    cells.storage.run(cell, () => this.#run(cell, String(cell.request.code ?? '')));
     Atomics.store(this.#words, RUNNING, 0);
   }
 
@@ -167,7 +197,12 @@ class Server {
         if (error) return this.#stopped(cell);
         const { exceptionDetails: details, result } = answer;
         if (declared && !(details && refused(details))) this.#names.add(declared, cell.silent);
-        return details ? this.#thrown(cell, details, origin) : this.#value(cell, result);
+        try {
+          return details ? this.#thrown(cell, details, origin) : this.#value(cell, result);
+        } catch (failure) {
+          if (failure instanceof Interrupted) return this.#stopped(cell);
+          throw failure;
+        }
       });
     });
   }
@@ -214,17 +249,21 @@ class Server {
 
   // #drain lets a program go on until it has nothing left to do, which Node
   // tells when nothing but the driver's own ports is there: they do not count
-  // meanwhile.
+  // meanwhile, but for the time of that telling. Node would end with a listener
+  // of the user's that an interrupt ends.
   #drain(cell, reply) {
     const ports = [this.#port, this.#self.port1];
+    const ref = () => { for (const port of ports) port.ref(); };
+    const unref = () => { for (const port of ports) port.unref(); };
     let before;
     const count = () => {
+      ref();
       cells.storage.enterWith(cell); // for listeners of the user's
       before = process.getActiveResourcesInfo().length;
     };
     const empty = () => {
       if (process.getActiveResourcesInfo().length > before) {
-        setImmediate(() => {}); // a listener of the user's has begun something
+        setImmediate(() => { if (cell.leave) unref(); }); // a listener of the user's has begun something
         return;
       }
       cell.leave();
@@ -237,10 +276,10 @@ class Server {
       this.#finish(cell, reply);
     };
     cell.leave = () => {
-      cell.leave = null;
+      ref();
       process.off('beforeExit', count);
       process.off('beforeExit', emptied);
-      for (const port of ports) port.ref();
+      cell.leave = null;
     };
     const emptied = () => {
       cells.storage.enterWith(undefined);
@@ -248,7 +287,7 @@ class Server {
     };
     process.prependListener('beforeExit', count);
     process.on('beforeExit', emptied);
-    for (const port of ports) port.unref();
+    unref();
   }
 
   #finish(cell, reply) {
@@ -262,10 +301,9 @@ class Server {
     if (!cell.silent) reply.execution_count = this.#count;
     if (cell.exitCode === undefined && process.exitCode !== undefined) cell.exitCode = Number(process.exitCode) || 0;
     if (cell.exitCode !== undefined) reply.exit_code = cell.exitCode;
-    this.#reply(cell.request, reply, cell);
-    this.#cell = null;
+    this.#reply(cell.request, reply, cell, () => { this.#cell = null; });
     this.#inspection.forget();
-    if (this.#queue.length > 0) setImmediate(() => this.#next());
+    if (this.#queue.length > 0) setImmediate(() => this.#take());
   }
 
   // --- Interrupts ---
@@ -304,6 +342,7 @@ class Server {
   // #ended is told that the code which ran was ended from outside, or by exit.
   #ended(serial) {
     Atomics.store(this.#words, RUNNING, 0);
+    this.#output.settle();
     const cell = this.#cell;
     if (!cell || cell.serial !== serial || cell.done) return;
     this.#inspection.renew();

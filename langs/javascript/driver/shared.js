@@ -2,9 +2,10 @@
 // Memory that the main thread and the controller share: words for locks and
 // flags, and the buffer of output that has not been written.
 //
-// The lock guards the buffer, descriptor 4 and BUSY. The controller ends what
-// runs only while it holds the lock: so no section of the driver's under the
-// lock is ever cut in two, and no cell is ended after its reply.
+// The lock guards the buffer, descriptor 4, BUSY and the taking of requests. The
+// controller ends what runs only while it holds the lock: so no section of the
+// driver's under the lock is ever cut in two, no cell is ended after its reply,
+// and no request is taken and lost.
 
 const WORDS = 16;
 const BUFFER = 256 << 10; // bytes
@@ -22,7 +23,7 @@ module.exports = {
   LOCK: 0, // FREE, MAIN or CONTROLLER
   USED: 1, // bytes in the buffer
   BUSY: 2, // the serial number of the cell that has no reply yet, or 0
-  TAKEN: 3, // messages that the main thread has begun to handle
+  TAKEN: 3, // requests that the main thread has taken
   HEARD: 4, // the last interrupt that the main thread has handled
   ANSWERED: 5, // 1 when an answer to prompt() may be there
   FULL: 6, // 1 when code was ended because the heap is full

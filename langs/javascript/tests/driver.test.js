@@ -154,6 +154,67 @@ test('an interrupt right behind its execute is not lost', async (t) => {
   await kernel.close();
 });
 
+test('an interrupt that comes while the driver itself is at work loses no answer', async (t) => {
+  const request = (q) => frame(Buffer.from(JSON.stringify(q)));
+  // The main thread stalls behind one of its calls of Atomics, each in its turn.
+  const stalling = `let calls = Infinity;
+    for (const name of ['add', 'compareExchange', 'exchange', 'store']) {
+      const real = Atomics[name];
+      Atomics[name] = (...args) => {
+        const made = real(...args);
+        if (--calls === 0) for (const end = Date.now() + 300; Date.now() < end;);
+        return made;
+      };
+    }`;
+  const orders = [
+    { named: true, endless: true, order: (execute, asks, interrupt) => [execute, interrupt] },
+    { named: true, endless: true, order: (execute, asks, interrupt) => [execute, ...asks, interrupt] },
+    { named: false, order: (execute, asks, interrupt) => [execute, interrupt] },
+    { named: false, order: (execute, asks, interrupt) => [execute, ...asks, interrupt] },
+    { named: false, order: (execute, asks, interrupt) => [...asks, interrupt, execute] },
+  ];
+  await Promise.all(orders.map(async ({ named, endless, order }) => {
+    const kernel = await start(t);
+    await kernel.run(stalling);
+    for (let call = 1; call <= 24; call++) {
+      await kernel.run(`calls = ${call}; void 0`);
+      const id = 1000 * call;
+      const execute = request({ op: 'execute', id, cell: id, code: endless ? 'for (;;);' : '6 * 7' });
+      const asks = ['complete', 'inspect', 'variables'].map((op, i) => request({ op, id: id + 1 + i, code: 'calls', cursor: 5 }));
+      const all = order(execute, asks, request({ op: 'interrupt', cell: named ? id : undefined }));
+      kernel.write(Buffer.concat(all));
+      for (let i = 0; i < all.length - 1; i++) {
+        const { status, ename } = await kernel.until(() => kernel.replies.get(id + i));
+        if (endless && i === 0 || status !== 'ok') assert.deepEqual([i, ename], [0, 'Interrupted'], `call ${call}`);
+      }
+    }
+    await kernel.close();
+  }));
+});
+
+test('an interrupt loses neither the next cell, nor a request that does not end, nor a program', async (t) => {
+  const kernel = await start(t);
+  const begin = (cell, code, fields) => kernel.send({ op: 'execute', id: cell, cell, code, ...fields });
+  const printed = (cell) => kernel.until(() => kernel.events.find((e) => e.cell === cell && e.type === 'stdout'));
+  begin(700, "console.log('begun'); for (;;) await null");
+  begin(701, '6 * 7');
+  await printed(700);
+  kernel.send({ op: 'interrupt', cell: 700 });
+  assert.equal((await kernel.until(() => kernel.replies.get(700))).ename, 'Interrupted');
+  assert.equal((await kernel.until(() => kernel.replies.get(701))).status, 'ok');
+  begin(702, "process.once('beforeExit', () => { console.log('leaves'); for (;;); }); void 0", { program: true });
+  await printed(702);
+  kernel.send({ op: 'interrupt', cell: 702 });
+  assert.equal((await kernel.until(() => kernel.replies.get(702))).ename, 'Interrupted');
+  await kernel.run('var endless = { get [Symbol.toStringTag]() { for (;;); } }');
+  kernel.send({ op: 'variables', id: 703 });
+  const again = setInterval(() => kernel.send({ op: 'interrupt' }), 100);
+  assert.equal((await kernel.until(() => kernel.replies.get(703))).ename, 'Interrupted');
+  clearInterval(again);
+  assert.equal((await kernel.run('6 * 7')).value, '42');
+  await kernel.close();
+});
+
 test('a seed decides Math.random, and node:crypto is fresh', async (t) => {
   const [one, two] = await Promise.all([start(t), start(t)]);
   const draw = async (kernel, seed) => {
