@@ -110,11 +110,18 @@ type answer struct {
 	err error
 }
 
-// ask asks all nodes at once.
+// ask asks all nodes at once. Behind their answers are those of lapsed nodes that
+// give one: they may have their sessions still.
 func (f *Fleet) ask(ctx context.Context, who node.Principal, op string, params any) ([]answer, error) {
 	all, err := f.all(ctx)
 	if err != nil {
 		return nil, err
+	}
+	good := len(all)
+	for _, n := range f.find.Lapsed() {
+		if m, err := f.member(n.ID, n.Address); err == nil && !slices.Contains(all, m) {
+			all = append(all, m)
+		}
 	}
 	answers := make([]answer, len(all))
 	var wg sync.WaitGroup
@@ -125,7 +132,11 @@ func (f *Fleet) ask(ctx context.Context, who node.Principal, op string, params a
 		})
 	}
 	wg.Wait()
-	return answers, nil
+	leased, lapsed := answers[:good], answers[good:]
+	return append(leased, slices.DeleteFunc(lapsed, func(a answer) bool {
+		f.unreached(a.of, a.err)
+		return a.err != nil
+	})...), nil
 }
 
 // merge makes one list of all nodes'. One that does not answer makes it
@@ -186,15 +197,14 @@ func (f *Fleet) sessions(ctx context.Context, who node.Principal) (json.RawMessa
 	return merge(ctx, f, who, protocol.OpSessionList, func(l protocol.SessionList) []protocol.Session { return l.Sessions },
 		func(a, b protocol.Session) int { return cmp.Compare(b.CreatedMS, a.CreatedMS) },
 		func(all []protocol.Session) any {
+			// Of one that is there twice the first counts: a lapsed node may not
+			// know yet that another has taken it over.
 			there := map[string]bool{}
-			for _, s := range all {
+			all = slices.DeleteFunc(append(all, parked.Sessions...), func(s protocol.Session) bool {
+				twice := there[s.ID]
 				there[s.ID] = true
-			}
-			for _, s := range parked.Sessions {
-				if !there[s.ID] {
-					all = append(all, s)
-				}
-			}
+				return twice
+			})
 			slices.SortStableFunc(all, func(a, b protocol.Session) int { return cmp.Compare(b.CreatedMS, a.CreatedMS) })
 			return protocol.SessionList{Sessions: all}
 		})

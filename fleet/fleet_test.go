@@ -124,6 +124,12 @@ func (k *kin) carry(who node.Principal, r protocol.Request) (any, error) {
 // kinship is nodes behind mutual TLS, with a directory, and the fleet of them.
 func kinship(t testing.TB, names ...string) (*Fleet, []*kin) {
 	t.Helper()
+	return kinshipSeen(t, func(l route.Lookup) route.Lookup { return l }, names...)
+}
+
+// kinshipSeen is kinship whose fleet sees the directory in its own way.
+func kinshipSeen(t testing.TB, see func(route.Lookup) route.Lookup, names ...string) (*Fleet, []*kin) {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -163,7 +169,7 @@ func kinship(t testing.TB, names ...string) (*Fleet, []*kin) {
 	}
 	gateway, err := node.ReadIdentity(identities, node.RoleGateway)
 	must(err)
-	finder := route.NewFinder(dir, 30*time.Second, nil)
+	finder := route.NewFinder(see(dir), 30*time.Second, nil)
 	work.Go(func() { finder.Run(ctx) })
 	f := New(Options{Finder: finder, Dial: gateway.Dial})
 	t.Cleanup(func() { _ = f.Close() })
@@ -370,6 +376,87 @@ func TestCalls(t *testing.T) {
 	}
 	if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a list without b: %v", err)
+	}
+}
+
+// lapsing is a directory in which the leases of some nodes can run out.
+type lapsing struct {
+	route.Lookup
+	gone sync.Map // of them, by route.NodeID
+}
+
+func (l *lapsing) Nodes(ctx context.Context) ([]route.Node, error) {
+	all, err := l.Lookup.Nodes(ctx)
+	return slices.DeleteFunc(all, func(n route.Node) bool {
+		_, is := l.gone.Load(n.ID)
+		return is
+	}), err
+}
+
+// TestListsHaveLapsed: behind an outage of the directory the nodes renew their
+// leases one after another, and what the last of them has is not gone meanwhile.
+// A lapsed one that cannot be reached is not waited for.
+func TestListsHaveLapsed(t *testing.T) {
+	var dir lapsing
+	f, all := kinshipSeen(t, func(l route.Lookup) route.Lookup { dir.Lookup = l; return &dir }, "a", "b")
+	ctx := within(t)
+	ids := []string{all[0].make(t), all[1].make(t)}
+	slices.Sort(ids)
+	listed := func() []string {
+		t.Helper()
+		var list protocol.SessionList
+		if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range list.Sessions {
+			got = append(got, s.ID)
+		}
+		slices.Sort(got)
+		return got
+	}
+	// seen waits until the directory has been asked again.
+	seen := func(n int) {
+		t.Helper()
+		for {
+			nodes, err := f.find.Nodes(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(nodes) == n {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Fatalf("listed %v, not %v", got, ids)
+	}
+	dir.gone.Store(all[1].id, true)
+	seen(1)
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Errorf("behind b's lease: %v, not %v", got, ids)
+	}
+	// Another may have taken it over.
+	all[0].mu.Lock()
+	all[0].sessions[ids[1]] = alice.Tenant
+	all[0].mu.Unlock()
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Errorf("of one session on two nodes: %v, not %v", got, ids)
+	}
+	dir.gone.Delete(all[1].id)
+	seen(2)
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Errorf("with b's new lease: %v, not %v", got, ids)
+	}
+	dir.gone.Store(all[1].id, true)
+	seen(1)
+	_ = f.nodes["b"].client.Close()
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Errorf("without b: %v, not %v", got, ids)
+	}
+	if left := f.find.Lapsed(); len(left) > 0 {
+		t.Errorf("it is asked again: %v", left)
 	}
 }
 

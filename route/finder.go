@@ -49,6 +49,8 @@ type Finder struct {
 	owners map[SessionID]cached
 	nodes  []Node
 	listed time.Time // when nodes was; zero for never
+	// lapsed are nodes that were listed and are no more.
+	lapsed map[NodeID]lapsed
 	// placed counts the sessions that were sent to a node since.
 	placed map[NodeID]int
 	// avoided are nodes that could not be reached, and when.
@@ -61,6 +63,12 @@ type cached struct {
 	stale bool // events may have been missed since
 }
 
+// lapsed is a node whose lease has run out, and when that was seen.
+type lapsed struct {
+	Node
+	at time.Time
+}
+
 // NewFinder returns a Finder over dir. lease is the cluster's; notice, which may
 // be nil, is told each event and must not wait.
 func NewFinder(dir Lookup, lease time.Duration, notice func(Event)) *Finder {
@@ -70,7 +78,7 @@ func NewFinder(dir Lookup, lease time.Duration, notice func(Event)) *Finder {
 	if notice == nil {
 		notice = func(Event) {}
 	}
-	return &Finder{dir: dir, lease: lease, notice: notice, owners: map[SessionID]cached{}, placed: map[NodeID]int{}, avoided: map[NodeID]time.Time{}}
+	return &Finder{dir: dir, lease: lease, notice: notice, owners: map[SessionID]cached{}, lapsed: map[NodeID]lapsed{}, placed: map[NodeID]int{}, avoided: map[NodeID]time.Time{}}
 }
 
 // Run follows the directory's events until ctx ends.
@@ -87,6 +95,11 @@ func (f *Finder) Run(ctx context.Context) {
 		}
 		f.mu.Unlock()
 		f.notice(e)
+		if e.Session == "" {
+			// A node may have come, which is to be known should its lease run out
+			// before anybody asks.
+			_, _ = f.refresh(ctx)
+		}
 	}
 }
 
@@ -137,7 +150,7 @@ func (f *Finder) Drop(id SessionID) {
 }
 
 // Avoid has no session placed on a node for a while: it cannot be reached from
-// here, whatever its heartbeats say.
+// here, whatever its heartbeats say. A lapsed one is gone.
 func (f *Finder) Avoid(id NodeID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,6 +160,7 @@ func (f *Finder) Avoid(id NodeID) {
 		}
 	}
 	f.avoided[id] = time.Now()
+	delete(f.lapsed, id)
 }
 
 // Nodes lists the nodes, as of a second ago at most.
@@ -157,6 +171,11 @@ func (f *Finder) Nodes(ctx context.Context) ([]Node, error) {
 	if !listed.IsZero() && time.Since(listed) < nodesLife {
 		return nodes, nil
 	}
+	return f.refresh(ctx)
+}
+
+// refresh is Nodes as of now.
+func (f *Finder) refresh(ctx context.Context) ([]Node, error) {
 	fresh, err := f.dir.Nodes(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,9 +186,34 @@ func (f *Finder) Nodes(ctx context.Context) ([]Node, error) {
 		return nil, err
 	}
 	slices.SortFunc(fresh, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
-	f.nodes, f.listed = fresh, time.Now()
+	now := time.Now()
+	for _, n := range f.nodes {
+		f.lapsed[n.ID] = lapsed{n, now}
+	}
+	for _, n := range fresh {
+		delete(f.lapsed, n.ID)
+	}
+	f.nodes, f.listed = fresh, now
 	clear(f.placed)
 	return fresh, nil
+}
+
+// Lapsed lists, for the time of a lease, nodes that Nodes lists no more. That is
+// no proof of their end: while the directory is away all leases run out, and
+// behind that each node renews its own when it comes to it. Until then it has its
+// sessions.
+func (f *Finder) Lapsed() []Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []Node
+	for id, l := range f.lapsed {
+		if time.Since(l.at) > f.lease {
+			delete(f.lapsed, id)
+			continue
+		}
+		all = append(all, l.Node)
+	}
+	return all
 }
 
 // Place chooses the node for a new session: one with a warm sandbox of the

@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -290,6 +291,58 @@ type countedLookup struct {
 func (c *countedLookup) Find(ctx context.Context, id SessionID) (Owner, error) {
 	c.n.Add(1)
 	return c.Lookup.Find(ctx, id)
+}
+
+// told is a directory whose list and events the test gives.
+type told struct {
+	Lookup
+	nodes  []Node
+	events chan Event
+}
+
+func (d *told) Nodes(context.Context) ([]Node, error) { return slices.Clone(d.nodes), nil }
+func (d *told) Watch(context.Context) <-chan Event    { return d.events }
+
+// TestLapsed: a node whose lease runs out is told apart for the time of another,
+// also one that nobody asked for, and not once it is back or cannot be reached.
+func TestLapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &told{nodes: []Node{{ID: "a"}}, events: make(chan Event)}
+		f := NewFinder(d, long, nil)
+		var done sync.WaitGroup
+		done.Go(func() { f.Run(t.Context()) })
+		defer done.Wait()
+		defer close(d.events)
+		list := func(want int, nodes ...NodeID) {
+			t.Helper()
+			time.Sleep(nodesLife)
+			d.nodes = nil
+			for _, id := range nodes {
+				d.nodes = append(d.nodes, Node{ID: id})
+			}
+			if _, err := f.Nodes(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.Lapsed(); len(got) != want {
+				t.Errorf("listed %v, and lapsed %v", nodes, got)
+			}
+		}
+		list(0, "a")
+		d.nodes = []Node{{ID: "a"}, {ID: "b"}}
+		d.events <- Event{} // b has come
+		synctest.Wait()
+		list(1, "a")
+		list(2)
+		list(1, "b")
+		list(0, "a", "b")
+		list(1, "a")
+		time.Sleep(long)
+		list(0, "a")
+		list(0, "a", "b")
+		list(1, "a")
+		f.Avoid("b")
+		list(0, "a")
+	})
 }
 
 // TestPlace: warm before cold, less load before more, none that drains.
