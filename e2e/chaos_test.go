@@ -22,16 +22,7 @@ import (
 func TestChaos(t *testing.T) {
 	a := newApart(t, apartOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
 	h := a.history()
-	c := newCrowd(t, a.server(a.front.address()), h, 4)
-	for try := 0; len(a.of(c, a.nodes[0])) == 0 || len(a.of(c, a.nodes[1])) == 0; try++ {
-		if try == 6 {
-			t.Fatal("all sessions are on one node")
-		}
-		w := &worker{name: "more", s: c.users[0].s, h: h}
-		check(t, w.begin(c.ctx))
-		t.Cleanup(func() { w.conn.Close() })
-		c.users = append(c.users, w)
-	}
+	c := a.crowd(t, h, 4)
 	stop := c.start()
 	c.rounds(1)
 	for _, x := range []struct {

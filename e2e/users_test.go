@@ -85,11 +85,32 @@ func newCrowd(t *testing.T, s *Server, h *history, n int) *crowd {
 	c := &crowd{t: t, h: h}
 	c.ctx, c.end = context.WithTimeout(context.Background(), 4*time.Minute)
 	t.Cleanup(func() { c.end(); c.work.Wait() })
-	for i := range n {
-		w := &worker{name: fmt.Sprint("u", i), s: s, h: h}
-		check(t, w.begin(c.ctx))
-		t.Cleanup(func() { w.conn.Close() })
-		c.users = append(c.users, w)
+	for range n {
+		c.join(s)
+	}
+	return c
+}
+
+// join adds a user.
+func (c *crowd) join(s *Server) {
+	c.t.Helper()
+	w := &worker{name: fmt.Sprint("u", len(c.users)), s: s, h: c.h}
+	check(c.t, w.begin(c.ctx))
+	c.t.Cleanup(func() { w.conn.Close() })
+	c.users = append(c.users, w)
+}
+
+// crowd is a crowd of n users or a few more: some have their session on the
+// first node, some on the second.
+func (a *apart) crowd(t *testing.T, h *history, n int) *crowd {
+	t.Helper()
+	s := a.server(a.front.address())
+	c := newCrowd(t, s, h, n)
+	for len(a.of(c, a.nodes[0])) == 0 || len(a.of(c, a.nodes[1])) == 0 {
+		if len(c.users) == n+6 {
+			t.Fatal("all sessions are on one node")
+		}
+		c.join(s)
 	}
 	return c
 }

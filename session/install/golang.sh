@@ -4,7 +4,8 @@
 cd || exit
 export GOTOOLCHAIN=local
 if [ -n "$SANDGATE_INDEX" ]; then
-	[ ! -d "$0" ] || export GOPROXY="file://$0,${GOPROXY:-https://proxy.golang.org}"
+	[ ! -d "$0" ] || GOPROXY="file://$0,$(go env GOPROXY)"
+	export GOPROXY
 else
 	export GOPROXY="file://$0" GONOSUMDB='*' GOSUMDB=off GONOPROXY='' GOPRIVATE='' GOVCS='*:off'
 fi
