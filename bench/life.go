@@ -1,6 +1,8 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/e2e"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -27,15 +30,22 @@ func measureLife(ctx context.Context, rounds, cycles, sleepers int) error {
 	}
 	defer l.w.conn.CloseNow()
 	fmt.Printf("%-52s %10s %10s %5s\n", "", "median", "most", "n")
+	python := protocol.SessionCreate{Language: "python"}
 	for _, f := range []func() error{
 		func() error {
-			return l.sleep("hibernate a pandas session", "wake a pandas session", "python", "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))", rounds)
+			return l.sleep("hibernate a pandas session", "wake a pandas session", python, "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})", "print(len(x))", rounds)
 		},
 		func() error {
-			return l.sleep("hibernate a bare Python session", "wake a bare Python session", "python", "x=1", "print(x)", rounds)
+			return l.sleep("hibernate a Python session", "wake a Python session", python, "x=1", "print(x)", rounds)
 		},
 		func() error {
-			return l.sleep("hibernate a Bash session", "wake a Bash session", "bash", "x=1", "echo $x", rounds)
+			if err := l.makeBare(); err != nil {
+				return err
+			}
+			return l.sleep("hibernate a bare Python session", "wake a bare Python session", protocol.SessionCreate{Template: "bare"}, "x=1", "print(x)", rounds)
+		},
+		func() error {
+			return l.sleep("hibernate a Bash session", "wake a Bash session", protocol.SessionCreate{Language: "bash"}, "x=1", "echo $x", rounds)
 		},
 		func() error { return l.copies(rounds) },
 		func() error { return l.cycles(cycles) },
@@ -62,9 +72,9 @@ func (l *life) show(name, unit string, v []float64) {
 }
 
 // open makes a session and attaches its first kernel.
-func (l *life) open(language string) (id string, ch uint32, err error) {
+func (l *life) open(p protocol.SessionCreate) (id string, ch uint32, err error) {
 	var v protocol.Session
-	if err = l.w.call(l.ctx, protocol.OpSessionCreate, 0, protocol.SessionCreate{Language: language}, &v); err != nil {
+	if err = l.w.call(l.ctx, protocol.OpSessionCreate, 0, p, &v); err != nil {
 		return "", 0, err
 	}
 	ch, err = l.attach(v.ID)
@@ -98,8 +108,8 @@ func (l *life) drop(ids ...string) error {
 }
 
 // sleep hibernates and wakes a session.
-func (l *life) sleep(downName, upName, language, prepare, code string, rounds int) error {
-	id, ch, err := l.open(language)
+func (l *life) sleep(downName, upName string, p protocol.SessionCreate, prepare, code string, rounds int) error {
+	id, ch, err := l.open(p)
 	if err != nil {
 		return err
 	}
@@ -114,7 +124,10 @@ func (l *life) sleep(downName, upName, language, prepare, code string, rounds in
 		}
 		down = append(down, d)
 		if down[0] == d {
-			l.show(language+": one such session on disk", "MiB", []float64{l.disk("sessions")})
+			l.show("the disk that it takes", "MiB", []float64{l.disk("sessions/" + id)})
+		}
+		if err := l.rest(); err != nil {
+			return err
 		}
 		r, err := l.run(ch, code)
 		if err != nil {
@@ -125,6 +138,39 @@ func (l *life) sleep(downName, upName, language, prepare, code string, rounds in
 	l.show(downName, "ms", down)
 	l.show(upName, "ms", up)
 	return l.drop(id)
+}
+
+// makeBare builds a template whose sessions have loaded nothing but Python.
+func (l *life) makeBare() error {
+	const spec = `{"languages": ["python"], "bare": true}`
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "template.json", Mode: 0o644, Size: int64(len(spec))}); err != nil {
+		return err
+	}
+	if _, err := t.Write([]byte(spec)); err != nil {
+		return err
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	c, err := client.New(l.s.URL, l.s.Token, client.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = c.BuildTemplate(l.ctx, "bare", &b)
+	return err
+}
+
+// rest waits for half a second. Nobody comes back to a session in the moment in
+// which its sandbox is taken down and another made ready.
+func (l *life) rest() error {
+	select {
+	case <-time.After(500 * time.Millisecond):
+		return nil
+	case <-l.ctx.Done():
+		return l.ctx.Err()
+	}
 }
 
 // disk is what a folder of the node's takes, in MiB.
@@ -143,7 +189,7 @@ func (l *life) disk(name string) float64 {
 
 // copies forks a live pandas session, and starts others from its snapshot.
 func (l *life) copies(rounds int) error {
-	id, ch, err := l.open("python")
+	id, ch, err := l.open(protocol.SessionCreate{Language: "python"})
 	if err != nil {
 		return err
 	}
@@ -152,6 +198,9 @@ func (l *life) copies(rounds int) error {
 	}
 	var forks, pauses, firsts, kept, stood, starts []float64
 	for range rounds {
+		if err := l.rest(); err != nil {
+			return err
+		}
 		var f protocol.Forks
 		begin := time.Now()
 		took, err := l.timed(protocol.OpFork, protocol.SessionFork{Session: id}, &f)
@@ -170,6 +219,9 @@ func (l *life) copies(rounds int) error {
 			return err
 		}
 		kept, stood = append(kept, took), append(stood, n.PauseMS)
+		if err := l.rest(); err != nil {
+			return err
+		}
 		var v protocol.Session
 		begin = time.Now()
 		if _, err := l.timed(protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: n.ID}, &v); err != nil {
@@ -226,7 +278,7 @@ want = digest()`
 
 // cycles hibernates and wakes a session over and over.
 func (l *life) cycles(n int) error {
-	id, ch, err := l.open("python")
+	id, ch, err := l.open(protocol.SessionCreate{Language: "python"})
 	if err != nil {
 		return err
 	}

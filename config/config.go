@@ -72,7 +72,7 @@ type Pool struct {
 	Size      int      `yaml:"size" default:"2" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot."`
 	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are always kept warm for. The others, and templates, are as they are asked for."`
 	Memory    Size     `yaml:"memory" default:"512MiB" doc:"Memory that sandboxes may hold which are kept ready beyond size: for what was asked for within the last minutes, at most 16 for each language and template. 0 keeps none."`
-	Spare     int      `yaml:"spare" default:"1" doc:"Sandboxes kept half made, 0 to 100, 13 MiB each, so that waking and copying a session do not wait for the making of one."`
+	Spare     int      `yaml:"spare" default:"1" doc:"Sandboxes kept half made, 0 to 100, 22 MiB each, so that waking and copying a session do not wait for the making of one."`
 }
 
 // Limits are those of one sandbox.

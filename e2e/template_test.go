@@ -178,6 +178,20 @@ code: |
 		}
 	}
 
+	// A bare one has loaded nothing but its language.
+	out, err = command(ctx, t, srv, "template", "build", write(t, filepath.Join(dir, "light.yaml"), "name: light\nlanguages: [python]\nbare: true\n"))
+	if err != nil {
+		t.Fatalf("a bare template: %v\n%s", err, out)
+	}
+	const loaded = "import sys; 'pandas' in sys.modules"
+	light := openWith(t, srv, protocol.SessionCreate{Template: "light"})
+	if a, b := light.run("ok", loaded).result(t), s.run("ok", loaded).result(t); a != "False" || b != "True" {
+		t.Errorf("pandas in a bare template: %s, in another: %s", a, b)
+	}
+	if got := light.run("ok", "import pandas; len(pandas.DataFrame({'a': [1, 2]}))").result(t); got != "2" {
+		t.Errorf("pandas where it was not loaded: %s", got)
+	}
+
 	// It outlives the server, and its sessions do.
 	made := strings.Count(srv.Log(), "made a warm snapshot\" part=node template=local/data")
 	check(t, srv.Halt(syscall.SIGTERM))

@@ -261,6 +261,10 @@ func (s *session) wake(of context.Context) (err error) {
 	return nil
 }
 
+// removeDelay is how long the folder of a session that was woken is left there:
+// to remove it takes 3 ms of a processor, which the first cell needs.
+const removeDelay = 300 * time.Millisecond
+
 // wokenSuffix names what is being removed of a session that was woken.
 const wokenSuffix = ".woken"
 
@@ -277,7 +281,15 @@ func (m *Manager) removeLater(dir string) {
 		remove(dir) // the last one is still being removed
 		return
 	}
-	m.work.Go(func() { remove(dir + wokenSuffix) })
+	m.work.Go(func() {
+		timer := time.NewTimer(removeDelay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-m.ctx.Done():
+		}
+		remove(dir + wokenSuffix)
+	})
 }
 
 // restoreRetry is after how many seconds a restore that failed may be tried

@@ -480,7 +480,7 @@ func TestGVisorRestart(t *testing.T) {
 // TestRemoveLater: a folder is out of the way at once, also of one that is
 // still being removed.
 func TestRemoveLater(t *testing.T) {
-	m := &Manager{log: slog.New(slog.DiscardHandler)}
+	m := &Manager{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	dir := filepath.Join(t.TempDir(), "s")
 	for _, d := range []string{dir, dir + wokenSuffix} {
 		if err := os.MkdirAll(filepath.Join(d, "snapshot"), 0o700); err != nil {

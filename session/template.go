@@ -263,7 +263,7 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 		return warmKernel{}, err
 	}
 	booted := time.Since(begin)
-	if t.manifest.Warm != "" {
+	if t.manifest.Warm != "" && !t.bare() {
 		r, err := mb.agent.Request(ctx, warmChannel, kernel.Request{Op: "execute", Code: t.manifest.Warm, Silent: true})
 		if err != nil {
 			return warmKernel{}, t.m.failed(mb, err)
@@ -296,6 +296,9 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 	t.m.log.Info("made a warm snapshot", "template", t.key, "snapshot", t.name, "boot", booted, "took", time.Since(begin))
 	return warm, nil
 }
+
+// bare reports whether nothing is loaded but the language.
+func (t *template) bare() bool { return t.source != nil && t.source.Spec.Bare }
 
 // writeFile writes a file that is there wholly or not at all.
 func writeFile(name string, data []byte) error {

@@ -47,6 +47,7 @@ that has run. FILE is YAML; paths in it are relative to its folder:
              java: ["com.google.code.gson:gson:2.11.0", a.jar], from: ./wheels}
   run: ["python3 -m compileall lib"]
   code: import lib
+  bare: false                 # true leaves out pandas and the like: lighter
   volumes: ["shared:/data:ro"]       # that its sessions have, as for --volume
   build_network: {allow: [pypi.org, files.pythonhosted.org]}  # or true
   session_network: false             # of its sessions that do not say
@@ -110,6 +111,7 @@ type recipe struct {
 	} `yaml:"packages"`
 	Run            []string `yaml:"run"`
 	Code           string   `yaml:"code"`
+	Bare           bool     `yaml:"bare"`
 	Volumes        []string `yaml:"volumes"`
 	BuildNetwork   outward  `yaml:"build_network"`
 	SessionNetwork outward  `yaml:"session_network"`
@@ -159,7 +161,7 @@ func readRecipe(file string) (*recipe, error) {
 func (r *recipe) spec() (protocol.TemplateSpec, error) {
 	l := r.Limits
 	s := protocol.TemplateSpec{
-		Description: r.Description, Languages: r.Languages, Env: r.Env, Run: r.Run, Code: r.Code,
+		Description: r.Description, Languages: r.Languages, Env: r.Env, Run: r.Run, Code: r.Code, Bare: r.Bare,
 		Limits: protocol.Limits{CPUs: l.CPUs, Processes: l.Processes, OpenFiles: l.OpenFiles, Inodes: l.Inodes, CellSeconds: int64(l.Cell / time.Second)},
 	}
 	for _, x := range []struct {

@@ -23,6 +23,7 @@ func main() {
 	case "wait":
 		time.Sleep(time.Hour)
 	}
+	began := time.Now()
 	var counter int
 	var ticks atomic.Int64
 	fmt.Println("ready")
@@ -50,6 +51,9 @@ func main() {
 			fmt.Println("ok")
 		case "ticks":
 			fmt.Println(ticks.Load())
+		case "clock": // the time of day, and that since the start
+			now := time.Now()
+			fmt.Println(now.UnixNano(), int64(now.Sub(began)))
 		case "env":
 			fmt.Println(os.Getenv(rest))
 		case "newenv":
