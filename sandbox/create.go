@@ -70,8 +70,8 @@ func (r *Runtime) begin(ctx context.Context, spec Spec, start func(*Sandbox, con
 }
 
 // Create makes a blank: a sandbox whose sentry waits, before any program is
-// loaded. It takes 13 MiB, 22 once it has waited for 50 ms and warmed
-// up for a restore, and becomes of use by Start or Restore, once.
+// loaded. It takes 9 MiB, 22 once it has waited for 50 ms and warmed up for a
+// restore, and becomes of use by Start or Restore, once.
 func (r *Runtime) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 	const op = "sandbox.create"
 	spec, err := spec.resolve(op)

@@ -2,10 +2,10 @@
 // package that knows gVisor.
 //
 // A Runtime owns a state directory and the sandboxes in it. A Sandbox is
-// created (a blank: a sentry that waits, 13 MiB, and 22 once it has warmed up), then started cold or
-// restored from a snapshot; its first process, the agent, speaks a protocol
-// of its own over Stdin and Stdout. From there it is paused and resumed,
-// checkpointed, and destroyed. How it ended is in Exit.
+// created (a blank: a sentry that waits, 9 MiB, and 22 once it has warmed up),
+// then started cold or restored from a snapshot; its first process, the agent,
+// speaks a protocol of its own over Stdin and Stdout. From there it is paused
+// and resumed, checkpointed, and destroyed. How it ended is in Exit.
 //
 // A sandbox is created by a child process, `runsc create`, and controlled in
 // this process through gVisor's Go packages. Creating in this process as well

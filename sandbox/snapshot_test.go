@@ -141,56 +141,6 @@ func TestRestoreBlank(t *testing.T) {
 	}
 }
 
-// TestRestoreWarm restores into a blank that has waited: it has warmed up, and
-// the guest's clocks, which are the blank's, tell the host's time, while they
-// are calibrated again too.
-func TestRestoreWarm(t *testing.T) {
-	r := newRuntime(t)
-	dir := snapshot(t, r, 1)
-	s, err := r.Create(t.Context(), testSpec())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		u, err := s.Usage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if u.Memory > 18*miB {
-			t.Logf("a warm blank holds %d MiB", u.Memory/miB)
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("a blank that waits holds %d MiB, as if it were cold", u.Memory/miB)
-		}
-	}
-	if err := s.Restore(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	g := talk(t, s)
-	if got := g.ask("count"); got != "2" {
-		t.Errorf("count is %s", got)
-	}
-	const slack = 50 * time.Millisecond
-	var last int64
-	for begin := time.Now(); time.Since(begin) < 3*time.Second; {
-		var wall, since int64
-		before := time.Now()
-		answer := g.ask("clock")
-		after := time.Now()
-		if _, err := fmt.Sscan(answer, &wall, &since); err != nil {
-			t.Fatalf("%q: %v", answer, err)
-		}
-		if now := time.Unix(0, wall); now.Before(before.Add(-slack)) || now.After(after.Add(slack)) {
-			t.Fatalf("%v after the restore the guest's clock is %v, at %v here", before.Sub(begin), now, before)
-		}
-		if since < last {
-			t.Fatalf("the guest's time went back from %v to %v", time.Duration(last), time.Duration(since))
-		}
-		last = since
-	}
-}
-
 func TestRestoreRefuses(t *testing.T) {
 	r := newRuntime(t)
 	dir := snapshot(t, r, 1)
