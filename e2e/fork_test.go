@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -182,8 +184,23 @@ func (s *Server) killed(ctx context.Context, t *testing.T) {
 	check(t, err)
 	gateway, err := s.Child("gateway")
 	check(t, err)
+	var ends []unix.PollFd
 	for _, pid := range []int{s.PID(), node, gateway} {
+		fd, err := unix.PidfdOpen(pid, 0)
+		check(t, err)
+		defer unix.Close(fd)
+		ends = append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 		check(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	// Until all have ended one of them may have the address.
+	for i := range ends {
+		for {
+			if n, err := unix.Poll(ends[i:i+1], 30_000); err == nil && n == 1 {
+				break
+			} else if err != unix.EINTR {
+				t.Fatalf("a killed part does not end: %d, %v", n, err)
+			}
+		}
 	}
 	s.Halt(syscall.SIGKILL)
 	check(t, s.Boot(ctx))
