@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/agent"
+	"github.com/sandgate/sandgate/internal/agent"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandgate/sandgate/blob/blobtest"
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/blob/blobtest"
 	"github.com/sandgate/sandgate/protocol"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -18,15 +18,15 @@ type listening struct {
 	notes chan protocol.AuditNotes
 }
 
-func (l *listening) Open(context.Context, node.Principal) (Link, error) {
+func (l *listening) Open(context.Context, noderpc.Principal) (Link, error) {
 	return nil, fault.New(fault.Unavailable, "test", "no links")
 }
 
-func (l *listening) Call(_ context.Context, who node.Principal, op string, params, _ any) error {
+func (l *listening) Call(_ context.Context, who noderpc.Principal, op string, params, _ any) error {
 	if op != protocol.OpAudit {
 		return fault.New(fault.Unavailable, "test", "the node is away")
 	}
-	if who.Tenant == node.GatewayTenant {
+	if who.Tenant == noderpc.GatewayTenant {
 		l.notes <- params.(protocol.AuditNotes)
 	}
 	return nil

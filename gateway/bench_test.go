@@ -17,7 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -25,11 +25,11 @@ import (
 // nearNode is a node without a wire: its links give input back as it came.
 type nearNode struct{}
 
-func (nearNode) Open(context.Context, node.Principal) (Link, error) {
+func (nearNode) Open(context.Context, noderpc.Principal) (Link, error) {
 	return &nearLink{in: make(chan stream.Frame, 1), closed: make(chan struct{})}, nil
 }
 
-func (nearNode) Call(context.Context, node.Principal, string, any, any) error { return nil }
+func (nearNode) Call(context.Context, noderpc.Principal, string, any, any) error { return nil }
 
 type nearLink struct {
 	in     chan stream.Frame

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // Book keeps run tickets and counts their uses. The gateways of a cluster share

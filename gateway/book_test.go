@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sandgate/sandgate/fault"
-	directory "github.com/sandgate/sandgate/route"
-	"github.com/sandgate/sandgate/tenant"
+	directory "github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // redisFor starts a Redis server of the test's own, and returns its address.

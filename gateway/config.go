@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
-	"github.com/sandgate/sandgate/trace"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/trace"
 )
 
 // Config is a gateway's. The zero value of each field means its default.
@@ -19,7 +19,7 @@ type Config struct {
 	Version string
 	// Tokens maps the SHA-256 of a bearer token, in 64 hexadecimal digits, to
 	// whom it speaks for. Without any, nobody gets in.
-	Tokens map[string]node.Principal
+	Tokens map[string]noderpc.Principal
 	// Until says until when a token is good, by the same key. One that is not
 	// in it is good for ever.
 	Until map[string]time.Time
@@ -146,7 +146,7 @@ func (c Config) withDefaults() Config {
 
 type token struct {
 	hash  [sha256.Size]byte
-	who   node.Principal
+	who   noderpc.Principal
 	until time.Time // zero for ever
 }
 
@@ -159,7 +159,7 @@ func HashToken(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func parseTokens(in map[string]node.Principal, until map[string]time.Time) ([]token, error) {
+func parseTokens(in map[string]noderpc.Principal, until map[string]time.Time) ([]token, error) {
 	const op = "gateway.config"
 	out := make([]token, 0, len(in))
 	for digits, who := range in {

@@ -16,9 +16,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
-	"github.com/sandgate/sandgate/tenant"
-	"github.com/sandgate/sandgate/trace"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/trace"
 )
 
 // request is one that has passed the door.
@@ -29,7 +29,7 @@ type request struct {
 	// method is what the logs say: Ctx is another request's when a response that
 	// outlives the handler ends.
 	method string
-	who    node.Principal
+	who    noderpc.Principal
 	// ticket is the run ticket that the request came with.
 	ticket *runTicket
 	// user is who has signed in, on a route that takes the cookie.
@@ -331,7 +331,7 @@ func (g *Gateway) originAllowed(origin, host string) (cross bool, err error) {
 // authenticate finds out whose request it is: by a bearer token, or, on a
 // WebSocket, by a ticket among the subprotocols, or, for a run, by a run
 // ticket. own says that the request comes from a page of this server.
-func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Principal, error) {
+func (g *Gateway) authenticate(q *request, origin string, own bool) (noderpc.Principal, error) {
 	const op = "gateway.authenticate"
 	if q.route.Cookie {
 		return g.signedIn(q, own)
@@ -340,11 +340,11 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 		scheme, secret, _ := strings.Cut(h, " ")
 		if strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(strings.TrimSpace(secret), runPrefix) {
 			if !q.route.Run {
-				return node.Principal{}, fault.New(fault.PermissionDenied, op, "a run ticket is for /v1/run alone")
+				return noderpc.Principal{}, fault.New(fault.PermissionDenied, op, "a run ticket is for /v1/run alone")
 			}
 			t, err := g.mint.find(g.base, strings.TrimSpace(secret), origin, own)
 			if err != nil {
-				return node.Principal{}, err
+				return noderpc.Principal{}, err
 			}
 			q.ticket = t
 			return t.Who, nil
@@ -352,7 +352,7 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 		if strings.EqualFold(scheme, "Bearer") {
 			return g.lookup(strings.TrimSpace(secret))
 		}
-		return node.Principal{}, fault.New(fault.Unauthenticated, op, "the token is not valid")
+		return noderpc.Principal{}, fault.New(fault.Unauthenticated, op, "the token is not valid")
 	}
 	if q.route.Upgrade {
 		for _, p := range subprotocols(q.Ctx) {
@@ -361,16 +361,16 @@ func (g *Gateway) authenticate(q *request, origin string, own bool) (node.Princi
 				if ok || err != nil {
 					return who, err
 				}
-				return node.Principal{}, fault.New(fault.Unauthenticated, op, "the ticket is not valid, or was used, or is over %s old", ticketLife)
+				return noderpc.Principal{}, fault.New(fault.Unauthenticated, op, "the ticket is not valid, or was used, or is over %s old", ticketLife)
 			}
 		}
 	}
-	return node.Principal{}, fault.New(fault.Unauthenticated, op, "a bearer token is needed")
+	return noderpc.Principal{}, fault.New(fault.Unauthenticated, op, "a bearer token is needed")
 }
 
 // lookup finds whom a secret speaks for: a key by its id, or one of the tokens
 // of the settings, all of which it is compared with in constant time.
-func (g *Gateway) lookup(secret string) (node.Principal, error) {
+func (g *Gateway) lookup(secret string) (noderpc.Principal, error) {
 	if strings.HasPrefix(secret, tenant.SecretPrefix) {
 		return g.keys.open(secret)
 	}
@@ -389,7 +389,7 @@ func (g *Gateway) lookup(secret string) (node.Principal, error) {
 		}
 	}
 	if found < 0 || secret == "" || !tokens[found].good() {
-		return node.Principal{}, fault.New(fault.Unauthenticated, "gateway.authenticate", "the token is not valid")
+		return noderpc.Principal{}, fault.New(fault.Unauthenticated, "gateway.authenticate", "the token is not valid")
 	}
 	return tokens[found].who, nil
 }

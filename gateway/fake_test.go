@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/kernel"
-	"github.com/sandgate/sandgate/node"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
-	"github.com/sandgate/sandgate/tenant"
 )
 
 // Tokens of the tests.
@@ -32,12 +32,12 @@ const (
 	tokenOther  = "another-tenant"
 )
 
-func testTokens() map[string]node.Principal {
+func testTokens() map[string]noderpc.Principal {
 	all := []string{}
 	for _, s := range Scopes() {
 		all = append(all, string(s))
 	}
-	return map[string]node.Principal{
+	return map[string]noderpc.Principal{
 		HashToken(tokenAll):    {Tenant: "t1", Subject: "ann", Scopes: all},
 		HashToken(tokenViewer): {Tenant: "t1", Subject: "vic", Scopes: []string{string(ScopeRead)}},
 		HashToken(tokenRun):    {Tenant: "t1", Subject: "rob", Scopes: []string{string(ScopeRun)}},
@@ -102,7 +102,7 @@ func (f *fakeNode) change(fn func()) {
 
 type fakeLink struct {
 	f       *fakeNode
-	l       *node.Link
+	l       *noderpc.Link
 	ctx     context.Context
 	watches bool
 	mu      sync.Mutex
@@ -113,7 +113,7 @@ type fakeLink struct {
 	cell    uint32
 }
 
-func (f *fakeNode) ServeLink(ctx context.Context, l *node.Link) error {
+func (f *fakeNode) ServeLink(ctx context.Context, l *noderpc.Link) error {
 	f.change(func() { f.links++ })
 	s := &fakeLink{f: f, l: l, ctx: ctx}
 	defer f.change(func() {
@@ -576,24 +576,24 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 // mortal is a Node that is given much time to answer until it has gone, and none
 // from then on.
 type mortal struct {
-	c    *node.Client
+	c    *noderpc.Client
 	gone context.Context
 }
 
-func (m mortal) Open(ctx context.Context, who node.Principal) (Link, error) {
+func (m mortal) Open(ctx context.Context, who noderpc.Principal) (Link, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.gone, cancel)()
 	return Remote(m.c).Open(ctx, who)
 }
 
-func (m mortal) Call(ctx context.Context, who node.Principal, op string, params, result any) error {
+func (m mortal) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
 	l, err := m.Open(ctx, who)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = l.Close() }()
-	return l.(*node.Link).Call(ctx, op, params, result)
+	return l.(*noderpc.Link).Call(ctx, op, params, result)
 }
 
 // world is a gateway on a real port in front of a fake node on a real socket.
@@ -638,8 +638,8 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	}
 	nctx, ncancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- node.Serve(nctx, ln, w.fake, nil) }()
-	client := node.NewClient(node.Unix(path), node.ClientOptions{ConnectTimeout: 20 * time.Second})
+	go func() { served <- noderpc.Serve(nctx, ln, w.fake, nil) }()
+	client := noderpc.NewClient(noderpc.Unix(path), noderpc.ClientOptions{ConnectTimeout: 20 * time.Second})
 	gone, leave := context.WithCancel(context.Background())
 	cfg := Config{Version: "test", Tokens: testTokens()}
 	if change != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -139,14 +139,14 @@ func etagValue(header string) string {
 // writeFile sends what r holds to the node as it comes. A reader that fails
 // leaves no trace of the file: the link ends without FlagEnd, and the agent
 // drops what it has.
-func (g *Gateway) writeFile(ctx context.Context, who node.Principal, p protocol.FileWrite, r io.Reader) (protocol.File, error) {
+func (g *Gateway) writeFile(ctx context.Context, who noderpc.Principal, p protocol.FileWrite, r io.Reader) (protocol.File, error) {
 	var f protocol.File
 	return f, g.upload(ctx, who, protocol.OpFileWrite, p, r, &f)
 }
 
 // upload sends what r holds to the node as the Data of an operation, over a
 // link of its own.
-func (g *Gateway) upload(ctx context.Context, who node.Principal, op string, params any, r io.Reader, result any) error {
+func (g *Gateway) upload(ctx context.Context, who noderpc.Principal, op string, params any, r io.Reader, result any) error {
 	l, err := g.open(ctx, who)
 	if err != nil {
 		return err

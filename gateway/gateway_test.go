@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
 // TestMain fails when the tests have left goroutines behind.
@@ -512,9 +512,9 @@ func TestShutdownDrains(t *testing.T) {
 func TestConfig(t *testing.T) {
 	n := Remote(nil)
 	for name, c := range map[string]Config{
-		"token":  {Tokens: map[string]node.Principal{"abc": {Tenant: "t"}}},
-		"tenant": {Tokens: map[string]node.Principal{HashToken("a"): {}}},
-		"scope":  {Tokens: map[string]node.Principal{HashToken("a"): {Tenant: "t", Scopes: []string{"all"}}}},
+		"token":  {Tokens: map[string]noderpc.Principal{"abc": {Tenant: "t"}}},
+		"tenant": {Tokens: map[string]noderpc.Principal{HashToken("a"): {}}},
+		"scope":  {Tokens: map[string]noderpc.Principal{HashToken("a"): {Tenant: "t", Scopes: []string{"all"}}}},
 		"host":   {AllowedHosts: []string{"http://x"}},
 		"origin": {AllowedOrigins: []string{"*"}},
 		"path":   {AllowedOrigins: []string{"https://x/"}},

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
 // await asks until the answer is the wanted one.
@@ -83,7 +83,7 @@ func TestReload(t *testing.T) {
 	url := "http://" + w.addr + "/v1"
 	all := testTokens()[HashToken(tokenAll)]
 	next := Config{AllowedHosts: []string{"localhost"}, AllowedOrigins: []string{"https://a.example"}}.withDefaults().changeable()
-	next.Tokens = map[string]node.Principal{HashToken("new"): all, HashToken("ends"): all}
+	next.Tokens = map[string]noderpc.Principal{HashToken("new"): all, HashToken("ends"): all}
 	next.Until = map[string]time.Time{HashToken("ends"): time.Now().Add(-time.Second)}
 	bad := next
 	bad.AllowedOrigins = []string{"nonsense"}

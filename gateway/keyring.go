@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
-	"github.com/sandgate/sandgate/tenant"
 )
 
 const (
@@ -208,24 +208,24 @@ func (k *keyring) told(op string) (*tenant.Index, error) {
 }
 
 // open returns whom a secret speaks for.
-func (k *keyring) open(secret string) (node.Principal, error) {
+func (k *keyring) open(secret string) (noderpc.Principal, error) {
 	const op = "gateway.authenticate"
 	x, err := k.told(op)
 	if err != nil {
-		return node.Principal{}, err
+		return noderpc.Principal{}, err
 	}
 	away, err := k.doubt()
 	if err != nil {
-		return node.Principal{}, err
+		return noderpc.Principal{}, err
 	}
 	key, ok := x.Open(secret)
 	switch _, form := tenant.IDOf(secret); {
 	case ok:
 		return speaker(key), nil
 	case away && form:
-		return node.Principal{}, errAway("this gateway does not know the key, and cannot ask whether another has made it")
+		return noderpc.Principal{}, errAway("this gateway does not know the key, and cannot ask whether another has made it")
 	}
-	return node.Principal{}, fault.New(fault.Unauthenticated, op, "the token is not valid")
+	return noderpc.Principal{}, fault.New(fault.Unauthenticated, op, "the token is not valid")
 }
 
 // linked refuses a link for viewing that has ended.
@@ -247,13 +247,13 @@ func (k *keyring) linked(id string) error {
 	return errRevoked()
 }
 
-func speaker(k tenant.Key) node.Principal {
-	return node.Principal{Tenant: k.Tenant, Subject: k.Subject(), Scopes: k.Role.Scopes(), Until: k.Expires}
+func speaker(k tenant.Key) noderpc.Principal {
+	return noderpc.Principal{Tenant: k.Tenant, Subject: k.Subject(), Scopes: k.Role.Scopes(), Until: k.Expires}
 }
 
 // current reports whether what somebody came with is good still: the key, or
 // the sign-in. Other credentials are looked at when they are used.
-func (k *keyring) current(who node.Principal) bool {
+func (k *keyring) current(who noderpc.Principal) bool {
 	if !who.Until.IsZero() && time.Now().After(who.Until) {
 		return false
 	}

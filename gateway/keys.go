@@ -6,8 +6,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/tenant"
 )
 
 // changeKeys asks the node for a change, and answers once this gateway knows

@@ -11,8 +11,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/tenant"
 )
 
 // key makes a key of tenant t1 and waits until the gateway knows of it.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // A run ticket lets the pages of one origin run code and nothing else. The
@@ -64,10 +64,10 @@ func (l runLimits) withDefaults() runLimits {
 type runTicket struct {
 	ID string `json:"id"`
 	// Hash is that of the secret, of which the id is the beginning.
-	Hash   []byte         `json:"hash"`
-	Who    node.Principal `json:"who"`
-	Until  time.Time      `json:"until,omitzero"` // Who's, which says nothing of it
-	Origin string         `json:"origin"`
+	Hash   []byte            `json:"hash"`
+	Who    noderpc.Principal `json:"who"`
+	Until  time.Time         `json:"until,omitzero"` // Who's, which says nothing of it
+	Origin string            `json:"origin"`
 	// Embed is set for a ticket that is used by the frame /embed/run, on pages
 	// of the origin: requests then come from the server's own.
 	Embed  bool      `json:"embed,omitempty"`
@@ -186,7 +186,7 @@ func (m *mint) find(ctx context.Context, secret, origin string, own bool) (*runT
 }
 
 // revoke ends the tickets of that id whose maker is the same.
-func (m *mint) revoke(ctx context.Context, id string, who node.Principal) error {
+func (m *mint) revoke(ctx context.Context, id string, who noderpc.Principal) error {
 	none := fault.New(fault.NotFound, "gateway.mint", "there is no such ticket")
 	if raw, err := hex.DecodeString(id); err != nil || len(raw) != idBytes {
 		return none

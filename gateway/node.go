@@ -3,16 +3,16 @@ package gateway
 import (
 	"context"
 
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/stream"
 )
 
 // Node is what the gateway needs of a node.
 type Node interface {
 	// Open opens a link that speaks for who.
-	Open(ctx context.Context, who node.Principal) (Link, error)
+	Open(ctx context.Context, who noderpc.Principal) (Link, error)
 	// Call makes one request on a link of its own.
-	Call(ctx context.Context, who node.Principal, op string, params, result any) error
+	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 }
 
 // Link is one conversation with a node. Next is for one goroutine, Send and
@@ -36,11 +36,11 @@ type thrifty interface {
 }
 
 // Remote is a Node behind the node protocol.
-func Remote(c *node.Client) Node { return remote{c} }
+func Remote(c *noderpc.Client) Node { return remote{c} }
 
-type remote struct{ c *node.Client }
+type remote struct{ c *noderpc.Client }
 
-func (r remote) Open(ctx context.Context, who node.Principal) (Link, error) {
+func (r remote) Open(ctx context.Context, who noderpc.Principal) (Link, error) {
 	l, err := r.c.Open(ctx, who)
 	if err != nil {
 		return nil, err
@@ -48,6 +48,6 @@ func (r remote) Open(ctx context.Context, who node.Principal) (Link, error) {
 	return l, nil
 }
 
-func (r remote) Call(ctx context.Context, who node.Principal, op string, params, result any) error {
+func (r remote) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
 	return r.c.Call(ctx, who, op, params, result)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -160,7 +160,7 @@ type portConn struct {
 	end  bool
 }
 
-func (g *Gateway) dialPort(who node.Principal, p *portTarget) (*portConn, error) {
+func (g *Gateway) dialPort(who noderpc.Principal, p *portTarget) (*portConn, error) {
 	l, err := g.node.Open(g.base, who)
 	if err != nil {
 		return nil, err

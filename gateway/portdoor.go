@@ -13,9 +13,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/tenant"
 )
 
 // portCookieLife is how long a browser that has used a ticket is let in.
@@ -86,7 +86,7 @@ const (
 	purposePort = "port cookie "
 )
 
-func isUser(who node.Principal) bool {
+func isUser(who noderpc.Principal) bool {
 	return strings.HasPrefix(who.Subject, userSubject) && allows(who, ScopeWrite)
 }
 
@@ -96,7 +96,7 @@ const embedMark = "+embed"
 // query, a bearer token, or the cookie that a ticket was exchanged for. An
 // Authorization that is not the gateway's belongs to the program, where the
 // cookie says who it is.
-func (g *Gateway) authenticatePort(q *request) (node.Principal, error) {
+func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 	const op = "gateway.authenticate"
 	p := q.port
 	if secret := string(q.Context().QueryArgs().Peek(ticketParam)); secret != "" {
@@ -121,16 +121,16 @@ func (g *Gateway) authenticatePort(q *request) (node.Principal, error) {
 				return who, nil
 			}
 			if fault.Is(err, fault.Unavailable) {
-				return node.Principal{}, err
+				return noderpc.Principal{}, err
 			}
 		}
 	}
 	who, ok := g.portCookie(q)
 	if !ok {
-		return node.Principal{}, fault.New(fault.Unauthenticated, op, "a bearer token is needed, or a link from POST /v1/sessions/{id}/ports")
+		return noderpc.Principal{}, fault.New(fault.Unauthenticated, op, "a bearer token is needed, or a link from POST /v1/sessions/{id}/ports")
 	}
 	if err := ownPage(q); err != nil {
-		return node.Principal{}, err
+		return noderpc.Principal{}, err
 	}
 	return who, nil
 }
@@ -151,7 +151,7 @@ func ownPage(q *request) error {
 }
 
 // tokenOf finds a token or a key that speaks for who.
-func (g *Gateway) tokenOf(who node.Principal) (token, bool) {
+func (g *Gateway) tokenOf(who noderpc.Principal) (token, bool) {
 	if id, ok := tenant.KeyOf(who.Subject); ok {
 		return g.tokenOfKey(id)
 	}
@@ -200,7 +200,7 @@ func (g *Gateway) cookieName(p *portTarget) string {
 	return "sandgate-port"
 }
 
-func (g *Gateway) setPortCookie(q *request, who node.Principal, embed bool) {
+func (g *Gateway) setPortCookie(q *request, who noderpc.Principal, embed bool) {
 	expires := time.Now().Add(portCookieLife)
 	value := ""
 	if t, ok := g.tokenOf(who); ok {
@@ -234,17 +234,17 @@ func (g *Gateway) setPortCookie(q *request, who node.Principal, embed bool) {
 }
 
 // portCookie finds out who a cookie was made for.
-func (g *Gateway) portCookie(q *request) (node.Principal, bool) {
+func (g *Gateway) portCookie(q *request) (noderpc.Principal, bool) {
 	value := string(q.Request().Header.Cookie(g.cookieName(q.port)))
 	if sealed, ok := strings.CutPrefix(value, userMark); ok && g.signIn != nil {
-		who, ok, err := openSealed[node.Principal](g, purposePort+q.port.key(), sealed)
+		who, ok, err := openSealed[noderpc.Principal](g, purposePort+q.port.key(), sealed)
 		return who, ok && err == nil
 	}
 	at, _, _ := strings.Cut(value, ".")
 	at, id, ofKey := strings.Cut(at, "-")
 	expires, err := strconv.ParseInt(at, 36, 64)
 	if err != nil || time.Now().Unix() >= expires {
-		return node.Principal{}, false
+		return noderpc.Principal{}, false
 	}
 	tokens := g.access.Load().tokens
 	if t, ok := g.tokenOfKey(id); ofKey {
@@ -258,5 +258,5 @@ func (g *Gateway) portCookie(q *request) (node.Principal, bool) {
 			return t.who, true
 		}
 	}
-	return node.Principal{}, false
+	return noderpc.Principal{}, false
 }

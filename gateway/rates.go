@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandgate/sandgate/node"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 const (
@@ -151,7 +151,7 @@ func (g *Gateway) settleRates(ctx context.Context) {
 }
 
 // meter counts a request against the quotas of who makes it.
-func (g *Gateway) meter(who node.Principal) error {
+func (g *Gateway) meter(who noderpc.Principal) error {
 	x, _ := g.keys.get()
 	if x == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 func TestRates(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -40,7 +40,7 @@ const (
 type relay struct {
 	g    *Gateway
 	q    logLine
-	who  node.Principal
+	who  noderpc.Principal
 	edge *edge
 	ws   *websocket.Conn
 	link Link

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
 // access is who is let in, and from where.
@@ -16,7 +16,7 @@ type access struct {
 // Changeable are the settings that a gateway takes up while it runs; the
 // fields are Config's.
 type Changeable struct {
-	Tokens         map[string]node.Principal
+	Tokens         map[string]noderpc.Principal
 	Until          map[string]time.Time
 	AllowedHosts   []string
 	AllowedOrigins []string

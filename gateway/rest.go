@@ -10,7 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -274,8 +274,8 @@ func (c *infoCache) get(ctx context.Context) (protocol.NodeStatus, error) {
 
 // gatewayItself is the principal of what the gateway asks on its own account.
 // It owns no session.
-func gatewayItself() node.Principal {
-	return node.Principal{Tenant: node.GatewayTenant, Subject: "gateway", Scopes: []string{string(ScopeAdmin)}}
+func gatewayItself() noderpc.Principal {
+	return noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway", Scopes: []string{string(ScopeAdmin)}}
 }
 
 func (c *infoCache) alive(ctx context.Context) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -46,7 +46,7 @@ func (g *Gateway) interruptRun(q *request) error {
 
 // asRunner is somebody as the driver of a run, with no right beside it: the node
 // makes a viewer of who may read and not write.
-func asRunner(who node.Principal) node.Principal {
+func asRunner(who noderpc.Principal) noderpc.Principal {
 	who.Scopes = []string{string(ScopeRun)}
 	return who
 }

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
-	"github.com/sandgate/sandgate/trace"
 )
 
 // runner is one run. start and then loop run in one goroutine after another;
 // stop is for any.
 type runner struct {
 	g   *Gateway
-	who node.Principal
+	who noderpc.Principal
 	p   runRequest
 	// place is the run's among those of its ticket; nil without one.
 	place *runPlace

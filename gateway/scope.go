@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // Scope is a right that credentials carry; package tenant says what each
@@ -41,11 +41,11 @@ func knownScope(s Scope) bool { return slices.Contains(tenant.Scopes(), string(s
 
 // permit is the one place that holds a right against what it is asked for: a
 // route, an operation or a frame of input.
-func permit(op string, who node.Principal, s Scope) error {
+func permit(op string, who noderpc.Principal, s Scope) error {
 	if s == Open || s == Anyone || allows(who, s) {
 		return nil
 	}
 	return fault.New(fault.PermissionDenied, op, "these credentials lack the scope %s", s)
 }
 
-func allows(who node.Principal, s Scope) bool { return slices.Contains(who.Scopes, string(s)) }
+func allows(who noderpc.Principal, s Scope) bool { return slices.Contains(who.Scopes, string(s)) }

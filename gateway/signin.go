@@ -20,8 +20,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // SignIn lets users of browsers in by an OpenID Connect provider.
@@ -83,8 +83,8 @@ type user struct {
 
 func (u user) left() time.Duration { return time.Until(time.Unix(u.Until, 0)) }
 
-func (u user) principal() node.Principal {
-	return node.Principal{Tenant: u.Tenant, Subject: u.Subject, Scopes: u.Role.Scopes(), Until: time.Unix(u.Until, 0)}
+func (u user) principal() noderpc.Principal {
+	return noderpc.Principal{Tenant: u.Tenant, Subject: u.Subject, Scopes: u.Role.Scopes(), Until: time.Unix(u.Until, 0)}
 }
 
 // attempt is a sign-in under way, which the browser keeps, sealed.
@@ -371,22 +371,22 @@ func texts(raw json.RawMessage) []string {
 
 // signedIn finds out by the cookie who has signed in. It is asked for by the
 // pages of this server alone: own says that the request comes from one.
-func (g *Gateway) signedIn(q *request, own bool) (node.Principal, error) {
+func (g *Gateway) signedIn(q *request, own bool) (noderpc.Principal, error) {
 	const op = "gateway.authenticate"
 	none := fault.New(fault.Unauthenticated, op, "nobody has signed in here, or it was too long ago")
 	value := string(q.Request().Header.Cookie(sessionCookie))
 	if g.signIn == nil || value == "" {
-		return node.Principal{}, none
+		return noderpc.Principal{}, none
 	}
 	if !own {
-		return node.Principal{}, fault.New(fault.PermissionDenied, op, "this is for pages of this server alone")
+		return noderpc.Principal{}, fault.New(fault.PermissionDenied, op, "this is for pages of this server alone")
 	}
 	u, ok, err := openSealed[user](g, purposeCookie, value)
 	if err != nil || !ok {
 		if err == nil {
 			err = none
 		}
-		return node.Principal{}, err
+		return noderpc.Principal{}, err
 	}
 	q.user = &u
 	return u.principal(), nil
@@ -418,13 +418,13 @@ func (g *Gateway) logout(q *request) error {
 }
 
 // openUser returns whom a user's token speaks for.
-func (g *Gateway) openUser(secret string) (node.Principal, error) {
+func (g *Gateway) openUser(secret string) (noderpc.Principal, error) {
 	u, ok, err := openSealed[user](g, purposeToken, strings.TrimPrefix(secret, userPrefix))
 	if err != nil {
-		return node.Principal{}, err
+		return noderpc.Principal{}, err
 	}
 	if !ok || g.signIn == nil {
-		return node.Principal{}, fault.New(fault.Unauthenticated, "gateway.authenticate", "the token is not valid")
+		return noderpc.Principal{}, fault.New(fault.Unauthenticated, "gateway.authenticate", "the token is not valid")
 	}
 	return u.principal(), nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // liar is a provider that can be made to say what a good one does not. The

@@ -13,7 +13,7 @@ import (
 	bucket "golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
 const (
@@ -48,9 +48,9 @@ type ticketStore struct {
 }
 
 type ticket struct {
-	Who   node.Principal `json:"who"`
-	Until time.Time      `json:"until,omitzero"` // Who's, which says nothing of it
-	Link  string         `json:"link,omitempty"` // Who's, which says nothing of it either
+	Who   noderpc.Principal `json:"who"`
+	Until time.Time         `json:"until,omitzero"` // Who's, which says nothing of it
+	Link  string            `json:"link,omitempty"` // Who's, which says nothing of it either
 	// Origin is that of the page which asked, empty for any; or the port that
 	// it opens.
 	Origin string `json:"origin,omitempty"`
@@ -64,7 +64,7 @@ func (s *ticketStore) name(secret string) string {
 }
 
 // issue returns a new ticket: 256 random bits.
-func (s *ticketStore) issue(ctx context.Context, who node.Principal, origin string) (string, error) {
+func (s *ticketStore) issue(ctx context.Context, who noderpc.Principal, origin string) (string, error) {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	secret := base64.RawURLEncoding.EncodeToString(raw[:])
@@ -89,7 +89,7 @@ func (s *ticketStore) issue(ctx context.Context, who node.Principal, origin stri
 
 // take uses a ticket up, and says what it was issued for. The error is that of
 // a shelf that cannot be reached: then nobody gets in with a ticket.
-func (s *ticketStore) take(ctx context.Context, secret string) (who node.Principal, purpose string, ok bool, err error) {
+func (s *ticketStore) take(ctx context.Context, secret string) (who noderpc.Principal, purpose string, ok bool, err error) {
 	name := s.name(secret)
 	thing, err := s.shelf.Take(ctx, name)
 	if err != nil || thing == nil {
@@ -108,10 +108,10 @@ func (s *ticketStore) take(ctx context.Context, secret string) (who node.Princip
 }
 
 // redeem uses a ticket up, whether or not it is still good.
-func (s *ticketStore) redeem(ctx context.Context, secret, origin string) (who node.Principal, ok bool, err error) {
+func (s *ticketStore) redeem(ctx context.Context, secret, origin string) (who noderpc.Principal, ok bool, err error) {
 	who, from, ok, err := s.take(ctx, secret)
 	if !ok || from != "" && from != origin {
-		return node.Principal{}, false, err
+		return noderpc.Principal{}, false, err
 	}
 	return who, true, nil
 }

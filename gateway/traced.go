@@ -7,10 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
-	"github.com/sandgate/sandgate/trace"
 )
 
 // maxAwaited is how many requests of a WebSocket have spans that await their
@@ -45,7 +45,7 @@ func (q *request) base() context.Context {
 }
 
 // open opens a link whose requests are part of the trace that ctx is of.
-func (g *Gateway) open(ctx context.Context, who node.Principal) (Link, error) {
+func (g *Gateway) open(ctx context.Context, who noderpc.Principal) (Link, error) {
 	l, err := g.node.Open(ctx, who)
 	if parent := trace.Parent(ctx); err == nil && parent != "" {
 		return tracedLink{l, parent}, nil

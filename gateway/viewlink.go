@@ -8,9 +8,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/tenant"
 )
 
 // A view link lets whoever has it look at one session: its channels' output and
@@ -130,23 +130,23 @@ func (g *Gateway) endViewLink(q *request) error {
 }
 
 // openViewLink returns whom a view link's token speaks for.
-func (g *Gateway) openViewLink(secret string) (node.Principal, error) {
+func (g *Gateway) openViewLink(secret string) (noderpc.Principal, error) {
 	l, ok, err := openSealed[viewLink](g, purposeView, strings.TrimPrefix(secret, viewPrefix))
 	if err != nil {
-		return node.Principal{}, err
+		return noderpc.Principal{}, err
 	}
 	if !ok || l.Session == "" {
-		return node.Principal{}, fault.New(fault.Unauthenticated, "gateway.authenticate", "the link is not valid, or its time is over")
+		return noderpc.Principal{}, fault.New(fault.Unauthenticated, "gateway.authenticate", "the link is not valid, or its time is over")
 	}
 	if err := g.keys.linked(l.ID); err != nil {
-		return node.Principal{}, err
+		return noderpc.Principal{}, err
 	}
 	if !g.vouched(l) {
-		return node.Principal{}, errRevoked()
+		return noderpc.Principal{}, errRevoked()
 	}
 	subject := viewSubject + l.By
-	return node.Principal{
-		Tenant: l.Tenant, Subject: subject[:min(len(subject), node.MaxName)], Scopes: tenant.Viewer.Scopes(), Session: l.Session, Until: time.Unix(l.Until, 0), Link: l.ID,
+	return noderpc.Principal{
+		Tenant: l.Tenant, Subject: subject[:min(len(subject), noderpc.MaxName)], Scopes: tenant.Viewer.Scopes(), Session: l.Session, Until: time.Unix(l.Until, 0), Link: l.ID,
 	}, nil
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // TestViewLinkEnds: a link is good for its time, while the token that made it

@@ -10,8 +10,8 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/sandgate/sandgate/agent"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent"
 )
 
 // The main thread stays the main goroutine's, and so root's: the agent gives

@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
 )
 
 // A backup is a tar file: backupHead first, then the data directory, last

@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/protocol"
 )
 

@@ -17,16 +17,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandgate/sandgate/blob"
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/fleet"
 	"github.com/sandgate/sandgate/gateway"
-	"github.com/sandgate/sandgate/node"
-	"github.com/sandgate/sandgate/route"
-	"github.com/sandgate/sandgate/session"
-	"github.com/sandgate/sandgate/tenant"
-	"github.com/sandgate/sandgate/trace"
+	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/fleet"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/trace"
 )
 
 func clusterCommand() command {
@@ -53,7 +53,7 @@ folder in the place of FOLDER. Its machines cannot pass for gateways.`,
 			case "delegate":
 				return delegateNodes(a, set.Arg(0), *out)
 			}
-			if err := node.MakeCA(set.Arg(0)); err != nil {
+			if err := noderpc.MakeCA(set.Arg(0)); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.out, "made a certificate authority in %s\n", set.Arg(0))
@@ -69,12 +69,12 @@ func joinCluster(a *app, ca, name, out string) error {
 	if out == "" {
 		out = filepath.Join(ca, name)
 	}
-	roles, err := node.Roles(ca)
+	roles, err := noderpc.Roles(ca)
 	if err != nil {
 		return err
 	}
 	for _, role := range roles {
-		if err := node.Issue(ca, out, role, name); err != nil {
+		if err := noderpc.Issue(ca, out, role, name); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func delegateNodes(a *app, ca, out string) error {
 	if out == "" {
 		out = filepath.Join(ca, "nodes")
 	}
-	if err := node.Delegate(ca, out); err != nil {
+	if err := noderpc.Delegate(ca, out); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.out, "made an authority for nodes alone in %s\n", out)
@@ -254,7 +254,7 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 // sealedVault is where the cluster's keys are. The Redis server can neither read
 // nor make what is in it.
 func sealedVault(cfg *config.Config, dir *route.Redis) (tenant.Vault, error) {
-	secret, err := node.ReadSecret(cfg.ClusterDir())
+	secret, err := noderpc.ReadSecret(cfg.ClusterDir())
 	if err != nil {
 		return nil, err
 	}
@@ -350,7 +350,7 @@ func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
 	if cfg.Cluster.Redis == "" {
 		return nil, fault.Invalid("node.listen", "cluster.listen", "other machines' gateways find the node through cluster.redis, which is empty")
 	}
-	id, err := node.ReadIdentity(cfg.ClusterDir(), node.RoleNode)
+	id, err := noderpc.ReadIdentity(cfg.ClusterDir(), noderpc.RoleNode)
 	if err != nil {
 		return nil, err
 	}
@@ -368,8 +368,8 @@ func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
 
 // clusterAccess is what a gateway needs to be one of a cluster.
 type clusterAccess struct {
-	Password string        `json:"password,omitempty"`
-	Identity node.Identity `json:"identity"`
+	Password string           `json:"password,omitempty"`
+	Identity noderpc.Identity `json:"identity"`
 	// Local is the name of the node whose socket this gateway reaches.
 	Local string `json:"local,omitempty"`
 }
@@ -384,7 +384,7 @@ func readClusterAccess(cfg *config.Config, local bool) (*clusterAccess, error) {
 	if c.Password, err = redisPassword(cfg); err != nil {
 		return nil, err
 	}
-	if c.Identity, err = node.ReadIdentity(cfg.ClusterDir(), node.RoleGateway); err != nil {
+	if c.Identity, err = noderpc.ReadIdentity(cfg.ClusterDir(), noderpc.RoleGateway); err != nil {
 		return nil, err
 	}
 	if local {
@@ -400,7 +400,7 @@ func readClusterAccess(cfg *config.Config, local bool) (*clusterAccess, error) {
 // fleetNode is a fleet as the gateway sees it.
 type fleetNode struct{ *fleet.Fleet }
 
-func (f fleetNode) Open(ctx context.Context, who node.Principal) (gateway.Link, error) {
+func (f fleetNode) Open(ctx context.Context, who noderpc.Principal) (gateway.Link, error) {
 	l, err := f.Fleet.Open(ctx, who)
 	if err != nil {
 		return nil, err
@@ -419,7 +419,7 @@ type shared struct {
 // gateways share, and what ends the connections.
 func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer, log *slog.Logger) (gateway.Node, shared, func(), error) {
 	if access == nil {
-		remote := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{Logger: log})
+		remote := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()), noderpc.ClientOptions{Logger: log})
 		return gateway.Remote(remote), shared{}, func() { _ = remote.Close() }, nil
 	}
 	dir, err := openRedis(cfg, access.Password, log)
@@ -458,7 +458,7 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 	finder := route.NewFinder(dir, time.Duration(cfg.Cluster.Lease), notice)
 	all = fleet.New(fleet.Options{Finder: finder, Tracer: tracer, Logger: log, Dial: func(name, address string) (func(context.Context) (net.Conn, error), error) {
 		if name == access.Local {
-			return node.Unix(cfg.NodeSocket()), nil
+			return noderpc.Unix(cfg.NodeSocket()), nil
 		}
 		return access.Identity.Dial(name, address)
 	}})

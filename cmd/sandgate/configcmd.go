@@ -4,7 +4,7 @@ import (
 	"context"
 	"flag"
 
-	"github.com/sandgate/sandgate/config"
+	"github.com/sandgate/sandgate/internal/config"
 )
 
 func configCommand() command {

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/blob"
 	"github.com/sandgate/sandgate/client"
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/sandbox"
+	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/sandbox"
 )
 
 // skipped is the judgement of what could not be looked at.

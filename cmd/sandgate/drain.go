@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -26,10 +26,10 @@ func drainNode(ctx context.Context, a *app, set *flag.FlagSet, args []string) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainWait)
 	defer cancel()
-	c := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{})
+	c := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()), noderpc.ClientOptions{})
 	defer func() { _ = c.Close() }()
 	var d protocol.Drained
-	who := node.Principal{Tenant: node.GatewayTenant, Subject: "drain"}
+	who := noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "drain"}
 	if err := c.Call(ctx, who, protocol.OpDrain, struct{}{}, &d); err != nil {
 		return err
 	}

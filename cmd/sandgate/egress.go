@@ -3,10 +3,10 @@ package main
 import (
 	"time"
 
-	"github.com/sandgate/sandgate/config"
-	"github.com/sandgate/sandgate/egress"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/session"
 )
 
 // wayOut is what sessions may reach outside.

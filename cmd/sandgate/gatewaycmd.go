@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/web"
 )
 

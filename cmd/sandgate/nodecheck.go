@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -26,10 +26,10 @@ func checkNode(ctx context.Context, a *app, set *flag.FlagSet, args []string) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	c := node.NewClient(node.Unix(cfg.NodeSocket()), node.ClientOptions{})
+	c := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()), noderpc.ClientOptions{})
 	defer func() { _ = c.Close() }()
 	var s protocol.NodeStatus
-	who := node.Principal{Tenant: node.GatewayTenant, Subject: "check"}
+	who := noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "check"}
 	if err := c.Call(ctx, who, protocol.OpStatus, struct{}{}, &s); err != nil {
 		return err
 	}

@@ -16,13 +16,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/journal"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/kernel"
-	"github.com/sandgate/sandgate/node"
-	"github.com/sandgate/sandgate/sandbox"
-	"github.com/sandgate/sandgate/session"
 )
 
 func nodeCommand() command {
@@ -297,18 +297,18 @@ func serveNode(ctx context.Context, a *app, cfg *config.Config, status *teller, 
 
 // serveLinks serves the gateway of this machine and those of others; abroad may
 // be nil. When one listener fails both end.
-func serveLinks(ctx context.Context, ln, abroad net.Listener, h node.Handler, log *slog.Logger) error {
+func serveLinks(ctx context.Context, ln, abroad net.Listener, h noderpc.Handler, log *slog.Logger) error {
 	if abroad == nil {
-		return node.Serve(ctx, ln, h, log)
+		return noderpc.Serve(ctx, ln, h, log)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	other := make(chan error, 1)
 	go func() {
 		defer cancel()
-		other <- node.Serve(ctx, abroad, h, log)
+		other <- noderpc.Serve(ctx, abroad, h, log)
 	}()
-	err := node.Serve(ctx, ln, h, log)
+	err := noderpc.Serve(ctx, ln, h, log)
 	cancel()
 	return errors.Join(err, <-other)
 }

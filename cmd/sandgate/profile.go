@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandgate/sandgate/client"
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
 )
 
 // profile is ~/.config/sandgate/client.yaml: where the server is and the token

@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
 )
 
 // reloadLimit is how long a part of the server may take to take up settings.

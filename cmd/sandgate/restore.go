@@ -17,8 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
 )
 
 // maxSums is the size that the list of sums may have, in bytes.

@@ -10,7 +10,7 @@ import (
 
 	"gvisor.dev/gvisor/pkg/erofs"
 
-	"github.com/sandgate/sandgate/image"
+	"github.com/sandgate/sandgate/internal/image"
 	"github.com/sandgate/sandgate/kernel"
 )
 

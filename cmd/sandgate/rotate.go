@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/internal/config"
 )
 
 // previousToken is the token before, beside the present one's file: its hash,

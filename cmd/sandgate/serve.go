@@ -20,10 +20,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway"
-	"github.com/sandgate/sandgate/node"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
 // Times of a shutdown. The gateway's drain takes 15 s and a little; the node's
@@ -64,9 +64,9 @@ or sandgate config reference.`,
 
 // gatewayInput is what a gateway is told over its pipe.
 type gatewayInput struct {
-	Config *config.Config            `json:"config"`
-	Tokens map[string]node.Principal `json:"tokens"`
-	Until  map[string]time.Time      `json:"until,omitempty"`
+	Config *config.Config               `json:"config"`
+	Tokens map[string]noderpc.Principal `json:"tokens"`
+	Until  map[string]time.Time         `json:"until,omitempty"`
 	// OIDCSecret is what the provider of sign-ins knows the server by.
 	OIDCSecret string `json:"oidc_secret,omitempty"`
 	// Cluster is nil where there is none.
@@ -74,12 +74,12 @@ type gatewayInput struct {
 }
 
 // principals says whom the token speaks for.
-func principals(token string) map[string]node.Principal {
+func principals(token string) map[string]noderpc.Principal {
 	var scopes []string
 	for _, s := range gateway.Scopes() {
 		scopes = append(scopes, string(s))
 	}
-	return map[string]node.Principal{gateway.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}
+	return map[string]noderpc.Principal{gateway.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}
 }
 
 func serve(ctx context.Context, a *app, cfg *config.Config, load func() (*config.Config, error)) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
+	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/protocol"
 )
 

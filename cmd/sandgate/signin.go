@@ -7,10 +7,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway"
-	"github.com/sandgate/sandgate/tenant"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // addSecret checks the settings of sign-ins, and reads what the provider of sign-ins knows the server by.

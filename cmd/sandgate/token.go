@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
 )
 
 // invoker is who has called the program, before sudo.

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
-	"github.com/sandgate/sandgate/trace"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/trace"
 )
 
 // traceStop is how long the last spans may take when a process ends.

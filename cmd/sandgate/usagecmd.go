@@ -13,10 +13,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/sandgate/sandgate/config"
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/journal"
-	"github.com/sandgate/sandgate/session"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/session"
 )
 
 func usageCommand() command {

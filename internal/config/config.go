@@ -1,0 +1,486 @@
+// Package config is everything that an operator can set: one struct, read from
+// a strict YAML file, the environment and the command line. A flag wins over a
+// variable, a variable over the file, the file over the default.
+//
+// To add a setting: add a field with the tags yaml (its name), default and doc
+// (one or more sentences with units and limits), check it in Validate when not
+// every value of its type will do, and write docs/configuration.md anew with
+// `sandgate config reference`.
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/egress"
+)
+
+// DefaultFile is read when it exists and no other file is named.
+const DefaultFile = "/etc/sandgate/config.yaml"
+
+// Config holds all settings. Secrets are not among them: a token lives in a
+// file of its own, so that no process list and no log shows it.
+type Config struct {
+	Listen   string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address and port that the gateway accepts connections on. Anything but a loopback address is refused unless insecure_listen_without_tls is set: put a proxy that speaks TLS in front instead."`
+	Insecure bool     `yaml:"insecure_listen_without_tls" default:"false" doc:"Allows listen to be an address that other machines reach. Tokens and code then cross the network in the clear."`
+	DataDir  string   `yaml:"data_dir" default:"/var/lib/sandgate" doc:"Directory for what must outlive a restart: the token, the warm snapshots and hibernated sessions. Owned by root, mode 0711."`
+	RunDir   string   `yaml:"run_dir" default:"/run/sandgate" doc:"Directory for sockets and the state of running sandboxes. Owned by root, mode 0711; best on a tmpfs."`
+	Runsc    string   `yaml:"runsc" doc:"Path of the runsc binary. Empty means runsc beside this program, or in ../bin of its directory."`
+	Image    string   `yaml:"image" doc:"Path of the image with the languages, an EROFS file. Empty means image.erofs beside this program, or in ../bin or ../build of its directory."`
+	Platform string   `yaml:"platform" default:"systrap" doc:"gVisor's platform: systrap runs anywhere, kvm needs /dev/kvm and is faster on bare metal."`
+	User     string   `yaml:"gateway_user" doc:"User that the gateway runs as. Empty means sandgate if there is such a user, else nobody, with a warning."`
+	Hosts    []string `yaml:"allowed_hosts" doc:"Host names, without port, that requests may name beside localhost, the loopback addresses and that of listen. Protects against DNS rebinding."`
+	Origins  []string `yaml:"allowed_origins" doc:"Origins of web pages, such as https://app.example.org, that may use the API beside the server's own pages."`
+	Ports    string   `yaml:"ports_domain" default:"localhost" doc:"Domain below which the ports of sessions have host names of their own, <port>-<session>.<domain>, such as ports.example.org; with https:// before it when a proxy speaks TLS in front, and a port behind it if that is not the usual one. It needs a wildcard in DNS, and should be no subdomain of where other people's pages live. localhost is for browsers on this machine. Empty: ports have paths alone."`
+	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
+
+	Private []string `yaml:"insecure_egress_to_private_networks" doc:"Networks that sessions may be let out to although they are not public, as 10.1.2.0/24: a package registry of your own, say. What else is there is then within reach of hostile code; egress.allow must name the hosts all the same. Everything that is no address of the public internet is refused otherwise: this machine's own, private, link-local and shared networks, and those of clouds' metadata."`
+
+	Gateway   Gateway   `yaml:"gateway"`
+	OIDC      OIDC      `yaml:"oidc"`
+	Pool      Pool      `yaml:"pool"`
+	Limits    Limits    `yaml:"limits"`
+	MaxLimits MaxLimits `yaml:"max_limits"`
+	Sessions  Sessions  `yaml:"sessions"`
+	Egress    Egress    `yaml:"egress"`
+	Templates Templates `yaml:"templates"`
+	Cluster   Cluster   `yaml:"cluster"`
+	Audit     Audit     `yaml:"audit"`
+	Usage     Usage     `yaml:"usage"`
+	Tracing   Tracing   `yaml:"tracing"`
+	Log       Log       `yaml:"log"`
+}
+
+// Gateway is about what clients may hold open.
+type Gateway struct {
+	Connections int      `yaml:"connections" default:"10000" doc:"Connections of all clients at one time, at least 16. More are closed at once."`
+	Sockets     int      `yaml:"sockets_per_principal" default:"256" doc:"WebSockets of one principal at one time; at least 1. More are refused with 429."`
+	SelfCheck   Duration `yaml:"self_check" default:"5m" doc:"How old the cell may be that GET /readyz answers from; a question later than that has the gateway run another. 0 means that none is run: ready is then whose node answers."`
+}
+
+// Pool is about the sandboxes that wait for a session.
+type Pool struct {
+	Size      int      `yaml:"size" default:"2" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot."`
+	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are always kept warm for. The others, and templates, are as they are asked for."`
+	Memory    Size     `yaml:"memory" default:"512MiB" doc:"Memory that sandboxes may hold which are kept ready beyond size: for what was asked for within the last minutes, at most 16 for each language and template. 0 keeps none."`
+	Spare     int      `yaml:"spare" default:"1" doc:"Sandboxes kept half made, 0 to 100, 22 MiB each, so that waking and copying a session do not wait for the making of one."`
+}
+
+// Limits are those of one sandbox.
+type Limits struct {
+	Memory  Size     `yaml:"memory" default:"1GiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
+	CPUs    float64  `yaml:"cpus" default:"2" doc:"Processors that one sandbox may use, in fractions from 0.1."`
+	PIDs    int      `yaml:"pids" default:"512" doc:"Processes and threads of the user in one sandbox, 32 to 4096."`
+	Overlay Size     `yaml:"overlay" default:"1GiB" doc:"What a sandbox may write to its filesystem, kept in memory; at least 16MiB."`
+	Tmp     Size     `yaml:"tmp" default:"256MiB" doc:"Size of /tmp in a sandbox; at least 1MiB."`
+	Files   int      `yaml:"open_files" default:"4096" doc:"Open files of one process in a sandbox, at least 64."`
+	Inodes  int      `yaml:"inodes" default:"262144" doc:"Files and folders that may be made in /tmp, in /dev/shm, and outside them, each for itself; at least 64."`
+	Output  Size     `yaml:"output" default:"0" doc:"What each channel may print in a second; at least 64KiB. Who prints faster waits. 0 means no limit."`
+	Cell    Duration `yaml:"cell" default:"0s" doc:"How long a cell may run before it is interrupted, in whole seconds; 0 means no limit."`
+}
+
+// MaxLimits are the most that a session or a template may ask for. One below
+// its namesake in Limits means the same as that.
+type MaxLimits struct {
+	Memory  Size    `yaml:"memory" default:"4GiB" doc:"The most memory that a session or a template may ask for. This and those below mean what limits says where they are less."`
+	CPUs    float64 `yaml:"cpus" default:"4" doc:"The most processors that a session may ask for."`
+	PIDs    int     `yaml:"pids" default:"4096" doc:"The most processes and threads that a session may ask for, at most 4096."`
+	Overlay Size    `yaml:"overlay" default:"4GiB" doc:"The most that a session may ask to write to its filesystem."`
+	Tmp     Size    `yaml:"tmp" default:"1GiB" doc:"The largest /tmp that a session may ask for."`
+	Files   int     `yaml:"open_files" default:"65536" doc:"The most open files of one process that a session may ask for."`
+	Inodes  int     `yaml:"inodes" default:"4194304" doc:"The most files and folders that a session may ask for."`
+}
+
+// Sessions is about sessions and their channels.
+type Sessions struct {
+	Max         int      `yaml:"max" default:"16" doc:"Sessions with a sandbox at one time; at least 1. For further ones those that have been idle longest are hibernated; while none is idle they are refused with 429 and a time to try again."`
+	Lifetime    Duration `yaml:"lifetime" default:"24h" doc:"A session that does not ask for another lifetime ends this long after its creation, whatever it does; at least 1s."`
+	MaxLifetime Duration `yaml:"max_lifetime" default:"168h" doc:"The longest lifetime that a session may ask for; at least that of lifetime."`
+	Pause       Duration `yaml:"idle_pause" default:"60s" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
+	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" doc:"A paused session without work for this long is hibernated: it goes to data_dir and takes no memory, until work wakes it; 0 means never."`
+	Hibernated  int      `yaml:"max_hibernated" default:"1000" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
+	Snapshots   int      `yaml:"max_snapshots" default:"100" doc:"Snapshots that users keep at one time, at least 0. Further ones are refused."`
+	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" doc:"What all snapshots together may take of data_dir; at least 1MiB. One that does not fit is refused."`
+	Volumes     int      `yaml:"max_volumes" default:"100" doc:"Volumes that a tenant may have, at least 0. Further ones are refused."`
+	VolumeMax   Size     `yaml:"max_volume_bytes" default:"10GiB" doc:"The most that one volume may hold, in data_dir; at least 1MiB. It is measured every 5 s while sessions write to it: one that holds more becomes read-only for them, and a session that goes on writing, up to twice as much, is ended."`
+	Durable     bool     `yaml:"durable" default:"false" doc:"Makes sessions durable that do not say. A durable session is copied to data_dir when it falls idle after work, while it goes on, and comes back as of then after the server was killed."`
+	DurableRate Duration `yaml:"durable_every" default:"30s" doc:"The least time between two such copies of a session; at least 1s."`
+	DurableMax  Size     `yaml:"durable_max" default:"2GiB" doc:"A durable session whose sandbox holds more memory than this is not copied, which its log says; at least 1MiB."`
+	Shutdown    Duration `yaml:"shutdown_limit" default:"30s" doc:"How long a server that stops takes to hibernate its sessions for the next start, at most 40s; those it cannot in that time are lost, as are all with 0."`
+	Memory      Size     `yaml:"memory" default:"0" doc:"Memory that all sandboxes may hold together. Beyond it sessions that are idle are hibernated, those first that have been longest, and new ones are refused while there are none. 0 means four fifths of the machine's."`
+	MaxIdle     Duration `yaml:"max_idle" default:"24h" doc:"The longest idle_pause or idle_hibernate that a session may ask for; at least 1s."`
+	MaxKeep     int      `yaml:"max_keep_alive" default:"4" doc:"Sessions that may be kept alive at one time, which are never paused or hibernated for being idle; 0 means none."`
+	Queue       int      `yaml:"queue" default:"32" doc:"Sessions that wait to be made or woken while all places are taken, those of one tenant at most half; tenants take turns. Further ones are refused at once; 0 refuses all."`
+	QueueWait   Duration `yaml:"queue_wait" default:"10s" doc:"How long one of them waits before it is refused; at least 100ms."`
+	ClaimWait   Duration `yaml:"claim_wait" default:"30s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
+	LogMemory   Size     `yaml:"log_memory" default:"1MiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
+	LogDisk     Size     `yaml:"log_disk" default:"64MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
+}
+
+// Egress is about what sessions may reach outside.
+type Egress struct {
+	Allow       []string `yaml:"allow" doc:"The most that any session may reach outside, if it asks for network: hosts such as pypi.org, *.pythonhosted.org for all below a domain, or * for all; with :port for another than 80 and 443. Empty: no session reaches anything."`
+	Tenants     []string `yaml:"tenants" doc:"Tenants whose sessions may ask for network. Empty means all."`
+	Connections int      `yaml:"connections" default:"64" doc:"Connections to the outside that a session has at one time, 1 to 256. Further ones are refused."`
+	Rate        Size     `yaml:"bytes_per_second" default:"0" doc:"What a session may move in a second, both ways together; at least 64KiB. Who moves more waits. 0 means no limit."`
+	Bytes       Size     `yaml:"bytes" default:"16GiB" doc:"What a session may move in all, both ways together; at least 1MiB. Then its connections are cut, and further ones refused. 0 means no limit."`
+	Dial        Duration `yaml:"dial_timeout" default:"10s" doc:"How long a host's name and a connection to it may take, 100ms to 60s."`
+	Idle        Duration `yaml:"idle_timeout" default:"5m" doc:"A connection that carries nothing for this long is cut; at least 1s."`
+	Resolver    string   `yaml:"resolver" doc:"Address and port of the DNS server that is asked for hosts' names, as 10.0.0.2:53. Empty means the machine's own."`
+}
+
+// Templates is about those that users make.
+type Templates struct {
+	Max   int      `yaml:"max" default:"32" doc:"Templates of one tenant; 0 means that none can be made."`
+	Bytes Size     `yaml:"bytes" default:"1GiB" doc:"What one template may bring along: its files, packages and image; at least 1MiB."`
+	Build Duration `yaml:"build" default:"10m" doc:"How long the building of one may take; at least 1s."`
+}
+
+// Cluster is about several nodes and gateways that are one server.
+type Cluster struct {
+	Redis    string   `yaml:"redis" doc:"Address of the Redis server, 7 or later, that keeps the cluster's directory, such as redis://10.0.0.5:6379/0, or rediss:// with TLS. Empty: this is no cluster, and the directory is a file in data_dir."`
+	User     string   `yaml:"redis_user" doc:"User at that server; empty for its default."`
+	Password string   `yaml:"redis_password_file" doc:"File with the password at that server, mode 0600; empty for none."`
+	Name     string   `yaml:"name" default:"sandgate" doc:"Name of the cluster, with which its keys begin: letters, digits, dots and dashes."`
+	Node     string   `yaml:"node" doc:"Name of this node, unlike that of any other: letters, digits, dots and dashes. Empty means the host name."`
+	Listen   string   `yaml:"listen" doc:"Address and port on which the node answers the cluster's gateways, over TLS with certificates on both sides. Empty: only the gateway of this machine reaches it."`
+	Address  string   `yaml:"address" doc:"Address and port that gateways are told to reach this node at. Empty means that of listen, which then must name one."`
+	Dir      string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
+	Lease    Duration `yaml:"lease" default:"45s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
+	Grace    Duration `yaml:"keys_grace" default:"10m" doc:"How long API keys that a gateway knows are good while it cannot ask whether another has revoked them, at least 1s. Keys that it does not know are answered with 503 meanwhile."`
+	Drain    Duration `yaml:"drain_limit" default:"30s" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
+	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own."`
+
+	Checkpoints    bool     `yaml:"checkpoints" default:"true" doc:"Copies of durable sessions go to cluster.blobs too, so that another node goes on with them when theirs is gone for good."`
+	CheckpointRate Size     `yaml:"checkpoint_rate" default:"16MiB" doc:"Bytes a second that a node's copies may take on their way there, compressed, all together; at least 1MiB."`
+	TakeOver       Duration `yaml:"take_over" default:"30s" doc:"How long a node is missed, beyond its lease, before another goes on with its durable sessions as of their last copy. A node that is started again within that time keeps them, and what they did since."`
+
+	S3Endpoint    string `yaml:"s3_endpoint" doc:"Address of that server, such as https://10.0.0.7:9000. Empty means Amazon's."`
+	S3Region      string `yaml:"s3_region" default:"us-east-1" doc:"Region of the bucket."`
+	S3Credentials string `yaml:"s3_credentials_file" doc:"File with the credentials at that server, mode 0600: lines aws_access_key_id=… and aws_secret_access_key=…, and aws_session_token=… if there is one. It is read again every minute."`
+	S3Insecure    bool   `yaml:"s3_insecure" default:"false" doc:"Allows an address of another machine without TLS. Whoever is between sees what sessions hold in memory."`
+}
+
+// Audit is about the record of who did what.
+type Audit struct {
+	Enabled  bool   `yaml:"enabled" default:"true" doc:"Keeps an audit log in data_dir/audit: who ran, opened, read and wrote what, and who was turned away. docs/operation.md describes it."`
+	Code     string `yaml:"code" default:"hash" doc:"What the audit log has of the code that is run: hash for its SHA-256 alone, whole for its first 64KiB too."`
+	Required bool   `yaml:"required" default:"false" doc:"Refuses with 503 what cannot be recorded before it is done, as when the disk is full. Otherwise entries that cannot be written are counted and the server goes on."`
+	MaxFile  Size   `yaml:"max_file" default:"64MiB" doc:"Size of an audit file at which the next one begins; at least 64KiB."`
+	Keep     int    `yaml:"keep" default:"8" doc:"Full audit files that are kept, the oldest goes first; at least 1. Ship them elsewhere to keep more."`
+}
+
+// Usage is about the record of what sessions use.
+type Usage struct {
+	MaxFile Size `yaml:"max_file" default:"16MiB" doc:"Size of a file of data_dir/usage at which the next one begins; at least 64KiB. A session that runs takes about 250 bytes a minute."`
+	Keep    int  `yaml:"keep" default:"8" doc:"Full usage files that are kept, the oldest goes first; at least 1."`
+}
+
+// Tracing is about OpenTelemetry.
+type Tracing struct {
+	Endpoint string  `yaml:"endpoint" doc:"Address of an OpenTelemetry collector that takes traces over HTTP, such as http://127.0.0.1:4318/v1/traces. Empty: nothing is traced."`
+	Sample   float64 `yaml:"sample" default:"0.1" doc:"Part of the requests that are traced, from 0 to 1. A request with a W3C traceparent is traced if that says so."`
+	Queue    int     `yaml:"queue" default:"4096" doc:"Spans that wait to be sent at most, of gateway and node each; at least 64. Further ones are dropped and counted, and nothing waits."`
+}
+
+// Log is about the server's own log, on standard error.
+type Log struct {
+	Level  string `yaml:"level" default:"info" doc:"What is logged: debug, info, warn or error and above."`
+	Format string `yaml:"format" default:"text" doc:"text for people, json for machines."`
+}
+
+// Size is a number of bytes. It is written with or without a unit: 1048576,
+// 512KiB, 1GiB.
+type Size int64
+
+// String gives the size in the largest unit that divides it.
+func (s Size) String() string {
+	for _, u := range sizeUnits() {
+		if u.bytes > 1 && s != 0 && int64(s)%u.bytes == 0 {
+			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+type sizeUnit struct {
+	name  string
+	bytes int64
+}
+
+func sizeUnits() []sizeUnit {
+	return []sizeUnit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
+}
+
+// Duration is a time span as Go writes it: 90s, 24h, 1h30m.
+type Duration time.Duration
+
+// String gives the duration without zero parts: 24h, not 24h0m0s.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// PrivateNetworks are those that sessions may be let out to.
+func (c *Config) PrivateNetworks() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range c.Private {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p.Addr().Is4In6() {
+			return nil, fault.Invalid("config.validate", "insecure_egress_to_private_networks", "%q is not a network, such as 10.1.2.0/24", text)
+		}
+		if p != p.Masked() {
+			return nil, fault.Invalid("config.validate", "insecure_egress_to_private_networks", "%q is an address in a network; %s is the network", text, p.Masked())
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// TokenFile is where the access token lives.
+func (c *Config) TokenFile() string {
+	if c.Token != "" {
+		return c.Token
+	}
+	return filepath.Join(c.DataDir, "token")
+}
+
+// NodeSocket is the Unix socket between gateway and node.
+func (c *Config) NodeSocket() string { return filepath.Join(c.RunDir, "node.sock") }
+
+// StateDir is where runsc keeps the state of sandboxes.
+func (c *Config) StateDir() string { return filepath.Join(c.RunDir, "sandboxes") }
+
+// TenantsFile is where keys and quotas are kept.
+func (c *Config) TenantsFile() string { return filepath.Join(c.DataDir, "tenants.json") }
+
+// AuditDir and UsageDir are where those records are kept.
+func (c *Config) AuditDir() string { return filepath.Join(c.DataDir, "audit") }
+
+// UsageDir is beside AuditDir.
+func (c *Config) UsageDir() string { return filepath.Join(c.DataDir, "usage") }
+
+// NodeDir is where the node keeps warm snapshots and logs.
+func (c *Config) NodeDir() string { return filepath.Join(c.DataDir, "node") }
+
+// ClusterDir is where the certificates are.
+func (c *Config) ClusterDir() string {
+	if c.Cluster.Dir != "" {
+		return c.Cluster.Dir
+	}
+	return filepath.Join(c.DataDir, "cluster")
+}
+
+// RunscPath is the runsc binary: the setting's, or the first that exists of
+// the usual places.
+func (c *Config) RunscPath() string { return find(c.Runsc, "runsc", ".", "../bin") }
+
+// ImagePath is the image: the setting's, or the first that exists of the usual
+// places.
+func (c *Config) ImagePath() string {
+	return find(c.Image, "image.erofs", ".", "../bin", "../build")
+}
+
+// find returns set, or name in the first of the directories, relative to this
+// program's, that has it, or else in the first one.
+func find(set, name string, dirs ...string) string {
+	if set != "" {
+		return set
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	for _, d := range dirs {
+		path := filepath.Join(filepath.Dir(exe), d, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return filepath.Join(filepath.Dir(exe), name)
+}
+
+// Loopback reports whether listen is an address that only this machine
+// reaches.
+func (c *Config) Loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Validate checks what a value's type alone does not say. The error names the
+// setting.
+func (c *Config) Validate() error {
+	const op = "config.validate"
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fault.Invalid(op, "listen", "%q is not an address with a port, such as 127.0.0.1:8080", c.Listen)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fault.Invalid(op, "listen", "%q is not a port from 0 to 65535", port)
+	}
+	for _, d := range []struct{ name, path string }{{"data_dir", c.DataDir}, {"run_dir", c.RunDir}} {
+		if !filepath.IsAbs(d.path) {
+			return fault.Invalid(op, d.name, "%q is not an absolute path", d.path)
+		}
+	}
+	// runsc's own sockets lie below it, and a Unix socket's path has at most
+	// 107 bytes.
+	if n := len(c.StateDir()); n > 60 {
+		return fault.Invalid(op, "run_dir", "the path is %d bytes too long for the sockets below it", n-60)
+	}
+	oneOf := func(field, value string, allowed ...string) error {
+		if slices.Contains(allowed, value) {
+			return nil
+		}
+		return fault.Invalid(op, field, "%q is not one of %s", value, strings.Join(allowed, ", "))
+	}
+	atLeast := func(field string, ok bool, least string) error {
+		if ok {
+			return nil
+		}
+		return fault.Invalid(op, field, "must be at least %s", least)
+	}
+	for _, err := range []error{
+		c.OIDC.validate(op),
+		oneOf("platform", c.Platform, "systrap", "kvm"),
+		oneOf("audit.code", c.Audit.Code, "hash", "whole"),
+		atLeast("cluster.drain_limit", c.Cluster.Drain >= 0, "0"),
+		atLeast("cluster.lease", c.Cluster.Lease >= Duration(time.Second), "1s"),
+		atLeast("cluster.keys_grace", c.Cluster.Grace >= Duration(time.Second), "1s"),
+		atLeast("audit.max_file", c.Audit.MaxFile >= 64<<10, "64KiB"),
+		atLeast("audit.keep", c.Audit.Keep >= 1, "1"),
+		atLeast("usage.max_file", c.Usage.MaxFile >= 64<<10, "64KiB"),
+		atLeast("usage.keep", c.Usage.Keep >= 1, "1"),
+		atLeast("tracing.queue", c.Tracing.Queue >= 64, "64"),
+		oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
+		oneOf("log.format", c.Log.Format, "text", "json"),
+		atLeast("gateway.connections", c.Gateway.Connections >= 16, "16"),
+		atLeast("gateway.sockets_per_principal", c.Gateway.Sockets >= 1, "1"),
+		atLeast("gateway.self_check", c.Gateway.SelfCheck >= 0, "0"),
+		atLeast("pool.size", c.Pool.Size >= 0, "0"),
+		atLeast("pool.spare", c.Pool.Spare >= 0, "0"),
+		atLeast("limits.memory", c.Limits.Memory >= 256<<20, "256MiB"),
+		atLeast("limits.cpus", c.Limits.CPUs >= 0.1, "0.1"),
+		atLeast("limits.pids", c.Limits.PIDs >= 32, "32"),
+		atLeast("limits.overlay", c.Limits.Overlay >= 16<<20, "16MiB"),
+		atLeast("limits.tmp", c.Limits.Tmp >= 1<<20, "1MiB"),
+		atLeast("limits.open_files", c.Limits.Files >= 64, "64"),
+		atLeast("limits.inodes", c.Limits.Inodes >= 64, "64"),
+		atLeast("limits.output", c.Limits.Output == 0 || c.Limits.Output >= 64<<10, "64KiB, or 0"),
+		atLeast("limits.cell", c.Limits.Cell == 0 || c.Limits.Cell >= Duration(time.Second), "1s, or 0"),
+		atLeast("sessions.memory", c.Sessions.Memory >= 0, "0"),
+		atLeast("sessions.max_idle", c.Sessions.MaxIdle >= Duration(time.Second), "1s"),
+		atLeast("sessions.max_keep_alive", c.Sessions.MaxKeep >= 0, "0"),
+		atLeast("egress.connections", c.Egress.Connections >= 1, "1"),
+		atLeast("egress.bytes_per_second", c.Egress.Rate == 0 || c.Egress.Rate >= 64<<10, "64KiB, or 0"),
+		atLeast("egress.bytes", c.Egress.Bytes == 0 || c.Egress.Bytes >= 1<<20, "1MiB, or 0"),
+		atLeast("egress.dial_timeout", c.Egress.Dial >= Duration(100*time.Millisecond), "100ms"),
+		atLeast("egress.idle_timeout", c.Egress.Idle >= Duration(time.Second), "1s"),
+		atLeast("templates.max", c.Templates.Max >= 0, "0"),
+		atLeast("templates.bytes", c.Templates.Bytes >= 1<<20, "1MiB"),
+		atLeast("templates.build", c.Templates.Build >= Duration(time.Second), "1s"),
+		atLeast("sessions.max", c.Sessions.Max >= 1, "1"),
+		atLeast("sessions.lifetime", c.Sessions.Lifetime >= Duration(time.Second), "1s"),
+		atLeast("sessions.max_lifetime", c.Sessions.MaxLifetime >= c.Sessions.Lifetime, "sessions.lifetime"),
+		atLeast("sessions.idle_pause", c.Sessions.Pause >= 0, "0"),
+		atLeast("sessions.idle_hibernate", c.Sessions.Hibernate >= 0, "0"),
+		atLeast("sessions.max_hibernated", c.Sessions.Hibernated >= 0, "0"),
+		atLeast("sessions.max_snapshots", c.Sessions.Snapshots >= 0, "0"),
+		atLeast("sessions.max_snapshot_bytes", c.Sessions.SnapshotMax >= 1<<20, "1MiB"),
+		atLeast("sessions.max_volumes", c.Sessions.Volumes >= 0, "0"),
+		atLeast("sessions.max_volume_bytes", c.Sessions.VolumeMax >= 1<<20, "1MiB"),
+		atLeast("cluster.checkpoint_rate", c.Cluster.CheckpointRate >= 1<<20, "1MiB"),
+		atLeast("cluster.take_over", c.Cluster.TakeOver >= 0, "0s"),
+		atLeast("sessions.durable_every", c.Sessions.DurableRate >= Duration(time.Second), "1s"),
+		atLeast("sessions.durable_max", c.Sessions.DurableMax >= 1<<20, "1MiB"),
+		atLeast("sessions.shutdown_limit", c.Sessions.Shutdown >= 0, "0"),
+		atLeast("sessions.queue", c.Sessions.Queue >= 0, "0"),
+		atLeast("sessions.queue_wait", c.Sessions.QueueWait >= Duration(100*time.Millisecond), "100ms"),
+		atLeast("sessions.claim_wait", c.Sessions.ClaimWait >= Duration(time.Second), "1s"),
+		atLeast("sessions.log_memory", c.Sessions.LogMemory >= 64<<10, "64KiB"),
+		atLeast("sessions.log_disk", c.Sessions.LogDisk >= 1<<20, "1MiB"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if b := c.Cluster.Blobs; b != "" && !filepath.IsAbs(b) && !strings.HasPrefix(b, "s3://") {
+		return fault.Invalid(op, "cluster.blobs", "%q is neither an absolute path nor s3://bucket/prefix", b)
+	}
+	if strings.HasPrefix(c.Cluster.Blobs, "s3://") && c.Cluster.S3Credentials == "" {
+		return fault.Invalid(op, "cluster.s3_credentials_file", "a bucket takes credentials")
+	}
+	if c.Cluster.Drain > Duration(10*time.Minute) {
+		return fault.Invalid(op, "cluster.drain_limit", "must be at most 10m")
+	}
+	if c.Egress.Connections > 256 {
+		return fault.Invalid(op, "egress.connections", "must be at most 256")
+	}
+	if c.Egress.Dial > Duration(time.Minute) {
+		return fault.Invalid(op, "egress.dial_timeout", "must be at most 60s")
+	}
+	if r := c.Egress.Resolver; r != "" {
+		if _, err := netip.ParseAddrPort(r); err != nil {
+			return fault.Invalid(op, "egress.resolver", "%q is not an address and a port, such as 10.0.0.2:53", r)
+		}
+	}
+	if _, err := egress.ParseList("egress.allow", c.Egress.Allow); err != nil {
+		return err
+	}
+	if _, err := c.PrivateNetworks(); err != nil {
+		return err
+	}
+	if u, err := url.Parse(c.Tracing.Endpoint); c.Tracing.Endpoint != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil) {
+		return fault.Invalid(op, "tracing.endpoint", "it is no address such as http://127.0.0.1:4318/v1/traces, without a name and a password")
+	}
+	if s := c.Tracing.Sample; s < 0 || s > 1 {
+		return fault.Invalid(op, "tracing.sample", "must be from 0 to 1")
+	}
+	if c.Limits.PIDs > 4096 {
+		return fault.Invalid(op, "limits.pids", "must be at most 4096")
+	}
+	if c.MaxLimits.PIDs > 4096 {
+		return fault.Invalid(op, "max_limits.pids", "must be at most 4096")
+	}
+	if c.Sessions.Shutdown > Duration(40*time.Second) {
+		return fault.Invalid(op, "sessions.shutdown_limit", "must be at most 40s")
+	}
+	if c.Pool.Spare > 100 {
+		return fault.Invalid(op, "pool.spare", "must be at most 100")
+	}
+	if c.Pool.Size > 1000 {
+		return fault.Invalid(op, "pool.size", "must be at most 1000")
+	}
+	if c.Pool.Size > 0 && len(c.Pool.Languages) == 0 {
+		return fault.Invalid(op, "pool.languages", "must name a language when pool.size is above 0")
+	}
+	if c.MaxLimits.CPUs > float64(max(1024, runtime.NumCPU())) {
+		return fault.Invalid(op, "max_limits.cpus", "must be at most 1024")
+	}
+	return nil
+}

@@ -1,0 +1,511 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// kin is a node of a test: it speaks the node protocol over mutual TLS, and
+// keeps sessions that are but names.
+type kin struct {
+	id     route.NodeID
+	keeper *route.Keeper
+	links  chan *noderpc.Link
+	ln     net.Listener
+
+	mu       sync.Mutex // guards all below
+	sessions map[string]string
+	parked   *map[string]string // of all nodes
+}
+
+func (k *kin) ServeLink(_ context.Context, l *noderpc.Link) error {
+	select {
+	case k.links <- l:
+	default:
+	}
+	for {
+		l.Wait()
+		f, err := l.Next()
+		if err != nil {
+			return err
+		}
+		if f.Type != stream.Control {
+			// It comes back with the node's name before it.
+			body := append([]byte(k.id+":"), f.Body...)
+			if err := l.Send(stream.Frame{Type: stream.Records, Channel: f.Channel, Body: body}); err != nil {
+				return err
+			}
+			continue
+		}
+		var r protocol.Request
+		if err := json.Unmarshal(f.Body, &r); err != nil {
+			return err
+		}
+		reply := protocol.Reply{ID: r.ID}
+		result, err := k.carry(l.Principal(), r)
+		if err != nil {
+			p := fault.PublicOf(err)
+			reply.Error = &p
+		} else {
+			reply.Result, _ = json.Marshal(result)
+		}
+		body, _ := json.Marshal(reply)
+		if err := l.Send(stream.Frame{Type: stream.Control, Body: body}); err != nil {
+			return err
+		}
+	}
+}
+
+func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
+	t := targetOf(r.Params)
+	missing := &fault.Error{Kind: fault.NotFound, Op: r.Op, Field: "session", Message: "there is no such session"}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch r.Op {
+	case protocol.OpSessionCreate:
+		id := fmt.Sprintf("s_%s_%d", k.id, len(k.sessions))
+		if _, err := k.keeper.Own(context.Background(), route.SessionID(id), route.New, 0, time.Now().Add(time.Hour)); err != nil {
+			return nil, err
+		}
+		k.sessions[id] = who.Tenant
+		return protocol.Session{ID: id}, nil
+	case protocol.OpSessionList:
+		var l protocol.SessionList
+		for id, tenant := range k.sessions {
+			if tenant == who.Tenant {
+				l.Sessions = append(l.Sessions, protocol.Session{ID: id})
+			}
+		}
+		return l, nil
+	case protocol.OpTenantList:
+		return protocol.TenantList{Tenants: []protocol.Tenant{
+			{Name: string(k.id), Use: protocol.Use{Sessions: 1}},
+			{Name: who.Tenant, Keys: 3, Use: protocol.Use{Sessions: len(k.sessions), CPUs: 0.5, DiskBytes: 7}},
+		}}, nil
+	case protocol.OpParked:
+		return protocol.SessionList{}, nil
+	case protocol.OpAdopt:
+		tenant, there := (*k.parked)[t.Session]
+		if !there || tenant != who.Tenant {
+			return nil, missing
+		}
+		if _, err := k.keeper.Own(context.Background(), route.SessionID(t.Session), route.Take, 0, time.Now().Add(time.Hour)); err != nil {
+			return nil, err
+		}
+		k.sessions[t.Session] = tenant
+		return protocol.Session{ID: t.Session}, nil
+	case protocol.OpMetrics:
+		return protocol.Metrics{Text: "# HELP a_total Some.\n# TYPE a_total counter\na_total 1\n# HELP b Others.\n# TYPE b gauge\nb{kind=\"x\"} 2\n"}, nil
+	case protocol.OpStatus:
+		return protocol.NodeStatus{Version: "v", Sessions: len(k.sessions), Counters: map[string]int64{"n": 1}}, nil
+	}
+	if t.Session != "" && k.sessions[t.Session] != who.Tenant {
+		return nil, missing
+	}
+	return map[string]string{"node": string(k.id), "trace": r.Trace}, nil
+}
+
+// kinship is nodes behind mutual TLS, with a directory, and the fleet of them.
+func kinship(t testing.TB, names ...string) (*Fleet, []*kin) {
+	t.Helper()
+	return kinshipSeen(t, func(l route.Lookup) route.Lookup { return l }, names...)
+}
+
+// kinshipSeen is kinship whose fleet sees the directory in its own way.
+func kinshipSeen(t testing.TB, see func(route.Lookup) route.Lookup, names ...string) (*Fleet, []*kin) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	must(err)
+	ca := t.TempDir()
+	must(noderpc.MakeCA(ca))
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	t.Cleanup(func() { cancel(); work.Wait(); _ = dir.Close() })
+	parked := map[string]string{}
+	var all []*kin
+	identities := t.TempDir()
+	must(noderpc.Issue(ca, identities, noderpc.RoleGateway, "g"))
+	for _, name := range names {
+		must(noderpc.Issue(ca, identities, noderpc.RoleNode, name))
+		id, err := noderpc.ReadIdentity(identities, noderpc.RoleNode)
+		must(err)
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		must(err)
+		address := ln.Addr().String()
+		secured, err := id.Secure(ln, nil)
+		must(err)
+		k := &kin{id: route.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100), sessions: map[string]string{}, parked: &parked}
+		k.keeper, err = route.NewKeeper(dir, route.KeeperOptions{
+			Node: k.id, Instance: name, Lease: 30 * time.Second,
+			Info: func() route.Info { return route.Info{Address: address, Most: 100} },
+		})
+		must(err)
+		k.keeper.Beat(ctx)
+		work.Go(func() { k.keeper.Run(ctx) })
+		work.Go(func() { _ = noderpc.Serve(ctx, secured, k, nil) })
+		all = append(all, k)
+	}
+	gateway, err := noderpc.ReadIdentity(identities, noderpc.RoleGateway)
+	must(err)
+	finder := route.NewFinder(see(dir), 30*time.Second, nil)
+	work.Go(func() { finder.Run(ctx) })
+	f := New(Options{Finder: finder, Dial: gateway.Dial})
+	t.Cleanup(func() { _ = f.Close() })
+	return f, all
+}
+
+var alice = noderpc.Principal{Tenant: "alice"}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (k *kin) make(t testing.TB) string {
+	t.Helper()
+	s, err := k.carry(alice, protocol.Request{Op: protocol.OpSessionCreate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(protocol.Session).ID
+}
+
+func (l *Link) roundTrip(t testing.TB, id uint64, op string, ch uint32, params any) protocol.Reply {
+	t.Helper()
+	raw, _ := json.Marshal(params)
+	body, _ := json.Marshal(protocol.Request{ID: id, Op: op, Ch: ch, Params: raw})
+	if err := l.Send(stream.Frame{Type: stream.Control, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	return l.awaitReply(t)
+}
+
+func (l *Link) awaitReply(t testing.TB) protocol.Reply {
+	t.Helper()
+	f, err := l.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r protocol.Reply
+	if err := json.Unmarshal(f.Body, &r); err != nil || f.Type != stream.Control {
+		t.Fatalf("no reply: %+v %v", f, err)
+	}
+	return r
+}
+
+// TestLinkSpeaksToMany: one link attaches channels of sessions on two nodes, and
+// what is sent to a number comes to its node.
+func TestLinkSpeaksToMany(t *testing.T) {
+	f, all := kinship(t, "a", "b")
+	l, err := f.Open(within(t), alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for i, k := range all {
+		r := l.roundTrip(t, uint64(i+1), protocol.OpAttach, uint32(i+1), protocol.Attach{Session: k.make(t), Channel: "k1"})
+		if r.Error != nil || !strings.Contains(string(r.Result), string(k.id)) {
+			t.Fatalf("attached to %s: %+v", k.id, r)
+		}
+	}
+	for i, k := range all {
+		if err := l.Send(stream.Frame{Type: stream.Input, Channel: uint32(i + 1), Body: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := l.Next()
+		if err != nil || string(got.Body) != string(k.id)+":x" {
+			t.Fatalf("of %s: %q %v", k.id, got.Body, err)
+		}
+	}
+	if r := l.roundTrip(t, 9, protocol.OpExecute, 7, struct{}{}); r.ID != 9 || r.Error == nil || r.Error.Field != "ch" {
+		t.Errorf("of a number that is not attached: %+v", r)
+	}
+	if r := l.roundTrip(t, 10, protocol.OpSessionGet, 0, protocol.SessionRef{Session: "s_nobodys"}); r.Error == nil || r.Error.Kind != fault.NotFound {
+		t.Errorf("of an unknown session: %+v", r)
+	}
+	if r := l.roundTrip(t, 11, protocol.OpSessionCreate, 0, struct{}{}); r.ID != 11 || r.Error != nil {
+		t.Errorf("a new session: %+v", r)
+	}
+	if r := l.roundTrip(t, 12, protocol.OpTenantList, 0, struct{}{}); strings.Count(string(r.Result), `"alice"`) != 1 || !strings.Contains(string(r.Result), `"name":"b"`) {
+		t.Errorf("tenants of all nodes: %s %+v", r.Result, r)
+	}
+	// A node that ends its link ends the client's, with a kind that asks to
+	// come back.
+	for len(all[0].links) > 0 {
+		_ = (<-all[0].links).Close()
+	}
+	if _, err := l.Next(); err == nil || fault.Is(err, fault.Canceled) {
+		t.Errorf("after the node's end: %v", err)
+	}
+	if err := l.Send(stream.Frame{Type: stream.Input, Channel: 2}); err == nil {
+		t.Error("a link that has ended takes frames")
+	}
+}
+
+// TestLinkHoldsBack: a client who does not read holds the node back, and gets
+// everything in order.
+func TestLinkHoldsBack(t *testing.T) {
+	f, all := kinship(t, "a")
+	l, err := f.Open(within(t), alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	l.roundTrip(t, 1, protocol.OpAttach, 1, protocol.Attach{Session: all[0].make(t), Channel: "k1"})
+	const frames, size = 200, 64 << 10
+	sent := make(chan error, 1)
+	go func() {
+		for i := range frames {
+			if err := l.Send(stream.Frame{Type: stream.Input, Channel: 1, Body: slices.Repeat([]byte{byte(i)}, size)}); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	select {
+	case <-sent:
+		t.Fatalf("%d MiB were taken though nobody reads", frames*size>>20)
+	case <-time.After(200 * time.Millisecond):
+	}
+	for i := range frames {
+		got, err := l.Next()
+		if err != nil || len(got.Body) != size+2 || got.Body[2] != byte(i) || got.Body[size+1] != byte(i) {
+			t.Fatalf("frame %d: %d bytes, %v", i, len(got.Body), err)
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCalls: requests about one session go to its node, a parked one is adopted
+// once, and lists are of all nodes.
+func TestCalls(t *testing.T) {
+	f, all := kinship(t, "a", "b")
+	ctx := within(t)
+	var ids []string
+	for _, k := range all {
+		id := k.make(t)
+		ids = append(ids, id)
+		var at struct{ Node string }
+		if err := f.Call(ctx, alice, protocol.OpSessionGet, protocol.SessionRef{Session: id}, &at); err != nil || at.Node != string(k.id) {
+			t.Errorf("%s was asked of %q: %v", id, at.Node, err)
+		}
+		if err := f.Call(ctx, noderpc.Principal{Tenant: "bob"}, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil); !fault.Is(err, fault.NotFound) {
+			t.Errorf("of another tenant's: %v", err)
+		}
+	}
+	var list protocol.SessionList
+	if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil || len(list.Sessions) != 2 {
+		t.Errorf("listed %+v: %v", list, err)
+	}
+	var status protocol.NodeStatus
+	if err := f.Call(ctx, alice, protocol.OpStatus, struct{}{}, &status); err != nil || status.Sessions != 2 || status.Counters["n"] != 2 {
+		t.Errorf("status %+v: %v", status, err)
+	}
+	var tenants protocol.TenantList
+	want := []protocol.Tenant{
+		{Name: "a", Use: protocol.Use{Sessions: 1}},
+		{Name: "alice", Keys: 3, Use: protocol.Use{Sessions: 2, CPUs: 1, DiskBytes: 14}},
+		{Name: "b", Use: protocol.Use{Sessions: 1}},
+	}
+	if err := f.Call(ctx, alice, protocol.OpTenantList, struct{}{}, &tenants); err != nil || !reflect.DeepEqual(tenants.Tenants, want) {
+		t.Errorf("tenants %+v: %v", tenants, err)
+	}
+	// a's session is parked; many ask for it at once.
+	a := all[0]
+	a.mu.Lock()
+	(*a.parked)[ids[0]] = "alice"
+	delete(a.sessions, ids[0])
+	a.mu.Unlock()
+	if err := a.keeper.Park(ctx, route.SessionID(ids[0]), false); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	at := make([]string, 8)
+	for i := range at {
+		wg.Go(func() {
+			var got struct{ Node string }
+			for ctx.Err() == nil {
+				err := f.Call(ctx, alice, protocol.OpSessionGet, protocol.SessionRef{Session: ids[0]}, &got)
+				if err == nil {
+					break
+				}
+				if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NotFound) {
+					t.Error(err)
+					break
+				}
+			}
+			at[i] = got.Node
+		})
+	}
+	wg.Wait()
+	for _, n := range at {
+		if n == "" || n != at[0] {
+			t.Errorf("it was found at %v", at)
+			break
+		}
+	}
+	// A node that cannot be asked makes a list unavailable.
+	if err := f.nodes["b"].client.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Log(err)
+	}
+	if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a list without b: %v", err)
+	}
+}
+
+// lapsing is a directory in which the leases of some nodes can run out.
+type lapsing struct {
+	route.Lookup
+	gone sync.Map // of them, by route.NodeID
+}
+
+func (l *lapsing) Nodes(ctx context.Context) ([]route.Node, error) {
+	all, err := l.Lookup.Nodes(ctx)
+	return slices.DeleteFunc(all, func(n route.Node) bool {
+		_, is := l.gone.Load(n.ID)
+		return is
+	}), err
+}
+
+// TestListsHaveLapsed: behind an outage of the directory the nodes renew their
+// leases one after another, and what the last of them has is not gone meanwhile.
+// A lapsed one that cannot be reached is not waited for.
+func TestListsHaveLapsed(t *testing.T) {
+	var dir lapsing
+	f, all := kinshipSeen(t, func(l route.Lookup) route.Lookup { dir.Lookup = l; return &dir }, "a", "b")
+	ctx := within(t)
+	ids := []string{all[0].make(t), all[1].make(t)}
+	slices.Sort(ids)
+	listed := func() []string {
+		t.Helper()
+		var list protocol.SessionList
+		if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range list.Sessions {
+			got = append(got, s.ID)
+		}
+		slices.Sort(got)
+		return got
+	}
+	// seen waits until the directory has been asked again.
+	seen := func(n int) {
+		t.Helper()
+		for {
+			nodes, err := f.find.Nodes(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(nodes) == n {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Fatalf("listed %v, not %v", got, ids)
+	}
+	dir.gone.Store(all[1].id, true)
+	seen(1)
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Errorf("behind b's lease: %v, not %v", got, ids)
+	}
+	// Another may have taken it over.
+	all[0].mu.Lock()
+	all[0].sessions[ids[1]] = alice.Tenant
+	all[0].mu.Unlock()
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Errorf("of one session on two nodes: %v, not %v", got, ids)
+	}
+	dir.gone.Delete(all[1].id)
+	seen(2)
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Errorf("with b's new lease: %v, not %v", got, ids)
+	}
+	dir.gone.Store(all[1].id, true)
+	seen(1)
+	_ = f.nodes["b"].client.Close()
+	if got := listed(); !slices.Equal(got, ids) {
+		t.Errorf("without b: %v, not %v", got, ids)
+	}
+	if left := f.find.Lapsed(); len(left) > 0 {
+		t.Errorf("it is asked again: %v", left)
+	}
+}
+
+// TestNewSessionsGoElsewhere: a node that has just died, and that the directory
+// does not know to be dead, costs nobody a new session.
+func TestNewSessionsGoElsewhere(t *testing.T) {
+	f, all := kinship(t, "a", "b")
+	ctx := within(t)
+	if err := all[1].ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		var s protocol.Session
+		if err := f.Call(ctx, alice, protocol.OpSessionCreate, protocol.SessionCreate{}, &s); err != nil || !strings.HasPrefix(s.ID, "s_a_") {
+			t.Fatalf("session %d: %q %v", i, s.ID, err)
+		}
+	}
+}
+
+// TestMetricsAreLabelled: each series says of which node it is, and each family
+// is described once.
+func TestMetricsAreLabelled(t *testing.T) {
+	f, _ := kinship(t, "a", "b")
+	var m protocol.Metrics
+	if err := f.Call(within(t), alice, protocol.OpMetrics, struct{}{}, &m); err != nil {
+		t.Fatal(err)
+	}
+	want := "# HELP a_total Some.\n# TYPE a_total counter\na_total{node=\"a\"} 1\na_total{node=\"b\"} 1\n" +
+		"# HELP b Others.\n# TYPE b gauge\nb{node=\"a\",kind=\"x\"} 2\nb{node=\"b\",kind=\"x\"} 2\n"
+	if m.Text != want {
+		t.Errorf("got\n%s\nwant\n%s", m.Text, want)
+	}
+}
+
+// BenchmarkHop is a round trip over a link to a node behind mutual TLS.
+func BenchmarkHop(b *testing.B) {
+	f, all := kinship(b, "a")
+	l, err := f.Open(within(b), alice)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	l.roundTrip(b, 1, protocol.OpAttach, 1, protocol.Attach{Session: all[0].make(b), Channel: "k1"})
+	for b.Loop() {
+		if err := l.Send(stream.Frame{Type: stream.Input, Channel: 1, Body: []byte("x")}); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := l.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

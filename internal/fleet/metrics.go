@@ -1,0 +1,101 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// metrics joins what the nodes that answer tell Prometheus; each series gets
+// the label node.
+func (f *Fleet) metrics(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
+	answers, err := f.ask(ctx, who, protocol.OpMetrics, struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	var j joined
+	for _, a := range answers {
+		var m protocol.Metrics
+		if a.err == nil && json.Unmarshal(a.raw, &m) == nil {
+			j.add(string(a.of.id), m.Text)
+		}
+	}
+	out, err := json.Marshal(protocol.Metrics{Text: j.text()})
+	return out, fault.Wrap(fault.Internal, "fleet.metrics", err)
+}
+
+// joined is the text of several nodes in Prometheus' format, in which the
+// series of a family have to stand together, below one description.
+type joined struct {
+	order    []string
+	families map[string]*family
+}
+
+type family struct {
+	about  []string
+	series []string
+}
+
+func (j *joined) add(name, text string) {
+	if j.families == nil {
+		j.families = map[string]*family{}
+	}
+	var now *family
+	mine := false // this node's text began the family, and describes it
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "# ") {
+			words := strings.SplitN(line, " ", 4)
+			if len(words) < 3 {
+				continue
+			}
+			of := words[2]
+			if now == nil || j.families[of] != now {
+				now, mine = j.families[of], false
+				if now == nil {
+					now, mine = &family{}, true
+					j.families[of] = now
+					j.order = append(j.order, of)
+				}
+			}
+			if mine {
+				now.about = append(now.about, line)
+			}
+			continue
+		}
+		if now == nil || strings.TrimSpace(line) == "" {
+			continue
+		}
+		now.series = append(now.series, labelled(line, name))
+	}
+}
+
+// labelled adds the label node to a series. A node's name has nothing that
+// would have to be escaped.
+func labelled(line, name string) string {
+	label := `node="` + name + `"`
+	end := strings.IndexAny(line, "{ ")
+	if end < 0 {
+		return line
+	}
+	if line[end] == '{' {
+		return line[:end+1] + label + "," + line[end+1:]
+	}
+	return line[:end] + "{" + label + "}" + line[end:]
+}
+
+func (j *joined) text() string {
+	var b strings.Builder
+	for _, of := range j.order {
+		for _, line := range j.families[of].about {
+			b.WriteString(line)
+		}
+		for _, line := range j.families[of].series {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}

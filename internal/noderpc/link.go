@@ -1,0 +1,219 @@
+package noderpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Link is one conversation between a gateway and a node. Next is for one
+// goroutine, all else for any.
+type Link struct {
+	mux          *yamux.Session
+	conn         *yamux.Stream
+	r            *stream.Reader
+	principal    Principal
+	client       bool
+	greeted      bool // guarded by Next's being one goroutine's
+	writeTimeout time.Duration
+	release      func()
+	closed       atomic.Bool
+	calls        atomic.Uint64
+
+	turn stream.Gate // guards all below; held over a write
+	err  error
+}
+
+func newLink(mux *yamux.Session, conn *yamux.Stream, limit int, release func()) *Link {
+	return &Link{mux: mux, conn: conn, r: stream.NewLeanReader(conn, limit), writeTimeout: WriteTimeout, release: release}
+}
+
+// Principal is whom the link speaks for.
+func (l *Link) Principal() Principal { return l.principal }
+
+// Wait returns when Next will not wait long: a goroutine that waits here takes
+// less memory than one that waits in Next, and most links are idle. It is for
+// Next's goroutine and ends the last frame's body.
+func (l *Link) Wait() { l.r.Wait() }
+
+// Next returns the next frame. Its body is valid until the next call. io.EOF
+// means that the peer has closed the link; fault.Unavailable that the
+// connection or the peer is gone.
+func (l *Link) Next() (stream.Frame, error) {
+	const op = "node.read"
+	f, err := l.r.Next()
+	if l.closed.Load() {
+		return stream.Frame{}, fault.New(fault.Canceled, op, "the link is closed")
+	}
+	if err != nil {
+		return stream.Frame{}, l.readError(op, err)
+	}
+	if l.client && !l.greeted {
+		l.greeted = true
+		if f.Type == stream.Control && f.Flags&flagRefused != 0 {
+			var reply protocol.Reply
+			if err := json.Unmarshal(f.Body, &reply); err != nil || reply.Error == nil {
+				return stream.Frame{}, fault.New(fault.Malformed, op, "the node refused the link without a reason")
+			}
+			return stream.Frame{}, reply.Error.Err(op)
+		}
+	}
+	return f, nil
+}
+
+// Shrink lets go of the room that a flood has left behind, if it is empty.
+func (l *Link) Shrink() { l.conn.Shrink() }
+
+// Buffered reports whether more has been read from the link than Next has
+// returned: a relay may then hold its write back to join frames. It is for
+// Next's goroutine.
+func (l *Link) Buffered() bool { return l.r.Buffered() }
+
+func (l *Link) readError(op string, err error) error {
+	var known *fault.Error
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, yamux.ErrTimeout):
+		return fault.Wrap(fault.DeadlineExceeded, op, err)
+	case errors.Is(err, io.EOF) && !l.mux.IsClosed():
+		return io.EOF
+	}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection between gateway and node has ended", Err: err}
+}
+
+// Send writes the frames in order and as one; small ones overtake the large
+// ones of others that wait. A peer that reads nothing for
+// WriteTimeout makes it fail with fault.Slow. After an error the link is of no
+// more use.
+func (l *Link) Send(frames ...stream.Frame) error {
+	const op = "node.write"
+	size := 0
+	for _, f := range frames {
+		size += stream.HeaderSize + len(f.Body)
+	}
+	l.turn.Enter(size)
+	defer l.turn.Leave(size)
+	if l.err != nil {
+		return l.err
+	}
+	buf := stream.GetBuffer()
+	defer stream.PutBuffer(buf)
+	for _, f := range frames {
+		if len(f.Body) > stream.MaxBody {
+			return fault.New(fault.TooLarge, op, "a frame's body has %d bytes, the limit is %d", len(f.Body), stream.MaxBody)
+		}
+		*buf = stream.AppendFrame(*buf, f)
+	}
+	l.err = l.write(*buf)
+	return l.err
+}
+
+func (l *Link) write(b []byte) error {
+	const op = "node.write"
+	if l.closed.Load() {
+		return fault.New(fault.Canceled, op, "the link is closed")
+	}
+	_ = l.conn.SetWriteDeadline(time.Now().Add(l.writeTimeout))
+	if l.closed.Load() { // Close may have set its deadline just before ours
+		return fault.New(fault.Canceled, op, "the link is closed")
+	}
+	_, err := l.conn.Write(b)
+	switch {
+	case err == nil:
+		return nil
+	case l.closed.Load():
+		return fault.New(fault.Canceled, op, "the link is closed")
+	case errors.Is(err, yamux.ErrTimeout):
+		return fault.New(fault.Slow, op, "the peer read nothing for %s", l.writeTimeout)
+	}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection between gateway and node has ended", Err: err}
+}
+
+// Call sends one request and waits for its reply, on a link whose frames
+// nobody else reads; frames that are no reply are passed over. result may be
+// nil. When ctx ends the link is closed.
+func (l *Link) Call(ctx context.Context, op string, params, result any) error {
+	const name = "node.call"
+	var raw json.RawMessage
+	if params != nil {
+		var err error
+		if raw, err = json.Marshal(params); err != nil {
+			return fault.Wrap(fault.Internal, name, err)
+		}
+	}
+	id := l.calls.Add(1)
+	body, err := json.Marshal(protocol.Request{ID: id, Op: op, Params: raw, Trace: trace.Parent(ctx)})
+	if err != nil {
+		return fault.Wrap(fault.Internal, name, err)
+	}
+	if len(body) > protocol.MaxControl {
+		return fault.New(fault.TooLarge, name, "a request has %d bytes, the limit is %d", len(body), protocol.MaxControl)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	if err := l.Send(stream.Frame{Type: stream.Control, Body: body}); err != nil {
+		return callError(ctx, name, err)
+	}
+	for {
+		f, err := l.Next()
+		if err == io.EOF {
+			err = fault.New(fault.Unavailable, name, "the node closed the link without a reply")
+		}
+		if err != nil {
+			return callError(ctx, name, err)
+		}
+		if f.Type != stream.Control {
+			continue
+		}
+		var reply protocol.Reply
+		if err := json.Unmarshal(f.Body, &reply); err != nil {
+			return fault.Wrap(fault.Malformed, name, err)
+		}
+		if reply.ID != id || reply.Event != "" {
+			continue
+		}
+		if reply.Error != nil {
+			return reply.Error.Err(op)
+		}
+		if result == nil {
+			return nil
+		}
+		if err := json.Unmarshal(reply.Result, result); err != nil {
+			return fault.Wrap(fault.Malformed, name, err)
+		}
+		return nil
+	}
+}
+
+func callError(ctx context.Context, op string, err error) error {
+	if ctx.Err() != nil {
+		return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+	}
+	return err
+}
+
+// Close ends the link: what was sent arrives, what waits in Next or Send
+// returns.
+func (l *Link) Close() error {
+	if l.closed.Swap(true) {
+		return nil
+	}
+	past := time.Unix(1, 0)
+	_ = l.conn.SetDeadline(past)
+	err := l.conn.Close()
+	if l.release != nil {
+		l.release()
+	}
+	return err
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package noderpc
+
+const raced = false

@@ -1,0 +1,73 @@
+package noderpc
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/stream"
+)
+
+// TestSmallFramesOvertake: channels that flood a link whose peer does not read
+// wait behind one another; a small frame goes before all of them.
+func TestSmallFramesOvertake(t *testing.T) {
+	noLeaks(t)
+	path := filepath.Join(t.TempDir(), "node")
+	full := make(chan error, 1)
+	serve(t, path, func(_ context.Context, l *Link) error {
+		if _, err := l.Next(); err != nil {
+			return err
+		}
+		send := func(ch uint32, size int) {
+			_ = l.Send(stream.Frame{Type: stream.Records, Channel: ch, Body: make([]byte, size)})
+		}
+		waits := func(n int) bool {
+			for end := time.Now().Add(10 * time.Second); l.turn.Waiting() != n; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					full <- errors.New("the link takes what it should not")
+					return false
+				}
+			}
+			return true
+		}
+		// One is more than the link takes while nobody reads: the others wait.
+		for ch := uint32(1); ch <= 5; ch++ {
+			go send(ch, 2*Window)
+		}
+		if !waits(4) {
+			return nil
+		}
+		go send(9, 30)
+		if waits(5) {
+			full <- nil
+		}
+		_, err := l.Next()
+		return err
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	l, err := client(t, path, ClientOptions{}).Open(ctx, alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Send(stream.Frame{Type: stream.Input}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-full; err != nil {
+		t.Fatal(err)
+	}
+	var order []uint32
+	for range 6 {
+		f, err := l.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, f.Channel)
+	}
+	if order[1] != 9 {
+		t.Errorf("the channels came in the order %v", order)
+	}
+}

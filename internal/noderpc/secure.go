@@ -1,0 +1,102 @@
+package noderpc
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// maxHandshakes is how many connections may be proving themselves at once; the
+// next waits to be accepted.
+const maxHandshakes = 64
+
+// handshakeTimeout is how long that may take.
+const handshakeTimeout = 5 * time.Second
+
+// Secure returns a listener of the connections of ln that have proved to be a
+// gateway of the cluster. Others take no place among MaxConns.
+func (i Identity) Secure(ln net.Listener, log *slog.Logger) (net.Listener, error) {
+	cfg, err := i.config(RoleGateway, "")
+	if err != nil {
+		return nil, err
+	}
+	s := &secure{Listener: ln, cfg: cfg, log: discard(log), conns: make(chan net.Conn), failed: make(chan error, 1), turns: make(chan struct{}, maxHandshakes)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.work.Go(s.accept)
+	return s, nil
+}
+
+type secure struct {
+	net.Listener
+	cfg    *tls.Config
+	log    *slog.Logger
+	conns  chan net.Conn
+	failed chan error
+	turns  chan struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+}
+
+func (s *secure) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.conns:
+		return c, nil
+	case err := <-s.failed:
+		return nil, err
+	case <-s.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends the listener and the handshakes under way.
+func (s *secure) Close() error {
+	s.cancel()
+	err := s.Listener.Close()
+	s.work.Wait()
+	return err
+}
+
+func (s *secure) accept() {
+	for {
+		conn, err := s.Listener.Accept()
+		if err != nil {
+			select {
+			case s.failed <- err:
+				continue
+			case <-s.ctx.Done():
+				return
+			}
+		}
+		select {
+		case s.turns <- struct{}{}:
+		case <-s.ctx.Done():
+			_ = conn.Close()
+			return
+		}
+		s.work.Go(func() {
+			defer func() { <-s.turns }()
+			s.prove(conn)
+		})
+	}
+}
+
+// prove hands a connection on once its peer has proved who it is.
+func (s *secure) prove(raw net.Conn) {
+	conn := tls.Server(raw, s.cfg)
+	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		s.log.Warn("turned a connection away", "address", raw.RemoteAddr(), "reason", err)
+		_ = raw.Close()
+		return
+	}
+	select {
+	case s.conns <- conn:
+	case <-s.ctx.Done():
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,84 @@
+package route
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/testenv"
+)
+
+// TestRedisClockSet: Redis' clock is set an hour ahead, by which every lease is
+// over. Who has a session and cannot be reached has it for the rest of its lease
+// by its own clock, and until then nobody takes it; an hour back, and all goes on.
+func TestRedisClockSet(t *testing.T) {
+	dir := t.TempDir()
+	file, library := filepath.Join(dir, "clock"), filepath.Join(dir, "clock.so")
+	if err := os.WriteFile(file, make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", library, testenv.Path("e2e", "testdata", "clock.c")).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	set := func(d time.Duration) {
+		t.Helper()
+		f, err := os.OpenFile(file, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		if _, err := f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(d/time.Second)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("LD_PRELOAD", library)
+	t.Setenv("TEST_CLOCK", file)
+	s := startRedis(t)
+	if err := os.Unsetenv("LD_PRELOAD"); err != nil {
+		t.Fatal(err)
+	}
+	r := s.join(t, "c")
+	const lease = 3 * time.Second
+	cut := &gate{Registry: r}
+	a, _ := keep(t, cut, KeeperOptions{Node: "a", Lease: lease})
+	b, _ := keep(t, r, KeeperOptions{Node: "b", Lease: lease})
+	first := own(t, a, "s_1", New)
+	own(t, b, "s_2", New)
+	cut.shut.Store(true)
+	begun := time.Now()
+	set(time.Hour)
+	refused := 0
+	eventually(t, "the take-over", func() bool {
+		held := owns(a, "s_1")
+		token, err := b.Own(within(t), "s_1", Take, first, until())
+		switch {
+		case fault.Is(err, fault.Unavailable):
+			refused++
+			return false
+		case err != nil:
+			t.Fatal(err)
+		}
+		if held && owns(a, "s_1") {
+			t.Error("two nodes own a session")
+		}
+		if token <= first {
+			t.Errorf("token %d after %d", token, first)
+		}
+		return true
+	})
+	if refused == 0 && time.Since(begun) < lease { // else it was asked for too late to tell
+		t.Error("it was taken at once")
+	}
+	before := tokenOf(b, "s_2")
+	set(0)
+	if token := own(t, b, "s_3", New); token <= before {
+		t.Errorf("token %d after %d, by a clock that was set back", token, before)
+	}
+	eventually(t, "its sessions, after that", func() bool { return owns(b, "s_1") && owns(b, "s_2") && owns(b, "s_3") })
+	cut.shut.Store(false)
+	eventually(t, "the news for who had it", func() bool { return tokenOf(a, "s_1") == 0 })
+}

@@ -1,0 +1,307 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/tenant"
+)
+
+// TestVault holds both vaults of API keys to the same contract.
+func TestVault(t *testing.T) {
+	t.Run("file", func(t *testing.T) {
+		vaultConforms(t, func(t *testing.T) tenant.Vault { return tenant.NewFile(filepath.Join(t.TempDir(), "keys")) })
+	})
+	t.Run("redis", func(t *testing.T) {
+		s := startRedis(t)
+		vaultConforms(t, func(t *testing.T) tenant.Vault { return s.open(t).Vault() })
+	})
+	t.Run("sealed", func(t *testing.T) {
+		s := startRedis(t)
+		vaultConforms(t, func(t *testing.T) tenant.Vault { return sealed(t, s.open(t).Vault(), 7) })
+	})
+}
+
+func sealed(t *testing.T, v tenant.Vault, key byte) tenant.Vault {
+	t.Helper()
+	out, err := tenant.Sealed(v, bytes.Repeat([]byte{key}, tenant.SealKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// table is what a vault takes for one: a file reads its version.
+func table(n int) []byte { return fmt.Appendf(nil, `{"version":%d,"text":"table %d"}`, n, n) }
+
+// patient waits until the vault takes changes.
+func patient(t *testing.T, v tenant.Vault, was, is uint64, b []byte) error {
+	t.Helper()
+	for ctx := within(t); ; time.Sleep(50 * time.Millisecond) {
+		err := v.Replace(ctx, was, is, b)
+		if !fault.Is(err, fault.Restarting) {
+			return err
+		}
+	}
+}
+
+func vaultConforms(t *testing.T, open func(t *testing.T) tenant.Vault) {
+	v := open(t)
+	ctx := within(t)
+	holds := func(want uint64) {
+		t.Helper()
+		is, b, err := v.Load(ctx, 0)
+		if err != nil || is != want || !bytes.Equal(b, table(int(want))) {
+			t.Fatalf("it holds version %d, %q, %v; want %d", is, b, err, want)
+		}
+	}
+	if is, b, err := v.Load(ctx, 0); is != 0 || b != nil || err != nil {
+		t.Fatalf("at the beginning: %d %q %v", is, b, err)
+	}
+	if err := v.Replace(ctx, 1, 2, table(2)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a change of what is not there: %v", err)
+	}
+	for _, n := range []int{5, 3, 5} {
+		if err := v.Restore(ctx, uint64(n), table(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds(5)
+	if is, b, err := v.Load(ctx, 5); is != 5 || b != nil || err != nil {
+		t.Errorf("who has it is given it again: %d %q %v", is, b, err)
+	}
+	if err := v.Restore(ctx, 6, table(6)); err != nil {
+		t.Fatal(err)
+	}
+	holds(6)
+	if err := patient(t, v, 6, 1<<50, table(1<<50)); err != nil {
+		t.Fatal(err)
+	}
+	holds(1 << 50)
+	if err := patient(t, v, 6, 9, table(9)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a change of what was there before: %v", err)
+	}
+	// Of many who change it at once each version has one.
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for n := range 10 {
+		all.Go(func() {
+			is := 1<<50 + 1 + n
+			switch err := v.Replace(ctx, 1<<50, uint64(is), table(is)); {
+			case err == nil:
+				won.Add(1)
+			case !fault.Is(err, fault.Conflict):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d changes of one version went through", won.Load())
+	}
+	big := append([]byte(`{"version":`+fmt.Sprint(1<<51)+`,"text":"`), bytes.Repeat([]byte("x"), 5<<20)...)
+	big = append(big, `"}`...)
+	is, _, _ := v.Load(ctx, 0)
+	if err := patient(t, v, is, 1<<51, big); err != nil {
+		t.Fatal(err)
+	}
+	if _, b, err := v.Load(ctx, 0); err != nil || !bytes.Equal(b, big) {
+		t.Errorf("of 5 MiB came back %d bytes: %v", len(b), err)
+	}
+	watching, cancel := context.WithCancel(ctx)
+	watch := v.Watch(watching)
+	cancel()
+	for {
+		select {
+		case _, open := <-watch:
+			if !open {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatal("a watch does not end")
+		}
+	}
+}
+
+// node is a store as a node of a cluster has it.
+func (s *redisServer) keysOf(t *testing.T, copy string) *tenant.Store {
+	t.Helper()
+	r := s.join(t, "c")
+	store := tenant.New(tenant.Options{Vault: sealed(t, r.Vault(), 1), Copy: copy, Grace: time.Minute})
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { store.Run(ctx) })
+	t.Cleanup(func() { cancel(); work.Wait() })
+	eventually(t, "the keys", func() bool { x, _ := store.Index(); return x.Version > 0 })
+	return store
+}
+
+func opens(s *tenant.Store, secret string) bool {
+	x, _ := s.Index()
+	_, ok := x.Open(secret)
+	return ok
+}
+
+// TestKeysOfCluster: nodes see each other's keys at once, changes at the same
+// time all count, and what a Redis server loses any node puts back; the server
+// holds nothing that could be read or made up.
+func TestKeysOfCluster(t *testing.T) {
+	s := startRedis(t)
+	dir := t.TempDir()
+	a, b := s.keysOf(t, dir+"/a"), s.keysOf(t, dir+"/b")
+	ctx := within(t)
+	k, secret, err := a.Create(ctx, tenant.Key{Tenant: "acme", Role: tenant.Owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the key at the other node", func() bool { return opens(b, secret) })
+	var work sync.WaitGroup
+	for n := range 12 {
+		work.Go(func() {
+			if _, _, err := []*tenant.Store{a, b}[n%2].Create(ctx, tenant.Key{Tenant: "many", Role: tenant.Viewer}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	for _, x := range []*tenant.Store{a, b} {
+		eventually(t, "all keys", func() bool { i, _ := x.Index(); return len(i.Keys) == 13 })
+	}
+
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	raw, err := c.HGet(ctx, "sandgate:{c}:keys", "table").Bytes()
+	if err != nil || bytes.Contains(raw, []byte("acme")) || bytes.Contains(raw, []byte(k.Hash)) {
+		t.Errorf("the server can read the table: %v", err)
+	}
+	// What somebody else writes there counts for nothing.
+	if err := c.HSet(ctx, "sandgate:{c}:keys", "version", "9000000000000000", "table", raw).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the doubt", func() bool { n, _ := a.News(0); return n.Away })
+	if !opens(a, secret) {
+		t.Error("what was written by others counts")
+	}
+
+	// The server comes back without its data.
+	s.restart(t)
+	for _, x := range []*tenant.Store{a, b} {
+		eventually(t, "the vault", func() bool { n, _ := x.News(0); return !n.Away })
+	}
+	if err := b.Revoke(ctx, "acme", k.ID); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the revocation at the other node", func() bool { return !opens(a, secret) })
+
+	// A node without data of its own gets all, also from a server that has none.
+	if fresh := s.keysOf(t, ""); len(must(fresh).Keys) != 12 {
+		t.Errorf("a fresh node has %d keys", len(must(fresh).Keys))
+	}
+}
+
+func must(s *tenant.Store) *tenant.Index { x, _ := s.Index(); return x }
+
+// TestKeysOutliveTheCluster: all nodes and the Redis server end; the copy of one
+// node brings the keys back, and a node that has none is no danger to them.
+func TestKeysOutliveTheCluster(t *testing.T) {
+	s := startRedis(t)
+	copy := filepath.Join(t.TempDir(), "copy")
+	var secret string
+	t.Run("before", func(t *testing.T) {
+		var err error
+		if _, secret, err = s.keysOf(t, copy).Create(within(t), tenant.Key{Tenant: "acme", Role: tenant.Owner}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	s.restart(t)
+	fresh := s.keysOf(t, "")
+	made := make(chan string, 1)
+	go func() { // begins before the node that knows is there, and must not be the end of what it knows
+		_, secret, err := fresh.Create(within(t), tenant.Key{Tenant: "new", Role: tenant.Owner})
+		if err != nil {
+			t.Error(err)
+		}
+		made <- secret
+	}()
+	old := s.keysOf(t, copy)
+	eventually(t, "the old key", func() bool { return opens(old, secret) && opens(fresh, secret) })
+	second := <-made
+	eventually(t, "both keys", func() bool {
+		return opens(old, secret) && opens(fresh, secret) && opens(old, second) && opens(fresh, second)
+	})
+}
+
+// TestKeysWithoutVault: what is known goes on and says that it is in doubt;
+// changes are refused in time, and all goes on when the server does.
+func TestKeysWithoutVault(t *testing.T) {
+	s := startRedis(t)
+	a := s.keysOf(t, "")
+	ctx := within(t)
+	_, secret, err := a.Create(ctx, tenant.Key{Tenant: "acme", Role: tenant.Owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the doubt", func() bool { n, _ := a.News(0); return n.Away && n.GraceMS > 0 && n.GraceMS <= 60_000 })
+	if !opens(a, secret) {
+		t.Error("a known key is gone")
+	}
+	if _, _, err := a.Create(ctx, tenant.Key{Tenant: "acme", Role: tenant.Owner}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a new key: %v", err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the doubt", func() bool { n, _ := a.News(0); return !n.Away })
+}
+
+// TestShelf: what was put there is taken once, by one of all gateways, and ends
+// by itself; without the server nothing is taken.
+func TestShelf(t *testing.T) {
+	s := startRedis(t)
+	a, b := s.join(t, "c").Shelf(), s.join(t, "c").Shelf()
+	ctx := within(t)
+	if err := a.Put(ctx, "x", []byte("thing"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	var got atomic.Int32
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			thing, err := []Shelf{a, b}[n%2].Take(ctx, "x")
+			if err != nil {
+				t.Error(err)
+			}
+			if string(thing) == "thing" {
+				got.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if got.Load() != 1 {
+		t.Errorf("%d took it", got.Load())
+	}
+	if err := a.Put(ctx, "y", []byte("thing"), 20*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	eventually(t, "its end", func() bool { return c.Exists(ctx, "sandgate:{c}:once:y").Val() == 0 })
+	if err := a.Put(ctx, "z", make([]byte, maxShelf+1), time.Minute); !fault.Is(err, fault.TooLarge) {
+		t.Errorf("something large: %v", err)
+	}
+	s.kill()
+	if _, err := b.Take(ctx, "x"); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without the server: %v", err)
+	}
+}

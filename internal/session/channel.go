@@ -1,0 +1,222 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// channel is a kernel, a process or a terminal of a session.
+type channel struct {
+	session  *session
+	id       string
+	kind     string // kernel, process or terminal
+	language string
+	argv     []string
+	env      map[string]string // of a kernel, for its next start
+	cwd      string
+	log      *stream.Log
+	queue    *kernel.Queue // of a kernel
+	wire     uint32        // of a process or terminal: its number on the agent's wire
+	terminal *terminal     // of a terminal
+	// loose says that its writers may have gone on without it: see writer.
+	loose bool
+	// opened is closed once queue or wire is set, or opening has failed.
+	opened chan struct{}
+	output cellOutput // of a kernel
+	traces cellTraces // of a kernel
+
+	mu      sync.Mutex // guards all below
+	exit    *protocol.Exit
+	readers int
+	retired bool // closed, and to be forgotten with its last reader
+	writers map[string]*writer
+	order   []*writer // oldest first
+}
+
+// view is the channel as clients see it.
+func (c *channel) view() protocol.Channel {
+	b := c.log.Bounds()
+	v := protocol.Channel{
+		ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv,
+		Epoch: b.Epoch, Oldest: b.Oldest, End: b.End, State: "starting",
+	}
+	// What has exited has its exit record before End: a viewer that has read up
+	// to there waits for nothing more.
+	if b.Ended {
+		c.mu.Lock()
+		v.Exit = c.exit
+		c.mu.Unlock()
+	}
+	select {
+	case <-c.opened:
+	default:
+		return v
+	}
+	if c.terminal != nil {
+		var size pty.Size
+		size, v.Title = c.terminal.now()
+		v.Cols, v.Rows = size.Cols, size.Rows
+	}
+	switch {
+	case v.Exit != nil && c.kind != "kernel":
+		v.State = "exited"
+	case v.Exit != nil:
+		v.State = "dead"
+	case c.queue != nil:
+		s := c.queue.State()
+		v.State, v.Queued = s.Name, s.Queued
+		if s.Info.Language != "" {
+			v.Info, _ = json.Marshal(s.Info) // strings and a number
+		}
+	default:
+		v.State = "running"
+	}
+	return v
+}
+
+// working reports whether the channel keeps its sandbox awake. Output since the
+// given time is work.
+func (c *channel) working(ctx context.Context, since time.Time) bool {
+	select {
+	case <-c.opened:
+	default:
+		return true
+	}
+	if c.queue != nil {
+		return c.queue.State().Work
+	}
+	return !c.ended() && (c.terminal == nil || c.busy(ctx, since))
+}
+
+func (c *channel) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exit != nil
+}
+
+// end writes the final record. Only the first end counts.
+func (c *channel) end(e protocol.Exit) {
+	c.mu.Lock()
+	if c.exit != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.exit = &e
+	c.mu.Unlock()
+	c.conclude(e)
+}
+
+// conclude ends the log, unless it has ended.
+func (c *channel) conclude(e protocol.Exit) {
+	body, _ := json.Marshal(e) // a number and strings
+	_ = c.log.End(stream.KindExit, body)
+}
+
+// hold keeps the log for a reader until release.
+func (c *channel) hold() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.retired {
+		return false
+	}
+	c.readers++
+	return true
+}
+
+func (c *channel) release() {
+	c.mu.Lock()
+	c.readers--
+	last := c.retired && c.readers == 0
+	c.mu.Unlock()
+	if last {
+		c.session.m.dropLog(c.log)
+		// The session's folder goes with its last log.
+		_ = os.Remove(filepath.Join(c.session.m.logDir(), c.session.id))
+	}
+}
+
+// retire lets the log go once nobody reads it any more.
+func (c *channel) retire() {
+	c.mu.Lock()
+	now := !c.retired && c.readers == 0
+	c.retired = true
+	c.mu.Unlock()
+	if now {
+		c.session.m.dropLog(c.log)
+	}
+}
+
+// watched reports whether somebody reads the channel.
+func (c *channel) watched() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.readers > 0
+}
+
+// driver is one generation of a kernel, on a number of its own on the wire.
+type driver struct {
+	session *session
+	channel *channel
+	wire    uint32
+}
+
+// Request implements kernel.Driver. It may take as long as a cell, over a
+// hibernation too.
+func (d *driver) Request(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
+	if t := d.channel.traces.run(r); t != nil {
+		r.Took = t.agent
+		defer t.replied()
+	}
+	return d.session.agent.Request(ctx, d.wire, r)
+}
+
+// Notify implements kernel.Driver.
+func (d *driver) Notify(r kernel.Request) error { return d.session.agent.Notify(d.wire, r) }
+
+// Interrupt implements kernel.Driver. A cell's timeout wakes the session.
+func (d *driver) Interrupt(ctx context.Context) error {
+	end, err := d.session.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return d.session.agent.Interrupt(ctx, d.wire)
+}
+
+// Kill implements kernel.Driver.
+func (d *driver) Kill(ctx context.Context) error {
+	end, err := d.session.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return d.session.agent.Close(ctx, d.wire)
+}
+
+// describe says how a process ended, in a sentence.
+func describe(e agent.Exit) string {
+	var s string
+	switch {
+	case e.Reason == agent.ReasonMemory:
+		s = "the kernel ran out of memory and was killed"
+	case e.Signal != "":
+		s = fmt.Sprintf("the kernel was ended by %s", e.Signal)
+	default:
+		s = fmt.Sprintf("the kernel exited with status %d", e.Code)
+	}
+	if e.Message != "" && e.Reason != agent.ReasonExited && e.Reason != agent.ReasonSignaled && e.Reason != agent.ReasonMemory {
+		s += ": " + e.Message // by whom and why; the others say the same again
+	}
+	return s
+}

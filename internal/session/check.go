@@ -1,0 +1,289 @@
+package session
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Limits of what requests may hold, beside those of package protocol.
+const (
+	maxName     = 128       // bytes of a session's name
+	maxEnv      = 128       // variables
+	maxEnvBytes = 64 << 10  // names and values
+	maxArgs     = 1024      // of a process
+	maxArgBytes = 128 << 10 // all together
+	maxPath     = 4096
+	maxMillis   = int64(24 * time.Hour / time.Millisecond)
+)
+
+// wanted is what a create asks for.
+type wanted struct {
+	template *template
+	language string // the session's default; "" where there is none
+	lifetime time.Duration
+	limits   protocol.Limits
+	policy   policy
+	network  *protocol.Network
+	// volumes are the caller's and behind them the template's.
+	volumes []protocol.Mount
+}
+
+// checkCreate finds what a create asks for.
+func (m *Manager) checkCreate(p noderpc.Principal, r protocol.SessionCreate) (w wanted, err error) {
+	const op = "session.create"
+	if err := checkName(op, r.Name); err != nil {
+		return w, err
+	}
+	if err := checkEnv(op, r.Env); err != nil {
+		return w, err
+	}
+	if r.LifetimeSeconds < 0 || r.LifetimeSeconds > int64(m.cfg.MaxLifetime/time.Second) {
+		return w, fault.Invalid(op, "lifetime_seconds", "a lifetime has between 0 and %d seconds", int64(m.cfg.MaxLifetime/time.Second))
+	}
+	w.lifetime = time.Duration(r.LifetimeSeconds) * time.Second
+	if w.lifetime == 0 {
+		w.lifetime = m.cfg.Lifetime
+	}
+	if w.policy, err = m.checkPolicy(r); err != nil {
+		return w, err
+	}
+	if r.Template != "" {
+		if w.template, w.language, err = m.checkTemplate(p, r); err != nil {
+			return w, err
+		}
+	} else {
+		w.language = m.cfg.defaultLanguage()
+		if r.Language != "" {
+			if w.language, err = m.checkLanguage(op, r.Language); err != nil {
+				return w, err
+			}
+		}
+		w.template = m.templates[w.language]
+	}
+	field, network := "network", r.Network
+	w.volumes = r.Volumes
+	if src := w.template.source; src != nil {
+		w.volumes = withVolumes(r.Volumes, src.Spec.Volumes)
+		if network == nil {
+			field, network = "template.session_network", src.Spec.SessionNetwork
+		}
+	}
+	if err := checkMounts(op, w.volumes); err != nil {
+		return w, err
+	}
+	if w.network, err = m.checkNetwork(op, field, p.Tenant, network); err != nil {
+		return w, err
+	}
+	w.limits = w.template.limits
+	if r.Limits != nil {
+		if err := m.checkLimits(op, r.Limits); err != nil {
+			return w, err
+		}
+		w.limits = mergeLimits(w.limits, *r.Limits)
+	}
+	return w, nil
+}
+
+func checkName(op, name string) error {
+	if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, isControl) {
+		return fault.Invalid(op, "name", "a name is UTF-8 text of at most %d bytes without control characters", maxName)
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// checkLanguage returns the name of a language that is given by name or
+// alias.
+func (m *Manager) checkLanguage(op, name string) (string, error) {
+	if l, ok := m.cfg.language(name); ok {
+		return l.Name, nil
+	}
+	var names []string
+	for _, l := range m.cfg.Languages {
+		names = append(names, l.Name)
+	}
+	return "", fault.Invalid(op, "language", "there is no language %.40q; there are %s", name, strings.Join(names, ", "))
+}
+
+// checkEnv checks variables.
+func checkEnv(op string, env map[string]string) error {
+	if len(env) > maxEnv {
+		return fault.Invalid(op, "env", "there are %d variables, the limit is %d", len(env), maxEnv)
+	}
+	valid := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	bytes := 0
+	for name, value := range env {
+		if !valid.MatchString(name) {
+			return fault.Invalid(op, "env", "%.80q is not the name of a variable: letters, digits and _, not a digit first", name)
+		}
+		if strings.ContainsRune(value, 0) {
+			return fault.Invalid(op, "env", "the value of %.80s holds a zero byte", name)
+		}
+		bytes += len(name) + len(value)
+	}
+	if bytes > maxEnvBytes {
+		return fault.Invalid(op, "env", "the variables have %d bytes, the limit is %d", bytes, maxEnvBytes)
+	}
+	return nil
+}
+
+// checkOpen returns the language of a kernel or the arguments of a process.
+func (m *Manager) checkOpen(s *session, r protocol.ChannelOpen) (language string, argv []string, err error) {
+	const op = "channel.open"
+	if len(r.Key) > protocol.MaxKey {
+		return "", nil, fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
+	}
+	if err := checkEnv(op, r.Env); err != nil {
+		return "", nil, err
+	}
+	if r.Cwd != "" {
+		if err := checkPath(op, "cwd", r.Cwd); err != nil {
+			return "", nil, err
+		}
+	}
+	switch r.Kind {
+	case "kernel":
+		language := s.language
+		if r.Language != "" {
+			if language, err = m.checkLanguage(op, r.Language); err != nil {
+				return "", nil, err
+			}
+		}
+		if language == "" {
+			return "", nil, fault.Invalid(op, "language", "the session's image has no language")
+		}
+		if len(r.Argv) > 0 || r.File != "" || len(r.Args) > 0 || r.Stdin {
+			return "", nil, fault.Invalid(op, "kind", "argv, file, args and stdin are for a process")
+		}
+		return language, nil, nil
+	case "process":
+		return m.checkProcess(op, r)
+	case "terminal":
+		if s.layout.Image != "" && len(r.Argv) == 0 && r.File == "" {
+			r.Argv = []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"}
+		}
+		return m.checkTerminal(op, r)
+	}
+	return "", nil, fault.Invalid(op, "kind", "a channel is a kernel, a process or a terminal, not %.40q", r.Kind)
+}
+
+// checkTerminal is checkProcess for a terminal, which has a shell unless
+// something else is asked for.
+func (m *Manager) checkTerminal(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
+	if err := sizeOf(r).Check(op); err != nil {
+		return "", nil, err
+	}
+	if r.Stdin {
+		return "", nil, fault.Invalid(op, "stdin", "a terminal always takes input")
+	}
+	if len(r.Argv) == 0 && r.File == "" {
+		r.Argv = []string{"bash"}
+	}
+	return m.checkProcess(op, r)
+}
+
+func (m *Manager) checkProcess(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
+	switch {
+	case len(r.Argv) > 0 && r.File != "":
+		return "", nil, fault.Invalid(op, "file", "give argv or file, not both")
+	case len(r.Argv) > 0 && len(r.Args) > 0:
+		return "", nil, fault.Invalid(op, "args", "args follow a file; put them into argv")
+	case len(r.Argv) > 0:
+		argv = r.Argv
+	case r.File == "":
+		return "", nil, fault.Invalid(op, "argv", "a process needs argv or file")
+	default:
+		if language, argv, err = m.program(op, r); err != nil {
+			return "", nil, err
+		}
+	}
+	bytes := 0
+	for _, a := range argv {
+		if strings.ContainsRune(a, 0) {
+			return "", nil, fault.Invalid(op, "argv", "an argument holds a zero byte")
+		}
+		bytes += len(a)
+	}
+	if argv[0] == "" || len(argv) > maxArgs || bytes > maxArgBytes {
+		return "", nil, fault.Invalid(op, "argv", "a process has a name, and at most %d arguments with %d bytes", maxArgs, maxArgBytes)
+	}
+	return language, argv, nil
+}
+
+// program returns the arguments that run a file in its language's own way.
+func (m *Manager) program(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
+	if err := checkPath(op, "file", r.File); err != nil {
+		return "", nil, err
+	}
+	if r.Language != "" {
+		if language, err = m.checkLanguage(op, r.Language); err != nil {
+			return "", nil, err
+		}
+	} else {
+		l, err := kernel.FindFile(m.cfg.Languages, r.File)
+		if err != nil {
+			return "", nil, fault.Invalid(op, "file", "no language has files that end in %.40q; say which", filepath.Ext(r.File))
+		}
+		language = l.Name
+	}
+	l, _ := m.cfg.language(language) // it was found above
+	if len(l.Program) == 0 {
+		return "", nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "language", Message: fmt.Sprintf("files of %s cannot be run as programs", language)}
+	}
+	file := r.File
+	if strings.HasPrefix(file, "-") {
+		file = "./" + file // a file and not an option
+	}
+	return language, l.Run(file, r.Args...), nil
+}
+
+func checkPath(op, field, path string) error {
+	if path == "" || len(path) > maxPath || strings.ContainsRune(path, 0) {
+		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero", maxPath)
+	}
+	return nil
+}
+
+func checkExecute(e protocol.Execute) error {
+	const op = "execute"
+	switch {
+	case len(e.Key) > protocol.MaxKey:
+		return fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
+	case len(e.Code) > protocol.MaxCode:
+		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
+	case e.TimeoutMS < 0 || e.TimeoutMS > maxMillis:
+		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds", maxMillis)
+	}
+	return nil
+}
+
+func checkComplete(p protocol.Complete) error {
+	const op = "complete"
+	switch {
+	case len(p.Code) > protocol.MaxCode:
+		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
+	case p.Cursor < 0 || p.Cursor > utf8.RuneCountInString(p.Code):
+		return fault.Invalid(op, "cursor", "a cursor lies in the code or at its end")
+	case p.Detail < 0 || p.Detail > 1:
+		return fault.Invalid(op, "detail", "detail is 0 or 1")
+	}
+	return nil
+}
+
+func checkSignal(name string) error {
+	switch name {
+	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT":
+		return nil
+	}
+	return fault.Invalid("signal", "signal", "%.40q is not SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGSTOP or SIGCONT", name)
+}

@@ -1,0 +1,350 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/route"
+)
+
+// A checkpoint is a durable session's copy in the blob store, from which another
+// node goes on when the session's own is gone. It has the name
+// checkpoints/<session>/<token>-<number>, with three endings: .state is what it
+// is unpacked from; .about, written behind that, says so, and without it there
+// is none; .journal lists the cells that were acknowledged since. Of several
+// the greatest name counts. So a node that has lost the session and does not
+// know it yet can write what it likes: its token is smaller than that of the one
+// who has taken over.
+
+// checkpoint is the content of an .about.
+type checkpoint struct {
+	about
+	// State is the object that it is unpacked from, At when the copy was made.
+	State string    `json:"state"`
+	At    time.Time `json:"at"`
+	// Node wrote it.
+	Node route.NodeID `json:"node"`
+
+	base string // its name without the ending
+}
+
+// away is what the blob store has of a durable session, as far as its node
+// knows.
+type away struct {
+	busy sync.Mutex // held by who writes there; before keep.mu
+
+	// The rest is guarded by keep.mu.
+	number int       // of the copy that is there; 0 for none
+	base   string    // its name
+	noted  int64     // bytes of its journal that are there
+	after  time.Time // when to try again what has failed
+}
+
+// Limits of checkpoints.
+const (
+	// shipPiece is how much may be sent at once of what the rate allows.
+	shipPiece = 1 << 20
+	// maxNoted is how much of a journal goes to the store: beyond 4,000 cells
+	// they are lost with their node, without a word.
+	maxNoted = 256 << 10
+	// noteLimit bounds a journal's way there.
+	noteLimit = 20 * time.Second
+)
+
+func checkpointFolder(id string) string { return "checkpoints/" + id }
+func checkpointBase(id string, t route.Token, number int) string {
+	return fmt.Sprintf("%s/%016x-%08d", checkpointFolder(id), uint64(t), number)
+}
+
+// afar reports whether there are other nodes, and a store between.
+func (m *Manager) afar() bool { return m.cfg.Blobs != nil && m.cfg.Directory != nil }
+
+// ships reports whether the session's copies go to the blob store. What is on
+// this node alone would be missing elsewhere.
+func (m *Manager) ships(s *session) bool {
+	return m.cfg.Checkpoints && m.afar() && s.durable && s.member.layout.Image == "" && len(s.volumes.mounts) == 0
+}
+
+// ship brings a session's last copy to the blob store if it is not there, or
+// else the cells since, in the background, when no other is on its way.
+func (m *Manager) ship(s *session, now time.Time) {
+	if !m.ships(s) || s.isLost() {
+		return
+	}
+	s.keep.mu.Lock()
+	a := &s.keep.away
+	copied, there, noted, early := s.keep.copied, a.number, a.noted, now.Before(a.after)
+	s.keep.mu.Unlock()
+	slots, do := m.shipping, s.shipCopy
+	switch {
+	case copied == 0 || early:
+		return
+	case copied == there:
+		info, err := os.Stat(s.journalFile(copied))
+		if err != nil || info.Size() <= noted || info.Size() > maxNoted {
+			return
+		}
+		slots, do = m.noting, s.shipJournal
+	}
+	select {
+	case slots <- struct{}{}:
+	default:
+		return
+	}
+	m.work.Go(func() {
+		defer func() { <-slots }()
+		ctx, cancel := context.WithCancel(m.ctx)
+		defer cancel()
+		defer context.AfterFunc(s.life, cancel)()
+		if err := do(ctx, copied); err != nil && ctx.Err() == nil {
+			m.count.checkpointsFailed.Add(1)
+			m.log.Warn("the blob store did not take the copy of a durable session", "session", s.id, "error", err)
+			s.keep.mu.Lock()
+			a.after = time.Now().Add(m.cfg.DurableEvery)
+			s.keep.mu.Unlock()
+		}
+	})
+}
+
+func (s *session) journalFile(number int) string {
+	return filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
+}
+
+// shipCopy makes a checkpoint of the copy of that number.
+func (s *session) shipCopy(ctx context.Context, number int) error {
+	m := s.m
+	s.keep.away.busy.Lock()
+	defer s.keep.away.busy.Unlock()
+	token, mine := m.cfg.Directory.Owns(route.SessionID(s.id))
+	if !mine || s.moving.Load() {
+		return nil
+	}
+	// Linked, so that it stays whole when there is a later one.
+	dir := filepath.Join(m.forksDir(), newID())
+	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
+	err := linkDeep(filepath.Join(m.durableDir(s.id), fmt.Sprintf("%08d", number)), dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // there is a later one
+	}
+	if err != nil {
+		return fault.Wrap(fault.Host, "session.ship", err)
+	}
+	copied, err := readCopy(dir)
+	if err != nil {
+		return err
+	}
+	c := checkpoint{
+		about: about{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: token},
+		At:    copied.At, Node: m.cfg.Node, base: checkpointBase(s.id, token, number),
+	}
+	if c.Key, err = m.cfg.Host.Key(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if c.State, err = s.shipState(ctx, c, dir); err != nil {
+		return err
+	}
+	view := s.view()
+	view.State, view.Reason, view.Usage = hibernated, "", nil
+	if err := m.putJSON(ctx, viewName(s.tenant, s.id), view); err != nil {
+		return err
+	}
+	if t, mine := m.cfg.Directory.Owns(route.SessionID(s.id)); !mine || t != token {
+		return nil // what was written is swept
+	}
+	if err := m.putJSON(ctx, c.base+".about", c); err != nil {
+		return err
+	}
+	s.keep.mu.Lock()
+	s.keep.away.number, s.keep.away.base, s.keep.away.noted = number, c.base, 0
+	s.keep.mu.Unlock()
+	m.count.checkpoints.Add(1)
+	m.log.Info("a durable session's copy is in the blob store", "session", s.id, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
+	if c.State != stateName(s.id) {
+		// From which it may have been fetched.
+		if err := m.cfg.Blobs.Remove(ctx, stateName(s.id)); err != nil {
+			return err
+		}
+	}
+	return m.prune(ctx, c)
+}
+
+// shipState uploads a copy, unless a process before this one has done so. It
+// returns the object's name.
+func (s *session) shipState(ctx context.Context, c checkpoint, dir string) (string, error) {
+	m := s.m
+	s.keep.mu.Lock()
+	first := s.keep.away.number == 0
+	s.keep.mu.Unlock()
+	if first {
+		before, err := m.newestCheckpoint(ctx, s.id)
+		if err == nil && before.At.Equal(c.At) && before.Node == c.Node {
+			return before.State, nil
+		}
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return "", err
+		}
+	}
+	name := c.base + ".state"
+	err := m.cfg.Blobs.Put(ctx, name, func(w io.Writer) error {
+		return pack(&throttled{w: w, ctx: ctx, m: m}, map[string]string{
+			"session/session.json": filepath.Join(dir, "session.json"), "session/snapshot": filepath.Join(dir, "snapshot"), "logs": filepath.Join(dir, "logs"),
+		})
+	})
+	return name, err
+}
+
+// throttled writes as fast as the node's checkpoints may together.
+type throttled struct {
+	w   io.Writer
+	ctx context.Context
+	m   *Manager
+}
+
+func (p *throttled) Write(b []byte) (int, error) {
+	done := 0
+	for done < len(b) {
+		piece := b[done:min(len(b), done+shipPiece)]
+		if err := p.m.pace.WaitN(p.ctx, len(piece)); err != nil {
+			return done, err
+		}
+		n, err := p.w.Write(piece)
+		p.m.count.checkpointBytes.Add(int64(n))
+		if done += n; err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// shipJournal brings the cells that were acknowledged since the copy to the
+// blob store.
+func (s *session) shipJournal(ctx context.Context, number int) error {
+	ctx, cancel := context.WithTimeout(ctx, noteLimit)
+	defer cancel()
+	s.keep.away.busy.Lock()
+	defer s.keep.away.busy.Unlock()
+	s.keep.mu.Lock()
+	base, there := s.keep.away.base, s.keep.away.number
+	s.keep.mu.Unlock()
+	if _, mine := s.m.cfg.Directory.Owns(route.SessionID(s.id)); !mine || there != number || s.moving.Load() {
+		return nil
+	}
+	text, err := os.ReadFile(s.journalFile(number))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // there is a later copy
+	}
+	if err != nil || len(text) > maxNoted {
+		return fault.Wrap(fault.Host, "session.ship", err)
+	}
+	err = s.m.cfg.Blobs.Put(ctx, base+".journal", func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.keep.mu.Lock()
+	defer s.keep.mu.Unlock()
+	s.keep.away.noted = int64(len(text))
+	return nil
+}
+
+// prune removes what is of earlier checkpoints than c, the abouts first.
+func (m *Manager) prune(ctx context.Context, c checkpoint) error {
+	return m.clear(ctx, c.ID, func(name string) bool {
+		return name != c.State && name[:len(name)-len(path.Ext(name))] < c.base
+	})
+}
+
+// clear removes the objects of a session's checkpoints that are to go, the
+// abouts first.
+func (m *Manager) clear(ctx context.Context, id string, goes func(name string) bool) error {
+	var abouts, rest []string
+	err := m.cfg.Blobs.Walk(ctx, checkpointFolder(id), func(name string, _ time.Time) error {
+		switch {
+		case !goes(name):
+		case strings.HasSuffix(name, ".about"):
+			abouts = append(abouts, name)
+		default:
+			rest = append(rest, name)
+		}
+		return nil
+	})
+	for _, name := range append(abouts, rest...) {
+		if err == nil {
+			err = m.cfg.Blobs.Remove(ctx, name)
+		}
+	}
+	return err
+}
+
+func all(string) bool { return true }
+
+// newestCheckpoint returns the one that counts: NotFound when there is none.
+func (m *Manager) newestCheckpoint(ctx context.Context, id string) (checkpoint, error) {
+	const op = "session.checkpoint"
+	var c checkpoint
+	newest := ""
+	for range 3 { // it may be replaced meanwhile
+		newest = ""
+		err := m.cfg.Blobs.Walk(ctx, checkpointFolder(id), func(name string, _ time.Time) error {
+			if strings.HasSuffix(name, ".about") {
+				newest = max(newest, name)
+			}
+			return nil
+		})
+		if err != nil {
+			return c, err
+		}
+		if newest == "" {
+			break
+		}
+		r, err := m.cfg.Blobs.Get(ctx, newest)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return c, err
+		}
+		text, err := io.ReadAll(io.LimitReader(r, maxAbout))
+		if err = errors.Join(err, r.Close()); err != nil {
+			return c, err
+		}
+		c.base = strings.TrimSuffix(newest, ".about")
+		if err := json.Unmarshal(text, &c); err != nil || c.Version != aboutVersion || c.ID != id {
+			return c, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "what the blob store has of the session cannot be read by this node", Err: err}
+		}
+		return c, nil
+	}
+	return c, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+}
+
+// linkDeep is linkTree for a folder with folders in it.
+func linkDeep(from, to string) error {
+	return filepath.WalkDir(from, func(name string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rest, err := filepath.Rel(from, name)
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir():
+			return os.MkdirAll(filepath.Join(to, rest), 0o700)
+		case e.Name() == journalName:
+			return nil // it goes by itself
+		}
+		return os.Link(name, filepath.Join(to, rest))
+	})
+}

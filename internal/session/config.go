@@ -1,0 +1,322 @@
+// Package session is what a node does: it keeps sessions. A session is a
+// claimed sandbox, the agent in it, and channels, each with a log. The Manager
+// answers the links of package node with the operations of package protocol.
+package session
+
+import (
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Config is a manager's. Host, DataDir and Languages have no defaults; each
+// other field has the default that its comment names.
+type Config struct {
+	// Host makes sandboxes.
+	Host Host
+	// DataDir is a folder of one node alone: snapshots, logs and hibernated
+	// sessions are below it. New finds the sessions that Close left there.
+	DataDir string
+	// Languages are the kernels that the image has.
+	Languages []kernel.Manifest
+	// Version is the server's, for status.
+	Version string
+	// Pools says how many sandboxes are kept ready for a language. Default 2
+	// for the default language. Sandboxes of other languages are restored
+	// when they are asked for.
+	Pools map[string]int
+	// PoolParallel is how many are made at a time. Default half the
+	// processors, at least 1.
+	PoolParallel int
+	// ClaimWait bounds how long a create waits for a sandbox. Default 30 s.
+	ClaimWait time.Duration
+	// Queue is how many creates and wakes may wait for a place, half of them of
+	// one tenant; default none. QueueWait is how long; default 10 s.
+	Queue     int
+	QueueWait time.Duration
+	// MaxSessions is how many sessions have a sandbox at once; default 64.
+	// MaxHibernated is how many are hibernated beside them; default 1,000.
+	MaxSessions, MaxHibernated int
+	// Lifetime is a session's when it does not say; default 24 h. MaxLifetime
+	// is the most it may ask for; default 7 days.
+	Lifetime, MaxLifetime time.Duration
+	// MaxIdle is the longest idle time that a session may ask for; default 24
+	// h, negative means any. MaxKeepAlive is how many sessions may be kept
+	// alive; default 4, negative means none.
+	MaxIdle      time.Duration
+	MaxKeepAlive int
+	// Limits are what a session may use that does not say, and MaxLimits the
+	// most that it may ask for. A field that is zero in MaxLimits is bounded
+	// by Limits, and one that is zero in both cannot be asked for.
+	Limits, MaxLimits protocol.Limits
+	// Memory is how much all sandboxes may hold together: beyond it, idle
+	// sessions are hibernated and new ones refused. 0 means no bound.
+	Memory int64
+	// PoolMemory is how much of it may wait in the pools beyond what Pools
+	// says. Default 1 GiB; negative means none.
+	PoolMemory int64
+	// PauseAfter is how long a session without work runs on before it is
+	// frozen in memory. Default 60 s; negative means never.
+	PauseAfter time.Duration
+	// HibernateAfter is how long a session without work is kept in memory
+	// once it has been paused: from then on it is on disk. It counts from the
+	// last work. Default 15 min; negative means never.
+	HibernateAfter time.Duration
+	// ShutdownLimit is how long Close takes to hibernate sessions. Default 30
+	// s; negative means that none is kept.
+	ShutdownLimit time.Duration
+	// MaxSnapshots is how many snapshots users may keep, and MaxSnapshotBytes
+	// what all of them may take on disk. Defaults 100 and 20 GiB.
+	MaxSnapshots     int
+	MaxSnapshotBytes int64
+	// Durable makes sessions durable that do not say. A durable session is
+	// copied to disk when it falls idle after work, at most once in
+	// DurableEvery, default 30 s, unless its sandbox holds more than
+	// DurableBytes, default 2 GiB.
+	Durable      bool
+	DurableEvery time.Duration
+	DurableBytes int64
+	// GoOn wakes the sessions in which something ran when the process before
+	// ended, one after another and as far as there are places. Otherwise they
+	// go on with the first work.
+	GoOn bool
+	// LostRetention is how long a lost session stays listed. Default 10 min.
+	LostRetention time.Duration
+	// LogMemory and LogDisk bound each channel's log in bytes. Defaults 1 MiB
+	// and 64 MiB.
+	LogMemory, LogDisk int64
+	// BootLimit bounds a cold boot with its kernel and warm-up. Default 120 s.
+	BootLimit time.Duration
+	// BuildLimit is how much longer a user's template may take; default 10
+	// min.
+	BuildLimit time.Duration
+	// MaxTemplates is how many templates a tenant may have; default 32,
+	// negative means none. TemplateBytes bounds what each brings along;
+	// default 1 GiB.
+	MaxTemplates  int
+	TemplateBytes int64
+	// MaxVolumes is how many volumes a tenant may have; default 100, negative
+	// means none. MaxVolumeBytes is the most that one may hold; default 10 GiB.
+	// VolumeEvery is how often those are measured that sessions write to.
+	// Default 5 s.
+	MaxVolumes     int
+	MaxVolumeBytes int64
+	VolumeEvery    time.Duration
+	// Egress says what sessions may reach outside. Default nothing.
+	Egress Egress
+	// Images makes root filesystems of what users bring; nil means that there
+	// are none but the host's.
+	Images Images
+	// Tick is how often expiry and idleness are looked at. Default 1 s.
+	Tick time.Duration
+	// Audit says what is kept of who did what. Default nothing.
+	Audit Audit
+	// Usage takes what sessions use, once a minute and at their end. Default
+	// nothing is kept.
+	Usage *journal.Journal
+	// Tenants keeps keys and quotas. nil means that there are none.
+	Tenants *tenant.Store
+	// Tracer may be nil.
+	Tracer *trace.Tracer
+	// Directory says which sessions are the node's; nil means all that it has.
+	Directory Directory
+	// Ledger adds up what tenants hold over the nodes of a cluster; nil means that
+	// this is the only one.
+	Ledger Ledger
+	// Blobs is where sessions lie that no node has; nil means that they stay.
+	Blobs Blobs
+	// Node is this node's name in the directory.
+	Node route.NodeID
+	// Checkpoints has the copies of durable sessions go to Blobs too, with at
+	// most CheckpointRate bytes a second; default 16 MiB.
+	Checkpoints    bool
+	CheckpointRate int64
+	// Logger receives what is worth knowing. Default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) resolve() (Config, error) {
+	const op = "session.config"
+	if c.Host == nil || c.DataDir == "" || len(c.Languages) == 0 {
+		return c, fault.New(fault.Host, op, "a node needs a host, a data directory and languages")
+	}
+	def(&c.PoolParallel, max(1, runtime.NumCPU()/2))
+	def(&c.ClaimWait, 30*time.Second)
+	def(&c.QueueWait, 10*time.Second)
+	def(&c.MaxSessions, 64)
+	def(&c.MaxHibernated, 1000)
+	def(&c.Lifetime, 24*time.Hour)
+	def(&c.MaxLifetime, 7*24*time.Hour)
+	def(&c.MaxIdle, 24*time.Hour)
+	def(&c.MaxKeepAlive, 4)
+	def(&c.PoolMemory, 1<<30)
+	def(&c.PauseAfter, time.Minute)
+	def(&c.HibernateAfter, 15*time.Minute)
+	def(&c.ShutdownLimit, 30*time.Second)
+	def(&c.MaxSnapshots, 100)
+	def(&c.MaxSnapshotBytes, 20<<30)
+	def(&c.DurableEvery, 30*time.Second)
+	def(&c.DurableBytes, 2<<30)
+	def(&c.CheckpointRate, 16<<20)
+	def(&c.LostRetention, 10*time.Minute)
+	def(&c.LogMemory, 1<<20)
+	def(&c.LogDisk, 64<<20)
+	def(&c.BootLimit, 2*time.Minute)
+	def(&c.BuildLimit, 10*time.Minute)
+	def(&c.MaxTemplates, 32)
+	def(&c.TemplateBytes, 1<<30)
+	def(&c.MaxVolumes, 100)
+	def(&c.MaxVolumeBytes, 10<<30)
+	def(&c.VolumeEvery, volumeEvery)
+	def(&c.Tick, time.Second)
+	def(&c.Egress.Port, 3128)
+	def(&c.Egress.Connections, 64)
+	def(&c.Egress.Idle, 5*time.Minute)
+	if c.Egress.Gate == nil {
+		gate, err := egress.New(egress.Config{})
+		if err != nil {
+			return c, err
+		}
+		c.Egress.Gate = gate
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Pools == nil {
+		c.Pools = map[string]int{c.defaultLanguage(): 2}
+	}
+	for name := range c.Pools {
+		if _, ok := c.language(name); !ok {
+			return c, fault.Invalid(op, "pools", "there is no language %q", name)
+		}
+	}
+	return c, nil
+}
+
+func def[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// defaultLanguage is python where there is one.
+func (c Config) defaultLanguage() string {
+	if m, ok := c.language("python"); ok {
+		return m.Name
+	}
+	return c.Languages[0].Name
+}
+
+// language finds a manifest by name or alias.
+func (c Config) language(name string) (kernel.Manifest, bool) {
+	m, err := kernel.Find(c.Languages, name)
+	return m, err == nil
+}
+
+// counters count since the manager's start.
+type counters struct {
+	sessionsCreated, sessionsRefused, sessionsDeleted atomic.Int64
+	links, requests, refusedRequests                  atomic.Int64
+	executes, kernelsStarted, processesStarted        atomic.Int64
+	outputBytes, outputDropped, inputBytes            atomic.Int64
+	filesWritten, filesRead, fileBytes                atomic.Int64
+	pauses, resumes, coldBoots, restores              atomic.Int64
+	restoresFailed                                    atomic.Int64
+	hibernations, wakes, gaveWay                      atomic.Int64
+	waited, waitsRefused, waitsOver                   atomic.Int64
+	limitsReached                                     atomic.Int64
+	snapshots, forks, preserved, recovered            atomic.Int64
+	checkpoints, checkpointBytes, checkpointsFailed   atomic.Int64
+	takenOver, storeSwept                             atomic.Int64
+	inputRefused                                      atomic.Int64
+	portsOpened, portBytes                            atomic.Int64
+	egressOpened, egressDenied, egressFailed          atomic.Int64
+	egressOver, egressBytes                           atomic.Int64
+	parked, adopted, fenced                           atomic.Int64
+	terminalsStarted, screensRestored, answersDropped atomic.Int64
+	volumesCreated, volumesFull, fileChanges          atomic.Int64
+	lost                                              [len(lostReasons)]atomic.Int64
+}
+
+// lostReasons are all there are, so that a counter exists for each.
+var lostReasons = [...]string{"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting", "upgraded", "moved"}
+
+func (c *counters) countLost(reason string) {
+	for i, r := range lostReasons {
+		if r == reason {
+			c.lost[i].Add(1)
+		}
+	}
+}
+
+// table returns the counters by name.
+func (c *counters) table() map[string]int64 {
+	t := map[string]int64{
+		"sessions_created":  c.sessionsCreated.Load(),
+		"sessions_refused":  c.sessionsRefused.Load(),
+		"waits_served":      c.waited.Load(),
+		"waits_refused":     c.waitsRefused.Load(),
+		"waits_over":        c.waitsOver.Load(),
+		"sessions_deleted":  c.sessionsDeleted.Load(),
+		"links":             c.links.Load(),
+		"requests":          c.requests.Load(),
+		"requests_refused":  c.refusedRequests.Load(),
+		"executes":          c.executes.Load(),
+		"kernels_started":   c.kernelsStarted.Load(),
+		"processes_started": c.processesStarted.Load(),
+		"terminals_started": c.terminalsStarted.Load(),
+		"screens_restored":  c.screensRestored.Load(),
+		"answers_dropped":   c.answersDropped.Load(),
+		"output_bytes":      c.outputBytes.Load(),
+		"output_dropped":    c.outputDropped.Load(),
+		"input_bytes":       c.inputBytes.Load(),
+		"input_refused":     c.inputRefused.Load(),
+		"files_written":     c.filesWritten.Load(),
+		"files_read":        c.filesRead.Load(),
+		"file_changes":      c.fileChanges.Load(),
+		"file_bytes":        c.fileBytes.Load(),
+		"ports_opened":      c.portsOpened.Load(),
+		"port_bytes":        c.portBytes.Load(),
+		"egress_opened":     c.egressOpened.Load(),
+		"egress_denied":     c.egressDenied.Load(),
+		"egress_failed":     c.egressFailed.Load(),
+		"egress_over":       c.egressOver.Load(),
+		"egress_bytes":      c.egressBytes.Load(),
+		"pauses":            c.pauses.Load(),
+		"resumes":           c.resumes.Load(),
+		"hibernations":      c.hibernations.Load(),
+		"wakes":             c.wakes.Load(),
+		"gave_way":          c.gaveWay.Load(),
+		"limits_reached":    c.limitsReached.Load(),
+		"snapshots":         c.snapshots.Load(),
+		"forks":             c.forks.Load(),
+		"preserved":         c.preserved.Load(),
+		"recovered":         c.recovered.Load(),
+		"volumes_created":   c.volumesCreated.Load(),
+		"volumes_full":      c.volumesFull.Load(),
+		"parked":            c.parked.Load(),
+		"adopted":           c.adopted.Load(),
+		"fenced":            c.fenced.Load(),
+		"cold_boots":        c.coldBoots.Load(),
+		"restores":          c.restores.Load(),
+		"restores_failed":   c.restoresFailed.Load(),
+
+		"checkpoints": c.checkpoints.Load(), "checkpoint_bytes": c.checkpointBytes.Load(), "checkpoints_failed": c.checkpointsFailed.Load(),
+		"taken_over": c.takenOver.Load(), "store_swept": c.storeSwept.Load(),
+	}
+	for i, r := range lostReasons {
+		t["lost_"+r] = c.lost[i].Load()
+	}
+	return t
+}

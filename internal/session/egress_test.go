@@ -1,0 +1,281 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// outsideHost is a host outside: it echoes, on a port of this machine.
+func outsideHost(t *testing.T) int {
+	t.Helper()
+	port, _ := serveEcho(t)
+	return port
+}
+
+// letOut opens a rig's sessions to some hosts of this machine.
+func letOut(t *testing.T, change func(*Egress), allow ...string) func(*Config) {
+	t.Helper()
+	gate, err := egress.New(egress.Config{Allow: allow, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return func(c *Config) {
+		c.Egress = Egress{Gate: gate, Port: l.Addr().(*net.TCPAddr).Port}
+		if change != nil {
+			change(&c.Egress)
+		}
+	}
+}
+
+// tunnel asks the proxy of the rig's session for a host, as a program would:
+// natively it shares the network with the test.
+func (r *rig) tunnel(host string, port int) (net.Conn, *bufio.Reader, string) {
+	r.t.Helper()
+	c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(r.m.cfg.Egress.Port))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	fmt.Fprintf(c, "CONNECT %s:%d HTTP/1.1\r\n\r\n", host, port)
+	in := bufio.NewReader(c)
+	line, err := in.ReadString('\n')
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if strings.Contains(line, " 200 ") {
+		_, _ = in.ReadString('\n')
+	}
+	return c, in, strings.TrimSpace(line)
+}
+
+// TestNetworkIsAskedFor creates sessions with more than they may have.
+func TestNetworkIsAskedFor(t *testing.T) {
+	r := newRig(t, letOut(t, func(e *Egress) { e.Tenants = []string{alice.Tenant} }, "pypi.org", "*.pythonhosted.org:443"))
+	create := func(n *protocol.Network) (protocol.Session, error) {
+		return call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: n})
+	}
+	s, err := create(&protocol.Network{})
+	if err != nil || s.Network == nil || strings.Join(s.Network.Allow, " ") != "pypi.org *.pythonhosted.org:443" {
+		t.Fatalf("%+v, %v", s.Network, err)
+	}
+	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
+	eventually(t, "its proxy is gone", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(r.m.cfg.Egress.Port))
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	s, err = create(&protocol.Network{Allow: []string{"PyPI.org:443", "files.pythonhosted.org:443"}})
+	if err != nil || strings.Join(s.Network.Allow, " ") != "pypi.org:443 files.pythonhosted.org:443" {
+		t.Errorf("%+v, %v", s.Network, err)
+	}
+	for _, n := range []*protocol.Network{nil, {Off: true}} {
+		if s, err := create(n); err != nil || s.Network != nil {
+			t.Errorf("%+v, %v", s.Network, err)
+		}
+	}
+	for _, c := range []struct {
+		allow []string
+		kind  fault.Kind
+	}{
+		{[]string{}, fault.InvalidArgument},
+		{[]string{"pypi.org", "2130706433"}, fault.InvalidArgument},
+		{[]string{"pypi.org:22"}, fault.PermissionDenied},
+		{[]string{"*"}, fault.PermissionDenied},
+		{[]string{"evilpypi.org"}, fault.PermissionDenied},
+		{[]string{"files.pythonhosted.org"}, fault.PermissionDenied}, // and so port 80
+	} {
+		_, err := create(&protocol.Network{Allow: c.allow})
+		wantKind(t, fmt.Sprint(c.allow), err, c.kind, "network.allow")
+	}
+	_, err = call[protocol.Session](r, mallo, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
+	wantKind(t, "another tenant", err, fault.PermissionDenied, "network")
+}
+
+// TestNetworkWithoutEgress asks a server that lets nobody out.
+func TestNetworkWithoutEgress(t *testing.T) {
+	r := newRig(t)
+	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
+	wantKind(t, "no egress", err, fault.PermissionDenied, "network")
+}
+
+// TestEgress carries bytes out and back, refuses what is not allowed, bounds
+// connections, and records it all.
+func TestEgress(t *testing.T) {
+	port := outsideHost(t)
+	allow := "127.0.0.1:" + strconv.Itoa(port)
+	r, entries := audited(t, func(*Audit) {}, letOut(t, func(e *Egress) { e.Connections = 3 }, allow))
+	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}, Env: map[string]string{"NO_PROXY": "mine"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	proxy := "http://127.0.0.1:" + strconv.Itoa(r.m.cfg.Egress.Port)
+	for name, want := range map[string]string{"HTTPS_PROXY": proxy, "http_proxy": proxy, "NO_PROXY": "mine", "no_proxy": "localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY": "1"} {
+		if text, _ := p.run(1, "env "+name); text != want {
+			t.Errorf("%s is %q", name, text)
+		}
+	}
+	c, in, line := r.tunnel("127.0.0.1", port)
+	if line != "HTTP/1.1 200 Connection established" {
+		t.Fatal(line)
+	}
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
+	go func() { _, _ = c.Write(sent); _ = c.(*net.TCPConn).CloseWrite() }()
+	if got, err := io.ReadAll(in); err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%d of %d bytes came back, %v", len(got), len(sent), err)
+	}
+	for host, want := range map[string]string{
+		"LOCALHOST":   "HTTP/1.1 403 Sandgate: localhost:" + strconv.Itoa(port) + " is not among what this server lets out (egress.allow)",
+		"127.1":       "HTTP/1.1 400 Sandgate: an address is written in full, as 192.0.2.1 or 2001:db8::1",
+		"2130706433":  "HTTP/1.1 400 Sandgate: an address is written in full, as 192.0.2.1 or 2001:db8::1",
+		"[::1]":       "HTTP/1.1 403 Sandgate: [::1]:" + strconv.Itoa(port) + " is not among what this server lets out (egress.allow)",
+		"a%2eexample": "HTTP/1.1 400 Sandgate: this is no host's name",
+	} {
+		if _, _, line := r.tunnel(host, port); line != want {
+			t.Errorf("%s: %q", host, line)
+		}
+	}
+	if denied := r.m.count.egressDenied.Load(); denied != 5 {
+		t.Errorf("%d were counted as denied", denied)
+	}
+	o := r.session(s.ID).outlet
+	open := func() int { o.mu.Lock(); defer o.mu.Unlock(); return len(o.open) }
+	eventually(t, "none is open", func() bool { return open() == 0 })
+	var held []net.Conn
+	for range 3 {
+		c, _, line := r.tunnel("127.0.0.1", port)
+		if !strings.Contains(line, " 200 ") {
+			t.Fatal(line)
+		}
+		held = append(held, c)
+	}
+	if _, _, line := r.tunnel("127.0.0.1", port); !strings.HasPrefix(line, "HTTP/1.1 429 Sandgate: the session has 3 connections") {
+		t.Error(line)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	eventually(t, "none is open", func() bool { return open() == 0 })
+
+	// What a session's end cuts is cut on both sides.
+	c, in, _ = r.tunnel("127.0.0.1", port)
+	fmt.Fprint(c, "x")
+	if _, err := in.ReadByte(); err != nil {
+		t.Fatal(err)
+	}
+	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
+	if _, err := in.ReadByte(); err == nil {
+		t.Error("a connection outlives its session")
+	}
+	eventually(t, "none is open", func() bool { return open() == 0 })
+	if n := r.m.count.egressOpened.Load(); n != 5 {
+		t.Errorf("%d were counted as opened", n)
+	}
+	var seen []string
+	for _, e := range only(entries(), "egress") {
+		if e.Session != s.ID || e.Tenant != alice.Tenant || e.Port != port {
+			t.Errorf("%+v", e)
+		}
+		seen = append(seen, fmt.Sprintf("%s %s %d %q", e.Outcome, e.Host, e.Bytes, e.Address))
+	}
+	for _, want := range []string{
+		fmt.Sprintf("ok 127.0.0.1 %d %q", 2*len(sent), "127.0.0.1"), `permission_denied localhost 0 ""`, `invalid_argument 127.1 0 ""`, `canceled 127.0.0.1 2 "127.0.0.1"`,
+	} {
+		if !slices.Contains(seen, want) {
+			t.Errorf("no entry %q in %q", want, seen)
+		}
+	}
+}
+
+// TestEgressAtRest wants an open connection not to keep a session awake, and to
+// be cut when that is paused; afterwards there is a way out again.
+func TestEgressAtRest(t *testing.T) {
+	port := outsideHost(t)
+	out := letOut(t, func(e *Egress) { e.Idle = time.Hour }, "127.0.0.1:"+strconv.Itoa(port))
+	r := newRig(t, out)
+	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, in, line := r.tunnel("127.0.0.1", port)
+	if !strings.Contains(line, " 200 ") {
+		t.Fatal(line)
+	}
+	x := r.session(s.ID)
+	eventually(t, "the session is paused", func() bool { x.pauseIdle(r.ctx, farFuture()); return x.is(paused) })
+	o := x.outlet
+	eventually(t, "none is open", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.open) == 0 })
+	must[protocol.Session](r, protocol.OpResume, protocol.SessionRef{Session: s.ID})
+	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the connection ends with %v", err)
+	}
+	if _, _, line := r.tunnel("127.0.0.1", port); !strings.Contains(line, " 200 ") {
+		t.Error(line)
+	}
+}
+
+// TestEgressIdle wants a connection to be cut that carries nothing.
+func TestEgressIdle(t *testing.T) {
+	port := outsideHost(t)
+	r := newRig(t, letOut(t, func(e *Egress) { e.Idle = 50 * time.Millisecond }, "127.0.0.1:"+strconv.Itoa(port)))
+	if _, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}}); err != nil {
+		t.Fatal(err)
+	}
+	_, in, _ := r.tunnel("127.0.0.1", port)
+	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("an idle connection ends with %v", err)
+	}
+}
+
+// TestEgressBytes has a session move all that it may, and no more.
+func TestEgressBytes(t *testing.T) {
+	port := outsideHost(t)
+	r := newRig(t, letOut(t, func(e *Egress) { e.Bytes, e.Rate = 1<<20, 64<<20 }, "127.0.0.1:"+strconv.Itoa(port)))
+	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, in, _ := r.tunnel("127.0.0.1", port)
+	wrote := make(chan error, 1)
+	go func() { _, err := c.Write(make([]byte, 8<<20)); wrote <- err }()
+	if n, _ := io.Copy(io.Discard, in); n > 1<<20 {
+		t.Errorf("%d bytes came back", n)
+	}
+	if err := <-wrote; err == nil {
+		t.Error("8 MiB went out")
+	}
+	// Each direction may have had one part under way.
+	if used := r.session(s.ID).outlet.used.Load(); used < 1<<20 || used > 1<<20+2*outPart {
+		t.Errorf("%d bytes were counted", used)
+	}
+	if _, _, line := r.tunnel("127.0.0.1", port); !strings.HasPrefix(line, "HTTP/1.1 429 Sandgate: the session has moved 1048576 bytes") {
+		t.Error(line)
+	}
+	if r.m.count.egressOver.Load() == 0 {
+		t.Error("it was not counted")
+	}
+}

@@ -1,0 +1,291 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// branch is a session that goes on from a copy.
+type branch struct {
+	owner    noderpc.Principal
+	dir      string // of the copy
+	origin   string // what it is a copy of: a session's or a snapshot's id
+	event    string // what its logs say: forked or started
+	name     string
+	env      map[string]string // added to that of the original
+	lifetime time.Duration
+	durable  bool
+	policy   policy
+	network  *protocol.Network // in place of the original's, if it is there
+}
+
+func (m *Manager) forksDir() string { return filepath.Join(m.cfg.DataDir, "forks") }
+
+// reserve takes places for n sessions, and makes room where it can. Each is
+// given back by release. enter is asked, under mu, before each.
+func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Principal, l protocol.Limits, enter func() error) (release func(), err error) {
+	taken := 0
+	var arrivals []*claim
+	release = sync.OnceFunc(func() {
+		m.mu.Lock()
+		m.creating -= taken
+		for _, c := range arrivals {
+			delete(m.arriving, c)
+		}
+		m.mu.Unlock()
+		m.line.freed()
+		m.work.Add(-taken)
+	})
+	for range n {
+		c := m.newcomer(p, l)
+		err := m.take(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", c, func() error {
+			if enter != nil {
+				if err := enter(); err != nil {
+					return err
+				}
+			}
+			m.creating++
+			m.arriving[c] = struct{}{}
+			return nil
+		})
+		if err != nil {
+			release()
+			m.count.sessionsRefused.Add(1)
+			return nil, err
+		}
+		taken++
+		arrivals = append(arrivals, c)
+		if err := m.confirm(ctx, op, c); err != nil {
+			release()
+			m.count.sessionsRefused.Add(1)
+			return nil, err
+		}
+	}
+	return release, nil
+}
+
+// fork makes copies of a live session, all or none.
+func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *session, r protocol.SessionFork) (protocol.Forks, error) {
+	const op = "session.fork"
+	var none protocol.Forks
+	n := max(r.Count, 1)
+	w, err := m.checkCreate(p, protocol.SessionCreate{Name: r.Name, LifetimeSeconds: r.LifetimeSeconds})
+	if err != nil {
+		return none, err
+	}
+	if r.Count < 0 || n > protocol.MaxForks {
+		return none, fault.Invalid(op, "count", "a session is forked 1 to %d times at once", protocol.MaxForks)
+	}
+	release, err := m.reserve(ctx, op, n, p, s.limits, nil)
+	if err != nil {
+		return none, err
+	}
+	defer release()
+	dir := filepath.Join(m.forksDir(), newID())
+	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
+	unlock, err := s.quiet(ctx)
+	if err != nil {
+		return none, err
+	}
+	unlock = sync.OnceFunc(unlock)
+	defer unlock()
+	if err := s.awake(ctx); err != nil {
+		return none, err
+	}
+	st, err := s.copyTo(ctx, dir, true, func(*still) { unlock() })
+	if err != nil {
+		return none, err
+	}
+	// To be kept from idling is asked for each session.
+	st.saved.Policy.KeepAlive = false
+	b := branch{owner: p, dir: dir, origin: s.id, event: "forked", name: r.Name, lifetime: w.lifetime, durable: s.durable, policy: st.saved.Policy}
+	if b.name == "" {
+		b.name = s.name
+	}
+	// It goes on when the connection is lost, and is undone then.
+	made := make([]*session, n)
+	errs := make([]error, n)
+	turns := make(chan struct{}, max(m.cfg.PoolParallel, 2))
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				made[i], errs[i] = m.start(ctx, b, &copied{saved: st.saved, At: st.at})
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		for _, s := range made {
+			if s != nil {
+				m.remove(s)
+			}
+		}
+		for _, err := range errs {
+			if err != nil {
+				return none, err
+			}
+		}
+	}
+	out := protocol.Forks{PauseMS: float64(st.pause.Microseconds()) / 1000}
+	for _, s := range made {
+		out.Sessions = append(out.Sessions, s.view())
+	}
+	m.count.forks.Add(int64(n))
+	m.log.Info("session forked", "session", s.id, "count", n, "pause", st.pause)
+	return out, nil
+}
+
+// start makes a session that goes on from a copy, as a machine of its own.
+// Preconditions: there is a place for it.
+func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, error) {
+	const op = "session.start"
+	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
+	now := time.Now()
+	v := c.saved
+	v.Channels = append([]savedChannel{}, v.Channels...)
+	v.ID, v.Tenant, v.Subject, v.Name = newID(), b.owner.Tenant, b.owner.Subject, b.name
+	v.Created, v.Expires, v.Active = now, now.Add(b.lifetime), now
+	v.Policy = b.policy
+	if v.Moved = 0; b.network != nil {
+		v.Network = b.network
+	}
+	v.Origin, v.Durable, v.Recovered, v.Stale = b.origin, b.durable, time.Time{}, false
+	v.Env = maps.Clone(v.Env)
+	if v.Env == nil {
+		v.Env = map[string]string{}
+	}
+	maps.Copy(v.Env, b.env)
+	v.alone(now.Sub(c.At))
+	for i := range v.Channels {
+		v.Channels[i].Writers = nil // they are of those who watch the original
+	}
+	if err := m.enlist(ctx, v.ID, v.Created); err != nil {
+		return nil, err
+	}
+	s, err := m.another(b.dir, v)
+	if err != nil {
+		m.disown(v.ID)
+		return nil, err
+	}
+	s.power <- struct{}{} // nothing begins in it before it is a machine of its own
+	defer func() { <-s.power }()
+	machine, err := restoreNow(ctx, s.host, filepath.Join(b.dir, "snapshot"))
+	if err != nil {
+		s.undo()
+		m.disown(v.ID)
+		m.couldNotRestore("a copy could not be started", err, "session", v.ID, "origin", b.origin)
+		switch fault.KindOf(err) {
+		case fault.Conflict:
+			return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "snapshot", Message: "the snapshot is of another version of the server or its image, and cannot be used any more", Err: err}
+		case fault.NotFound:
+			return nil, &fault.Error{Kind: fault.NotFound, Op: op, Field: "snapshot", Message: "there is no such snapshot any more", Err: err}
+		}
+		return nil, unavailable(op, "the copy could not be started; what it is a copy of is as it was", err)
+	}
+	s.machine, s.state = machine, resuming
+	for i, ch := range s.order {
+		// Up to here it is the original's, at the same offsets.
+		l := c.Channels[i].Log
+		ch.note(map[string]any{"event": b.event, "from": b.origin, "epoch": l.Epoch, "offset": l.End, "as_of_ms": c.At.UnixMilli()})
+	}
+	s.connectAll(v)
+	s.agent.Resume(machine.Wire())
+	if err := s.settle(ctx, true); err != nil {
+		m.couldNotRestore("a copy did not answer after it was started", err, "session", v.ID, "origin", b.origin)
+		s.lose("crashed", "it did not answer after it was started")
+		s.retire()
+		return nil, unavailable(op, "the copy did not answer after it was started; what it is a copy of is as it was", err)
+	}
+	s.watch()
+	s.enter(running)
+	m.mu.Lock()
+	closed := m.closed
+	if !closed {
+		m.sessions[s.id] = s
+	}
+	m.mu.Unlock()
+	if closed {
+		s.lose("restarting", "the node is stopping")
+		return nil, fault.New(fault.Restarting, op, "the node is stopping")
+	}
+	s.volumes.begin(m.volumes)
+	m.count.sessionsCreated.Add(1)
+	m.log.Info("session started from a copy", "session", s.id, "origin", b.origin, "took", time.Since(now))
+	return s, nil
+}
+
+// settle sees that a restored machine answers, and makes it one of its own if
+// it is not the only one with this past.
+func (s *session) settle(ctx context.Context, another bool) error {
+	if err := s.agent.Ping(ctx); err != nil {
+		return err
+	}
+	if another {
+		var n *protocol.Network
+		if s.outlet != nil {
+			n = &s.outlet.asked
+		}
+		if err := s.m.reseedFor(ctx, s.member, n, s.env); err != nil {
+			return err
+		}
+	}
+	if h, ok := s.machine.(settler); ok {
+		return h.Settle(ctx)
+	}
+	return nil
+}
+
+// another assembles a session whose logs begin with those of a copy, each in
+// an epoch of its own.
+func (m *Manager) another(dir string, v saved) (*session, error) {
+	for i := range v.Channels {
+		c := &v.Channels[i]
+		l, err := c.Log.Another(filepath.Join(dir, "logs", c.ID), filepath.Join(m.logDir(), v.ID, c.ID))
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(filepath.Join(m.logDir(), v.ID)))
+		}
+		c.Log = l
+	}
+	s, err := m.assemble(v)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(filepath.Join(m.logDir(), v.ID)))
+	}
+	return s, nil
+}
+
+// note adds an event to the channel's log, unless it has ended.
+func (c *channel) note(event map[string]any) {
+	if c.ended() {
+		return
+	}
+	body, _ := json.Marshal(event)                 // strings and numbers
+	_, _ = c.log.Append(stream.KindEvent, 0, body) // it can only have ended
+}
+
+func opFork(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.SessionFork](r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.m.find(c.principal, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	return c.m.fork(ctx, c.principal, s, p)
+}

@@ -1,0 +1,444 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Limits of going to sleep and of waking, beside those of the host.
+const (
+	// parkLimit is how long an agent may take to read what it was sent.
+	parkLimit = 10 * time.Second
+	// drainLimit is how long the last output may take, at most 1 MiB.
+	drainLimit = 30 * time.Second
+	// wakeLimit bounds a wake, up to the agent's first answer.
+	wakeLimit = 90 * time.Second
+)
+
+// hibernate writes the session's sandbox to disk and ends it. What runs in it
+// goes on when the session wakes. Requests under way are waited for. When it
+// fails the session goes on as it was, unless it is lost.
+func (s *session) hibernate(ctx context.Context) (err error) {
+	ctx, span := s.m.cfg.Tracer.Part(ctx, "hibernate")
+	span.Set(trace.Session, s.id)
+	defer func() { span.End(err) }()
+	release, err := s.quiet(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if s.is(hibernated) {
+		return nil
+	}
+	if err := s.m.room(); err != nil {
+		return err
+	}
+	defer s.m.work.Done()
+	if s.durable && s.is(running) && s.worked(s.kept()) {
+		// This process may be killed before the session wakes.
+		if err := s.preserve(ctx, func() {}); err != nil {
+			s.m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
+		}
+	}
+	return s.freeze(ctx)
+}
+
+// worked reports whether the session has done work since then.
+func (s *session) worked(then time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active.After(then)
+}
+
+// quiet takes the power when no request is under way.
+func (s *session) quiet(ctx context.Context) (release func(), err error) {
+	const op = "session.hibernate"
+	for {
+		select {
+		case s.power <- struct{}{}:
+		case <-s.life.Done():
+			return nil, s.gone()
+		case <-ctx.Done():
+			return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		}
+		s.mu.Lock()
+		idle := s.idle
+		if s.ops > 0 && idle == nil {
+			idle = make(chan struct{})
+			s.idle = idle
+		}
+		busy := s.ops > 0
+		s.mu.Unlock()
+		release = func() { <-s.power }
+		if !busy {
+			return release, nil
+		}
+		release()
+		select {
+		case <-idle:
+		case <-s.life.Done():
+			return nil, s.gone()
+		case <-ctx.Done():
+			return nil, fault.New(fault.Conflict, op, "the session does not come to rest: requests are under way")
+		}
+	}
+}
+
+// freeze is hibernate for one who holds the power while nothing is under way.
+func (s *session) freeze(ctx context.Context) error {
+	const op = "session.hibernate"
+	s.mu.Lock()
+	state, machine := s.state, s.machine
+	s.mu.Unlock()
+	switch state {
+	case lost:
+		return s.gone()
+	case hibernated:
+		return nil
+	}
+	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	// What a wake left is of the past.
+	if err := os.RemoveAll(dir); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	if state == paused {
+		if err := machine.SetPaused(ctx, false); err != nil {
+			return err
+		}
+		s.enter(running)
+	}
+	// Connections end before the wire is parked, so that nothing of theirs waits
+	// on disk, and once more behind it.
+	s.outlet.cut(false)
+	parking, cancel := context.WithTimeout(ctx, parkLimit)
+	defer cancel()
+	if err := s.agent.Park(parking); err != nil {
+		return err
+	}
+	// From here on the end of the machine is ours to judge. What has begun is
+	// ended, whatever becomes of the one who asked.
+	s.unwatch()
+	s.measure(false, "")
+	begin := time.Now()
+	if err := s.host.Checkpoint(context.WithoutCancel(ctx), machine, dir); err != nil {
+		s.agent.Unpark()
+		s.watch()
+		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
+	}
+	if err := s.settleOut(machine); err != nil {
+		s.lose("crashed", "its last output could not be read")
+		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
+	}
+	s.weigh()
+	s.outlet.cut(false)
+	if !s.enter(hibernated) {
+		s.agent.End()
+		return errors.Join(s.gone(), os.RemoveAll(s.m.sessionDir(s.id)))
+	}
+	s.m.count.hibernations.Add(1)
+	s.m.metrics.sleep.Observe(time.Since(begin).Seconds())
+	s.m.log.Info("session hibernated", "session", s.id, "took", time.Since(begin))
+	s.tell(hibernated)
+	s.m.line.freed()
+	return nil
+}
+
+// weigh notes what the session takes on disk.
+func (s *session) weigh() {
+	n, _ := sizeOfTree(s.m.sessionDir(s.id)) // what cannot be read counts as nothing
+	s.mu.Lock()
+	s.stored = n
+	s.mu.Unlock()
+}
+
+// settleOut takes the last output of a machine that has ended, and destroys
+// it.
+func (s *session) settleOut(machine Machine) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	err := s.agent.Drain(ctx)
+	if derr := machine.Destroy(ctx); derr != nil {
+		s.m.log.Error("a sandbox was not wholly removed", "session", s.id, "error", derr)
+	}
+	return err
+}
+
+// wake restores a hibernated session's sandbox. When that cannot be now, the
+// session stays hibernated; when it can never be, it is lost. Preconditions:
+// power is held. of is what it is woken for, and may end before it.
+func (s *session) wake(of context.Context) (err error) {
+	const op = "session.resume"
+	ctx, cancel := context.WithTimeout(trace.With(s.life, of), wakeLimit)
+	defer cancel()
+	ctx, span := trace.Start(ctx, "wake")
+	span.Set(trace.Session, s.id)
+	defer func() { span.End(err) }()
+	waits := s.m.crowded()
+	if waits {
+		s.tellPhase(protocol.PhaseRoom, 0)
+	}
+	if err := s.m.admit(ctx, s); err != nil {
+		if waits {
+			s.tell(hibernated)
+		}
+		return err
+	}
+	defer s.m.work.Done()
+	if err := s.m.confirm(ctx, op, s.riser()); err != nil {
+		s.enter(hibernated)
+		s.tell(hibernated)
+		s.m.line.freed()
+		return err
+	}
+	s.tellPhase(protocol.PhaseMemory, 10)
+	begin := time.Now()
+	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
+	// From here on the file tells of the past.
+	_ = os.Remove(s.m.savedFile(s.id))
+	_, restore := trace.Start(ctx, "restore")
+	machine, err := restoreNow(ctx, s.host, dir)
+	restore.End(err)
+	switch {
+	case s.isLost():
+		if err == nil {
+			s.destroy(machine)
+		}
+		return s.gone()
+	case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
+		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.id, "error", err)
+		return s.giveUp("upgraded", "its snapshot is of another version of the server or its image")
+	case err != nil:
+		s.enter(hibernated)
+		s.tell(hibernated)
+		s.m.couldNotRestore("a session could not be woken, and stays hibernated", err, "session", s.id)
+		return unavailable(op, "the session could not be woken, and stays hibernated", err)
+	}
+	s.mu.Lock()
+	alive := s.state != lost
+	if alive {
+		s.machine = machine
+	}
+	s.mu.Unlock()
+	if !alive {
+		s.destroy(machine)
+		return s.gone()
+	}
+	s.tellPhase(protocol.PhaseKernels, 80)
+	s.volumes.forget()
+	s.meter.woke(machine)
+	s.agent.Resume(machine.Wire())
+	s.mu.Lock()
+	stale := s.stale
+	s.stale = false
+	s.mu.Unlock()
+	if err := s.settle(ctx, stale); err != nil {
+		// It has run on: its snapshot is of the past.
+		s.m.log.Error("a session did not wake", "session", s.id, "error", err)
+		return s.giveUp("crashed", "it did not answer after it was woken")
+	}
+	s.watch()
+	if !s.enter(running) {
+		return s.gone()
+	}
+	s.mu.Lock()
+	s.works = false // from here on what runs says so itself
+	s.mu.Unlock()
+	s.m.removeLater(s.m.sessionDir(s.id))
+	s.m.count.wakes.Add(1)
+	s.m.metrics.wake.Observe(time.Since(begin).Seconds())
+	s.m.log.Info("session woken", "session", s.id, "took", time.Since(begin))
+	s.tell(running)
+	return nil
+}
+
+// removeDelay is how long the folder of a session that was woken is left there:
+// to remove it takes 3 ms of a processor, which the first cell needs.
+const removeDelay = 300 * time.Millisecond
+
+// wokenSuffix names what is being removed of a session that was woken.
+const wokenSuffix = ".woken"
+
+// removeLater removes a session's folder while the session goes on: who waits
+// for it does not wait for the disk. Preconditions: the caller is counted in
+// work.
+func (m *Manager) removeLater(dir string) {
+	remove := func(dir string) {
+		if err := os.RemoveAll(dir); err != nil {
+			m.log.Warn("a snapshot was not removed", "folder", dir, "error", err)
+		}
+	}
+	if err := os.Rename(dir, dir+wokenSuffix); err != nil {
+		remove(dir) // the last one is still being removed
+		return
+	}
+	m.work.Go(func() {
+		timer := time.NewTimer(removeDelay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-m.ctx.Done():
+		}
+		remove(dir + wokenSuffix)
+	})
+}
+
+// restoreRetry is after how many seconds a restore that failed may be tried
+// again.
+const restoreRetry = 5
+
+// unavailable is the error of a restore that may succeed later. What it needs
+// of the user is said in its own words.
+func unavailable(op, message string, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) && known.Kind == fault.Unavailable && known.Field == "volumes" {
+		return known
+	}
+	message += ": try again, and if it goes on ask who runs the server, whose log says why"
+	return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: restoreRetry, Message: message, Err: err}
+}
+
+// couldNotRestore tells the operator of a restore that failed, with its cause,
+// which the caller does not hear of.
+func (m *Manager) couldNotRestore(what string, err error, of ...any) {
+	m.count.restoresFailed.Add(1)
+	m.log.Warn(what, append(of, "kind", fault.KindOf(err), "error", err)...)
+}
+
+// giveUp loses the session, and returns what that means for the one who wanted
+// it woken. That may be a queue, for which the loss waits: it is not waited for.
+func (s *session) giveUp(reason, message string) error {
+	s.m.work.Go(func() { s.lose(reason, message) })
+	<-s.life.Done()
+	return s.gone()
+}
+
+func (s *session) destroy(machine Machine) {
+	ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
+	defer cancel()
+	if err := machine.Destroy(ctx); err != nil {
+		s.m.log.Error("a sandbox was not wholly removed", "session", s.id, "error", err)
+	}
+}
+
+// enter changes the state of a session that is not lost.
+func (s *session) enter(state string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == lost {
+		return false
+	}
+	s.state = state
+	if state == running {
+		s.volumes.begin(s.m.volumes)
+	}
+	return true
+}
+
+// tell tells the viewers of a new state. It does not wait.
+func (s *session) tell(state string) { s.tellAll(protocol.StateChange{State: state}) }
+
+// tellPhase tells them how far a wake has come.
+func (s *session) tellPhase(phase string, percent int) {
+	s.tellAll(protocol.StateChange{State: resuming, Phase: phase, Percent: percent})
+}
+
+func (s *session) tellAll(c protocol.StateChange) {
+	c.Session = s.id
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := range s.watchers {
+		a.tellState(c)
+	}
+}
+
+// hibernateIdle hibernates a session that has been paused and of no use since
+// the given time.
+func (s *session) hibernateIdle(ctx context.Context, since time.Time) {
+	select {
+	case s.power <- struct{}{}:
+		defer func() { <-s.power }()
+	default:
+		return // somebody begins to work
+	}
+	s.mu.Lock()
+	idle := s.state == paused && s.idleSince(since)
+	s.mu.Unlock()
+	if !idle {
+		return
+	}
+	if err := s.m.room(); err != nil {
+		s.touch() // try again after the same time
+		return
+	}
+	defer s.m.work.Done()
+	if err := s.freeze(ctx); err != nil && !s.isLost() {
+		s.m.log.Warn("a session could not be hibernated", "session", s.id, "error", err)
+		s.touch() // try again after the same time
+	}
+}
+
+// sessionDir is where a hibernated session is kept.
+func (m *Manager) sessionDir(id string) string { return filepath.Join(m.sessionsDir(), id) }
+func (m *Manager) sessionsDir() string         { return filepath.Join(m.cfg.DataDir, "sessions") }
+
+// room lets a session begin to hibernate, if there is a place. The caller is
+// then counted in work.
+func (m *Manager) room() error {
+	const op = "session.hibernate"
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fault.New(fault.Restarting, op, "the node is stopping")
+	}
+	n := 0
+	for _, s := range m.sessions {
+		if s.is(hibernated) {
+			n++
+		}
+	}
+	if n >= m.maxHibernated {
+		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 60, Message: "this node has all the hibernated sessions it can"}
+	}
+	m.work.Add(1)
+	return nil
+}
+
+// resident counts the sessions that have a sandbox, or are about to.
+// Preconditions: mu is held.
+func (m *Manager) resident() int {
+	n := m.creating
+	for _, s := range m.sessions {
+		if !s.is(lost) && !s.is(hibernated) {
+			n++
+		}
+	}
+	return n
+}
+
+// crowded reports whether somebody has to make room for the next who wakes.
+func (m *Manager) crowded() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.closed && m.full()
+}
+
+// admit lets a hibernated session begin to wake, if there is a place. The
+// caller is then counted in work.
+func (m *Manager) admit(ctx context.Context, s *session) error {
+	return m.take(ctx, "session.resume", "this node has all the running sessions it can; the session stays hibernated", s.riser(), func() error {
+		if !s.enter(resuming) {
+			return s.gone()
+		}
+		return nil
+	})
+}

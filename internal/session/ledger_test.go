@@ -1,0 +1,94 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// otherNode is a node of a directory that holds what a test says.
+type otherNode struct {
+	mu     sync.Mutex
+	has    route.Amounts
+	wanted bool
+	err    error
+}
+
+func (o *otherNode) Reckon(_ context.Context, all []route.Held) ([]route.Sum, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	sums := make([]route.Sum, len(all))
+	for i, h := range all {
+		sums[i].Has = o.has
+		o.wanted = o.wanted || h.Wants
+		if h.Wants { // an idle session of it gives way
+			o.has = nil
+		}
+	}
+	return sums, o.err
+}
+
+func (o *otherNode) set(u tenant.Use, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.has, o.err = amounts(u), err
+}
+
+// TestQuotaOverNodes: what a tenant has on another node counts, an idle session
+// there gives way, and without the directory goes what was last heard.
+func TestQuotaOverNodes(t *testing.T) {
+	var store *tenant.Store
+	other := &otherNode{}
+	r := newRig(t, func(c *Config) {
+		store = withTenants(t, c)
+		c.Ledger = other
+		c.Limits = protocol.Limits{CPUs: 1, MemoryBytes: 1 << 30}
+	})
+	create := func() (string, error) {
+		s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
+		return s.ID, err
+	}
+	set := func(q tenant.Quota) {
+		t.Helper()
+		if err := store.SetQuota(context.Background(), alice.Tenant, &q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other.set(tenant.Use{Sessions: 2, Running: 2}, nil)
+	set(tenant.Quota{Sessions: 3})
+	_, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = create()
+	wantKind(t, "a fourth of three", err, fault.Exhausted, "quota.sessions")
+	if n := len(r.m.list(alice)); n != 1 {
+		t.Errorf("%d sessions, and one was made", n)
+	}
+	other.set(tenant.Use{Sessions: 2, Running: 2}, fault.New(fault.Unavailable, "x", "away"))
+	_, err = create()
+	wantKind(t, "without the directory", err, fault.Exhausted, "quota.sessions")
+
+	// Of what runs, an idle one elsewhere gives way.
+	other.set(tenant.Use{Sessions: 2, Running: 2}, nil)
+	set(tenant.Quota{Running: 3})
+	if _, err := create(); err != nil {
+		t.Errorf("although one could give way: %v", err)
+	}
+	other.mu.Lock()
+	if !other.wanted {
+		t.Error("nobody was asked")
+	}
+	other.mu.Unlock()
+
+	eventually(t, "no claims", func() bool {
+		r.m.mu.Lock()
+		defer r.m.mu.Unlock()
+		return len(r.m.arriving) == 0
+	})
+}

@@ -1,0 +1,530 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Manager keeps the sessions of one node. It is a noderpc.Handler.
+//
+// Lock order: Manager.mu, session.mu, channel.mu. No lock is held over a call
+// to the agent, the host, a queue or a link; session.power is held over a
+// pause, a hibernation, a resume or a wake alone.
+type Manager struct {
+	cfg        Config
+	log        *slog.Logger
+	count      counters
+	metrics    *metrics
+	operations map[string]operation
+	templates  map[string]*template // of the languages
+	// turns is held by those who make a sandbox outside the pools.
+	turns chan struct{}
+	// storing is held while an idle session is hibernated: one at a time.
+	storing chan struct{}
+	// preserving is held while a durable session is copied.
+	preserving chan struct{}
+	// shipping is held while a copy goes to the blob store, noting while a
+	// journal does, and pace bounds their bytes.
+	shipping, noting chan struct{}
+	pace             *rate.Limiter
+	// adopting is held while a parked session is fetched: one at a time.
+	adopting chan struct{}
+	shelf    *shelf
+	volumes  *volumes
+	line     *line
+	ledger   *ledger
+	// ctx ends with Close; work counts what has to end before Close returns.
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu     sync.Mutex // guards all below
+	closed bool
+	// draining nodes make and adopt no session.
+	draining bool
+	left     map[string]departed // sessions that have moved away, or are on their way here
+	// The most sessions with a sandbox, and hibernated ones.
+	maxSessions, maxHibernated int
+	sessions                   map[string]*session
+	own                        map[string]*template // the users', by source.key
+	// creating counts creates that have a place but no session yet.
+	creating int
+	// arriving are their claims.
+	arriving map[*claim]struct{}
+	// ending are durable sessions that have ended and whose copies may still be
+	// in the blob store: see dispose. True is for those that the node owns.
+	ending map[string]bool
+	logs   map[*stream.Log]struct{}
+
+	measured time.Time // when usage was recorded; the janitor's
+}
+
+// idEncoding is base32 in lower case.
+var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// newID returns a session's id: 128 random bits behind "s_".
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return "s_" + idEncoding.EncodeToString(b[:])
+}
+
+// New returns a manager whose pools begin to fill.
+func New(cfg Config) (*Manager, error) {
+	const op = "session.new"
+	cfg, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{}, left: map[string]departed{},
+		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{},
+		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
+		shipping: make(chan struct{}, 1), noting: make(chan struct{}, 1), ending: map[string]bool{},
+		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
+		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), ledger: newLedger(),
+	}
+	// Of forks that were cut short.
+	if err := os.RemoveAll(m.forksDir()); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	m.maxSessions, m.maxHibernated = cfg.MaxSessions, cfg.MaxHibernated
+	m.metrics = newMetrics(m)
+	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir(), m.templatesDir(), m.shelfDir(), m.forksDir(), m.durableDir("")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fault.Wrap(fault.Host, op, err)
+		}
+	}
+	for _, l := range cfg.Languages {
+		if m.templates[l.Name], err = m.newTemplate(l, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.loadTemplates(); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := m.sweepSnapshots(); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if m.volumes, err = newVolumes(m); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := m.load(); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.resumeAll()
+	if m.shelf, err = newShelf(m); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	for name, size := range cfg.Pools {
+		if size <= 0 {
+			continue
+		}
+		l, _ := cfg.language(name) // resolve has checked it
+		t := m.templates[l.Name]
+		t.least = size
+		m.newPool(t, size)
+	}
+	m.work.Go(m.janitor)
+	m.work.Go(m.volumes.watch)
+	m.work.Go(m.unparkAll)
+	m.work.Go(m.tend)
+	m.audit(protocol.AuditEntry{Event: "node.start"})
+	if cfg.Ledger != nil {
+		m.work.Go(m.keepAccount)
+	}
+	if cfg.GoOn {
+		m.work.Go(m.goOn)
+	}
+	return m, nil
+}
+
+func (m *Manager) snapshots() string { return filepath.Join(m.cfg.DataDir, "snapshots") }
+func (m *Manager) logDir() string    { return filepath.Join(m.cfg.DataDir, "logs") }
+
+// create makes a session for a tenant.
+func (m *Manager) create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*session, error) {
+	const op = "session.create"
+	w, err := m.checkCreate(p, r)
+	if err != nil {
+		return nil, err
+	}
+	arrival := m.newcomer(p, w.limits)
+	err = m.take(ctx, op, "this node has all the sessions it can; delete one or try again later", arrival, func() error {
+		if r.KeepAlive {
+			if err := m.mayKeep(op); err != nil {
+				return err
+			}
+		}
+		m.creating++
+		m.arriving[arrival] = struct{}{}
+		return nil
+	})
+	if err != nil {
+		m.count.sessionsRefused.Add(1)
+		return nil, err
+	}
+	defer m.work.Done()
+	taken := false
+	defer func() {
+		if !taken {
+			m.mu.Lock()
+			m.creating--
+			delete(m.arriving, arrival)
+			m.mu.Unlock()
+			m.line.freed()
+		}
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
+	if err := m.confirm(ctx, op, arrival); err != nil {
+		m.count.sessionsRefused.Add(1)
+		return nil, err
+	}
+
+	h, err := m.volumes.hold(p.Tenant, w.volumes, len(r.Volumes))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if !taken {
+			h.release()
+		}
+	}()
+	// First whose it is: without a directory nothing is begun.
+	id := newID()
+	if err := m.enlist(ctx, id, time.Now()); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if !taken {
+			m.disown(id)
+		}
+	}()
+	from := w.template
+	if len(w.volumes) > 0 && !from.layout.Volumes {
+		from = from.twin
+	}
+	layout := from.layout
+	layout.Limits = machineLimits(w.limits)
+	mb, err := m.claim(ctx, from, layout)
+	if err != nil {
+		if fault.Is(err, fault.Exhausted) {
+			m.count.sessionsRefused.Add(1)
+		}
+		return nil, err
+	}
+	if len(r.Env) > 0 || w.network != nil {
+		if err := m.reseedFor(ctx, mb, w.network, r.Env); err != nil {
+			m.discard(mb)
+			return nil, err
+		}
+	}
+	if err := h.mount(ctx, mb); err != nil {
+		m.discard(mb)
+		return nil, err
+	}
+	now := time.Now()
+	s := newSession(m, id, p, mb, w, r, h, now)
+	s.meter.begin(mb.machine)
+	if err := s.letOut(w.network, 0); err != nil {
+		m.discard(mb)
+		return nil, err
+	}
+	if err := s.adopt(mb.info); err != nil {
+		m.discard(mb)
+		return nil, err
+	}
+	s.watch()
+	m.mu.Lock()
+	m.creating--
+	delete(m.arriving, arrival)
+	taken = true
+	closed := m.closed
+	if !closed {
+		m.sessions[s.id] = s
+	}
+	m.mu.Unlock()
+	if closed {
+		s.lose("restarting", "the node is stopping")
+		return nil, fault.New(fault.Restarting, op, "the node is stopping")
+	}
+	h.begin(m.volumes)
+	m.count.sessionsCreated.Add(1)
+	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.key)
+	return s, nil
+}
+
+// find returns a tenant's session. One of another tenant is as unknown as one
+// that never was: the answers are equal.
+func (m *Manager) find(p noderpc.Principal, id string) (*session, error) {
+	m.mu.Lock()
+	s := m.sessions[id]
+	d := m.left[id]
+	m.mu.Unlock()
+	if s == nil && d.tenant != "" && sees(p, d.tenant, id) || s != nil && sees(p, s.tenant, id) && s.moving.Load() {
+		return nil, moving("session.find")
+	}
+	if s == nil || !sees(p, s.tenant, s.id) {
+		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.find", Field: "session", Message: "there is no such session"}
+	}
+	return s, nil
+}
+
+// list returns a tenant's sessions, newest first.
+func (m *Manager) list(p noderpc.Principal) []protocol.Session {
+	m.mu.Lock()
+	var mine []*session
+	for _, s := range m.sessions {
+		if sees(p, s.tenant, s.id) {
+			mine = append(mine, s)
+		}
+	}
+	m.mu.Unlock()
+	sort.Slice(mine, func(i, j int) bool {
+		if !mine[i].created.Equal(mine[j].created) {
+			return mine[i].created.After(mine[j].created)
+		}
+		return strings.Compare(mine[i].id, mine[j].id) < 0
+	})
+	views := make([]protocol.Session, len(mine))
+	for i, s := range mine {
+		views[i] = s.view()
+	}
+	return views
+}
+
+// remove forgets a session, ending it if it lives.
+func (m *Manager) remove(s *session) {
+	m.mu.Lock()
+	delete(m.sessions, s.id)
+	m.mu.Unlock()
+	s.lose("deleted", "the session was deleted")
+	m.line.freed()
+	s.retire()
+}
+
+// Status is what an operator sees.
+func (m *Manager) Status() protocol.NodeStatus {
+	st := protocol.NodeStatus{Version: m.cfg.Version, Counters: m.count.table(), Languages: []protocol.Language{}}
+	for _, l := range m.cfg.Languages {
+		st.Languages = append(st.Languages, protocol.Language{Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions})
+	}
+	for _, t := range m.all() {
+		t.mu.Lock()
+		p := t.pool
+		t.mu.Unlock()
+		if p == nil {
+			continue
+		}
+		s := p.Stats()
+		st.Pool.Size += s.Size
+		st.Pool.Ready += s.Ready
+		st.Pool.Claims += int64(s.Claims)
+		st.Pool.Waits += int64(s.Misses)
+		st.Pool.Refusals += int64(s.Refused)
+		if s.LastError != "" {
+			st.Pool.LastError = s.LastError
+		}
+	}
+	st.Snapshots, st.SnapshotBytes = m.shelf.total()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.sessions {
+		switch {
+		case s.is(hibernated):
+			st.Hibernated++
+		case !s.isLost():
+			st.Sessions++
+		}
+	}
+	return st
+}
+
+// Close hibernates all sessions for the next process, or ends those that it
+// cannot, and destroys the sandboxes of the pools. Links may go on to be served; they find nothing. It returns when all
+// is gone, or ctx ends; the rest then goes on without the caller.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	first := !m.closed
+	m.closed = true
+	all := make([]*session, 0, len(m.sessions))
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	m.mu.Unlock()
+	if !first {
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var wg sync.WaitGroup
+		wg.Go(func() { m.saveAll(all) })
+		m.cancel() // no pool is made from here on
+		for _, t := range m.all() {
+			t.mu.Lock()
+			p := t.pool
+			t.mu.Unlock()
+			if p != nil {
+				wg.Go(p.Close)
+			}
+		}
+		wg.Wait()
+		m.work.Wait()
+		m.audit(protocol.AuditEntry{Event: "node.stop"})
+		m.closeLogs()
+		entries, _ := os.ReadDir(m.logDir())
+		for _, e := range entries {
+			_ = os.Remove(filepath.Join(m.logDir(), e.Name())) // fails, as it should, where logs are kept
+		}
+		_ = os.Remove(m.logDir())
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fault.Wrap(fault.KindOf(ctx.Err()), "session.close", ctx.Err())
+	}
+}
+
+// newLog makes a channel's log in the session's folder.
+func (m *Manager) newLog(id, channel string) (*stream.Log, error) {
+	return m.openLog(id, channel, nil)
+}
+
+// openLog is newLog for one that was saved.
+func (m *Manager) openLog(id, channel string, s *stream.Saved) (l *stream.Log, err error) {
+	o := stream.LogOptions{Dir: filepath.Join(m.logDir(), id, channel), Memory: m.cfg.LogMemory, Disk: m.cfg.LogDisk}
+	if s != nil {
+		l, err = stream.OpenLog(o, *s)
+	} else {
+		l, err = stream.NewLog(o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.logs[l] = struct{}{}
+	m.mu.Unlock()
+	return l, nil
+}
+
+// saveLog closes a log and keeps its files.
+func (m *Manager) saveLog(l *stream.Log) (stream.Saved, error) {
+	m.mu.Lock()
+	m.forgetLog(l)
+	m.mu.Unlock()
+	return l.Save()
+}
+
+// dropLog closes a log and removes its files.
+func (m *Manager) dropLog(l *stream.Log) {
+	m.mu.Lock()
+	_, there := m.logs[l]
+	m.forgetLog(l)
+	m.mu.Unlock()
+	if there {
+		if err := l.Close(); err != nil {
+			m.log.Warn("a log was not wholly removed", "error", err)
+		}
+	}
+}
+
+// forgetLog takes a log off the list and keeps what it has counted.
+// Preconditions: mu is held.
+func (m *Manager) forgetLog(l *stream.Log) {
+	if _, there := m.logs[l]; there {
+		delete(m.logs, l)
+		m.metrics.gone.add(l.Stats())
+	}
+}
+
+func (m *Manager) closeLogs() {
+	m.mu.Lock()
+	all := m.logs
+	m.logs = map[*stream.Log]struct{}{}
+	m.mu.Unlock()
+	var errs []error
+	for l := range all {
+		errs = append(errs, l.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		m.log.Warn("logs were not wholly removed", "error", err)
+	}
+}
+
+// janitor ends sessions whose time is over, forgets lost ones and freezes
+// idle ones.
+func (m *Manager) janitor() {
+	tick := time.NewTicker(m.cfg.Tick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case now := <-tick.C:
+			m.look(now)
+			m.line.freed() // memory too may have become free
+			m.stock(now)
+			m.relieve()
+		}
+	}
+}
+
+func (m *Manager) look(now time.Time) {
+	m.mu.Lock()
+	all := make([]*session, 0, len(m.sessions))
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	m.mu.Unlock()
+	m.shelf.expire(now)
+	m.forgetLeft(now)
+	m.measureAll(now, all)
+	for _, s := range all {
+		m.preserve(s, now)
+		m.ship(s, now)
+		s.lookAtPorts()
+		switch {
+		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
+			m.work.Go(func() { m.remove(s) })
+		case !s.isLost() && now.After(s.lives()):
+			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
+		default:
+			m.rest(s, now)
+		}
+	}
+}
+
+// store hibernates a session that is idle since the given time, in the
+// background, when no other is being hibernated.
+func (m *Manager) store(s *session, since time.Time) {
+	select {
+	case m.storing <- struct{}{}:
+	default:
+		return
+	}
+	m.work.Go(func() {
+		defer func() { <-m.storing }()
+		s.hibernateIdle(m.ctx, since)
+	})
+}

@@ -1,0 +1,278 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// noNap keeps the race detector from its second of sleep before a process ends.
+const noNap = "GORACE=atexit_sleep_ms=0"
+
+// agentMain is cmd/agent with folders of the test's.
+func agentMain() int {
+	root := os.Getenv("SANDGATE_ROOT")
+	cfg := agent.Config{
+		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"), MachineID: filepath.Join(root, "machine-id"),
+		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
+		SetHostname: func(string) error { return nil },
+	}
+	if err := agent.Prepare(agent.Limits{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := agent.NewServer(cfg).Serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// driverMain is a language whose programs are one of: print TEXT, fail, hang,
+// deaf, die, ask, env NAME, flood BYTES.
+func driverMain() {
+	in := stream.NewReader(os.NewFile(3, "requests"), 0)
+	out := stream.NewWriter(os.NewFile(4, "replies"))
+	control := func(r kernel.Reply) {
+		body, _ := json.Marshal(r)
+		_ = out.Write(stream.Frame{Type: stream.Control, Body: body})
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGINT)
+	env := map[string]string{}
+	control(kernel.Reply{Op: "ready", Status: "ok", Info: &kernel.Info{Language: "test", Version: "1", PID: os.Getpid()}})
+	requests, input := make(chan kernel.Request, 16), make(chan kernel.Request, 16)
+	go func() {
+		for {
+			f, err := in.Next()
+			if err != nil {
+				os.Exit(0)
+			}
+			var r kernel.Request
+			if json.Unmarshal(f.Body, &r) != nil {
+				os.Exit(4)
+			}
+			if r.Op == "input" {
+				input <- r
+			} else {
+				requests <- r
+			}
+		}
+	}()
+	count := 0
+	for r := range requests {
+		reply := kernel.Reply{Op: "reply", ID: r.ID, Status: "ok"}
+		word, rest, _ := strings.Cut(r.Code, " ")
+		print := func(s string) {
+			_ = out.Write(stream.Frame{Type: stream.Stdout, Cell: r.Cell, Body: []byte(s)})
+		}
+		switch r.Op {
+		case "reseed":
+			for k, v := range r.Env {
+				env[k] = v
+			}
+		case "comm":
+			print("comm " + string(r.Comm))
+			continue
+		case "complete":
+			reply.Matches = []kernel.Match{{Text: "print"}}
+		case "variables":
+			reply.Variables = []kernel.Variable{{Name: "x", Type: "int", Value: strconv.Itoa(count)}}
+		case "execute":
+			if !r.Silent {
+				count++
+				reply.Count = count
+			}
+			for len(stop) > 0 {
+				<-stop
+			}
+			switch word {
+			case "print":
+				print(rest)
+			case "fail":
+				reply.Status, reply.EName, reply.EValue = "error", "Failure", "as asked"
+			case "hang":
+				print("hanging")
+				<-stop
+				reply.Status, reply.EName = "error", "KeyboardInterrupt"
+			case "deaf":
+				print("deaf")
+				select {}
+			case "die":
+				os.Exit(3)
+			case "ask":
+				_ = out.Write(stream.Frame{Type: stream.Message, Cell: r.Cell, Body: []byte(`{"msg_type":"input_request","content":{"prompt":"name? ","password":false}}`)})
+				answer := <-input
+				print("hello " + answer.Value + strconv.FormatBool(answer.EOF))
+			case "env":
+				print(env[rest] + os.Getenv(rest))
+			case "flood":
+				n, _ := strconv.Atoi(rest)
+				for part := bytes.Repeat([]byte("0123456789abcde\n"), 1024); n > 0; n -= len(part) {
+					print(string(part[:min(n, len(part))]))
+				}
+			}
+		}
+		control(reply)
+	}
+}
+
+// native is a Host whose machines are agents without a sandbox.
+type native struct {
+	t          testing.TB
+	canRestore bool // Checkpoint and Snapshot work, and Restore fails
+	mu         sync.Mutex
+	booted     int
+	live       int
+}
+
+type nativeMachine struct {
+	host    *native
+	cmd     *exec.Cmd
+	root    string
+	in, out *os.File
+	done    chan struct{}
+	mu      sync.Mutex
+	reason  string
+	gone    bool
+}
+
+func (h *native) With(Layout) Host { return h }
+
+func (h *native) Key() (string, error) { return "native", nil }
+
+func (h *native) Restore(context.Context, string) (Machine, error) {
+	return nil, errors.New("no CPU like this one")
+}
+
+func (h *native) Checkpoint(ctx context.Context, m Machine, dir string) error {
+	if !h.canRestore {
+		return errors.New("there are no snapshots here")
+	}
+	return errors.Join(os.MkdirAll(dir, 0o700), m.Destroy(ctx))
+}
+
+func (h *native) Snapshot(_ context.Context, _ Machine, _ string, o SnapshotOptions) error {
+	defer o.Resumed()
+	if !h.canRestore {
+		return errors.New("there are no snapshots here")
+	}
+	return o.Still()
+}
+
+func (h *native) Boot(context.Context) (Machine, error) {
+	root, err := os.MkdirTemp("", "sandgate-native")
+	if err != nil {
+		return nil, err
+	}
+	home := filepath.Join(root, "home")
+	if err := errors.Join(os.Chmod(root, 0o755), os.Mkdir(home, 0o755), os.Chown(home, 1000, 1000)); err != nil {
+		return nil, err
+	}
+	for _, l := range languages() {
+		dir := filepath.Join(root, "langs", l.Name)
+		body, err := json.Marshal(l)
+		if err := errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "manifest.json"), body, 0o644)); err != nil {
+			return nil, err
+		}
+	}
+	m := &nativeMachine{host: h, root: root, done: make(chan struct{}), reason: "crashed"}
+	m.cmd = exec.Command(built.exe)
+	m.cmd.Env = []string{"SANDGATE_TEST=agent", noNap, "SANDGATE_ROOT=" + root, "PATH=" + os.Getenv("PATH")}
+	m.cmd.Stderr = os.Stderr
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	m.in, m.out = in, out
+	m.cmd.Stdin, m.cmd.Stdout = theirIn, theirOut
+	if err := m.cmd.Start(); err != nil {
+		return nil, err
+	}
+	_ = theirIn.Close()
+	_ = theirOut.Close()
+	h.mu.Lock()
+	h.booted++
+	h.live++
+	h.mu.Unlock()
+	go func() {
+		_ = m.cmd.Wait()
+		close(m.done)
+	}()
+	return m, nil
+}
+
+func (m *nativeMachine) Wire() (io.Reader, io.Writer) { return m.out, m.in }
+func (m *nativeMachine) Done() <-chan struct{}        { return m.done }
+
+func (m *nativeMachine) End() (string, string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reason, "native"
+}
+
+func (m *nativeMachine) SetPaused(_ context.Context, paused bool) error {
+	if paused {
+		return m.cmd.Process.Signal(syscall.SIGSTOP)
+	}
+	return m.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// kill ends the machine as a reason of the outside's would.
+func (m *nativeMachine) kill(reason string) {
+	m.mu.Lock()
+	m.reason = reason
+	m.mu.Unlock()
+	_ = m.cmd.Process.Kill()
+}
+
+func (m *nativeMachine) Destroy(context.Context) error {
+	m.mu.Lock()
+	first := !m.gone
+	m.gone = true
+	m.mu.Unlock()
+	if !first {
+		return nil
+	}
+	// At the end of its input the agent ends all it has started; killed, it
+	// would leave that to nobody, for here is no sandbox around it.
+	_ = m.cmd.Process.Signal(syscall.SIGCONT)
+	_ = m.in.Close()
+	<-m.done
+	_ = m.out.Close()
+	m.host.mu.Lock()
+	m.host.live--
+	m.host.mu.Unlock()
+	return os.RemoveAll(m.root)
+}
+
+func languages() []kernel.Manifest {
+	m := kernel.Manifest{
+		Name: "test", Display: "Test", Aliases: []string{"t"}, Extensions: []string{".t"}, Argv: []string{built.exe},
+		Env: map[string]string{"SANDGATE_TEST": "driver", "GORACE": strings.TrimPrefix(noNap, "GORACE=")}, Program: []string{"sh", "{file}"}, Interrupt: "signal", Warm: "print warm",
+	}
+	o := m
+	o.Name, o.Display, o.Aliases, o.Extensions = "other", "Other", nil, []string{".o"}
+	return []kernel.Manifest{m, o}
+}

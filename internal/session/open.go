@@ -1,0 +1,197 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
+)
+
+// newChannel makes a channel with a log and gives it an id. A session has at
+// most protocol.MaxChannels; the oldest that has ended and that nobody reads
+// makes room.
+func (s *session) newChannel(kind, language string, argv []string) (*channel, error) {
+	const op = "session.channel"
+	var old *channel
+	s.mu.Lock()
+	if len(s.order) >= protocol.MaxChannels {
+		i := slices.IndexFunc(s.order, func(c *channel) bool { return c.ended() && !c.watched() })
+		if i < 0 {
+			s.mu.Unlock()
+			return nil, fault.New(fault.Exhausted, op, "a session has at most %d channels; close one", protocol.MaxChannels)
+		}
+		old = s.order[i]
+		s.forget(old)
+	}
+	s.numbers++
+	id := fmt.Sprintf("%c%d", kind[0], s.numbers)
+	s.mu.Unlock()
+	if old != nil {
+		old.retire()
+	}
+	log, err := s.m.newLog(s.id, id)
+	if err != nil {
+		return nil, err
+	}
+	c := &channel{session: s, id: id, kind: kind, language: language, argv: argv, log: log, opened: make(chan struct{})}
+	s.mu.Lock()
+	gone := s.state == lost
+	full := len(s.order) >= protocol.MaxChannels // another was faster
+	if !gone && !full {
+		s.channels[id] = c
+		s.order = append(slices.Clone(s.order), c)
+	}
+	s.mu.Unlock()
+	switch {
+	case gone:
+		c.retire()
+		return nil, s.gone()
+	case full:
+		c.retire()
+		return nil, fault.New(fault.Exhausted, op, "a session has at most %d channels; close one", protocol.MaxChannels)
+	}
+	return c, nil
+}
+
+// forget takes a channel off the lists, which others may be reading.
+// Preconditions: mu is held.
+func (s *session) forget(c *channel) {
+	delete(s.channels, c.id)
+	s.order = slices.DeleteFunc(slices.Clone(s.order), func(o *channel) bool { return o == c })
+	for k, o := range s.keys {
+		if o == c {
+			delete(s.keys, k)
+		}
+	}
+}
+
+// open opens a kernel or starts a process or a terminal.
+func (s *session) open(ctx context.Context, r protocol.ChannelOpen) (*channel, error) {
+	language, argv, err := s.m.checkOpen(s, r)
+	if err != nil {
+		return nil, err
+	}
+	end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if r.Key != "" {
+		select {
+		case s.opening <- struct{}{}:
+			defer func() { <-s.opening }()
+		case <-ctx.Done():
+			return nil, fault.Wrap(fault.KindOf(ctx.Err()), "channel.open", ctx.Err())
+		}
+		s.mu.Lock()
+		c := s.keys[r.Key]
+		s.mu.Unlock()
+		if c != nil {
+			return c, nil
+		}
+	}
+	c, err := s.newChannel(r.Kind, language, argv)
+	if err != nil {
+		return nil, err
+	}
+	if r.Kind == "terminal" {
+		c.terminal = newTerminal(sizeOf(r), len(r.Argv) == 0 && r.File == "")
+	}
+	if r.Kind == "kernel" {
+		c.env, c.cwd = r.Env, r.Cwd
+		c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
+		close(c.opened)
+	} else if err := s.start(ctx, c, r); err != nil {
+		return nil, err
+	}
+	if r.Key != "" {
+		s.mu.Lock()
+		s.keys[r.Key] = c
+		s.mu.Unlock()
+	}
+	// lose waits for opened, and then ends what it finds.
+	return c, nil
+}
+
+// sizeOf is the size that a terminal is opened with.
+func sizeOf(r protocol.ChannelOpen) pty.Size {
+	s := pty.Size{Cols: r.Cols, Rows: r.Rows}
+	if s == (pty.Size{}) {
+		s = pty.Size{Cols: pty.DefaultCols, Rows: pty.DefaultRows}
+	}
+	return s
+}
+
+// start starts the process of a channel, or forgets the channel.
+func (s *session) start(ctx context.Context, c *channel, r protocol.ChannelOpen) error {
+	c.wire = s.router.number()
+	s.router.set(c.wire, target{channel: c})
+	var err error
+	if c.terminal != nil {
+		_, err = s.agent.StartTerminal(ctx, c.wire, agent.StartTerminal{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Size: sizeOf(r)})
+	} else {
+		_, err = s.agent.StartProcess(ctx, c.wire, agent.StartProcess{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Stdin: r.Stdin})
+	}
+	if err != nil {
+		s.router.remove(c.wire)
+		s.mu.Lock()
+		s.forget(c)
+		s.mu.Unlock()
+		close(c.opened)
+		c.retire()
+		return err
+	}
+	close(c.opened)
+	if c.terminal != nil {
+		s.m.count.terminalsStarted.Add(1)
+	} else {
+		s.m.count.processesStarted.Add(1)
+	}
+	return nil
+}
+
+// close ends a channel and forgets it. Its readers get the rest of the log.
+func (s *session) close(ctx context.Context, c *channel) error {
+	<-c.opened
+	if !s.isLost() {
+		end, err := s.begin(ctx)
+		if err == nil {
+			err = s.stop(ctx, c)
+			end()
+		}
+		if err != nil && !s.isLost() {
+			return err
+		}
+	}
+	c.end(protocol.Exit{Code: -1, Reason: "closed"})
+	s.mu.Lock()
+	s.forget(c)
+	s.mu.Unlock()
+	c.retire()
+	return nil
+}
+
+// stop ends the processes of a channel.
+func (s *session) stop(ctx context.Context, c *channel) error {
+	if c.queue != nil {
+		wires := s.router.of(c)
+		c.queue.Close(kernel.Death{Reason: "closed", Message: "the channel was closed"})
+		for _, w := range append(wires, s.router.of(c)...) {
+			if err := s.agent.Close(ctx, w); err != nil && !fault.Is(err, fault.NotFound) {
+				return err
+			}
+			s.router.remove(w)
+		}
+		return nil
+	}
+	// Also when the first process has ended: what it left running ends here.
+	if err := s.agent.Close(ctx, c.wire); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,507 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Blobs is where sessions lie between two nodes. An object appears whole or not
+// at all.
+type Blobs interface {
+	Put(ctx context.Context, name string, write func(io.Writer) error) error
+	// Get is NotFound for one that is not there.
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+	// Remove does nothing for one that is not there.
+	Remove(ctx context.Context, name string) error
+	// Walk tells of the objects below a folder, until f fails.
+	Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error
+	// Tidy removes what is left of writes that began before then and never
+	// ended.
+	Tidy(ctx context.Context, before time.Time) (int, error)
+}
+
+// A parked session has three objects, written in this order and removed in the
+// other: state, which it is unpacked from; a view in its tenant's folder, for
+// lists; and about, without which there is none.
+func stateName(id string) string { return "sessions/" + id + "/state" }
+func aboutName(id string) string { return "sessions/" + id + "/about" }
+func viewName(tenant, id string) string {
+	return viewFolder(tenant) + "/" + id
+}
+
+// viewFolder is named by a hash: a tenant's name may hold anything.
+func viewFolder(tenant string) string {
+	sum := sha256.Sum256([]byte(tenant))
+	return "tenants/" + hex.EncodeToString(sum[:16])
+}
+
+// about says what a parked session is.
+type about struct {
+	Version int         `json:"version"`
+	ID      string      `json:"id"`
+	Tenant  string      `json:"tenant"`
+	Created time.Time   `json:"created"`
+	Expires time.Time   `json:"expires"`
+	Token   route.Token `json:"token"`
+	// Key is that of the host: a node with another could not wake it.
+	Key string `json:"key"`
+	// Durable sessions stay in the store when a node has fetched them, as of
+	// Parked.
+	Durable bool      `json:"durable,omitempty"`
+	Parked  time.Time `json:"parked,omitzero"`
+}
+
+const aboutVersion = 1
+
+// Limits of parking.
+const (
+	// parkedListed is how many parked sessions of a tenant are listed.
+	parkedListed = 1000
+	maxAbout     = 64 << 10
+	// moveLimit bounds a drain, and forgiveLimit the tries to tell the
+	// directory that a session is parked.
+	moveLimit    = 10 * time.Minute
+	forgiveLimit = 15 * time.Second
+)
+
+// Refuse has the node take no more sessions.
+func (m *Manager) Refuse() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.draining = true
+}
+
+// Drain has the node take no more sessions, and parks those that it has, those
+// in use last first, until ctx ends. It may be called again for those that
+// stayed.
+func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
+	const op = "node.drain"
+	var d protocol.Drained
+	if m.cfg.Blobs == nil || m.cfg.Directory == nil {
+		return d, fault.New(fault.Unsupported, op, "the node has no blob store to park sessions in: set cluster.blobs")
+	}
+	m.mu.Lock()
+	m.draining = true
+	closed := m.closed
+	var all []*session
+	for _, s := range m.sessions {
+		all = append(all, s)
+	}
+	m.mu.Unlock()
+	if closed {
+		return d, fault.New(fault.Restarting, op, "the node is stopping")
+	}
+	m.log.Info("draining", "sessions", len(all))
+	last := make(map[*session]time.Time, len(all))
+	for _, s := range all {
+		last[s] = s.lastActive()
+	}
+	slices.SortFunc(all, func(a, b *session) int { return last[b].Compare(last[a]) })
+	var mu sync.Mutex // guards d
+	turns := make(chan struct{}, m.cfg.PoolParallel)
+	var wg sync.WaitGroup
+	for _, s := range all {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			if s.isLost() {
+				return
+			}
+			err := fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+			if err == nil {
+				err = s.park(ctx)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				d.Parked++
+				return
+			}
+			d.Stayed++
+			m.log.Warn("a session stays on the draining node", "session", s.id, "error", err)
+		})
+	}
+	wg.Wait()
+	m.log.Info("drained", "parked", d.Parked, "stayed", d.Stayed)
+	return d, nil
+}
+
+// park moves the session to the blob store: it is hibernated, packed, given up,
+// and forgotten here, in this order. Its viewers' connections are ended at the
+// beginning, and they try again until they find it where it is. When it fails before it is hibernated, the
+// session goes on; when later, it is hibernated on this node's disk, and comes
+// back with its next start.
+func (s *session) park(ctx context.Context) error {
+	const op = "session.park"
+	m := s.m
+	if s.member.layout.Image != "" {
+		return fault.New(fault.Unsupported, op, "it runs on an image that other nodes do not have")
+	}
+	if len(s.volumes.mounts) > 0 {
+		return fault.New(fault.Unsupported, op, "its volumes are on this node")
+	}
+	if err := m.fenced(s.id); err != nil {
+		return err
+	}
+	key, err := s.host.Key()
+	if err != nil {
+		return err
+	}
+	s.moving.Store(true)
+	defer s.moving.Store(false)
+	for _, w := range s.viewers() {
+		_ = w.conn.link.Close()
+	}
+	view := s.view()
+	if err := s.reserve(); err != nil {
+		return err
+	}
+	if err := s.save(ctx); err != nil {
+		_ = os.Remove(s.reserved())
+		if s.sealed && !s.isLost() {
+			s.lose("crashed", "it could not be moved")
+		}
+		return err
+	}
+	view.State, view.Reason, view.Usage = hibernated, "", nil
+	s.mu.Lock()
+	works := s.works
+	s.mu.Unlock()
+	a := about{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: m.token(s.id), Key: key, Durable: s.durable, Parked: time.Now()}
+	s.keep.away.busy.Lock()
+	defer s.keep.away.busy.Unlock()
+	if err := m.upload(ctx, a, view); err != nil {
+		m.comeBack(s)
+		return err
+	}
+	if s.durable {
+		// Of the past; whoever adopts the session goes by what was parked.
+		if err := m.clear(ctx, s.id, all); err != nil {
+			m.log.Warn("a parked session's earlier copies are still in the blob store", "session", s.id, "error", err)
+		}
+	}
+	m.remember(s)
+	if err := m.giveUp(ctx, s.id, works); err != nil {
+		// Whether it is given up nobody can say. Here it is not touched any
+		// more; the next start of this node asks.
+		m.drop(s)
+		return err
+	}
+	s.mu.Lock()
+	stored := s.stored
+	s.mu.Unlock()
+	m.drop(s)
+	m.notePark(ctx, s, stored)
+	m.count.parked.Add(1)
+	m.log.Info("session parked", "session", s.id)
+	return errors.Join(os.RemoveAll(m.sessionDir(s.id)), os.RemoveAll(filepath.Join(m.logDir(), s.id)), os.RemoveAll(m.durableDir(s.id)))
+}
+
+// lastActive is when the session last did something.
+func (s *session) lastActive() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active
+}
+
+// viewers are those attached now.
+func (s *session) viewers() []*attachment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*attachment
+	for a := range s.watchers {
+		all = append(all, a)
+	}
+	return all
+}
+
+// drop takes a session that was saved off the list.
+func (m *Manager) drop(s *session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sessions[s.id] == s {
+		delete(m.sessions, s.id)
+	}
+}
+
+// comeBack makes a session of what was saved a moment ago.
+func (m *Manager) comeBack(s *session) {
+	m.drop(s)
+	again, err := m.revive(s.id)
+	if err != nil {
+		m.log.Error("a session that could not be parked is lost", "session", s.id, "error", err)
+		m.disown(s.id)
+		return
+	}
+	m.mu.Lock()
+	m.sessions[again.id] = again
+	m.mu.Unlock()
+}
+
+// upload writes a parked session's objects.
+func (m *Manager) upload(ctx context.Context, a about, view protocol.Session) error {
+	err := m.cfg.Blobs.Put(ctx, stateName(a.ID), func(w io.Writer) error {
+		return pack(w, map[string]string{"session": m.sessionDir(a.ID), "logs": filepath.Join(m.logDir(), a.ID)})
+	})
+	if err == nil {
+		err = m.putJSON(ctx, viewName(a.Tenant, a.ID), view)
+	}
+	if err == nil {
+		err = m.putJSON(ctx, aboutName(a.ID), a)
+	}
+	if err != nil {
+		return errors.Join(err, m.unpark(context.WithoutCancel(ctx), a.Tenant, a.ID))
+	}
+	return nil
+}
+
+func (m *Manager) putJSON(ctx context.Context, name string, v any) error {
+	return m.cfg.Blobs.Put(ctx, name, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
+}
+
+// unpark removes a parked session's objects.
+func (m *Manager) unpark(ctx context.Context, tenant, id string) error {
+	var err error
+	for _, name := range []string{aboutName(id), viewName(tenant, id), stateName(id)} {
+		err = errors.Join(err, m.cfg.Blobs.Remove(ctx, name))
+	}
+	return err
+}
+
+// giveUp tells the directory that the session is parked, for as long as that
+// may take.
+func (m *Manager) giveUp(ctx context.Context, id string, works bool) error {
+	ctx, cancel := context.WithTimeout(ctx, forgiveLimit)
+	defer cancel()
+	return m.cfg.Directory.Park(ctx, route.SessionID(id), works)
+}
+
+// adopt makes a parked session one of this node's.
+func (m *Manager) adopt(ctx context.Context, p noderpc.Principal, id string) (*session, error) {
+	const op = "session.adopt"
+	unknown := func() error {
+		return &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+	}
+	gateway := p.Tenant == noderpc.GatewayTenant
+	if m.cfg.Blobs == nil || route.CheckSession(route.SessionID(id)) != nil {
+		return nil, unknown()
+	}
+	select {
+	case m.adopting <- struct{}{}:
+		defer func() { <-m.adopting }()
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+	}
+	m.mu.Lock()
+	s, closed := m.sessions[id], m.closed || m.draining
+	if !closed {
+		m.work.Add(1)
+	}
+	m.mu.Unlock()
+	if closed {
+		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the node takes no sessions", RetryAfter: 1}
+	}
+	defer m.work.Done()
+	if s != nil {
+		if !sees(p, s.tenant, id) && !gateway {
+			return nil, unknown()
+		}
+		return s, nil
+	}
+	var c checkpoint
+	a, err := m.parkedAbout(ctx, id)
+	parked := err == nil
+	if fault.Is(err, fault.NotFound) {
+		c, err = m.newestCheckpoint(ctx, id)
+		a = c.about
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !sees(p, a.Tenant, id) && !gateway {
+		return nil, unknown()
+	}
+	if time.Now().After(a.Expires) {
+		return nil, unknown() // what there is of it is swept
+	}
+	if key, err := m.cfg.Host.Key(); err != nil {
+		return nil, err
+	} else if !parked && key != a.Key {
+		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the session's node is gone, and its copy is of another version of the server or its image", RetryAfter: 30}
+	}
+	// With the claim others learn that it is here, which it is once it has been
+	// fetched: until then they are to ask again.
+	undo := m.expect(id, a.Tenant)
+	token, err := m.cfg.Directory.Own(ctx, route.SessionID(id), route.Take, a.Token, m.latest(a.Created))
+	if err != nil {
+		undo()
+		return nil, err
+	}
+	// From here on it is ours, and what has begun is ended whoever asked.
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveLimit)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
+	if parked {
+		s, err = m.fetch(work, a, token)
+	} else {
+		s, err = m.takeOver(work, c, token)
+	}
+	if err != nil {
+		m.log.Error("a session could not be fetched from the blob store", "session", id, "parked", parked, "error", err)
+		if perr := m.giveUp(context.WithoutCancel(work), id, false); perr != nil {
+			m.log.Warn("and not be given up", "session", id, "error", perr)
+		}
+		return nil, err
+	}
+	m.count.adopted.Add(1)
+	m.log.Info("session adopted", "session", id, "tenant", s.tenant)
+	s.mu.Lock()
+	works := s.works
+	s.mu.Unlock()
+	if works {
+		m.work.Go(func() { m.goOnWith(s) })
+	}
+	return s, nil
+}
+
+func (m *Manager) parkedAbout(ctx context.Context, id string) (about, error) {
+	const op = "session.adopt"
+	var a about
+	r, err := m.cfg.Blobs.Get(ctx, aboutName(id))
+	if fault.Is(err, fault.NotFound) {
+		return a, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+	}
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = r.Close() }()
+	if err := json.NewDecoder(io.LimitReader(r, maxAbout)).Decode(&a); err != nil || a.Version != aboutVersion || a.ID != id {
+		return a, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "what the blob store has of the session cannot be read by this node", Err: err}
+	}
+	return a, nil
+}
+
+// fetch brings a parked session to this node's disk, and removes its objects
+// before it can do anything: nobody wakes it as of an earlier time.
+func (m *Manager) fetch(ctx context.Context, a about, token route.Token) (*session, error) {
+	const op = "session.fetch"
+	dir := filepath.Join(m.forksDir(), newID())
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := m.unpackState(ctx, stateName(a.ID), dir); err != nil {
+		return nil, err
+	}
+	logs := filepath.Join(m.logDir(), a.ID)
+	// What an earlier stay has left.
+	if err := errors.Join(os.RemoveAll(logs), os.RemoveAll(m.sessionDir(a.ID)), os.RemoveAll(m.durableDir(a.ID))); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := os.Rename(filepath.Join(dir, "logs"), logs); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := os.Rename(filepath.Join(dir, "session"), m.sessionDir(a.ID)); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := m.unparkFetched(ctx, a, token); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(m.sessionDir(a.ID)), os.RemoveAll(logs))
+	}
+	s, err := m.revive(a.ID)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	m.sessions[s.id] = s
+	delete(m.left, s.id)
+	m.mu.Unlock()
+	return s, nil
+}
+
+// unparkFetched removes a session's objects. Those of a durable one become its
+// checkpoint: should this node be gone before there is another, the session goes
+// on as of when it was parked.
+func (m *Manager) unparkFetched(ctx context.Context, a about, token route.Token) error {
+	if !a.Durable || !m.cfg.Checkpoints {
+		return m.unpark(ctx, a.Tenant, a.ID)
+	}
+	c := checkpoint{about: a, State: stateName(a.ID), At: a.Parked, Node: m.cfg.Node, base: checkpointBase(a.ID, token, 0)}
+	c.Token = token
+	var err error
+	if c.Key, err = m.cfg.Host.Key(); err != nil {
+		return err
+	}
+	if err := m.putJSON(ctx, c.base+".about", c); err != nil {
+		return err
+	}
+	return m.cfg.Blobs.Remove(ctx, aboutName(a.ID))
+}
+
+// parked lists a tenant's sessions that are in the blob store, in no order.
+func (m *Manager) parked(ctx context.Context, p noderpc.Principal) ([]protocol.Session, error) {
+	all := []protocol.Session{}
+	if m.cfg.Blobs == nil {
+		return all, nil
+	}
+	var names []string
+	err := m.cfg.Blobs.Walk(ctx, viewFolder(p.Tenant), func(name string, _ time.Time) error {
+		if names = append(names, name); len(names) == parkedListed {
+			return io.EOF
+		}
+		return nil
+	})
+	if err != nil && err != io.EOF { //nolint:errorlint // our own
+		return nil, err
+	}
+	for _, name := range names {
+		var v protocol.Session
+		r, err := m.cfg.Blobs.Get(ctx, name)
+		if fault.Is(err, fault.NotFound) {
+			continue // it was adopted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		err = json.NewDecoder(io.LimitReader(r, 4<<20)).Decode(&v)
+		_ = r.Close()
+		if err == nil && sees(p, p.Tenant, v.ID) && time.Now().Before(time.UnixMilli(v.ExpiresMS)) {
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}
+
+func opAdopt(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.SessionRef](r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.m.adopt(ctx, c.principal, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	return s.view(), nil
+}
+
+func opParked(ctx context.Context, c *conn, _ protocol.Request) (any, error) {
+	all, err := c.m.parked(ctx, c.principal)
+	return protocol.SessionList{Sessions: all}, err
+}
+
+func opDrain(ctx context.Context, c *conn, _ protocol.Request) (any, error) {
+	if c.principal.Tenant != noderpc.GatewayTenant {
+		return nil, fault.New(fault.PermissionDenied, "node.drain", "only the operator drains a node")
+	}
+	return c.m.Drain(ctx)
+}

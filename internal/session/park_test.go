@@ -1,0 +1,289 @@
+package session
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// fickle is a blob store that fails when a test says so.
+type fickle struct {
+	Blobs
+	fails atomic.Bool
+}
+
+func (f *fickle) Put(ctx context.Context, name string, write func(io.Writer) error) error {
+	if f.fails.Load() {
+		return f.Blobs.Put(ctx, name, func(w io.Writer) error { return errors.Join(write(w), io.ErrShortWrite) })
+	}
+	return f.Blobs.Put(ctx, name, write)
+}
+
+// apart is a directory that a node is cut off from when a test says so.
+type apart struct {
+	route.Registry
+	cut atomic.Bool
+}
+
+func (a *apart) Beat(ctx context.Context, b route.Beat) (route.Beaten, error) {
+	if a.cut.Load() {
+		return route.Beaten{}, fault.New(fault.Unavailable, "test", "cut off")
+	}
+	return a.Registry.Beat(ctx, b)
+}
+
+// memberOf makes a rig one of a cluster.
+func memberOf(t *testing.T, name route.NodeID, dir route.Registry, blobs Blobs, lease time.Duration, change ...func(*Config)) *rig {
+	t.Helper()
+	var r *rig
+	var made sync.Mutex // guards r
+	k, err := route.NewKeeper(dir, route.KeeperOptions{Node: name, Instance: string(name), Lease: lease, Lost: func(id route.SessionID) {
+		made.Lock()
+		defer made.Unlock()
+		if r != nil {
+			r.m.Moved(id)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	k.Beat(ctx)
+	work.Go(func() { k.Run(ctx) })
+	t.Cleanup(func() { cancel(); work.Wait() })
+	made.Lock()
+	defer made.Unlock()
+	r = newGVisor(t, t.TempDir(), append(change, func(c *Config) { c.Directory, c.Blobs = k, blobs })...)
+	return r
+}
+
+// TestGVisorParkDiskFull: a session whose snapshot fits the disk and whose output
+// does not is not moved, and goes on.
+func TestGVisorParkDiskFull(t *testing.T) {
+	data := t.TempDir()
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=1g"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(data, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := memberOf(t, "a", dir, store, time.Minute, func(c *Config) { c.DataDir, c.LogMemory = data, 32<<20 })
+	s := a.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := a.open()
+	p.attach(1, s.ID, "k1")
+	const printed = 24 << 20
+	if text, _ := p.run(1, "x = 6\nfor _ in range(384): print('y' * 65535)"); len(text) != printed {
+		t.Fatalf("it printed %d bytes", len(text))
+	}
+	free := func() int64 {
+		var st syscall.Statfs_t
+		if err := syscall.Statfs(data, &st); err != nil {
+			t.Fatal(err)
+		}
+		return int64(st.Bavail) * st.Bsize
+	}
+	before := free()
+	must[protocol.Session](a, protocol.OpHibernate, ref)
+	size, err := sizeOfTree(a.m.sessionDir(s.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.run(1, "x")
+	// Behind the wake the snapshot is removed, and its pages are read still.
+	eventually(t, "what it was woken from is gone", func() bool {
+		return free() > before-size/2
+	})
+	ballast := filepath.Join(data, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A snapshot is not always of one size.
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, free()-size-printed/2); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
+	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, nothing{})
+	if err != nil || d != (protocol.Drained{Stayed: 1}) {
+		t.Fatalf("drained over a full disk: %+v %v", d, err)
+	}
+	p = a.open()
+	p.attach(1, s.ID, "k1")
+	if text, _ := p.run(1, "print(x)"); text != "6\n" {
+		t.Errorf("it stayed with %q", text)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = call[protocol.Drained](a, operator, protocol.OpDrain, nothing{}); err != nil || d != (protocol.Drained{Parked: 1}) {
+		t.Errorf("drained once there was room: %+v %v", d, err)
+	}
+}
+
+// TestGVisorPark: a session moves with what it holds; while the blob store
+// fails it goes on where it is; nobody else's tenant can have it; and a node
+// that is cut off acknowledges nothing of it after its lease.
+func TestGVisorPark(t *testing.T) {
+	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs := &fickle{Blobs: store}
+	cut := &apart{Registry: dir}
+	a := memberOf(t, "a", dir, blobs, 5*time.Second)
+	b := memberOf(t, "b", cut, blobs, 5*time.Second)
+	b.mates = true
+	s := a.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := a.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "x = 6\nopen('kept', 'w').write('in a file')")
+	first, err := dir.Find(a.ctx, route.SessionID(s.ID))
+	if err != nil || first.Node != "a" {
+		t.Fatalf("%+v %v", first, err)
+	}
+
+	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
+	_, err = call[protocol.Drained](a, alice, protocol.OpDrain, nothing{})
+	wantKind(t, "a drain by a user", err, fault.PermissionDenied, "")
+	blobs.fails.Store(true)
+	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, nothing{})
+	if err != nil || d != (protocol.Drained{Stayed: 1}) {
+		t.Fatalf("drained into a store that fails: %+v %v", d, err)
+	}
+	_, err = call[protocol.Session](a, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
+	wantKind(t, "a new session on a draining node", err, fault.Unavailable, "")
+	p = a.open()
+	p.attach(1, s.ID, "k1")
+	if text, _ := p.run(1, "print(x)"); text != "6\n" {
+		t.Errorf("it stayed with %q", text)
+	}
+	blobs.fails.Store(false)
+	d, err = call[protocol.Drained](a, operator, protocol.OpDrain, nothing{})
+	if err != nil || d != (protocol.Drained{Parked: 1}) {
+		t.Fatalf("drained: %+v %v", d, err)
+	}
+	for _, folder := range []string{"sessions", "logs"} {
+		if left := a.entries(folder); len(left) > 0 {
+			t.Errorf("left on the node: %s/%v", folder, left)
+		}
+	}
+	_, err = call[protocol.Session](a, alice, protocol.OpSessionGet, ref)
+	wantKind(t, "asked of the node that had it", err, fault.Unavailable, "")
+
+	bob := noderpc.Principal{Tenant: "bob"}
+	for _, ask := range []protocol.SessionRef{ref, {Session: "s_unknown"}} {
+		_, err = call[protocol.Session](b, bob, protocol.OpAdopt, ask)
+		wantKind(t, "another tenant's adoption", err, fault.NotFound, "session")
+	}
+	if l := must[protocol.SessionList](b, protocol.OpParked, nothing{}); len(l.Sessions) != 1 || l.Sessions[0].ID != s.ID || l.Sessions[0].State != hibernated {
+		t.Errorf("parked: %+v", l)
+	}
+	if v := must[protocol.Session](b, protocol.OpAdopt, ref); v.State != hibernated || v.ID != s.ID {
+		t.Errorf("adopted: %+v", v)
+	}
+	p = b.open()
+	p.attach(1, s.ID, "k1")
+	if text, _ := p.run(1, "print(x * 7, open('kept').read())"); text != "42 in a file\n" {
+		t.Errorf("on the other node: %q", text)
+	}
+	now, err := dir.Find(a.ctx, route.SessionID(s.ID))
+	if err != nil || now.Node != "b" || now.Token <= first.Token {
+		t.Errorf("the directory: %+v %v, before %+v", now, err, first)
+	}
+	if l := must[protocol.SessionList](b, protocol.OpParked, nothing{}); len(l.Sessions) != 0 {
+		t.Errorf("still parked: %+v", l)
+	}
+	if _, err := store.Get(a.ctx, stateName(s.ID)); !fault.Is(err, fault.NotFound) {
+		t.Errorf("its state is still there: %v", err)
+	}
+
+	cut.cut.Store(true)
+	for a.ctx.Err() == nil {
+		err = p.ask(protocol.OpExecute, 1, protocol.Execute{Key: "fenced", Code: "x += 1"}, nil)
+		if err != nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	wantKind(t, "beyond the lease", err, fault.Unavailable, "")
+	cut.cut.Store(false)
+	for a.ctx.Err() == nil {
+		if err = p.ask(protocol.OpExecute, 1, protocol.Execute{Key: "fenced", Code: "x += 1"}, nil); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if text, _ := p.run(1, "print(x)"); text != "7\n" {
+		t.Errorf("under one key it ran to %q", text)
+	}
+}
+
+// TestUnpackHostile: what is no parked session touches nothing.
+func TestUnpackHostile(t *testing.T) {
+	outside := t.TempDir()
+	dir := filepath.Join(outside, "in")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"../x", "/x", "session/../../x", "other/x"} {
+		r, w := io.Pipe()
+		go func() { _ = w.CloseWithError(packNamed(w, name)) }()
+		if err := unpack(context.Background(), r, dir); err == nil {
+			t.Errorf("%q was unpacked", name)
+		}
+		_ = r.Close()
+	}
+	if left, _ := os.ReadDir(outside); len(left) != 1 {
+		t.Errorf("it wrote %v", left)
+	}
+}
+
+func packNamed(w io.Writer, name string) error {
+	z, err := zstd.NewWriter(w)
+	if err != nil {
+		return err
+	}
+	t := tar.NewWriter(z)
+	err = t.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: 1, Typeflag: tar.TypeReg})
+	if err == nil {
+		_, err = t.Write([]byte("x"))
+	}
+	return errors.Join(err, t.Close(), z.Close())
+}

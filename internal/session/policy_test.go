@@ -1,0 +1,353 @@
+package session
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// TestPauseAsked: an explicit pause freezes a session also while a cell runs in it,
+// and the next work lets it go on.
+func TestPauseAsked(t *testing.T) {
+	r := newRig(t)
+	s := r.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	cell := p.execute(1, "hang")
+	p.printed(1, "hanging")
+	for range 2 { // a second one changes nothing
+		if v := must[protocol.Session](r, protocol.OpSessionPause, ref); v.State != paused {
+			t.Fatalf("paused: %+v", v)
+		}
+	}
+	if v := must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: s.ID, Seconds: 60}); v.State != paused {
+		t.Errorf("kept alive, it is %s: that is no work", v.State)
+	}
+	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
+	if reply := p.reply(1, cell); reply.EName != "KeyboardInterrupt" {
+		t.Errorf("the cell: %+v", reply)
+	}
+	if !r.session(s.ID).is(running) {
+		t.Error("an interrupt did not wake it")
+	}
+	for _, op := range []string{protocol.OpSessionPause, protocol.OpSessionUpdate, protocol.OpSessionKeepalive} {
+		_, err := call[struct{}](r, mallo, op, ref)
+		wantKind(t, op+" of another's", err, fault.NotFound, "session")
+	}
+}
+
+// TestPolicy: what each session asked for decides when it is idle.
+func TestPolicy(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.PauseAfter, c.MaxIdle, c.MaxKeepAlive = time.Hour, time.Minute, 1
+		c.Tick = time.Hour // only the test looks
+	})
+	create := func(p protocol.SessionCreate) *session {
+		t.Helper()
+		return r.session(must[protocol.Session](r, protocol.OpSessionCreate, p).ID)
+	}
+	plain, soon, kept := create(protocol.SessionCreate{}), create(protocol.SessionCreate{IdlePauseSeconds: 10}), create(protocol.SessionCreate{IdlePauseSeconds: 10, KeepAlive: true})
+	later := time.Now().Add(11 * time.Second)
+	rests := func(s *session, at time.Time, want string) {
+		t.Helper()
+		r.m.rest(s, at)
+		if v := s.view(); v.State != want {
+			t.Errorf("it is %s, want %s: %+v", v.State, want, v)
+		}
+	}
+	eventually(t, "the kernels are idle", func() bool { return !soon.order[0].queue.State().Work && !plain.order[0].queue.State().Work })
+	rests(plain, later, running)
+	rests(soon, later.Add(-5*time.Second), running)
+	rests(soon, later, paused)
+	rests(kept, later.Add(time.Hour), running)
+	if v := soon.view(); v.IdlePauseSeconds != 10 || v.IdleHibernateSeconds != 900 || v.KeepAlive {
+		t.Errorf("its policy: %+v", v)
+	}
+	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{KeepAlive: true})
+	wantKind(t, "one more that is kept alive", err, fault.Exhausted, "keep_alive")
+
+	update := func(p protocol.SessionUpdate) (protocol.Session, error) {
+		return call[protocol.Session](r, alice, protocol.OpSessionUpdate, p)
+	}
+	_, err = update(protocol.SessionUpdate{Session: plain.id, KeepAlive: new(true)})
+	wantKind(t, "the same by an update", err, fault.Exhausted, "keep_alive")
+	_, err = update(protocol.SessionUpdate{Session: plain.id, IdlePauseSeconds: new(int64(61))})
+	wantKind(t, "too long", err, fault.InvalidArgument, "idle_pause_seconds")
+	_, err = update(protocol.SessionUpdate{Session: plain.id, IdleHibernateSeconds: new(int64(protocol.Never))})
+	wantKind(t, "never", err, fault.InvalidArgument, "idle_hibernate_seconds")
+	_, err = update(protocol.SessionUpdate{Session: plain.id, LifetimeSeconds: new(int64(0))})
+	wantKind(t, "no life", err, fault.InvalidArgument, "lifetime_seconds")
+	if _, err := update(protocol.SessionUpdate{Session: kept.id, KeepAlive: new(false)}); err != nil {
+		t.Error(err)
+	}
+	rests(kept, time.Now().Add(11*time.Second), paused)
+	if _, err := update(protocol.SessionUpdate{Session: plain.id, IdlePauseSeconds: new(int64(1)), KeepAlive: new(true), Name: new("n")}); err != nil {
+		t.Error(err)
+	}
+	rests(plain, time.Now().Add(time.Hour), running)
+	if _, err := update(protocol.SessionUpdate{Session: plain.id, KeepAlive: new(false)}); err != nil {
+		t.Error(err)
+	}
+	begin := time.Now()
+	must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: plain.id, Seconds: 30})
+	rests(plain, begin.Add(30*time.Second), running)
+	rests(plain, time.Now().Add(32*time.Second), paused)
+}
+
+// TestLimitEvents: a cell over its time, and a channel over its rate, say so
+// once, and what was printed comes whole.
+func TestLimitEvents(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Limits = protocol.Limits{CellSeconds: 1} })
+	s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Limits: &protocol.Limits{OutputBytesPerSecond: 4 << 20}})
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	events := func(cell uint32) string {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.view[1].text(stream.KindEvent, cell)
+	}
+	cell := p.execute(1, "hang", func(e *protocol.Execute) { e.TimeoutMS = 100_000 })
+	if reply := p.reply(1, cell); reply.EName != "KeyboardInterrupt" {
+		t.Errorf("over its time: %+v", reply)
+	}
+	if e := events(cell); !strings.Contains(e, `"limit":"cell_seconds"`) || !strings.Contains(e, `"max":1`) || !strings.Contains(e, `"event":"limit"`) {
+		t.Errorf("the events are %s", e)
+	}
+	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Limits: &protocol.Limits{CellSeconds: 2}})
+	wantKind(t, "more than the server's", err, fault.InvalidArgument, "limits.cell_seconds")
+
+	// 7 MiB at 4 a second: 4 at once, 1 under way, the rest waits half a second.
+	const n = 7 << 20
+	begin := time.Now()
+	cell = p.execute(1, fmt.Sprint("flood ", n))
+	p.reply(1, cell)
+	took := time.Since(begin)
+	p.mu.Lock()
+	got := len(p.view[1].text(stream.KindStdout, cell))
+	p.mu.Unlock()
+	if got != n || took < 300*time.Millisecond {
+		t.Errorf("%d bytes in %s, want %d", got, took, n)
+	}
+	if e := events(cell); strings.Count(e, `"output_bytes_per_second"`) != 1 {
+		t.Errorf("the events are %s", e)
+	}
+	if text, _ := p.run(1, "print after"); text != "after" {
+		t.Errorf("afterwards: %q", text)
+	}
+}
+
+func templateTar(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		body := h.PAXRecords["body"]
+		h.PAXRecords, h.Size, h.Mode = nil, int64(len(body)), 0o644
+		if h.Typeflag == 0 {
+			h.Typeflag = tar.TypeReg
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func entry(name, body string) tar.Header {
+	return tar.Header{Name: name, PAXRecords: map[string]string{"body": body}}
+}
+
+// TestHostileTemplates: whatever a template's tar says, nothing is written but
+// a tar of our own, and nothing is left of one that is refused.
+func TestHostileTemplates(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxTemplates, c.TemplateBytes = 2, 1<<20; c.MaxLimits.MemoryBytes = 1 << 30 })
+	spec := entry("template.json", "{}")
+	for name, x := range map[string]struct {
+		data  []byte
+		kind  fault.Kind
+		field string
+	}{
+		"nothing":     {nil, fault.Malformed, ""},
+		"no tar":      {bytes.Repeat([]byte("x"), 1024), fault.Malformed, ""},
+		"no spec":     {templateTar(t, entry("files/x", "")), fault.Malformed, ""},
+		"spec later":  {templateTar(t, entry("files/x", ""), spec), fault.Malformed, ""},
+		"two specs":   {templateTar(t, spec, spec), fault.InvalidArgument, "files"},
+		"unknown":     {templateTar(t, entry("template.json", `{"annotations":{"dev.gvisor.flag.host-uds":"all"}}`)), fault.InvalidArgument, "annotations"},
+		"limits":      {templateTar(t, entry("template.json", `{"limits":{"memory_bytes":1099511627776}}`)), fault.InvalidArgument, "limits.memory_bytes"},
+		"env":         {templateTar(t, entry("template.json", `{"env":{"a b":""}}`)), fault.InvalidArgument, "env"},
+		"package":     {templateTar(t, entry("template.json", `{"packages":{"python":["--index-url=http://x"]}}`)), fault.InvalidArgument, "packages"},
+		"source":      {templateTar(t, entry("template.json", `{"packages":{"python":["x"]}}`)), fault.InvalidArgument, "packages"},
+		"build":       {templateTar(t, entry("template.json", `{"build_network":true}`)), fault.PermissionDenied, "build_network"},
+		"network":     {templateTar(t, entry("template.json", `{"session_network":{"allow":["x.test"]}}`)), fault.PermissionDenied, "session_network"},
+		"volumes":     {templateTar(t, entry("template.json", `{"volumes":[{"name":"x","path":"/home/user/../y"}]}`)), fault.InvalidArgument, "volumes[0].path"},
+		"manager":     {templateTar(t, entry("template.json", `{"packages":{"rust":["x"]}}`)), fault.InvalidArgument, "packages"},
+		"language":    {templateTar(t, entry("template.json", `{"languages":["cobol"]}`)), fault.InvalidArgument, "language"},
+		"up":          {templateTar(t, spec, entry("files/../../x", "")), fault.InvalidArgument, "files"},
+		"absolute":    {templateTar(t, spec, entry("/files/x", "")), fault.InvalidArgument, "files"},
+		"link":        {templateTar(t, spec, tar.Header{Name: "files/x", Typeflag: tar.TypeSymlink, Linkname: "/etc"}), fault.InvalidArgument, "files"},
+		"device":      {templateTar(t, spec, tar.Header{Name: "files/x", Typeflag: tar.TypeChar}), fault.InvalidArgument, "files"},
+		"elsewhere":   {templateTar(t, spec, entry("source.json", "{}")), fault.InvalidArgument, "files"},
+		"blob":        {templateTar(t, spec, entry("oci/../source.json", "{}")), fault.InvalidArgument, "files"},
+		"blob's name": {templateTar(t, spec, entry("oci/blobs/sha256/x", "{}")), fault.InvalidArgument, "image"},
+		"image":       {templateTar(t, spec, entry("oci/index.json", "{}")), fault.Unsupported, "image"},
+		"large":       {templateTar(t, spec, entry("files/x", strings.Repeat("x", 2<<20))), fault.TooLarge, ""},
+		"large spec":  {templateTar(t, entry("template.json", strings.Repeat(" ", 512<<10))), fault.TooLarge, ""},
+	} {
+		_, err := r.m.storeTemplate(alice, "x", bytes.NewReader(x.data))
+		wantKind(t, name, err, x.kind, x.field)
+	}
+	for _, name := range []string{"", "../x", "X", "a/b", "-a", strings.Repeat("x", 64)} {
+		_, err := r.m.storeTemplate(alice, name, bytes.NewReader(templateTar(t, spec)))
+		wantKind(t, name, err, fault.InvalidArgument, "name")
+	}
+	cut := fault.New(fault.Canceled, "file.write", "cut short")
+	if _, err := r.m.storeTemplate(alice, "x", io.MultiReader(bytes.NewReader(templateTar(t, spec)[:600]), failing{cut})); !errors.Is(err, cut) {
+		t.Errorf("cut short: %v", err)
+	}
+	entries, err := os.ReadDir(filepath.Join(r.m.cfg.DataDir, "templates"))
+	if err != nil || len(entries) > 0 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// TestBuildsThatFail: a build has failed once its time is over, and says what it
+// has been given; the operator is told of each, and of no command.
+func TestBuildsThatFail(t *testing.T) {
+	var mu sync.Mutex
+	var said strings.Builder
+	log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return said.Write(p)
+	}), nil))
+	r := newRig(t, func(c *Config) { c.BootLimit, c.BuildLimit, c.Logger = 4*time.Second, time.Second, log })
+	if _, err := r.m.storeTemplate(alice, "slow", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo begun; exec sleep 1000"]}`)))); err != nil {
+		t.Fatal(err)
+	}
+	var v protocol.Template
+	eventually(t, "the build has failed", func() bool {
+		v = must[protocol.Template](r, protocol.OpTemplateGet, protocol.TemplateRef{Name: "slow"})
+		return v.State == failed
+	})
+	if _, err := r.m.storeTemplate(alice, "bad", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo told; exit 3 # s3cret"]}`)))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the build has failed", func() bool {
+		v := must[protocol.Template](r, protocol.OpTemplateGet, protocol.TemplateRef{Name: "bad"})
+		return v.State == failed && strings.Contains(v.Error, "status 3; it said: told")
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for _, want := range []string{`"a template could not be built" template=alice/slow kind=conflict`, `"a template could not be built" template=alice/bad kind=conflict tries=1 error="run failed"`} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("the log has no %s:\n%s", want, said.String())
+		}
+	}
+	if strings.Contains(said.String(), "s3cret") {
+		t.Error("a command is in the log")
+	}
+	if !strings.Contains(v.Error, "5s") || !strings.Contains(v.Error, "templates.build") || !strings.Contains(v.Log, "begun") {
+		t.Errorf("it says %q, and has printed %q", v.Error, v.Log)
+	}
+}
+
+// TestTemplatesAreTheirOwners: names are a tenant's own, counted, and gone when
+// they are removed.
+func TestTemplatesAreTheirOwners(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxTemplates = 2 })
+	store := func(p noderpc.Principal, name string) error {
+		_, err := r.m.storeTemplate(p, name, bytes.NewReader(templateTar(t, entry("template.json", `{"description":"of `+p.Tenant+`"}`))))
+		return err
+	}
+	for _, err := range []error{store(alice, "a"), store(alice, "b"), store(mallo, "a"), store(alice, "a")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantKind(t, "one too many", store(alice, "c"), fault.Exhausted, "")
+	if l := must[protocol.TemplateList](r, protocol.OpTemplateList, nil).Templates; len(l) != 2 || l[0].Name != "a" || l[0].Spec.Description != "of alice" {
+		t.Errorf("the list: %+v", l)
+	}
+	must[struct{}](r, protocol.OpTemplateDelete, protocol.TemplateRef{Name: "a"})
+	_, gone := call[protocol.Template](r, alice, protocol.OpTemplateGet, protocol.TemplateRef{Name: "a"})
+	_, foreign := call[protocol.Template](r, mallo, protocol.OpTemplateGet, protocol.TemplateRef{Name: "b"})
+	wantKind(t, "removed", gone, fault.NotFound, "name")
+	if fmt.Sprint(gone) != fmt.Sprint(foreign) {
+		t.Errorf("removed: %v, another's: %v", gone, foreign)
+	}
+	if v, err := call[protocol.Template](r, mallo, protocol.OpTemplateGet, protocol.TemplateRef{Name: "a"}); err != nil || v.Spec.Description != "of mallory" {
+		t.Errorf("mallory's: %+v, %v", v, err)
+	}
+}
+
+// TestPoolsFollowDemand: what was asked for lately is kept ready, within the
+// memory, and let go when it is not asked for any more.
+func TestPoolsFollowDemand(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Pools = map[string]int{}
+		c.PoolMemory = 3 * roomNeed
+		c.Tick = time.Hour // only the test looks
+	})
+	tm, other := r.m.templates["test"], r.m.templates["other"]
+	tm.mu.Lock()
+	tm.ready = true // its snapshot is there, in word
+	tm.mu.Unlock()
+	size := func(t *template) int {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.pool == nil {
+			return 0
+		}
+		return t.pool.Stats().Size
+	}
+	now := time.Now()
+	claims := func(n int) {
+		for range n {
+			tm.demanded()
+			other.demanded()
+		}
+	}
+	r.m.stock(now)
+	if size(tm) != 0 {
+		t.Errorf("unasked for there are %d", size(tm))
+	}
+	claims(2)
+	r.m.stock(time.Now())
+	if size(tm) != 2 || size(other) != 0 {
+		t.Errorf("after two claims there are %d, and %d of what has no snapshot", size(tm), size(other))
+	}
+	claims(100)
+	r.m.stock(time.Now())
+	if size(tm) != 3 {
+		t.Errorf("there are %d where the memory allows 3", size(tm))
+	}
+	r.m.stock(time.Now().Add(20 * poolHalf))
+	if size(tm) != 0 {
+		t.Errorf("long afterwards there are %d", size(tm))
+	}
+}

@@ -1,0 +1,157 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// serveEcho listens where the native machine's programs would.
+func serveEcho(t *testing.T) (int, func()) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	stop := func() { _ = ln.Close() }
+	t.Cleanup(stop)
+	return ln.Addr().(*net.TCPAddr).Port, stop
+}
+
+func (r *rig) dialPort(p noderpc.Principal, session string, port int) (*noderpc.Link, error) {
+	r.t.Helper()
+	l, err := r.c.Open(r.ctx, p)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = l.Close() })
+	return l, l.Call(r.ctx, protocol.OpPortOpen, protocol.PortRef{Session: session, Port: port}, nil)
+}
+
+// TestPorts carries bytes to a program and back; traffic wakes a session and
+// keeps it awake, and an open connection without does not.
+func TestPorts(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.PauseAfter = 2 * time.Second })
+	s := r.create()
+	port, _ := serveEcho(t)
+	_, foreign := r.dialPort(mallo, s.ID, port)
+	wantKind(t, "port.open", foreign, fault.NotFound, "session")
+	_, err := r.dialPort(alice, s.ID, 0)
+	wantKind(t, "port.open", err, fault.InvalidArgument, "port")
+	closed, stop := serveEcho(t)
+	stop()
+	_, err = r.dialPort(alice, s.ID, closed)
+	wantKind(t, "port.open", err, fault.Unavailable, "port")
+
+	l, err := r.dialPort(alice, s.ID, port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := func(want string) {
+		t.Helper()
+		eventually(t, "the session is "+want, func() bool {
+			return must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}).State == want
+		})
+	}
+	state(paused) // the open connection is no work
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
+	go func() {
+		for rest := sent; len(rest) > 0; {
+			n := min(len(rest), 64<<10)
+			if l.Send(stream.Frame{Type: stream.Data, Body: rest[:n]}) != nil {
+				return
+			}
+			rest = rest[n:]
+		}
+		_ = l.Send(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd})
+	}()
+	var got []byte
+	for {
+		f, err := l.Next()
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", len(got), err)
+		}
+		got = append(got, f.Body...)
+		if f.Flags&stream.FlagEnd != 0 {
+			break
+		}
+	}
+	if !bytes.Equal(got, sent) {
+		t.Errorf("%d of %d bytes came back", len(got), len(sent))
+	}
+	if _, err := l.Next(); err != io.EOF {
+		t.Errorf("after both ends came %v", err)
+	}
+
+	var links []*noderpc.Link
+	for range maxConns {
+		l, err := r.dialPort(alice, s.ID, port)
+		if err != nil {
+			t.Fatal(len(links), err)
+		}
+		links = append(links, l)
+	}
+	_, err = r.dialPort(alice, s.ID, port)
+	wantKind(t, "port.open", err, fault.Exhausted, "")
+	for _, l := range links {
+		_ = l.Close()
+	}
+	eventually(t, "there is room again", func() bool {
+		if l, err = r.dialPort(alice, s.ID, port); err != nil {
+			_ = l.Close()
+		}
+		return err == nil
+	})
+	// A session that ends cuts what is open.
+	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
+	for err == nil {
+		_, err = l.Next()
+	}
+}
+
+// TestPortEvents wants to be told when a program begins to listen, and when it
+// ends.
+func TestPortEvents(t *testing.T) {
+	r := newRig(t)
+	s := r.create()
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	port, stop := serveEcho(t)
+	want := fmt.Sprintf(`{"session":%q,"port":%d,"address":"127.0.0.1","open":`, s.ID, port)
+	told := func(open string) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(p.ports, func(n protocol.Reply) bool {
+				return n.Event == protocol.EventPort && n.Ch == 1 && string(n.Params) == want+open
+			})
+		}
+	}
+	p.until("the port is open", told("true}"))
+	list := must[protocol.PortList](r, protocol.OpPortList, protocol.SessionRef{Session: s.ID})
+	found := false
+	for _, q := range list.Ports {
+		found = found || q == (protocol.Port{Port: port, Address: "127.0.0.1"})
+	}
+	if !found {
+		t.Errorf("%d is not among %+v", port, list.Ports)
+	}
+	stop()
+	p.until("the port is closed", told("false}"))
+}

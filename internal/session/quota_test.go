@@ -1,0 +1,165 @@
+package session
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+func withTenants(t *testing.T, c *Config) *tenant.Store {
+	t.Helper()
+	s, err := tenant.Open(filepath.Join(t.TempDir(), "tenants.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Tenants = s
+	return s
+}
+
+func TestQuotas(t *testing.T) {
+	var store *tenant.Store
+	r := newRig(t, func(c *Config) {
+		store = withTenants(t, c)
+		c.Limits = protocol.Limits{CPUs: 1, MemoryBytes: 1 << 30}
+		c.MaxLimits = protocol.Limits{CPUs: 4, MemoryBytes: 4 << 30}
+	})
+	create := func(p noderpc.Principal, l *protocol.Limits) (string, error) {
+		s, err := call[protocol.Session](r, p, protocol.OpSessionCreate, protocol.SessionCreate{Limits: l})
+		return s.ID, err
+	}
+	set := func(q tenant.Quota) {
+		t.Helper()
+		if err := store.SetQuota(context.Background(), alice.Tenant, &q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := create(alice, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range map[string]tenant.Quota{
+		"sessions":     {Sessions: 1},
+		"running":      {Running: 1},
+		"cpus":         {CPUs: 1.5},
+		"memory_bytes": {MemoryBytes: 3 << 29},
+	} {
+		set(q)
+		_, err := create(alice, nil)
+		wantKind(t, name, err, fault.Exhausted, "quota."+name)
+		if fault.PublicOf(err).RetryAfter <= 0 {
+			t.Errorf("%s: no time to come back", name)
+		}
+	}
+	// Another tenant has its own, and less asked for fits.
+	other, err := create(mallo, nil)
+	if err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	set(tenant.Quota{CPUs: 1.5, MemoryBytes: 3 << 29})
+	second, err := create(alice, &protocol.Limits{CPUs: 0.5, MemoryBytes: 1 << 29})
+	if err != nil {
+		t.Errorf("what fits: %v", err)
+	}
+	set(tenant.Quota{})
+
+	// A key's quota is beside the tenant's, and counts what was made with it.
+	k, _, err := store.Create(context.Background(), tenant.Key{Tenant: alice.Tenant, Role: tenant.Owner, Quota: tenant.Quota{Sessions: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKey := noderpc.Principal{Tenant: alice.Tenant, Subject: k.Subject()}
+	third, err := create(byKey, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = create(byKey, nil)
+	wantKind(t, "a key's second", err, fault.Exhausted, "quota.sessions")
+	admin := noderpc.Principal{Tenant: "ops", Subject: "o", Scopes: tenant.Admin.Scopes()}
+	all, err := call[protocol.TenantList](r, admin, protocol.OpTenantList, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := map[string]protocol.Use{}
+	for _, v := range all.Tenants {
+		uses[v.Name] = v.Use
+	}
+	if u := uses[alice.Tenant]; u.Sessions != 3 || u.Running != 3 || u.CPUs != 2.5 || u.MemoryBytes != 5<<29 {
+		t.Errorf("alice holds %+v", u)
+	}
+	mine, err := call[protocol.TenantList](r, mallo, protocol.OpTenantList, nil)
+	if err != nil || len(mine.Tenants) != 1 || mine.Tenants[0].Use.Sessions != 1 {
+		t.Errorf("mallory sees %+v, %v", mine, err)
+	}
+	// What is deleted is given back.
+	if _, err := call[struct{}](r, byKey, protocol.OpSessionDelete, protocol.SessionRef{Session: third}); err != nil {
+		t.Fatal(err)
+	}
+	if third, err = create(byKey, nil); err != nil {
+		t.Errorf("after a deletion: %v", err)
+	}
+	_ = []string{first, second, other, third}
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	if len(r.m.arriving) != 0 {
+		t.Errorf("%d claims are left", len(r.m.arriving))
+	}
+}
+
+// TestFullMachineIsFair: while all places are taken, tenants get what becomes
+// free in turn, however much one of them asks for.
+func TestFullMachineIsFair(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxSessions, c.Queue, c.QueueWait = 1, 6, time.Minute })
+	type made struct {
+		who noderpc.Principal
+		id  string
+	}
+	got := make(chan made, 8)
+	create := func(p noderpc.Principal) {
+		waiting := r.m.line.waiting()
+		go func() {
+			s, err := call[protocol.Session](r, p, protocol.OpSessionCreate, protocol.SessionCreate{})
+			if err != nil {
+				t.Errorf("%s: %v", p.Tenant, err)
+			}
+			got <- made{p, s.ID}
+		}()
+		eventually(t, "one more waits", func() bool { return r.m.line.waiting() == waiting+1 || len(got) > 0 })
+	}
+	create(mallo)
+	last := <-got
+	for _, p := range []noderpc.Principal{mallo, mallo, mallo, alice} {
+		create(p)
+	}
+	// The fourth of one tenant has no place in line, which has six.
+	_, err := call[protocol.Session](r, mallo, protocol.OpSessionCreate, protocol.SessionCreate{})
+	wantKind(t, "over the line", err, fault.Exhausted, "")
+	for i, want := range []noderpc.Principal{mallo, alice, mallo, mallo} {
+		if _, err := call[struct{}](r, last.who, protocol.OpSessionDelete, protocol.SessionRef{Session: last.id}); err != nil {
+			t.Fatal(err)
+		}
+		if last = <-got; last.who.Tenant != want.Tenant {
+			t.Errorf("place %d goes to %s, and should to %s", i, last.who.Tenant, want.Tenant)
+		}
+	}
+	c := r.m.Status().Counters
+	if c["waits_served"] != 4 || c["waits_refused"] != 1 || r.m.line.waiting() != 0 {
+		t.Errorf("served %d, refused %d, waiting %d", c["waits_served"], c["waits_refused"], r.m.line.waiting())
+	}
+}
+
+// TestWaitInLineEnds: who waits in vain is told so, and leaves nothing.
+func TestWaitInLineEnds(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxSessions, c.Queue, c.QueueWait = 1, 2, 50*time.Millisecond })
+	r.create()
+	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
+	wantKind(t, "in vain", err, fault.Exhausted, "")
+	if n := r.m.Status().Counters["waits_over"]; n != 1 || !r.m.line.empty() {
+		t.Errorf("%d waits are over, empty %v", n, r.m.line.empty())
+	}
+}

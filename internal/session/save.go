@@ -1,0 +1,479 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// savedVersion is that of the file; another is not read.
+const savedVersion = 2
+
+// saved is a hibernated session beside its snapshot and its logs: the file
+// session.json, which is there from the end of one process to the first wake
+// in the next. It holds the session's environment and what was typed and asked.
+type saved struct {
+	Version  int               `json:"version"`
+	ID       string            `json:"id"`
+	Tenant   string            `json:"tenant"`
+	Subject  string            `json:"subject"`
+	Template string            `json:"template,omitempty"`
+	Layout   Layout            `json:"layout"`
+	Limits   protocol.Limits   `json:"limits"`
+	Policy   policy            `json:"policy"`
+	Name     string            `json:"name,omitempty"`
+	Language string            `json:"language"`
+	Env      map[string]string `json:"env,omitempty"`
+	Created  time.Time         `json:"created"`
+	Expires  time.Time         `json:"expires"`
+	Active   time.Time         `json:"active"`
+	Works    bool              `json:"works,omitempty"`
+	Info     kernel.Info       `json:"info"`
+	Channels []savedChannel    `json:"channels"`
+	Keys     map[string]string `json:"keys,omitempty"`
+	Numbers  int               `json:"numbers"`
+	Wires    map[uint32]string `json:"wires"` // the channel of each number
+	NextWire uint32            `json:"next_wire"`
+	Agent    agent.Saved       `json:"agent"`
+	// Origin, Durable and Recovered are the session's; Stale says that its
+	// machine has to be given fresh randomness when it wakes.
+	Origin    string    `json:"origin,omitempty"`
+	Durable   bool      `json:"durable,omitempty"`
+	Recovered time.Time `json:"recovered,omitzero"`
+	Stale     bool      `json:"stale,omitempty"`
+
+	Volumes []protocol.Mount `json:"volumes,omitempty"`
+	// Network is what it may reach outside, and Moved how many bytes it has.
+	Network *protocol.Network `json:"network,omitempty"`
+	Moved   int64             `json:"moved,omitempty"`
+	// Token is that of its ownership.
+	Token route.Token `json:"token,omitempty"`
+}
+
+type savedChannel struct {
+	ID       string            `json:"id"`
+	Kind     string            `json:"kind"`
+	Language string            `json:"language,omitempty"`
+	Argv     []string          `json:"argv,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Cwd      string            `json:"cwd,omitempty"`
+	Wire     uint32            `json:"wire,omitempty"` // a kernel's is that of its driver
+	Exit     *protocol.Exit    `json:"exit,omitempty"`
+	Log      stream.Saved      `json:"log"`
+	Queue    *kernel.Saved     `json:"queue,omitempty"`
+	Terminal *savedTerminal    `json:"terminal,omitempty"`
+	Writers  []savedWriter     `json:"writers,omitempty"`
+}
+
+type savedTerminal struct {
+	Shell  bool        `json:"shell"`
+	Driven bool        `json:"driven"`
+	Screen pty.State   `json:"screen"`
+	Marks  []savedMark `json:"marks"`
+	Since  int         `json:"since"`
+}
+
+type savedMark struct {
+	Offset int64     `json:"offset"`
+	State  pty.State `json:"state"`
+}
+
+type savedWriter struct {
+	Name  string    `json:"name"`
+	Taken uint64    `json:"taken"`
+	Guard pty.Guard `json:"guard"`
+}
+
+func (m *Manager) savedFile(id string) string { return filepath.Join(m.sessionDir(id), "session.json") }
+
+// save hibernates the session for the next process, and ends it in this one
+// without a word to its queues and logs. After an error it is to be lost.
+func (s *session) save(ctx context.Context) error {
+	release, err := s.quiet(ctx)
+	if err != nil {
+		return err
+	}
+	if works := s.working(ctx); works {
+		s.mu.Lock()
+		s.works = true
+		s.mu.Unlock()
+	}
+	if err := s.freeze(ctx); err != nil {
+		release()
+		return err
+	}
+	// From here on the power is not given back: nothing begins any more.
+	s.sealed = true
+	_ = os.Remove(s.reserved())
+	v, err := s.record(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "session.save", err)
+	}
+	if err := writeFile(s.m.savedFile(s.id), data); err != nil {
+		return fault.Wrap(fault.Host, "session.save", err)
+	}
+	s.closeKeep(false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == lost {
+		return os.RemoveAll(s.m.sessionDir(s.id))
+	}
+	s.state, s.reason, s.message, s.lostAt = lost, "restarting", "the node is stopping", time.Now()
+	s.end()
+	close(s.settled)
+	return nil
+}
+
+// reserved is a file that takes the room which save needs once the snapshot has
+// been written: there is no way back then, and the oldest output would go.
+func (s *session) reserved() string { return filepath.Join(s.m.sessionDir(s.id), "room") }
+
+// recordRoom is what is written beside the logs: what was typed and asked.
+const recordRoom = 4 << 20
+
+// reserve keeps that room. It is DiskFull where there is none.
+func (s *session) reserve() error {
+	const op = "session.save"
+	s.mu.Lock()
+	n := int64(len(s.order))*s.m.cfg.LogMemory + recordRoom
+	s.mu.Unlock()
+	dir := s.m.sessionDir(s.id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	f, err := os.OpenFile(s.reserved(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err == nil {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, n)
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			err = nil // on such a filesystem one has to hope
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		return nil
+	}
+	_ = os.Remove(s.reserved())
+	_ = os.Remove(dir) // fails where a snapshot is in it
+	if errors.Is(err, unix.ENOSPC) {
+		return &fault.Error{Kind: fault.DiskFull, Op: op, Message: "there is no space for what the session has put out", Err: err}
+	}
+	return fault.Wrap(fault.Host, op, err)
+}
+
+// record ends all that belongs to a hibernated session, and notes it.
+func (s *session) record(ctx context.Context) (*saved, error) {
+	v, all := s.header()
+	for _, c := range all {
+		sc, err := c.record(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v.Channels = append(v.Channels, sc)
+	}
+	var err error
+	if v.Agent, err = s.agent.Save(ctx); err != nil {
+		return nil, err
+	}
+	s.wires(v)
+	return v, nil
+}
+
+// header notes the session but for its channels and wire, and returns them.
+func (s *session) header() (*saved, []*channel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &saved{
+		Version: savedVersion, ID: s.id, Tenant: s.tenant, Subject: s.subject, Name: s.name, Language: s.language, Env: s.env,
+		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
+		Created: s.created, Expires: s.expires, Active: s.active, Works: s.works, Info: s.info, Numbers: s.numbers,
+		Keys: map[string]string{}, Wires: map[uint32]string{},
+		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale, Volumes: s.volumes.mounts, Token: s.m.token(s.id),
+	}
+	for key, c := range s.keys {
+		v.Keys[key] = c.id
+	}
+	if o := s.outlet; o != nil {
+		v.Network, v.Moved = &o.asked, o.used.Load()
+	}
+	return v, s.order
+}
+
+// wires notes which number on the wire leads to which channel.
+func (s *session) wires(v *saved) {
+	s.router.mu.RLock()
+	defer s.router.mu.RUnlock()
+	for n, t := range s.router.targets {
+		v.Wires[n] = t.channel.id
+	}
+	v.NextWire = s.router.next
+}
+
+func (c *channel) record(ctx context.Context) (savedChannel, error) {
+	<-c.opened
+	v := c.header()
+	if c.queue != nil {
+		q, d, err := c.queue.Save(ctx)
+		if err != nil {
+			return v, err
+		}
+		v.Queue = &q
+		if d, ok := d.(*driver); ok {
+			v.Wire = d.wire
+		}
+	}
+	var err error
+	if v.Log, err = c.session.m.saveLog(c.log); err != nil {
+		return v, err
+	}
+	c.state(&v)
+	return v, nil
+}
+
+// header notes what does not change of a channel.
+func (c *channel) header() savedChannel {
+	return savedChannel{ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire}
+}
+
+// state notes what the channel is beside its queue and its log.
+func (c *channel) state(v *savedChannel) {
+	if t := c.terminal; t != nil {
+		t.mu.Lock()
+		v.Terminal = &savedTerminal{Shell: t.shell, Driven: t.driven, Screen: t.scan.State(), Since: t.since}
+		for _, m := range t.marks {
+			v.Terminal.Marks = append(v.Terminal.Marks, savedMark{m.offset, m.state})
+		}
+		t.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v.Exit = c.exit
+	for _, w := range c.order {
+		w.mu.Lock()
+		v.Writers = append(v.Writers, savedWriter{w.name, w.taken, w.guard})
+		w.mu.Unlock()
+	}
+}
+
+// load finds the sessions that the process before has saved, and removes what
+// is left of others.
+func (m *Manager) load() error {
+	entries, err := os.ReadDir(m.sessionsDir())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		s, err := m.revive(e.Name())
+		if err == nil {
+			m.sessions[s.id] = s
+			s.weigh()
+			continue
+		}
+		if !strings.HasSuffix(e.Name(), wokenSuffix) {
+			m.log.Warn("a session of before is lost", "session", e.Name(), "error", err)
+		}
+		if err := os.RemoveAll(m.sessionDir(e.Name())); err != nil {
+			return err
+		}
+	}
+	if err := m.recoverAll(); err != nil {
+		return err
+	}
+	if len(m.sessions) > 0 {
+		m.log.Info("found hibernated sessions", "sessions", len(m.sessions))
+	}
+	return m.sweepLogs()
+}
+
+// sweepLogs removes the logs of sessions that there are not.
+func (m *Manager) sweepLogs() error {
+	entries, err := os.ReadDir(m.logDir())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if m.sessions[e.Name()] != nil {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(m.logDir(), e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revive makes a session of its file.
+func (m *Manager) revive(id string) (*session, error) {
+	const op = "session.load"
+	data, err := os.ReadFile(m.savedFile(id))
+	if err != nil {
+		return nil, fault.Wrap(fault.NotFound, op, err)
+	}
+	var v saved
+	if err := json.Unmarshal(data, &v); err != nil {
+		return nil, fault.Wrap(fault.Malformed, op, err)
+	}
+	if v.Version != savedVersion || v.ID != id {
+		return nil, fault.New(fault.Unsupported, op, "the file is of version %d, and of session %s", v.Version, v.ID)
+	}
+	s, err := m.assemble(v)
+	if err == nil {
+		s.connectAll(v)
+	}
+	return s, err
+}
+
+// assemble makes a hibernated session, but for what runs in its channels.
+func (m *Manager) assemble(v saved) (*session, error) {
+	h, err := m.volumes.hold(v.Tenant, v.Volumes, len(v.Volumes))
+	if err != nil {
+		return nil, err
+	}
+	sink := newRouter(&m.count, v.NextWire)
+	s := &session{
+		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
+		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
+		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.hostOf(v.Layout, h), volumes: h,
+		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
+		member:  &member{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
+		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.bound()
+	if err := s.letOut(v.Network, v.Moved); err != nil {
+		s.undo()
+		return nil, err
+	}
+	for _, sc := range v.Channels {
+		l, err := m.openLog(s.id, sc.ID, &sc.Log)
+		if err != nil {
+			s.undo()
+			return nil, err
+		}
+		c := s.reviveChannel(sc, l)
+		c.loosen(!v.Recovered.IsZero())
+		s.channels[c.id] = c
+		s.order = append(s.order, c)
+	}
+	for key, id := range v.Keys {
+		if c := s.channels[id]; c != nil {
+			s.keys[key] = c
+		}
+	}
+	return s, nil
+}
+
+// undo takes apart a session that was assembled and not connected.
+func (s *session) undo() {
+	s.volumes.release()
+	s.agent.End()
+	for _, c := range s.order {
+		s.m.dropLog(c.log)
+	}
+	_ = os.Remove(filepath.Join(s.m.logDir(), s.id))
+}
+
+// connectAll connects the channels. Queues last: one may begin to work at once.
+func (s *session) connectAll(v saved) {
+	for i, c := range s.order {
+		s.connect(c, v.Channels[i], v.Wires)
+	}
+}
+
+// reviveChannel makes a channel but for what runs in it.
+func (s *session) reviveChannel(v savedChannel, l *stream.Log) *channel {
+	c := &channel{
+		session: s, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd, log: l,
+		opened: make(chan struct{}), exit: v.Exit, writers: map[string]*writer{},
+	}
+	if c.exit != nil {
+		c.conclude(*c.exit) // it may have been saved just before that
+	}
+	for _, w := range v.Writers {
+		c.writers[w.Name] = &writer{name: w.Name, taken: w.Taken, guard: w.Guard}
+		c.order = append(c.order, c.writers[w.Name])
+	}
+	if t := v.Terminal; t != nil {
+		c.terminal = newTerminal(t.Screen.Size, t.Shell)
+		c.terminal.driven, c.terminal.since, c.terminal.scan = t.Driven, t.Since, pty.ResumeScanner(t.Screen)
+		for _, m := range t.Marks {
+			c.terminal.marks = append(c.terminal.marks, mark{m.Offset, m.State})
+		}
+	}
+	return c
+}
+
+// loosen lets the writers of a channel that came back go on where they are.
+func (c *channel) loosen(is bool) {
+	c.loose = is
+	for _, w := range c.order {
+		w.loose = is
+	}
+}
+
+// connect connects a channel to its numbers on the wire, and starts its queue.
+func (s *session) connect(c *channel, v savedChannel, wires map[uint32]string) {
+	defer close(c.opened)
+	o := kernel.QueueOptions{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()}
+	if v.Queue == nil {
+		c.wire = v.Wire
+	}
+	for n, id := range wires {
+		if id != c.id {
+			continue
+		}
+		t := target{channel: c}
+		if v.Queue != nil {
+			t.driver = &driver{session: s, channel: c, wire: n}
+			if n == v.Wire {
+				o.Driver, o.Rejoin = t.driver, s.agent.Rejoin(n)
+			}
+		}
+		s.router.set(n, t)
+	}
+	if v.Queue != nil {
+		c.queue = kernel.NewQueue(o)
+	}
+}
+
+// saveAll saves the sessions within the shutdown limit. Those that it cannot
+// are lost.
+func (m *Manager) saveAll(all []*session) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(m.cfg.ShutdownLimit, 0))
+	defer cancel()
+	turns := make(chan struct{}, m.cfg.PoolParallel)
+	var wg sync.WaitGroup
+	for _, s := range all {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if s.isLost() {
+				return
+			}
+			if err := s.save(ctx); err != nil && !s.isLost() {
+				m.log.Warn("a session could not be hibernated and is lost", "session", s.id, "error", err)
+			}
+			s.lose("restarting", "the node is stopping")
+		})
+	}
+	wg.Wait()
+}

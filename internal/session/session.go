@@ -1,0 +1,555 @@
+package session
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// The states of a session.
+const (
+	running    = "running"
+	paused     = "paused"
+	hibernated = "hibernated" // on disk, without a machine
+	resuming   = "resuming"   // hibernated, and being restored
+	lost       = "lost"
+)
+
+// wireGrace is how long after the end of its agent's wire a machine may take
+// to end by itself and say why.
+const wireGrace = 2 * time.Second
+
+// session is a claimed sandbox and the channels in it.
+type session struct {
+	m               *Manager
+	id              string
+	tenant, subject string
+	name, language  string
+	env             map[string]string
+	created         time.Time
+	// template and limits are what it was made from and may use; host is that
+	// of its machines.
+	template string
+	limits   protocol.Limits
+	host     Host
+	*member
+	meter meter
+	// life ends when the session is lost; settled is closed once all that
+	// hangs on it has been told.
+	life    context.Context
+	end     context.CancelFunc
+	settled chan struct{}
+	// power is held by the one who pauses, hibernates, resumes or wakes, and by
+	// those who begin to work meanwhile.
+	power chan struct{}
+	// unwatch ends the watch over the machine. It belongs to who has power.
+	unwatch func()
+	origin  string // the session or snapshot that this is a copy of
+	durable bool
+	keep    keep // of a durable session
+	// opening is held by the one who opens a channel with a key.
+	opening chan struct{}
+	ports   ports
+	outlet  *outlet // nil without a network
+	volumes *held
+	// moving is set while it is parked; sealed, by who has power, once there is
+	// no way back from that.
+	moving atomic.Bool
+	sealed bool
+
+	mu       sync.Mutex // guards all below, and member.machine
+	state    string
+	reason   string
+	message  string
+	lostAt   time.Time
+	active   time.Time
+	until    time.Time // it counts as at work till then
+	expires  time.Time
+	stored   int64 // bytes on disk while it is hibernated
+	policy   policy
+	last     route.Token   // that of its ownership when it was saved
+	works    bool          // hibernated by the process before while something ran
+	ops      int           // requests under way that mean work
+	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits
+	channels map[string]*channel
+	order    []*channel
+	keys     map[string]*channel
+	numbers  int // the last number in a channel's id
+	watchers map[*attachment]struct{}
+	presence presence
+	// recovered is the time as of which the session came back after the server
+	// was killed, if it did. stale says that its machine has run on from here
+	// before: it is reseeded when it wakes.
+	recovered time.Time
+	stale     bool
+}
+
+func newSession(m *Manager, id string, p noderpc.Principal, mb *member, w wanted, r protocol.SessionCreate, h *held, now time.Time) *session {
+	s := &session{
+		m: m, id: id, tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
+		template: r.Template, limits: w.limits, policy: w.policy, host: m.hostOf(mb.layout, h), volumes: h,
+		created: now, expires: now.Add(w.lifetime), active: now, member: mb, state: running, durable: m.wantsDurable(r),
+		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.bound()
+	return s
+}
+
+// bound lets the session's output be held to its limit.
+func (s *session) bound() {
+	if rate := s.limits.OutputBytesPerSecond; rate > 0 {
+		s.router.pace = newPace(rate, s.agent)
+	}
+}
+
+// adopt makes the member's warm kernel the session's first channel, k1.
+func (s *session) adopt(info kernel.Info) error {
+	if s.member.language == "" {
+		return nil
+	}
+	c, err := s.newChannel("kernel", s.language, nil)
+	if err != nil {
+		return err
+	}
+	d := &driver{session: s, channel: c, wire: warmChannel}
+	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
+	close(c.opened)
+	s.router.set(warmChannel, target{channel: c, driver: d})
+	return nil
+}
+
+// starter returns what starts a kernel of c, each time on a new number.
+func (s *session) starter(c *channel, env map[string]string, cwd string) kernel.Starter {
+	return func(ctx context.Context) (kernel.Driver, kernel.Info, error) {
+		select {
+		case <-c.opened: // c.queue is set: output may come
+		case <-ctx.Done():
+			return nil, kernel.Info{}, ctx.Err()
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.m.cfg.BootLimit)
+		defer cancel()
+		end, err := s.begin(ctx)
+		if err != nil {
+			return nil, kernel.Info{}, err
+		}
+		defer end()
+		d := &driver{session: s, channel: c, wire: s.router.number()}
+		s.router.set(d.wire, target{channel: c, driver: d})
+		info, err := s.agent.StartKernel(ctx, d.wire, agent.StartKernel{Language: c.language, Env: env, Cwd: cwd})
+		if err != nil {
+			s.router.remove(d.wire)
+			return nil, kernel.Info{}, err
+		}
+		s.m.count.kernelsStarted.Add(1)
+		return d, info, nil
+	}
+}
+
+// touch notes that the session is active.
+func (s *session) touch() {
+	s.mu.Lock()
+	s.active = time.Now()
+	s.mu.Unlock()
+}
+
+// asleep reports whether work would wake the session.
+func (s *session) asleep() bool { return !s.is(running) && !s.is(lost) }
+
+func (s *session) is(state string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == state
+}
+
+func (s *session) isLost() bool { return s.life.Err() != nil }
+
+// ended is why the session is lost.
+func (s *session) ended() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reason
+}
+
+func (s *session) lostBefore(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == lost && s.lostAt.Before(t)
+}
+
+// gone is the error of a session that is lost.
+func (s *session) gone() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
+}
+
+// begin says that work is about to begin, and wakes a paused or hibernated
+// sandbox. The sandbox stays awake until end is called.
+func (s *session) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case s.power <- struct{}{}:
+	case <-s.life.Done():
+		return nil, s.gone()
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.begin", ctx.Err())
+	}
+	defer func() { <-s.power }()
+	if s.isLost() {
+		return nil, s.gone()
+	}
+	if err := s.m.fenced(s.id); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	state, machine := s.state, s.machine
+	s.mu.Unlock()
+	switch state {
+	case hibernated:
+		if err := s.wake(ctx); err != nil {
+			return nil, err
+		}
+	case paused:
+		if err := machine.SetPaused(ctx, false); err != nil {
+			if s.isLost() {
+				return nil, s.gone()
+			}
+			return nil, err
+		}
+		s.m.count.resumes.Add(1)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == lost {
+		return nil, &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
+	}
+	if s.state != running {
+		s.volumes.begin(s.m.volumes)
+	}
+	s.state = running
+	s.ops++
+	s.active = time.Now()
+	return func() {
+		s.mu.Lock()
+		if s.ops--; s.ops == 0 && s.idle != nil {
+			close(s.idle)
+			s.idle = nil
+		}
+		s.active = time.Now()
+		s.mu.Unlock()
+	}, nil
+}
+
+// beginOwned is begin for input, which nobody asks to be repeated: while the
+// node does not know whether the session is still its own, it waits.
+func (s *session) beginOwned(ctx context.Context) (end func(), err error) {
+	for {
+		end, err = s.begin(ctx)
+		if err == nil || s.m.owned(s.id) {
+			return end, err
+		}
+		if err := s.m.ownedSoon(ctx, s.id); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pauseIdle freezes the sandbox when nothing has happened since the given
+// time and nothing is under way.
+func (s *session) pauseIdle(ctx context.Context, since time.Time) {
+	select {
+	case s.power <- struct{}{}:
+		defer func() { <-s.power }()
+	default:
+		return // somebody begins to work
+	}
+	s.mu.Lock()
+	idle := s.state == running && s.idleSince(since)
+	all, machine := s.order, s.machine
+	s.mu.Unlock()
+	if !idle {
+		return
+	}
+	for _, c := range all {
+		if c.working(ctx, since) {
+			if c.terminal != nil {
+				s.touch() // ask again after the same time
+			}
+			return
+		}
+	}
+	if err := machine.SetPaused(ctx, true); err != nil {
+		if !s.isLost() {
+			s.m.log.Warn("a session could not be paused", "session", s.id, "error", err)
+			s.touch() // try again after the same time
+		}
+		return
+	}
+	s.m.count.pauses.Add(1)
+	s.outlet.cut(false)
+	s.mu.Lock()
+	if s.state == running {
+		s.state = paused
+	}
+	s.mu.Unlock()
+}
+
+// watch begins to wait for the end of the machine, however it comes.
+// Preconditions: power is held, or the session is not in the lists yet.
+func (s *session) watch() {
+	s.mu.Lock()
+	machine := s.machine
+	s.mu.Unlock()
+	stop, done := make(chan struct{}), make(chan struct{})
+	s.unwatch = func() {
+		close(stop)
+		<-done
+	}
+	s.m.work.Go(func() {
+		reason, message, ended := s.await(machine, stop)
+		close(done)
+		if ended {
+			s.lose(reason, message)
+		}
+	})
+}
+
+// await waits for the end of the machine, and says why it came. It is false
+// when stop or the session's end came first.
+func (s *session) await(machine Machine, stop <-chan struct{}) (reason, message string, ended bool) {
+	select {
+	case <-machine.Done():
+	case <-s.life.Done():
+		return "", "", false
+	case <-stop:
+		return "", "", false
+	case <-s.agent.Done():
+		timer := time.NewTimer(wireGrace)
+		defer timer.Stop()
+		select {
+		case <-machine.Done():
+		case <-s.life.Done():
+			return "", "", false
+		case <-timer.C:
+			return "crashed", "the agent in the sandbox does not answer any more", true
+		}
+	}
+	reason, detail := machine.End()
+	s.m.log.Info("sandbox ended", "session", s.id, "reason", reason, "detail", detail)
+	return reason, sentence(reason), true
+}
+
+// sentence says a reason in words. The machine's own are for the log.
+func sentence(reason string) string {
+	switch reason {
+	case "memory":
+		return "it used more memory than it may"
+	case "killed":
+		return "it was killed"
+	case "crashed":
+		return "it crashed"
+	case "exited":
+		return "its first process exited"
+	case "host":
+		return "the machine ran out of memory"
+	}
+	return "it has ended"
+}
+
+// lose ends the session: the queues and logs say why, viewers are told, and
+// the sandbox is destroyed. The first reason counts; later calls wait for the
+// first.
+func (s *session) lose(reason, message string) {
+	s.mu.Lock()
+	if s.state == lost {
+		s.mu.Unlock()
+		<-s.settled
+		return
+	}
+	asleep := s.state == hibernated || s.state == resuming
+	s.state, s.reason, s.message, s.lostAt = lost, reason, message, time.Now()
+	s.end()
+	s.outlet.cut(true)
+	all := s.order
+	watchers := make([]*attachment, 0, len(s.watchers))
+	for a := range s.watchers {
+		watchers = append(watchers, a)
+	}
+	s.mu.Unlock()
+	s.m.count.countLost(reason)
+	s.measure(asleep, reason)
+	s.m.audit(protocol.AuditEntry{Event: "session.end", Tenant: s.tenant, Subject: s.subject, Session: s.id, Reason: reason})
+	// At once, so that nothing below waits for a sandbox that hangs.
+	var destroyed sync.WaitGroup
+	destroyed.Go(func() {
+		if s.router.pace != nil {
+			s.router.pace.close()
+		}
+		s.m.discard(s.member)
+		s.volumes.release()
+		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
+			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
+		}
+		s.closeKeep(reason != "restarting")
+		if !s.durable || reason == "restarting" || reason == "moved" || s.m.dispose(s) {
+			s.m.disown(s.id)
+		}
+	})
+	for _, c := range all {
+		s.endChannel(c, reason, message)
+	}
+	for _, a := range watchers {
+		a.tellLost(s.lostEvent())
+	}
+	close(s.settled)
+	destroyed.Wait()
+	s.m.line.freed()
+}
+
+func (s *session) lostEvent() protocol.Lost {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return protocol.Lost{Session: s.id, Reason: s.reason, Message: s.message, Reached: s.lostBy()}
+}
+
+// endChannel closes a channel's queue and log because its sandbox is gone.
+func (s *session) endChannel(c *channel, reason, message string) {
+	<-c.opened
+	if c.queue != nil {
+		c.queue.Close(kernel.Death{Reason: kernel.LostReason, Message: "the sandbox ended (" + reason + "): " + message})
+	}
+	c.end(protocol.Exit{Code: -1, Reason: reason})
+}
+
+// retire lets the logs go, once nobody reads them, and forgets the channels.
+func (s *session) retire() {
+	s.mu.Lock()
+	all := s.order
+	s.order, s.channels, s.keys = nil, map[string]*channel{}, map[string]*channel{}
+	s.mu.Unlock()
+	for _, c := range all {
+		c.retire()
+	}
+	// Fails while a log is still read: its last reader does it then.
+	_ = os.Remove(filepath.Join(s.m.logDir(), s.id))
+}
+
+// view is the session as clients see it.
+func (s *session) view() protocol.Session {
+	s.mu.Lock()
+	v := protocol.Session{
+		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
+		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
+		Template: s.template, IdlePauseSeconds: seconds(s.policy.Pause), IdleHibernateSeconds: seconds(s.policy.Hibernate), KeepAlive: s.policy.KeepAlive,
+		Origin: s.origin, Durable: s.durable, Volumes: s.volumes.mounts, Network: s.network(),
+	}
+	if s.limits != (protocol.Limits{}) {
+		l := s.limits
+		v.Limits = &l
+	}
+	if s.state == lost {
+		v.Reached = s.lostBy()
+	}
+	if !s.recovered.IsZero() {
+		v.RecoveredMS = s.recovered.UnixMilli()
+	}
+	all := s.order
+	s.mu.Unlock()
+	if at := s.kept(); !at.IsZero() {
+		v.KeptMS = at.UnixMilli()
+	}
+	v.Channels = views(all)
+	return v
+}
+
+// seconds is a policy's time as clients see it.
+func seconds(d time.Duration) int64 {
+	if d <= 0 {
+		return protocol.Never
+	}
+	return max(1, int64(d/time.Second))
+}
+
+// use is what the session's sandbox uses; nil without one.
+func (s *session) use(ctx context.Context) *protocol.Usage {
+	s.mu.Lock()
+	state, machine := s.state, s.machine
+	s.mu.Unlock()
+	if state != running && state != paused {
+		return nil
+	}
+	u, ok := machine.(metered)
+	if !ok {
+		return nil
+	}
+	use, err := u.Use(ctx)
+	if err != nil {
+		return nil // it has ended meanwhile
+	}
+	return &use
+}
+
+// lives returns the session's expiry.
+func (s *session) lives() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expires
+}
+
+func views(all []*channel) []protocol.Channel {
+	out := make([]protocol.Channel, len(all))
+	for i, c := range all {
+		out[i] = c.view()
+	}
+	return out
+}
+
+// list returns the channels, oldest first.
+func (s *session) list() []*channel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.order
+}
+
+// channel finds a channel by its id.
+func (s *session) channel(id string) (*channel, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.channels[id]
+	if c == nil {
+		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.channel", Field: "channel", Message: "there is no such channel in the session"}
+	}
+	return c, nil
+}
+
+// addWatcher registers a viewer; it is false when the session is lost already
+// and the viewer has to be told by itself.
+func (s *session) addWatcher(a *attachment) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == lost {
+		return false
+	}
+	a.came = time.Now()
+	s.watchers[a] = struct{}{}
+	s.stirPresence()
+	return true
+}
+
+func (s *session) removeWatcher(a *attachment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, a)
+	s.stirPresence()
+}

@@ -1,0 +1,163 @@
+package session
+
+import (
+	"encoding/json"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// target is where a channel of the agent's wire leads: a process, or one
+// generation of a kernel.
+type target struct {
+	channel *channel
+	// driver is set for kernels.
+	driver *driver
+}
+
+// router is the agent's sink: it finds the channel of each frame. Its methods
+// are called from the one goroutine that reads the agent's wire, so the order
+// of output, exits and replies is the agent's.
+type router struct {
+	counters *counters
+	// pace holds the channels to a rate; nil means none.
+	pace *pace
+
+	mu      sync.RWMutex // guards all below
+	targets map[uint32]target
+	// early holds the end of a warm kernel that nobody had claimed.
+	early *agent.Exit
+	next  uint32
+}
+
+func newRouter(c *counters, first uint32) *router {
+	return &router{counters: c, targets: map[uint32]target{}, next: first}
+}
+
+// number returns a number that was never used on this wire.
+func (r *router) number() uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.next
+	r.next++
+	return n
+}
+
+func (r *router) set(n uint32, t target) {
+	r.mu.Lock()
+	r.targets[n] = t
+	early := r.early
+	if n != warmChannel {
+		early = nil
+	}
+	r.mu.Unlock()
+	if early != nil {
+		r.Exit(n, *early)
+	}
+}
+
+func (r *router) get(n uint32) (target, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	t, ok := r.targets[n]
+	return t, ok
+}
+
+func (r *router) remove(n uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.targets, n)
+}
+
+// Output appends a frame to its channel's log.
+func (r *router) Output(n uint32, f stream.Frame) {
+	t, ok := r.get(n)
+	if !ok && n == warmChannel {
+		return // what warm-up and priming print is for nobody
+	}
+	if !ok {
+		r.counters.outputDropped.Add(int64(len(f.Body)))
+		return
+	}
+	var kind stream.Kind
+	switch f.Type {
+	case stream.Stdout:
+		kind = stream.KindStdout
+	case stream.Stderr:
+		kind = stream.KindStderr
+	case stream.Message:
+		kind = stream.KindMessage
+		if q := t.channel.queue; q != nil && !q.Took(f.Cell, f.Body) {
+			return
+		}
+	default:
+		r.counters.outputDropped.Add(int64(len(f.Body)))
+		return
+	}
+	var err error
+	if t.channel.terminal != nil {
+		err = t.channel.terminal.append(t.channel.log, f.Body)
+	} else {
+		_, err = t.channel.log.Append(kind, f.Cell, f.Body)
+	}
+	if err != nil {
+		r.counters.outputDropped.Add(int64(len(f.Body)))
+		if fault.Is(err, fault.TooLarge) {
+			note, _ := json.Marshal(map[string]any{"event": "dropped", "bytes": len(f.Body), "message": fault.PublicOf(err).Message})
+			_, _ = t.channel.log.Append(stream.KindEvent, f.Cell, note) // it has ended: its readers know
+		}
+		return
+	}
+	r.counters.outputBytes.Add(int64(len(f.Body)))
+	t.channel.made(f.Cell, len(f.Body))
+	if r.pace != nil && r.pace.took(n, f.Cell, len(f.Body)) {
+		t.channel.reached(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.pace.rate})
+	}
+}
+
+// Exit tells a channel that its process has ended.
+func (r *router) Exit(n uint32, e agent.Exit) {
+	r.mu.Lock()
+	t, ok := r.targets[n]
+	delete(r.targets, n)
+	if !ok && n == warmChannel {
+		r.early = &e
+	}
+	r.mu.Unlock()
+	if !ok {
+		return
+	}
+	if r.pace != nil {
+		r.pace.forget(n)
+	}
+	if t.driver != nil {
+		t.channel.queue.Died(t.driver, kernel.Death{Reason: reasonOf(e), Message: describe(e)})
+		return
+	}
+	t.channel.end(protocol.Exit{Code: e.Code, Signal: e.Signal, Reason: reasonOf(e)})
+	t.channel.session.touch()
+}
+
+func reasonOf(e agent.Exit) string {
+	if e.Reason == "" {
+		return agent.ReasonExited
+	}
+	return e.Reason
+}
+
+// of returns the numbers that lead to a channel.
+func (r *router) of(c *channel) []uint32 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []uint32
+	for n, t := range r.targets {
+		if t.channel == c {
+			all = append(all, n)
+		}
+	}
+	return all
+}

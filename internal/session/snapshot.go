@@ -1,0 +1,367 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// shelf keeps the snapshots that users have taken: copies of sessions, for
+// other sessions to go on from. What is on it is whole.
+type shelf struct {
+	m *Manager
+
+	mu    sync.Mutex // guards all below
+	all   map[string]*copied
+	bytes int64
+	// taking counts snapshots that have a place and are not there yet, names
+	// are theirs, each behind its tenant.
+	taking int
+	takers map[*noderpc.Principal]struct{}
+	names  map[string]bool
+}
+
+func (m *Manager) shelfDir() string               { return filepath.Join(m.cfg.DataDir, "kept") }
+func (h *shelf) dir(id string) string             { return filepath.Join(h.m.shelfDir(), id) }
+func owned(c *copied, p noderpc.Principal) bool   { return c.Tenant == p.Tenant }
+func (c *copied) past(now time.Time) bool         { return !c.Ends.IsZero() && now.After(c.Ends) }
+func nameOf(p noderpc.Principal, n string) string { return p.Tenant + "\x00" + n }
+
+// newShelf finds the snapshots of before, and removes what is not whole.
+func newShelf(m *Manager) (*shelf, error) {
+	h := &shelf{m: m, all: map[string]*copied{}, names: map[string]bool{}, takers: map[*noderpc.Principal]struct{}{}}
+	entries, err := os.ReadDir(m.shelfDir())
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		c, err := readCopy(h.dir(e.Name()))
+		if err == nil && c.ID == e.Name() && !c.past(time.Now()) {
+			h.all[c.ID] = c
+			h.bytes += c.Bytes
+			continue
+		}
+		m.log.Info("removed a snapshot that is over or not whole", "snapshot", e.Name())
+		if err := os.RemoveAll(h.dir(e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// take takes a snapshot of a session.
+func (h *shelf) take(ctx context.Context, p noderpc.Principal, s *session, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
+	var none protocol.Snapshot
+	if err := checkSnapshot(r); err != nil {
+		return none, err
+	}
+	done, err := h.reserve(p, r.Name)
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	if err := h.m.confirm(ctx, "session.snapshot", &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}); err != nil {
+		return none, err
+	}
+	unlock, err := s.quiet(ctx)
+	if err != nil {
+		return none, err
+	}
+	unlock = sync.OnceFunc(unlock)
+	defer unlock()
+	if err := s.awake(ctx); err != nil {
+		return none, err
+	}
+	id := "n_" + strings.TrimPrefix(newID(), "s_")
+	dir := h.dir(id)
+	c, err := h.write(ctx, s, dir, func() { unlock() })
+	if err == nil {
+		c.ID, c.Label, c.Tenant, c.Subject = id, r.Name, p.Tenant, p.Subject
+		if r.ExpiresSeconds > 0 {
+			c.Ends = c.At.Add(time.Duration(r.ExpiresSeconds) * time.Second)
+		}
+		err = seal(dir, c)
+	}
+	if err == nil {
+		err = h.add(c)
+	}
+	if err != nil {
+		return none, errors.Join(err, os.RemoveAll(dir+partial), removeCopy(dir))
+	}
+	h.m.count.snapshots.Add(1)
+	h.m.log.Info("snapshot taken", "session", s.id, "snapshot", id, "bytes", c.Bytes, "pause", c.Pause)
+	return c.view(), nil
+}
+
+func (h *shelf) write(ctx context.Context, s *session, dir string, unlock func()) (*copied, error) {
+	st, err := s.copyTo(ctx, dir+partial, false, func(*still) { unlock() })
+	if err != nil {
+		return nil, err
+	}
+	return &copied{saved: st.saved, At: st.at, Pause: st.pause, Session: s.id}, nil
+}
+
+// reserve takes a place and a name.
+func (h *shelf) reserve(p noderpc.Principal, name string) (done func(), err error) {
+	const op = "session.snapshot"
+	c := &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}
+	h.m.mu.Lock()
+	all, own := h.m.holding(p.Tenant, p.Subject)
+	h.m.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.m.bounded(c) {
+		a, o := h.kept(p.Tenant, p.Subject)
+		all.Add(a)
+		own.Add(o)
+		if err := h.m.refuse(h.m.over(op, c, all, own)); err != nil {
+			return nil, err
+		}
+	}
+	switch cfg := h.m.cfg; {
+	case len(h.all)+h.taking >= cfg.MaxSnapshots:
+		return nil, fault.New(fault.Exhausted, op, "there are %d snapshots, which is the limit; delete some", len(h.all)+h.taking)
+	case h.bytes >= cfg.MaxSnapshotBytes:
+		return nil, fault.New(fault.Exhausted, op, "the snapshots take %d bytes, the limit is %d; delete some", h.bytes, cfg.MaxSnapshotBytes)
+	case name != "" && (h.names[nameOf(p, name)] || h.find(p, name) != nil):
+		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "name", Message: "you have a snapshot of this name"}
+	}
+	h.taking++
+	h.takers[&p] = struct{}{}
+	if name != "" {
+		h.names[nameOf(p, name)] = true
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.taking--
+		delete(h.takers, &p)
+		delete(h.names, nameOf(p, name))
+	}, nil
+}
+
+// add puts a snapshot on the shelf, if it fits.
+func (h *shelf) add(c *copied) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if limit := h.m.cfg.MaxSnapshotBytes; h.bytes+c.Bytes > limit {
+		return fault.New(fault.Exhausted, "session.snapshot", "the snapshot has %d bytes, and of the limit of %d are %d left; delete some", c.Bytes, limit, limit-h.bytes)
+	}
+	h.all[c.ID] = c.header()
+	h.bytes += c.Bytes
+	return nil
+}
+
+// header is the copy without what only its file has to hold.
+func (c *copied) header() *copied {
+	v := *c
+	v.saved = saved{Tenant: c.Tenant, Subject: c.Subject, Language: c.Language}
+	return &v
+}
+
+// find returns the principal's snapshot of that id or name, or nil.
+// Preconditions: mu is held.
+func (h *shelf) find(p noderpc.Principal, ref string) *copied {
+	if c := h.all[ref]; c != nil && owned(c, p) {
+		return c
+	}
+	for _, c := range h.all {
+		if ref != "" && c.Label == ref && owned(c, p) {
+			return c
+		}
+	}
+	return nil
+}
+
+// get returns a principal's snapshot. One of another is as unknown as one that
+// never was.
+func (h *shelf) get(p noderpc.Principal, ref string) (*copied, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.find(p, ref)
+	if c == nil || c.past(time.Now()) {
+		return nil, &fault.Error{Kind: fault.NotFound, Op: "snapshot.find", Field: "snapshot", Message: "there is no such snapshot"}
+	}
+	return c, nil
+}
+
+func (h *shelf) list(p noderpc.Principal) protocol.SnapshotList {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var mine []*copied
+	for _, c := range h.all {
+		if owned(c, p) && !c.past(time.Now()) {
+			mine = append(mine, c)
+		}
+	}
+	slices.SortFunc(mine, func(a, b *copied) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
+	out := protocol.SnapshotList{Snapshots: []protocol.Snapshot{}}
+	for _, c := range mine {
+		out.Snapshots = append(out.Snapshots, c.view())
+	}
+	return out
+}
+
+// remove takes a snapshot off the shelf and deletes it. Sessions that were
+// started from it do not need it.
+func (h *shelf) remove(c *copied) error {
+	h.mu.Lock()
+	_, there := h.all[c.ID]
+	if there {
+		delete(h.all, c.ID)
+		h.bytes -= c.Bytes
+	}
+	h.mu.Unlock()
+	if !there {
+		return nil
+	}
+	return fault.Wrap(fault.Host, "snapshot.delete", removeCopy(h.dir(c.ID)))
+}
+
+// expire removes the snapshots whose time is over.
+func (h *shelf) expire(now time.Time) {
+	h.mu.Lock()
+	var over []*copied
+	for _, c := range h.all {
+		if c.past(now) {
+			over = append(over, c)
+		}
+	}
+	h.mu.Unlock()
+	for _, c := range over {
+		h.m.work.Go(func() {
+			if err := h.remove(c); err != nil {
+				h.m.log.Warn("a snapshot was not removed", "snapshot", c.ID, "error", err)
+			}
+		})
+	}
+}
+
+// total is how many snapshots there are, and their bytes.
+func (h *shelf) total() (int, int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all), h.bytes
+}
+
+// start makes a session that goes on from a snapshot.
+func (h *shelf) start(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*session, error) {
+	const op = "session.create"
+	found, err := h.get(p, r.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	if r.Language != "" {
+		if name, err := h.m.checkLanguage(op, r.Language); err != nil || name != found.Language {
+			return nil, fault.Invalid(op, "language", "the snapshot's language is %s", found.Language)
+		}
+	}
+	if r.Template != "" || r.Limits != nil || len(r.Volumes) > 0 {
+		return nil, fault.Invalid(op, "snapshot", "template, limits and volumes are the snapshot's")
+	}
+	w, err := h.m.checkCreate(p, r)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readCopy(h.dir(found.ID))
+	if err != nil {
+		return nil, err
+	}
+	release, err := h.m.reserve(ctx, op, 1, p, c.Limits, func() error {
+		if !r.KeepAlive {
+			return nil
+		}
+		return h.m.mayKeep(op)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	network := w.network
+	if network == nil && r.Network != nil {
+		network = r.Network // off
+	}
+	return h.m.start(ctx, branch{
+		network: network,
+		owner:   p, dir: h.dir(c.ID), origin: c.ID, event: "started", name: r.Name, env: r.Env, lifetime: w.lifetime, durable: h.m.wantsDurable(r), policy: w.policy,
+	}, c)
+}
+
+func (c *copied) view() protocol.Snapshot {
+	v := protocol.Snapshot{
+		ID: c.ID, Name: c.Label, Session: c.Session, Language: c.Language, CreatedMS: c.At.UnixMilli(),
+		Bytes: c.Bytes, PauseMS: float64(c.Pause.Microseconds()) / 1000,
+	}
+	if !c.Ends.IsZero() {
+		v.ExpiresMS = c.Ends.UnixMilli()
+	}
+	return v
+}
+
+// maxSnapshotLife is how long a snapshot may be asked to be kept; one that does
+// not say is kept until it is deleted.
+const maxSnapshotLife = 10 * 365 * 24 * time.Hour
+
+func checkSnapshot(r protocol.SnapshotCreate) error {
+	const op = "session.snapshot"
+	if len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isControl) || strings.HasPrefix(r.Name, "n_") || strings.Contains(r.Name, "/") {
+		return fault.Invalid(op, "name", "a name is UTF-8 text of at most %d bytes without control characters and slashes, and does not begin with n_", maxName)
+	}
+	if r.ExpiresSeconds < 0 || r.ExpiresSeconds > int64(maxSnapshotLife/time.Second) {
+		return fault.Invalid(op, "expires_seconds", "a snapshot is kept for 0 to %d seconds", int64(maxSnapshotLife/time.Second))
+	}
+	return nil
+}
+
+func opSnapshot(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+	p, err := params[protocol.SnapshotCreate](r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.m.find(c.principal, p.Session)
+	if err != nil {
+		return nil, err
+	}
+	return c.m.shelf.take(ctx, c.principal, s, p)
+}
+
+func opSnapshotList(_ context.Context, c *conn, _ protocol.Request) (any, error) {
+	return c.m.shelf.list(c.principal), nil
+}
+
+// snapshotRef finds the snapshot that a request refers to.
+func (c *conn) snapshotRef(r protocol.Request) (*copied, error) {
+	p, err := params[protocol.SnapshotRef](r)
+	if err != nil {
+		return nil, err
+	}
+	return c.m.shelf.get(c.principal, p.Snapshot)
+}
+
+func opSnapshotGet(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	s, err := c.snapshotRef(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.view(), nil
+}
+
+func opSnapshotDelete(_ context.Context, c *conn, r protocol.Request) (any, error) {
+	s, err := c.snapshotRef(r)
+	if err != nil {
+		return nil, err
+	}
+	return nothing{}, c.m.shelf.remove(s)
+}

@@ -1,0 +1,189 @@
+package session
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+func namesIn(t *testing.T, store Blobs) []string {
+	t.Helper()
+	var all []string
+	for _, folder := range []string{"checkpoints", "sessions", "tenants"} {
+		err := store.Walk(t.Context(), folder, func(name string, _ time.Time) error {
+			all = append(all, name)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestGVisorTakeOver: another node goes on with a durable session as of its last
+// checkpoint when its own is cut off, and says which cells are lost; the old node
+// forgets it, and what it may still write counts for nothing; and the session's
+// end leaves nothing in the store.
+func TestGVisorTakeOver(t *testing.T) {
+	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.Close() })
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := &apart{Registry: dir}
+	set := func(name route.NodeID, every time.Duration) func(*Config) {
+		return func(c *Config) { c.Node, c.Durable, c.DurableEvery, c.Checkpoints = name, true, every, true }
+	}
+	a := memberOf(t, "a", cut, store, 5*time.Second, set("a", time.Hour))
+	b := memberOf(t, "b", dir, store, 5*time.Second, set("b", time.Second))
+	b.mates = true
+	s := a.create()
+	ref := protocol.SessionRef{Session: s.ID}
+	p := a.open()
+	p.attach(1, s.ID, "k1")
+	p.run(1, "x = 6\nopen('kept', 'w').write('in a file')")
+	eventually(t, "its checkpoint", func() bool { return a.m.Status().Counters["checkpoints"] == 1 })
+	p.run(1, "x = 7")
+	eventually(t, "its journal", func() bool {
+		return slices.ContainsFunc(namesIn(t, store), func(name string) bool { return strings.HasSuffix(name, ".journal") })
+	})
+	first, err := dir.Find(a.ctx, route.SessionID(s.ID))
+	if err != nil || first.Node != "a" {
+		t.Fatalf("%+v %v", first, err)
+	}
+	_, err = call[protocol.Session](b, alice, protocol.OpAdopt, ref)
+	wantKind(t, "while its node lives", err, fault.Conflict, "")
+
+	cut.cut.Store(true)
+	eventually(t, "the takeover", func() bool {
+		_, err = call[protocol.Session](b, alice, protocol.OpAdopt, ref)
+		return err == nil
+	})
+	q := b.open()
+	q.attach(1, s.ID, "k1")
+	if text, _ := q.run(1, "print(x * 7, open('kept').read())"); text != "42 in a file\n" {
+		t.Errorf("as of the checkpoint: %q", text)
+	}
+	q.mu.Lock()
+	events := q.view[1].text(stream.KindEvent, 0)
+	q.mu.Unlock()
+	for _, want := range []string{`"recovered"`, `"lost_cells":1`, `"taken_over"`} {
+		if !strings.Contains(events, want) {
+			t.Errorf("the log does not say %s: %s", want, events)
+		}
+	}
+	now, err := dir.Find(a.ctx, route.SessionID(s.ID))
+	if err != nil || now.Node != "b" || now.Token <= first.Token {
+		t.Errorf("the directory: %+v %v, before %+v", now, err, first)
+	}
+
+	// The old node writes what it has lost, late.
+	late := checkpoint{
+		about: about{Version: aboutVersion, ID: s.ID, Tenant: alice.Tenant, Expires: time.Now().Add(time.Hour), Token: first.Token},
+		State: checkpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
+	}
+	if err := a.m.putJSON(a.ctx, checkpointBase(s.ID, first.Token, 9)+".about", late); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := b.m.newestCheckpoint(a.ctx, s.ID); err != nil || c.Node != "b" || c.Token != now.Token {
+		t.Errorf("the checkpoint that counts is %+v, %v", c, err)
+	}
+	err = p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "x = 8"}, nil)
+	wantKind(t, "on the node that is cut off", err, fault.Unavailable, "")
+	cut.cut.Store(false)
+	for _, folder := range []string{"durable", "sessions", "logs"} {
+		eventually(t, "the old node forgets it: "+folder, func() bool { return len(a.entries(folder)) == 0 })
+	}
+	_, err = call[protocol.Session](a, alice, protocol.OpSessionGet, ref)
+	wantKind(t, "asked of the node that had it", err, fault.Unavailable, "")
+	if l := must[protocol.SessionList](a, protocol.OpSessionList, nothing{}); len(l.Sessions) != 0 {
+		t.Errorf("the old node lists %+v", l)
+	}
+
+	eventually(t, "a checkpoint of the new node, alone", func() bool {
+		names := namesIn(t, store)
+		return len(names) == 3 && strings.HasPrefix(names[0], checkpointBase(s.ID, now.Token, 2)) && strings.HasSuffix(names[1], ".state")
+	})
+	if text, _ := q.run(1, "print(x)"); text != "6\n" {
+		t.Errorf("it went on with %q", text)
+	}
+	must[nothing](b, protocol.OpSessionDelete, ref)
+	eventually(t, "nothing in the store", func() bool { return len(namesIn(t, store)) == 0 })
+	_, err = call[protocol.Session](a, alice, protocol.OpAdopt, ref)
+	wantKind(t, "once it was deleted", err, fault.NotFound, "session")
+}
+
+// TestSweepStore: what is nobody's goes once it is old, and nothing else.
+func TestSweepStore(t *testing.T) {
+	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Manager{cfg: Config{Blobs: store}, log: slog.New(slog.DiscardHandler)}
+	now := time.Now()
+	var keep []string
+	put := func(kept bool, name string, v any) {
+		t.Helper()
+		if err := m.putJSON(t.Context(), name, v); err != nil {
+			t.Fatal(err)
+		}
+		if kept {
+			keep = append(keep, name)
+		}
+	}
+	of := func(id string, life time.Duration, state string) checkpoint {
+		return checkpoint{about: about{Version: aboutVersion, ID: id, Tenant: "t", Expires: now.Add(life)}, State: state}
+	}
+	for id, life := range map[string]time.Duration{"s_good": time.Hour, "s_over": -time.Hour} {
+		good := life > 0
+		base := checkpointBase(id, 7, 2)
+		put(good, base+".state", 1)
+		put(good, base+".journal", 1)
+		put(good, base+".about", of(id, life, base+".state"))
+		put(good, viewName("t", id), 1)
+		put(false, checkpointBase(id, 7, 1)+".state", 1) // replaced
+		put(false, checkpointBase(id, 6, 9)+".about", of(id, life, "x"))
+		put(good, checkpointBase(id, 7, 3)+".state", 1) // on its way
+	}
+	put(true, checkpointBase("s_ref", 9, 0)+".about", of("s_ref", time.Hour, stateName("s_ref")))
+	put(true, stateName("s_ref"), 1)
+	for id, life := range map[string]time.Duration{"s_parked": time.Hour, "s_stale": -time.Hour} {
+		put(life > 0, stateName(id), 1)
+		put(life > 0, aboutName(id), about{Version: aboutVersion, ID: id, Tenant: "t", Expires: now.Add(life)})
+		put(life > 0, viewName("t", id), 1)
+	}
+	put(false, stateName("s_half"), 1)
+	put(false, viewName("t", "s_none"), 1)
+	put(false, checkpointBase("s_half", 1, 1)+".state", 1)
+	slices.Sort(keep)
+
+	all := namesIn(t, store)
+	if err := m.sweepStore(t.Context(), now.Add(-time.Hour), now); err != nil {
+		t.Fatal(err)
+	}
+	if got := namesIn(t, store); !slices.Equal(got, all) {
+		t.Errorf("what is new was swept: %v left of %v", got, all)
+	}
+	if err := m.sweepStore(t.Context(), now.Add(time.Hour), now); err != nil {
+		t.Fatal(err)
+	}
+	if got := namesIn(t, store); !slices.Equal(got, keep) {
+		t.Errorf("left\n%s\nwant\n%s", fmt.Sprint(got), fmt.Sprint(keep))
+	}
+}

@@ -1,0 +1,405 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Limits of what the node remembers of a terminal.
+const (
+	// markEvery is how many bytes of output lie between two marks.
+	markEvery = 64 << 10
+	// scanWindow is the credit of the reader that goes from a mark to an
+	// offset: more than any two records.
+	scanWindow = 4 * stream.MaxBody
+	// scanTries is how often that is begun anew because the log has dropped
+	// what was to be read.
+	scanTries = 4
+)
+
+// terminal is what the node knows of a terminal beside its log: the state that
+// the program's output has brought it into, now and at marks on the way, its
+// size, and who drives it.
+//
+// The size is that of the driver who was active last: who typed, changed the
+// size or came. The others' sizes wait for their turn; a tab that was left open
+// on a telephone makes nobody's screen small.
+type terminal struct {
+	shell  bool // nobody asked for another program
+	output atomic.Int64
+	drawn  joined
+
+	mu      sync.Mutex // guards all below, and the order of what is appended
+	scan    *pty.Scanner
+	marks   []mark // by offset
+	since   int    // bytes since the last mark
+	size    pty.Size
+	drivers []*attachment // the one in front is last
+	driven  bool          // there has been one
+	// turn is held by the one who tells the agent of a size.
+	turn chan struct{}
+}
+
+// mark is the state at an offset of the log, where a record begins.
+type mark struct {
+	offset int64
+	state  pty.State
+}
+
+func newTerminal(size pty.Size, shell bool) *terminal {
+	t := &terminal{shell: shell, scan: pty.NewScanner(size), size: size, turn: make(chan struct{}, 1)}
+	t.output.Store(time.Now().UnixNano())
+	return t
+}
+
+// append adds output to the log and reads it.
+func (t *terminal) append(log *stream.Log, body []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.since >= markEvery || len(t.marks) == 0 {
+		t.mark(log)
+	}
+	if _, err := log.Append(stream.KindStdout, 0, body); err != nil {
+		return err
+	}
+	t.scan.Write(body)
+	t.since += len(body)
+	t.output.Store(time.Now().UnixNano())
+	return nil
+}
+
+// resized notes that the terminal has another size.
+func (t *terminal) resized(log *stream.Log, size pty.Size, event []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.size = size
+	if _, err := log.Append(stream.KindEvent, 0, event); err == nil { // it can only have ended
+		t.scan.Resize(size)
+	}
+}
+
+// mark notes the state at the end of the log, and forgets what is older than
+// the log. Preconditions: mu is held.
+func (t *terminal) mark(log *stream.Log) mark {
+	b := log.Bounds()
+	t.marks = slices.DeleteFunc(t.marks, func(m mark) bool { return m.offset < b.Oldest })
+	m := mark{b.End, t.scan.State()}
+	if n := len(t.marks); n == 0 || t.marks[n-1].offset < m.offset {
+		t.marks = append(t.marks, m)
+	}
+	t.since = 0
+	return m
+}
+
+// base returns the mark to go from for the state at offset. Where the log no
+// longer has what leads there it is a later one.
+func (t *terminal) base(log *stream.Log, offset int64) mark {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	oldest := log.Bounds().Oldest
+	var best *mark
+	for i := range t.marks {
+		m := &t.marks[i]
+		if m.offset < oldest {
+			continue
+		}
+		if m.offset > offset && best != nil {
+			break
+		}
+		if best = m; m.offset > offset {
+			break
+		}
+	}
+	if best != nil {
+		return *best
+	}
+	return t.mark(log)
+}
+
+// floor is the first offset from the given one on at which the state can be
+// known.
+func (t *terminal) floor(log *stream.Log, offset int64) int64 {
+	return max(offset, t.base(log, offset).offset)
+}
+
+// at is the state at an offset that floor has returned. It reads at most the
+// output between two marks.
+func (t *terminal) at(ctx context.Context, log *stream.Log, offset int64) (pty.State, error) {
+	const op = "session.restore"
+	for range scanTries {
+		m := t.base(log, offset)
+		if m.offset > offset {
+			break
+		}
+		s, ok, err := scanTo(ctx, log, m, offset)
+		if ok || err != nil {
+			return s, err
+		}
+	}
+	return pty.State{}, fault.New(fault.NotFound, op, "the log no longer has what leads to %d", offset)
+}
+
+// scanTo reads the log from a mark to an offset. It is false when the log has
+// dropped something on the way.
+func scanTo(ctx context.Context, log *stream.Log, m mark, offset int64) (pty.State, bool, error) {
+	if m.offset == offset {
+		return m.state, true, nil
+	}
+	scan := pty.ResumeScanner(m.state)
+	r := log.Reader(0, m.offset, scanWindow)
+	defer r.Close()
+	for pos := m.offset; pos < offset; {
+		chunk, err := r.Next(ctx)
+		if err != nil {
+			return pty.State{}, false, err
+		}
+		if isGap(chunk) {
+			return pty.State{}, false, nil
+		}
+		for rest := chunk.Records; len(rest) > 0 && pos < offset; {
+			var rec stream.Record
+			if rec, rest, err = stream.ParseRecord(rest); err != nil {
+				return pty.State{}, false, err
+			}
+			pos += rec.Size()
+			switch rec.Kind {
+			case stream.KindStdout:
+				scan.Write(rec.Payload)
+			case stream.KindEvent:
+				var e resized
+				if json.Unmarshal(rec.Payload, &e) == nil && e.Event == resizeEvent {
+					scan.Resize(e.Size)
+				}
+			}
+		}
+		if err := r.Ack(chunk.End()); err != nil {
+			return pty.State{}, false, err
+		}
+	}
+	return scan.State(), true, nil
+}
+
+func isGap(c stream.Chunk) bool {
+	return len(c.Records) >= stream.RecordHeaderSize && stream.Kind(c.Records[4]) == stream.KindGap
+}
+
+// resizeEvent is the event record that tells of another size.
+const resizeEvent = "resize"
+
+type resized struct {
+	Event string `json:"event"`
+	pty.Size
+}
+
+// now is the terminal's size and title.
+func (t *terminal) now() (size pty.Size, title string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.size, t.scan.State().Title()
+}
+
+// paste reports whether the program wants pasted text in brackets.
+func (t *terminal) paste() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.scan.Paste()
+}
+
+// alternate reports whether the program draws a screen of its own.
+func (t *terminal) alternate() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.scan.State().Alternate()
+}
+
+// join makes an attachment a driver: in front, unless it only goes on after a
+// lost connection while others are there. It reports whether a is the first
+// there has been.
+func (t *terminal) join(a *attachment, again bool) (first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first, t.driven = !t.driven, true
+	if again {
+		t.drivers = slices.Insert(t.drivers, 0, a)
+	} else {
+		t.drivers = append(t.drivers, a)
+	}
+	return first
+}
+
+func (t *terminal) leave(a *attachment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drivers = slices.DeleteFunc(t.drivers, func(d *attachment) bool { return d == a })
+}
+
+// active puts a driver in front. A size of its own comes with it, or not.
+func (t *terminal) active(a *attachment, size pty.Size) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if size != (pty.Size{}) {
+		a.size = size
+	}
+	if n := len(t.drivers); n > 0 && t.drivers[n-1] == a {
+		return
+	}
+	t.drivers = append(slices.DeleteFunc(t.drivers, func(d *attachment) bool { return d == a }), a)
+}
+
+// wanted is the size of the foremost driver that has one, and whether the
+// terminal has another.
+func (t *terminal) wanted() (pty.Size, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d := t.foremost(); d != nil {
+		return d.size, d.size != t.size
+	}
+	return t.size, false
+}
+
+// speaks reports whether a driver's terminal is the one whose answers the
+// program gets: with several, each question would be answered several times.
+func (t *terminal) speaks(a *attachment) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d := t.foremost(); d != nil {
+		return d == a
+	}
+	return len(t.drivers) > 0 && t.drivers[len(t.drivers)-1] == a
+}
+
+func (t *terminal) foremost() *attachment {
+	for _, d := range slices.Backward(t.drivers) {
+		if d.size != (pty.Size{}) {
+			return d
+		}
+	}
+	return nil
+}
+
+// fit gives the terminal the size that is wanted, if it has another. A sandbox
+// that sleeps is not woken for it: the next input brings it along.
+func (c *channel) fit(ctx context.Context) error {
+	t := c.terminal
+	if _, other := t.wanted(); !other || c.ended() {
+		return nil
+	}
+	if c.session.asleep() {
+		return nil
+	}
+	end, err := c.session.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return c.fitAwake(ctx)
+}
+
+// fitAwake is fit between begin and its end.
+func (c *channel) fitAwake(ctx context.Context) error {
+	t := c.terminal
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return fault.Wrap(fault.KindOf(ctx.Err()), "session.resize", ctx.Err())
+	}
+	size, other := t.wanted()
+	if !other || c.ended() {
+		return nil
+	}
+	if err := c.session.agent.Resize(ctx, c.wire, agent.Resize{Size: size}); err != nil {
+		if c.ended() {
+			return nil
+		}
+		return err
+	}
+	body, err := json.Marshal(resized{resizeEvent, size})
+	if err != nil {
+		return fault.Wrap(fault.Internal, "session.resize", err)
+	}
+	t.resized(c.log, size, body)
+	return nil
+}
+
+// redraw has a program that draws a screen of its own draw it anew, for a
+// viewer who has not seen all of it. For viewers who come while it does, it is
+// done once more, however many they are.
+func (c *channel) redraw() {
+	t := c.terminal
+	if !t.alternate() || c.ended() || c.session.asleep() || !t.drawn.begin() {
+		return
+	}
+	for again := true; again; again = t.drawn.end() {
+		ctx, cancel := context.WithTimeout(c.session.life, fitLimit)
+		c.redrawOnce(ctx)
+		cancel()
+	}
+}
+
+func (c *channel) redrawOnce(ctx context.Context) {
+	t := c.terminal
+	end, err := c.session.begin(ctx)
+	if err != nil {
+		return
+	}
+	defer end()
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return
+	}
+	size, _ := t.now()
+	_ = c.session.agent.Resize(ctx, c.wire, agent.Resize{Size: size, Redraw: true}) // it can only have ended
+}
+
+// joined makes one of what several want at the same time, begun after the last
+// of them wanted it.
+type joined struct {
+	mu             sync.Mutex // guards all below
+	running, again bool
+}
+
+// begin reports whether the caller is to do it.
+func (j *joined) begin() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.again = j.running
+	first := !j.running
+	j.running = true
+	return first
+}
+
+// end reports whether it is to be done once more.
+func (j *joined) end() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.running, j.again = j.again, false
+	return j.running
+}
+
+// busyLimit is how long the agent may take to say what runs.
+const busyLimit = 2 * time.Second
+
+// busy reports whether a terminal keeps its sandbox awake: it has printed
+// something of late, or its shell has started something that runs.
+func (c *channel) busy(ctx context.Context, since time.Time) bool {
+	t := c.terminal
+	if !t.shell || t.output.Load() > since.UnixNano() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, busyLimit)
+	defer cancel()
+	n, err := c.session.agent.Running(ctx, c.wire)
+	return n > 0 || err != nil && !fault.Is(err, fault.NotFound)
+}

@@ -1,0 +1,108 @@
+package session
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// leaseTTL is a lease's time when nobody says another.
+const leaseTTL = time.Minute
+
+// lease is the one in force; nil without one. Preconditions: volumes.mu is held.
+func (one *volume) lease(now time.Time) *protocol.Lease {
+	if !one.Ends.After(now) {
+		return nil
+	}
+	return &protocol.Lease{Token: one.Fence, Holder: one.Holder, ExpiresMS: one.Ends.UnixMilli()}
+}
+
+// lease takes or renews the lease of a volume. It is on disk before it is
+// answered, so that no token is ever given twice.
+func (v *volumes) lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lease, error) {
+	const op = "volume.lease"
+	var none protocol.Lease
+	if len(r.Holder) > maxName || !utf8.ValidString(r.Holder) {
+		return none, fault.Invalid(op, "holder", "a holder is text of at most %d bytes", maxName)
+	}
+	if r.TTLSeconds < 0 || r.TTLSeconds > protocol.MaxLeaseSeconds {
+		return none, fault.Invalid(op, "ttl_seconds", "a lease lasts 1 to %d seconds", protocol.MaxLeaseSeconds)
+	}
+	ttl := time.Duration(r.TTLSeconds) * time.Second
+	if ttl == 0 {
+		ttl = leaseTTL
+	}
+	var got protocol.Lease
+	err := v.alter(p, r.Name, func(one *volume, now time.Time) error {
+		held := one.lease(now)
+		switch {
+		case r.Token == 0 && held != nil:
+			left := one.Ends.Sub(now)
+			return &fault.Error{
+				Kind: fault.Conflict, Op: op, Field: "name", RetryAfter: 1 + int(left/time.Second),
+				Message: "the lease is held" + by(held.Holder) + ", for at most another " + strconv.Itoa(1+int(left/time.Second)) + " s",
+			}
+		case r.Token != 0 && (held == nil || held.Token != r.Token):
+			return lostLease(op)
+		case r.Token == 0:
+			one.Fence++
+			one.Holder = r.Holder
+		case r.Holder != "":
+			one.Holder = r.Holder
+		}
+		one.Ends = now.Add(ttl)
+		got = *one.lease(now)
+		return nil
+	})
+	return got, err
+}
+
+func by(holder string) string {
+	if holder == "" {
+		return ""
+	}
+	return " by " + strconv.Quote(holder)
+}
+
+func lostLease(op string) error {
+	return &fault.Error{Kind: fault.Conflict, Op: op, Field: "token", Message: "this lease is over: it has expired, or somebody else has taken it since"}
+}
+
+// release gives a lease back. The token is not used again.
+func (v *volumes) release(p noderpc.Principal, r protocol.VolumeRelease) error {
+	return v.alter(p, r.Name, func(one *volume, now time.Time) error {
+		if held := one.lease(now); held == nil || held.Token != r.Token {
+			return lostLease("volume.release")
+		}
+		one.Holder, one.Ends = "", time.Time{}
+		return nil
+	})
+}
+
+// alter changes a volume and writes its file. When that fails it is as it was.
+func (v *volumes) alter(p noderpc.Principal, name string, do func(*volume, time.Time) error) error {
+	v.change.Lock()
+	defer v.change.Unlock()
+	v.mu.Lock()
+	one, err := v.find(p.Tenant, name)
+	var next volume
+	if err == nil {
+		next = *one
+		err = do(&next, time.Now())
+	}
+	v.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := next.save(); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	one.Fence, one.Holder, one.Ends = next.Fence, next.Holder, next.Ends
+	return nil
+}

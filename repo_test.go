@@ -1,0 +1,270 @@
+// Package sandgate holds the tests of the repository itself: that its pages
+// say what is there, and that its walls stand where docs/architecture.md draws
+// them.
+package sandgate
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/sandgate/sandgate"
+
+// tracked lists the files that git knows or would add.
+func tracked(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	args := append([]string{"-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "--"}, patterns...)
+	out, err := exec.Command("git", args...).Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	var files []string
+	for _, f := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		if _, err := os.Stat(f); err == nil {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// TestSpecificationNamesItsProof fails when SPECIFICATION.md marks a promise
+// as tested whose test or benchmark does not exist.
+func TestSpecificationNamesItsProof(t *testing.T) {
+	page, err := os.ReadFile("SPECIFICATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	define := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	for _, f := range tracked(t, "*_test.go") {
+		src, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range define.FindAllSubmatch(src, -1) {
+			names[string(m[1])] = true
+		}
+	}
+	var bench []byte
+	for _, file := range tracked(t, "bench/*.go") {
+		part, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bench = append(bench, part...)
+	}
+	rows := 0
+	for _, line := range strings.Split(string(page), "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 {
+			continue
+		}
+		state := strings.TrimSpace(cells[3])
+		switch state {
+		case "tested":
+			rows++
+			for proof := range strings.SplitSeq(cells[2], "`, `") {
+				proof = strings.Trim(strings.TrimSpace(proof), "`")
+				if figure, ok := strings.CutPrefix(proof, "bench: "); ok {
+					if !strings.Contains(string(bench), `"`+figure+`"`) {
+						t.Errorf("bench/ prints no figure %q, of: %s", figure, line)
+					}
+				} else if !names[proof] {
+					t.Errorf("there is no test %q, of: %s", proof, line)
+				}
+			}
+		case "pending":
+			rows++
+		}
+	}
+	if rows < 10 {
+		t.Errorf("SPECIFICATION.md has %d promises that could be read, expected 10 or more", rows)
+	}
+}
+
+// A layer is a folder that the import rules name: the longest name in the table
+// that a package's path is or lies below.
+func layerOf[T any](table map[string]T, pkg string) string {
+	for p := pkg; p != "."; p = filepath.Dir(p) {
+		if _, ok := table[p]; ok {
+			return p
+		}
+	}
+	return ""
+}
+
+// imports lists the packages of this module with what they import, tests left
+// out.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	all := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		all[strings.TrimPrefix(words[0], module+"/")] = words[1:]
+	}
+	return all
+}
+
+// TestImportsRunDownwards holds the imports of every package, and what they
+// import in turn, against the layers of docs/architecture.md.
+func TestImportsRunDownwards(t *testing.T) {
+	// What each layer may import of this module, directly or through others.
+	allowed := map[string][]string{
+		"fault":            {},
+		"stream":           {"fault"},
+		"protocol":         {"fault"},
+		"pty":              {"fault"},
+		"kernel":           {"fault", "stream", "protocol"},
+		"client":           {"fault", "stream", "protocol", "kernel"},
+		"gateway":          {"fault", "stream", "protocol", "kernel", "internal/noderpc", "internal/tenant", "internal/trace"},
+		"internal/agent":   {"fault", "stream", "protocol", "kernel", "pty"},
+		"internal/blob":    {"fault"},
+		"internal/config":  {"fault", "internal/egress"},
+		"internal/egress":  {"fault"},
+		"internal/fleet":   {"fault", "stream", "protocol", "internal/noderpc", "internal/route", "internal/tenant", "internal/trace"},
+		"internal/image":   {"fault", "stream", "protocol", "kernel"},
+		"internal/journal": {"fault"},
+		"internal/noderpc": {"fault", "stream", "protocol", "internal/trace"},
+		"internal/route":   {"fault", "internal/tenant"},
+		"internal/sandbox": {"fault"},
+		"internal/session": {
+			"fault", "stream", "protocol", "kernel", "pty", "internal/agent", "internal/sandbox", "internal/noderpc",
+			"internal/journal", "internal/route", "internal/tenant", "internal/egress", "internal/trace",
+		},
+		"internal/tenant":  {"fault"},
+		"internal/testenv": {},
+		"internal/trace":   {"fault"},
+	}
+	// The layers in which a library may be imported.
+	outside := map[string][]string{
+		"gvisor.dev/gvisor":                      {"internal/sandbox", "cmd", "deploy"},
+		"github.com/gofiber/fiber":               {"gateway"},
+		"github.com/google/go-containerregistry": {"internal/image"},
+		"github.com/prometheus/":                 {"gateway", "internal/session"},
+		"github.com/coreos/go-oidc":              {"gateway"},
+		"golang.org/x/oauth2":                    {"gateway"},
+		"github.com/redis/go-redis":              {"internal/route"},
+		"github.com/aws/":                        {"internal/blob"},
+		"go.opentelemetry.io/":                   {"internal/trace"},
+		"github.com/valyala/fasthttp":            {"gateway"},
+		"go.etcd.io/bbolt":                       {"internal/route"},
+		"github.com/coder/websocket":             {"gateway", "client", "bench", "e2e"},
+	}
+	all := imports(t)
+	for pkg, direct := range all {
+		for _, path := range direct {
+			for prefix, layers := range outside {
+				if strings.HasPrefix(path, prefix) && !slices.ContainsFunc(layers, func(l string) bool { return pkg == l || strings.HasPrefix(pkg, l+"/") }) {
+					t.Errorf("%s imports %s, which belongs to %v", pkg, path, layers)
+				}
+			}
+		}
+		layer := layerOf(allowed, pkg)
+		if layer == "" {
+			if strings.HasPrefix(pkg, "internal/") {
+				t.Errorf("the import rules have no entry for %s", pkg)
+			}
+			continue
+		}
+		seen := map[string]bool{}
+		var visit func(p, via string)
+		visit = func(p, via string) {
+			for _, path := range all[p] {
+				to, ours := strings.CutPrefix(path, module+"/")
+				if !ours || seen[to] {
+					continue
+				}
+				seen[to] = true
+				if l := layerOf(allowed, to); l != layer && !slices.Contains(allowed[layer], l) {
+					t.Errorf("%s imports %s%s: %s may import %v", pkg, to, via, layer, allowed[layer])
+				}
+				visit(to, " through "+to)
+			}
+		}
+		visit(pkg, "")
+	}
+}
+
+// TestEveryFolderIsInTheReadme fails when a top-level folder has no sentence.
+func TestEveryFolderIsInTheReadme(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range tracked(t) {
+		if top, _, ok := strings.Cut(f, "/"); ok && !strings.HasPrefix(top, ".") && !seen[top] {
+			seen[top] = true
+			if !strings.Contains(string(page), "`"+top+"/`") {
+				t.Errorf("README.md has no sentence about `%s/`", top)
+			}
+		}
+	}
+}
+
+// TestLinksInPagesLead fails when a Markdown page links to a file that is not
+// there.
+func TestLinksInPagesLead(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	for _, f := range tracked(t, "*.md") {
+		page, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllSubmatch(page, -1) {
+			to := string(m[1])
+			if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(f), to)); err != nil {
+				t.Errorf("%s links to %s: %v", f, to, err)
+			}
+		}
+	}
+}
+
+// TestEveryPackageSaysWhatItIs fails when a package has no package comment.
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	said := map[string]bool{}
+	for _, f := range tracked(t, "*.go") {
+		if strings.HasSuffix(f, "_test.go") || strings.Contains(f, "testdata/") {
+			continue
+		}
+		dir := filepath.Dir(f)
+		parsed, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said[dir] = said[dir] || parsed.Doc != nil
+	}
+	for dir, ok := range said {
+		if !ok {
+			t.Errorf("package %s has no package comment", dir)
+		}
+	}
+}
+
+// TestNothingBinaryIsTracked fails when a built file slips in.
+func TestNothingBinaryIsTracked(t *testing.T) {
+	for _, f := range tracked(t) {
+		info, err := os.Stat(f)
+		if err != nil || info.Mode()&fs.ModeType != 0 {
+			continue
+		}
+		if info.Size() > 1<<20 {
+			t.Errorf("%s has %d bytes: built or downloaded files are not kept here", f, info.Size())
+		}
+	}
+}
