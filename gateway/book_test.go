@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sandgate/sandgate/fault"
-	directory "github.com/sandgate/sandgate/internal/route"
+	directory "github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 

@@ -20,10 +20,10 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway"
 	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/noderouter"
 	"github.com/sandgate/sandgate/internal/config"
-	"github.com/sandgate/sandgate/internal/fleet"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
@@ -63,7 +63,7 @@ folder in the place of FOLDER. Its machines cannot pass for gateways.`,
 }
 
 func joinCluster(a *app, ca, name, out string) error {
-	if err := route.CheckNode(route.NodeID(name)); err != nil {
+	if err := cluster.CheckNode(cluster.NodeID(name)); err != nil {
 		return err
 	}
 	if out == "" {
@@ -94,7 +94,7 @@ func delegateNodes(a *app, ca, out string) error {
 }
 
 // nodeName is the name of this machine's node.
-func nodeName(cfg *config.Config) (route.NodeID, error) {
+func nodeName(cfg *config.Config) (cluster.NodeID, error) {
 	name := cfg.Cluster.Node
 	if name == "" {
 		var err error
@@ -102,10 +102,10 @@ func nodeName(cfg *config.Config) (route.NodeID, error) {
 			return "", fault.Wrap(fault.Host, "node.name", err)
 		}
 	}
-	if err := route.CheckNode(route.NodeID(name)); err != nil {
+	if err := cluster.CheckNode(cluster.NodeID(name)); err != nil {
 		return "", fault.Invalid("node.name", "cluster.node", "%q is no name of letters, digits, dots and dashes", name)
 	}
-	return route.NodeID(name), nil
+	return cluster.NodeID(name), nil
 }
 
 // redisPassword is read by the one who may: a gateway is told.
@@ -120,8 +120,8 @@ func redisPassword(cfg *config.Config) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-func openRedis(cfg *config.Config, password string, log *slog.Logger) (*route.Redis, error) {
-	return route.NewRedis(route.RedisOptions{URL: cfg.Cluster.Redis, User: cfg.Cluster.User, Password: password, Cluster: cfg.Cluster.Name, Logger: log})
+func openRedis(cfg *config.Config, password string, log *slog.Logger) (*cluster.Redis, error) {
+	return cluster.NewRedis(cluster.RedisOptions{URL: cfg.Cluster.Redis, User: cfg.Cluster.User, Password: password, Cluster: cfg.Cluster.Name, Logger: log})
 }
 
 // instance tells this node's data from another's that was given its name.
@@ -145,8 +145,8 @@ func instance(cfg *config.Config) (string, error) {
 
 // membership is a node's place in the directory.
 type membership struct {
-	name   route.NodeID
-	keeper *route.Keeper
+	name   cluster.NodeID
+	keeper *cluster.Keeper
 	blobs  session.Blobs
 	vault  tenant.Vault   // of the cluster's keys; nil without a cluster
 	ledger session.Ledger // of what tenants hold; nil without a cluster
@@ -201,9 +201,9 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	if address == "" {
 		address = cfg.Cluster.Listen
 	}
-	var dir route.Registry
+	var dir cluster.Registry
 	if cfg.Cluster.Redis == "" {
-		local, err := route.OpenEmbedded(filepath.Join(cfg.NodeDir(), "directory"))
+		local, err := cluster.OpenEmbedded(filepath.Join(cfg.NodeDir(), "directory"))
 		if err != nil {
 			return nil, err
 		}
@@ -226,17 +226,17 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 			return nil, errors.Join(err, remote.Close())
 		}
 	}
-	ms.keeper, err = route.NewKeeper(dir, route.KeeperOptions{
+	ms.keeper, err = cluster.NewKeeper(dir, cluster.KeeperOptions{
 		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log,
-		Info: func() route.Info {
-			var info route.Info
+		Info: func() cluster.Info {
+			var info cluster.Info
 			if m := ms.sessions(); m != nil {
 				info = m.Info()
 			}
 			info.Address = address
 			return info
 		},
-		Lost: func(id route.SessionID) {
+		Lost: func(id cluster.SessionID) {
 			if m := ms.sessions(); m != nil {
 				m.Moved(id)
 			}
@@ -253,7 +253,7 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 
 // sealedVault is where the cluster's keys are. The Redis server can neither read
 // nor make what is in it.
-func sealedVault(cfg *config.Config, dir *route.Redis) (tenant.Vault, error) {
+func sealedVault(cfg *config.Config, dir *cluster.Redis) (tenant.Vault, error) {
 	secret, err := noderpc.ReadSecret(cfg.ClusterDir())
 	if err != nil {
 		return nil, err
@@ -312,12 +312,12 @@ func drainLimit(cfg *config.Config) time.Duration {
 
 // others reports whether a node other than self takes sessions: one that has
 // been heard of in the last third of a lease.
-func others(ctx context.Context, dir *route.Redis, self route.NodeID, lease time.Duration) bool {
+func others(ctx context.Context, dir *cluster.Redis, self cluster.NodeID, lease time.Duration) bool {
 	all, err := dir.Nodes(ctx)
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(all, func(n route.Node) bool { return n.ID != self && !n.Draining && n.Age < lease/3 })
+	return slices.ContainsFunc(all, func(n cluster.Node) bool { return n.ID != self && !n.Draining && n.Age < lease/3 })
 }
 
 // leave moves the sessions of a node that is about to end to the blob store, so
@@ -398,7 +398,7 @@ func readClusterAccess(cfg *config.Config, local bool) (*clusterAccess, error) {
 }
 
 // fleetNode is a fleet as the gateway sees it.
-type fleetNode struct{ *fleet.Fleet }
+type fleetNode struct{ *noderouter.Fleet }
 
 func (f fleetNode) Open(ctx context.Context, who noderpc.Principal) (gateway.Link, error) {
 	l, err := f.Fleet.Open(ctx, who)
@@ -428,11 +428,11 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	var all *fleet.Fleet
+	var all *noderouter.Fleet
 	// Sessions that were at work and have no node: a drain gives up many in a
 	// row. One for which there is no room is woken by the first work.
-	waiting := make(chan route.SessionID, 1024)
-	notice := func(e route.Event) {
+	waiting := make(chan cluster.SessionID, 1024)
+	notice := func(e cluster.Event) {
 		if e.Session == "" || e.Node != "" || !e.Works {
 			return
 		}
@@ -455,8 +455,8 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 			}
 		})
 	}
-	finder := route.NewFinder(dir, time.Duration(cfg.Cluster.Lease), notice)
-	all = fleet.New(fleet.Options{Finder: finder, Tracer: tracer, Logger: log, Dial: func(name, address string) (func(context.Context) (net.Conn, error), error) {
+	finder := cluster.NewFinder(dir, time.Duration(cfg.Cluster.Lease), notice)
+	all = noderouter.New(noderouter.Options{Finder: finder, Tracer: tracer, Logger: log, Dial: func(name, address string) (func(context.Context) (net.Conn, error), error) {
 		if name == access.Local {
 			return noderpc.Unix(cfg.NodeSocket()), nil
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
 // A checkpoint is a durable session's copy in the blob store, from which another
@@ -33,7 +33,7 @@ type checkpoint struct {
 	State string    `json:"state"`
 	At    time.Time `json:"at"`
 	// Node wrote it.
-	Node route.NodeID `json:"node"`
+	Node cluster.NodeID `json:"node"`
 
 	base string // its name without the ending
 }
@@ -62,7 +62,7 @@ const (
 )
 
 func checkpointFolder(id string) string { return "checkpoints/" + id }
-func checkpointBase(id string, t route.Token, number int) string {
+func checkpointBase(id string, t cluster.Token, number int) string {
 	return fmt.Sprintf("%s/%016x-%08d", checkpointFolder(id), uint64(t), number)
 }
 
@@ -125,7 +125,7 @@ func (s *session) shipCopy(ctx context.Context, number int) error {
 	m := s.m
 	s.keep.away.busy.Lock()
 	defer s.keep.away.busy.Unlock()
-	token, mine := m.cfg.Directory.Owns(route.SessionID(s.id))
+	token, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id))
 	if !mine || s.moving.Load() {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (s *session) shipCopy(ctx context.Context, number int) error {
 	if err := m.putJSON(ctx, viewName(s.tenant, s.id), view); err != nil {
 		return err
 	}
-	if t, mine := m.cfg.Directory.Owns(route.SessionID(s.id)); !mine || t != token {
+	if t, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id)); !mine || t != token {
 		return nil // what was written is swept
 	}
 	if err := m.putJSON(ctx, c.base+".about", c); err != nil {
@@ -237,7 +237,7 @@ func (s *session) shipJournal(ctx context.Context, number int) error {
 	s.keep.mu.Lock()
 	base, there := s.keep.away.base, s.keep.away.number
 	s.keep.mu.Unlock()
-	if _, mine := s.m.cfg.Directory.Owns(route.SessionID(s.id)); !mine || there != number || s.moving.Load() {
+	if _, mine := s.m.cfg.Directory.Owns(cluster.SessionID(s.id)); !mine || there != number || s.moving.Load() {
 		return nil
 	}
 	text, err := os.ReadFile(s.journalFile(number))

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/egress"
 	"github.com/sandgate/sandgate/internal/journal"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/kernel"
@@ -136,7 +136,7 @@ type Config struct {
 	// Blobs is where sessions lie that no node has; nil means that they stay.
 	Blobs Blobs
 	// Node is this node's name in the directory.
-	Node route.NodeID
+	Node cluster.NodeID
 	// Checkpoints has the copies of durable sessions go to Blobs too, with at
 	// most CheckpointRate bytes a second; default 16 MiB.
 	Checkpoints    bool

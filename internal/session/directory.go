@@ -5,22 +5,22 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
 // Directory says which sessions are this node's. Each method but the last two
 // may take a moment; those ask nobody.
 type Directory interface {
 	// Own claims a session.
-	Own(ctx context.Context, id route.SessionID, mode route.Mode, last route.Token, until time.Time) (route.Token, error)
+	Own(ctx context.Context, id cluster.SessionID, mode cluster.Mode, last cluster.Token, until time.Time) (cluster.Token, error)
 	// Park gives one up whose state is in the blob store.
-	Park(ctx context.Context, id route.SessionID, works bool) error
+	Park(ctx context.Context, id cluster.SessionID, works bool) error
 	// Forget gives one up that has ended.
-	Forget(ctx context.Context, id route.SessionID)
+	Forget(ctx context.Context, id cluster.SessionID)
 	// Resume says that the node has a session of before.
-	Resume(id route.SessionID, last route.Token, until time.Time)
+	Resume(id cluster.SessionID, last cluster.Token, until time.Time)
 	// Owns reports whether a session is the node's now, and its token.
-	Owns(id route.SessionID) (route.Token, bool)
+	Owns(id cluster.SessionID) (cluster.Token, bool)
 }
 
 // forgetLimit is how long telling the directory of a session's end may take;
@@ -38,7 +38,7 @@ func (m *Manager) enlist(ctx context.Context, id string, now time.Time) error {
 	if draining {
 		return &fault.Error{Kind: fault.Unavailable, Op: "session.create", Message: "the node is being drained and takes no sessions", RetryAfter: 1}
 	}
-	_, err := m.cfg.Directory.Own(ctx, route.SessionID(id), route.New, 0, m.latest(now))
+	_, err := m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.New, 0, m.latest(now))
 	return err
 }
 
@@ -55,7 +55,7 @@ func (m *Manager) disown(id string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), forgetLimit)
 	defer cancel()
-	m.cfg.Directory.Forget(ctx, route.SessionID(id))
+	m.cfg.Directory.Forget(ctx, cluster.SessionID(id))
 }
 
 // fenced is nil while the session is this node's. Otherwise nothing may be
@@ -76,16 +76,16 @@ func (m *Manager) owned(id string) bool {
 	if m.cfg.Directory == nil {
 		return true
 	}
-	_, ok := m.cfg.Directory.Owns(route.SessionID(id))
+	_, ok := m.cfg.Directory.Owns(cluster.SessionID(id))
 	return ok
 }
 
 // token is that of a session's ownership; 0 without a directory.
-func (m *Manager) token(id string) route.Token {
+func (m *Manager) token(id string) cluster.Token {
 	if m.cfg.Directory == nil {
 		return 0
 	}
-	t, _ := m.cfg.Directory.Owns(route.SessionID(id))
+	t, _ := m.cfg.Directory.Owns(cluster.SessionID(id))
 	return t
 }
 
@@ -100,10 +100,10 @@ func (m *Manager) resumeAll() {
 	for id, s := range m.sessions {
 		if gone[id] {
 			m.log.Warn("another node has taken a session", "session", id)
-			m.Moved(route.SessionID(id))
+			m.Moved(cluster.SessionID(id))
 			continue
 		}
-		m.cfg.Directory.Resume(route.SessionID(id), s.last, m.latest(s.created))
+		m.cfg.Directory.Resume(cluster.SessionID(id), s.last, m.latest(s.created))
 	}
 }
 
@@ -133,7 +133,7 @@ func (m *Manager) unparkAll() {
 }
 
 // Moved ends a session that another node has taken. It does not wait.
-func (m *Manager) Moved(id route.SessionID) {
+func (m *Manager) Moved(id cluster.SessionID) {
 	m.mu.Lock()
 	s := m.sessions[string(id)]
 	m.mu.Unlock()
@@ -229,8 +229,8 @@ func (m *Manager) ownedSoon(ctx context.Context, id string) error {
 }
 
 // Info is what the node says of itself to those who choose one.
-func (m *Manager) Info() route.Info {
-	info := route.Info{Ready: map[string]int{}}
+func (m *Manager) Info() cluster.Info {
+	info := cluster.Info{Ready: map[string]int{}}
 	for _, t := range m.all() {
 		t.mu.Lock()
 		p := t.pool

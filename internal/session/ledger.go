@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
@@ -14,7 +14,7 @@ import (
 type Ledger interface {
 	// Reckon lays down what this node holds and returns what others do, in one
 	// step.
-	Reckon(ctx context.Context, all []route.Held) ([]route.Sum, error)
+	Reckon(ctx context.Context, all []cluster.Held) ([]cluster.Sum, error)
 }
 
 const (
@@ -47,14 +47,14 @@ func newLedger() *ledger {
 	return &ledger{turn: make(chan struct{}, 1), told: map[holder]bool{}, others: map[holder]tenant.Use{}}
 }
 
-func amounts(u tenant.Use) route.Amounts {
+func amounts(u tenant.Use) cluster.Amounts {
 	if u == (tenant.Use{}) {
 		return nil
 	}
-	return route.Amounts{float64(u.Sessions), float64(u.Running), u.CPUs, float64(u.MemoryBytes), float64(u.DiskBytes), float64(u.Snapshots)}
+	return cluster.Amounts{float64(u.Sessions), float64(u.Running), u.CPUs, float64(u.MemoryBytes), float64(u.DiskBytes), float64(u.Snapshots)}
 }
 
-func heldOf(a route.Amounts) (u tenant.Use) {
+func heldOf(a cluster.Amounts) (u tenant.Use) {
 	if len(a) == 6 {
 		u = tenant.Use{Sessions: int(a[0]), Running: int(a[1]), CPUs: a[2], MemoryBytes: int64(a[3]), DiskBytes: int64(a[4]), Snapshots: int(a[5])}
 	}
@@ -100,11 +100,11 @@ func (m *Manager) reckon(ctx context.Context, all []holder, wants bool) (here, o
 	case <-ctx.Done():
 		return nil, nil, nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.reckon", ctx.Err())
 	}
-	held := make([]route.Held, len(all))
+	held := make([]cluster.Held, len(all))
 	here, others = make([]tenant.Use, len(all)), make([]tenant.Use, len(all))
 	for i, h := range all {
 		here[i] = m.heldHere(h)
-		held[i] = route.Held{Holder: h.name(), Has: amounts(here[i]), Wants: wants}
+		held[i] = cluster.Held{Holder: h.name(), Has: amounts(here[i]), Wants: wants}
 		m.ledger.told[h] = true
 	}
 	sums, err := m.cfg.Ledger.Reckon(ctx, held)
@@ -191,7 +191,7 @@ func (m *Manager) keepAccount() {
 		}
 		all := m.accounts()
 		for len(all) > 0 {
-			some := all[:min(len(all), route.MaxHeld)]
+			some := all[:min(len(all), cluster.MaxHeld)]
 			all = all[len(some):]
 			_, _, wanted, err := m.reckon(m.ctx, some, false)
 			if err != nil {
@@ -254,7 +254,7 @@ func (m *Manager) notePark(ctx context.Context, s *session, stored int64) {
 	if len(all) == 0 {
 		return
 	}
-	held := make([]route.Held, len(all))
+	held := make([]cluster.Held, len(all))
 	select {
 	case m.ledger.turn <- struct{}{}:
 		defer func() { <-m.ledger.turn }()
@@ -262,9 +262,9 @@ func (m *Manager) notePark(ctx context.Context, s *session, stored int64) {
 		return
 	}
 	for i, h := range all {
-		held[i] = route.Held{
+		held[i] = cluster.Held{
 			Holder: h.name(), Has: amounts(m.heldHere(h)),
-			Parked: &route.Parked{Session: route.SessionID(s.id), Until: s.expires, Holds: amounts(tenant.Use{Sessions: 1, DiskBytes: stored})},
+			Parked: &cluster.Parked{Session: cluster.SessionID(s.id), Until: s.expires, Holds: amounts(tenant.Use{Sessions: 1, DiskBytes: stored})},
 		}
 	}
 	if _, err := m.cfg.Ledger.Reckon(ctx, held); err != nil {

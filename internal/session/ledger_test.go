@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -14,15 +14,15 @@ import (
 // otherNode is a node of a directory that holds what a test says.
 type otherNode struct {
 	mu     sync.Mutex
-	has    route.Amounts
+	has    cluster.Amounts
 	wanted bool
 	err    error
 }
 
-func (o *otherNode) Reckon(_ context.Context, all []route.Held) ([]route.Sum, error) {
+func (o *otherNode) Reckon(_ context.Context, all []cluster.Held) ([]cluster.Sum, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	sums := make([]route.Sum, len(all))
+	sums := make([]cluster.Sum, len(all))
 	for i, h := range all {
 		sums[i].Has = o.has
 		o.wanted = o.wanted || h.Wants

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -51,12 +51,12 @@ func viewFolder(tenant string) string {
 
 // about says what a parked session is.
 type about struct {
-	Version int         `json:"version"`
-	ID      string      `json:"id"`
-	Tenant  string      `json:"tenant"`
-	Created time.Time   `json:"created"`
-	Expires time.Time   `json:"expires"`
-	Token   route.Token `json:"token"`
+	Version int           `json:"version"`
+	ID      string        `json:"id"`
+	Tenant  string        `json:"tenant"`
+	Created time.Time     `json:"created"`
+	Expires time.Time     `json:"expires"`
+	Token   cluster.Token `json:"token"`
 	// Key is that of the host: a node with another could not wake it.
 	Key string `json:"key"`
 	// Durable sessions stay in the store when a node has fetched them, as of
@@ -287,7 +287,7 @@ func (m *Manager) unpark(ctx context.Context, tenant, id string) error {
 func (m *Manager) giveUp(ctx context.Context, id string, works bool) error {
 	ctx, cancel := context.WithTimeout(ctx, forgiveLimit)
 	defer cancel()
-	return m.cfg.Directory.Park(ctx, route.SessionID(id), works)
+	return m.cfg.Directory.Park(ctx, cluster.SessionID(id), works)
 }
 
 // adopt makes a parked session one of this node's.
@@ -297,7 +297,7 @@ func (m *Manager) adopt(ctx context.Context, p noderpc.Principal, id string) (*s
 		return &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
 	}
 	gateway := p.Tenant == noderpc.GatewayTenant
-	if m.cfg.Blobs == nil || route.CheckSession(route.SessionID(id)) != nil {
+	if m.cfg.Blobs == nil || cluster.CheckSession(cluster.SessionID(id)) != nil {
 		return nil, unknown()
 	}
 	select {
@@ -346,7 +346,7 @@ func (m *Manager) adopt(ctx context.Context, p noderpc.Principal, id string) (*s
 	// With the claim others learn that it is here, which it is once it has been
 	// fetched: until then they are to ask again.
 	undo := m.expect(id, a.Tenant)
-	token, err := m.cfg.Directory.Own(ctx, route.SessionID(id), route.Take, a.Token, m.latest(a.Created))
+	token, err := m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.Take, a.Token, m.latest(a.Created))
 	if err != nil {
 		undo()
 		return nil, err
@@ -397,7 +397,7 @@ func (m *Manager) parkedAbout(ctx context.Context, id string) (about, error) {
 
 // fetch brings a parked session to this node's disk, and removes its objects
 // before it can do anything: nobody wakes it as of an earlier time.
-func (m *Manager) fetch(ctx context.Context, a about, token route.Token) (*session, error) {
+func (m *Manager) fetch(ctx context.Context, a about, token cluster.Token) (*session, error) {
 	const op = "session.fetch"
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -432,7 +432,7 @@ func (m *Manager) fetch(ctx context.Context, a about, token route.Token) (*sessi
 // unparkFetched removes a session's objects. Those of a durable one become its
 // checkpoint: should this node be gone before there is another, the session goes
 // on as of when it was parked.
-func (m *Manager) unparkFetched(ctx context.Context, a about, token route.Token) error {
+func (m *Manager) unparkFetched(ctx context.Context, a about, token cluster.Token) error {
 	if !a.Durable || !m.cfg.Checkpoints {
 		return m.unpark(ctx, a.Tenant, a.ID)
 	}

@@ -18,8 +18,8 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -38,23 +38,23 @@ func (f *fickle) Put(ctx context.Context, name string, write func(io.Writer) err
 
 // apart is a directory that a node is cut off from when a test says so.
 type apart struct {
-	route.Registry
+	cluster.Registry
 	cut atomic.Bool
 }
 
-func (a *apart) Beat(ctx context.Context, b route.Beat) (route.Beaten, error) {
+func (a *apart) Beat(ctx context.Context, b cluster.Beat) (cluster.Beaten, error) {
 	if a.cut.Load() {
-		return route.Beaten{}, fault.New(fault.Unavailable, "test", "cut off")
+		return cluster.Beaten{}, fault.New(fault.Unavailable, "test", "cut off")
 	}
 	return a.Registry.Beat(ctx, b)
 }
 
 // memberOf makes a rig one of a cluster.
-func memberOf(t *testing.T, name route.NodeID, dir route.Registry, blobs Blobs, lease time.Duration, change ...func(*Config)) *rig {
+func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs Blobs, lease time.Duration, change ...func(*Config)) *rig {
 	t.Helper()
 	var r *rig
 	var made sync.Mutex // guards r
-	k, err := route.NewKeeper(dir, route.KeeperOptions{Node: name, Instance: string(name), Lease: lease, Lost: func(id route.SessionID) {
+	k, err := cluster.NewKeeper(dir, cluster.KeeperOptions{Node: name, Instance: string(name), Lease: lease, Lost: func(id cluster.SessionID) {
 		made.Lock()
 		defer made.Unlock()
 		if r != nil {
@@ -87,7 +87,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	dir, err := cluster.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 // fails it goes on where it is; nobody else's tenant can have it; and a node
 // that is cut off acknowledges nothing of it after its lease.
 func TestGVisorPark(t *testing.T) {
-	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	dir, err := cluster.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestGVisorPark(t *testing.T) {
 	p := a.open()
 	p.attach(1, s.ID, "k1")
 	p.run(1, "x = 6\nopen('kept', 'w').write('in a file')")
-	first, err := dir.Find(a.ctx, route.SessionID(s.ID))
+	first, err := dir.Find(a.ctx, cluster.SessionID(s.ID))
 	if err != nil || first.Node != "a" {
 		t.Fatalf("%+v %v", first, err)
 	}
@@ -223,7 +223,7 @@ func TestGVisorPark(t *testing.T) {
 	if text, _ := p.run(1, "print(x * 7, open('kept').read())"); text != "42 in a file\n" {
 		t.Errorf("on the other node: %q", text)
 	}
-	now, err := dir.Find(a.ctx, route.SessionID(s.ID))
+	now, err := dir.Find(a.ctx, cluster.SessionID(s.ID))
 	if err != nil || now.Node != "b" || now.Token <= first.Token {
 		t.Errorf("the directory: %+v %v, before %+v", now, err, first)
 	}

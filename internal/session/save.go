@@ -14,7 +14,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent"
-	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
@@ -62,7 +62,7 @@ type saved struct {
 	Network *protocol.Network `json:"network,omitempty"`
 	Moved   int64             `json:"moved,omitempty"`
 	// Token is that of its ownership.
-	Token route.Token `json:"token,omitempty"`
+	Token cluster.Token `json:"token,omitempty"`
 }
 
 type savedChannel struct {

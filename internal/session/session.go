@@ -10,8 +10,8 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -77,7 +77,7 @@ type session struct {
 	expires  time.Time
 	stored   int64 // bytes on disk while it is hibernated
 	policy   policy
-	last     route.Token   // that of its ownership when it was saved
+	last     cluster.Token // that of its ownership when it was saved
 	works    bool          // hibernated by the process before while something ran
 	ops      int           // requests under way that mean work
 	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
 // unpackState brings a state object below dir.
@@ -38,7 +38,7 @@ func (m *Manager) unpackState(ctx context.Context, name, dir string) error {
 
 // takeOver goes on with a session whose node is gone, from its checkpoint. The
 // claim is made: it is this node's.
-func (m *Manager) takeOver(ctx context.Context, c checkpoint, token route.Token) (*session, error) {
+func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Token) (*session, error) {
 	const op = "session.takeover"
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -190,7 +190,7 @@ func (m *Manager) dispose(s *session) (done bool) {
 	defer s.keep.away.busy.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), disposeLimit)
 	defer cancel()
-	_, mine := m.cfg.Directory.Owns(route.SessionID(s.id))
+	_, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id))
 	var err error
 	if mine {
 		if err = m.disposeOf(ctx, s.tenant, s.id); err == nil {
@@ -281,7 +281,7 @@ func (m *Manager) endOne(ctx context.Context, id string, owned bool) (done bool,
 		return true, nil
 	}
 	if !owned {
-		_, err = m.cfg.Directory.Own(ctx, route.SessionID(id), route.Keep, 0, time.Now().Add(m.cfg.MaxLifetime))
+		_, err = m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.Keep, 0, time.Now().Add(m.cfg.MaxLifetime))
 		if fault.Is(err, fault.Conflict) {
 			return true, nil
 		}
@@ -292,7 +292,7 @@ func (m *Manager) endOne(ctx context.Context, id string, owned bool) (done bool,
 		m.ending[id] = true
 		m.mu.Unlock()
 	}
-	switch token, mine := m.cfg.Directory.Owns(route.SessionID(id)); {
+	switch token, mine := m.cfg.Directory.Owns(cluster.SessionID(id)); {
 	case token == 0:
 		return true, nil
 	case !mine:
@@ -341,7 +341,7 @@ func (m *Manager) sweepStore(ctx context.Context, before, now time.Time) error {
 		}
 	}
 	for id, old := range folders {
-		if route.CheckSession(route.SessionID(id)) != nil {
+		if cluster.CheckSession(cluster.SessionID(id)) != nil {
 			continue
 		}
 		if err := m.sweepSession(ctx, id, old, now); err != nil {

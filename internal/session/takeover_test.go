@@ -11,7 +11,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/blob"
-	"github.com/sandgate/sandgate/internal/route"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -37,7 +37,7 @@ func namesIn(t *testing.T, store Blobs) []string {
 // forgets it, and what it may still write counts for nothing; and the session's
 // end leaves nothing in the store.
 func TestGVisorTakeOver(t *testing.T) {
-	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	dir, err := cluster.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestGVisorTakeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut := &apart{Registry: dir}
-	set := func(name route.NodeID, every time.Duration) func(*Config) {
+	set := func(name cluster.NodeID, every time.Duration) func(*Config) {
 		return func(c *Config) { c.Node, c.Durable, c.DurableEvery, c.Checkpoints = name, true, every, true }
 	}
 	a := memberOf(t, "a", cut, store, 5*time.Second, set("a", time.Hour))
@@ -63,7 +63,7 @@ func TestGVisorTakeOver(t *testing.T) {
 	eventually(t, "its journal", func() bool {
 		return slices.ContainsFunc(namesIn(t, store), func(name string) bool { return strings.HasSuffix(name, ".journal") })
 	})
-	first, err := dir.Find(a.ctx, route.SessionID(s.ID))
+	first, err := dir.Find(a.ctx, cluster.SessionID(s.ID))
 	if err != nil || first.Node != "a" {
 		t.Fatalf("%+v %v", first, err)
 	}
@@ -88,7 +88,7 @@ func TestGVisorTakeOver(t *testing.T) {
 			t.Errorf("the log does not say %s: %s", want, events)
 		}
 	}
-	now, err := dir.Find(a.ctx, route.SessionID(s.ID))
+	now, err := dir.Find(a.ctx, cluster.SessionID(s.ID))
 	if err != nil || now.Node != "b" || now.Token <= first.Token {
 		t.Errorf("the directory: %+v %v, before %+v", now, err, first)
 	}

@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"context"
@@ -161,7 +161,7 @@ func (k *Keeper) Resume(id SessionID, last Token, until time.Time) {
 
 // Own claims a session.
 func (k *Keeper) Own(ctx context.Context, id SessionID, mode Mode, last Token, until time.Time) (Token, error) {
-	const op = "route.own"
+	const op = "cluster.own"
 	k.mu.Lock()
 	incarnation, good, now := k.incarnation, time.Now().Before(k.until), k.clock.reads()
 	wary := time.Until(k.wary)

@@ -1,4 +1,4 @@
-// Package route is the directory: it says which node owns a session. Ownership
+// Package cluster is the directory: it says which node owns a session. Ownership
 // is a lease with a fencing token, and a node's leases live as long as its
 // heartbeats come. Embedded keeps the directory in a file of one process, Redis
 // on a server for many; both pass the same tests.
@@ -6,7 +6,7 @@
 // Keeper is a node's end: it holds the node's leases and fences those that it
 // could not renew. Finder is a gateway's: it looks up owners, remembers them,
 // and chooses nodes for new sessions.
-package route
+package cluster
 
 import (
 	"fmt"
@@ -154,7 +154,7 @@ type Event struct {
 // CheckNode checks a node's name: letters, digits, dots and dashes.
 func CheckNode(id NodeID) error {
 	if !plain(string(id), "-.") {
-		return fault.Invalid("route.node", "node", "a node's name has between 1 and %d letters, digits, dots and dashes", MaxName)
+		return fault.Invalid("cluster.node", "node", "a node's name has between 1 and %d letters, digits, dots and dashes", MaxName)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func CheckNode(id NodeID) error {
 // CheckSession checks a session's id: letters, digits and underscores.
 func CheckSession(id SessionID) error {
 	if !plain(string(id), "_-") {
-		return fault.Invalid("route.session", "session", "a session's id has between 1 and %d letters, digits, underscores and dashes", MaxName)
+		return fault.Invalid("cluster.session", "session", "a session's id has between 1 and %d letters, digits, underscores and dashes", MaxName)
 	}
 	return nil
 }
@@ -185,10 +185,10 @@ func (b Beat) check() error {
 		return err
 	}
 	if b.Lease < MinLease {
-		return fault.Invalid("route.beat", "lease", "a lease takes at least %s", MinLease)
+		return fault.Invalid("cluster.beat", "lease", "a lease takes at least %s", MinLease)
 	}
 	if b.Instance == "" || len(b.Instance) > MaxName {
-		return fault.Invalid("route.beat", "instance", "an instance has between 1 and %d bytes", MaxName)
+		return fault.Invalid("cluster.beat", "instance", "an instance has between 1 and %d bytes", MaxName)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func version(n uint64) string { return strconv.FormatUint(n, 10) }
 // Load returns the version that is there, 0 for none, and its bytes unless it
 // is the one that the caller has.
 func (v Vault) Load(ctx context.Context, have uint64) (is uint64, data []byte, err error) {
-	const op = "route.vault"
+	const op = "cluster.vault"
 	out, err := v.r.run(ctx, op, v.r.vaultLoad, []string{v.key()}, version(have))
 	if err != nil {
 		return 0, nil, err
@@ -52,7 +52,7 @@ func (v Vault) Load(ctx context.Context, have uint64) (is uint64, data []byte, e
 
 // Replace puts bytes in the place of the version was.
 func (v Vault) Replace(ctx context.Context, was, is uint64, data []byte) error {
-	const op = "route.vault"
+	const op = "cluster.vault"
 	out, err := v.r.run(ctx, op, v.r.vaultReplace, []string{v.key()}, version(was), version(is), data, settle.Microseconds(), v.r.vaultChannel())
 	switch {
 	case err != nil:
@@ -67,7 +67,7 @@ func (v Vault) Replace(ctx context.Context, was, is uint64, data []byte) error {
 
 // Restore puts bytes where there are none or older ones.
 func (v Vault) Restore(ctx context.Context, is uint64, data []byte) error {
-	_, err := v.r.run(ctx, "route.vault", v.r.vaultRestore, []string{v.key()}, version(is), data, v.r.vaultChannel())
+	_, err := v.r.run(ctx, "cluster.vault", v.r.vaultRestore, []string{v.key()}, version(is), data, v.r.vaultChannel())
 	return err
 }
 

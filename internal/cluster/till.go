@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (r *Redis) Till() Till { return Till{r} }
 // Settle takes what was let through out of the buckets, and returns what all
 // gateways have left in each; less than nothing is a debt.
 func (t Till) Settle(ctx context.Context, all []tenant.Spent) ([]float64, error) {
-	const op = "route.till"
+	const op = "cluster.till"
 	if len(all) > tenant.MaxSpent {
 		return nil, fault.New(fault.TooLarge, op, "%d quotas are settled at once, at most %d can be", len(all), tenant.MaxSpent)
 	}

@@ -1,7 +1,7 @@
-// Package fleet makes one node of many: it finds the node that owns a session,
+// Package noderouter makes one node of many: it finds the node that owns a session,
 // chooses one for a new session, has a node adopt a session that none has, and
 // asks all where an answer is about all.
-package fleet
+package noderouter
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -34,7 +34,7 @@ const (
 // Options are a Fleet's.
 type Options struct {
 	// Finder finds owners and nodes. Its Run is the caller's.
-	Finder *route.Finder
+	Finder *cluster.Finder
 	// Dial returns a dial function for the node of that name and address.
 	Dial func(name, address string) (func(context.Context) (net.Conn, error), error)
 	// Tracer may be nil.
@@ -45,19 +45,19 @@ type Options struct {
 
 // Fleet is the nodes of a cluster, as a gateway uses them.
 type Fleet struct {
-	find   *route.Finder
+	find   *cluster.Finder
 	dial   func(name, address string) (func(context.Context) (net.Conn, error), error)
 	log    *slog.Logger
 	tracer *trace.Tracer
 
 	mu     sync.Mutex // guards all below
 	closed bool
-	nodes  map[route.NodeID]*member
+	nodes  map[cluster.NodeID]*member
 }
 
 // member is a node and the one connection to it.
 type member struct {
-	id      route.NodeID
+	id      cluster.NodeID
 	address string
 	client  *noderpc.Client
 	used    time.Time
@@ -65,7 +65,7 @@ type member struct {
 
 // New returns a Fleet. It connects when it has to.
 func New(o Options) *Fleet {
-	f := &Fleet{find: o.Finder, dial: o.Dial, log: o.Logger, tracer: o.Tracer, nodes: map[route.NodeID]*member{}}
+	f := &Fleet{find: o.Finder, dial: o.Dial, log: o.Logger, tracer: o.Tracer, nodes: map[cluster.NodeID]*member{}}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
@@ -77,7 +77,7 @@ func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	all := f.nodes
-	f.nodes = map[route.NodeID]*member{}
+	f.nodes = map[cluster.NodeID]*member{}
 	f.mu.Unlock()
 	for _, m := range all {
 		_ = m.client.Close()
@@ -86,8 +86,8 @@ func (f *Fleet) Close() error {
 }
 
 // member returns the connection to a node.
-func (f *Fleet) member(id route.NodeID, address string) (*member, error) {
-	const op = "fleet.node"
+func (f *Fleet) member(id cluster.NodeID, address string) (*member, error) {
+	const op = "noderouter.node"
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -119,14 +119,14 @@ func (f *Fleet) member(id route.NodeID, address string) (*member, error) {
 
 // of returns the node that has a session, having one adopt it if none has.
 func (f *Fleet) of(ctx context.Context, who noderpc.Principal, id string) (*member, error) {
-	const op = "fleet.find"
+	const op = "noderouter.find"
 	ctx, cancel := context.WithTimeout(ctx, routeLimit)
 	defer cancel()
-	if route.CheckSession(route.SessionID(id)) != nil {
+	if cluster.CheckSession(cluster.SessionID(id)) != nil {
 		return nil, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
 	}
 	for try := 1; ; try++ {
-		o, err := f.find.Find(ctx, route.SessionID(id))
+		o, err := f.find.Find(ctx, cluster.SessionID(id))
 		if err == nil && o.Live {
 			return f.member(o.Node, o.Address)
 		}
@@ -156,8 +156,8 @@ func (f *Fleet) of(ctx context.Context, who noderpc.Principal, id string) (*memb
 
 // missed says why a session cannot be had whose node's lease has run out. When
 // that node was started again and does not know it, nobody does.
-func (f *Fleet) missed(ctx context.Context, who noderpc.Principal, id string, had route.NodeID) error {
-	const op = "fleet.find"
+func (f *Fleet) missed(ctx context.Context, who noderpc.Principal, id string, had cluster.NodeID) error {
+	const op = "noderouter.find"
 	nodes, err := f.find.Nodes(ctx)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (f *Fleet) unreached(m *member, err error) bool {
 
 // Adopt has a node take a session that was at work when its own gave it up, so
 // that nobody has to ask for it. Of several gateways one has its way.
-func (f *Fleet) Adopt(ctx context.Context, id route.SessionID) {
+func (f *Fleet) Adopt(ctx context.Context, id cluster.SessionID) {
 	who := noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway"}
 	if _, err := f.adopt(ctx, who, string(id)); err != nil && !fault.Is(err, fault.Conflict) {
 		f.log.Warn("a session that was at work was not adopted", "session", id, "error", err)
@@ -238,7 +238,7 @@ func (f *Fleet) all(ctx context.Context) ([]*member, error) {
 		all = append(all, m)
 	}
 	if len(all) == 0 {
-		return nil, &fault.Error{Kind: fault.Unavailable, Op: "fleet.nodes", Message: "no node of the cluster can be reached", RetryAfter: 2}
+		return nil, &fault.Error{Kind: fault.Unavailable, Op: "noderouter.nodes", Message: "no node of the cluster can be reached", RetryAfter: 2}
 	}
 	return all, nil
 }

@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"cmp"
@@ -220,7 +220,7 @@ func (f *Finder) Lapsed() []Node {
 // language before one without, and of these the one with the least load.
 // Without one it is exhausted; while no node is known, unavailable.
 func (f *Finder) Place(ctx context.Context, language string) (Node, error) {
-	const op = "route.place"
+	const op = "cluster.place"
 	all, err := f.Nodes(ctx)
 	if err != nil {
 		return Node{}, err

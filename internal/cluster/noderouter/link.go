@@ -1,4 +1,4 @@
-package fleet
+package noderouter
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -40,7 +40,7 @@ type Link struct {
 
 	mu      sync.Mutex // guards all below
 	err     error
-	nodes   map[route.NodeID]*branch
+	nodes   map[cluster.NodeID]*branch
 	numbers map[uint32]*branch
 	last    *branch // that of the last request, to which Data belongs
 }
@@ -63,7 +63,7 @@ type packet struct {
 func (f *Fleet) Open(_ context.Context, who noderpc.Principal) (*Link, error) {
 	l := &Link{
 		f: f, who: who, frames: make(chan packet), asked: make(chan struct{}, maxAsked),
-		nodes: map[route.NodeID]*branch{}, numbers: map[uint32]*branch{},
+		nodes: map[cluster.NodeID]*branch{}, numbers: map[uint32]*branch{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
@@ -133,7 +133,7 @@ func unattached(op string, ch uint32) error {
 func (l *Link) request(f stream.Frame) error {
 	var r protocol.Request
 	if err := json.Unmarshal(f.Body, &r); err != nil {
-		l.reply(r.ID, nil, &fault.Error{Kind: fault.Malformed, Op: "fleet.request", Message: "a control message is not the JSON of a request", Err: err})
+		l.reply(r.ID, nil, &fault.Error{Kind: fault.Malformed, Op: "noderouter.request", Message: "a control message is not the JSON of a request", Err: err})
 		return nil
 	}
 	t := targetOf(r.Params)
@@ -204,7 +204,7 @@ func (l *Link) branch(ctx context.Context, op string, t target) (*branch, error)
 	}
 	link, err := m.client.Open(l.ctx, l.who)
 	if err != nil {
-		l.f.find.Drop(route.SessionID(t.Session))
+		l.f.find.Drop(cluster.SessionID(t.Session))
 		return nil, err
 	}
 	b = &branch{of: m, link: link, sessions: map[string]struct{}{t.Session: {}}}
@@ -228,7 +228,7 @@ func (l *Link) pump(b *branch) {
 		if err != nil {
 			l.mu.Lock()
 			for id := range b.sessions {
-				l.f.find.Drop(route.SessionID(id))
+				l.f.find.Drop(cluster.SessionID(id))
 			}
 			l.mu.Unlock()
 			l.end(err)
@@ -259,7 +259,7 @@ func (l *Link) ask(r protocol.Request) {
 	select {
 	case l.asked <- struct{}{}:
 	default:
-		l.reply(r.ID, nil, &fault.Error{Kind: fault.Exhausted, Op: "fleet.request", RetryAfter: 1, Message: "too many requests of this connection are under way"})
+		l.reply(r.ID, nil, &fault.Error{Kind: fault.Exhausted, Op: "noderouter.request", RetryAfter: 1, Message: "too many requests of this connection are under way"})
 		return
 	}
 	l.mu.Lock()
@@ -302,7 +302,7 @@ func (l *Link) tell(id uint64, result json.RawMessage, err error) {
 func (l *Link) control(r protocol.Reply) {
 	body, err := json.Marshal(r)
 	if err != nil {
-		l.end(fault.Wrap(fault.Internal, "fleet.reply", err))
+		l.end(fault.Wrap(fault.Internal, "noderouter.reply", err))
 		return
 	}
 	l.put(packet{stream.Frame{Type: stream.Control, Channel: r.Ch, Body: body}, make(chan struct{}, 1)})
@@ -339,7 +339,7 @@ func (l *Link) end(err error) {
 
 // Close ends the link and lets Next and Send return.
 func (l *Link) Close() error {
-	l.end(fault.New(fault.Canceled, "fleet.link", "the link is closed"))
+	l.end(fault.New(fault.Canceled, "noderouter.link", "the link is closed"))
 	l.work.Wait()
 	return nil
 }

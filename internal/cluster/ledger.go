@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"context"
@@ -73,7 +73,7 @@ func (a Amounts) text() string {
 // returns what others do, in one step: of two who take what is left of something
 // the second sees the first.
 func (r *Redis) Reckon(ctx context.Context, node NodeID, incarnation Token, lease time.Duration, all []Held) ([]Sum, error) {
-	const op = "route.reckon"
+	const op = "cluster.reckon"
 	if len(all) > MaxHeld {
 		return nil, fault.New(fault.TooLarge, op, "%d holders at once, at most %d can be", len(all), MaxHeld)
 	}
@@ -115,7 +115,7 @@ func (r *Redis) Reckon(ctx context.Context, node NodeID, incarnation Token, leas
 // Reckon is Redis', in memory: what a directory of one process is told is over
 // with the process.
 func (e *Embedded) Reckon(_ context.Context, node NodeID, incarnation Token, _ time.Duration, all []Held) ([]Sum, error) {
-	const op = "route.reckon"
+	const op = "cluster.reckon"
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.live(node, incarnation) {
@@ -180,7 +180,7 @@ func (k *Keeper) Reckon(ctx context.Context, all []Held) ([]Sum, error) {
 	k.mu.Unlock()
 	sums, err := k.dir.Reckon(ctx, k.o.Node, incarnation, k.o.Lease, all)
 	if fault.Is(err, fault.Restarting) {
-		err = &fault.Error{Kind: fault.Unavailable, Op: "route.reckon", Message: "the node is registering itself anew", RetryAfter: 1, Err: err}
+		err = &fault.Error{Kind: fault.Unavailable, Op: "cluster.reckon", Message: "the node is registering itself anew", RetryAfter: 1, Err: err}
 	}
 	return sums, err
 }

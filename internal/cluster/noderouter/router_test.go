@@ -1,4 +1,4 @@
-package fleet
+package noderouter
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -24,8 +24,8 @@ import (
 // kin is a node of a test: it speaks the node protocol over mutual TLS, and
 // keeps sessions that are but names.
 type kin struct {
-	id     route.NodeID
-	keeper *route.Keeper
+	id     cluster.NodeID
+	keeper *cluster.Keeper
 	links  chan *noderpc.Link
 	ln     net.Listener
 
@@ -80,7 +80,7 @@ func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
 	switch r.Op {
 	case protocol.OpSessionCreate:
 		id := fmt.Sprintf("s_%s_%d", k.id, len(k.sessions))
-		if _, err := k.keeper.Own(context.Background(), route.SessionID(id), route.New, 0, time.Now().Add(time.Hour)); err != nil {
+		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(id), cluster.New, 0, time.Now().Add(time.Hour)); err != nil {
 			return nil, err
 		}
 		k.sessions[id] = who.Tenant
@@ -105,7 +105,7 @@ func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
 		if !there || tenant != who.Tenant {
 			return nil, missing
 		}
-		if _, err := k.keeper.Own(context.Background(), route.SessionID(t.Session), route.Take, 0, time.Now().Add(time.Hour)); err != nil {
+		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(t.Session), cluster.Take, 0, time.Now().Add(time.Hour)); err != nil {
 			return nil, err
 		}
 		k.sessions[t.Session] = tenant
@@ -124,11 +124,11 @@ func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
 // kinship is nodes behind mutual TLS, with a directory, and the fleet of them.
 func kinship(t testing.TB, names ...string) (*Fleet, []*kin) {
 	t.Helper()
-	return kinshipSeen(t, func(l route.Lookup) route.Lookup { return l }, names...)
+	return kinshipSeen(t, func(l cluster.Lookup) cluster.Lookup { return l }, names...)
 }
 
 // kinshipSeen is kinship whose fleet sees the directory in its own way.
-func kinshipSeen(t testing.TB, see func(route.Lookup) route.Lookup, names ...string) (*Fleet, []*kin) {
+func kinshipSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ...string) (*Fleet, []*kin) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -136,7 +136,7 @@ func kinshipSeen(t testing.TB, see func(route.Lookup) route.Lookup, names ...str
 			t.Fatal(err)
 		}
 	}
-	dir, err := route.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	dir, err := cluster.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
 	must(err)
 	ca := t.TempDir()
 	must(noderpc.MakeCA(ca))
@@ -156,10 +156,10 @@ func kinshipSeen(t testing.TB, see func(route.Lookup) route.Lookup, names ...str
 		address := ln.Addr().String()
 		secured, err := id.Secure(ln, nil)
 		must(err)
-		k := &kin{id: route.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100), sessions: map[string]string{}, parked: &parked}
-		k.keeper, err = route.NewKeeper(dir, route.KeeperOptions{
+		k := &kin{id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100), sessions: map[string]string{}, parked: &parked}
+		k.keeper, err = cluster.NewKeeper(dir, cluster.KeeperOptions{
 			Node: k.id, Instance: name, Lease: 30 * time.Second,
-			Info: func() route.Info { return route.Info{Address: address, Most: 100} },
+			Info: func() cluster.Info { return cluster.Info{Address: address, Most: 100} },
 		})
 		must(err)
 		k.keeper.Beat(ctx)
@@ -169,7 +169,7 @@ func kinshipSeen(t testing.TB, see func(route.Lookup) route.Lookup, names ...str
 	}
 	gateway, err := noderpc.ReadIdentity(identities, noderpc.RoleGateway)
 	must(err)
-	finder := route.NewFinder(see(dir), 30*time.Second, nil)
+	finder := cluster.NewFinder(see(dir), 30*time.Second, nil)
 	work.Go(func() { finder.Run(ctx) })
 	f := New(Options{Finder: finder, Dial: gateway.Dial})
 	t.Cleanup(func() { _ = f.Close() })
@@ -342,7 +342,7 @@ func TestCalls(t *testing.T) {
 	(*a.parked)[ids[0]] = "alice"
 	delete(a.sessions, ids[0])
 	a.mu.Unlock()
-	if err := a.keeper.Park(ctx, route.SessionID(ids[0]), false); err != nil {
+	if err := a.keeper.Park(ctx, cluster.SessionID(ids[0]), false); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -381,13 +381,13 @@ func TestCalls(t *testing.T) {
 
 // lapsing is a directory in which the leases of some nodes can run out.
 type lapsing struct {
-	route.Lookup
-	gone sync.Map // of them, by route.NodeID
+	cluster.Lookup
+	gone sync.Map // of them, by cluster.NodeID
 }
 
-func (l *lapsing) Nodes(ctx context.Context) ([]route.Node, error) {
+func (l *lapsing) Nodes(ctx context.Context) ([]cluster.Node, error) {
 	all, err := l.Lookup.Nodes(ctx)
-	return slices.DeleteFunc(all, func(n route.Node) bool {
+	return slices.DeleteFunc(all, func(n cluster.Node) bool {
 		_, is := l.gone.Load(n.ID)
 		return is
 	}), err
@@ -398,7 +398,7 @@ func (l *lapsing) Nodes(ctx context.Context) ([]route.Node, error) {
 // A lapsed one that cannot be reached is not waited for.
 func TestListsHaveLapsed(t *testing.T) {
 	var dir lapsing
-	f, all := kinshipSeen(t, func(l route.Lookup) route.Lookup { dir.Lookup = l; return &dir }, "a", "b")
+	f, all := kinshipSeen(t, func(l cluster.Lookup) cluster.Lookup { dir.Lookup = l; return &dir }, "a", "b")
 	ctx := within(t)
 	ids := []string{all[0].make(t), all[1].make(t)}
 	slices.Sort(ids)

@@ -1,4 +1,4 @@
-package fleet
+package noderouter
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func (f *Fleet) metrics(ctx context.Context, who noderpc.Principal) (json.RawMes
 		}
 	}
 	out, err := json.Marshal(protocol.Metrics{Text: j.text()})
-	return out, fault.Wrap(fault.Internal, "fleet.metrics", err)
+	return out, fault.Wrap(fault.Internal, "noderouter.metrics", err)
 }
 
 // joined is the text of several nodes in Prometheus' format, in which the

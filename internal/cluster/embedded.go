@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"context"
@@ -50,7 +50,7 @@ const sweepEvery = time.Minute
 
 // OpenEmbedded opens the directory in the file at path, or makes it.
 func OpenEmbedded(path string) (*Embedded, error) {
-	const op = "route.open"
+	const op = "cluster.open"
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: openWait, NoFreelistSync: true})
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot open the directory " + path, Err: err}
@@ -76,12 +76,12 @@ func bucketSessions() []byte { return []byte("sessions") }
 // Close closes the file. Watches end.
 func (e *Embedded) Close() error {
 	e.events.close()
-	return fault.Wrap(fault.Host, "route.close", e.db.Close())
+	return fault.Wrap(fault.Host, "cluster.close", e.db.Close())
 }
 
 // Beat renews a node's lease, or begins it.
 func (e *Embedded) Beat(_ context.Context, b Beat) (Beaten, error) {
-	const op = "route.beat"
+	const op = "cluster.beat"
 	if err := b.check(); err != nil {
 		return Beaten{}, err
 	}
@@ -157,7 +157,7 @@ func next(tx *bolt.Tx, floor Token) (Token, error) {
 
 // Claim makes a node a session's owner.
 func (e *Embedded) Claim(_ context.Context, c Claim) (Token, error) {
-	const op = "route.claim"
+	const op = "cluster.claim"
 	if err := c.check(); err != nil {
 		return 0, err
 	}
@@ -258,7 +258,7 @@ func (e *Embedded) nobody(id SessionID) (is bool) {
 // Park says that nobody has the session any more, and that its state is where
 // any node can read it.
 func (e *Embedded) Park(_ context.Context, id SessionID, token Token, works bool) error {
-	err := e.change("route.park", id, token, func(tx *bolt.Tx, x entry) error {
+	err := e.change("cluster.park", id, token, func(tx *bolt.Tx, x entry) error {
 		x.Node, x.Incarnation = "", 0
 		return put(tx, id, x)
 	})
@@ -270,7 +270,7 @@ func (e *Embedded) Park(_ context.Context, id SessionID, token Token, works bool
 
 // Forget forgets a session that has ended.
 func (e *Embedded) Forget(_ context.Context, id SessionID, token Token) error {
-	err := e.change("route.forget", id, token, func(tx *bolt.Tx, _ entry) error {
+	err := e.change("cluster.forget", id, token, func(tx *bolt.Tx, _ entry) error {
 		return tx.Bucket(bucketSessions()).Delete([]byte(id))
 	})
 	if err == nil {
@@ -300,7 +300,7 @@ func (e *Embedded) change(op string, id SessionID, token Token, f func(*bolt.Tx,
 // Find returns a session's owner: NotFound when the directory does not know
 // it.
 func (e *Embedded) Find(_ context.Context, id SessionID) (Owner, error) {
-	const op = "route.find"
+	const op = "cluster.find"
 	if err := CheckSession(id); err != nil {
 		return Owner{}, err
 	}

@@ -1,4 +1,4 @@
-package fleet
+package noderouter
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/route"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -19,13 +19,13 @@ import (
 func (f *Fleet) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "fleet.call", err)
+		return fault.Wrap(fault.Internal, "noderouter.call", err)
 	}
 	out, err := f.call(ctx, who, op, raw)
 	if err != nil || result == nil {
 		return err
 	}
-	return fault.Wrap(fault.Malformed, "fleet.call", json.Unmarshal(out, result))
+	return fault.Wrap(fault.Malformed, "noderouter.call", json.Unmarshal(out, result))
 }
 
 func (f *Fleet) call(ctx context.Context, who noderpc.Principal, op string, params json.RawMessage) (out json.RawMessage, err error) {
@@ -69,7 +69,7 @@ func (f *Fleet) call(ctx context.Context, who noderpc.Principal, op string, para
 	}
 	if t.Session != "" && (fault.Is(err, fault.NotFound) || fault.Is(err, fault.Unavailable)) {
 		// It may have moved, and the news not have come yet.
-		f.find.Drop(route.SessionID(t.Session))
+		f.find.Drop(cluster.SessionID(t.Session))
 		now, ferr := f.of(ctx, who, t.Session)
 		switch {
 		case ferr == nil && now != m:
@@ -153,13 +153,13 @@ func merge[L, T any](ctx context.Context, f *Fleet, who noderpc.Principal, op st
 		}
 		var l L
 		if err := json.Unmarshal(a.raw, &l); err != nil {
-			return nil, fault.Wrap(fault.Malformed, "fleet.merge", err)
+			return nil, fault.Wrap(fault.Malformed, "noderouter.merge", err)
 		}
 		all = append(all, items(l)...)
 	}
 	slices.SortStableFunc(all, order)
 	out, err := json.Marshal(list(all))
-	return out, fault.Wrap(fault.Internal, "fleet.merge", err)
+	return out, fault.Wrap(fault.Internal, "noderouter.merge", err)
 }
 
 // addUp makes one of each tenant's entries, which lie side by side: keys and
@@ -290,5 +290,5 @@ func (f *Fleet) status(ctx context.Context, who noderpc.Principal) (json.RawMess
 		return nil, err
 	}
 	out, err := json.Marshal(sum)
-	return out, fault.Wrap(fault.Internal, "fleet.status", err)
+	return out, fault.Wrap(fault.Internal, "noderouter.status", err)
 }

@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"context"
@@ -80,7 +80,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // NewRedis returns the directory on a server. It connects when it is used.
 func NewRedis(o RedisOptions) (*Redis, error) {
-	const op = "route.redis"
+	const op = "cluster.redis"
 	opts, err := redis.ParseURL(o.URL)
 	if err != nil {
 		return nil, fault.Invalid(op, "redis", "it is no address such as redis://127.0.0.1:6379/0")
@@ -131,7 +131,7 @@ func (r *Redis) Close() error {
 	<-r.ended
 	r.events.close()
 	r.vaultEvents.close()
-	return fault.Wrap(fault.Unavailable, "route.close", r.client.Close())
+	return fault.Wrap(fault.Unavailable, "cluster.close", r.client.Close())
 }
 
 func (r *Redis) node(id NodeID) string       { return r.prefix + "node:" + string(id) }
@@ -178,7 +178,7 @@ func token(op, s string) (Token, error) {
 
 // Beat renews a node's lease, or begins it.
 func (r *Redis) Beat(ctx context.Context, b Beat) (Beaten, error) {
-	const op = "route.beat"
+	const op = "cluster.beat"
 	if err := b.check(); err != nil {
 		return Beaten{}, err
 	}
@@ -210,7 +210,7 @@ func (r *Redis) Beat(ctx context.Context, b Beat) (Beaten, error) {
 
 // Claim makes a node a session's owner.
 func (r *Redis) Claim(ctx context.Context, c Claim) (Token, error) {
-	const op = "route.claim"
+	const op = "cluster.claim"
 	if err := c.check(); err != nil {
 		return 0, err
 	}
@@ -245,12 +245,12 @@ func (r *Redis) Claim(ctx context.Context, c Claim) (Token, error) {
 // Park says that nobody has the session any more, and that its state is where
 // any node can read it.
 func (r *Redis) Park(ctx context.Context, id SessionID, token Token, works bool) error {
-	return r.letGo(ctx, "route.park", id, token, "park", works)
+	return r.letGo(ctx, "cluster.park", id, token, "park", works)
 }
 
 // Forget forgets a session that has ended.
 func (r *Redis) Forget(ctx context.Context, id SessionID, token Token) error {
-	return r.letGo(ctx, "route.forget", id, token, "forget", false)
+	return r.letGo(ctx, "cluster.forget", id, token, "forget", false)
 }
 
 func (r *Redis) letGo(ctx context.Context, op string, id SessionID, token Token, how string, works bool) error {
@@ -271,7 +271,7 @@ func (r *Redis) letGo(ctx context.Context, op string, id SessionID, token Token,
 // Find returns a session's owner: NotFound when the directory does not know
 // it.
 func (r *Redis) Find(ctx context.Context, id SessionID) (Owner, error) {
-	const op = "route.find"
+	const op = "cluster.find"
 	if err := CheckSession(id); err != nil {
 		return Owner{}, err
 	}
@@ -298,7 +298,7 @@ func (r *Redis) Find(ctx context.Context, id SessionID) (Owner, error) {
 
 // Nodes lists the nodes whose leases are good.
 func (r *Redis) Nodes(ctx context.Context) ([]Node, error) {
-	const op = "route.nodes"
+	const op = "cluster.nodes"
 	out, err := r.run(ctx, op, r.nodes, []string{r.self(), r.list()}, r.node(""), MaxNodes)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (s Shelf) key(name string) string { return s.r.prefix + "once:" + name }
 
 // Put lays something down under a name that nothing else has.
 func (s Shelf) Put(ctx context.Context, name string, thing []byte, life time.Duration) error {
-	const op = "route.shelf"
+	const op = "cluster.shelf"
 	if len(thing) > maxShelf {
 		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(thing), maxShelf)
 	}
@@ -36,7 +36,7 @@ func (s Shelf) Put(ctx context.Context, name string, thing []byte, life time.Dur
 // Take takes what lies under the name; of all who try one gets it. nil is
 // nothing.
 func (s Shelf) Take(ctx context.Context, name string) ([]byte, error) {
-	const op = "route.shelf"
+	const op = "cluster.shelf"
 	ctx, cancel := context.WithTimeout(ctx, s.r.timeout)
 	defer cancel()
 	b, err := s.r.client.GetDel(ctx, s.key(name)).Bytes()

@@ -1,4 +1,4 @@
-package route
+package cluster
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func flag(is bool) string {
 
 // Add lays a ticket down, unless as many as most are out: then it is Exhausted.
 func (b Book) Add(ctx context.Context, g tenant.Grant, most int) error {
-	const op = "route.book"
+	const op = "cluster.book"
 	if len(g.Thing) > maxShelf {
 		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(g.Thing), maxShelf)
 	}
@@ -83,7 +83,7 @@ func (b Book) Add(ctx context.Context, g tenant.Grant, most int) error {
 // Find returns the thing of a ticket that is good, or has a run that goes on; nil
 // is none.
 func (b Book) Find(ctx context.Context, id string) ([]byte, error) {
-	out, err := b.r.run(ctx, "route.book", b.r.book.find, b.keys(id, "")[:2])
+	out, err := b.r.run(ctx, "cluster.book", b.r.book.find, b.keys(id, "")[:2])
 	if err != nil || len(out) == 0 {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (b Book) Find(ctx context.Context, id string) ([]byte, error) {
 
 // End ends a ticket, and reports whether it was there.
 func (b Book) End(ctx context.Context, id, origin string) (bool, error) {
-	out, err := b.r.run(ctx, "route.book", b.r.book.end, b.keys(id, origin), id, origin)
+	out, err := b.r.run(ctx, "cluster.book", b.r.book.end, b.keys(id, origin), id, origin)
 	return err == nil && out[0] == "ok", err
 }
 
@@ -100,7 +100,7 @@ func (b Book) End(ctx context.Context, id, origin string) (bool, error) {
 // is left before. Of all gateways that try the last use one gets it. With Busy
 // and Fast comes after how long it may be tried again.
 func (b Book) Begin(ctx context.Context, id, origin, place string, life time.Duration) (tenant.Verdict, time.Duration, error) {
-	const op = "route.book"
+	const op = "cluster.book"
 	out, err := b.r.run(ctx, op, b.r.book.begin, b.keys(id, origin), id, origin, place, life.Milliseconds())
 	if err != nil {
 		return "", 0, err
@@ -114,19 +114,19 @@ func (b Book) Begin(ctx context.Context, id, origin, place string, life time.Dur
 
 // Leave gives a place back.
 func (b Book) Leave(ctx context.Context, id, origin, place string) error {
-	_, err := b.r.run(ctx, "route.book", b.r.book.leave, b.keys(id, origin), id, origin, place)
+	_, err := b.r.run(ctx, "cluster.book", b.r.book.leave, b.keys(id, origin), id, origin, place)
 	return err
 }
 
 // Names reports whether a ticket that Find would find is for pages of an origin.
 func (b Book) Names(ctx context.Context, origin string) (bool, error) {
-	out, err := b.r.run(ctx, "route.book", b.r.book.origins, []string{b.ofOrigin(origin)}, 1)
+	out, err := b.r.run(ctx, "cluster.book", b.r.book.origins, []string{b.ofOrigin(origin)}, 1)
 	return len(out) > 0, err
 }
 
 // Framing returns the origins for whose pages there are tickets to embed.
 func (b Book) Framing(ctx context.Context) ([]string, error) {
-	out, err := b.r.run(ctx, "route.book", b.r.book.origins, []string{b.frames()}, maxFrames)
+	out, err := b.r.run(ctx, "cluster.book", b.r.book.origins, []string{b.frames()}, maxFrames)
 	for i, member := range out {
 		_, out[i], _ = strings.Cut(member, " ")
 	}
