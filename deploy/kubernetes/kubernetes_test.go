@@ -15,8 +15,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/e2e"
+	"github.com/sandgate/sandgate/internal/config"
 )
 
 // kubecheck builds the program that holds a folder to the types of k8s.io/api.
