@@ -18,11 +18,11 @@ import (
 // attachment is a link's view of a channel, under a number of the client's.
 // One goroutine pumps the log to the link. Requests and input have a lane each,
 // so that a signal does not wait behind input that nobody reads.
-type attachment struct {
-	conn    *conn
+type Viewer struct {
+	conn    *linkHandler
 	ch      uint32
-	session *session
-	channel *channel
+	session *Session
+	channel *Channel
 	reader  *stream.LogReader
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -38,8 +38,8 @@ type attachment struct {
 	replay           int64    // the end of the log when it came: before it all is old
 	size             pty.Size // of the viewer's terminal, if it has one; guarded by the channel's terminal
 	writer           *writer
-	requests, inputs lane
-	news             lane // events of the session's state, in their order
+	requests, inputs serialQueue
+	news             serialQueue // events of the session's state, in their order
 
 	mu sync.Mutex // guards all below
 	// stuck is set when an input was refused: what followed it would be
@@ -49,12 +49,12 @@ type attachment struct {
 
 // onlyReads reports whether the link's principal may read and not write. One
 // that may do neither is a run's, whom the gateway lets attach to it alone.
-func (c *conn) onlyReads() bool {
+func (c *linkHandler) onlyReads() bool {
 	return slices.Contains(c.principal.Scopes, tenant.ScopeRead) && !slices.Contains(c.principal.Scopes, tenant.ScopeWrite)
 }
 
 // attach makes the link a viewer of a channel.
-func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached, *attachment, error) {
+func (c *linkHandler) attach(r protocol.Request, p protocol.Attach) (protocol.Attached, *Viewer, error) {
 	const op = "link.attach"
 	var none protocol.Attached
 	if c.onlyReads() && p.Writer == "" {
@@ -114,9 +114,9 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 		ch.release()
 		return none, nil, err
 	}
-	a := &attachment{
+	a := &Viewer{
 		conn: c, ch: r.Ch, session: s, channel: ch, reader: reader, pumped: make(chan struct{}), readOnly: p.ReadOnly, begin: start,
-		requests: lane{work: &c.work}, inputs: lane{work: &c.work}, news: lane{work: &c.work},
+		requests: serialQueue{work: &c.work}, inputs: serialQueue{work: &c.work}, news: serialQueue{work: &c.work},
 	}
 	a.ctx, a.cancel = context.WithCancel(c.ctx)
 	b := ch.log.Bounds()
@@ -155,7 +155,7 @@ func (c *conn) attach(r protocol.Request, p protocol.Attach) (protocol.Attached,
 }
 
 // start begins to pump; the reply to the attach has been sent.
-func (a *attachment) start() {
+func (a *Viewer) start() {
 	a.conn.work.Go(a.pump)
 	if a.channel.terminal != nil {
 		a.conn.work.Go(a.settle)
@@ -169,7 +169,7 @@ func (a *attachment) start() {
 
 // settle gives the terminal the new driver's size, and shows the viewer the
 // whole screen of a program that draws one.
-func (a *attachment) settle() {
+func (a *Viewer) settle() {
 	size, _ := a.channel.terminal.now()
 	if !a.readOnly {
 		if err := a.channel.fit(a.ctx); err != nil {
@@ -182,7 +182,7 @@ func (a *attachment) settle() {
 }
 
 // pump sends the log to the link until it ends, here or there.
-func (a *attachment) pump() {
+func (a *Viewer) pump() {
 	defer close(a.pumped)
 	if a.fresh {
 		a.restore(a.begin)
@@ -217,7 +217,7 @@ func (a *attachment) pump() {
 
 // restore sends what brings a terminal into the state at offset. Where nobody
 // knows it any more, a gap follows, and with it another restore.
-func (a *attachment) restore(offset int64) {
+func (a *Viewer) restore(offset int64) {
 	s, err := a.channel.terminal.at(a.ctx, a.channel.log, offset)
 	if err != nil {
 		return
@@ -232,14 +232,14 @@ func (a *attachment) restore(offset int64) {
 }
 
 // ack returns credit.
-func (a *attachment) ack(offset int64) {
+func (a *Viewer) ack(offset int64) {
 	if err := a.reader.Ack(offset); err != nil && a.ctx.Err() == nil {
 		a.conn.event(protocol.EventError, a.ch, fault.PublicOf(err))
 	}
 }
 
 // follow makes the viewer keep up with the log's end, or read all of it again.
-func (a *attachment) follow(p protocol.Follow) error {
+func (a *Viewer) follow(p protocol.Follow) error {
 	const op = "link.follow"
 	switch {
 	case p.Behind < 0:
@@ -262,7 +262,7 @@ const lostWait = 2 * time.Second
 
 // tellLost tells the client that the sandbox is gone, behind the end of the
 // log. It does not wait.
-func (a *attachment) tellLost(l protocol.Lost) {
+func (a *Viewer) tellLost(l protocol.Lost) {
 	// With the link's lock, so that none begins once the link waits for all.
 	a.conn.mu.Lock()
 	defer a.conn.mu.Unlock()
@@ -283,10 +283,10 @@ func (a *attachment) tellLost(l protocol.Lost) {
 }
 
 // tellState tells the client of the session's new state. It does not wait.
-func (a *attachment) tellState(change protocol.StateChange) { a.tell(protocol.EventState, change) }
+func (a *Viewer) tellState(change protocol.StateChange) { a.tell(protocol.EventState, change) }
 
 // tell tells the client something of the session. It does not wait.
-func (a *attachment) tell(event string, params any) {
+func (a *Viewer) tell(event string, params any) {
 	a.conn.mu.Lock()
 	defer a.conn.mu.Unlock()
 	if a.conn.attached != nil {
@@ -294,7 +294,7 @@ func (a *attachment) tell(event string, params any) {
 	}
 }
 
-func (c *conn) event(name string, ch uint32, params any) {
+func (c *linkHandler) event(name string, ch uint32, params any) {
 	body, err := json.Marshal(params)
 	if err != nil {
 		return
@@ -303,7 +303,7 @@ func (c *conn) event(name string, ch uint32, params any) {
 }
 
 // close lets the channel go; the channel goes on.
-func (a *attachment) close() {
+func (a *Viewer) close() {
 	a.once.Do(func() {
 		a.cancel()
 		a.session.removeWatcher(a)
@@ -324,7 +324,7 @@ func (a *attachment) close() {
 }
 
 // detach ends the view under ch.
-func (c *conn) detach(ch uint32) error {
+func (c *linkHandler) detach(ch uint32) error {
 	c.mu.Lock()
 	a := c.attached[ch]
 	delete(c.attached, ch)
@@ -342,7 +342,7 @@ func (c *conn) detach(ch uint32) error {
 // input passes an Input frame to a process. What cannot be taken is refused
 // with an error event, and so is all that follows on this attachment: input
 // has no holes.
-func (c *conn) input(f stream.Frame) {
+func (c *linkHandler) input(f stream.Frame) {
 	const op = "link.input"
 	a := c.find(f.Channel)
 	switch {
@@ -375,7 +375,7 @@ func (c *conn) input(f stream.Frame) {
 	}
 }
 
-func (a *attachment) refuse(err error) {
+func (a *Viewer) refuse(err error) {
 	a.mu.Lock()
 	first := !a.stuck
 	a.stuck = true
@@ -388,7 +388,7 @@ func (a *attachment) refuse(err error) {
 
 // write brings input to the program, waiting for one that is slow to read. A
 // frame with a sequence number is acknowledged with it.
-func (a *attachment) write(p part) {
+func (a *Viewer) write(p part) {
 	a.mu.Lock()
 	stuck := a.stuck
 	a.mu.Unlock()

@@ -69,7 +69,7 @@ func entryOf(ctx context.Context) *auditEntry {
 }
 
 // carry carries out an operation and records it.
-func (c *conn) carry(ctx context.Context, o operation, r protocol.Request) (any, error) {
+func (c *linkHandler) carry(ctx context.Context, o operation, r protocol.Request) (any, error) {
 	a := c.m.cfg.Audit
 	if a.Journal == nil || unaudited[r.Op] {
 		return o.run(ctx, c, r)
@@ -108,7 +108,7 @@ func (m *Manager) announce(ctx context.Context, e *auditEntry) error {
 }
 
 // entry begins the entry of a request.
-func (c *conn) entry(r protocol.Request) *auditEntry {
+func (c *linkHandler) entry(r protocol.Request) *auditEntry {
 	e := &auditEntry{began: time.Now()}
 	e.Event, e.Tenant, e.Subject = r.Op, c.principal.Tenant, c.principal.Subject
 	var p struct {
@@ -179,7 +179,7 @@ func (m *Manager) audit(e protocol.AuditEntry) {
 }
 
 // auditCell records the end of a cell.
-func (c *channel) auditCell(e kernel.Ended, bytes int64, trace string) {
+func (c *Channel) auditCell(e kernel.Ended, bytes int64, trace string) {
 	s := c.session
 	s.m.audit(protocol.AuditEntry{
 		Event: "cell.end", Tenant: s.tenant, Subject: s.subject, Session: s.id, Channel: c.id, Language: c.language, Trace: trace,
@@ -189,7 +189,7 @@ func (c *channel) auditCell(e kernel.Ended, bytes int64, trace string) {
 
 // opAudit takes entries of what happened at a gateway. No user's principal
 // may add any.
-func opAudit(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opAudit(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.AuditNotes](r)
 	if err != nil {
 		return nil, err

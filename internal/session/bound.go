@@ -24,7 +24,7 @@ func sees(p noderpc.Principal, tenant, id string) bool {
 
 // within refuses what is no matter of the one session that the link's
 // credentials are for.
-func (c *conn) within(r protocol.Request) error {
+func (c *linkHandler) within(r protocol.Request) error {
 	if c.principal.Session == "" || forOne[r.Op] {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 
 // letBuildOut gives the build of a template its way out, and tells the commands
 // of it. shut ends it, so that nothing of it is in the snapshot.
-func (m *Manager) letBuildOut(ctx context.Context, mb *member, src *source, b *workshop) (shut func() error, err error) {
+func (m *Manager) letBuildOut(ctx context.Context, mb *Instance, src *source, b *workshop) (shut func() error, err error) {
 	const op = "template.build"
 	n, err := m.checkNetwork(op, "build_network", src.Tenant, src.Spec.BuildNetwork)
 	if err != nil {

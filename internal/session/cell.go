@@ -35,7 +35,7 @@ func (o *cellOutput) of(cell uint32) int64 {
 }
 
 // made counts output of the channel.
-func (c *channel) made(cell uint32, n int) {
+func (c *Channel) made(cell uint32, n int) {
 	c.session.meter.out.Add(int64(n))
 	if c.queue != nil {
 		c.output.add(cell, n)
@@ -43,14 +43,14 @@ func (c *channel) made(cell uint32, n int) {
 }
 
 // took counts input of the attachment, which may be gone.
-func (a *attachment) took(n int) {
+func (a *Viewer) took(n int) {
 	if a != nil {
 		a.session.meter.in.Add(int64(n))
 	}
 }
 
 // ranCell takes note of the end of one of the channel's cells.
-func (c *channel) ranCell(e kernel.Ended) {
+func (c *Channel) ranCell(e kernel.Ended) {
 	c.session.meter.cells.Add(1)
 	c.session.m.metrics.cell(c.language, e)
 	c.auditCell(e, c.output.of(e.Cell), c.traces.end(e))

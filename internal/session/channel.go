@@ -17,8 +17,8 @@ import (
 )
 
 // channel is a kernel, a process or a terminal of a session.
-type channel struct {
-	session  *session
+type Channel struct {
+	session  *Session
 	id       string
 	kind     string // kernel, process or terminal
 	language string
@@ -28,7 +28,7 @@ type channel struct {
 	log      *stream.Log
 	queue    *kernel.Queue // of a kernel
 	wire     uint32        // of a process or terminal: its number on the agent's wire
-	terminal *terminal     // of a terminal
+	terminal *Terminal     // of a terminal
 	// loose says that its writers may have gone on without it: see writer.
 	loose bool
 	// opened is closed once queue or wire is set, or opening has failed.
@@ -45,7 +45,7 @@ type channel struct {
 }
 
 // view is the channel as clients see it.
-func (c *channel) view() protocol.Channel {
+func (c *Channel) view() protocol.Channel {
 	b := c.log.Bounds()
 	v := protocol.Channel{
 		ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv,
@@ -87,7 +87,7 @@ func (c *channel) view() protocol.Channel {
 
 // working reports whether the channel keeps its sandbox awake. Output since the
 // given time is work.
-func (c *channel) working(ctx context.Context, since time.Time) bool {
+func (c *Channel) working(ctx context.Context, since time.Time) bool {
 	select {
 	case <-c.opened:
 	default:
@@ -99,14 +99,14 @@ func (c *channel) working(ctx context.Context, since time.Time) bool {
 	return !c.ended() && (c.terminal == nil || c.busy(ctx, since))
 }
 
-func (c *channel) ended() bool {
+func (c *Channel) ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.exit != nil
 }
 
 // end writes the final record. Only the first end counts.
-func (c *channel) end(e protocol.Exit) {
+func (c *Channel) end(e protocol.Exit) {
 	c.mu.Lock()
 	if c.exit != nil {
 		c.mu.Unlock()
@@ -118,13 +118,13 @@ func (c *channel) end(e protocol.Exit) {
 }
 
 // conclude ends the log, unless it has ended.
-func (c *channel) conclude(e protocol.Exit) {
+func (c *Channel) conclude(e protocol.Exit) {
 	body, _ := json.Marshal(e) // a number and strings
 	_ = c.log.End(stream.KindExit, body)
 }
 
 // hold keeps the log for a reader until release.
-func (c *channel) hold() bool {
+func (c *Channel) hold() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.retired {
@@ -134,7 +134,7 @@ func (c *channel) hold() bool {
 	return true
 }
 
-func (c *channel) release() {
+func (c *Channel) release() {
 	c.mu.Lock()
 	c.readers--
 	last := c.retired && c.readers == 0
@@ -147,7 +147,7 @@ func (c *channel) release() {
 }
 
 // retire lets the log go once nobody reads it any more.
-func (c *channel) retire() {
+func (c *Channel) retire() {
 	c.mu.Lock()
 	now := !c.retired && c.readers == 0
 	c.retired = true
@@ -158,7 +158,7 @@ func (c *channel) retire() {
 }
 
 // watched reports whether somebody reads the channel.
-func (c *channel) watched() bool {
+func (c *Channel) watched() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.readers > 0
@@ -166,8 +166,8 @@ func (c *channel) watched() bool {
 
 // driver is one generation of a kernel, on a number of its own on the wire.
 type driver struct {
-	session *session
-	channel *channel
+	session *Session
+	channel *Channel
 	wire    uint32
 }
 

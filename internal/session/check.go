@@ -138,7 +138,7 @@ func checkEnv(op string, env map[string]string) error {
 }
 
 // checkOpen returns the language of a kernel or the arguments of a process.
-func (m *Manager) checkOpen(s *session, r protocol.ChannelOpen) (language string, argv []string, err error) {
+func (m *Manager) checkOpen(s *Session, r protocol.ChannelOpen) (language string, argv []string, err error) {
 	const op = "channel.open"
 	if len(r.Key) > protocol.MaxKey {
 		return "", nil, fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)

@@ -71,13 +71,13 @@ func (m *Manager) afar() bool { return m.cfg.Blobs != nil && m.cfg.Directory != 
 
 // ships reports whether the session's copies go to the blob store. What is on
 // this node alone would be missing elsewhere.
-func (m *Manager) ships(s *session) bool {
-	return m.cfg.Checkpoints && m.afar() && s.durable && s.member.layout.Image == "" && len(s.volumes.mounts) == 0
+func (m *Manager) ships(s *Session) bool {
+	return m.cfg.Checkpoints && m.afar() && s.durable && s.Instance.layout.Image == "" && len(s.volumes.mounts) == 0
 }
 
 // ship brings a session's last copy to the blob store if it is not there, or
 // else the cells since, in the background, when no other is on its way.
-func (m *Manager) ship(s *session, now time.Time) {
+func (m *Manager) ship(s *Session, now time.Time) {
 	if !m.ships(s) || s.isLost() {
 		return
 	}
@@ -116,12 +116,12 @@ func (m *Manager) ship(s *session, now time.Time) {
 	})
 }
 
-func (s *session) journalFile(number int) string {
+func (s *Session) journalFile(number int) string {
 	return filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
 }
 
 // shipCopy makes a checkpoint of the copy of that number.
-func (s *session) shipCopy(ctx context.Context, number int) error {
+func (s *Session) shipCopy(ctx context.Context, number int) error {
 	m := s.m
 	s.keep.away.busy.Lock()
 	defer s.keep.away.busy.Unlock()
@@ -181,7 +181,7 @@ func (s *session) shipCopy(ctx context.Context, number int) error {
 
 // shipState uploads a copy, unless a process before this one has done so. It
 // returns the object's name.
-func (s *session) shipState(ctx context.Context, c checkpoint, dir string) (string, error) {
+func (s *Session) shipState(ctx context.Context, c checkpoint, dir string) (string, error) {
 	m := s.m
 	s.keep.mu.Lock()
 	first := s.keep.away.number == 0
@@ -229,7 +229,7 @@ func (p *throttled) Write(b []byte) (int, error) {
 
 // shipJournal brings the cells that were acknowledged since the copy to the
 // blob store.
-func (s *session) shipJournal(ctx context.Context, number int) error {
+func (s *Session) shipJournal(ctx context.Context, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()
 	s.keep.away.busy.Lock()

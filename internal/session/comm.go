@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func opComm(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opComm(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	m, err := params[kernel.Message](r)
 	if err == nil {
 		err = checkComm(m)

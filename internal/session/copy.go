@@ -28,7 +28,7 @@ const partial = ".partial"
 // is whole. What goes on from a copy leaves it as it is.
 
 // still is a session as it was at a moment.
-type still struct {
+type captured struct {
 	saved saved
 	forks []*stream.Fork // of the channels' logs, in their order
 	at    time.Time
@@ -51,8 +51,8 @@ type copied struct {
 // which gives the power back, when the session goes on, which is before the
 // copy is on disk. Preconditions: power is held, no request is under way, and
 // the machine runs.
-func (s *session) copyTo(ctx context.Context, dir string, volatile bool, release func(*still)) (*still, error) {
-	var st *still
+func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release func(*captured)) (*captured, error) {
+	var st *captured
 	var taken time.Duration
 	machine := s.current()
 	parking, cancel := context.WithTimeout(ctx, parkLimit)
@@ -86,14 +86,14 @@ func (s *session) copyTo(ctx context.Context, dir string, volatile bool, release
 	return st, st.write(dir)
 }
 
-func (s *session) current() Machine {
+func (s *Session) current() Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine
 }
 
 // awake lets the machine run. Preconditions: power is held.
-func (s *session) awake(ctx context.Context) error {
+func (s *Session) awake(ctx context.Context) error {
 	s.mu.Lock()
 	state, machine := s.state, s.machine
 	s.mu.Unlock()
@@ -115,13 +115,13 @@ func (s *session) awake(ctx context.Context) error {
 }
 
 // stand notes the session while its machine stands still.
-func (s *session) stand(ctx context.Context) (*still, error) {
+func (s *Session) stand(ctx context.Context) (*captured, error) {
 	wire, err := s.agent.Still(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v, all := s.header()
-	st := &still{at: time.Now()}
+	st := &captured{at: time.Now()}
 	for _, c := range all {
 		sc := c.header()
 		if c.queue != nil {
@@ -145,13 +145,13 @@ func (s *session) stand(ctx context.Context) (*still, error) {
 }
 
 // outstanding reports whether a driver owes the reply to an execute.
-func (s *session) outstanding(d kernel.Driver) bool {
+func (s *Session) outstanding(d kernel.Driver) bool {
 	own, ok := d.(*driver)
 	return ok && s.agent.Outstanding(own.wire)
 }
 
 // write adds the logs to a copy's folder.
-func (st *still) write(dir string) error {
+func (st *captured) write(dir string) error {
 	for i := range st.saved.Channels {
 		c := &st.saved.Channels[i]
 		var err error

@@ -114,7 +114,7 @@ func (m *Manager) unparkAll() {
 		return
 	}
 	m.mu.Lock()
-	var all []*session
+	var all []*Session
 	for _, s := range m.sessions {
 		all = append(all, s)
 	}
@@ -164,7 +164,7 @@ type departed struct {
 	at     time.Time
 }
 
-func (m *Manager) remember(s *session) {
+func (m *Manager) remember(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.left) < maxGone {

@@ -64,7 +64,7 @@ func (m *Manager) wantsDurable(r protocol.SessionCreate) bool {
 
 // acknowledged notes a cell before its execute is answered. It reaches the
 // kernel's memory, which outlives this process.
-func (s *session) acknowledged(channel string, cell uint32, key string) {
+func (s *Session) acknowledged(channel string, cell uint32, key string) {
 	if !s.durable {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *session) acknowledged(channel string, cell uint32, key string) {
 
 // preserve copies a durable session if it is idle after work, in the
 // background, when no other is being copied.
-func (m *Manager) preserve(s *session, now time.Time) {
+func (m *Manager) preserve(s *Session, now time.Time) {
 	if !s.durable || !s.due(now) {
 		return
 	}
@@ -109,7 +109,7 @@ func (m *Manager) preserve(s *session, now time.Time) {
 
 // due reports whether the session has come to rest after work that is not in
 // its copy.
-func (s *session) due(now time.Time) bool {
+func (s *Session) due(now time.Time) bool {
 	s.keep.mu.Lock()
 	at, tried := s.keep.at, s.keep.tried
 	s.keep.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *session) due(now time.Time) bool {
 
 // preserve copies the session now. It calls unlock when the session goes on.
 // Preconditions: power is held, and no request is under way.
-func (s *session) preserve(ctx context.Context, unlock func()) (err error) {
+func (s *Session) preserve(ctx context.Context, unlock func()) (err error) {
 	const op = "session.preserve"
 	s.keep.mu.Lock()
 	if s.keep.busy {
@@ -164,7 +164,7 @@ func (s *session) preserve(ctx context.Context, unlock func()) (err error) {
 		return errors.Join(fault.Wrap(fault.Host, op, err), os.RemoveAll(dir+partial))
 	}
 	begun := false
-	st, err := s.copyTo(ctx, dir+partial, false, func(st *still) {
+	st, err := s.copyTo(ctx, dir+partial, false, func(st *captured) {
 		if st != nil {
 			// From here on cells belong to both.
 			begun = true
@@ -189,7 +189,7 @@ func (s *session) preserve(ctx context.Context, unlock func()) (err error) {
 }
 
 // replaceKeep notes that there is another copy, or why there is none.
-func (s *session) replaceKeep(st *still, journal *os.File, number, known int, begun bool, err error) error {
+func (s *Session) replaceKeep(st *captured, journal *os.File, number, known int, begun bool, err error) error {
 	s.keep.mu.Lock()
 	defer s.keep.mu.Unlock()
 	if err != nil {
@@ -222,7 +222,7 @@ func (m *Manager) onlyCopy(id, name string) error {
 }
 
 // tooBig tells once that a session is not copied.
-func (s *session) tooBig(bytes int64) {
+func (s *Session) tooBig(bytes int64) {
 	s.keep.mu.Lock()
 	first := !s.keep.skipped
 	s.keep.skipped = true
@@ -238,7 +238,7 @@ func (s *session) tooBig(bytes int64) {
 }
 
 // kept is when the session was last copied.
-func (s *session) kept() time.Time {
+func (s *Session) kept() time.Time {
 	s.keep.mu.Lock()
 	defer s.keep.mu.Unlock()
 	return s.keep.at
@@ -246,7 +246,7 @@ func (s *session) kept() time.Time {
 
 // closeKeep closes the journals. With remove the copies go too: the session
 // does not come back.
-func (s *session) closeKeep(remove bool) {
+func (s *Session) closeKeep(remove bool) {
 	if !s.durable {
 		return
 	}
@@ -278,7 +278,7 @@ func (m *Manager) recoverAll() error {
 			m.sessions[id].resumeKeep(number, time.Time{})
 			continue
 		}
-		var s *session
+		var s *Session
 		if err == nil {
 			s, err = m.recover(id, number)
 		}
@@ -323,7 +323,7 @@ func (m *Manager) newestCopy(id string) (int, error) {
 }
 
 // resumeKeep goes on with the copy of that number.
-func (s *session) resumeKeep(number int, at time.Time) {
+func (s *Session) resumeKeep(number int, at time.Time) {
 	s.keep.mu.Lock()
 	defer s.keep.mu.Unlock()
 	name := filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
@@ -334,7 +334,7 @@ func (s *session) resumeKeep(number int, at time.Time) {
 }
 
 // recover makes a hibernated session of its copy.
-func (m *Manager) recover(id string, number int) (*session, error) {
+func (m *Manager) recover(id string, number int) (*Session, error) {
 	const op = "session.recover"
 	dir := filepath.Join(m.durableDir(id), fmt.Sprintf("%08d", number))
 	c, err := readCopy(dir)

@@ -105,7 +105,7 @@ func (m *Manager) checkNetwork(op, field, tenant string, asked *protocol.Network
 
 // letOut gives the session a way out, if it is to have one. Preconditions: no
 // program runs in it that was promised one.
-func (s *session) letOut(n *protocol.Network, used int64) error {
+func (s *Session) letOut(n *protocol.Network, used int64) error {
 	if n == nil || n.Off {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (o *outlet) begin(n protocol.Network) (err error) {
 }
 
 // network is what the session is let out to, as clients see it.
-func (s *session) network() *protocol.Network {
+func (s *Session) network() *protocol.Network {
 	if s.outlet == nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func wayOut(port int, theirs map[string]string) map[string]string {
 }
 
 // reseedFor makes a machine one of its own, with the way out that it is to have.
-func (m *Manager) reseedFor(ctx context.Context, mb *member, n *protocol.Network, env map[string]string) error {
+func (m *Manager) reseedFor(ctx context.Context, mb *Instance, n *protocol.Network, env map[string]string) error {
 	if n == nil {
 		return mb.reseed(ctx, env, 0)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func opProcessList(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opProcessList(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func opProcessList(ctx context.Context, c *conn, r protocol.Request) (any, error
 
 // channelOf is the id of the channel that a number on the wire belongs to, also
 // when the first process of that channel has ended.
-func (s *session) channelOf(wire uint32) string {
+func (s *Session) channelOf(wire uint32) string {
 	if wire == 0 {
 		return ""
 	}
@@ -49,7 +49,7 @@ func (s *session) channelOf(wire uint32) string {
 	return ""
 }
 
-func opProcessSignal(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opProcessSignal(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.ProcessSignal](r)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ const filePart = 64 << 10
 
 // fileAt checks what a request names and finds its session, awake until end is
 // called.
-func (c *conn) fileAt(ctx context.Context, op string, p protocol.FileRef) (s *session, end func(), err error) {
+func (c *linkHandler) fileAt(ctx context.Context, op string, p protocol.FileRef) (s *Session, end func(), err error) {
 	if err := checkPath(op, "path", p.Path); err != nil {
 		return nil, nil, err
 	}
@@ -36,7 +36,7 @@ func fileOf(f agent.FileStat) protocol.File {
 
 // onFile is an operation that asks the agent one thing about a file and
 // answers with what the file is then.
-func onFile(ctx context.Context, c *conn, op string, p protocol.FileRef, do func(*agent.Client) (agent.FileStat, error)) (any, error) {
+func onFile(ctx context.Context, c *linkHandler, op string, p protocol.FileRef, do func(*agent.Client) (agent.FileStat, error)) (any, error) {
 	s, end, err := c.fileAt(ctx, op, p)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func onFile(ctx context.Context, c *conn, op string, p protocol.FileRef, do func
 	return fileOf(f), nil
 }
 
-func opFileStat(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileStat(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.FileRef](r)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func opFileStat(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return onFile(ctx, c, r.Op, p, func(a *agent.Client) (agent.FileStat, error) { return a.Stat(ctx, p.Path) })
 }
 
-func opFileMkdir(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileMkdir(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.FileRef](r)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func fileMove(r protocol.Request) (protocol.FileMove, agent.FileMove, error) {
 	return p, agent.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite}, err
 }
 
-func opFileMove(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileMove(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, move, err := fileMove(r)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func opFileMove(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return onFile(ctx, c, r.Op, p.FileRef, func(a *agent.Client) (agent.FileStat, error) { return a.Move(ctx, move) })
 }
 
-func opFileCopy(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileCopy(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, move, err := fileMove(r)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func opFileCopy(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return onFile(ctx, c, r.Op, p.FileRef, func(a *agent.Client) (agent.FileStat, error) { return a.Copy(ctx, move) })
 }
 
-func opFileRemove(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileRemove(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.FileRemove](r)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func opFileRemove(ctx context.Context, c *conn, r protocol.Request) (any, error)
 	return nothing{}, s.agent.Remove(ctx, agent.FileRemove{Path: p.Path, Recursive: p.Recursive})
 }
 
-func opFileList(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileList(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.FileList](r)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (u *upload) cut() {
 func (u *upload) finish() { u.once.Do(func() { _ = u.pipe.Close() }) }
 
 // opFileWrite begins an upload; the reply comes when the file is whole.
-func opFileWrite(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileWrite(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.FileWrite](r)
 	if err != nil {
 		return nil, err
@@ -150,26 +150,26 @@ func opFileWrite(ctx context.Context, c *conn, r protocol.Request) (any, error) 
 		return nil, fault.Invalid(r.Op, "mode", "a mode is permission bits, at most 0777")
 	}
 	w := agent.FileWrite{Path: p.Path, Mode: p.Mode, IfMatch: p.IfMatch, IfAbsent: p.IfAbsent}
-	return c.receive(ctx, r, p.FileRef, func(s *session, body io.Reader) (any, error) {
+	return c.receive(ctx, r, p.FileRef, func(s *Session, body io.Reader) (any, error) {
 		f, err := s.agent.WriteFile(ctx, s.router.number(), w, body)
 		return fileOf(f), err
 	})
 }
 
 // opTreeWrite begins the upload of an archive.
-func opTreeWrite(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opTreeWrite(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.FileRef](r)
 	if err != nil {
 		return nil, err
 	}
-	return c.receive(ctx, r, p, func(s *session, body io.Reader) (any, error) {
+	return c.receive(ctx, r, p, func(s *Session, body io.Reader) (any, error) {
 		t, err := s.agent.WriteTree(ctx, s.router.number(), p.Path, body)
 		return protocol.Tree{Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped, Bytes: t.Bytes}, err
 	})
 }
 
 // receive has write take the Data that follows, and answers with its result.
-func (c *conn) receive(ctx context.Context, r protocol.Request, p protocol.FileRef, write func(*session, io.Reader) (any, error)) (any, error) {
+func (c *linkHandler) receive(ctx context.Context, r protocol.Request, p protocol.FileRef, write func(*Session, io.Reader) (any, error)) (any, error) {
 	if err := checkPath(r.Op, "path", p.Path); err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (c *conn) receive(ctx context.Context, r protocol.Request, p protocol.FileR
 	return answered{}, nil
 }
 
-func (s *session) receive(ctx context.Context, body io.Reader, write func(*session, io.Reader) (any, error)) (any, error) {
+func (s *Session) receive(ctx context.Context, body io.Reader, write func(*Session, io.Reader) (any, error)) (any, error) {
 	end, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // data feeds the upload. Without one it is what follows a write that failed.
-func (c *conn) data(f stream.Frame) {
+func (c *linkHandler) data(f stream.Frame) {
 	c.mu.Lock()
 	u := c.upload
 	c.mu.Unlock()
@@ -266,13 +266,13 @@ func (c *conn) data(f stream.Frame) {
 }
 
 // opFileRead sends the file's description and then its bytes.
-func opFileRead(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileRead(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.FileRead](r)
 	if err != nil {
 		return nil, err
 	}
 	read := agent.FileRead{Path: p.Path, Offset: p.Offset, Length: p.Length, IfRange: p.IfRange}
-	return c.transmit(ctx, r, p.FileRef, func(s *session, opened func(any), w io.Writer) error {
+	return c.transmit(ctx, r, p.FileRef, func(s *Session, opened func(any), w io.Writer) error {
 		_, err := s.agent.ReadFile(ctx, s.router.number(), read, func(f agent.FileOpened) error {
 			opened(protocol.FilePart{File: fileOf(f.FileStat), Offset: f.Offset, Length: f.Length})
 			return nil
@@ -282,12 +282,12 @@ func opFileRead(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 }
 
 // opTreeRead sends a folder's description and then an archive of it.
-func opTreeRead(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opTreeRead(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.TreeRead](r)
 	if err != nil {
 		return nil, err
 	}
-	return c.transmit(ctx, r, p.FileRef, func(s *session, opened func(any), w io.Writer) error {
+	return c.transmit(ctx, r, p.FileRef, func(s *Session, opened func(any), w io.Writer) error {
 		return s.agent.ReadTree(ctx, s.router.number(), agent.TreeRead{Path: p.Path, Archive: p.Archive}, func(f agent.FileStat) error {
 			opened(fileOf(f))
 			return nil
@@ -298,7 +298,7 @@ func opTreeRead(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 // transmit sends what read opens, and then what it writes as Data. When it
 // fails between the two, an error with the same id follows and the link ends
 // without a last Data frame.
-func (c *conn) transmit(ctx context.Context, r protocol.Request, p protocol.FileRef, read func(s *session, opened func(any), w io.Writer) error) (any, error) {
+func (c *linkHandler) transmit(ctx context.Context, r protocol.Request, p protocol.FileRef, read func(s *Session, opened func(any), w io.Writer) error) (any, error) {
 	s, end, err := c.fileAt(ctx, r.Op, p)
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Princ
 }
 
 // fork makes copies of a live session, all or none.
-func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *session, r protocol.SessionFork) (protocol.Forks, error) {
+func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SessionFork) (protocol.Forks, error) {
 	const op = "session.fork"
 	var none protocol.Forks
 	n := max(r.Count, 1)
@@ -103,7 +103,7 @@ func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *session, r p
 	if err := s.awake(ctx); err != nil {
 		return none, err
 	}
-	st, err := s.copyTo(ctx, dir, true, func(*still) { unlock() })
+	st, err := s.copyTo(ctx, dir, true, func(*captured) { unlock() })
 	if err != nil {
 		return none, err
 	}
@@ -114,7 +114,7 @@ func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *session, r p
 		b.name = s.name
 	}
 	// It goes on when the connection is lost, and is undone then.
-	made := make([]*session, n)
+	made := make([]*Session, n)
 	errs := make([]error, n)
 	turns := make(chan struct{}, max(m.cfg.PoolParallel, 2))
 	var wg sync.WaitGroup
@@ -151,7 +151,7 @@ func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *session, r p
 
 // start makes a session that goes on from a copy, as a machine of its own.
 // Preconditions: there is a place for it.
-func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, error) {
+func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, error) {
 	const op = "session.start"
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()
@@ -232,7 +232,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*session, err
 
 // settle sees that a restored machine answers, and makes it one of its own if
 // it is not the only one with this past.
-func (s *session) settle(ctx context.Context, another bool) error {
+func (s *Session) settle(ctx context.Context, another bool) error {
 	if err := s.agent.Ping(ctx); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *session) settle(ctx context.Context, another bool) error {
 		if s.outlet != nil {
 			n = &s.outlet.asked
 		}
-		if err := s.m.reseedFor(ctx, s.member, n, s.env); err != nil {
+		if err := s.m.reseedFor(ctx, s.Instance, n, s.env); err != nil {
 			return err
 		}
 	}
@@ -253,7 +253,7 @@ func (s *session) settle(ctx context.Context, another bool) error {
 
 // another assembles a session whose logs begin with those of a copy, each in
 // an epoch of its own.
-func (m *Manager) another(dir string, v saved) (*session, error) {
+func (m *Manager) another(dir string, v saved) (*Session, error) {
 	for i := range v.Channels {
 		c := &v.Channels[i]
 		l, err := c.Log.Another(filepath.Join(dir, "logs", c.ID), filepath.Join(m.logDir(), v.ID, c.ID))
@@ -270,7 +270,7 @@ func (m *Manager) another(dir string, v saved) (*session, error) {
 }
 
 // note adds an event to the channel's log, unless it has ended.
-func (c *channel) note(event map[string]any) {
+func (c *Channel) note(event map[string]any) {
 	if c.ended() {
 		return
 	}
@@ -278,7 +278,7 @@ func (c *channel) note(event map[string]any) {
 	_, _ = c.log.Append(stream.KindEvent, 0, body) // it can only have ended
 }
 
-func opFork(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFork(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.SessionFork](r)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 
 // furnish makes of a fresh machine what a template says: files, packages,
 // commands. Words are what the commands have printed.
-func (m *Manager) furnish(ctx context.Context, mb *member, t *template) (words string, err error) {
+func (m *Manager) furnish(ctx context.Context, mb *Instance, t *template) (words string, err error) {
 	src := t.source
 	b := &workshop{exits: map[uint32]chan agent.Exit{}, env: src.env()}
 	mb.agent.SetSink(b)
@@ -41,7 +41,7 @@ func (m *Manager) furnish(ctx context.Context, mb *member, t *template) (words s
 }
 
 // make installs the template's packages and runs its commands.
-func (b *workshop) make(ctx context.Context, mb *member, src *source) error {
+func (b *workshop) make(ctx context.Context, mb *Instance, src *source) error {
 	for _, language := range slices.Sorted(maps.Keys(src.Spec.Packages)) {
 		argv, err := install(src.Spec, language)
 		if err != nil {
@@ -146,7 +146,7 @@ func (b *workshop) installing() map[string]string {
 
 // run runs a command to its end. shown is the line that the build's words have
 // of it, field what of the template it is.
-func (b *workshop) run(ctx context.Context, mb *member, env map[string]string, argv []string, shown, field, failure string) error {
+func (b *workshop) run(ctx context.Context, mb *Instance, env map[string]string, argv []string, shown, field, failure string) error {
 	const op = "template.build"
 	n := mb.router.number()
 	done := make(chan agent.Exit, 1)
@@ -183,7 +183,7 @@ func (b *workshop) run(ctx context.Context, mb *member, env map[string]string, a
 
 // files writes the template's files. Only the agent opens their paths, with
 // the user's rights.
-func (b *workshop) files(ctx context.Context, mb *member, src *source) error {
+func (b *workshop) files(ctx context.Context, mb *Instance, src *source) error {
 	const op = "template.build"
 	f, err := os.Open(filepath.Join(src.dir, filesFile))
 	if err != nil {

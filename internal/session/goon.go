@@ -8,12 +8,12 @@ import (
 
 // working reports whether something runs in a session that is awake: a cell, a
 // process, a program in a terminal.
-func (s *session) working(ctx context.Context) bool {
+func (s *Session) working(ctx context.Context) bool {
 	s.mu.Lock()
 	awake, all := s.state == running, s.order
 	s.mu.Unlock()
 	now := time.Now()
-	return awake && slices.ContainsFunc(all, func(c *channel) bool { return c.working(ctx, now) })
+	return awake && slices.ContainsFunc(all, func(c *Channel) bool { return c.working(ctx, now) })
 }
 
 // goOn wakes the sessions that were at work when the process before this one
@@ -23,7 +23,7 @@ func (s *session) working(ctx context.Context) bool {
 // first work that finds one.
 func (m *Manager) goOn() {
 	type sleeper struct {
-		*session
+		*Session
 		last time.Time
 	}
 	var all []sleeper
@@ -38,11 +38,11 @@ func (m *Manager) goOn() {
 	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b sleeper) int { return b.last.Compare(a.last) })
 	for _, s := range all {
-		m.goOnWith(s.session)
+		m.goOnWith(s.Session)
 	}
 }
 
-func (m *Manager) goOnWith(s *session) {
+func (m *Manager) goOnWith(s *Session) {
 	err := m.ownedSoon(m.ctx, s.id)
 	if err == nil {
 		var end func()

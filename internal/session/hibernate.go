@@ -25,7 +25,7 @@ const (
 // hibernate writes the session's sandbox to disk and ends it. What runs in it
 // goes on when the session wakes. Requests under way are waited for. When it
 // fails the session goes on as it was, unless it is lost.
-func (s *session) hibernate(ctx context.Context) (err error) {
+func (s *Session) hibernate(ctx context.Context) (err error) {
 	ctx, span := s.m.cfg.Tracer.Part(ctx, "hibernate")
 	span.Set(trace.Session, s.id)
 	defer func() { span.End(err) }()
@@ -51,14 +51,14 @@ func (s *session) hibernate(ctx context.Context) (err error) {
 }
 
 // worked reports whether the session has done work since then.
-func (s *session) worked(then time.Time) bool {
+func (s *Session) worked(then time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.active.After(then)
 }
 
 // quiet takes the power when no request is under way.
-func (s *session) quiet(ctx context.Context) (release func(), err error) {
+func (s *Session) quiet(ctx context.Context) (release func(), err error) {
 	const op = "session.hibernate"
 	for {
 		select {
@@ -92,7 +92,7 @@ func (s *session) quiet(ctx context.Context) (release func(), err error) {
 }
 
 // freeze is hibernate for one who holds the power while nothing is under way.
-func (s *session) freeze(ctx context.Context) error {
+func (s *Session) freeze(ctx context.Context) error {
 	const op = "session.hibernate"
 	s.mu.Lock()
 	state, machine := s.state, s.machine
@@ -154,7 +154,7 @@ func (s *session) freeze(ctx context.Context) error {
 }
 
 // weigh notes what the session takes on disk.
-func (s *session) weigh() {
+func (s *Session) weigh() {
 	n, _ := sizeOfTree(s.m.sessionDir(s.id)) // what cannot be read counts as nothing
 	s.mu.Lock()
 	s.stored = n
@@ -163,7 +163,7 @@ func (s *session) weigh() {
 
 // settleOut takes the last output of a machine that has ended, and destroys
 // it.
-func (s *session) settleOut(machine Machine) error {
+func (s *Session) settleOut(machine Machine) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
 	err := s.agent.Drain(ctx)
@@ -176,7 +176,7 @@ func (s *session) settleOut(machine Machine) error {
 // wake restores a hibernated session's sandbox. When that cannot be now, the
 // session stays hibernated; when it can never be, it is lost. Preconditions:
 // power is held. of is what it is woken for, and may end before it.
-func (s *session) wake(of context.Context) (err error) {
+func (s *Session) wake(of context.Context) (err error) {
 	const op = "session.resume"
 	ctx, cancel := context.WithTimeout(trace.With(s.life, of), wakeLimit)
 	defer cancel()
@@ -316,13 +316,13 @@ func (m *Manager) couldNotRestore(what string, err error, of ...any) {
 
 // giveUp loses the session, and returns what that means for the one who wanted
 // it woken. That may be a queue, for which the loss waits: it is not waited for.
-func (s *session) giveUp(reason, message string) error {
+func (s *Session) giveUp(reason, message string) error {
 	s.m.work.Go(func() { s.lose(reason, message) })
 	<-s.life.Done()
 	return s.gone()
 }
 
-func (s *session) destroy(machine Machine) {
+func (s *Session) destroy(machine Machine) {
 	ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
 	defer cancel()
 	if err := machine.Destroy(ctx); err != nil {
@@ -331,7 +331,7 @@ func (s *session) destroy(machine Machine) {
 }
 
 // enter changes the state of a session that is not lost.
-func (s *session) enter(state string) bool {
+func (s *Session) enter(state string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == lost {
@@ -345,14 +345,14 @@ func (s *session) enter(state string) bool {
 }
 
 // tell tells the viewers of a new state. It does not wait.
-func (s *session) tell(state string) { s.tellAll(protocol.StateChange{State: state}) }
+func (s *Session) tell(state string) { s.tellAll(protocol.StateChange{State: state}) }
 
 // tellPhase tells them how far a wake has come.
-func (s *session) tellPhase(phase string, percent int) {
+func (s *Session) tellPhase(phase string, percent int) {
 	s.tellAll(protocol.StateChange{State: resuming, Phase: phase, Percent: percent})
 }
 
-func (s *session) tellAll(c protocol.StateChange) {
+func (s *Session) tellAll(c protocol.StateChange) {
 	c.Session = s.id
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,7 +363,7 @@ func (s *session) tellAll(c protocol.StateChange) {
 
 // hibernateIdle hibernates a session that has been paused and of no use since
 // the given time.
-func (s *session) hibernateIdle(ctx context.Context, since time.Time) {
+func (s *Session) hibernateIdle(ctx context.Context, since time.Time) {
 	select {
 	case s.power <- struct{}{}:
 		defer func() { <-s.power }()
@@ -434,7 +434,7 @@ func (m *Manager) crowded() bool {
 
 // admit lets a hibernated session begin to wake, if there is a place. The
 // caller is then counted in work.
-func (m *Manager) admit(ctx context.Context, s *session) error {
+func (m *Manager) admit(ctx context.Context, s *Session) error {
 	return m.take(ctx, "session.resume", "this node has all the running sessions it can; the session stays hibernated", s.riser(), func() error {
 		if !s.enter(resuming) {
 			return s.gone()

@@ -14,17 +14,17 @@ import (
 )
 
 // keys returns the store of keys and quotas.
-func (c *conn) keys(op string) (*tenant.Store, error) {
+func (c *linkHandler) keys(op string) (*tenant.Store, error) {
 	if c.m.cfg.Tenants == nil {
 		return nil, fault.New(fault.Unsupported, op, "this node keeps no keys")
 	}
 	return c.m.cfg.Tenants, nil
 }
 
-func (c *conn) admin() bool { return slices.Contains(c.principal.Scopes, tenant.ScopeAdmin) }
+func (c *linkHandler) admin() bool { return slices.Contains(c.principal.Scopes, tenant.ScopeAdmin) }
 
 // realm is the tenant whose keys the caller may change; empty for any.
-func (c *conn) realm() string {
+func (c *linkHandler) realm() string {
 	if c.admin() {
 		return ""
 	}
@@ -32,7 +32,7 @@ func (c *conn) realm() string {
 }
 
 // tenantFor is the tenant that a request names, empty for the caller's.
-func (c *conn) tenantFor(op, name string) (string, error) {
+func (c *linkHandler) tenantFor(op, name string) (string, error) {
 	if name == "" || name == c.principal.Tenant {
 		return c.principal.Tenant, nil
 	}
@@ -47,7 +47,7 @@ func version(s *tenant.Store) uint64 {
 	return x.Version
 }
 
-func opKeyCreate(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opKeyCreate(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.KeyCreate](r)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-func opKeyList(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opKeyList(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.KeyQuery](r)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func opKeyList(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return out, nil
 }
 
-func opKeyRotate(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opKeyRotate(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.KeyRotate](r)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func opKeyRotate(ctx context.Context, c *conn, r protocol.Request) (any, error) 
 
 // keysAbout returns the keys, of which one is to be changed. One of more scopes
 // than the caller has is refused: who rotates it gets its secret.
-func (c *conn) keysAbout(op, id string) (*tenant.Store, error) {
+func (c *linkHandler) keysAbout(op, id string) (*tenant.Store, error) {
 	s, err := c.keys(op)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (c *conn) keysAbout(op, id string) (*tenant.Store, error) {
 	return s, nil
 }
 
-func opKeyRevoke(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opKeyRevoke(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.KeyRef](r)
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func opKeyRevoke(ctx context.Context, c *conn, r protocol.Request) (any, error) 
 	return protocol.KeyState{Version: version(s)}, nil
 }
 
-func opTenantQuota(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opTenantQuota(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.TenantQuota](r)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func opTenantQuota(ctx context.Context, c *conn, r protocol.Request) (any, error
 }
 
 // opTenantList tells an admin of all tenants, and others of their own.
-func opTenantList(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opTenantList(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.keys(r.Op)
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func opTenantList(_ context.Context, c *conn, r protocol.Request) (any, error) {
 const keysAgain = 2 * time.Second
 
 // opKeyWatch tells a gateway of the table, now and whenever it changes.
-func opKeyWatch(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opKeyWatch(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	if c.principal.Tenant != noderpc.GatewayTenant {
 		return nil, fault.New(fault.PermissionDenied, r.Op, "only a gateway is told of keys")
 	}

@@ -17,7 +17,7 @@ type task struct {
 
 // lane carries tasks out one after another, in a goroutine that lives only
 // while there is something to do.
-type lane struct {
+type serialQueue struct {
 	work *sync.WaitGroup
 
 	mu      sync.Mutex // guards all below
@@ -28,7 +28,7 @@ type lane struct {
 
 // add has a task carried out after those before it. It is false when too much
 // waits.
-func (l *lane) add(t task) bool {
+func (l *serialQueue) add(t task) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.tasks) >= maxTasks || l.bytes+t.size > maxTaskBytes && len(l.tasks) > 0 {
@@ -44,7 +44,7 @@ func (l *lane) add(t task) bool {
 }
 
 // run carries tasks out until there is none.
-func (l *lane) run() {
+func (l *serialQueue) run() {
 	for {
 		l.mu.Lock()
 		if len(l.tasks) == 0 {

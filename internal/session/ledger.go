@@ -246,7 +246,7 @@ func (m *Manager) accounts() []holder {
 }
 
 // notePark has a session that was parked count until a node has it.
-func (m *Manager) notePark(ctx context.Context, s *session, stored int64) {
+func (m *Manager) notePark(ctx context.Context, s *Session, stored int64) {
 	if m.cfg.Ledger == nil {
 		return
 	}

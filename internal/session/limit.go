@@ -88,12 +88,12 @@ func number(v reflect.Value) float64 {
 }
 
 // cellLimit is how long a cell of the session may run; 0 means for ever.
-func (s *session) cellLimit() time.Duration {
+func (s *Session) cellLimit() time.Duration {
 	return time.Duration(s.limits.CellSeconds) * time.Second
 }
 
 // reached notes in a channel's log that a limit was met.
-func (c *channel) reached(cell uint32, r protocol.Reached) {
+func (c *Channel) reached(cell uint32, r protocol.Reached) {
 	c.session.m.count.limitsReached.Add(1)
 	body, err := json.Marshal(struct {
 		Event string `json:"event"`
@@ -106,7 +106,7 @@ func (c *channel) reached(cell uint32, r protocol.Reached) {
 
 // lostBy is the limit that a session was lost by; nil when it was another
 // reason. Preconditions: s.mu is held.
-func (s *session) lostBy() *protocol.Reached {
+func (s *Session) lostBy() *protocol.Reached {
 	switch {
 	case s.reason == "memory" && s.limits.MemoryBytes > 0:
 		return &protocol.Reached{Limit: "memory_bytes", Max: s.limits.MemoryBytes, Lost: "the sandbox with its variables, files and processes"}

@@ -21,7 +21,7 @@ const maxRequests = 64
 // conn is a link and what hangs on it. One goroutine reads the link; it never
 // waits for a sandbox. Requests that name a channel by ch are carried out in
 // order, one after the other for each channel; all others side by side.
-type conn struct {
+type linkHandler struct {
 	m         *Manager
 	link      *noderpc.Link
 	principal noderpc.Principal
@@ -30,7 +30,7 @@ type conn struct {
 	work      sync.WaitGroup
 
 	mu       sync.Mutex // guards all below
-	attached map[uint32]*attachment
+	attached map[uint32]*Viewer
 	watches  map[uint32]func() // what ends each
 	upload   *upload
 }
@@ -40,18 +40,18 @@ func (m *Manager) ServeLink(ctx context.Context, l *noderpc.Link) error {
 	return m.newConn(ctx, l).serve()
 }
 
-func (c *conn) serve() error { return c.finish(c.read()) }
+func (c *linkHandler) serve() error { return c.finish(c.read()) }
 
 // newConn stays out of ServeLink, whose stack an idle link keeps.
 //
 //go:noinline
-func (m *Manager) newConn(ctx context.Context, l *noderpc.Link) *conn {
+func (m *Manager) newConn(ctx context.Context, l *noderpc.Link) *linkHandler {
 	m.count.links.Add(1)
-	return &conn{m: m, link: l, principal: l.Principal(), ctx: ctx, slots: make(chan struct{}, maxRequests), attached: map[uint32]*attachment{}, watches: map[uint32]func(){}}
+	return &linkHandler{m: m, link: l, principal: l.Principal(), ctx: ctx, slots: make(chan struct{}, maxRequests), attached: map[uint32]*Viewer{}, watches: map[uint32]func(){}}
 }
 
 // finish waits for what is under way on a link that has ended with err.
-func (c *conn) finish(err error) error {
+func (c *linkHandler) finish(err error) error {
 	// What is under way may be sending: it must not wait for a peer that has
 	// left. This ends ctx too.
 	_ = c.link.Close()
@@ -64,7 +64,7 @@ func (c *conn) finish(err error) error {
 }
 
 // read takes the link's frames until it ends.
-func (c *conn) read() error {
+func (c *linkHandler) read() error {
 	for {
 		c.link.Wait()
 		if err := c.readOne(); err != nil {
@@ -73,7 +73,7 @@ func (c *conn) read() error {
 	}
 }
 
-func (c *conn) readOne() error {
+func (c *linkHandler) readOne() error {
 	f, err := c.link.Next()
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *conn) readOne() error {
 }
 
 // request has a request carried out.
-func (c *conn) request(body []byte) {
+func (c *linkHandler) request(body []byte) {
 	const op = "link.request"
 	c.m.count.requests.Add(1)
 	var r protocol.Request
@@ -165,7 +165,7 @@ func (c *conn) request(body []byte) {
 type answered struct{}
 
 // perform carries an operation out, and answers.
-func (c *conn) perform(ctx context.Context, o operation, r protocol.Request) {
+func (c *linkHandler) perform(ctx context.Context, o operation, r protocol.Request) {
 	ctx, span := c.m.cfg.Tracer.Join(ctx, "node "+r.Op, r.Trace)
 	span.Set(trace.Operation, r.Op)
 	span.Set(trace.Tenant, c.principal.Tenant)
@@ -188,10 +188,10 @@ func (c *conn) perform(ctx context.Context, o operation, r protocol.Request) {
 }
 
 // reply sends a reply. An error without an id to repeat is sent with id 0.
-func (c *conn) reply(id uint64, result any, err error) { c.respond(id, "", result, err) }
+func (c *linkHandler) reply(id uint64, result any, err error) { c.respond(id, "", result, err) }
 
 // respond is reply for what is part of a trace, if that is not empty.
-func (c *conn) respond(id uint64, trace string, result any, err error) {
+func (c *linkHandler) respond(id uint64, trace string, result any, err error) {
 	if id == 0 && err == nil {
 		return
 	}
@@ -215,7 +215,7 @@ func (c *conn) respond(id uint64, trace string, result any, err error) {
 
 // control sends a Control frame. A link that cannot take it is over: read
 // notices.
-func (c *conn) control(r protocol.Reply) {
+func (c *linkHandler) control(r protocol.Reply) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		c.m.log.Error("a reply could not be written as JSON", "error", err)
@@ -224,13 +224,13 @@ func (c *conn) control(r protocol.Reply) {
 	c.send(stream.Frame{Type: stream.Control, Channel: r.Ch, Body: body})
 }
 
-func (c *conn) send(f stream.Frame) {
+func (c *linkHandler) send(f stream.Frame) {
 	if err := c.link.Send(f); err != nil {
 		_ = c.link.Close()
 	}
 }
 
-func (c *conn) find(ch uint32) *attachment {
+func (c *linkHandler) find(ch uint32) *Viewer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.attached[ch]
@@ -238,14 +238,14 @@ func (c *conn) find(ch uint32) *attachment {
 
 // later has a task carried out behind those of the lane. It is false when the
 // link has ended, or too much waits.
-func (c *conn) later(l *lane, run func()) bool {
+func (c *linkHandler) later(l *serialQueue, run func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.attached != nil && l.add(task{run: run})
 }
 
 // drop lets go of everything that hangs on the link.
-func (c *conn) drop() {
+func (c *linkHandler) drop() {
 	c.mu.Lock()
 	all, up := c.attached, c.upload
 	c.attached, c.upload = nil, nil

@@ -61,7 +61,7 @@ type Manager struct {
 	left     map[string]departed // sessions that have moved away, or are on their way here
 	// The most sessions with a sandbox, and hibernated ones.
 	maxSessions, maxHibernated int
-	sessions                   map[string]*session
+	sessions                   map[string]*Session
 	own                        map[string]*template // the users', by source.key
 	// creating counts creates that have a place but no session yet.
 	creating int
@@ -94,7 +94,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{}, left: map[string]departed{},
-		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*session{}, logs: map[*stream.Log]struct{}{},
+		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*Session{}, logs: map[*stream.Log]struct{}{},
 		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
 		shipping: make(chan struct{}, 1), noting: make(chan struct{}, 1), ending: map[string]bool{},
 		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
@@ -160,7 +160,7 @@ func (m *Manager) snapshots() string { return filepath.Join(m.cfg.DataDir, "snap
 func (m *Manager) logDir() string    { return filepath.Join(m.cfg.DataDir, "logs") }
 
 // create makes a session for a tenant.
-func (m *Manager) create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*session, error) {
+func (m *Manager) create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
 	const op = "session.create"
 	w, err := m.checkCreate(p, r)
 	if err != nil {
@@ -275,7 +275,7 @@ func (m *Manager) create(ctx context.Context, p noderpc.Principal, r protocol.Se
 
 // find returns a tenant's session. One of another tenant is as unknown as one
 // that never was: the answers are equal.
-func (m *Manager) find(p noderpc.Principal, id string) (*session, error) {
+func (m *Manager) find(p noderpc.Principal, id string) (*Session, error) {
 	m.mu.Lock()
 	s := m.sessions[id]
 	d := m.left[id]
@@ -292,7 +292,7 @@ func (m *Manager) find(p noderpc.Principal, id string) (*session, error) {
 // list returns a tenant's sessions, newest first.
 func (m *Manager) list(p noderpc.Principal) []protocol.Session {
 	m.mu.Lock()
-	var mine []*session
+	var mine []*Session
 	for _, s := range m.sessions {
 		if sees(p, s.tenant, s.id) {
 			mine = append(mine, s)
@@ -313,7 +313,7 @@ func (m *Manager) list(p noderpc.Principal) []protocol.Session {
 }
 
 // remove forgets a session, ending it if it lives.
-func (m *Manager) remove(s *session) {
+func (m *Manager) remove(s *Session) {
 	m.mu.Lock()
 	delete(m.sessions, s.id)
 	m.mu.Unlock()
@@ -366,7 +366,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	first := !m.closed
 	m.closed = true
-	all := make([]*session, 0, len(m.sessions))
+	all := make([]*Session, 0, len(m.sessions))
 	for _, s := range m.sessions {
 		all = append(all, s)
 	}
@@ -492,7 +492,7 @@ func (m *Manager) janitor() {
 
 func (m *Manager) look(now time.Time) {
 	m.mu.Lock()
-	all := make([]*session, 0, len(m.sessions))
+	all := make([]*Session, 0, len(m.sessions))
 	for _, s := range m.sessions {
 		all = append(all, s)
 	}
@@ -517,7 +517,7 @@ func (m *Manager) look(now time.Time) {
 
 // store hibernates a session that is idle since the given time, in the
 // background, when no other is being hibernated.
-func (m *Manager) store(s *session, since time.Time) {
+func (m *Manager) store(s *Session, since time.Time) {
 	select {
 	case m.storing <- struct{}{}:
 	default:

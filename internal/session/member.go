@@ -27,10 +27,10 @@ const destroyLimit = 20 * time.Second
 
 // member is a sandbox that is ready: its agent answers, the kernel of its
 // language runs as warmChannel, and it shares no randomness with another.
-type member struct {
+type Instance struct {
 	machine  Machine
 	agent    *agent.Client
-	router   *router
+	router   *frameRouter
 	language string // of the warm kernel; "" for none
 	info     kernel.Info
 	layout   Layout
@@ -38,11 +38,11 @@ type member struct {
 }
 
 // Done is closed when the machine has ended. (sandbox.Member)
-func (m *member) Done() <-chan struct{} { return m.machine.Done() }
+func (m *Instance) Done() <-chan struct{} { return m.machine.Done() }
 
 // makeMember restores a member from the template's snapshot, or boots one
 // cold where that cannot be. Its layout may be another than the template's.
-func (m *Manager) makeMember(ctx context.Context, t *template, layout Layout, build bool) (*member, error) {
+func (m *Manager) makeMember(ctx context.Context, t *template, layout Layout, build bool) (*Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.BootLimit+t.extra())
 	defer cancel()
 	var dir string
@@ -52,7 +52,7 @@ func (m *Manager) makeMember(ctx context.Context, t *template, layout Layout, bu
 		dir, warm, err = t.get(ctx, build)
 	}
 	if err == nil && dir != "" {
-		var mb *member
+		var mb *Instance
 		if mb, err = m.restore(ctx, t, layout, dir, warm); err == nil {
 			m.count.restores.Add(1)
 			t.hit(ctx, mb)
@@ -84,7 +84,7 @@ func (m *Manager) makeMember(ctx context.Context, t *template, layout Layout, bu
 
 // boot starts a machine cold, makes of it what its template says, and starts
 // its kernel. Words are what the template's commands have printed.
-func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *member, words string, err error) {
+func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *Instance, words string, err error) {
 	machine, err := m.cfg.Host.With(layout).Boot(ctx)
 	if err != nil {
 		return nil, "", err
@@ -114,7 +114,7 @@ func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *mem
 }
 
 // preload runs the code of a user's template.
-func (m *Manager) preload(ctx context.Context, mb *member, code string) error {
+func (m *Manager) preload(ctx context.Context, mb *Instance, code string) error {
 	r, err := mb.agent.Request(ctx, warmChannel, kernel.Request{Op: "execute", Code: code, Silent: true, NoInput: true})
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (m *Manager) preload(ctx context.Context, mb *member, code string) error {
 	return nil
 }
 
-func (m *Manager) restore(ctx context.Context, t *template, layout Layout, dir string, warm warmKernel) (*member, error) {
+func (m *Manager) restore(ctx context.Context, t *template, layout Layout, dir string, warm warmKernel) (*Instance, error) {
 	machine, err := m.cfg.Host.With(layout).Restore(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (m *Manager) restore(ctx context.Context, t *template, layout Layout, dir s
 }
 
 // settle makes a machine one of its own and sees that it answers.
-func (m *Manager) settle(ctx context.Context, mb *member) (*member, error) {
+func (m *Manager) settle(ctx context.Context, mb *Instance) (*Instance, error) {
 	if err := mb.reseed(ctx, nil, 0); err != nil {
 		return nil, m.failed(mb, err)
 	}
@@ -163,15 +163,15 @@ func (m *Manager) settle(ctx context.Context, mb *member) (*member, error) {
 	return mb, nil
 }
 
-func (m *Manager) newMember(machine Machine, t *template, layout Layout) *member {
+func (m *Manager) newMember(machine Machine, t *template, layout Layout) *Instance {
 	r, w := machine.Wire()
 	sink := newRouter(&m.count, warmChannel+1)
-	return &member{machine: machine, language: t.manifest.Name, layout: layout, env: t.env, router: sink, agent: agent.NewClient(r, w, sink)}
+	return &Instance{machine: machine, language: t.manifest.Name, layout: layout, env: t.env, router: sink, agent: agent.NewClient(r, w, sink)}
 }
 
 // reseed gives the machine randomness and an environment of its own. Its name
 // is the host's affair. proxy is the port of the way out, 0 for none.
-func (m *member) reseed(ctx context.Context, env map[string]string, proxy int) error {
+func (m *Instance) reseed(ctx context.Context, env map[string]string, proxy int) error {
 	var b [32]byte
 	rand.Read(b[:]) // never fails
 	if len(m.env) > 0 {
@@ -184,7 +184,7 @@ func (m *member) reseed(ctx context.Context, env map[string]string, proxy int) e
 
 // failed destroys a member that could not be made and returns why, with the
 // machine's own reason when it has ended.
-func (m *Manager) failed(mb *member, err error) error {
+func (m *Manager) failed(mb *Instance, err error) error {
 	select {
 	case <-mb.machine.Done():
 		_, detail := mb.machine.End()
@@ -196,7 +196,7 @@ func (m *Manager) failed(mb *member, err error) error {
 }
 
 // discard destroys a member.
-func (m *Manager) discard(mb *member) {
+func (m *Manager) discard(mb *Instance) {
 	ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
 	defer cancel()
 	if mb.machine != nil { // a session of an earlier process may have none

@@ -384,7 +384,7 @@ func (m *Manager) poolStats() map[string]sandbox.PoolStats {
 }
 
 // opMetrics answers with the node's metrics in Prometheus' text format.
-func opMetrics(_ context.Context, c *conn, _ protocol.Request) (any, error) {
+func opMetrics(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
 	families, err := c.m.metrics.registry.Gather()
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, "metrics", err)

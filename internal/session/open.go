@@ -15,12 +15,12 @@ import (
 // newChannel makes a channel with a log and gives it an id. A session has at
 // most protocol.MaxChannels; the oldest that has ended and that nobody reads
 // makes room.
-func (s *session) newChannel(kind, language string, argv []string) (*channel, error) {
+func (s *Session) newChannel(kind, language string, argv []string) (*Channel, error) {
 	const op = "session.channel"
-	var old *channel
+	var old *Channel
 	s.mu.Lock()
 	if len(s.order) >= protocol.MaxChannels {
-		i := slices.IndexFunc(s.order, func(c *channel) bool { return c.ended() && !c.watched() })
+		i := slices.IndexFunc(s.order, func(c *Channel) bool { return c.ended() && !c.watched() })
 		if i < 0 {
 			s.mu.Unlock()
 			return nil, fault.New(fault.Exhausted, op, "a session has at most %d channels; close one", protocol.MaxChannels)
@@ -38,7 +38,7 @@ func (s *session) newChannel(kind, language string, argv []string) (*channel, er
 	if err != nil {
 		return nil, err
 	}
-	c := &channel{session: s, id: id, kind: kind, language: language, argv: argv, log: log, opened: make(chan struct{})}
+	c := &Channel{session: s, id: id, kind: kind, language: language, argv: argv, log: log, opened: make(chan struct{})}
 	s.mu.Lock()
 	gone := s.state == lost
 	full := len(s.order) >= protocol.MaxChannels // another was faster
@@ -60,9 +60,9 @@ func (s *session) newChannel(kind, language string, argv []string) (*channel, er
 
 // forget takes a channel off the lists, which others may be reading.
 // Preconditions: mu is held.
-func (s *session) forget(c *channel) {
+func (s *Session) forget(c *Channel) {
 	delete(s.channels, c.id)
-	s.order = slices.DeleteFunc(slices.Clone(s.order), func(o *channel) bool { return o == c })
+	s.order = slices.DeleteFunc(slices.Clone(s.order), func(o *Channel) bool { return o == c })
 	for k, o := range s.keys {
 		if o == c {
 			delete(s.keys, k)
@@ -71,7 +71,7 @@ func (s *session) forget(c *channel) {
 }
 
 // open opens a kernel or starts a process or a terminal.
-func (s *session) open(ctx context.Context, r protocol.ChannelOpen) (*channel, error) {
+func (s *Session) open(ctx context.Context, r protocol.ChannelOpen) (*Channel, error) {
 	language, argv, err := s.m.checkOpen(s, r)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func sizeOf(r protocol.ChannelOpen) pty.Size {
 }
 
 // start starts the process of a channel, or forgets the channel.
-func (s *session) start(ctx context.Context, c *channel, r protocol.ChannelOpen) error {
+func (s *Session) start(ctx context.Context, c *Channel, r protocol.ChannelOpen) error {
 	c.wire = s.router.number()
 	s.router.set(c.wire, target{channel: c})
 	var err error
@@ -156,7 +156,7 @@ func (s *session) start(ctx context.Context, c *channel, r protocol.ChannelOpen)
 }
 
 // close ends a channel and forgets it. Its readers get the rest of the log.
-func (s *session) close(ctx context.Context, c *channel) error {
+func (s *Session) close(ctx context.Context, c *Channel) error {
 	<-c.opened
 	if !s.isLost() {
 		end, err := s.begin(ctx)
@@ -177,7 +177,7 @@ func (s *session) close(ctx context.Context, c *channel) error {
 }
 
 // stop ends the processes of a channel.
-func (s *session) stop(ctx context.Context, c *channel) error {
+func (s *Session) stop(ctx context.Context, c *Channel) error {
 	if c.queue != nil {
 		wires := s.router.of(c)
 		c.queue.Close(kernel.Death{Reason: "closed", Message: "the channel was closed"})

@@ -21,7 +21,7 @@ func TestKeyedOpenOutlivesItsConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := opChannelOpen(ctx, &conn{m: r.m, principal: alice}, protocol.Request{Params: params})
+		got, err := opChannelOpen(ctx, &linkHandler{m: r.m, principal: alice}, protocol.Request{Params: params})
 		if err != nil {
 			return protocol.Channel{}, err
 		}

@@ -15,7 +15,7 @@ import (
 
 // operation is how one op is carried out.
 type operation struct {
-	run func(ctx context.Context, c *conn, r protocol.Request) (any, error)
+	run func(ctx context.Context, c *linkHandler, r protocol.Request) (any, error)
 	// ordered: the request names an attached channel, and is carried out
 	// after those before it on that channel.
 	ordered bool
@@ -142,19 +142,19 @@ func params[T any](r protocol.Request) (T, error) {
 	return p, nil
 }
 
-func opHello(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opHello(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	if _, err := params[protocol.Hello](r); err != nil {
 		return nil, err
 	}
 	return protocol.Welcome{Protocol: protocol.Subprotocol, Server: "sandgate " + c.m.cfg.Version}, nil
 }
 
-func opSessionCreate(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opSessionCreate(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.SessionCreate](r)
 	if err != nil {
 		return nil, err
 	}
-	var s *session
+	var s *Session
 	if p.Snapshot != "" {
 		s, err = c.m.shelf.start(ctx, c.principal, p)
 	} else {
@@ -171,7 +171,7 @@ func opSessionCreate(ctx context.Context, c *conn, r protocol.Request) (any, err
 }
 
 // ref finds the session that a request refers to.
-func (c *conn) ref(r protocol.Request) (*session, error) {
+func (c *linkHandler) ref(r protocol.Request) (*Session, error) {
 	p, err := params[protocol.SessionRef](r)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (c *conn) ref(r protocol.Request) (*session, error) {
 	return c.m.find(c.principal, p.Session)
 }
 
-func opSessionGet(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opSessionGet(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
@@ -189,11 +189,11 @@ func opSessionGet(ctx context.Context, c *conn, r protocol.Request) (any, error)
 	return v, nil
 }
 
-func opSessionList(_ context.Context, c *conn, _ protocol.Request) (any, error) {
+func opSessionList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
 	return protocol.SessionList{Sessions: c.m.list(c.principal)}, nil
 }
 
-func opSessionDelete(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opSessionDelete(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func opSessionDelete(_ context.Context, c *conn, r protocol.Request) (any, error
 	return nothing{}, nil
 }
 
-func opHibernate(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opHibernate(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func opHibernate(ctx context.Context, c *conn, r protocol.Request) (any, error) 
 	return s.view(), nil
 }
 
-func opResume(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opResume(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func opResume(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return s.view(), nil
 }
 
-func opChannelOpen(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opChannelOpen(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.ChannelOpen](r)
 	if err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func opChannelOpen(ctx context.Context, c *conn, r protocol.Request) (any, error
 	return ch.view(), nil
 }
 
-func opChannelList(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opChannelList(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ func opChannelList(_ context.Context, c *conn, r protocol.Request) (any, error) 
 	return protocol.ChannelList{Channels: views(s.list())}, nil
 }
 
-func opChannelClose(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opChannelClose(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.ChannelRef](r)
 	if err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func opChannelClose(ctx context.Context, c *conn, r protocol.Request) (any, erro
 }
 
 // opAttach answers before the first record is sent.
-func opAttach(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opAttach(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.Attach](r)
 	if err != nil {
 		return nil, err
@@ -296,11 +296,11 @@ func opAttach(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return answered{}, nil
 }
 
-func opDetach(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opDetach(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	return nothing{}, c.detach(r.Ch)
 }
 
-func opFollow(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opFollow(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	a, err := c.at(r)
 	if err != nil {
 		return nil, err
@@ -313,7 +313,7 @@ func opFollow(_ context.Context, c *conn, r protocol.Request) (any, error) {
 }
 
 // at finds what a request's ch is attached to.
-func (c *conn) at(r protocol.Request) (*attachment, error) {
+func (c *linkHandler) at(r protocol.Request) (*Viewer, error) {
 	if a := c.find(r.Ch); a != nil {
 		return a, nil
 	}
@@ -321,7 +321,7 @@ func (c *conn) at(r protocol.Request) (*attachment, error) {
 }
 
 // kernelAt is at for kernels, awake until end is called.
-func (c *conn) kernelAt(ctx context.Context, r protocol.Request) (q *kernel.Queue, end func(), err error) {
+func (c *linkHandler) kernelAt(ctx context.Context, r protocol.Request) (q *kernel.Queue, end func(), err error) {
 	a, err := c.at(r)
 	if err != nil {
 		return nil, nil, err
@@ -333,7 +333,7 @@ func (c *conn) kernelAt(ctx context.Context, r protocol.Request) (q *kernel.Queu
 	return a.channel.queue, end, err
 }
 
-func opExecute(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opExecute(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.Execute](r)
 	if err == nil {
 		err = checkExecute(p)
@@ -362,7 +362,7 @@ func opExecute(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return queued, err
 }
 
-func opInput(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opInput(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.InputReply](r)
 	if err != nil {
 		return nil, err
@@ -380,7 +380,7 @@ func opInput(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return nothing{}, q.Input(p.Cell, p.Value, p.EOF)
 }
 
-func opInterrupt(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opInterrupt(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.Interrupt](r)
 	if err != nil {
 		return nil, err
@@ -403,7 +403,7 @@ func opInterrupt(ctx context.Context, c *conn, r protocol.Request) (any, error) 
 	return nothing{}, a.signal(ctx, "SIGINT")
 }
 
-func opSignal(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opSignal(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.Signal](r)
 	if err != nil {
 		return nil, err
@@ -426,7 +426,7 @@ func opSignal(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return nothing{}, a.signal(ctx, p.Signal)
 }
 
-func opResize(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opResize(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.Resize](r)
 	if err != nil {
 		return nil, err
@@ -447,7 +447,7 @@ func opResize(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 }
 
 // signal sends a signal to a process. One that has ended needs none.
-func (a *attachment) signal(ctx context.Context, name string) error {
+func (a *Viewer) signal(ctx context.Context, name string) error {
 	err := a.session.agent.Signal(ctx, a.channel.wire, name)
 	if err != nil && a.channel.ended() {
 		return fault.New(fault.Conflict, "session.signal", "the process has ended")
@@ -455,7 +455,7 @@ func (a *attachment) signal(ctx context.Context, name string) error {
 	return err
 }
 
-func opRestart(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opRestart(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	q, end, err := c.kernelAt(ctx, r)
 	if err != nil {
 		return nil, err
@@ -465,7 +465,7 @@ func opRestart(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 }
 
 // opAsk passes complete, inspect and is_complete on.
-func opAsk(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opAsk(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.Complete](r)
 	if err == nil {
 		err = checkComplete(p)
@@ -481,7 +481,7 @@ func opAsk(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return q.Ask(ctx, kernel.Request{Op: r.Op, Code: p.Code, Cursor: p.Cursor, Detail: p.Detail})
 }
 
-func opVariables(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opVariables(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	q, end, err := c.kernelAt(ctx, r)
 	if err != nil {
 		return nil, err
@@ -491,7 +491,7 @@ func opVariables(ctx context.Context, c *conn, r protocol.Request) (any, error) 
 }
 
 // opHistory needs no kernel, and so wakes none.
-func opHistory(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opHistory(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	a, err := c.at(r)
 	if err != nil {
 		return nil, err
@@ -502,4 +502,6 @@ func opHistory(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return protocol.History{Entries: a.channel.queue.History()}, nil
 }
 
-func opStatus(_ context.Context, c *conn, _ protocol.Request) (any, error) { return c.m.Status(), nil }
+func opStatus(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
+	return c.m.Status(), nil
+}

@@ -97,7 +97,7 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 	m.mu.Lock()
 	m.draining = true
 	closed := m.closed
-	var all []*session
+	var all []*Session
 	for _, s := range m.sessions {
 		all = append(all, s)
 	}
@@ -106,11 +106,11 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 		return d, fault.New(fault.Restarting, op, "the node is stopping")
 	}
 	m.log.Info("draining", "sessions", len(all))
-	last := make(map[*session]time.Time, len(all))
+	last := make(map[*Session]time.Time, len(all))
 	for _, s := range all {
 		last[s] = s.lastActive()
 	}
-	slices.SortFunc(all, func(a, b *session) int { return last[b].Compare(last[a]) })
+	slices.SortFunc(all, func(a, b *Session) int { return last[b].Compare(last[a]) })
 	var mu sync.Mutex // guards d
 	turns := make(chan struct{}, m.cfg.PoolParallel)
 	var wg sync.WaitGroup
@@ -145,10 +145,10 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 // beginning, and they try again until they find it where it is. When it fails before it is hibernated, the
 // session goes on; when later, it is hibernated on this node's disk, and comes
 // back with its next start.
-func (s *session) park(ctx context.Context) error {
+func (s *Session) park(ctx context.Context) error {
 	const op = "session.park"
 	m := s.m
-	if s.member.layout.Image != "" {
+	if s.Instance.layout.Image != "" {
 		return fault.New(fault.Unsupported, op, "it runs on an image that other nodes do not have")
 	}
 	if len(s.volumes.mounts) > 0 {
@@ -212,17 +212,17 @@ func (s *session) park(ctx context.Context) error {
 }
 
 // lastActive is when the session last did something.
-func (s *session) lastActive() time.Time {
+func (s *Session) lastActive() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.active
 }
 
 // viewers are those attached now.
-func (s *session) viewers() []*attachment {
+func (s *Session) viewers() []*Viewer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*attachment
+	var all []*Viewer
 	for a := range s.watchers {
 		all = append(all, a)
 	}
@@ -230,7 +230,7 @@ func (s *session) viewers() []*attachment {
 }
 
 // drop takes a session that was saved off the list.
-func (m *Manager) drop(s *session) {
+func (m *Manager) drop(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sessions[s.id] == s {
@@ -239,7 +239,7 @@ func (m *Manager) drop(s *session) {
 }
 
 // comeBack makes a session of what was saved a moment ago.
-func (m *Manager) comeBack(s *session) {
+func (m *Manager) comeBack(s *Session) {
 	m.drop(s)
 	again, err := m.revive(s.id)
 	if err != nil {
@@ -291,7 +291,7 @@ func (m *Manager) giveUp(ctx context.Context, id string, works bool) error {
 }
 
 // adopt makes a parked session one of this node's.
-func (m *Manager) adopt(ctx context.Context, p noderpc.Principal, id string) (*session, error) {
+func (m *Manager) adopt(ctx context.Context, p noderpc.Principal, id string) (*Session, error) {
 	const op = "session.adopt"
 	unknown := func() error {
 		return &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
@@ -397,7 +397,7 @@ func (m *Manager) parkedAbout(ctx context.Context, id string) (about, error) {
 
 // fetch brings a parked session to this node's disk, and removes its objects
 // before it can do anything: nobody wakes it as of an earlier time.
-func (m *Manager) fetch(ctx context.Context, a about, token cluster.Token) (*session, error) {
+func (m *Manager) fetch(ctx context.Context, a about, token cluster.Token) (*Session, error) {
 	const op = "session.fetch"
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -482,7 +482,7 @@ func (m *Manager) parked(ctx context.Context, p noderpc.Principal) ([]protocol.S
 	return all, nil
 }
 
-func opAdopt(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opAdopt(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.SessionRef](r)
 	if err != nil {
 		return nil, err
@@ -494,12 +494,12 @@ func opAdopt(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return s.view(), nil
 }
 
-func opParked(ctx context.Context, c *conn, _ protocol.Request) (any, error) {
+func opParked(ctx context.Context, c *linkHandler, _ protocol.Request) (any, error) {
 	all, err := c.m.parked(ctx, c.principal)
 	return protocol.SessionList{Sessions: all}, err
 }
 
-func opDrain(ctx context.Context, c *conn, _ protocol.Request) (any, error) {
+func opDrain(ctx context.Context, c *linkHandler, _ protocol.Request) (any, error) {
 	if c.principal.Tenant != noderpc.GatewayTenant {
 		return nil, fault.New(fault.PermissionDenied, "node.drain", "only the operator drains a node")
 	}

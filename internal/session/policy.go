@@ -62,7 +62,7 @@ func (m *Manager) mayKeep(op string) error {
 }
 
 // update changes what may change of a session.
-func (m *Manager) update(s *session, r protocol.SessionUpdate) error {
+func (m *Manager) update(s *Session, r protocol.SessionUpdate) error {
 	const op = "session.update"
 	if r.Name != nil {
 		if err := checkName(op, *r.Name); err != nil {
@@ -110,7 +110,7 @@ func (m *Manager) update(s *session, r protocol.SessionUpdate) error {
 }
 
 // extend lets the session count as at work for a time from now.
-func (s *session) extend(d time.Duration) {
+func (s *Session) extend(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.active = time.Now()
@@ -119,12 +119,12 @@ func (s *session) extend(d time.Duration) {
 
 // idleSince reports whether nothing has happened since t, of what a session
 // knows without asking its channels. Preconditions: mu is held.
-func (s *session) idleSince(t time.Time) bool {
+func (s *Session) idleSince(t time.Time) bool {
 	return !s.policy.KeepAlive && s.ops == 0 && s.active.Before(t) && s.until.Before(t)
 }
 
 // pause freezes the session's sandbox with all that runs in it. Work wakes it.
-func (s *session) pause(ctx context.Context) error {
+func (s *Session) pause(ctx context.Context) error {
 	release, err := s.quiet(ctx)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (s *session) pause(ctx context.Context) error {
 }
 
 // rest does what the session's policy says at a time.
-func (m *Manager) rest(s *session, now time.Time) {
+func (m *Manager) rest(s *Session, now time.Time) {
 	s.mu.Lock()
 	p, state := s.policy, s.state
 	s.mu.Unlock()
@@ -167,7 +167,7 @@ func (m *Manager) rest(s *session, now time.Time) {
 	}
 }
 
-func opSessionUpdate(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opSessionUpdate(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.SessionUpdate](r)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func opSessionUpdate(_ context.Context, c *conn, r protocol.Request) (any, error
 	return s.view(), nil
 }
 
-func opSessionPause(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opSessionPause(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func opSessionPause(ctx context.Context, c *conn, r protocol.Request) (any, erro
 	return s.view(), nil
 }
 
-func opSessionKeepalive(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opSessionKeepalive(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.SessionKeepalive](r)
 	if err != nil {
 		return nil, err

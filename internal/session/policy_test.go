@@ -57,13 +57,13 @@ func TestPolicy(t *testing.T) {
 		c.PauseAfter, c.MaxIdle, c.MaxKeepAlive = time.Hour, time.Minute, 1
 		c.Tick = time.Hour // only the test looks
 	})
-	create := func(p protocol.SessionCreate) *session {
+	create := func(p protocol.SessionCreate) *Session {
 		t.Helper()
 		return r.session(must[protocol.Session](r, protocol.OpSessionCreate, p).ID)
 	}
 	plain, soon, kept := create(protocol.SessionCreate{}), create(protocol.SessionCreate{IdlePauseSeconds: 10}), create(protocol.SessionCreate{IdlePauseSeconds: 10, KeepAlive: true})
 	later := time.Now().Add(11 * time.Second)
-	rests := func(s *session, at time.Time, want string) {
+	rests := func(s *Session, at time.Time, want string) {
 		t.Helper()
 		r.m.rest(s, at)
 		if v := s.view(); v.State != want {

@@ -22,7 +22,7 @@ const (
 
 // claim takes a member for a session, of a layout that may be another than the
 // template's.
-func (m *Manager) claim(ctx context.Context, t *template, layout Layout) (mb *member, err error) {
+func (m *Manager) claim(ctx context.Context, t *template, layout Layout) (mb *Instance, err error) {
 	began := time.Now()
 	ctx, span := trace.Start(ctx, "claim")
 	source := "cold"
@@ -56,7 +56,7 @@ func (m *Manager) claim(ctx context.Context, t *template, layout Layout) (mb *me
 }
 
 // demanded notes a claim and returns the pool with its size.
-func (t *template) demanded() (p *sandbox.Pool[*member], size int) {
+func (t *template) demanded() (p *sandbox.Pool[*Instance], size int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fade(time.Now())
@@ -77,7 +77,7 @@ func (t *template) fade(now time.Time) {
 
 // makeAlone makes a member for one who waits for it. As many are made at a
 // time as turns are there; who gets none in time is refused.
-func (m *Manager) makeAlone(ctx context.Context, t *template, layout Layout, build bool) (mb *member, err error) {
+func (m *Manager) makeAlone(ctx context.Context, t *template, layout Layout, build bool) (mb *Instance, err error) {
 	ctx, span := trace.Start(ctx, "make sandbox")
 	defer func() { span.End(err) }()
 	timer := time.NewTimer(m.cfg.ClaimWait)
@@ -97,7 +97,7 @@ func (m *Manager) makeAlone(ctx context.Context, t *template, layout Layout, bui
 // not known to others yet.
 func (m *Manager) newPool(t *template, size int) {
 	t.pool = sandbox.NewPool(
-		func(ctx context.Context) (*member, error) { return m.makeMember(ctx, t, t.layout, true) },
+		func(ctx context.Context) (*Instance, error) { return m.makeMember(ctx, t, t.layout, true) },
 		m.discard,
 		sandbox.PoolOptions{Size: size, Parallel: m.cfg.PoolParallel, Wait: m.cfg.ClaimWait, Rest: poolRest},
 	)

@@ -52,7 +52,7 @@ func (p *ports) done() {
 
 // opPortOpen connects the link to a port. What follows on the link are bytes,
 // in Data frames, both ways.
-func opPortOpen(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opPortOpen(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.PortRef](r)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func opPortOpen(_ context.Context, c *conn, r protocol.Request) (any, error) {
 // forward carries bytes between the link and a port until both have ended. An
 // error before the reply is returned; later ones end the link, which cuts the
 // client's connection.
-func (c *conn) forward(s *session, r protocol.Request, port int, in *io.PipeReader) error {
+func (c *linkHandler) forward(s *Session, r protocol.Request, port int, in *io.PipeReader) error {
 	ctx, cancel := context.WithTimeout(c.ctx, portDial)
 	defer cancel()
 	end, err := s.begin(ctx)
@@ -176,7 +176,7 @@ func (c *conn) forward(s *session, r protocol.Request, port int, in *io.PipeRead
 
 // feed writes to a port, and wakes the session for it. listens is false once
 // the program takes nothing more.
-func (s *session) feed(ctx context.Context, tcp *agent.Conn, p []byte) (listens bool, err error) {
+func (s *Session) feed(ctx context.Context, tcp *agent.Conn, p []byte) (listens bool, err error) {
 	end, err := s.begin(ctx)
 	if err != nil {
 		return false, err
@@ -186,7 +186,7 @@ func (s *session) feed(ctx context.Context, tcp *agent.Conn, p []byte) (listens 
 	return err == nil, nil
 }
 
-func opPortList(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opPortList(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.ref(r)
 	if err != nil {
 		return nil, err
@@ -210,9 +210,9 @@ func opPortList(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 // lookAtPorts tells the viewers of a running session which ports have been
 // opened and closed. It is no work: it neither wakes a session nor keeps it
 // awake, and a session that nobody watches is left alone.
-func (s *session) lookAtPorts() {
+func (s *Session) lookAtPorts() {
 	s.mu.Lock()
-	watchers := make([]*attachment, 0, len(s.watchers))
+	watchers := make([]*Viewer, 0, len(s.watchers))
 	if s.state == running {
 		for a := range s.watchers {
 			watchers = append(watchers, a)

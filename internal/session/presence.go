@@ -28,16 +28,16 @@ type presence struct {
 
 // presenceWatch is one that is told.
 type presenceWatch struct {
-	conn   *conn
+	conn   *linkHandler
 	ch     uint32
 	drives bool
-	news   lane
+	news   serialQueue
 	told   protocol.Presence // guarded by presence.mu
 }
 
 // opSessionWatch tells who is at a session as events under the request's ch,
 // until that is detached.
-func opSessionWatch(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opSessionWatch(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.SessionWatch](r)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func opSessionWatch(_ context.Context, c *conn, r protocol.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	w := &presenceWatch{conn: c, ch: r.Ch, drives: !p.ReadOnly && !c.onlyReads(), news: lane{work: &c.work}}
+	w := &presenceWatch{conn: c, ch: r.Ch, drives: !p.ReadOnly && !c.onlyReads(), news: serialQueue{work: &c.work}}
 	ctx, cancel := context.WithCancel(c.ctx)
 	if err := c.addWatch(r.Op, r.Ch, cancel); err != nil {
 		cancel()
@@ -73,9 +73,9 @@ func opSessionWatch(_ context.Context, c *conn, r protocol.Request) (any, error)
 }
 
 // stirPresence has those who watch told soon that somebody has come or left.
-func (s *session) stirPresence() { s.presenceIn(presenceDelay) }
+func (s *Session) stirPresence() { s.presenceIn(presenceDelay) }
 
-func (s *session) presenceIn(d time.Duration) {
+func (s *Session) presenceIn(d time.Duration) {
 	s.presence.mu.Lock()
 	defer s.presence.mu.Unlock()
 	if len(s.presence.watches) > 0 && s.presence.timer == nil {
@@ -84,7 +84,7 @@ func (s *session) presenceIn(d time.Duration) {
 }
 
 // tellPresence tells those who watch what they have not been told yet.
-func (s *session) tellPresence() {
+func (s *Session) tellPresence() {
 	now, again := s.present()
 	s.presence.mu.Lock()
 	s.presence.timer = nil
@@ -106,9 +106,9 @@ func (s *session) tellPresence() {
 
 // present counts who is there. again is when somebody begins to count who has
 // just come; 0 if there is nobody.
-func (s *session) present() (now protocol.Presence, again time.Duration) {
-	all := map[*conn]bool{} // whether it drives
-	channels := map[string]map[*conn]bool{}
+func (s *Session) present() (now protocol.Presence, again time.Duration) {
+	all := map[*linkHandler]bool{} // whether it drives
+	channels := map[string]map[*linkHandler]bool{}
 	s.mu.Lock()
 	for a := range s.watchers {
 		if age := time.Since(a.came); age < presenceAge {
@@ -120,7 +120,7 @@ func (s *session) present() (now protocol.Presence, again time.Duration) {
 		all[a.conn] = all[a.conn] || !a.readOnly
 		of := channels[a.channel.id]
 		if of == nil {
-			of = map[*conn]bool{}
+			of = map[*linkHandler]bool{}
 			channels[a.channel.id] = of
 		}
 		of[a.conn] = of[a.conn] || !a.readOnly
@@ -138,7 +138,7 @@ func (s *session) present() (now protocol.Presence, again time.Duration) {
 	return now, again
 }
 
-func tally(drives map[*conn]bool) (p protocol.Present) {
+func tally(drives map[*linkHandler]bool) (p protocol.Present) {
 	for _, d := range drives {
 		if d {
 			p.Drivers++

@@ -25,7 +25,7 @@ func (m *Manager) newcomer(p noderpc.Principal, l protocol.Limits) *claim {
 }
 
 // riser is the claim of a session that wakes.
-func (s *session) riser() *claim {
+func (s *Session) riser() *claim {
 	return &claim{tenant: s.tenant, subject: s.subject, use: s.m.sandboxUse(s.limits)}
 }
 
@@ -36,7 +36,7 @@ func (m *Manager) sandboxUse(l protocol.Limits) tenant.Use {
 }
 
 // holds is what a session holds.
-func (s *session) holds() tenant.Use {
+func (s *Session) holds() tenant.Use {
 	s.mu.Lock()
 	state, stored := s.state, s.stored
 	s.mu.Unlock()

@@ -129,7 +129,7 @@ func (m *Manager) tryTake(ctx context.Context, op string, c *claim, first bool, 
 // tenant limits it to one's sessions; empty means all.
 func (m *Manager) makeRoom(ctx context.Context, tenant string) bool {
 	type candidate struct {
-		s      *session
+		s      *Session
 		active time.Time
 	}
 	since := time.Now().Add(-roomIdle)
@@ -157,7 +157,7 @@ func (m *Manager) makeRoom(ctx context.Context, tenant string) bool {
 }
 
 // giveWay hibernates the session if it has been idle since the given time.
-func (s *session) giveWay(ctx context.Context, since time.Time) bool {
+func (s *Session) giveWay(ctx context.Context, since time.Time) bool {
 	select {
 	case s.power <- struct{}{}:
 		defer func() { <-s.power }()

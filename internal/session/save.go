@@ -103,7 +103,7 @@ func (m *Manager) savedFile(id string) string { return filepath.Join(m.sessionDi
 
 // save hibernates the session for the next process, and ends it in this one
 // without a word to its queues and logs. After an error it is to be lost.
-func (s *session) save(ctx context.Context) error {
+func (s *Session) save(ctx context.Context) error {
 	release, err := s.quiet(ctx)
 	if err != nil {
 		return err
@@ -145,13 +145,13 @@ func (s *session) save(ctx context.Context) error {
 
 // reserved is a file that takes the room which save needs once the snapshot has
 // been written: there is no way back then, and the oldest output would go.
-func (s *session) reserved() string { return filepath.Join(s.m.sessionDir(s.id), "room") }
+func (s *Session) reserved() string { return filepath.Join(s.m.sessionDir(s.id), "room") }
 
 // recordRoom is what is written beside the logs: what was typed and asked.
 const recordRoom = 4 << 20
 
 // reserve keeps that room. It is DiskFull where there is none.
-func (s *session) reserve() error {
+func (s *Session) reserve() error {
 	const op = "session.save"
 	s.mu.Lock()
 	n := int64(len(s.order))*s.m.cfg.LogMemory + recordRoom
@@ -180,7 +180,7 @@ func (s *session) reserve() error {
 }
 
 // record ends all that belongs to a hibernated session, and notes it.
-func (s *session) record(ctx context.Context) (*saved, error) {
+func (s *Session) record(ctx context.Context) (*saved, error) {
 	v, all := s.header()
 	for _, c := range all {
 		sc, err := c.record(ctx)
@@ -198,7 +198,7 @@ func (s *session) record(ctx context.Context) (*saved, error) {
 }
 
 // header notes the session but for its channels and wire, and returns them.
-func (s *session) header() (*saved, []*channel) {
+func (s *Session) header() (*saved, []*Channel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := &saved{
@@ -218,7 +218,7 @@ func (s *session) header() (*saved, []*channel) {
 }
 
 // wires notes which number on the wire leads to which channel.
-func (s *session) wires(v *saved) {
+func (s *Session) wires(v *saved) {
 	s.router.mu.RLock()
 	defer s.router.mu.RUnlock()
 	for n, t := range s.router.targets {
@@ -227,7 +227,7 @@ func (s *session) wires(v *saved) {
 	v.NextWire = s.router.next
 }
 
-func (c *channel) record(ctx context.Context) (savedChannel, error) {
+func (c *Channel) record(ctx context.Context) (savedChannel, error) {
 	<-c.opened
 	v := c.header()
 	if c.queue != nil {
@@ -249,12 +249,12 @@ func (c *channel) record(ctx context.Context) (savedChannel, error) {
 }
 
 // header notes what does not change of a channel.
-func (c *channel) header() savedChannel {
+func (c *Channel) header() savedChannel {
 	return savedChannel{ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire}
 }
 
 // state notes what the channel is beside its queue and its log.
-func (c *channel) state(v *savedChannel) {
+func (c *Channel) state(v *savedChannel) {
 	if t := c.terminal; t != nil {
 		t.mu.Lock()
 		v.Terminal = &savedTerminal{Shell: t.shell, Driven: t.driven, Screen: t.scan.State(), Since: t.since}
@@ -321,7 +321,7 @@ func (m *Manager) sweepLogs() error {
 }
 
 // revive makes a session of its file.
-func (m *Manager) revive(id string) (*session, error) {
+func (m *Manager) revive(id string) (*Session, error) {
 	const op = "session.load"
 	data, err := os.ReadFile(m.savedFile(id))
 	if err != nil {
@@ -342,20 +342,20 @@ func (m *Manager) revive(id string) (*session, error) {
 }
 
 // assemble makes a hibernated session, but for what runs in its channels.
-func (m *Manager) assemble(v saved) (*session, error) {
+func (m *Manager) assemble(v saved) (*Session, error) {
 	h, err := m.volumes.hold(v.Tenant, v.Volumes, len(v.Volumes))
 	if err != nil {
 		return nil, err
 	}
 	sink := newRouter(&m.count, v.NextWire)
-	s := &session{
+	s := &Session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
 		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.hostOf(v.Layout, h), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
-		member:  &member{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
-		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
-		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
+		Instance: &Instance{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
+		settled:  make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		channels: map[string]*Channel{}, keys: map[string]*Channel{}, watchers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.bound()
@@ -383,7 +383,7 @@ func (m *Manager) assemble(v saved) (*session, error) {
 }
 
 // undo takes apart a session that was assembled and not connected.
-func (s *session) undo() {
+func (s *Session) undo() {
 	s.volumes.release()
 	s.agent.End()
 	for _, c := range s.order {
@@ -393,15 +393,15 @@ func (s *session) undo() {
 }
 
 // connectAll connects the channels. Queues last: one may begin to work at once.
-func (s *session) connectAll(v saved) {
+func (s *Session) connectAll(v saved) {
 	for i, c := range s.order {
 		s.connect(c, v.Channels[i], v.Wires)
 	}
 }
 
 // reviveChannel makes a channel but for what runs in it.
-func (s *session) reviveChannel(v savedChannel, l *stream.Log) *channel {
-	c := &channel{
+func (s *Session) reviveChannel(v savedChannel, l *stream.Log) *Channel {
+	c := &Channel{
 		session: s, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd, log: l,
 		opened: make(chan struct{}), exit: v.Exit, writers: map[string]*writer{},
 	}
@@ -423,7 +423,7 @@ func (s *session) reviveChannel(v savedChannel, l *stream.Log) *channel {
 }
 
 // loosen lets the writers of a channel that came back go on where they are.
-func (c *channel) loosen(is bool) {
+func (c *Channel) loosen(is bool) {
 	c.loose = is
 	for _, w := range c.order {
 		w.loose = is
@@ -431,7 +431,7 @@ func (c *channel) loosen(is bool) {
 }
 
 // connect connects a channel to its numbers on the wire, and starts its queue.
-func (s *session) connect(c *channel, v savedChannel, wires map[uint32]string) {
+func (s *Session) connect(c *Channel, v savedChannel, wires map[uint32]string) {
 	defer close(c.opened)
 	o := kernel.QueueOptions{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()}
 	if v.Queue == nil {
@@ -457,7 +457,7 @@ func (s *session) connect(c *channel, v savedChannel, wires map[uint32]string) {
 
 // saveAll saves the sessions within the shutdown limit. Those that it cannot
 // are lost.
-func (m *Manager) saveAll(all []*session) {
+func (m *Manager) saveAll(all []*Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(m.cfg.ShutdownLimit, 0))
 	defer cancel()
 	turns := make(chan struct{}, m.cfg.PoolParallel)

@@ -30,7 +30,7 @@ const (
 const wireGrace = 2 * time.Second
 
 // session is a claimed sandbox and the channels in it.
-type session struct {
+type Session struct {
 	m               *Manager
 	id              string
 	tenant, subject string
@@ -42,7 +42,7 @@ type session struct {
 	template string
 	limits   protocol.Limits
 	host     Host
-	*member
+	*Instance
 	meter meter
 	// life ends when the session is lost; settled is closed once all that
 	// hangs on it has been told.
@@ -81,11 +81,11 @@ type session struct {
 	works    bool          // hibernated by the process before while something ran
 	ops      int           // requests under way that mean work
 	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits
-	channels map[string]*channel
-	order    []*channel
-	keys     map[string]*channel
+	channels map[string]*Channel
+	order    []*Channel
+	keys     map[string]*Channel
 	numbers  int // the last number in a channel's id
-	watchers map[*attachment]struct{}
+	watchers map[*Viewer]struct{}
 	presence presence
 	// recovered is the time as of which the session came back after the server
 	// was killed, if it did. stale says that its machine has run on from here
@@ -94,13 +94,13 @@ type session struct {
 	stale     bool
 }
 
-func newSession(m *Manager, id string, p noderpc.Principal, mb *member, w wanted, r protocol.SessionCreate, h *held, now time.Time) *session {
-	s := &session{
+func newSession(m *Manager, id string, p noderpc.Principal, mb *Instance, w wanted, r protocol.SessionCreate, h *held, now time.Time) *Session {
+	s := &Session{
 		m: m, id: id, tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
 		template: r.Template, limits: w.limits, policy: w.policy, host: m.hostOf(mb.layout, h), volumes: h,
-		created: now, expires: now.Add(w.lifetime), active: now, member: mb, state: running, durable: m.wantsDurable(r),
+		created: now, expires: now.Add(w.lifetime), active: now, Instance: mb, state: running, durable: m.wantsDurable(r),
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
-		channels: map[string]*channel{}, keys: map[string]*channel{}, watchers: map[*attachment]struct{}{},
+		channels: map[string]*Channel{}, keys: map[string]*Channel{}, watchers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.bound()
@@ -108,15 +108,15 @@ func newSession(m *Manager, id string, p noderpc.Principal, mb *member, w wanted
 }
 
 // bound lets the session's output be held to its limit.
-func (s *session) bound() {
+func (s *Session) bound() {
 	if rate := s.limits.OutputBytesPerSecond; rate > 0 {
 		s.router.pace = newPace(rate, s.agent)
 	}
 }
 
 // adopt makes the member's warm kernel the session's first channel, k1.
-func (s *session) adopt(info kernel.Info) error {
-	if s.member.language == "" {
+func (s *Session) adopt(info kernel.Info) error {
+	if s.Instance.language == "" {
 		return nil
 	}
 	c, err := s.newChannel("kernel", s.language, nil)
@@ -131,7 +131,7 @@ func (s *session) adopt(info kernel.Info) error {
 }
 
 // starter returns what starts a kernel of c, each time on a new number.
-func (s *session) starter(c *channel, env map[string]string, cwd string) kernel.Starter {
+func (s *Session) starter(c *Channel, env map[string]string, cwd string) kernel.Starter {
 	return func(ctx context.Context) (kernel.Driver, kernel.Info, error) {
 		select {
 		case <-c.opened: // c.queue is set: output may come
@@ -158,38 +158,38 @@ func (s *session) starter(c *channel, env map[string]string, cwd string) kernel.
 }
 
 // touch notes that the session is active.
-func (s *session) touch() {
+func (s *Session) touch() {
 	s.mu.Lock()
 	s.active = time.Now()
 	s.mu.Unlock()
 }
 
 // asleep reports whether work would wake the session.
-func (s *session) asleep() bool { return !s.is(running) && !s.is(lost) }
+func (s *Session) asleep() bool { return !s.is(running) && !s.is(lost) }
 
-func (s *session) is(state string) bool {
+func (s *Session) is(state string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state == state
 }
 
-func (s *session) isLost() bool { return s.life.Err() != nil }
+func (s *Session) isLost() bool { return s.life.Err() != nil }
 
 // ended is why the session is lost.
-func (s *session) ended() string {
+func (s *Session) ended() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reason
 }
 
-func (s *session) lostBefore(t time.Time) bool {
+func (s *Session) lostBefore(t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state == lost && s.lostAt.Before(t)
 }
 
 // gone is the error of a session that is lost.
-func (s *session) gone() error {
+func (s *Session) gone() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
@@ -197,7 +197,7 @@ func (s *session) gone() error {
 
 // begin says that work is about to begin, and wakes a paused or hibernated
 // sandbox. The sandbox stays awake until end is called.
-func (s *session) begin(ctx context.Context) (end func(), err error) {
+func (s *Session) begin(ctx context.Context) (end func(), err error) {
 	select {
 	case s.power <- struct{}{}:
 	case <-s.life.Done():
@@ -253,7 +253,7 @@ func (s *session) begin(ctx context.Context) (end func(), err error) {
 
 // beginOwned is begin for input, which nobody asks to be repeated: while the
 // node does not know whether the session is still its own, it waits.
-func (s *session) beginOwned(ctx context.Context) (end func(), err error) {
+func (s *Session) beginOwned(ctx context.Context) (end func(), err error) {
 	for {
 		end, err = s.begin(ctx)
 		if err == nil || s.m.owned(s.id) {
@@ -267,7 +267,7 @@ func (s *session) beginOwned(ctx context.Context) (end func(), err error) {
 
 // pauseIdle freezes the sandbox when nothing has happened since the given
 // time and nothing is under way.
-func (s *session) pauseIdle(ctx context.Context, since time.Time) {
+func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 	select {
 	case s.power <- struct{}{}:
 		defer func() { <-s.power }()
@@ -307,7 +307,7 @@ func (s *session) pauseIdle(ctx context.Context, since time.Time) {
 
 // watch begins to wait for the end of the machine, however it comes.
 // Preconditions: power is held, or the session is not in the lists yet.
-func (s *session) watch() {
+func (s *Session) watch() {
 	s.mu.Lock()
 	machine := s.machine
 	s.mu.Unlock()
@@ -327,7 +327,7 @@ func (s *session) watch() {
 
 // await waits for the end of the machine, and says why it came. It is false
 // when stop or the session's end came first.
-func (s *session) await(machine Machine, stop <-chan struct{}) (reason, message string, ended bool) {
+func (s *Session) await(machine Machine, stop <-chan struct{}) (reason, message string, ended bool) {
 	select {
 	case <-machine.Done():
 	case <-s.life.Done():
@@ -370,7 +370,7 @@ func sentence(reason string) string {
 // lose ends the session: the queues and logs say why, viewers are told, and
 // the sandbox is destroyed. The first reason counts; later calls wait for the
 // first.
-func (s *session) lose(reason, message string) {
+func (s *Session) lose(reason, message string) {
 	s.mu.Lock()
 	if s.state == lost {
 		s.mu.Unlock()
@@ -382,7 +382,7 @@ func (s *session) lose(reason, message string) {
 	s.end()
 	s.outlet.cut(true)
 	all := s.order
-	watchers := make([]*attachment, 0, len(s.watchers))
+	watchers := make([]*Viewer, 0, len(s.watchers))
 	for a := range s.watchers {
 		watchers = append(watchers, a)
 	}
@@ -396,7 +396,7 @@ func (s *session) lose(reason, message string) {
 		if s.router.pace != nil {
 			s.router.pace.close()
 		}
-		s.m.discard(s.member)
+		s.m.discard(s.Instance)
 		s.volumes.release()
 		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
@@ -417,14 +417,14 @@ func (s *session) lose(reason, message string) {
 	s.m.line.freed()
 }
 
-func (s *session) lostEvent() protocol.Lost {
+func (s *Session) lostEvent() protocol.Lost {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return protocol.Lost{Session: s.id, Reason: s.reason, Message: s.message, Reached: s.lostBy()}
 }
 
 // endChannel closes a channel's queue and log because its sandbox is gone.
-func (s *session) endChannel(c *channel, reason, message string) {
+func (s *Session) endChannel(c *Channel, reason, message string) {
 	<-c.opened
 	if c.queue != nil {
 		c.queue.Close(kernel.Death{Reason: kernel.LostReason, Message: "the sandbox ended (" + reason + "): " + message})
@@ -433,10 +433,10 @@ func (s *session) endChannel(c *channel, reason, message string) {
 }
 
 // retire lets the logs go, once nobody reads them, and forgets the channels.
-func (s *session) retire() {
+func (s *Session) retire() {
 	s.mu.Lock()
 	all := s.order
-	s.order, s.channels, s.keys = nil, map[string]*channel{}, map[string]*channel{}
+	s.order, s.channels, s.keys = nil, map[string]*Channel{}, map[string]*Channel{}
 	s.mu.Unlock()
 	for _, c := range all {
 		c.retire()
@@ -446,7 +446,7 @@ func (s *session) retire() {
 }
 
 // view is the session as clients see it.
-func (s *session) view() protocol.Session {
+func (s *Session) view() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
 		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
@@ -482,7 +482,7 @@ func seconds(d time.Duration) int64 {
 }
 
 // use is what the session's sandbox uses; nil without one.
-func (s *session) use(ctx context.Context) *protocol.Usage {
+func (s *Session) use(ctx context.Context) *protocol.Usage {
 	s.mu.Lock()
 	state, machine := s.state, s.machine
 	s.mu.Unlock()
@@ -501,13 +501,13 @@ func (s *session) use(ctx context.Context) *protocol.Usage {
 }
 
 // lives returns the session's expiry.
-func (s *session) lives() time.Time {
+func (s *Session) lives() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.expires
 }
 
-func views(all []*channel) []protocol.Channel {
+func views(all []*Channel) []protocol.Channel {
 	out := make([]protocol.Channel, len(all))
 	for i, c := range all {
 		out[i] = c.view()
@@ -516,14 +516,14 @@ func views(all []*channel) []protocol.Channel {
 }
 
 // list returns the channels, oldest first.
-func (s *session) list() []*channel {
+func (s *Session) list() []*Channel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.order
 }
 
 // channel finds a channel by its id.
-func (s *session) channel(id string) (*channel, error) {
+func (s *Session) channel(id string) (*Channel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.channels[id]
@@ -535,7 +535,7 @@ func (s *session) channel(id string) (*channel, error) {
 
 // addWatcher registers a viewer; it is false when the session is lost already
 // and the viewer has to be told by itself.
-func (s *session) addWatcher(a *attachment) bool {
+func (s *Session) addWatcher(a *Viewer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == lost {
@@ -547,7 +547,7 @@ func (s *session) addWatcher(a *attachment) bool {
 	return true
 }
 
-func (s *session) removeWatcher(a *attachment) {
+func (s *Session) removeWatcher(a *Viewer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.watchers, a)

@@ -449,7 +449,7 @@ func TestSandboxLost(t *testing.T) {
 	}
 }
 
-func (r *rig) session(id string) *session {
+func (r *rig) session(id string) *Session {
 	s, err := r.m.find(alice, id)
 	if err != nil {
 		r.t.Fatal(err)

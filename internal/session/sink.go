@@ -14,7 +14,7 @@ import (
 // target is where a channel of the agent's wire leads: a process, or one
 // generation of a kernel.
 type target struct {
-	channel *channel
+	channel *Channel
 	// driver is set for kernels.
 	driver *driver
 }
@@ -22,7 +22,7 @@ type target struct {
 // router is the agent's sink: it finds the channel of each frame. Its methods
 // are called from the one goroutine that reads the agent's wire, so the order
 // of output, exits and replies is the agent's.
-type router struct {
+type frameRouter struct {
 	counters *counters
 	// pace holds the channels to a rate; nil means none.
 	pace *pace
@@ -34,12 +34,12 @@ type router struct {
 	next  uint32
 }
 
-func newRouter(c *counters, first uint32) *router {
-	return &router{counters: c, targets: map[uint32]target{}, next: first}
+func newRouter(c *counters, first uint32) *frameRouter {
+	return &frameRouter{counters: c, targets: map[uint32]target{}, next: first}
 }
 
 // number returns a number that was never used on this wire.
-func (r *router) number() uint32 {
+func (r *frameRouter) number() uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.next
@@ -47,7 +47,7 @@ func (r *router) number() uint32 {
 	return n
 }
 
-func (r *router) set(n uint32, t target) {
+func (r *frameRouter) set(n uint32, t target) {
 	r.mu.Lock()
 	r.targets[n] = t
 	early := r.early
@@ -60,21 +60,21 @@ func (r *router) set(n uint32, t target) {
 	}
 }
 
-func (r *router) get(n uint32) (target, bool) {
+func (r *frameRouter) get(n uint32) (target, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	t, ok := r.targets[n]
 	return t, ok
 }
 
-func (r *router) remove(n uint32) {
+func (r *frameRouter) remove(n uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.targets, n)
 }
 
 // Output appends a frame to its channel's log.
-func (r *router) Output(n uint32, f stream.Frame) {
+func (r *frameRouter) Output(n uint32, f stream.Frame) {
 	t, ok := r.get(n)
 	if !ok && n == warmChannel {
 		return // what warm-up and priming print is for nobody
@@ -120,7 +120,7 @@ func (r *router) Output(n uint32, f stream.Frame) {
 }
 
 // Exit tells a channel that its process has ended.
-func (r *router) Exit(n uint32, e agent.Exit) {
+func (r *frameRouter) Exit(n uint32, e agent.Exit) {
 	r.mu.Lock()
 	t, ok := r.targets[n]
 	delete(r.targets, n)
@@ -150,7 +150,7 @@ func reasonOf(e agent.Exit) string {
 }
 
 // of returns the numbers that lead to a channel.
-func (r *router) of(c *channel) []uint32 {
+func (r *frameRouter) of(c *Channel) []uint32 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []uint32

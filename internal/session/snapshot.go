@@ -62,7 +62,7 @@ func newShelf(m *Manager) (*shelf, error) {
 }
 
 // take takes a snapshot of a session.
-func (h *shelf) take(ctx context.Context, p noderpc.Principal, s *session, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
+func (h *shelf) take(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
 	var none protocol.Snapshot
 	if err := checkSnapshot(r); err != nil {
 		return none, err
@@ -105,8 +105,8 @@ func (h *shelf) take(ctx context.Context, p noderpc.Principal, s *session, r pro
 	return c.view(), nil
 }
 
-func (h *shelf) write(ctx context.Context, s *session, dir string, unlock func()) (*copied, error) {
-	st, err := s.copyTo(ctx, dir+partial, false, func(*still) { unlock() })
+func (h *shelf) write(ctx context.Context, s *Session, dir string, unlock func()) (*copied, error) {
+	st, err := s.copyTo(ctx, dir+partial, false, func(*captured) { unlock() })
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (h *shelf) total() (int, int64) {
 }
 
 // start makes a session that goes on from a snapshot.
-func (h *shelf) start(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*session, error) {
+func (h *shelf) start(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
 	const op = "session.create"
 	found, err := h.get(p, r.Snapshot)
 	if err != nil {
@@ -325,7 +325,7 @@ func checkSnapshot(r protocol.SnapshotCreate) error {
 	return nil
 }
 
-func opSnapshot(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opSnapshot(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.SnapshotCreate](r)
 	if err != nil {
 		return nil, err
@@ -337,12 +337,12 @@ func opSnapshot(ctx context.Context, c *conn, r protocol.Request) (any, error) {
 	return c.m.shelf.take(ctx, c.principal, s, p)
 }
 
-func opSnapshotList(_ context.Context, c *conn, _ protocol.Request) (any, error) {
+func opSnapshotList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
 	return c.m.shelf.list(c.principal), nil
 }
 
 // snapshotRef finds the snapshot that a request refers to.
-func (c *conn) snapshotRef(r protocol.Request) (*copied, error) {
+func (c *linkHandler) snapshotRef(r protocol.Request) (*copied, error) {
 	p, err := params[protocol.SnapshotRef](r)
 	if err != nil {
 		return nil, err
@@ -350,7 +350,7 @@ func (c *conn) snapshotRef(r protocol.Request) (*copied, error) {
 	return c.m.shelf.get(c.principal, p.Snapshot)
 }
 
-func opSnapshotGet(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opSnapshotGet(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.snapshotRef(r)
 	if err != nil {
 		return nil, err
@@ -358,7 +358,7 @@ func opSnapshotGet(_ context.Context, c *conn, r protocol.Request) (any, error) 
 	return s.view(), nil
 }
 
-func opSnapshotDelete(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opSnapshotDelete(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	s, err := c.snapshotRef(r)
 	if err != nil {
 		return nil, err

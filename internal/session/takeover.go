@@ -38,7 +38,7 @@ func (m *Manager) unpackState(ctx context.Context, name, dir string) error {
 
 // takeOver goes on with a session whose node is gone, from its checkpoint. The
 // claim is made: it is this node's.
-func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Token) (*session, error) {
+func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Token) (*Session, error) {
 	const op = "session.takeover"
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -182,7 +182,7 @@ func (m *Manager) superseded() map[string]bool {
 
 // dispose removes the checkpoints of a session that has ended. While that fails
 // the directory is not told of the end: another node would go on with it.
-func (m *Manager) dispose(s *session) (done bool) {
+func (m *Manager) dispose(s *Session) (done bool) {
 	if !m.afar() {
 		return true
 	}

@@ -59,7 +59,7 @@ type template struct {
 	gone    bool      // deleted
 	// bytes is what a waiting sandbox of it was seen to hold.
 	bytes int64
-	pool  *sandbox.Pool[*member]
+	pool  *sandbox.Pool[*Instance]
 	least int // of the pool
 	// wanted is how many claims there were lately, fading by time.
 	wanted float64
@@ -201,7 +201,7 @@ const maxMisses = 3
 
 // hit and miss note how a restore went. After maxMisses the snapshot is
 // removed, so that the next process makes another; this one boots cold.
-func (t *template) hit(ctx context.Context, mb *member) {
+func (t *template) hit(ctx context.Context, mb *Instance) {
 	var held int64
 	if u, ok := mb.machine.(metered); ok {
 		if use, err := u.Use(ctx); err == nil {

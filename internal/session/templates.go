@@ -176,7 +176,7 @@ func (m *Manager) dropTemplate(t *template) {
 	}
 }
 
-func opTemplateList(_ context.Context, c *conn, _ protocol.Request) (any, error) {
+func opTemplateList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
 	l := protocol.TemplateList{Templates: []protocol.Template{}}
 	c.m.mu.Lock()
 	var all []*template
@@ -193,7 +193,7 @@ func opTemplateList(_ context.Context, c *conn, _ protocol.Request) (any, error)
 	return l, nil
 }
 
-func (c *conn) templateAt(r protocol.Request) (*template, error) {
+func (c *linkHandler) templateAt(r protocol.Request) (*template, error) {
 	p, err := params[protocol.TemplateRef](r)
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (c *conn) templateAt(r protocol.Request) (*template, error) {
 	return c.m.findTemplate(r.Op, "name", c.principal, p.Name)
 }
 
-func opTemplateGet(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opTemplateGet(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	t, err := c.templateAt(r)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func opTemplateGet(_ context.Context, c *conn, r protocol.Request) (any, error) 
 	return t.view(true), nil
 }
 
-func opTemplateDelete(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opTemplateDelete(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	t, err := c.templateAt(r)
 	if err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func opTemplateDelete(_ context.Context, c *conn, r protocol.Request) (any, erro
 
 // opTemplateBuild takes a template's tar; the reply comes when it is stored,
 // and the snapshot is made behind it.
-func opTemplateBuild(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opTemplateBuild(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.TemplateRef](r)
 	if err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func opTemplateBuild(_ context.Context, c *conn, r protocol.Request) (any, error
 }
 
 // beginUpload lets the link's Data frames be read.
-func (c *conn) beginUpload(op string) (*io.PipeReader, *upload, error) {
+func (c *linkHandler) beginUpload(op string) (*io.PipeReader, *upload, error) {
 	out, in := io.Pipe()
 	u := &upload{pipe: in}
 	c.mu.Lock()
@@ -271,7 +271,7 @@ func (c *conn) beginUpload(op string) (*io.PipeReader, *upload, error) {
 }
 
 // endUpload passes over what is still to come.
-func (c *conn) endUpload(u *upload, out *io.PipeReader) {
+func (c *linkHandler) endUpload(u *upload, out *io.PipeReader) {
 	_ = out.CloseWithError(io.ErrClosedPipe)
 	c.mu.Lock()
 	defer c.mu.Unlock()

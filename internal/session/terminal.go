@@ -33,7 +33,7 @@ const (
 // The size is that of the driver who was active last: who typed, changed the
 // size or came. The others' sizes wait for their turn; a tab that was left open
 // on a telephone makes nobody's screen small.
-type terminal struct {
+type Terminal struct {
 	shell  bool // nobody asked for another program
 	output atomic.Int64
 	drawn  joined
@@ -43,8 +43,8 @@ type terminal struct {
 	marks   []mark // by offset
 	since   int    // bytes since the last mark
 	size    pty.Size
-	drivers []*attachment // the one in front is last
-	driven  bool          // there has been one
+	drivers []*Viewer // the one in front is last
+	driven  bool      // there has been one
 	// turn is held by the one who tells the agent of a size.
 	turn chan struct{}
 }
@@ -55,14 +55,14 @@ type mark struct {
 	state  pty.State
 }
 
-func newTerminal(size pty.Size, shell bool) *terminal {
-	t := &terminal{shell: shell, scan: pty.NewScanner(size), size: size, turn: make(chan struct{}, 1)}
+func newTerminal(size pty.Size, shell bool) *Terminal {
+	t := &Terminal{shell: shell, scan: pty.NewScanner(size), size: size, turn: make(chan struct{}, 1)}
 	t.output.Store(time.Now().UnixNano())
 	return t
 }
 
 // append adds output to the log and reads it.
-func (t *terminal) append(log *stream.Log, body []byte) error {
+func (t *Terminal) append(log *stream.Log, body []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since >= markEvery || len(t.marks) == 0 {
@@ -78,7 +78,7 @@ func (t *terminal) append(log *stream.Log, body []byte) error {
 }
 
 // resized notes that the terminal has another size.
-func (t *terminal) resized(log *stream.Log, size pty.Size, event []byte) {
+func (t *Terminal) resized(log *stream.Log, size pty.Size, event []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.size = size
@@ -89,7 +89,7 @@ func (t *terminal) resized(log *stream.Log, size pty.Size, event []byte) {
 
 // mark notes the state at the end of the log, and forgets what is older than
 // the log. Preconditions: mu is held.
-func (t *terminal) mark(log *stream.Log) mark {
+func (t *Terminal) mark(log *stream.Log) mark {
 	b := log.Bounds()
 	t.marks = slices.DeleteFunc(t.marks, func(m mark) bool { return m.offset < b.Oldest })
 	m := mark{b.End, t.scan.State()}
@@ -102,7 +102,7 @@ func (t *terminal) mark(log *stream.Log) mark {
 
 // base returns the mark to go from for the state at offset. Where the log no
 // longer has what leads there it is a later one.
-func (t *terminal) base(log *stream.Log, offset int64) mark {
+func (t *Terminal) base(log *stream.Log, offset int64) mark {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	oldest := log.Bounds().Oldest
@@ -127,13 +127,13 @@ func (t *terminal) base(log *stream.Log, offset int64) mark {
 
 // floor is the first offset from the given one on at which the state can be
 // known.
-func (t *terminal) floor(log *stream.Log, offset int64) int64 {
+func (t *Terminal) floor(log *stream.Log, offset int64) int64 {
 	return max(offset, t.base(log, offset).offset)
 }
 
 // at is the state at an offset that floor has returned. It reads at most the
 // output between two marks.
-func (t *terminal) at(ctx context.Context, log *stream.Log, offset int64) (pty.State, error) {
+func (t *Terminal) at(ctx context.Context, log *stream.Log, offset int64) (pty.State, error) {
 	const op = "session.restore"
 	for range scanTries {
 		m := t.base(log, offset)
@@ -201,21 +201,21 @@ type resized struct {
 }
 
 // now is the terminal's size and title.
-func (t *terminal) now() (size pty.Size, title string) {
+func (t *Terminal) now() (size pty.Size, title string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.size, t.scan.State().Title()
 }
 
 // paste reports whether the program wants pasted text in brackets.
-func (t *terminal) paste() bool {
+func (t *Terminal) paste() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.scan.Paste()
 }
 
 // alternate reports whether the program draws a screen of its own.
-func (t *terminal) alternate() bool {
+func (t *Terminal) alternate() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.scan.State().Alternate()
@@ -224,7 +224,7 @@ func (t *terminal) alternate() bool {
 // join makes an attachment a driver: in front, unless it only goes on after a
 // lost connection while others are there. It reports whether a is the first
 // there has been.
-func (t *terminal) join(a *attachment, again bool) (first bool) {
+func (t *Terminal) join(a *Viewer, again bool) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	first, t.driven = !t.driven, true
@@ -236,14 +236,14 @@ func (t *terminal) join(a *attachment, again bool) (first bool) {
 	return first
 }
 
-func (t *terminal) leave(a *attachment) {
+func (t *Terminal) leave(a *Viewer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drivers = slices.DeleteFunc(t.drivers, func(d *attachment) bool { return d == a })
+	t.drivers = slices.DeleteFunc(t.drivers, func(d *Viewer) bool { return d == a })
 }
 
 // active puts a driver in front. A size of its own comes with it, or not.
-func (t *terminal) active(a *attachment, size pty.Size) {
+func (t *Terminal) active(a *Viewer, size pty.Size) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if size != (pty.Size{}) {
@@ -252,12 +252,12 @@ func (t *terminal) active(a *attachment, size pty.Size) {
 	if n := len(t.drivers); n > 0 && t.drivers[n-1] == a {
 		return
 	}
-	t.drivers = append(slices.DeleteFunc(t.drivers, func(d *attachment) bool { return d == a }), a)
+	t.drivers = append(slices.DeleteFunc(t.drivers, func(d *Viewer) bool { return d == a }), a)
 }
 
 // wanted is the size of the foremost driver that has one, and whether the
 // terminal has another.
-func (t *terminal) wanted() (pty.Size, bool) {
+func (t *Terminal) wanted() (pty.Size, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.foremost(); d != nil {
@@ -268,7 +268,7 @@ func (t *terminal) wanted() (pty.Size, bool) {
 
 // speaks reports whether a driver's terminal is the one whose answers the
 // program gets: with several, each question would be answered several times.
-func (t *terminal) speaks(a *attachment) bool {
+func (t *Terminal) speaks(a *Viewer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.foremost(); d != nil {
@@ -277,7 +277,7 @@ func (t *terminal) speaks(a *attachment) bool {
 	return len(t.drivers) > 0 && t.drivers[len(t.drivers)-1] == a
 }
 
-func (t *terminal) foremost() *attachment {
+func (t *Terminal) foremost() *Viewer {
 	for _, d := range slices.Backward(t.drivers) {
 		if d.size != (pty.Size{}) {
 			return d
@@ -288,7 +288,7 @@ func (t *terminal) foremost() *attachment {
 
 // fit gives the terminal the size that is wanted, if it has another. A sandbox
 // that sleeps is not woken for it: the next input brings it along.
-func (c *channel) fit(ctx context.Context) error {
+func (c *Channel) fit(ctx context.Context) error {
 	t := c.terminal
 	if _, other := t.wanted(); !other || c.ended() {
 		return nil
@@ -305,7 +305,7 @@ func (c *channel) fit(ctx context.Context) error {
 }
 
 // fitAwake is fit between begin and its end.
-func (c *channel) fitAwake(ctx context.Context) error {
+func (c *Channel) fitAwake(ctx context.Context) error {
 	t := c.terminal
 	select {
 	case t.turn <- struct{}{}:
@@ -334,7 +334,7 @@ func (c *channel) fitAwake(ctx context.Context) error {
 // redraw has a program that draws a screen of its own draw it anew, for a
 // viewer who has not seen all of it. For viewers who come while it does, it is
 // done once more, however many they are.
-func (c *channel) redraw() {
+func (c *Channel) redraw() {
 	t := c.terminal
 	if !t.alternate() || c.ended() || c.session.asleep() || !t.drawn.begin() {
 		return
@@ -346,7 +346,7 @@ func (c *channel) redraw() {
 	}
 }
 
-func (c *channel) redrawOnce(ctx context.Context) {
+func (c *Channel) redrawOnce(ctx context.Context) {
 	t := c.terminal
 	end, err := c.session.begin(ctx)
 	if err != nil {
@@ -393,7 +393,7 @@ const busyLimit = 2 * time.Second
 
 // busy reports whether a terminal keeps its sandbox awake: it has printed
 // something of late, or its shell has started something that runs.
-func (c *channel) busy(ctx context.Context, since time.Time) bool {
+func (c *Channel) busy(ctx context.Context, since time.Time) bool {
 	t := c.terminal
 	if !t.shell || t.output.Load() > since.UnixNano() {
 		return true

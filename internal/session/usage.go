@@ -113,7 +113,7 @@ func (t *meter) take(machine Machine) (r UsageRecord, some bool) {
 
 // measure records what the session has used. asleep says that it has no
 // machine, ended is the reason of its end.
-func (s *session) measure(asleep bool, ended string) {
+func (s *Session) measure(asleep bool, ended string) {
 	j := s.m.cfg.Usage
 	if j == nil {
 		return
@@ -133,7 +133,7 @@ func (s *session) measure(asleep bool, ended string) {
 }
 
 // measureAll records what all sessions have used, once a minute.
-func (m *Manager) measureAll(now time.Time, all []*session) {
+func (m *Manager) measureAll(now time.Time, all []*Session) {
 	if m.cfg.Usage == nil || now.Sub(m.measured) < usageEvery {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 // Links for viewing are noted with the keys, so that every gateway is told at
 // once when one ends. Whether the session is there, the gateway has asked.
 
-func opLinkCreate(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opLinkCreate(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.LinkCreate](r)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func viewLink(l tenant.Link) protocol.Link {
 	return protocol.Link{ID: l.ID, CreatedBy: l.By, CreatedMS: millis(l.Created), ExpiresMS: millis(l.Expires)}
 }
 
-func opLinkList(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opLinkList(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.SessionRef](r)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func opLinkList(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return out, nil
 }
 
-func opLinkEnd(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opLinkEnd(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.LinkRef](r)
 	if err != nil {
 		return nil, err

@@ -125,7 +125,7 @@ func (h *held) sources() []sandbox.Volume {
 }
 
 // mount puts the volumes into a member that was claimed, and makes the links.
-func (h *held) mount(ctx context.Context, mb *member) error {
+func (h *held) mount(ctx context.Context, mb *Instance) error {
 	const op = "session.create"
 	if len(h.volumes) == 0 {
 		return nil
@@ -261,7 +261,7 @@ func (h *held) begin(v *volumes) {
 // look measures the volumes that are due, and returns when the next is.
 func (v *volumes) look(due map[*volume]time.Time) time.Duration {
 	v.m.mu.Lock()
-	all := make([]*session, 0, len(v.m.sessions))
+	all := make([]*Session, 0, len(v.m.sessions))
 	for _, s := range v.m.sessions {
 		if len(s.volumes.volumes) > 0 {
 			all = append(all, s)
@@ -307,7 +307,7 @@ func (h *held) isLocked(one *volume) bool {
 // lockVolume makes a volume that is full read-only for the session, and tells
 // its kernels. While files there are open to be written it tries again; a
 // session that goes on writing to one, far beyond the limit, is lost.
-func (s *session) lockVolume(one *volume) {
+func (s *Session) lockVolume(one *volume) {
 	h := s.volumes
 	h.mu.Lock()
 	locked, told := h.locked[one], h.told[one]

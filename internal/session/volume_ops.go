@@ -14,7 +14,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func opVolumeCreate(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opVolumeCreate(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.VolumeCreate](r)
 	if err != nil {
 		return nil, err
@@ -22,11 +22,11 @@ func opVolumeCreate(_ context.Context, c *conn, r protocol.Request) (any, error)
 	return c.m.volumes.create(c.principal, p)
 }
 
-func opVolumeList(_ context.Context, c *conn, _ protocol.Request) (any, error) {
+func opVolumeList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
 	return c.m.volumes.list(c.principal), nil
 }
 
-func opVolumeGet(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opVolumeGet(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.VolumeRef](r)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func opVolumeGet(_ context.Context, c *conn, r protocol.Request) (any, error) {
 	return c.m.volumes.get(c.principal, p.Name)
 }
 
-func opVolumeDelete(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opVolumeDelete(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.VolumeRef](r)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func opVolumeDelete(_ context.Context, c *conn, r protocol.Request) (any, error)
 	return nothing{}, c.m.volumes.remove(c.principal, p.Name)
 }
 
-func opVolumeLease(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opVolumeLease(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.VolumeLease](r)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func opVolumeLease(_ context.Context, c *conn, r protocol.Request) (any, error) 
 	return c.m.volumes.lease(c.principal, p)
 }
 
-func opVolumeRelease(_ context.Context, c *conn, r protocol.Request) (any, error) {
+func opVolumeRelease(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.VolumeRelease](r)
 	if err != nil {
 		return nil, err

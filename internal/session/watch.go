@@ -11,7 +11,7 @@ import (
 // opFileWatch tells of changes to files as events under the request's ch, until
 // that is detached. The session may rest meanwhile: the watch goes on when it
 // wakes, and nothing happens to its files before.
-func opFileWatch(ctx context.Context, c *conn, r protocol.Request) (any, error) {
+func opFileWatch(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
 	p, err := params[protocol.FileWatch](r)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func changesOf(session string, f agent.FileChanges) protocol.FileChanges {
 }
 
 // addWatch takes the number for a watch.
-func (c *conn) addWatch(op string, ch uint32, cancel func()) error {
+func (c *linkHandler) addWatch(op string, ch uint32, cancel func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -90,14 +90,14 @@ func (c *conn) addWatch(op string, ch uint32, cancel func()) error {
 	return nil
 }
 
-func (c *conn) dropWatch(ch uint32) {
+func (c *linkHandler) dropWatch(ch uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.watches, ch)
 }
 
 // unwatch ends the watch under ch, if there is one.
-func (c *conn) unwatch(ch uint32) bool {
+func (c *linkHandler) unwatch(ch uint32) bool {
 	c.mu.Lock()
 	cancel := c.watches[ch]
 	delete(c.watches, ch)

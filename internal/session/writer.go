@@ -15,7 +15,7 @@ type writer struct {
 	name string
 
 	mu    sync.Mutex // guards all below, and is held while a part is given to the agent
-	owner *attachment
+	owner *Viewer
 	taken uint64 // the number of the last part
 	guard pty.Guard
 	// loose: the session came back as of some time ago, and what this writer
@@ -25,7 +25,7 @@ type writer struct {
 
 // adopt finds the writer of that name, or makes it, and gives it to a. It
 // returns the number of the last part that was taken.
-func (c *channel) adopt(name string, a *attachment) (*writer, uint64, error) {
+func (c *Channel) adopt(name string, a *Viewer) (*writer, uint64, error) {
 	if name == "" {
 		return &writer{owner: a}, 0, nil
 	}
@@ -52,7 +52,7 @@ func (c *channel) adopt(name string, a *attachment) (*writer, uint64, error) {
 
 // forgetWriter makes room by the oldest writer whose link has ended.
 // Preconditions: c.mu is held.
-func (c *channel) forgetWriter() bool {
+func (c *Channel) forgetWriter() bool {
 	for i, w := range c.order {
 		w.mu.Lock()
 		gone := w.owner == nil || w.owner.ctx.Err() != nil
@@ -77,7 +77,7 @@ type part struct {
 // put gives a part to the program, if it has not had it yet. It does not wait:
 // when there is no room the error is Exhausted or Slow and nothing has
 // happened.
-func (w *writer) put(ctx context.Context, a *attachment, p part) error {
+func (w *writer) put(ctx context.Context, a *Viewer, p part) error {
 	const op = "link.input"
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *writer) put(ctx context.Context, a *attachment, p part) error {
 // typed turns a part into what a terminal's program gets. Answers that the
 // viewer's terminal gives to questions pass only when they are new and no
 // other terminal gives them too; pastes are made harmless.
-func (a *attachment) typed(p part, guard *pty.Guard) []byte {
+func (a *Viewer) typed(p part, guard *pty.Guard) []byte {
 	t := a.channel.terminal
 	if p.paste {
 		t.active(a, pty.Size{})
