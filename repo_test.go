@@ -134,6 +134,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/config":             {"fault", "internal/egress"},
 		"internal/egress":             {"fault"},
 		"internal/cluster/noderouter": {"fault", "stream", "protocol", "internal/noderpc", "internal/cluster", "internal/tenant", "internal/trace"},
+		"internal/golden":             {},
 		"internal/image":              {"fault", "stream", "protocol", "kernel"},
 		"internal/journal":            {"fault"},
 		"internal/noderpc":            {"fault", "stream", "protocol", "internal/trace"},

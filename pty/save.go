@@ -7,34 +7,36 @@ import (
 
 // savedState is a State as JSON.
 type savedState struct {
-	Size         Size
-	Modes, Saved [2]uint32
-	Alt          int            `json:",omitempty"`
-	WasAlt       bool           `json:",omitempty"`
-	Cursor       [2]savedCursor `json:",omitzero"`
-	Shape        int
-	Top, Bottom  int            `json:",omitempty"`
-	Keypad       bool           `json:",omitempty"`
-	Title        string         `json:",omitempty"`
-	Colours      [3]string      `json:",omitzero"`
-	Palette      map[int]string `json:",omitempty"`
-	Keys         [2]savedKeys   `json:",omitzero"`
-	Other        int            `json:",omitempty"`
-	Partial      []byte         `json:",omitempty"`
+	Size    Size           `json:"Size"`
+	Modes   [2]uint32      `json:"Modes"`
+	Saved   [2]uint32      `json:"Saved"`
+	Alt     int            `json:"Alt,omitempty"`
+	WasAlt  bool           `json:"WasAlt,omitempty"`
+	Cursor  [2]savedCursor `json:"Cursor,omitzero"`
+	Shape   int            `json:"Shape"`
+	Top     int            `json:"Top,omitempty"`
+	Bottom  int            `json:"Bottom,omitempty"`
+	Keypad  bool           `json:"Keypad,omitempty"`
+	Title   string         `json:"Title,omitempty"`
+	Colours [3]string      `json:"Colours,omitzero"`
+	Palette map[int]string `json:"Palette,omitempty"`
+	Keys    [2]savedKeys   `json:"Keys,omitzero"`
+	Other   int            `json:"Other,omitempty"`
+	Partial []byte         `json:"Partial,omitempty"`
 }
 
 type savedCursor struct {
-	Flags    uint16
-	Line     uint8
-	Over     bool
-	Colours  [3][4]uint8 // foreground, background, underline
-	Charsets [2]string
-	Shift    int
+	Flags    uint16      `json:"Flags"`
+	Line     uint8       `json:"Line"`
+	Over     bool        `json:"Over"`
+	Colours  [3][4]uint8 `json:"Colours"` // foreground, background, underline
+	Charsets [2]string   `json:"Charsets"`
+	Shift    int         `json:"Shift"`
 }
 
 type savedKeys struct {
-	Flags [8]uint8
-	Depth int
+	Flags [8]uint8 `json:"Flags"`
+	Depth int      `json:"Depth"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -84,8 +86,8 @@ func (s *State) UnmarshalJSON(b []byte) error {
 }
 
 type savedGuard struct {
-	Open bool
-	Tail []byte `json:",omitempty"`
+	Open bool   `json:"Open"`
+	Tail []byte `json:"Tail,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.

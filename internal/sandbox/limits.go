@@ -37,32 +37,35 @@ const cpuPeriod = 100_000
 // The sizes of the file systems, Inodes, OpenFiles and UserProcesses are part of a
 // snapshot: a sandbox restored from it must be given the same. Memory, CPUs
 // and PIDs may differ.
+//
+// The names of snapshots hash the JSON of Limits: their field names and order
+// never change.
 type Limits struct {
 	// MemoryBytes is the memory of the guest's processes. Default 1 GiB, at
 	// least 32 MiB.
-	MemoryBytes int64
+	MemoryBytes int64 `json:"MemoryBytes"`
 	// CPUs is the share that SetCPU applies when the sandbox is ready; until
 	// then it may use BurstCPUs. Default 1, at least 0.05.
-	CPUs float64
+	CPUs float64 `json:"CPUs"`
 	// PIDs bounds the host tasks of the whole sandbox: the sentry's threads
 	// and a stub for each guest thread. Running into it crashes the sentry,
 	// so it must lie well above UserProcesses. Default 4096.
-	PIDs int64
+	PIDs int64 `json:"PIDs"`
 	// OverlayBytes is the writable layer over the image, in memory. Default
 	// 512 MiB.
-	OverlayBytes int64
+	OverlayBytes int64 `json:"OverlayBytes"`
 	// TmpBytes is /tmp, in memory. Default 256 MiB.
-	TmpBytes int64
+	TmpBytes int64 `json:"TmpBytes"`
 	// ShmBytes is /dev/shm, in memory. Default 64 MiB.
-	ShmBytes int64
+	ShmBytes int64 `json:"ShmBytes"`
 	// Inodes are the files and folders that may be made in the layer over the
 	// image, in /tmp, and in /dev/shm, each for itself. Default 262144.
-	Inodes int64
+	Inodes int64 `json:"Inodes"`
 	// OpenFiles is RLIMIT_NOFILE, of each process. Default 4096.
-	OpenFiles uint64
+	OpenFiles uint64 `json:"OpenFiles"`
 	// UserProcesses is RLIMIT_NPROC, of each user: processes and threads.
 	// Default 512.
-	UserProcesses uint64
+	UserProcesses uint64 `json:"UserProcesses"`
 }
 
 // Resolve returns l with its zero fields at their defaults.

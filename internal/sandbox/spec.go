@@ -15,23 +15,26 @@ import (
 // the Args and the file-system sizes of the one that was checkpointed; the
 // environment and the host name may be others, and the guest finds the new
 // environment in /proc/gvisor/spec_environ.
+//
+// The names of snapshots hash the JSON of a Spec: its field names and their
+// order never change.
 type Spec struct {
 	// Image is the path of the root file system: an EROFS file made with
 	// -Enoinline_data and without compression. It is opened read-only; a
 	// layer in memory of Limits.OverlayBytes lies over it.
-	Image string
+	Image string `json:"Image"`
 	// Args is the first process and its arguments. It runs as root of the
 	// container, with the few capabilities of agentCapabilities.
-	Args []string
+	Args []string `json:"Args"`
 	// Env is its environment, as NAME=value.
-	Env []string
+	Env []string `json:"Env"`
 	// Hostname is what the guest sees. Default "sandbox".
-	Hostname string
+	Hostname string `json:"Hostname"`
 	// Limits default as their comments say.
-	Limits Limits
+	Limits Limits `json:"Limits"`
 	// Volumes lets volumes be mounted: see Sandbox.Mount. It costs a process
 	// that serves files, of 13 MiB.
-	Volumes bool
+	Volumes bool `json:"Volumes"`
 }
 
 // imageLink is where `runsc create` finds the image: a symbolic link in the

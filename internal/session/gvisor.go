@@ -113,17 +113,21 @@ func (g GVisor) Key() (string, error) {
 	if err != nil {
 		return "", fault.Wrap(fault.Host, "session.key", err)
 	}
-	spec := g.Spec
-	spec.Limits = spec.Limits.Resolve()
-	// These may differ between a snapshot and what is restored from it.
-	spec.Limits.MemoryBytes, spec.Limits.CPUs, spec.Limits.PIDs = 0, 0, 0
-	spec.Image, spec.Hostname = "", ""
-	data, err := json.Marshal([]any{g.Runtime.BuildID(), image, spec})
+	data, err := snapshotKeyText(g.Runtime.BuildID(), image, g.Spec)
 	if err != nil {
 		return "", fault.Wrap(fault.Internal, "session.key", err)
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:10]), nil
+}
+
+// snapshotKeyText returns the JSON whose hash is the key of a host's snapshots.
+func snapshotKeyText(build, image string, spec sandbox.Spec) ([]byte, error) {
+	spec.Limits = spec.Limits.Resolve()
+	// These may differ between a snapshot and what is restored from it.
+	spec.Limits.MemoryBytes, spec.Limits.CPUs, spec.Limits.PIDs = 0, 0, 0
+	spec.Image, spec.Hostname = "", ""
+	return json.Marshal([]any{build, image, spec})
 }
 
 type gvisorMachine struct{ *sandbox.Sandbox }

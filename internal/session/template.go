@@ -94,13 +94,21 @@ func (m *Manager) oneTemplate(l kernel.Manifest, src *source, twin bool) (*templ
 	if err != nil {
 		return nil, err
 	}
+	if t.name, err = snapshotName(name, key, l, stamp); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// snapshotName names the folder of a template's snapshot. It hashes the JSON of
+// all that the snapshot depends on.
+func snapshotName(name, key string, l kernel.Manifest, stamp string) (string, error) {
 	data, err := json.Marshal([]any{key, l, stamp})
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "session.template", err)
+		return "", fault.Wrap(fault.Internal, "session.template", err)
 	}
 	sum := sha256.Sum256(data)
-	t.name = name + "-" + hex.EncodeToString(sum[:10])
-	return t, nil
+	return name + "-" + hex.EncodeToString(sum[:10]), nil
 }
 
 // extra is what a user's template may take longer to make.

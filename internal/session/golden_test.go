@@ -1,0 +1,70 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/golden"
+	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
+)
+
+// TestGoldenRecords compares all that a node stores of sessions, in its data
+// folder, its journals and the blob store.
+func TestGoldenRecords(t *testing.T) {
+	golden.Records(t, "records.json", map[string]any{
+		"sessions/ID/session.json: a hibernated session": saved{},
+		"session.json of a copy":                         copied{},
+		"journal line of a durable session":              journaled{},
+		"sessions/ID/about in the blob store":            about{},
+		"checkpoints/ID/NAME.about in the blob store":    checkpoint{},
+		"snapshots/NAME.json: a warm kernel":             warmKernel{},
+		"templates/NAME/source.json":                     source{},
+		"volumes/ID/volume.json":                         volume{},
+		"usage line":                                     UsageRecord{},
+		"audit line":                                     protocol.AuditEntry{},
+		"view in the blob store":                         protocol.Session{},
+		"resize record":                                  resized{},
+	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.Guard{}, protocol.Network{Allow: []string{"example.org"}})
+}
+
+// TestGoldenSnapshotKey compares the text that names snapshots. A snapshot that
+// has another name is not found any more and has to be made again.
+func TestGoldenSnapshotKey(t *testing.T) {
+	spec := sandbox.Spec{
+		Image: "/image.erofs", Args: []string{"/opt/sandgate/agent", "a"}, Env: []string{"A=b"}, Hostname: "host", Volumes: true,
+		Limits: sandbox.Limits{MemoryBytes: 1, CPUs: 2, PIDs: 3, OverlayBytes: 4, TmpBytes: 5, ShmBytes: 6, Inodes: 7, OpenFiles: 8, UserProcesses: 9},
+	}
+	var out strings.Builder
+	for _, s := range []sandbox.Spec{{Args: []string{AgentPath}}, spec} {
+		text, err := snapshotKeyText("build", "image", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%s\n", text)
+	}
+	l := kernel.Manifest{
+		Name: "python", Display: "Python", Aliases: []string{"py"}, Extensions: []string{".py"}, Argv: []string{"/a"},
+		Env: map[string]string{"A": "b"}, Program: []string{"python3", "{file}"}, Interrupt: "signal", Warm: "1", Prime: "2",
+	}
+	src := &source{Digest: "d", Created: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
+	for _, stamp := range []string{"", src.stamp()} {
+		name, err := snapshotName("python", "key", l, stamp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&out, name)
+	}
+	golden.Text(t, "snapshot-key.txt", out.String())
+}
+
+// TestGoldenBlobNames compares the names of objects in the blob store.
+func TestGoldenBlobNames(t *testing.T) {
+	golden.Text(t, "blob-names.txt", strings.Join([]string{
+		stateName("s_x"), aboutName("s_x"), viewName("a tenant", "s_x"), checkpointBase("s_x", 258, 7), "",
+	}, "\n"))
+}
