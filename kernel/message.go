@@ -1,6 +1,6 @@
-// Package kernel is what Sandgate knows of language kernels: the messages they
-// make, in Jupyter's shapes, the protocol that a driver speaks with the agent,
-// and the queue of a kernel's executions.
+// Package kernel defines the messages of language kernels, in Jupyter's format,
+// the protocol between the agent and a language driver, and the manifest that
+// describes a driver.
 package kernel
 
 import "encoding/json"
@@ -94,4 +94,16 @@ type KernelEvent struct {
 type Status struct {
 	// State is starting, busy, idle, restarting or dead.
 	State string `json:"execution_state"`
+}
+
+// Comm is the content of comm_open, comm_msg and comm_close, which the two
+// ends of a widget send each other. The kernel opens a comm, or the client
+// does, under the name of a target; either may close it.
+type Comm struct {
+	ID       string          `json:"comm_id"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Target   string          `json:"target_name,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	// Buffers are bytes that Data refers to.
+	Buffers [][]byte `json:"buffers,omitempty"`
 }

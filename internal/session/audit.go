@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/trace"
-	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -179,7 +179,7 @@ func (m *Manager) audit(e protocol.AuditEntry) {
 }
 
 // auditCell records the end of a cell.
-func (c *Channel) auditCell(e kernel.Ended, bytes int64, trace string) {
+func (c *Channel) auditCell(e queue.Result, bytes int64, trace string) {
 	s := c.session
 	s.m.audit(protocol.AuditEntry{
 		Event: "cell.end", Tenant: s.tenant, Subject: s.subject, Session: s.id, Channel: c.id, Language: c.language, Trace: trace,

@@ -3,7 +3,7 @@ package session
 import (
 	"sync"
 
-	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 )
 
 // cellOutput counts what the newest cell of a channel has printed.
@@ -50,7 +50,7 @@ func (a *Viewer) took(n int) {
 }
 
 // ranCell takes note of the end of one of the channel's cells.
-func (c *Channel) ranCell(e kernel.Ended) {
+func (c *Channel) ranCell(e queue.Result) {
 	c.session.meter.cells.Add(1)
 	c.session.m.metrics.cell(c.language, e)
 	c.auditCell(e, c.output.of(e.Cell), c.traces.end(e))

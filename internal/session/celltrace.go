@@ -8,6 +8,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -81,7 +82,7 @@ func (x *cellTrace) replied() {
 }
 
 // end ends a cell's span with its parts, and returns the id of its trace.
-func (t *cellTraces) end(e kernel.Ended) string {
+func (t *cellTraces) end(e queue.Result) string {
 	t.mu.Lock()
 	x := t.m[e.Cell]
 	delete(t.m, e.Cell)

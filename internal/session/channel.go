@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/agent"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
@@ -26,9 +27,9 @@ type Channel struct {
 	env      map[string]string // of a kernel, for its next start
 	cwd      string
 	log      *stream.Log
-	queue    *kernel.Queue // of a kernel
-	wire     uint32        // of a process or terminal: its number on the agent's wire
-	terminal *Terminal     // of a terminal
+	queue    *queue.Queue // of a kernel
+	wire     uint32       // of a process or terminal: its number on the agent's wire
+	terminal *Terminal    // of a terminal
 	// loose says that its writers may have gone on without it: see writer.
 	loose bool
 	// opened is closed once queue or wire is set, or opening has failed.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent"
-	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -145,7 +145,7 @@ func (s *Session) stand(ctx context.Context) (*captured, error) {
 }
 
 // outstanding reports whether a driver owes the reply to an execute.
-func (s *Session) outstanding(d kernel.Driver) bool {
+func (s *Session) outstanding(d queue.Driver) bool {
 	own, ok := d.(*driver)
 	return ok && s.agent.Outstanding(own.wire)
 }

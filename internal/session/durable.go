@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -387,7 +387,7 @@ func (m *Manager) recover(id string, number int) (*Session, error) {
 
 // readJournal returns the cells of each channel that a journal lists. A line
 // that was cut is of a cell that was not acknowledged.
-func readJournal(name string) (map[string][]kernel.SavedCell, error) {
+func readJournal(name string) (map[string][]queue.SavedCell, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -396,23 +396,23 @@ func readJournal(name string) (map[string][]kernel.SavedCell, error) {
 		return nil, err
 	}
 	defer f.Close()
-	all := map[string][]kernel.SavedCell{}
+	all := map[string][]queue.SavedCell{}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var j journaled
 		if json.Unmarshal(lines.Bytes(), &j) == nil {
-			all[j.Channel] = append(all[j.Channel], kernel.SavedCell{Execute: protocol.Execute{Key: j.Key}, Cell: j.Cell})
+			all[j.Channel] = append(all[j.Channel], queue.SavedCell{Execute: protocol.Execute{Key: j.Key}, Cell: j.Cell})
 		}
 	}
 	return all, lines.Err()
 }
 
 // since returns the cells behind the number n, each once.
-func since(all []kernel.SavedCell, n uint32) []kernel.SavedCell {
+func since(all []queue.SavedCell, n uint32) []queue.SavedCell {
 	// Requests of several connections are noted in any order.
-	slices.SortFunc(all, func(a, b kernel.SavedCell) int { return cmp.Compare(a.Cell, b.Cell) })
-	var out []kernel.SavedCell
+	slices.SortFunc(all, func(a, b queue.SavedCell) int { return cmp.Compare(a.Cell, b.Cell) })
+	var out []queue.SavedCell
 	for _, c := range all {
 		if c.Cell > n {
 			out = append(out, c)

@@ -15,7 +15,7 @@ import (
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/tenant"
-	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -127,7 +127,7 @@ func (x *metrics) claimed(t *template, source string, began time.Time, err error
 }
 
 // cell notes the end of a cell.
-func (x *metrics) cell(language string, e kernel.Ended) {
+func (x *metrics) cell(language string, e queue.Result) {
 	if !slices.Contains(cellStatuses[:], e.Status) {
 		e.Status = "error" // a driver's own word
 	}

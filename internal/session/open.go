@@ -7,7 +7,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent"
-	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
 )
@@ -104,7 +104,7 @@ func (s *Session) open(ctx context.Context, r protocol.ChannelOpen) (*Channel, e
 	}
 	if r.Kind == "kernel" {
 		c.env, c.cwd = r.Env, r.Cwd
-		c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
+		c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
 		close(c.opened)
 	} else if err := s.start(ctx, c, r); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (s *Session) close(ctx context.Context, c *Channel) error {
 func (s *Session) stop(ctx context.Context, c *Channel) error {
 	if c.queue != nil {
 		wires := s.router.of(c)
-		c.queue.Close(kernel.Death{Reason: "closed", Message: "the channel was closed"})
+		c.queue.Close(queue.Death{Reason: "closed", Message: "the channel was closed"})
 		for _, w := range append(wires, s.router.of(c)...) {
 			if err := s.agent.Close(ctx, w); err != nil && !fault.Is(err, fault.NotFound) {
 				return err

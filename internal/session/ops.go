@@ -9,6 +9,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
 )
@@ -321,7 +322,7 @@ func (c *linkHandler) at(r protocol.Request) (*Viewer, error) {
 }
 
 // kernelAt is at for kernels, awake until end is called.
-func (c *linkHandler) kernelAt(ctx context.Context, r protocol.Request) (q *kernel.Queue, end func(), err error) {
+func (c *linkHandler) kernelAt(ctx context.Context, r protocol.Request) (q *queue.Queue, end func(), err error) {
 	a, err := c.at(r)
 	if err != nil {
 		return nil, nil, err

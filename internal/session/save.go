@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/agent"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
@@ -75,7 +76,7 @@ type savedChannel struct {
 	Wire     uint32            `json:"wire,omitempty"` // a kernel's is that of its driver
 	Exit     *protocol.Exit    `json:"exit,omitempty"`
 	Log      stream.Saved      `json:"log"`
-	Queue    *kernel.Saved     `json:"queue,omitempty"`
+	Queue    *queue.Saved      `json:"queue,omitempty"`
 	Terminal *savedTerminal    `json:"terminal,omitempty"`
 	Writers  []savedWriter     `json:"writers,omitempty"`
 }
@@ -433,7 +434,7 @@ func (c *Channel) loosen(is bool) {
 // connect connects a channel to its numbers on the wire, and starts its queue.
 func (s *Session) connect(c *Channel, v savedChannel, wires map[uint32]string) {
 	defer close(c.opened)
-	o := kernel.QueueOptions{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()}
+	o := queue.Options{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()}
 	if v.Queue == nil {
 		c.wire = v.Wire
 	}
@@ -451,7 +452,7 @@ func (s *Session) connect(c *Channel, v savedChannel, wires map[uint32]string) {
 		s.router.set(n, t)
 	}
 	if v.Queue != nil {
-		c.queue = kernel.NewQueue(o)
+		c.queue = queue.New(o)
 	}
 }
 

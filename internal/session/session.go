@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -124,15 +125,15 @@ func (s *Session) adopt(info kernel.Info) error {
 		return err
 	}
 	d := &driver{session: s, channel: c, wire: warmChannel}
-	c.queue = kernel.NewQueue(kernel.QueueOptions{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
+	c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
 	close(c.opened)
 	s.router.set(warmChannel, target{channel: c, driver: d})
 	return nil
 }
 
 // starter returns what starts a kernel of c, each time on a new number.
-func (s *Session) starter(c *Channel, env map[string]string, cwd string) kernel.Starter {
-	return func(ctx context.Context) (kernel.Driver, kernel.Info, error) {
+func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.Starter {
+	return func(ctx context.Context) (queue.Driver, kernel.Info, error) {
 		select {
 		case <-c.opened: // c.queue is set: output may come
 		case <-ctx.Done():
@@ -427,7 +428,7 @@ func (s *Session) lostEvent() protocol.Lost {
 func (s *Session) endChannel(c *Channel, reason, message string) {
 	<-c.opened
 	if c.queue != nil {
-		c.queue.Close(kernel.Death{Reason: kernel.LostReason, Message: "the sandbox ended (" + reason + "): " + message})
+		c.queue.Close(queue.Death{Reason: queue.LostReason, Message: "the sandbox ended (" + reason + "): " + message})
 	}
 	c.end(protocol.Exit{Code: -1, Reason: reason})
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent"
-	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -135,7 +135,7 @@ func (r *frameRouter) Exit(n uint32, e agent.Exit) {
 		r.pace.forget(n)
 	}
 	if t.driver != nil {
-		t.channel.queue.Died(t.driver, kernel.Death{Reason: reasonOf(e), Message: describe(e)})
+		t.channel.queue.Died(t.driver, queue.Death{Reason: reasonOf(e), Message: describe(e)})
 		return
 	}
 	t.channel.end(protocol.Exit{Code: e.Code, Signal: e.Signal, Reason: reasonOf(e)})

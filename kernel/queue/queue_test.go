@@ -1,4 +1,4 @@
-package kernel
+package queue
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -39,7 +40,7 @@ func (l *memoryLog) Append(kind stream.Kind, cell uint32, payload []byte) (int64
 	var line string
 	switch kind {
 	case stream.KindMessage:
-		var m Message
+		var m kernel.Message
 		if err := json.Unmarshal(payload, &m); err != nil {
 			panic(err)
 		}
@@ -54,13 +55,13 @@ func (l *memoryLog) Append(kind stream.Kind, cell uint32, payload []byte) (int64
 			panic(err)
 		}
 		switch m.Type {
-		case ExecuteInputType:
+		case kernel.ExecuteInputType:
 			line = fmt.Sprintf("%d input %s [%d]", cell, c.Key, c.Count)
-		case ExecuteReplyType:
+		case kernel.ExecuteReplyType:
 			line = strings.TrimSpace(fmt.Sprintf("%d reply %s %s %s", cell, c.Key, c.Status, c.EName))
-		case StatusType:
+		case kernel.StatusType:
 			line = fmt.Sprintf("%d %s", cell, c.State)
-		case ErrorType:
+		case kernel.ErrorType:
 			line = fmt.Sprintf("%d error %s", cell, c.EName)
 		}
 	case stream.KindEvent:
@@ -144,8 +145,8 @@ type fakeKernel struct {
 	dead    chan struct{}
 	over    bool
 	stop    chan struct{}
-	input   chan Request
-	asked   []Request
+	input   chan kernel.Request
+	asked   []kernel.Request
 	kills   int
 	stubbed bool          // Kill fails
 	asking  chan struct{} // closed when "late" is about to be sent
@@ -154,12 +155,12 @@ type fakeKernel struct {
 
 func newFake(t *testing.T) *fakeKernel {
 	return &fakeKernel{
-		t: t, dead: make(chan struct{}), stop: make(chan struct{}, 8), input: make(chan Request, 8),
+		t: t, dead: make(chan struct{}), stop: make(chan struct{}, 8), input: make(chan kernel.Request, 8),
 		asking: make(chan struct{}), send: make(chan struct{}),
 	}
 }
 
-func (f *fakeKernel) Request(ctx context.Context, r Request) (Reply, error) {
+func (f *fakeKernel) Request(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, r)
 	f.mu.Unlock()
@@ -172,22 +173,22 @@ func (f *fakeKernel) Request(ctx context.Context, r Request) (Reply, error) {
 		r.Sent()
 	}
 	gone := fault.New(fault.KernelDied, "fake", "the kernel is gone")
-	wait := func(deaf bool) (Reply, error) {
+	wait := func(deaf bool) (kernel.Reply, error) {
 		stop := f.stop
 		if deaf {
 			stop = nil
 		}
 		select {
 		case <-stop:
-			return Reply{Status: "error", EName: "KeyboardInterrupt"}, nil
+			return kernel.Reply{Status: "error", EName: "KeyboardInterrupt"}, nil
 		case <-f.dead:
-			return Reply{}, gone
+			return kernel.Reply{}, gone
 		case <-ctx.Done():
-			return Reply{}, ctx.Err()
+			return kernel.Reply{}, ctx.Err()
 		}
 	}
 	if r.Op != "execute" {
-		return Reply{Status: "ok", IsComplete: "complete"}, nil
+		return kernel.Reply{Status: "ok", IsComplete: "complete"}, nil
 	}
 	if !r.Silent {
 		f.mu.Lock()
@@ -196,7 +197,7 @@ func (f *fakeKernel) Request(ctx context.Context, r Request) (Reply, error) {
 	}
 	switch r.Code {
 	case "fail":
-		return Reply{Status: "error", EName: "ValueError", Count: f.count}, nil
+		return kernel.Reply{Status: "error", EName: "ValueError", Count: f.count}, nil
 	case "stubborn":
 		if reply, err := wait(false); err != nil {
 			return reply, err
@@ -208,9 +209,9 @@ func (f *fakeKernel) Request(ctx context.Context, r Request) (Reply, error) {
 		return wait(true)
 	case "die":
 		f.end(Death{Reason: "memory", Message: "out of memory"})
-		return Reply{}, gone
+		return kernel.Reply{}, gone
 	case "refuse":
-		return Reply{}, fault.New(fault.TooLarge, "fake", "too large")
+		return kernel.Reply{}, fault.New(fault.TooLarge, "fake", "too large")
 	case "ask":
 		body := []byte(`{"msg_type":"input_request","content":{"prompt":"? ","password":false}}`)
 		if f.queue().Took(r.Cell, body) {
@@ -219,14 +220,14 @@ func (f *fakeKernel) Request(ctx context.Context, r Request) (Reply, error) {
 		select {
 		case in := <-f.input:
 			if in.EOF {
-				return Reply{Status: "error", EName: "EOFError", Count: f.count}, nil
+				return kernel.Reply{Status: "error", EName: "EOFError", Count: f.count}, nil
 			}
-			return Reply{Status: "ok", EValue: in.Value, Count: f.count}, nil
+			return kernel.Reply{Status: "ok", EValue: in.Value, Count: f.count}, nil
 		case <-ctx.Done():
-			return Reply{}, ctx.Err()
+			return kernel.Reply{}, ctx.Err()
 		}
 	}
-	return Reply{Status: "ok", Count: f.count}, nil
+	return kernel.Reply{Status: "ok", Count: f.count}, nil
 }
 
 func (f *fakeKernel) end(how Death) {
@@ -240,7 +241,7 @@ func (f *fakeKernel) end(how Death) {
 	}
 }
 
-func (f *fakeKernel) Notify(r Request) error          { f.input <- r; return nil }
+func (f *fakeKernel) Notify(r kernel.Request) error   { f.input <- r; return nil }
 func (f *fakeKernel) Interrupt(context.Context) error { f.stop <- struct{}{}; return nil }
 func (f *fakeKernel) Kill(context.Context) error {
 	f.mu.Lock()
@@ -274,16 +275,16 @@ func newBench(t *testing.T) *bench {
 		b.kernels = append(b.kernels, f)
 		return f
 	}
-	b.Queue = NewQueue(QueueOptions{
-		Log: b.log, Driver: make1(), Info: Info{Language: "fake"}, Grace: 50 * time.Millisecond,
-		Start: func(context.Context) (Driver, Info, error) {
+	b.Queue = New(Options{
+		Log: b.log, Driver: make1(), Info: kernel.Info{Language: "fake"}, Grace: 50 * time.Millisecond,
+		Start: func(context.Context) (Driver, kernel.Info, error) {
 			b.mu.Lock()
 			err := b.refuse
 			b.mu.Unlock()
 			if err != nil {
-				return nil, Info{}, err
+				return nil, kernel.Info{}, err
 			}
-			return make1(), Info{Language: "fake"}, nil
+			return make1(), kernel.Info{Language: "fake"}, nil
 		},
 	})
 	close(made)
@@ -344,7 +345,7 @@ func TestQueueKeys(t *testing.T) {
 	}
 	b.log.await(t, "3 idle")
 
-	var r keyring
+	var r idempotencyKeys
 	for i := range MaxKeys + 5 {
 		r.add(fmt.Sprint(i), uint32(i))
 	}
@@ -493,7 +494,7 @@ func TestQueueKernelDies(t *testing.T) {
 	if s := b.State(); s.Name != "dead" || s.Work {
 		t.Errorf("state %+v, want dead and no work", s)
 	}
-	if _, err := b.Ask(context.Background(), Request{Op: "complete"}); !fault.Is(err, fault.Conflict) {
+	if _, err := b.Ask(context.Background(), kernel.Request{Op: "complete"}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a completion by a dead kernel: %v, want conflict", err)
 	}
 	// The next execute starts it anew; numbers go on, counts begin again.
@@ -586,11 +587,11 @@ func TestQueueLimits(t *testing.T) {
 	b.submit(t, "hang", key("h2"))
 	b.log.await(t, fmt.Sprintf("%d busy", protocol.MaxQueue+2))
 	big := strings.Repeat("x", protocol.MaxCode)
-	for range MaxQueueBytes / protocol.MaxCode {
+	for range MaxCodeBytes / protocol.MaxCode {
 		b.submit(t, big, key(""))
 	}
 	if _, err := b.Submit(protocol.Execute{Code: big}); !fault.Is(err, fault.Exhausted) {
-		t.Errorf("over %d bytes: %v, want exhausted", MaxQueueBytes, err)
+		t.Errorf("over %d bytes: %v, want exhausted", MaxCodeBytes, err)
 	}
 }
 

@@ -1,4 +1,6 @@
-package kernel
+// Package queue runs the executions of one language kernel, one at a time and
+// in order, and writes the messages that frame them to a log.
+package queue
 
 import (
 	"context"
@@ -7,15 +9,16 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
 // Limits of a queue.
 const (
-	// MaxQueueBytes bounds the code that waits in one queue, beside the
+	// MaxCodeBytes bounds the code that waits in one queue, beside the
 	// number of executions, protocol.MaxQueue.
-	MaxQueueBytes = 16 << 20
+	MaxCodeBytes = 16 << 20
 	// MaxKeys is how many idempotency keys a queue remembers; the oldest is
 	// forgotten first.
 	MaxKeys = 10_000
@@ -38,9 +41,9 @@ type Driver interface {
 	// Request asks and waits for the reply. All output of an execute has
 	// been taken when its reply is returned. It returns soon after ctx ends
 	// or the kernel does.
-	Request(ctx context.Context, r Request) (Reply, error)
+	Request(ctx context.Context, r kernel.Request) (kernel.Reply, error)
 	// Notify sends a request that has no reply, such as input.
-	Notify(r Request) error
+	Notify(r kernel.Request) error
 	// Interrupt stops what runs and keeps the state.
 	Interrupt(ctx context.Context) error
 	// Kill ends the kernel. Queue.Died is called when it has ended.
@@ -48,7 +51,7 @@ type Driver interface {
 }
 
 // Starter starts a kernel and returns once it is ready.
-type Starter func(ctx context.Context) (Driver, Info, error)
+type Starter func(ctx context.Context) (Driver, kernel.Info, error)
 
 // Log is where a queue writes.
 type Log interface {
@@ -67,25 +70,25 @@ type Death struct {
 	Message string
 }
 
-// QueueOptions are what a queue needs.
-type QueueOptions struct {
+// Options are what a queue needs.
+type Options struct {
 	Log   Log
 	Start Starter
 	// Driver and Info are of a kernel that already runs. Without one the
 	// queue starts its own at once.
 	Driver Driver
-	Info   Info
+	Info   kernel.Info
 	// Saved makes the queue the one that Save ended. Driver is then the kernel
 	// that it had, and Rejoin waits for the reply to the cell that runs in it.
 	Saved  *Saved
-	Rejoin func(context.Context) (Reply, error)
+	Rejoin func(context.Context) (kernel.Reply, error)
 	// Changed is called, without locks held, after every change of State. It
 	// may be nil.
 	Changed func()
 	// Ended is called, without locks held, for each execution, right before its
 	// execute_reply is written: who has read that finds it counted. It may be
 	// nil.
-	Ended func(Ended)
+	Ended func(Result)
 	// Grace takes the place of TimeoutGrace; 0 means that.
 	Grace time.Duration
 	// Limit is the longest that a cell may run, whatever it asks for; 0 means
@@ -94,8 +97,8 @@ type QueueOptions struct {
 	Limit time.Duration
 }
 
-// Ended says how an execution ended.
-type Ended struct {
+// Result says how an execution ended.
+type Result struct {
 	Cell uint32
 	// Status is ok, error, aborted, or died where the kernel did.
 	Status string
@@ -112,7 +115,7 @@ type State struct {
 	// the next execute.
 	Name   string
 	Queued int
-	Info   Info
+	Info   kernel.Info
 	// Work is true while something runs, starts or waits.
 	Work bool
 }
@@ -137,7 +140,7 @@ type Queue struct {
 	log     Log
 	start   Starter
 	changed func()
-	ended   func(Ended)
+	ended   func(Result)
 	grace   time.Duration
 	limit   time.Duration
 	ctx     context.Context // ends with Close
@@ -148,19 +151,19 @@ type Queue struct {
 	done         chan struct{} // closed when the queue has ended
 	freeze       chan struct{} // closed by Save
 	freezing     sync.Once
-	rejoin       func(context.Context) (Reply, error)
+	rejoin       func(context.Context) (kernel.Reply, error)
 	// What a saved queue has left to be told; of the queue's goroutine.
 	abandoned, missing []*execution
 
 	mu      sync.Mutex // guards all below; never held over a call outside
 	state   string
-	info    Info
+	info    kernel.Info
 	count   int // the last execution_count
 	cells   uint32
 	waiting []*execution
 	bytes   int // of code in waiting
 	running *execution
-	keys    keyring
+	keys    idempotencyKeys
 	history history
 	kernel  *generation // nil when none runs
 	// starting is closed when the start under way has ended; nil when none is.
@@ -200,8 +203,8 @@ type execution struct {
 	interrupted bool
 }
 
-// NewQueue returns a queue that runs until Close.
-func NewQueue(o QueueOptions) *Queue {
+// New returns a queue that runs until Close.
+func New(o Options) *Queue {
 	q := &Queue{
 		log: o.Log, start: o.Start, changed: o.Changed, ended: o.Ended, grace: o.Grace, limit: o.Limit,
 		wake: make(chan struct{}, 1), restartAsked: make(chan struct{}, 1), done: make(chan struct{}), state: "starting",
@@ -214,7 +217,7 @@ func NewQueue(o QueueOptions) *Queue {
 		q.changed = func() {}
 	}
 	if q.ended == nil {
-		q.ended = func(Ended) {}
+		q.ended = func(Result) {}
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if o.Driver != nil {
@@ -243,7 +246,7 @@ func (q *Queue) State() State {
 
 // Submit queues an execution. A key that is remembered returns the cell that
 // it was given to, and queues nothing. More than protocol.MaxQueue executions
-// or MaxQueueBytes of code are refused as exhausted.
+// or MaxCodeBytes of code are refused as exhausted.
 func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 	const op = "kernel.execute"
 	q.mu.Lock()
@@ -255,12 +258,12 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 		q.mu.Unlock()
 		return protocol.Queued{Cell: cell, Repeated: true}, nil
 	}
-	if len(q.waiting) >= protocol.MaxQueue || q.bytes+len(e.Code) > MaxQueueBytes {
+	if len(q.waiting) >= protocol.MaxQueue || q.bytes+len(e.Code) > MaxCodeBytes {
 		n, bytes := len(q.waiting), q.bytes
 		q.mu.Unlock()
 		return protocol.Queued{}, &fault.Error{
 			Kind: fault.Exhausted, Op: op, RetryAfter: 1,
-			Message: fmt.Sprintf("%d executions with %d bytes of code wait already; the limits are %d and %d", n, bytes, protocol.MaxQueue, MaxQueueBytes),
+			Message: fmt.Sprintf("%d executions with %d bytes of code wait already; the limits are %d and %d", n, bytes, protocol.MaxQueue, MaxCodeBytes),
 		}
 	}
 	q.cells++
@@ -366,12 +369,12 @@ func (q *Queue) Input(cell uint32, value string, eof bool) error {
 	}
 	x.asking = false
 	q.mu.Unlock()
-	return k.driver.Notify(Request{Op: "input", Cell: cell, Value: value, EOF: eof})
+	return k.driver.Notify(kernel.Request{Op: "input", Cell: cell, Value: value, EOF: eof})
 }
 
 // Ask passes a complete, inspect and the like on, beside the queue. It waits
 // for a kernel that is starting, and takes at most 10 s from then.
-func (q *Queue) Ask(ctx context.Context, r Request) (Reply, error) {
+func (q *Queue) Ask(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
 	const op = "kernel.ask"
 	q.mu.Lock()
 	k, starting := q.kernel, q.starting
@@ -381,20 +384,20 @@ func (q *Queue) Ask(ctx context.Context, r Request) (Reply, error) {
 		case <-starting:
 		case <-q.done:
 		case <-ctx.Done():
-			return Reply{}, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+			return kernel.Reply{}, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 		}
 		q.mu.Lock()
 		k = q.kernel
 		q.mu.Unlock()
 	}
 	if k == nil {
-		return Reply{}, fault.New(fault.Conflict, op, "the kernel does not run; it is started by the next execute")
+		return kernel.Reply{}, fault.New(fault.Conflict, op, "the kernel does not run; it is started by the next execute")
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	reply, err := k.driver.Request(ctx, r)
 	if err != nil {
-		return Reply{}, err
+		return kernel.Reply{}, err
 	}
 	return reply, nil
 }
@@ -470,42 +473,10 @@ func (q *Queue) takeWaiting() []*execution {
 // list any more, and mu is not held.
 func (q *Queue) abort(all []*execution) {
 	for _, x := range all {
-		q.ended(Ended{Cell: x.cell, Status: "aborted", Silent: x.Silent})
-		q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "aborted"})
+		q.ended(Result{Cell: x.cell, Status: "aborted", Silent: x.Silent})
+		q.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "aborted"})
 	}
 	if len(all) > 0 {
 		q.changed()
 	}
-}
-
-// keyring remembers the cells of the last MaxKeys keys.
-type keyring struct {
-	cells map[string]uint32
-	order []string
-	next  int
-}
-
-func (r *keyring) cell(key string) (uint32, bool) {
-	if key == "" {
-		return 0, false
-	}
-	cell, ok := r.cells[key]
-	return cell, ok
-}
-
-func (r *keyring) add(key string, cell uint32) {
-	if key == "" {
-		return
-	}
-	if r.cells == nil {
-		r.cells = map[string]uint32{}
-	}
-	if len(r.order) < MaxKeys {
-		r.order = append(r.order, key)
-	} else {
-		delete(r.cells, r.order[r.next])
-		r.order[r.next] = key
-		r.next = (r.next + 1) % MaxKeys
-	}
-	r.cells[key] = cell
 }

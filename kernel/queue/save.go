@@ -1,17 +1,18 @@
-package kernel
+package queue
 
 import (
 	"context"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
 
 // Saved is a queue that outlives its process.
 type Saved struct {
 	State   string                  `json:"state"`
-	Info    Info                    `json:"info"`
+	Info    kernel.Info             `json:"info"`
 	Count   int                     `json:"count"`
 	Cells   uint32                  `json:"cells"`
 	Running *SavedCell              `json:"running,omitempty"`

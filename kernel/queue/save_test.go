@@ -1,4 +1,4 @@
-package kernel
+package queue
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -50,25 +51,25 @@ func (l *paper) until(t *testing.T, text string, n int) {
 
 // sleeper is a driver whose executes last until they are told to end.
 type sleeper struct {
-	asked chan Request
-	reply chan Reply
+	asked chan kernel.Request
+	reply chan kernel.Reply
 }
 
-func (d *sleeper) Request(ctx context.Context, r Request) (Reply, error) {
+func (d *sleeper) Request(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
 	d.asked <- r
 	return d.wait(ctx)
 }
 
-func (d *sleeper) wait(ctx context.Context) (Reply, error) {
+func (d *sleeper) wait(ctx context.Context) (kernel.Reply, error) {
 	select {
 	case r := <-d.reply:
 		return r, nil
 	case <-ctx.Done():
-		return Reply{}, fault.Wrap(fault.KindOf(ctx.Err()), "test", ctx.Err())
+		return kernel.Reply{}, fault.Wrap(fault.KindOf(ctx.Err()), "test", ctx.Err())
 	}
 }
 
-func (d *sleeper) Notify(Request) error            { return nil }
+func (d *sleeper) Notify(kernel.Request) error     { return nil }
 func (d *sleeper) Interrupt(context.Context) error { return nil }
 func (d *sleeper) Kill(context.Context) error      { return nil }
 
@@ -77,9 +78,9 @@ func (d *sleeper) Kill(context.Context) error      { return nil }
 func TestSaveQueue(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	d := &sleeper{asked: make(chan Request, 8), reply: make(chan Reply, 8)}
+	d := &sleeper{asked: make(chan kernel.Request, 8), reply: make(chan kernel.Reply, 8)}
 	log := &paper{wrote: make(chan struct{})}
-	q := NewQueue(QueueOptions{Log: log, Driver: d, Info: Info{Language: "test"}})
+	q := New(Options{Log: log, Driver: d, Info: kernel.Info{Language: "test"}})
 	submit := func(code string) protocol.Queued {
 		t.Helper()
 		r, err := q.Submit(protocol.Execute{Code: code, Key: code})
@@ -88,7 +89,7 @@ func TestSaveQueue(t *testing.T) {
 		}
 		return r
 	}
-	d.reply <- Reply{Status: "ok", Count: 1}
+	d.reply <- kernel.Reply{Status: "ok", Count: 1}
 	submit("a")
 	<-d.asked
 	log.until(t, `"idle"`, 1)
@@ -113,17 +114,17 @@ func TestSaveQueue(t *testing.T) {
 		if err := json.Unmarshal(data, &read); err != nil {
 			t.Fatal(err)
 		}
-		q = NewQueue(QueueOptions{Log: log, Driver: d, Saved: &read, Rejoin: d.wait})
+		q = New(Options{Log: log, Driver: d, Saved: &read, Rejoin: d.wait})
 	}
 	again()
 	again()
 	if s := q.State(); s.Name != "busy" || s.Queued != 1 || !s.Work || s.Info.Language != "test" {
 		t.Errorf("saved: %+v", s)
 	}
-	d.reply <- Reply{Status: "ok", Count: 2} // of b
-	<-d.asked                                // c
+	d.reply <- kernel.Reply{Status: "ok", Count: 2} // of b
+	<-d.asked                                       // c
 	again()
-	d.reply <- Reply{Status: "ok", Count: 3}
+	d.reply <- kernel.Reply{Status: "ok", Count: 3}
 	log.until(t, `"execute_reply"`, 3)
 	log.until(t, `"execute_input"`, 3)
 	log.until(t, `"idle"`, 3)
@@ -152,9 +153,9 @@ func TestSaveQueue(t *testing.T) {
 func TestCopyQueue(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	d := &sleeper{asked: make(chan Request, 8), reply: make(chan Reply, 8)}
+	d := &sleeper{asked: make(chan kernel.Request, 8), reply: make(chan kernel.Reply, 8)}
 	log := &paper{wrote: make(chan struct{})}
-	q := NewQueue(QueueOptions{Log: log, Driver: d, Info: Info{Language: "test"}})
+	q := New(Options{Log: log, Driver: d, Info: kernel.Info{Language: "test"}})
 	defer q.Close(Death{Reason: "closed", Message: "closed"})
 	for _, code := range []string{"a", "b", "c"} {
 		if _, err := q.Submit(protocol.Execute{Code: code, Key: code}); err != nil {
@@ -172,18 +173,18 @@ func TestCopyQueue(t *testing.T) {
 	if err != nil || driver != Driver(d) || s.Running == nil || len(s.Waiting) != 2 {
 		t.Fatalf("copied: %+v, %v, %v", s, driver, err)
 	}
-	e := &sleeper{asked: make(chan Request, 8), reply: make(chan Reply, 8)}
+	e := &sleeper{asked: make(chan kernel.Request, 8), reply: make(chan kernel.Reply, 8)}
 	other := &paper{wrote: make(chan struct{})}
 	alone := s.Alone(true, time.Hour)
 	if alone.Running.BeganMS < s.Running.BeganMS+3_600_000 {
 		t.Error("the cell's time has run on between the two")
 	}
 	alone.Lost = []SavedCell{{Execute: protocol.Execute{Key: "z"}, Cell: 9}}
-	p := NewQueue(QueueOptions{Log: other, Driver: e, Saved: &alone, Rejoin: e.wait})
+	p := New(Options{Log: other, Driver: e, Saved: &alone, Rejoin: e.wait})
 	defer p.Close(Death{Reason: "closed", Message: "closed"})
 	other.until(t, `"aborted"`, 2)
 	other.until(t, `"SandboxLost"`, 2) // an error and a reply
-	e.reply <- Reply{Status: "ok", Count: 1}
+	e.reply <- kernel.Reply{Status: "ok", Count: 1}
 	other.until(t, `"status":"ok"`, 1)
 	for key, cell := range map[string]uint32{"a": 1, "b": 2, "z": 9, "new": 10} {
 		if r, err := p.Submit(protocol.Execute{Code: "1", Key: key}); err != nil || r.Cell != cell || r.Repeated == (key == "new") {
@@ -194,7 +195,7 @@ func TestCopyQueue(t *testing.T) {
 		t.Errorf("the copy's history: %+v", h)
 	}
 	for range 3 {
-		d.reply <- Reply{Status: "ok"}
+		d.reply <- kernel.Reply{Status: "ok"}
 	}
 	log.until(t, `"status":"ok"`, 3)
 	if s, _, err := q.Copy(ctx, owes); err != nil || s.Running != nil || s.State != "idle" {

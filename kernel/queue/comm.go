@@ -1,29 +1,18 @@
-package kernel
+package queue
 
 import (
 	"context"
 	"encoding/json"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
 )
-
-// Comm is the content of comm_open, comm_msg and comm_close, which the two
-// ends of a widget send each other. The kernel opens a comm, or the client
-// does, under the name of a target; either may close it.
-type Comm struct {
-	ID       string          `json:"comm_id"`
-	Data     json.RawMessage `json:"data,omitempty"`
-	Target   string          `json:"target_name,omitempty"`
-	Metadata json.RawMessage `json:"metadata,omitempty"`
-	// Buffers are bytes that Data refers to.
-	Buffers [][]byte `json:"buffers,omitempty"`
-}
 
 // Comm passes a message to the kernel's end of a comm, beside the queue. A
 // kernel that is busy handles it when its language next looks; when too much
 // waits for that, it is refused as exhausted. A comm that the kernel does not
 // know is closed by a comm_close in the log.
-func (q *Queue) Comm(ctx context.Context, m Message) error {
+func (q *Queue) Comm(ctx context.Context, m kernel.Message) error {
 	const op = "kernel.comm"
 	q.mu.Lock()
 	k := q.kernel
@@ -37,6 +26,6 @@ func (q *Queue) Comm(ctx context.Context, m Message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	_, err = k.driver.Request(ctx, Request{Op: "comm", Comm: body}) // the agent answers, that it has passed it on
+	_, err = k.driver.Request(ctx, kernel.Request{Op: "comm", Comm: body}) // the agent answers, that it has passed it on
 	return err
 }

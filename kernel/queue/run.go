@@ -1,4 +1,4 @@
-package kernel
+package queue
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -210,7 +211,7 @@ func (q *Queue) begin() error {
 
 // outcome is how a cell ended. A death is set when its kernel ended with it.
 type outcome struct {
-	reply Reply
+	reply kernel.Reply
 	death *Death
 	began time.Time
 	// revive starts a new kernel at once: this one was killed by us.
@@ -252,11 +253,11 @@ func (q *Queue) execute(x *execution) bool {
 	x.count, x.began = count, time.Now()
 	q.mu.Unlock()
 	q.record(x, count, "running")
-	q.message(x.cell, ExecuteInputType, ExecuteInput{Key: x.Key, Code: x.Code, Count: count})
+	q.message(x.cell, kernel.ExecuteInputType, kernel.ExecuteInput{Key: x.Key, Code: x.Code, Count: count})
 	q.status(x.cell, "busy")
 	q.set("busy")
-	return q.see(x, k, func(ctx context.Context) (Reply, error) {
-		return k.driver.Request(ctx, Request{
+	return q.see(x, k, func(ctx context.Context) (kernel.Reply, error) {
+		return k.driver.Request(ctx, kernel.Request{
 			Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput, Program: x.Program, Sent: x.passed,
 		})
 	})
@@ -264,7 +265,7 @@ func (q *Queue) execute(x *execution) bool {
 
 // see sees a cell through to its end, and closes it. It is false when the
 // queue is saved before.
-func (q *Queue) see(x *execution, k *generation, ask func(context.Context) (Reply, error)) bool {
+func (q *Queue) see(x *execution, k *generation, ask func(context.Context) (kernel.Reply, error)) bool {
 	count := x.count
 	o := q.await(x, k, ask)
 	if o.frozen {
@@ -289,12 +290,12 @@ func (q *Queue) see(x *execution, k *generation, ask func(context.Context) (Repl
 }
 
 // await passes the cell to the kernel and sees it through to an outcome.
-func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Reply, error)) outcome {
+func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (kernel.Reply, error)) outcome {
 	began, freeze := x.began, q.freeze
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
 	type answered struct {
-		reply Reply
+		reply kernel.Reply
 		err   error
 	}
 	result := make(chan answered, 1)
@@ -343,7 +344,7 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 				return outcome{reply: a.reply, began: began}
 			}
 			if !fatal(a.err) {
-				return outcome{reply: Reply{Status: "error", EName: "ExecuteError", EValue: said(a.err)}, began: began}
+				return outcome{reply: kernel.Reply{Status: "error", EName: "ExecuteError", EValue: said(a.err)}, began: began}
 			}
 			result <- a // for quit
 			timer := time.NewTimer(deathLimit)
@@ -378,7 +379,7 @@ func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (Re
 			arm(d, "the interrupt")
 		case <-x.input:
 			// A kernel that cannot be told is seen to by the other cases.
-			_ = k.driver.Notify(Request{Op: "input", Cell: x.cell, EOF: true})
+			_ = k.driver.Notify(kernel.Request{Op: "input", Cell: x.cell, EOF: true})
 		case <-again:
 			again = nil
 			q.interrupt(k)
@@ -472,8 +473,8 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 		behind = q.behind()
 	}
 	q.record(x, count, r.Status)
-	q.ended(Ended{Cell: x.cell, Status: r.Status, EName: r.EName, Took: time.Since(o.began), Silent: x.Silent})
-	q.message(x.cell, ExecuteReplyType, ExecuteReply{
+	q.ended(Result{Cell: x.cell, Status: r.Status, EName: r.EName, Took: time.Since(o.began), Silent: x.Silent})
+	q.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{
 		Key: x.Key, Status: r.Status, Count: count, EName: r.EName, EValue: r.EValue,
 		ExitCode: r.ExitCode, Millis: millis(o.began), Payload: r.Payload,
 	})
@@ -493,9 +494,9 @@ func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 		value += "; the variables it held in memory are gone"
 	}
 	q.record(x, count, "error")
-	q.message(x.cell, ErrorType, Error{EName: name, EValue: value, Traceback: []string{}})
-	q.ended(Ended{Cell: x.cell, Status: "died", EName: name, Took: time.Since(began), Silent: x.Silent})
-	q.message(x.cell, ExecuteReplyType, ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
+	q.message(x.cell, kernel.ErrorType, kernel.Error{EName: name, EValue: value, Traceback: []string{}})
+	q.ended(Result{Cell: x.cell, Status: "died", EName: name, Took: time.Since(began), Silent: x.Silent})
+	q.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
 }
 
 // behind takes what waits behind a cell that has failed. It is taken before
@@ -507,14 +508,16 @@ func (q *Queue) behind() []*execution {
 	return q.takeWaiting()
 }
 
-func (q *Queue) status(cell uint32, state string) { q.message(cell, StatusType, Status{State: state}) }
+func (q *Queue) status(cell uint32, state string) {
+	q.message(cell, kernel.StatusType, kernel.Status{State: state})
+}
 
 func (q *Queue) message(cell uint32, kind string, content any) {
 	c, err := json.Marshal(content)
 	if err != nil { // only a driver's malformed payload can do that
-		c, _ = json.Marshal(Error{EName: "Internal", EValue: err.Error(), Traceback: []string{}})
+		c, _ = json.Marshal(kernel.Error{EName: "Internal", EValue: err.Error(), Traceback: []string{}})
 	}
-	body, _ := json.Marshal(Message{Type: kind, Content: c}) // both parts are valid
+	body, _ := json.Marshal(kernel.Message{Type: kind, Content: c}) // both parts are valid
 	// A log that has ended takes nothing, and its readers know.
 	_, _ = q.log.Append(stream.KindMessage, cell, body)
 }
@@ -543,11 +546,11 @@ func millis(began time.Time) float64 {
 // isInputRequest looks at the beginning of a message, where every driver
 // writes the type; only what may be one is parsed.
 func isInputRequest(message []byte) bool {
-	if !bytes.Contains(message[:min(len(message), 256)], []byte(InputRequestType)) {
+	if !bytes.Contains(message[:min(len(message), 256)], []byte(kernel.InputRequestType)) {
 		return false
 	}
 	var m struct {
 		Type string `json:"msg_type"`
 	}
-	return json.Unmarshal(message, &m) == nil && m.Type == InputRequestType
+	return json.Unmarshal(message, &m) == nil && m.Type == kernel.InputRequestType
 }
