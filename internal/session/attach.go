@@ -73,11 +73,11 @@ func (c *linkHandler) attach(r protocol.Request, p protocol.Attach) (protocol.At
 	case p.ReadOnly && p.Writer != "":
 		return none, nil, fault.Invalid(op, "writer", "a viewer that is read-only writes nothing")
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return none, nil, err
 	}
-	ch, err := s.channel(p.Channel)
+	ch, err := s.Channel(p.Channel)
 	if err != nil {
 		return none, nil, err
 	}
@@ -139,7 +139,7 @@ func (c *linkHandler) attach(r protocol.Request, p protocol.Attach) (protocol.At
 	}
 	var taken uint64
 	if !p.ReadOnly {
-		if a.writer, taken, err = ch.adopt(p.Writer, a); err != nil {
+		if a.writer, taken, err = ch.claimWriter(p.Writer, a); err != nil {
 			_ = c.detach(r.Ch)
 			return none, nil, err
 		}
@@ -150,7 +150,7 @@ func (c *linkHandler) attach(r protocol.Request, p protocol.Attach) (protocol.At
 			}
 		}
 	}
-	v := ch.view()
+	v := ch.View()
 	return protocol.Attached{Epoch: v.Epoch, Offset: start, Channel: v, Input: taken}, a, nil
 }
 
@@ -396,7 +396,7 @@ func (a *Viewer) write(p part) {
 		a.conn.m.count.inputRefused.Add(1)
 		return
 	}
-	done, err := a.session.beginOwned(a.ctx)
+	done, err := a.session.acquireOwned(a.ctx)
 	if err != nil {
 		a.refuse(err)
 		return

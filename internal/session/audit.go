@@ -52,9 +52,9 @@ var unaudited = map[string]bool{
 }
 
 // auditEntry is a line of the audit log under way.
-type auditEntry struct {
+type AuditRecord struct {
 	protocol.AuditEntry
-	began time.Time
+	Began time.Time
 	// later says that the operation goes on after it has returned and ends
 	// the entry itself.
 	later bool
@@ -63,8 +63,8 @@ type auditEntry struct {
 type entryKey struct{}
 
 // entryOf is the entry of the operation that ctx is of; nil if it has none.
-func entryOf(ctx context.Context) *auditEntry {
-	e, _ := ctx.Value(entryKey{}).(*auditEntry)
+func entryOf(ctx context.Context) *AuditRecord {
+	e, _ := ctx.Value(entryKey{}).(*AuditRecord)
 	return e
 }
 
@@ -89,7 +89,7 @@ func (c *linkHandler) carry(ctx context.Context, o operation, r protocol.Request
 
 // announce records that an operation begins, where nothing is done that cannot
 // be recorded.
-func (m *Manager) announce(ctx context.Context, e *auditEntry) error {
+func (m *Manager) announce(ctx context.Context, e *AuditRecord) error {
 	a := m.cfg.Audit
 	if a.Journal == nil || !a.Required {
 		return nil
@@ -108,8 +108,8 @@ func (m *Manager) announce(ctx context.Context, e *auditEntry) error {
 }
 
 // entry begins the entry of a request.
-func (c *linkHandler) entry(r protocol.Request) *auditEntry {
-	e := &auditEntry{began: time.Now()}
+func (c *linkHandler) entry(r protocol.Request) *AuditRecord {
+	e := &AuditRecord{Began: time.Now()}
 	e.Event, e.Tenant, e.Subject = r.Op, c.principal.Tenant, c.principal.Subject
 	var p struct {
 		Session, Channel, Kind, Language, File, Path, To, Name, Signal, Code, ID string
@@ -149,7 +149,7 @@ func (c *linkHandler) entry(r protocol.Request) *auditEntry {
 func clip(s string) string { return s[:min(len(s), maxAuditText)] }
 
 // recorded ends an entry.
-func (m *Manager) recorded(e *auditEntry, result any, err error) {
+func (m *Manager) recorded(e *AuditRecord, result any, err error) {
 	if e == nil || m.cfg.Audit.Journal == nil {
 		return
 	}
@@ -165,7 +165,7 @@ func (m *Manager) recorded(e *auditEntry, result any, err error) {
 	if err != nil {
 		e.Outcome = string(fault.PublicOf(err).Kind)
 	}
-	e.Millis = float64(time.Since(e.began).Microseconds()) / 1000
+	e.Millis = float64(time.Since(e.Began).Microseconds()) / 1000
 	m.audit(e.AuditEntry)
 }
 

@@ -215,7 +215,7 @@ func TestUsageAddsUp(t *testing.T) {
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	p.run(1, "print eleven-byte")
-	found, err := r.m.find(alice, s.ID)
+	found, err := r.m.Find(alice, s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

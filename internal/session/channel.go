@@ -46,7 +46,7 @@ type Channel struct {
 }
 
 // view is the channel as clients see it.
-func (c *Channel) view() protocol.Channel {
+func (c *Channel) View() protocol.Channel {
 	b := c.log.Bounds()
 	v := protocol.Channel{
 		ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv,
@@ -187,7 +187,7 @@ func (d *driver) Notify(r kernel.Request) error { return d.session.agent.Notify(
 
 // Interrupt implements kernel.Driver. A cell's timeout wakes the session.
 func (d *driver) Interrupt(ctx context.Context) error {
-	end, err := d.session.begin(ctx)
+	end, err := d.session.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (d *driver) Interrupt(ctx context.Context) error {
 
 // Kill implements kernel.Driver.
 func (d *driver) Kill(ctx context.Context) error {
-	end, err := d.session.begin(ctx)
+	end, err := d.session.Acquire(ctx)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (m *Manager) ships(s *Session) bool {
 // ship brings a session's last copy to the blob store if it is not there, or
 // else the cells since, in the background, when no other is on its way.
 func (m *Manager) ship(s *Session, now time.Time) {
-	if !m.ships(s) || s.isLost() {
+	if !m.ships(s) || s.IsLost() {
 		return
 	}
 	s.keep.mu.Lock()
@@ -154,7 +154,7 @@ func (s *Session) shipCopy(ctx context.Context, number int) error {
 	if c.State, err = s.shipState(ctx, c, dir); err != nil {
 		return err
 	}
-	view := s.view()
+	view := s.View()
 	view.State, view.Reason, view.Usage = hibernated, "", nil
 	if err := m.putJSON(ctx, viewName(s.tenant, s.id), view); err != nil {
 		return err

@@ -99,7 +99,7 @@ func (s *Session) awake(ctx context.Context) error {
 	s.mu.Unlock()
 	switch state {
 	case lost:
-		return s.gone()
+		return s.LostError()
 	case hibernated:
 		return s.wake(ctx)
 	case paused:
@@ -108,7 +108,7 @@ func (s *Session) awake(ctx context.Context) error {
 		}
 		s.m.count.resumes.Add(1)
 		if !s.enter(running) {
-			return s.gone()
+			return s.LostError()
 		}
 	}
 	return nil

@@ -120,7 +120,7 @@ func (m *Manager) unparkAll() {
 	}
 	m.mu.Unlock()
 	for _, s := range all {
-		if m.ownedSoon(m.ctx, s.id) != nil || s.isLost() {
+		if m.ownedSoon(m.ctx, s.id) != nil || s.IsLost() {
 			continue
 		}
 		if _, err := m.parkedAbout(m.ctx, s.id); fault.Is(err, fault.NotFound) {
@@ -217,7 +217,7 @@ func (m *Manager) ownedSoon(ctx context.Context, id string) error {
 		m.mu.Lock()
 		s := m.sessions[id]
 		m.mu.Unlock()
-		if s == nil || s.isLost() {
+		if s == nil || s.IsLost() {
 			return fault.New(fault.SandboxLost, "session.fence", "the session has ended")
 		}
 		select {

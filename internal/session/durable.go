@@ -101,7 +101,7 @@ func (m *Manager) preserve(s *Session, now time.Time) {
 		if !s.due(now) || s.is(hibernated) {
 			return
 		}
-		if err := s.preserve(m.ctx, unlock); err != nil && !s.isLost() {
+		if err := s.preserve(m.ctx, unlock); err != nil && !s.IsLost() {
 			m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
 		}
 	})
@@ -177,7 +177,7 @@ func (s *Session) preserve(ctx context.Context, unlock func()) (err error) {
 	if err == nil {
 		err = seal(dir, &copied{saved: st.saved, At: st.at, Pause: st.pause, Session: s.id})
 	}
-	if s.isLost() && s.ended() != "restarting" {
+	if s.IsLost() && s.ended() != "restarting" {
 		return errors.Join(err, journal.Close(), os.RemoveAll(s.m.durableDir(s.id)))
 	}
 	if err = s.replaceKeep(st, journal, n, known, begun, err); err != nil {
@@ -230,7 +230,7 @@ func (s *Session) tooBig(bytes int64) {
 	if !first {
 		return
 	}
-	for _, c := range s.list() {
+	for _, c := range s.Channels() {
 		if c.queue != nil {
 			c.note(map[string]any{"event": "not_durable", "bytes": bytes, "limit": s.m.cfg.DurableBytes})
 		}

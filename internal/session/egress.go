@@ -111,7 +111,7 @@ func (s *Session) letOut(n *protocol.Network, used int64) error {
 	}
 	o := &outlet{
 		m: s.m, what: "session", tenant: s.tenant, subject: s.subject, id: s.id,
-		life: s.life, touch: s.touch, in: &s.meter.netIn, out: &s.meter.netOut,
+		life: s.life, touch: s.Touch, in: &s.meter.netIn, out: &s.meter.netOut,
 	}
 	o.used.Store(used)
 	if err := o.begin(*n); err != nil {
@@ -210,7 +210,7 @@ func (o *outlet) cut(final bool) {
 // carry connects a program to where it wants to go, and carries bytes until
 // both directions have ended. ctx ends when it is cut.
 func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to agent.Outbound, n *agent.Conn) {
-	e := &auditEntry{began: time.Now()}
+	e := &AuditRecord{Began: time.Now()}
 	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", o.tenant, o.subject, o.id, o.name
 	e.Host, e.Port = clip(to.Host), to.Port
 	var moved atomic.Int64
@@ -269,7 +269,7 @@ func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to agent.Out
 }
 
 // dial connects to where a program wants to go, if it may.
-func (o *outlet) dial(ctx context.Context, to agent.Outbound, e *auditEntry) (*net.TCPConn, error) {
+func (o *outlet) dial(ctx context.Context, to agent.Outbound, e *AuditRecord) (*net.TCPConn, error) {
 	if err := o.asks.Wait(ctx); err != nil {
 		return nil, fault.New(fault.Canceled, "egress", "the session has come to rest")
 	}

@@ -13,7 +13,7 @@ func opProcessList(ctx context.Context, c *linkHandler, r protocol.Request) (any
 	if err != nil {
 		return nil, err
 	}
-	end, err := s.begin(ctx)
+	end, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func opProcessList(ctx context.Context, c *linkHandler, r protocol.Request) (any
 	for i, p := range all {
 		out.Processes[i] = protocol.Process{
 			PID: p.PID, PPID: p.PPID, User: p.User, State: p.State, CPUMS: p.CPU, Memory: p.Memory,
-			Command: p.Command, Channel: s.channelOf(p.Channel),
+			Command: p.Command, Channel: s.ChannelOf(p.Channel),
 		}
 	}
 	return out, nil
@@ -34,14 +34,14 @@ func opProcessList(ctx context.Context, c *linkHandler, r protocol.Request) (any
 
 // channelOf is the id of the channel that a number on the wire belongs to, also
 // when the first process of that channel has ended.
-func (s *Session) channelOf(wire uint32) string {
+func (s *Session) ChannelOf(wire uint32) string {
 	if wire == 0 {
 		return ""
 	}
 	if t, ok := s.router.get(wire); ok {
 		return t.channel.id
 	}
-	for _, c := range s.list() {
+	for _, c := range s.Channels() {
 		if c.queue == nil && c.wire == wire {
 			return c.id
 		}
@@ -60,11 +60,11 @@ func opProcessSignal(ctx context.Context, c *linkHandler, r protocol.Request) (a
 	if p.PID <= 0 {
 		return nil, fault.Invalid(r.Op, "pid", "a process has a number above 0")
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
-	end, err := s.begin(ctx)
+	end, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

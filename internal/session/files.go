@@ -20,10 +20,10 @@ func (c *linkHandler) fileAt(ctx context.Context, op string, p protocol.FileRef)
 	if err := checkPath(op, "path", p.Path); err != nil {
 		return nil, nil, err
 	}
-	if s, err = c.m.find(c.principal, p.Session); err != nil {
+	if s, err = c.m.Find(c.principal, p.Session); err != nil {
 		return nil, nil, err
 	}
-	end, err = s.begin(ctx)
+	end, err = s.Acquire(ctx)
 	return s, end, err
 }
 
@@ -173,7 +173,7 @@ func (c *linkHandler) receive(ctx context.Context, r protocol.Request, p protoco
 	if err := checkPath(r.Op, "path", p.Path); err != nil {
 		return nil, err
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (c *linkHandler) receive(ctx context.Context, r protocol.Request, p protoco
 	}
 	c.work.Go(func() {
 		// A client that sends nothing more must still hear of the end.
-		stop := context.AfterFunc(s.life, func() { _ = out.CloseWithError(s.gone()) })
+		stop := context.AfterFunc(s.life, func() { _ = out.CloseWithError(s.LostError()) })
 		defer stop()
 		result, err := s.receive(ctx, out, write)
 		// Data that is still to come is passed over.
@@ -217,7 +217,7 @@ func (c *linkHandler) receive(ctx context.Context, r protocol.Request, p protoco
 }
 
 func (s *Session) receive(ctx context.Context, body io.Reader, write func(*Session, io.Reader) (any, error)) (any, error) {
-	end, err := s.begin(ctx)
+	end, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

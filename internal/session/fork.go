@@ -76,7 +76,7 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Princ
 }
 
 // fork makes copies of a live session, all or none.
-func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SessionFork) (protocol.Forks, error) {
+func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SessionFork) (protocol.Forks, error) {
 	const op = "session.fork"
 	var none protocol.Forks
 	n := max(r.Count, 1)
@@ -131,7 +131,7 @@ func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	if err := errors.Join(errs...); err != nil {
 		for _, s := range made {
 			if s != nil {
-				m.remove(s)
+				m.Remove(s)
 			}
 		}
 		for _, err := range errs {
@@ -142,7 +142,7 @@ func (m *Manager) fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	}
 	out := protocol.Forks{PauseMS: float64(st.pause.Microseconds()) / 1000}
 	for _, s := range made {
-		out.Sessions = append(out.Sessions, s.view())
+		out.Sessions = append(out.Sessions, s.View())
 	}
 	m.count.forks.Add(int64(n))
 	m.log.Info("session forked", "session", s.id, "count", n, "pause", st.pause)
@@ -283,9 +283,9 @@ func opFork(ctx context.Context, c *linkHandler, r protocol.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
-	return c.m.fork(ctx, c.principal, s, p)
+	return c.m.Fork(ctx, c.principal, s, p)
 }

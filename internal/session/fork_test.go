@@ -208,9 +208,9 @@ func TestGVisorSnapshots(t *testing.T) {
 	}
 	_, err := call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID})
 	wantKind(t, "one too many", err, fault.Exhausted, "")
-	r.m.shelf.mu.Lock()
+	r.m.snapshots.mu.Lock()
 	r.m.cfg.MaxSnapshots = 2 // what expires within a second does not fill it for long
-	r.m.shelf.mu.Unlock()
+	r.m.snapshots.mu.Unlock()
 	_, err = call[protocol.Snapshot](r, alice, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, Name: "base"})
 	wantKind(t, "a name twice", err, fault.Conflict, "name")
 	over := must[protocol.Snapshot](r, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID, ExpiresSeconds: 1})
@@ -299,7 +299,7 @@ func TestGVisorSnapshotUnfit(t *testing.T) {
 	r := newGVisor(t, t.TempDir())
 	s := r.create()
 	n := must[protocol.Snapshot](r, protocol.OpSnapshot, protocol.SnapshotCreate{Session: s.ID})
-	name := filepath.Join(r.m.shelf.dir(n.ID), "snapshot", "sandgate.json")
+	name := filepath.Join(r.m.snapshots.dir(n.ID), "snapshot", "sandgate.json")
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -344,7 +344,7 @@ func TestCopyFails(t *testing.T) {
 		// Another copy may just be tried.
 		eventually(t, "nothing is left in "+dir, func() bool { return len(r.entries(dir)) == 0 })
 	}
-	if r.m.resident() != 1 || r.m.shelf.taking != 0 {
+	if r.m.resident() != 1 || r.m.snapshots.taking != 0 {
 		t.Errorf("%d places are taken", r.m.resident())
 	}
 }
@@ -470,7 +470,7 @@ func TestGVisorDurableBounds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
-	if _, err := r.m.fork(ctx, alice, r.session(s.ID), protocol.SessionFork{}); err == nil {
+	if _, err := r.m.Fork(ctx, alice, r.session(s.ID), protocol.SessionFork{}); err == nil {
 		t.Error("nobody waits, and yet it is forked")
 	}
 }

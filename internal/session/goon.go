@@ -46,7 +46,7 @@ func (m *Manager) goOnWith(s *Session) {
 	err := m.ownedSoon(m.ctx, s.id)
 	if err == nil {
 		var end func()
-		if end, err = s.begin(m.ctx); err == nil {
+		if end, err = s.Acquire(m.ctx); err == nil {
 			end()
 			return
 		}

@@ -25,7 +25,7 @@ const (
 // hibernate writes the session's sandbox to disk and ends it. What runs in it
 // goes on when the session wakes. Requests under way are waited for. When it
 // fails the session goes on as it was, unless it is lost.
-func (s *Session) hibernate(ctx context.Context) (err error) {
+func (s *Session) Hibernate(ctx context.Context) (err error) {
 	ctx, span := s.m.cfg.Tracer.Part(ctx, "hibernate")
 	span.Set(trace.Session, s.id)
 	defer func() { span.End(err) }()
@@ -64,7 +64,7 @@ func (s *Session) quiet(ctx context.Context) (release func(), err error) {
 		select {
 		case s.power <- struct{}{}:
 		case <-s.life.Done():
-			return nil, s.gone()
+			return nil, s.LostError()
 		case <-ctx.Done():
 			return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 		}
@@ -84,7 +84,7 @@ func (s *Session) quiet(ctx context.Context) (release func(), err error) {
 		select {
 		case <-idle:
 		case <-s.life.Done():
-			return nil, s.gone()
+			return nil, s.LostError()
 		case <-ctx.Done():
 			return nil, fault.New(fault.Conflict, op, "the session does not come to rest: requests are under way")
 		}
@@ -99,7 +99,7 @@ func (s *Session) freeze(ctx context.Context) error {
 	s.mu.Unlock()
 	switch state {
 	case lost:
-		return s.gone()
+		return s.LostError()
 	case hibernated:
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s *Session) freeze(ctx context.Context) error {
 	s.outlet.cut(false)
 	if !s.enter(hibernated) {
 		s.agent.End()
-		return errors.Join(s.gone(), os.RemoveAll(s.m.sessionDir(s.id)))
+		return errors.Join(s.LostError(), os.RemoveAll(s.m.sessionDir(s.id)))
 	}
 	s.m.count.hibernations.Add(1)
 	s.m.metrics.sleep.Observe(time.Since(begin).Seconds())
@@ -209,11 +209,11 @@ func (s *Session) wake(of context.Context) (err error) {
 	machine, err := restoreNow(ctx, s.host, dir)
 	restore.End(err)
 	switch {
-	case s.isLost():
+	case s.IsLost():
 		if err == nil {
 			s.destroy(machine)
 		}
-		return s.gone()
+		return s.LostError()
 	case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
 		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.id, "error", err)
 		return s.giveUp("upgraded", "its snapshot is of another version of the server or its image")
@@ -231,7 +231,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	s.mu.Unlock()
 	if !alive {
 		s.destroy(machine)
-		return s.gone()
+		return s.LostError()
 	}
 	s.tellPhase(protocol.PhaseKernels, 80)
 	s.volumes.forget()
@@ -248,7 +248,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	}
 	s.watch()
 	if !s.enter(running) {
-		return s.gone()
+		return s.LostError()
 	}
 	s.mu.Lock()
 	s.works = false // from here on what runs says so itself
@@ -319,7 +319,7 @@ func (m *Manager) couldNotRestore(what string, err error, of ...any) {
 func (s *Session) giveUp(reason, message string) error {
 	s.m.work.Go(func() { s.lose(reason, message) })
 	<-s.life.Done()
-	return s.gone()
+	return s.LostError()
 }
 
 func (s *Session) destroy(machine Machine) {
@@ -377,13 +377,13 @@ func (s *Session) hibernateIdle(ctx context.Context, since time.Time) {
 		return
 	}
 	if err := s.m.room(); err != nil {
-		s.touch() // try again after the same time
+		s.Touch() // try again after the same time
 		return
 	}
 	defer s.m.work.Done()
-	if err := s.freeze(ctx); err != nil && !s.isLost() {
+	if err := s.freeze(ctx); err != nil && !s.IsLost() {
 		s.m.log.Warn("a session could not be hibernated", "session", s.id, "error", err)
-		s.touch() // try again after the same time
+		s.Touch() // try again after the same time
 	}
 }
 
@@ -437,7 +437,7 @@ func (m *Manager) crowded() bool {
 func (m *Manager) admit(ctx context.Context, s *Session) error {
 	return m.take(ctx, "session.resume", "this node has all the running sessions it can; the session stays hibernated", s.riser(), func() error {
 		if !s.enter(resuming) {
-			return s.gone()
+			return s.LostError()
 		}
 		return nil
 	})

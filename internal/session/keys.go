@@ -216,7 +216,7 @@ func opTenantList(_ context.Context, c *linkHandler, r protocol.Request) (any, e
 	for name := range x.Tenants {
 		add(name)
 	}
-	for name, use := range c.m.uses() {
+	for name, use := range c.m.Uses() {
 		add(name).Use = protocol.Use(use)
 	}
 	out := protocol.TenantList{Tenants: []protocol.Tenant{}}

@@ -63,7 +63,7 @@ func heldOf(a cluster.Amounts) (u tenant.Use) {
 
 // heldHere is what a holder has on this node.
 func (m *Manager) heldHere(h holder) tenant.Use {
-	all, own := m.shelf.keeping(h.tenant, h.subject)
+	all, own := m.snapshots.keeping(h.tenant, h.subject)
 	m.mu.Lock()
 	a, o := m.holding(h.tenant, h.subject)
 	m.mu.Unlock()
@@ -220,11 +220,11 @@ func (m *Manager) accounts() []holder {
 		owners = append(owners, holder{t.source.Tenant, ""})
 	}
 	m.mu.Unlock()
-	m.shelf.mu.Lock()
-	for _, c := range m.shelf.all {
+	m.snapshots.mu.Lock()
+	for _, c := range m.snapshots.all {
 		owners = append(owners, holder{c.Tenant, c.Subject})
 	}
-	m.shelf.mu.Unlock()
+	m.snapshots.mu.Unlock()
 	var all []holder
 	add := func(h holder) {
 		if !seen[h] {

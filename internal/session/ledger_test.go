@@ -67,7 +67,7 @@ func TestQuotaOverNodes(t *testing.T) {
 	}
 	_, err = create()
 	wantKind(t, "a fourth of three", err, fault.Exhausted, "quota.sessions")
-	if n := len(r.m.list(alice)); n != 1 {
+	if n := len(r.m.List(alice)); n != 1 {
 		t.Errorf("%d sessions, and one was made", n)
 	}
 	other.set(tenant.Use{Sessions: 2, Running: 2}, fault.New(fault.Unavailable, "x", "away"))

@@ -44,11 +44,11 @@ type Manager struct {
 	shipping, noting chan struct{}
 	pace             *rate.Limiter
 	// adopting is held while a parked session is fetched: one at a time.
-	adopting chan struct{}
-	shelf    *shelf
-	volumes  *volumes
-	line     *line
-	ledger   *ledger
+	adopting  chan struct{}
+	snapshots *SnapshotStore
+	volumes   *Volumes
+	line      *line
+	ledger    *ledger
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -106,7 +106,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.maxSessions, m.maxHibernated = cfg.MaxSessions, cfg.MaxHibernated
 	m.metrics = newMetrics(m)
-	for _, dir := range []string{m.snapshots(), m.logDir(), m.sessionsDir(), m.templatesDir(), m.shelfDir(), m.forksDir(), m.durableDir("")} {
+	for _, dir := range []string{m.snapshotsDir(), m.logDir(), m.sessionsDir(), m.templatesDir(), m.userSnapshotsDir(), m.forksDir(), m.durableDir("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
@@ -130,7 +130,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.resumeAll()
-	if m.shelf, err = newShelf(m); err != nil {
+	if m.snapshots, err = newSnapshotStore(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	for name, size := range cfg.Pools {
@@ -156,11 +156,11 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-func (m *Manager) snapshots() string { return filepath.Join(m.cfg.DataDir, "snapshots") }
-func (m *Manager) logDir() string    { return filepath.Join(m.cfg.DataDir, "logs") }
+func (m *Manager) snapshotsDir() string { return filepath.Join(m.cfg.DataDir, "snapshots") }
+func (m *Manager) logDir() string       { return filepath.Join(m.cfg.DataDir, "logs") }
 
 // create makes a session for a tenant.
-func (m *Manager) create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
+func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
 	const op = "session.create"
 	w, err := m.checkCreate(p, r)
 	if err != nil {
@@ -249,7 +249,7 @@ func (m *Manager) create(ctx context.Context, p noderpc.Principal, r protocol.Se
 		m.discard(mb)
 		return nil, err
 	}
-	if err := s.adopt(mb.info); err != nil {
+	if err := s.addWarmKernel(mb.info); err != nil {
 		m.discard(mb)
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func (m *Manager) create(ctx context.Context, p noderpc.Principal, r protocol.Se
 
 // find returns a tenant's session. One of another tenant is as unknown as one
 // that never was: the answers are equal.
-func (m *Manager) find(p noderpc.Principal, id string) (*Session, error) {
+func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	m.mu.Lock()
 	s := m.sessions[id]
 	d := m.left[id]
@@ -290,7 +290,7 @@ func (m *Manager) find(p noderpc.Principal, id string) (*Session, error) {
 }
 
 // list returns a tenant's sessions, newest first.
-func (m *Manager) list(p noderpc.Principal) []protocol.Session {
+func (m *Manager) List(p noderpc.Principal) []protocol.Session {
 	m.mu.Lock()
 	var mine []*Session
 	for _, s := range m.sessions {
@@ -307,13 +307,13 @@ func (m *Manager) list(p noderpc.Principal) []protocol.Session {
 	})
 	views := make([]protocol.Session, len(mine))
 	for i, s := range mine {
-		views[i] = s.view()
+		views[i] = s.View()
 	}
 	return views
 }
 
 // remove forgets a session, ending it if it lives.
-func (m *Manager) remove(s *Session) {
+func (m *Manager) Remove(s *Session) {
 	m.mu.Lock()
 	delete(m.sessions, s.id)
 	m.mu.Unlock()
@@ -345,14 +345,14 @@ func (m *Manager) Status() protocol.NodeStatus {
 			st.Pool.LastError = s.LastError
 		}
 	}
-	st.Snapshots, st.SnapshotBytes = m.shelf.total()
+	st.Snapshots, st.SnapshotBytes = m.snapshots.total()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.sessions {
 		switch {
 		case s.is(hibernated):
 			st.Hibernated++
-		case !s.isLost():
+		case !s.IsLost():
 			st.Sessions++
 		}
 	}
@@ -497,7 +497,7 @@ func (m *Manager) look(now time.Time) {
 		all = append(all, s)
 	}
 	m.mu.Unlock()
-	m.shelf.expire(now)
+	m.snapshots.expire(now)
 	m.forgetLeft(now)
 	m.measureAll(now, all)
 	for _, s := range all {
@@ -506,8 +506,8 @@ func (m *Manager) look(now time.Time) {
 		s.lookAtPorts()
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
-			m.work.Go(func() { m.remove(s) })
-		case !s.isLost() && now.After(s.lives()):
+			m.work.Go(func() { m.Remove(s) })
+		case !s.IsLost() && now.After(s.lives()):
 			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
 		default:
 			m.rest(s, now)

@@ -50,7 +50,7 @@ func (s *Session) newChannel(kind, language string, argv []string) (*Channel, er
 	switch {
 	case gone:
 		c.retire()
-		return nil, s.gone()
+		return nil, s.LostError()
 	case full:
 		c.retire()
 		return nil, fault.New(fault.Exhausted, op, "a session has at most %d channels; close one", protocol.MaxChannels)
@@ -71,12 +71,12 @@ func (s *Session) forget(c *Channel) {
 }
 
 // open opens a kernel or starts a process or a terminal.
-func (s *Session) open(ctx context.Context, r protocol.ChannelOpen) (*Channel, error) {
+func (s *Session) OpenChannel(ctx context.Context, r protocol.ChannelOpen) (*Channel, error) {
 	language, argv, err := s.m.checkOpen(s, r)
 	if err != nil {
 		return nil, err
 	}
-	end, err := s.begin(ctx)
+	end, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *Session) open(ctx context.Context, r protocol.ChannelOpen) (*Channel, e
 	}
 	if r.Kind == "kernel" {
 		c.env, c.cwd = r.Env, r.Cwd
-		c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
+		c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.Touch, Ended: c.ranCell, Limit: s.cellLimit()})
 		close(c.opened)
 	} else if err := s.start(ctx, c, r); err != nil {
 		return nil, err
@@ -156,15 +156,15 @@ func (s *Session) start(ctx context.Context, c *Channel, r protocol.ChannelOpen)
 }
 
 // close ends a channel and forgets it. Its readers get the rest of the log.
-func (s *Session) close(ctx context.Context, c *Channel) error {
+func (s *Session) CloseChannel(ctx context.Context, c *Channel) error {
 	<-c.opened
-	if !s.isLost() {
-		end, err := s.begin(ctx)
+	if !s.IsLost() {
+		end, err := s.Acquire(ctx)
 		if err == nil {
 			err = s.stop(ctx, c)
 			end()
 		}
-		if err != nil && !s.isLost() {
+		if err != nil && !s.IsLost() {
 			return err
 		}
 	}

@@ -157,18 +157,18 @@ func opSessionCreate(ctx context.Context, c *linkHandler, r protocol.Request) (a
 	}
 	var s *Session
 	if p.Snapshot != "" {
-		s, err = c.m.shelf.start(ctx, c.principal, p)
+		s, err = c.m.snapshots.start(ctx, c.principal, p)
 	} else {
-		s, err = c.m.create(ctx, c.principal, p)
+		s, err = c.m.createNew(ctx, c.principal, p)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil { // nobody will hear of it
-		c.m.remove(s)
+		c.m.Remove(s)
 		return nil, fault.Wrap(fault.KindOf(err), r.Op, err)
 	}
-	return s.view(), nil
+	return s.View(), nil
 }
 
 // ref finds the session that a request refers to.
@@ -177,7 +177,7 @@ func (c *linkHandler) ref(r protocol.Request) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.m.find(c.principal, p.Session)
+	return c.m.Find(c.principal, p.Session)
 }
 
 func opSessionGet(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -185,13 +185,13 @@ func opSessionGet(ctx context.Context, c *linkHandler, r protocol.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	v := s.view()
-	v.Usage = s.use(ctx)
+	v := s.View()
+	v.Usage = s.Usage(ctx)
 	return v, nil
 }
 
 func opSessionList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
-	return protocol.SessionList{Sessions: c.m.list(c.principal)}, nil
+	return protocol.SessionList{Sessions: c.m.List(c.principal)}, nil
 }
 
 func opSessionDelete(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -200,7 +200,7 @@ func opSessionDelete(_ context.Context, c *linkHandler, r protocol.Request) (any
 		return nil, err
 	}
 	c.m.count.sessionsDeleted.Add(1)
-	c.m.remove(s)
+	c.m.Remove(s)
 	return nothing{}, nil
 }
 
@@ -209,10 +209,10 @@ func opHibernate(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.hibernate(ctx); err != nil {
+	if err := s.Hibernate(ctx); err != nil {
 		return nil, err
 	}
-	return s.view(), nil
+	return s.View(), nil
 }
 
 func opResume(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -220,12 +220,12 @@ func opResume(ctx context.Context, c *linkHandler, r protocol.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	end, err := s.begin(ctx)
+	end, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	end()
-	return s.view(), nil
+	return s.View(), nil
 }
 
 func opChannelOpen(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -233,7 +233,7 @@ func opChannelOpen(ctx context.Context, c *linkHandler, r protocol.Request) (any
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func opChannelOpen(ctx context.Context, c *linkHandler, r protocol.Request) (any
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), opLimit)
 		defer cancel()
 	}
-	ch, err := s.open(ctx, p)
+	ch, err := s.OpenChannel(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -253,9 +253,9 @@ func opChannelOpen(ctx context.Context, c *linkHandler, r protocol.Request) (any
 		// It was opened just when the only one who wanted it had gone.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), opLimit)
 		defer cancel()
-		return nil, errors.Join(fault.Wrap(fault.KindOf(err), "channel.open", err), s.close(undo, ch))
+		return nil, errors.Join(fault.Wrap(fault.KindOf(err), "channel.open", err), s.CloseChannel(undo, ch))
 	}
-	return ch.view(), nil
+	return ch.View(), nil
 }
 
 func opChannelList(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -263,7 +263,7 @@ func opChannelList(_ context.Context, c *linkHandler, r protocol.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	return protocol.ChannelList{Channels: views(s.list())}, nil
+	return protocol.ChannelList{Channels: views(s.Channels())}, nil
 }
 
 func opChannelClose(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -271,15 +271,15 @@ func opChannelClose(ctx context.Context, c *linkHandler, r protocol.Request) (an
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
-	ch, err := s.channel(p.Channel)
+	ch, err := s.Channel(p.Channel)
 	if err != nil {
 		return nil, err
 	}
-	return nothing{}, s.close(ctx, ch)
+	return nothing{}, s.CloseChannel(ctx, ch)
 }
 
 // opAttach answers before the first record is sent.
@@ -330,7 +330,7 @@ func (c *linkHandler) kernelAt(ctx context.Context, r protocol.Request) (q *queu
 	if a.channel.kind != "kernel" {
 		return nil, nil, fault.Invalid(r.Op, "ch", "%d is no kernel", r.Ch)
 	}
-	end, err = a.session.begin(ctx)
+	end, err = a.session.Acquire(ctx)
 	return a.channel.queue, end, err
 }
 
@@ -393,7 +393,7 @@ func opInterrupt(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	end, err := a.session.begin(ctx)
+	end, err := a.session.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -419,7 +419,7 @@ func opSignal(ctx context.Context, c *linkHandler, r protocol.Request) (any, err
 	if a.channel.kind == "kernel" {
 		return nil, fault.Invalid(r.Op, "ch", "%d is a kernel: interrupt or restart it", r.Ch)
 	}
-	end, err := a.session.begin(ctx)
+	end, err := a.session.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

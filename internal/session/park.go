@@ -118,7 +118,7 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 		turns <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			if s.isLost() {
+			if s.IsLost() {
 				return
 			}
 			err := fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
@@ -166,13 +166,13 @@ func (s *Session) park(ctx context.Context) error {
 	for _, w := range s.viewers() {
 		_ = w.conn.link.Close()
 	}
-	view := s.view()
+	view := s.View()
 	if err := s.reserve(); err != nil {
 		return err
 	}
 	if err := s.save(ctx); err != nil {
 		_ = os.Remove(s.reserved())
-		if s.sealed && !s.isLost() {
+		if s.sealed && !s.IsLost() {
 			s.lose("crashed", "it could not be moved")
 		}
 		return err
@@ -291,7 +291,7 @@ func (m *Manager) giveUp(ctx context.Context, id string, works bool) error {
 }
 
 // adopt makes a parked session one of this node's.
-func (m *Manager) adopt(ctx context.Context, p noderpc.Principal, id string) (*Session, error) {
+func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*Session, error) {
 	const op = "session.adopt"
 	unknown := func() error {
 		return &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
@@ -449,7 +449,7 @@ func (m *Manager) unparkFetched(ctx context.Context, a about, token cluster.Toke
 }
 
 // parked lists a tenant's sessions that are in the blob store, in no order.
-func (m *Manager) parked(ctx context.Context, p noderpc.Principal) ([]protocol.Session, error) {
+func (m *Manager) Parked(ctx context.Context, p noderpc.Principal) ([]protocol.Session, error) {
 	all := []protocol.Session{}
 	if m.cfg.Blobs == nil {
 		return all, nil
@@ -487,15 +487,15 @@ func opAdopt(ctx context.Context, c *linkHandler, r protocol.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.adopt(ctx, c.principal, p.Session)
+	s, err := c.m.Adopt(ctx, c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
-	return s.view(), nil
+	return s.View(), nil
 }
 
 func opParked(ctx context.Context, c *linkHandler, _ protocol.Request) (any, error) {
-	all, err := c.m.parked(ctx, c.principal)
+	all, err := c.m.Parked(ctx, c.principal)
 	return protocol.SessionList{Sessions: all}, err
 }
 

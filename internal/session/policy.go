@@ -62,7 +62,7 @@ func (m *Manager) mayKeep(op string) error {
 }
 
 // update changes what may change of a session.
-func (m *Manager) update(s *Session, r protocol.SessionUpdate) error {
+func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 	const op = "session.update"
 	if r.Name != nil {
 		if err := checkName(op, *r.Name); err != nil {
@@ -124,7 +124,7 @@ func (s *Session) idleSince(t time.Time) bool {
 }
 
 // pause freezes the session's sandbox with all that runs in it. Work wakes it.
-func (s *Session) pause(ctx context.Context) error {
+func (s *Session) Pause(ctx context.Context) error {
 	release, err := s.quiet(ctx)
 	if err != nil {
 		return err
@@ -135,21 +135,21 @@ func (s *Session) pause(ctx context.Context) error {
 	s.mu.Unlock()
 	switch state {
 	case lost:
-		return s.gone()
+		return s.LostError()
 	case running:
 	default:
 		return nil // it rests already
 	}
 	if err := machine.SetPaused(ctx, true); err != nil {
-		if s.isLost() {
-			return s.gone()
+		if s.IsLost() {
+			return s.LostError()
 		}
 		return err
 	}
 	s.m.count.pauses.Add(1)
 	s.outlet.cut(false)
 	if !s.enter(paused) {
-		return s.gone()
+		return s.LostError()
 	}
 	return nil
 }
@@ -172,14 +172,14 @@ func opSessionUpdate(_ context.Context, c *linkHandler, r protocol.Request) (any
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.m.update(s, p); err != nil {
+	if err := c.m.Update(s, p); err != nil {
 		return nil, err
 	}
-	return s.view(), nil
+	return s.View(), nil
 }
 
 func opSessionPause(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -187,10 +187,10 @@ func opSessionPause(ctx context.Context, c *linkHandler, r protocol.Request) (an
 	if err != nil {
 		return nil, err
 	}
-	if err := s.pause(ctx); err != nil {
+	if err := s.Pause(ctx); err != nil {
 		return nil, err
 	}
-	return s.view(), nil
+	return s.View(), nil
 }
 
 func opSessionKeepalive(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -198,7 +198,7 @@ func opSessionKeepalive(_ context.Context, c *linkHandler, r protocol.Request) (
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -206,9 +206,9 @@ func opSessionKeepalive(_ context.Context, c *linkHandler, r protocol.Request) (
 	if err != nil {
 		return nil, err
 	}
-	if s.isLost() {
-		return nil, s.gone()
+	if s.IsLost() {
+		return nil, s.LostError()
 	}
 	s.extend(d)
-	return s.view(), nil
+	return s.View(), nil
 }

@@ -66,7 +66,7 @@ func TestPolicy(t *testing.T) {
 	rests := func(s *Session, at time.Time, want string) {
 		t.Helper()
 		r.m.rest(s, at)
-		if v := s.view(); v.State != want {
+		if v := s.View(); v.State != want {
 			t.Errorf("it is %s, want %s: %+v", v.State, want, v)
 		}
 	}
@@ -75,7 +75,7 @@ func TestPolicy(t *testing.T) {
 	rests(soon, later.Add(-5*time.Second), running)
 	rests(soon, later, paused)
 	rests(kept, later.Add(time.Hour), running)
-	if v := soon.view(); v.IdlePauseSeconds != 10 || v.IdleHibernateSeconds != 900 || v.KeepAlive {
+	if v := soon.View(); v.IdlePauseSeconds != 10 || v.IdleHibernateSeconds != 900 || v.KeepAlive {
 		t.Errorf("its policy: %+v", v)
 	}
 	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{KeepAlive: true})

@@ -60,7 +60,7 @@ func opPortOpen(_ context.Context, c *linkHandler, r protocol.Request) (any, err
 	if p.Port < 1 || p.Port > 65535 {
 		return nil, fault.Invalid(r.Op, "port", "a port is a number from 1 to 65535")
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func opPortOpen(_ context.Context, c *linkHandler, r protocol.Request) (any, err
 func (c *linkHandler) forward(s *Session, r protocol.Request, port int, in *io.PipeReader) error {
 	ctx, cancel := context.WithTimeout(c.ctx, portDial)
 	defer cancel()
-	end, err := s.begin(ctx)
+	end, err := s.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (c *linkHandler) forward(s *Session, r protocol.Request, port int, in *io.P
 	for {
 		n, err := tcp.Read(buf)
 		if n > 0 {
-			s.touch()
+			s.Touch()
 			traffic(n)
 			if _, err := out.Write(buf[:n]); err != nil {
 				cut()
@@ -177,7 +177,7 @@ func (c *linkHandler) forward(s *Session, r protocol.Request, port int, in *io.P
 // feed writes to a port, and wakes the session for it. listens is false once
 // the program takes nothing more.
 func (s *Session) feed(ctx context.Context, tcp *agent.Conn, p []byte) (listens bool, err error) {
-	end, err := s.begin(ctx)
+	end, err := s.Acquire(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -191,7 +191,7 @@ func opPortList(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	end, err := s.begin(ctx)
+	end, err := s.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

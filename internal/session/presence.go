@@ -42,7 +42,7 @@ func opSessionWatch(_ context.Context, c *linkHandler, r protocol.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}

@@ -82,14 +82,14 @@ func (m *Manager) holding(name, subject string) (all, own tenant.Use) {
 }
 
 // keeping is what a tenant, and a subject, have on the shelf.
-func (h *shelf) keeping(name, subject string) (all, own tenant.Use) {
+func (h *SnapshotStore) keeping(name, subject string) (all, own tenant.Use) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.kept(name, subject)
 }
 
 // kept is keeping. Preconditions: mu is held.
-func (h *shelf) kept(name, subject string) (all, own tenant.Use) {
+func (h *SnapshotStore) kept(name, subject string) (all, own tenant.Use) {
 	add := func(p noderpc.Principal, u tenant.Use) {
 		if p.Tenant != name {
 			return
@@ -145,7 +145,7 @@ func (m *Manager) within(op string, c *claim) error {
 	if !m.bounded(c) {
 		return nil
 	}
-	all, own := m.shelf.keeping(c.tenant, c.subject)
+	all, own := m.snapshots.keeping(c.tenant, c.subject)
 	m.mu.Lock()
 	a, o := m.holding(c.tenant, c.subject)
 	m.mu.Unlock()
@@ -164,7 +164,7 @@ func yields(quota string) bool {
 }
 
 // uses is what all tenants hold.
-func (m *Manager) uses() map[string]tenant.Use {
+func (m *Manager) Uses() map[string]tenant.Use {
 	out := map[string]tenant.Use{}
 	m.mu.Lock()
 	for _, s := range m.sessions {
@@ -174,13 +174,13 @@ func (m *Manager) uses() map[string]tenant.Use {
 		out[t.source.Tenant] = tenant.Use{}
 	}
 	m.mu.Unlock()
-	m.shelf.mu.Lock()
-	for _, c := range m.shelf.all {
+	m.snapshots.mu.Lock()
+	for _, c := range m.snapshots.all {
 		out[c.Tenant] = tenant.Use{}
 	}
-	m.shelf.mu.Unlock()
+	m.snapshots.mu.Unlock()
 	for name := range out {
-		all, _ := m.shelf.keeping(name, "")
+		all, _ := m.snapshots.keeping(name, "")
 		m.mu.Lock()
 		more, _ := m.holding(name, "")
 		m.mu.Unlock()

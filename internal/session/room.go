@@ -88,7 +88,7 @@ func (m *Manager) tryTake(ctx context.Context, op string, c *claim, first bool, 
 		var all, own tenant.Use
 		bounded := m.bounded(c)
 		if bounded {
-			all, own = m.shelf.keeping(c.tenant, c.subject)
+			all, own = m.snapshots.keeping(c.tenant, c.subject)
 		}
 		m.mu.Lock()
 		quota, full := "", m.full()
@@ -183,9 +183,9 @@ func (s *Session) giveWay(ctx context.Context, since time.Time) bool {
 	}
 	defer s.m.work.Done()
 	if err := s.freeze(ctx); err != nil {
-		if !s.isLost() {
+		if !s.IsLost() {
 			s.m.log.Warn("a session could not give way", "session", s.id, "error", err)
-			s.touch()
+			s.Touch()
 		}
 		return false
 	}

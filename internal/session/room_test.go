@@ -54,7 +54,7 @@ func TestGVisorRoomByMemory(t *testing.T) {
 		return err == nil
 	})
 	if !r.session(first.ID).is(hibernated) || !r.session(second.ID).is(running) {
-		t.Errorf("the first is %s, the second %s", r.session(first.ID).view().State, r.session(second.ID).view().State)
+		t.Errorf("the first is %s, the second %s", r.session(first.ID).View().State, r.session(second.ID).View().State)
 	}
 	// Over the budget nobody has to ask.
 	more.Store(1 << 40)

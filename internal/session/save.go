@@ -434,7 +434,7 @@ func (c *Channel) loosen(is bool) {
 // connect connects a channel to its numbers on the wire, and starts its queue.
 func (s *Session) connect(c *Channel, v savedChannel, wires map[uint32]string) {
 	defer close(c.opened)
-	o := queue.Options{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()}
+	o := queue.Options{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.Touch, Ended: c.ranCell, Limit: s.cellLimit()}
 	if v.Queue == nil {
 		c.wire = v.Wire
 	}
@@ -467,10 +467,10 @@ func (m *Manager) saveAll(all []*Session) {
 		wg.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			if s.isLost() {
+			if s.IsLost() {
 				return
 			}
-			if err := s.save(ctx); err != nil && !s.isLost() {
+			if err := s.save(ctx); err != nil && !s.IsLost() {
 				m.log.Warn("a session could not be hibernated and is lost", "session", s.id, "error", err)
 			}
 			s.lose("restarting", "the node is stopping")

@@ -116,7 +116,7 @@ func (s *Session) bound() {
 }
 
 // adopt makes the member's warm kernel the session's first channel, k1.
-func (s *Session) adopt(info kernel.Info) error {
+func (s *Session) addWarmKernel(info kernel.Info) error {
 	if s.Instance.language == "" {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (s *Session) adopt(info kernel.Info) error {
 		return err
 	}
 	d := &driver{session: s, channel: c, wire: warmChannel}
-	c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.touch, Ended: c.ranCell, Limit: s.cellLimit()})
+	c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.Touch, Ended: c.ranCell, Limit: s.cellLimit()})
 	close(c.opened)
 	s.router.set(warmChannel, target{channel: c, driver: d})
 	return nil
@@ -141,7 +141,7 @@ func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.S
 		}
 		ctx, cancel := context.WithTimeout(ctx, s.m.cfg.BootLimit)
 		defer cancel()
-		end, err := s.begin(ctx)
+		end, err := s.Acquire(ctx)
 		if err != nil {
 			return nil, kernel.Info{}, err
 		}
@@ -159,7 +159,7 @@ func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.S
 }
 
 // touch notes that the session is active.
-func (s *Session) touch() {
+func (s *Session) Touch() {
 	s.mu.Lock()
 	s.active = time.Now()
 	s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *Session) is(state string) bool {
 	return s.state == state
 }
 
-func (s *Session) isLost() bool { return s.life.Err() != nil }
+func (s *Session) IsLost() bool { return s.life.Err() != nil }
 
 // ended is why the session is lost.
 func (s *Session) ended() string {
@@ -190,7 +190,7 @@ func (s *Session) lostBefore(t time.Time) bool {
 }
 
 // gone is the error of a session that is lost.
-func (s *Session) gone() error {
+func (s *Session) LostError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
@@ -198,17 +198,17 @@ func (s *Session) gone() error {
 
 // begin says that work is about to begin, and wakes a paused or hibernated
 // sandbox. The sandbox stays awake until end is called.
-func (s *Session) begin(ctx context.Context) (end func(), err error) {
+func (s *Session) Acquire(ctx context.Context) (end func(), err error) {
 	select {
 	case s.power <- struct{}{}:
 	case <-s.life.Done():
-		return nil, s.gone()
+		return nil, s.LostError()
 	case <-ctx.Done():
 		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.begin", ctx.Err())
 	}
 	defer func() { <-s.power }()
-	if s.isLost() {
-		return nil, s.gone()
+	if s.IsLost() {
+		return nil, s.LostError()
 	}
 	if err := s.m.fenced(s.id); err != nil {
 		return nil, err
@@ -223,8 +223,8 @@ func (s *Session) begin(ctx context.Context) (end func(), err error) {
 		}
 	case paused:
 		if err := machine.SetPaused(ctx, false); err != nil {
-			if s.isLost() {
-				return nil, s.gone()
+			if s.IsLost() {
+				return nil, s.LostError()
 			}
 			return nil, err
 		}
@@ -254,9 +254,9 @@ func (s *Session) begin(ctx context.Context) (end func(), err error) {
 
 // beginOwned is begin for input, which nobody asks to be repeated: while the
 // node does not know whether the session is still its own, it waits.
-func (s *Session) beginOwned(ctx context.Context) (end func(), err error) {
+func (s *Session) acquireOwned(ctx context.Context) (end func(), err error) {
 	for {
-		end, err = s.begin(ctx)
+		end, err = s.Acquire(ctx)
 		if err == nil || s.m.owned(s.id) {
 			return end, err
 		}
@@ -285,15 +285,15 @@ func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 	for _, c := range all {
 		if c.working(ctx, since) {
 			if c.terminal != nil {
-				s.touch() // ask again after the same time
+				s.Touch() // ask again after the same time
 			}
 			return
 		}
 	}
 	if err := machine.SetPaused(ctx, true); err != nil {
-		if !s.isLost() {
+		if !s.IsLost() {
 			s.m.log.Warn("a session could not be paused", "session", s.id, "error", err)
-			s.touch() // try again after the same time
+			s.Touch() // try again after the same time
 		}
 		return
 	}
@@ -447,7 +447,7 @@ func (s *Session) retire() {
 }
 
 // view is the session as clients see it.
-func (s *Session) view() protocol.Session {
+func (s *Session) View() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
 		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
@@ -483,7 +483,7 @@ func seconds(d time.Duration) int64 {
 }
 
 // use is what the session's sandbox uses; nil without one.
-func (s *Session) use(ctx context.Context) *protocol.Usage {
+func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	s.mu.Lock()
 	state, machine := s.state, s.machine
 	s.mu.Unlock()
@@ -511,20 +511,20 @@ func (s *Session) lives() time.Time {
 func views(all []*Channel) []protocol.Channel {
 	out := make([]protocol.Channel, len(all))
 	for i, c := range all {
-		out[i] = c.view()
+		out[i] = c.View()
 	}
 	return out
 }
 
 // list returns the channels, oldest first.
-func (s *Session) list() []*Channel {
+func (s *Session) Channels() []*Channel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.order
 }
 
 // channel finds a channel by its id.
-func (s *Session) channel(id string) (*Channel, error) {
+func (s *Session) Channel(id string) (*Channel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.channels[id]

@@ -450,7 +450,7 @@ func TestSandboxLost(t *testing.T) {
 }
 
 func (r *rig) session(id string) *Session {
-	s, err := r.m.find(alice, id)
+	s, err := r.m.Find(alice, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func (r *frameRouter) Exit(n uint32, e agent.Exit) {
 		return
 	}
 	t.channel.end(protocol.Exit{Code: e.Code, Signal: e.Signal, Reason: reasonOf(e)})
-	t.channel.session.touch()
+	t.channel.session.Touch()
 }
 
 func reasonOf(e agent.Exit) string {

@@ -20,7 +20,7 @@ import (
 
 // shelf keeps the snapshots that users have taken: copies of sessions, for
 // other sessions to go on from. What is on it is whole.
-type shelf struct {
+type SnapshotStore struct {
 	m *Manager
 
 	mu    sync.Mutex // guards all below
@@ -33,16 +33,17 @@ type shelf struct {
 	names  map[string]bool
 }
 
-func (m *Manager) shelfDir() string               { return filepath.Join(m.cfg.DataDir, "kept") }
-func (h *shelf) dir(id string) string             { return filepath.Join(h.m.shelfDir(), id) }
+func (m *Manager) userSnapshotsDir() string { return filepath.Join(m.cfg.DataDir, "kept") }
+
+func (h *SnapshotStore) dir(id string) string     { return filepath.Join(h.m.userSnapshotsDir(), id) }
 func owned(c *copied, p noderpc.Principal) bool   { return c.Tenant == p.Tenant }
 func (c *copied) past(now time.Time) bool         { return !c.Ends.IsZero() && now.After(c.Ends) }
 func nameOf(p noderpc.Principal, n string) string { return p.Tenant + "\x00" + n }
 
 // newShelf finds the snapshots of before, and removes what is not whole.
-func newShelf(m *Manager) (*shelf, error) {
-	h := &shelf{m: m, all: map[string]*copied{}, names: map[string]bool{}, takers: map[*noderpc.Principal]struct{}{}}
-	entries, err := os.ReadDir(m.shelfDir())
+func newSnapshotStore(m *Manager) (*SnapshotStore, error) {
+	h := &SnapshotStore{m: m, all: map[string]*copied{}, names: map[string]bool{}, takers: map[*noderpc.Principal]struct{}{}}
+	entries, err := os.ReadDir(m.userSnapshotsDir())
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func newShelf(m *Manager) (*shelf, error) {
 }
 
 // take takes a snapshot of a session.
-func (h *shelf) take(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
+func (h *SnapshotStore) Create(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
 	var none protocol.Snapshot
 	if err := checkSnapshot(r); err != nil {
 		return none, err
@@ -105,7 +106,7 @@ func (h *shelf) take(ctx context.Context, p noderpc.Principal, s *Session, r pro
 	return c.view(), nil
 }
 
-func (h *shelf) write(ctx context.Context, s *Session, dir string, unlock func()) (*copied, error) {
+func (h *SnapshotStore) write(ctx context.Context, s *Session, dir string, unlock func()) (*copied, error) {
 	st, err := s.copyTo(ctx, dir+partial, false, func(*captured) { unlock() })
 	if err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func (h *shelf) write(ctx context.Context, s *Session, dir string, unlock func()
 }
 
 // reserve takes a place and a name.
-func (h *shelf) reserve(p noderpc.Principal, name string) (done func(), err error) {
+func (h *SnapshotStore) reserve(p noderpc.Principal, name string) (done func(), err error) {
 	const op = "session.snapshot"
 	c := &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}
 	h.m.mu.Lock()
@@ -153,7 +154,7 @@ func (h *shelf) reserve(p noderpc.Principal, name string) (done func(), err erro
 }
 
 // add puts a snapshot on the shelf, if it fits.
-func (h *shelf) add(c *copied) error {
+func (h *SnapshotStore) add(c *copied) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if limit := h.m.cfg.MaxSnapshotBytes; h.bytes+c.Bytes > limit {
@@ -173,7 +174,7 @@ func (c *copied) header() *copied {
 
 // find returns the principal's snapshot of that id or name, or nil.
 // Preconditions: mu is held.
-func (h *shelf) find(p noderpc.Principal, ref string) *copied {
+func (h *SnapshotStore) find(p noderpc.Principal, ref string) *copied {
 	if c := h.all[ref]; c != nil && owned(c, p) {
 		return c
 	}
@@ -187,7 +188,7 @@ func (h *shelf) find(p noderpc.Principal, ref string) *copied {
 
 // get returns a principal's snapshot. One of another is as unknown as one that
 // never was.
-func (h *shelf) get(p noderpc.Principal, ref string) (*copied, error) {
+func (h *SnapshotStore) lookup(p noderpc.Principal, ref string) (*copied, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.find(p, ref)
@@ -197,7 +198,7 @@ func (h *shelf) get(p noderpc.Principal, ref string) (*copied, error) {
 	return c, nil
 }
 
-func (h *shelf) list(p noderpc.Principal) protocol.SnapshotList {
+func (h *SnapshotStore) List(p noderpc.Principal) protocol.SnapshotList {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var mine []*copied
@@ -216,7 +217,7 @@ func (h *shelf) list(p noderpc.Principal) protocol.SnapshotList {
 
 // remove takes a snapshot off the shelf and deletes it. Sessions that were
 // started from it do not need it.
-func (h *shelf) remove(c *copied) error {
+func (h *SnapshotStore) drop(c *copied) error {
 	h.mu.Lock()
 	_, there := h.all[c.ID]
 	if there {
@@ -231,7 +232,7 @@ func (h *shelf) remove(c *copied) error {
 }
 
 // expire removes the snapshots whose time is over.
-func (h *shelf) expire(now time.Time) {
+func (h *SnapshotStore) expire(now time.Time) {
 	h.mu.Lock()
 	var over []*copied
 	for _, c := range h.all {
@@ -242,7 +243,7 @@ func (h *shelf) expire(now time.Time) {
 	h.mu.Unlock()
 	for _, c := range over {
 		h.m.work.Go(func() {
-			if err := h.remove(c); err != nil {
+			if err := h.drop(c); err != nil {
 				h.m.log.Warn("a snapshot was not removed", "snapshot", c.ID, "error", err)
 			}
 		})
@@ -250,16 +251,16 @@ func (h *shelf) expire(now time.Time) {
 }
 
 // total is how many snapshots there are, and their bytes.
-func (h *shelf) total() (int, int64) {
+func (h *SnapshotStore) total() (int, int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.all), h.bytes
 }
 
 // start makes a session that goes on from a snapshot.
-func (h *shelf) start(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
+func (h *SnapshotStore) start(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
 	const op = "session.create"
-	found, err := h.get(p, r.Snapshot)
+	found, err := h.lookup(p, r.Snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -330,15 +331,15 @@ func opSnapshot(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.m.find(c.principal, p.Session)
+	s, err := c.m.Find(c.principal, p.Session)
 	if err != nil {
 		return nil, err
 	}
-	return c.m.shelf.take(ctx, c.principal, s, p)
+	return c.m.snapshots.Create(ctx, c.principal, s, p)
 }
 
 func opSnapshotList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
-	return c.m.shelf.list(c.principal), nil
+	return c.m.snapshots.List(c.principal), nil
 }
 
 // snapshotRef finds the snapshot that a request refers to.
@@ -347,7 +348,7 @@ func (c *linkHandler) snapshotRef(r protocol.Request) (*copied, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.m.shelf.get(c.principal, p.Snapshot)
+	return c.m.snapshots.lookup(c.principal, p.Snapshot)
 }
 
 func opSnapshotGet(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -363,5 +364,5 @@ func opSnapshotDelete(_ context.Context, c *linkHandler, r protocol.Request) (an
 	if err != nil {
 		return nil, err
 	}
-	return nothing{}, c.m.shelf.remove(s)
+	return nothing{}, c.m.snapshots.drop(s)
 }

@@ -133,7 +133,7 @@ const retryBuild = time.Minute
 
 func patience(fails int) time.Duration { return min(retryBuild, time.Second<<min(fails-1, 10)) }
 
-func (t *template) dir() string  { return filepath.Join(t.m.snapshots(), t.name) }
+func (t *template) dir() string  { return filepath.Join(t.m.snapshotsDir(), t.name) }
 func (t *template) side() string { return t.dir() + ".json" }
 
 // get returns the snapshot's folder and its kernel's description. With build
@@ -327,7 +327,7 @@ func (m *Manager) sweepSnapshots() error {
 	for _, t := range m.all() {
 		keep[t.name] = true
 	}
-	entries, err := os.ReadDir(m.snapshots())
+	entries, err := os.ReadDir(m.snapshotsDir())
 	if err != nil {
 		return err
 	}
@@ -335,7 +335,7 @@ func (m *Manager) sweepSnapshots() error {
 		if keep[strings.TrimSuffix(e.Name(), ".json")] {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(m.snapshots(), e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(m.snapshotsDir(), e.Name())); err != nil {
 			return err
 		}
 		m.log.Info("removed an old snapshot", "name", e.Name())

@@ -36,7 +36,7 @@ const (
 type Terminal struct {
 	shell  bool // nobody asked for another program
 	output atomic.Int64
-	drawn  joined
+	drawn  coalescer
 
 	mu      sync.Mutex // guards all below, and the order of what is appended
 	scan    *pty.Scanner
@@ -296,7 +296,7 @@ func (c *Channel) fit(ctx context.Context) error {
 	if c.session.asleep() {
 		return nil
 	}
-	end, err := c.session.begin(ctx)
+	end, err := c.session.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (c *Channel) redraw() {
 
 func (c *Channel) redrawOnce(ctx context.Context) {
 	t := c.terminal
-	end, err := c.session.begin(ctx)
+	end, err := c.session.Acquire(ctx)
 	if err != nil {
 		return
 	}
@@ -365,13 +365,13 @@ func (c *Channel) redrawOnce(ctx context.Context) {
 
 // joined makes one of what several want at the same time, begun after the last
 // of them wanted it.
-type joined struct {
+type coalescer struct {
 	mu             sync.Mutex // guards all below
 	running, again bool
 }
 
 // begin reports whether the caller is to do it.
-func (j *joined) begin() bool {
+func (j *coalescer) begin() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.again = j.running
@@ -381,7 +381,7 @@ func (j *joined) begin() bool {
 }
 
 // end reports whether it is to be done once more.
-func (j *joined) end() bool {
+func (j *coalescer) end() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.running, j.again = j.again, false

@@ -347,18 +347,18 @@ func TestTerminalIdles(t *testing.T) {
 	p.attach(1, s.ID, c.ID)
 	p.input(1, 1, "sleep 1000 &\recho on''e\r", false)
 	p.printed(1, "one\r\n")
-	if ch, _ := sess.channel(c.ID); !ch.busy(r.ctx, farFuture()) {
+	if ch, _ := sess.Channel(c.ID); !ch.busy(r.ctx, farFuture()) {
 		t.Error("a terminal that runs something is idle")
 	}
 	p.input(1, 2, "kill %1; wait; echo tw''o\r", false)
 	p.printed(1, "two\r\n")
 	eventually(t, "it is paused", func() bool {
 		sess.pauseIdle(r.ctx, farFuture())
-		return sess.view().State == paused
+		return sess.View().State == paused
 	})
 	// Another size waits for the next key.
 	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Offset: -1, Cols: 91, Rows: 31}, true)
-	if got := sess.view().State; got != paused {
+	if got := sess.View().State; got != paused {
 		t.Errorf("a viewer has woken it: %s", got)
 	}
 	p.input(2, 1, "stty size\r", false)
@@ -371,7 +371,7 @@ func farFuture() time.Time { return time.Now().Add(time.Hour) }
 // TestJoined: what ten want while it is done is done once more, after all of
 // them wanted it.
 func TestJoined(t *testing.T) {
-	var j joined
+	var j coalescer
 	if !j.begin() {
 		t.Fatal("the first is not to do it")
 	}

@@ -139,7 +139,7 @@ func (m *Manager) measureAll(now time.Time, all []*Session) {
 	}
 	m.measured = now
 	for _, s := range all {
-		if !s.isLost() {
+		if !s.IsLost() {
 			s.measure(false, "")
 		}
 	}

@@ -55,7 +55,7 @@ type volume struct {
 }
 
 // volumes are those of a node.
-type volumes struct {
+type Volumes struct {
 	m   *Manager
 	dir string
 
@@ -72,8 +72,8 @@ func volumeKey(tenant, name string) string { return tenant + "\x00" + name }
 
 // newVolumes finds the volumes of before. What is not whole is removed: a
 // volume that was being made, or deleted.
-func newVolumes(m *Manager) (*volumes, error) {
-	v := &volumes{m: m, dir: filepath.Join(m.cfg.DataDir, "volumes"), all: map[string]*volume{}, begun: make(chan struct{}, 1)}
+func newVolumes(m *Manager) (*Volumes, error) {
+	v := &Volumes{m: m, dir: filepath.Join(m.cfg.DataDir, "volumes"), all: map[string]*volume{}, begun: make(chan struct{}, 1)}
 	if err := os.MkdirAll(v.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func newVolumes(m *Manager) (*volumes, error) {
 }
 
 // find returns a principal's volume. Preconditions: mu is held.
-func (v *volumes) find(tenant, name string) (*volume, error) {
+func (v *Volumes) find(tenant, name string) (*volume, error) {
 	if one := v.all[volumeKey(tenant, name)]; one != nil {
 		return one, nil
 	}
@@ -120,7 +120,7 @@ func (one *volume) save() error {
 	return fault.Wrap(fault.Host, "volume.save", err)
 }
 
-func (v *volumes) create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.Volume, error) {
+func (v *Volumes) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.Volume, error) {
 	const op = "volume.create"
 	var none protocol.Volume
 	if !volumeName.MatchString(r.Name) {
@@ -178,7 +178,7 @@ func (one *volume) view() protocol.Volume {
 }
 
 // get returns a volume, measured now.
-func (v *volumes) get(p noderpc.Principal, name string) (protocol.Volume, error) {
+func (v *Volumes) Get(p noderpc.Principal, name string) (protocol.Volume, error) {
 	v.mu.Lock()
 	one, err := v.find(p.Tenant, name)
 	v.mu.Unlock()
@@ -191,7 +191,7 @@ func (v *volumes) get(p noderpc.Principal, name string) (protocol.Volume, error)
 	return one.view(), nil
 }
 
-func (v *volumes) list(p noderpc.Principal) protocol.VolumeList {
+func (v *Volumes) List(p noderpc.Principal) protocol.VolumeList {
 	out := protocol.VolumeList{Volumes: []protocol.Volume{}}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -205,7 +205,7 @@ func (v *volumes) list(p noderpc.Principal) protocol.VolumeList {
 }
 
 // remove deletes a volume that no session has.
-func (v *volumes) remove(p noderpc.Principal, name string) error {
+func (v *Volumes) Delete(p noderpc.Principal, name string) error {
 	const op = "volume.delete"
 	v.change.Lock()
 	v.mu.Lock()

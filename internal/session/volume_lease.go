@@ -23,7 +23,7 @@ func (one *volume) lease(now time.Time) *protocol.Lease {
 
 // lease takes or renews the lease of a volume. It is on disk before it is
 // answered, so that no token is ever given twice.
-func (v *volumes) lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lease, error) {
+func (v *Volumes) Lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lease, error) {
 	const op = "volume.lease"
 	var none protocol.Lease
 	if len(r.Holder) > maxName || !utf8.ValidString(r.Holder) {
@@ -73,7 +73,7 @@ func lostLease(op string) error {
 }
 
 // release gives a lease back. The token is not used again.
-func (v *volumes) release(p noderpc.Principal, r protocol.VolumeRelease) error {
+func (v *Volumes) Release(p noderpc.Principal, r protocol.VolumeRelease) error {
 	return v.alter(p, r.Name, func(one *volume, now time.Time) error {
 		if held := one.lease(now); held == nil || held.Token != r.Token {
 			return lostLease("volume.release")
@@ -84,7 +84,7 @@ func (v *volumes) release(p noderpc.Principal, r protocol.VolumeRelease) error {
 }
 
 // alter changes a volume and writes its file. When that fails it is as it was.
-func (v *volumes) alter(p noderpc.Principal, name string, do func(*volume, time.Time) error) error {
+func (v *Volumes) alter(p noderpc.Principal, name string, do func(*volume, time.Time) error) error {
 	v.change.Lock()
 	defer v.change.Unlock()
 	v.mu.Lock()

@@ -84,7 +84,7 @@ func withVolumes(own, template []protocol.Mount) []protocol.Mount {
 
 // hold keeps volumes from being deleted while a session has them. Those behind
 // the first own are its template's.
-func (v *volumes) hold(tenant string, mounts []protocol.Mount, own int) (*held, error) {
+func (v *Volumes) hold(tenant string, mounts []protocol.Mount, own int) (*held, error) {
 	h := &held{mounts: mounts, release: func() {}, locked: map[*volume]bool{}, told: map[*volume]bool{}, found: map[*volume]foundUse{}}
 	if len(mounts) == 0 {
 		return h, nil
@@ -167,7 +167,7 @@ const (
 
 // measure looks at what a volume holds, unless that was done a moment ago: in
 // more than a tenth of the time nobody measures.
-func (v *volumes) measure(one *volume) {
+func (v *Volumes) measure(one *volume) {
 	v.mu.Lock()
 	fresh := one.gone || time.Since(one.measured) < max(10*one.cost, 20*time.Millisecond)
 	v.mu.Unlock()
@@ -186,7 +186,7 @@ func (v *volumes) measure(one *volume) {
 }
 
 // wait is how long a volume need not be measured that was measured just now.
-func (v *volumes) wait(one *volume) time.Duration {
+func (v *Volumes) wait(one *volume) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	free := max(0, one.MaxBytes-one.used.bytes)
@@ -201,7 +201,7 @@ const volumeSlack = 1 << 20
 // full reports whether a volume holds more than it may because of that session:
 // one who finds it full may tidy up, as long as it does not grow; where there
 // is more than can be counted, for volumeEvery.
-func (v *volumes) full(one *volume, h *held) bool {
+func (v *Volumes) full(one *volume, h *held) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h.mu.Lock()
@@ -224,7 +224,7 @@ func (v *volumes) full(one *volume, h *held) bool {
 const volumeOver = 64 << 20
 
 // over reports whether a volume holds more than that.
-func (v *volumes) over(one *volume) bool {
+func (v *Volumes) over(one *volume) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return one.used.bytes-one.MaxBytes > min(one.MaxBytes, max(one.MaxBytes/8, volumeOver))
@@ -232,7 +232,7 @@ func (v *volumes) over(one *volume) bool {
 
 // watch measures the volumes that sessions write to, until the manager closes,
 // and makes the full ones read-only for those sessions.
-func (v *volumes) watch() {
+func (v *Volumes) watch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := map[*volume]time.Time{}
@@ -248,7 +248,7 @@ func (v *volumes) watch() {
 }
 
 // begin has a session's volumes looked at that can be written to from now on.
-func (h *held) begin(v *volumes) {
+func (h *held) begin(v *Volumes) {
 	if len(h.volumes) == 0 {
 		return
 	}
@@ -259,7 +259,7 @@ func (h *held) begin(v *volumes) {
 }
 
 // look measures the volumes that are due, and returns when the next is.
-func (v *volumes) look(due map[*volume]time.Time) time.Duration {
+func (v *Volumes) look(due map[*volume]time.Time) time.Duration {
 	v.m.mu.Lock()
 	all := make([]*Session, 0, len(v.m.sessions))
 	for _, s := range v.m.sessions {
@@ -318,7 +318,7 @@ func (s *Session) lockVolume(one *volume) {
 	}
 	if !told {
 		s.m.count.volumesFull.Add(1)
-		for _, c := range s.list() {
+		for _, c := range s.Channels() {
 			if c.queue != nil {
 				c.reached(0, protocol.Reached{Limit: "volume_bytes", Max: one.MaxBytes, Lost: "the right to write to the volume " + one.Name})
 			}
@@ -332,7 +332,7 @@ func (s *Session) lockVolume(one *volume) {
 	defer cancel()
 	err := to.Lock(ctx, one.Name)
 	if err != nil {
-		if !fault.Is(err, fault.Conflict) && !s.isLost() && s.is(running) {
+		if !fault.Is(err, fault.Conflict) && !s.IsLost() && s.is(running) {
 			s.m.log.Warn("a full volume was not made read-only", "session", s.id, "volume", one.ID, "error", err)
 		}
 		if fault.Is(err, fault.Conflict) && s.m.volumes.over(one) {

@@ -19,11 +19,11 @@ func opVolumeCreate(_ context.Context, c *linkHandler, r protocol.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	return c.m.volumes.create(c.principal, p)
+	return c.m.volumes.Create(c.principal, p)
 }
 
 func opVolumeList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
-	return c.m.volumes.list(c.principal), nil
+	return c.m.volumes.List(c.principal), nil
 }
 
 func opVolumeGet(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -31,7 +31,7 @@ func opVolumeGet(_ context.Context, c *linkHandler, r protocol.Request) (any, er
 	if err != nil {
 		return nil, err
 	}
-	return c.m.volumes.get(c.principal, p.Name)
+	return c.m.volumes.Get(c.principal, p.Name)
 }
 
 func opVolumeDelete(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -39,7 +39,7 @@ func opVolumeDelete(_ context.Context, c *linkHandler, r protocol.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	return nothing{}, c.m.volumes.remove(c.principal, p.Name)
+	return nothing{}, c.m.volumes.Delete(c.principal, p.Name)
 }
 
 func opVolumeLease(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -47,7 +47,7 @@ func opVolumeLease(_ context.Context, c *linkHandler, r protocol.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	return c.m.volumes.lease(c.principal, p)
+	return c.m.volumes.Lease(c.principal, p)
 }
 
 func opVolumeRelease(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -55,5 +55,5 @@ func opVolumeRelease(_ context.Context, c *linkHandler, r protocol.Request) (any
 	if err != nil {
 		return nil, err
 	}
-	return nothing{}, c.m.volumes.release(c.principal, p)
+	return nothing{}, c.m.volumes.Release(c.principal, p)
 }

@@ -131,7 +131,7 @@ func TestVolumeMissing(t *testing.T) {
 // TestVolumeWait: a volume is looked at before it could be full; who finds it
 // full may tidy up; and so much more ends a session.
 func TestVolumeWait(t *testing.T) {
-	v := &volumes{m: &Manager{cfg: Config{VolumeEvery: 5 * time.Second}}}
+	v := &Volumes{m: &Manager{cfg: Config{VolumeEvery: 5 * time.Second}}}
 	for _, c := range []struct {
 		max, used int64
 		cost      time.Duration

@@ -25,7 +25,7 @@ type writer struct {
 
 // adopt finds the writer of that name, or makes it, and gives it to a. It
 // returns the number of the last part that was taken.
-func (c *Channel) adopt(name string, a *Viewer) (*writer, uint64, error) {
+func (c *Channel) claimWriter(name string, a *Viewer) (*writer, uint64, error) {
 	if name == "" {
 		return &writer{owner: a}, 0, nil
 	}
