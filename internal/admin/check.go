@@ -1,0 +1,26 @@
+package admin
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+)
+
+// OneCell runs code through all of the server and looks at what it prints.
+func OneCell(ctx context.Context, c *client.Client) (time.Duration, error) {
+	began := time.Now()
+	var out strings.Builder
+	err := c.Run(ctx, client.RunRequest{Code: "print(6 * 7)"}, func(e client.Event) error {
+		if e.Type == "stdout" {
+			out.WriteString(e.Text)
+		}
+		return nil
+	})
+	if err == nil && strings.TrimSpace(out.String()) != "42" {
+		err = fault.New(fault.Internal, "check", "print(6 * 7) printed %q", out.String())
+	}
+	return time.Since(began).Round(time.Millisecond), err
+}

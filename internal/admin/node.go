@@ -1,0 +1,46 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// drainLimit is how long the sessions of a node may take to move.
+const drainLimit = 10 * time.Minute
+
+// DrainNode moves the sessions away from the node of this machine, over its socket.
+func DrainNode(ctx context.Context, cfg *config.Config) (protocol.Drained, error) {
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	var d protocol.Drained
+	err := callNode(ctx, cfg, "drain", protocol.OpDrain, &d)
+	return d, err
+}
+
+// CheckNode asks the node of this machine, over its socket, for its status. With warm, a pool that
+// is not full is an error.
+func CheckNode(ctx context.Context, cfg *config.Config, warm bool) (protocol.NodeStatus, error) {
+	var s protocol.NodeStatus
+	if err := callNode(ctx, cfg, "check", protocol.OpStatus, &s); err != nil {
+		return s, err
+	}
+	if warm && s.Pool.Ready < s.Pool.Size {
+		reason := "it fills"
+		if s.Pool.LastError != "" {
+			reason = s.Pool.LastError
+		}
+		return s, fault.New(fault.Unavailable, "node.check", "%d of %d sandboxes are ready: %s", s.Pool.Ready, s.Pool.Size, reason)
+	}
+	return s, nil
+}
+
+func callNode(ctx context.Context, cfg *config.Config, subject, op string, result any) error {
+	c := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()), noderpc.ClientOptions{})
+	defer func() { _ = c.Close() }()
+	return c.Call(ctx, noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: subject}, op, struct{}{}, result)
+}

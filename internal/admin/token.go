@@ -1,0 +1,43 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/internal/profile"
+	"github.com/sandgate/sandgate/internal/server"
+)
+
+// RotateToken puts a new token in the place of the present one, which remains valid for keep. A
+// running server takes the new one up at once.
+func RotateToken(ctx context.Context, a *console.Invocation, cfg *config.Config, keep time.Duration) error {
+	caller := server.FindCaller(a)
+	previous, token, err := server.ReplaceToken(cfg.TokenFile(), caller, keep)
+	if err != nil {
+		return err
+	}
+	address := "http://" + cfg.Listen
+	if p, err := profile.Read(filepath.Join(caller.Home, profile.Path)); err == nil && p.Token == previous {
+		address = p.URL
+		if err := profile.Write(caller.Home, caller.UID, caller.GID, profile.Profile{URL: p.URL, Token: token}); err != nil {
+			fmt.Fprintf(a.Err, "warning: the profile for the command line could not be written: %v\n", err)
+		}
+	}
+	_, err = server.AskReload(ctx, cfg, server.ReloadRequest{})
+	switch {
+	case fault.Is(err, fault.Unavailable):
+		fmt.Fprintln(a.Err, "No server runs; the next start takes the new token.")
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(a.Out, "%s/#token=%s\n", address, token)
+	if keep > 0 {
+		fmt.Fprintf(a.Err, "The token before is good for another %s.\n", keep)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package admin
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/session"
+)
+
+// UsageKeys says what a record is added to.
+func UsageKeys() map[string]func(session.UsageRecord) string {
+	return map[string]func(session.UsageRecord) string{
+		"tenant":  func(r session.UsageRecord) string { return r.Tenant },
+		"subject": func(r session.UsageRecord) string { return r.Tenant + "/" + r.Subject },
+		"session": func(r session.UsageRecord) string { return r.Session },
+		"day":     func(r session.UsageRecord) string { return r.Time.UTC().Format(time.DateOnly) },
+	}
+}
+
+// UsageSum is what was used under one key.
+type UsageSum struct {
+	Key           string  `json:"key"`
+	Sessions      int     `json:"sessions"`
+	Cells         int64   `json:"cells"`
+	Seconds       float64 `json:"seconds"`
+	CPUSeconds    float64 `json:"cpu_seconds"`
+	MemorySeconds float64 `json:"memory_mib_seconds"`
+	BytesIn       int64   `json:"bytes_in"`
+	BytesOut      int64   `json:"bytes_out"`
+	sessions      map[string]bool
+}
+
+// AddUsage adds up the records since from. What is no record, because a crash
+// has cut it short, is counted and passed over.
+func AddUsage(dir string, from time.Time, key func(session.UsageRecord) string) (map[string]*UsageSum, int, error) {
+	files, err := journal.Files(dir, "usage")
+	if os.IsPermission(err) {
+		return nil, 0, fault.New(fault.PermissionDenied, "usage", "%s can be read by root alone; use sudo", dir)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	sums := map[string]*UsageSum{}
+	bad := 0
+	for _, name := range files {
+		n, err := readUsage(name, func(r session.UsageRecord) {
+			if r.Time.Before(from) {
+				return
+			}
+			k := key(r)
+			s := sums[k]
+			if s == nil {
+				s = &UsageSum{Key: k, sessions: map[string]bool{}}
+				sums[k] = s
+			}
+			s.sessions[r.Session] = true
+			s.Sessions = len(s.sessions)
+			s.Cells += r.Cells
+			s.Seconds += r.Seconds
+			s.CPUSeconds += r.CPUSeconds
+			s.MemorySeconds += r.MemorySeconds
+			s.BytesIn += r.BytesIn
+			s.BytesOut += r.BytesOut
+		})
+		bad += n
+		if err != nil {
+			return nil, bad, err
+		}
+	}
+	return sums, bad, nil
+}
+
+func readUsage(name string, each func(session.UsageRecord)) (bad int, err error) {
+	f, err := os.Open(name)
+	if os.IsNotExist(err) {
+		return 0, nil // it was the oldest, and has gone
+	}
+	if err != nil {
+		return 0, &fault.Error{Kind: fault.PermissionDenied, Op: "usage", Message: "cannot read " + name + "; use sudo", Err: err}
+	}
+	defer func() { _ = f.Close() }()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, journal.MaxLine)
+	for lines.Scan() {
+		var r session.UsageRecord
+		if json.Unmarshal(lines.Bytes(), &r) != nil || r.Session == "" {
+			bad++
+			continue
+		}
+		each(r)
+	}
+	return bad, fault.Wrap(fault.Host, "usage", lines.Err())
+}

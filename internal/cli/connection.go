@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/profile"
+)
+
+// connection are the flags of all commands that speak to a server.
+type connection struct{ url, tokenFile string }
+
+func connectionFlags(set *flag.FlagSet) *connection {
+	c := new(connection)
+	set.StringVar(&c.url, "url", "", "`address` of the server; else SANDGATE_URL, else the profile's, else http://127.0.0.1:8080.")
+	set.StringVar(&c.tokenFile, "token-from", "", "`file` that holds the token; else SANDGATE_TOKEN, else the profile's.")
+	return c
+}
+
+// find returns the address and the token to use.
+func (c *connection) find(a *app) (profile.Profile, error) {
+	const op = "profile.read"
+	p, err := profile.Read(filepath.Join(a.Getenv("HOME"), profile.Path))
+	if err != nil {
+		return p, err
+	}
+	if c.url != "" || a.Getenv("SANDGATE_URL") != "" {
+		p.URL = a.Getenv("SANDGATE_URL")
+		if c.url != "" {
+			p.URL = c.url
+		}
+		// A token is for the server that it came with.
+		if _, fragment, ok := strings.Cut(p.URL, "#"); ok && strings.Contains(fragment, "token=") {
+			p.Token = ""
+		}
+	}
+	switch {
+	case c.tokenFile != "":
+		b, err := os.ReadFile(c.tokenFile)
+		if err != nil {
+			return p, &fault.Error{Kind: fault.Unauthenticated, Op: op, Message: "cannot read the token from " + c.tokenFile, Err: err}
+		}
+		p.Token = strings.TrimSpace(string(b))
+	case a.Getenv("SANDGATE_TOKEN") != "":
+		p.Token = a.Getenv("SANDGATE_TOKEN")
+	}
+	if p.URL == "" {
+		p.URL = "http://" + config.Default().Listen
+	}
+	if p.Token == "" && !strings.Contains(p.URL, "#token=") {
+		// On the server's own machine the token's owner needs no profile.
+		if b, err := os.ReadFile(config.Default().TokenFile()); err == nil {
+			p.Token = strings.TrimSpace(string(b))
+		}
+	}
+	return p, nil
+}
+
+// client returns a client of the server that the flags, the environment or the
+// profile name.
+func (c *connection) client(a *app) (*client.Client, error) {
+	p, err := c.find(a)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex // guards lost
+	lost := false
+	return client.New(p.URL, p.Token, client.Options{
+		Name: "sandgate-cli/" + a.Version,
+		OnState: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && lost:
+				fmt.Fprint(a.Err, "\r[sandgate: connected again]\r\n")
+			case err != nil && !lost:
+				fmt.Fprint(a.Err, "\r[sandgate: the connection was lost; trying to come back, Ctrl-C gives up]\r\n")
+			}
+			lost = err != nil
+		},
+	})
+}

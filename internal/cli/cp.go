@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+func cpCommand() command {
+	return command{
+		name: "cp", args: "FROM TO", short: "Copy a file or a folder into a session, out of it, or within",
+		long: `
+FROM and TO are files or folders here, or SESSION:PATH, at least one of them. A
+relative PATH is in the session's home directory. - is standard input or
+output; of a folder it is a tar archive. A folder goes into the one that TO
+names when that is there or ends in a slash, and becomes TO otherwise. Links
+that lead out of a folder are left out on the way here.
+
+  sandgate cp data.csv s_abc:data.csv
+  sandgate cp s_abc:/tmp/plot.png .
+  sandgate cp src s_abc:
+  sandgate cp s_abc:src - | tar -t
+  sandgate cp s_abc:data.csv s_abc:copy.csv
+  sandgate cp s_abc:src s_xyz:`,
+		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
+			conn := connectionFlags(set)
+			quiet := set.Bool("q", false, "Show no progress.")
+			set.Bool("r", false, "For the habit: folders are always copied with all below them.")
+			if err := parse(set, args, 2, 2); err != nil {
+				return err
+			}
+			c, err := conn.client(a)
+			if err != nil {
+				return err
+			}
+			from, to := set.Arg(0), set.Arg(1)
+			fromSession, fromPath, fromIs := remote(from)
+			toSession, toPath, toIs := remote(to)
+			if !fromIs && !toIs {
+				return usagef("one of FROM and TO must be SESSION:PATH")
+			}
+			p := &progress{}
+			if !*quiet && console.IsTerminal(a.Err) && (to != "-" || !console.IsTerminal(a.Out)) {
+				defer p.show(a.Err)()
+			}
+			if fromIs && toIs {
+				if toPath, err = within(ctx, c, toSession, fromPath, toPath); err != nil {
+					return err
+				}
+				return copyAny(ctx, c, p, fromSession, fromPath, toSession, toPath)
+			}
+			if toIs {
+				if toPath == "" || strings.HasSuffix(toPath, "/") {
+					toPath += base(from)
+				} else if info, err := os.Stat(from); from != "-" && err == nil && info.IsDir() {
+					if f, err := c.Stat(ctx, toSession, toPath); err == nil && f.Dir {
+						toPath = path.Join(toPath, base(from))
+					}
+				}
+				return uploadAny(ctx, a, c, p, from, toSession, toPath)
+			}
+			return downloadAny(ctx, a, c, p, fromSession, fromPath, to)
+		},
+	}
+}
+
+// base is the last part of a path here, also of one such as "..".
+func base(name string) string {
+	if full, err := filepath.Abs(name); err == nil && name != "-" {
+		name = full
+	}
+	return filepath.Base(name)
+}
+
+// copyAny copies within a session, or from one to another.
+func copyAny(ctx context.Context, c *client.Client, p *progress, fromSession, from, toSession, to string) error {
+	if fromSession == toSession {
+		_, err := c.Copy(ctx, fromSession, from, to, true)
+		return err
+	}
+	if from == "" {
+		from = "."
+	}
+	f, err := c.Stat(ctx, fromSession, from)
+	if err != nil {
+		return err
+	}
+	if f.Dir {
+		r, err := c.DownloadTree(ctx, fromSession, from, "tar")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = r.Close() }()
+		in, out := io.Pipe()
+		go func() { _ = out.CloseWithError(renamed(out, p.through(r, 0))) }()
+		_, err = c.UploadTree(ctx, toSession, to, in)
+		_ = in.Close()
+		return err
+	}
+	r, err := c.Download(ctx, fromSession, from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	_, err = c.Upload(ctx, toSession, to, f.Mode&0o777, p.through(r, sizeIn(f)))
+	return err
+}
+
+func uploadAny(ctx context.Context, a *app, c *client.Client, p *progress, from, session, to string) error {
+	if from != "-" {
+		if info, err := os.Stat(from); err == nil && info.IsDir() {
+			r, w := io.Pipe()
+			go func() { _ = w.CloseWithError(sendTree(a, from, w)) }()
+			_, err := c.UploadTree(ctx, session, to, p.through(r, 0))
+			_ = r.Close()
+			return err
+		}
+	}
+	return uploadFile(ctx, a, c, p, from, session, to)
+}
+
+// upload copies one file.
+func upload(ctx context.Context, a *app, c *client.Client, from, session, to string) error {
+	return uploadFile(ctx, a, c, nil, from, session, to)
+}
+
+func uploadFile(ctx context.Context, a *app, c *client.Client, p *progress, from, session, to string) error {
+	if from == "-" {
+		_, err := c.Upload(ctx, session, to, 0, p.through(a.In, 0))
+		return err
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return localError(err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return localError(err)
+	}
+	if info.IsDir() {
+		return fault.Invalid("cp", "FROM", "%s is a directory", from)
+	}
+	_, err = c.Upload(ctx, session, to, uint32(info.Mode().Perm()), p.through(f, info.Size()))
+	return err
+}
+
+func downloadAny(ctx context.Context, a *app, c *client.Client, p *progress, session, from, to string) error {
+	if from == "" {
+		from = "."
+	}
+	f, err := c.Stat(ctx, session, from)
+	if err != nil {
+		return err
+	}
+	if !f.Dir {
+		body, err := c.Download(ctx, session, from)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = body.Close() }()
+		return download(a, p.through(body, sizeIn(f)), from, to)
+	}
+	r, err := c.DownloadTree(ctx, session, from, "tar")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	in := p.through(r, 0)
+	if to == "-" {
+		_, err := io.Copy(a.Out, in)
+		return err
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
+		to = filepath.Join(to, filepath.Base(filepath.FromSlash(f.Path)))
+	}
+	return receiveTree(a, to, in)
+}
+
+func download(a *app, r io.Reader, from, to string) (err error) {
+	if to == "-" {
+		_, err = io.Copy(a.Out, r)
+		return err
+	}
+	if info, serr := os.Stat(to); serr == nil && info.IsDir() {
+		to = filepath.Join(to, path.Base(from))
+	}
+	// Whole or not at all, as the way in.
+	part, err := os.CreateTemp(filepath.Dir(to), ".sandgate-*")
+	if err != nil {
+		return localError(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(part.Name())
+		}
+	}()
+	if _, err = io.Copy(part, r); err != nil {
+		_ = part.Close()
+		return fault.Wrap(fault.Unavailable, "cp", err)
+	}
+	if err = errors.Join(part.Chmod(0o644), part.Close()); err != nil {
+		return localError(err)
+	}
+	if err = os.Rename(part.Name(), to); err != nil {
+		return localError(err)
+	}
+	return nil
+}
+
+// sizeIn is how many bytes a file has, or 0 where that is not known before.
+func sizeIn(f protocol.File) int64 {
+	if f.Type == "file" {
+		return f.Size
+	}
+	return 0
+}

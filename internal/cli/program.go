@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// environment turns --env into a map; a name alone takes this process's value.
+func environment(a *app, all []string) map[string]string {
+	m := make(map[string]string, len(all))
+	for _, e := range all {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok {
+			value = a.Getenv(name)
+		}
+		m[name] = value
+	}
+	return m
+}
+
+// cleanupTimeout is how long the removal of a session may take.
+const cleanupTimeout = 15 * time.Second
+
+// feed passes standard input on.
+func feed(ctx context.Context, in io.Reader, p *client.Process) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := in.Read(buf)
+		if n > 0 && p.Stdin(ctx, buf[:n]) != nil {
+			return // the program has ended, or closed its input
+		}
+		if err != nil {
+			_ = p.CloseStdin(ctx)
+			return
+		}
+	}
+}
+
+// show writes the program's output as it comes, until its end.
+func show(ctx context.Context, a *app, p *client.Process) error {
+	for {
+		r, err := p.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var werr error
+		switch r.Kind {
+		case stream.KindStdout:
+			_, werr = a.Out.Write(r.Payload)
+		case stream.KindStderr:
+			_, werr = a.Err.Write(r.Payload)
+		case stream.KindGap:
+			var g stream.Gap
+			_ = json.Unmarshal(r.Payload, &g)
+			fmt.Fprintf(a.Err, "sandgate: %d bytes of output are no longer there\n", g.Bytes)
+		}
+		if werr != nil {
+			if errors.Is(werr, syscall.EPIPE) {
+				return console.ExitStatus(128 + int(syscall.SIGPIPE))
+			}
+			return fault.Wrap(fault.Canceled, "run.write", werr)
+		}
+	}
+}

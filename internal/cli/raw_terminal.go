@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// rawTerminal is the user's own terminal, lent to a program in a sandbox. However the
+// program and this command end, the user gets it back as it was.
+type rawTerminal struct {
+	a        *app
+	in, out  *os.File
+	readOnly bool
+	changes  chan os.Signal // of its size, since before it was first told
+	// answered reports whether this terminal was there when the output that
+	// is older than the attachment was written, so that its questions are new.
+	answered func() bool
+	old      *pty.Quiet // the filter, while old output is shown
+	scan     *pty.Scanner
+}
+
+// lend takes the terminal that this command was started in.
+func (a *app) takeTerminal() (*rawTerminal, error) {
+	out, ok := a.Out.(*os.File)
+	if !ok || !console.IsTerminal(a.In) || !console.IsTerminal(out) {
+		return nil, fault.New(fault.InvalidArgument, "shell", "this needs a terminal on standard input and output; sandgate run needs none")
+	}
+	l := &rawTerminal{a: a, in: a.In, out: out, changes: make(chan os.Signal, 1), answered: func() bool { return false }}
+	signal.Notify(l.changes, syscall.SIGWINCH)
+	return l, nil
+}
+
+func (l *rawTerminal) size() (cols, rows int) {
+	cols, rows, err := term.GetSize(int(l.out.Fd()))
+	if err != nil || cols < 1 || rows < 1 {
+		return pty.DefaultCols, pty.DefaultRows
+	}
+	return min(cols, pty.MaxCols), min(rows, pty.MaxRows)
+}
+
+// drive connects the two terminals until the program ends, which gives its
+// status as the error, or the user detaches.
+func (l *rawTerminal) drive(ctx context.Context, t *client.Terminal) (detached bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(ended)
+	defer signal.Stop(l.changes)
+
+	raw, err := term.MakeRaw(int(l.in.Fd()))
+	if err != nil {
+		return false, fault.Wrap(fault.Host, "shell.terminal", err)
+	}
+	cols, rows := l.size()
+	l.scan = pty.NewScanner(pty.Size{Cols: cols, Rows: rows})
+	defer func() {
+		_, _ = l.out.Write(l.scan.State().Normal())
+		_ = term.Restore(int(l.in.Fd()), raw)
+		if detached {
+			fmt.Fprintln(l.a.Err)
+		}
+	}()
+
+	var left atomic.Bool // by the escape, or because the terminal is gone
+	var killed atomic.Int32
+	go func() {
+		for {
+			select {
+			case s := <-ended:
+				sig, _ := s.(syscall.Signal)
+				killed.Store(int32(sig))
+				cancel()
+				return
+			case <-l.changes:
+				if cols, rows := l.size(); !l.readOnly {
+					_ = t.Resize(ctx, cols, rows) // it can only have ended
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	go func() {
+		l.feed(ctx, t)
+		left.Store(true)
+		cancel()
+	}()
+	err = l.show(ctx, t)
+	switch {
+	case killed.Load() != 0:
+		return false, console.ExitStatus(128 + int(killed.Load()))
+	case err != nil && left.Load():
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	if e := t.Exit(); e != nil {
+		if err := client.ExitError(*e); err != nil {
+			return false, err
+		}
+		if e.Code != 0 {
+			return false, console.ExitStatus(e.Code)
+		}
+	}
+	return false, nil
+}
+
+// feed passes keys on until the user detaches or the terminal is gone.
+func (l *rawTerminal) feed(ctx context.Context, t *client.Terminal) {
+	var e escapes
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := l.in.Read(buf)
+		keys, what := e.feed(buf[:n])
+		if len(keys) > 0 && !l.readOnly {
+			if t.Type(ctx, keys) != nil {
+				<-ctx.Done() // the output says why
+				return
+			}
+		}
+		switch {
+		case what == detach || err != nil:
+			return
+		case what == help:
+			_, _ = io.WriteString(l.out, escapeHelp)
+		}
+	}
+}
+
+// show writes the program's output until its end.
+func (l *rawTerminal) show(ctx context.Context, t *client.Terminal) error {
+	for {
+		r, err := t.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var b []byte
+		switch r.Kind {
+		case stream.KindStdout:
+			b = l.filter(r.Payload, t.Old() && !l.answered())
+		case stream.KindRestore:
+			s, err := client.Restored(r)
+			if err != nil {
+				return err
+			}
+			if l.answered() {
+				continue // it is the one that the program began in
+			}
+			b = l.filter(s.Data, true)
+		case stream.KindGap:
+			var g stream.Gap
+			_ = json.Unmarshal(r.Payload, &g)
+			b = fmt.Appendf(nil, "\r\n[sandgate: %d bytes of output are no longer there]\r\n", g.Bytes)
+		}
+		if l.old != nil && !t.Behind() {
+			b = l.old.End(b)
+			l.old = nil
+		}
+		if len(b) == 0 {
+			continue
+		}
+		l.scan.Write(b)
+		if _, err := l.out.Write(b); err != nil {
+			return fault.Wrap(fault.Canceled, "shell.write", err)
+		}
+	}
+}
+
+// filter takes questions out of old output.
+func (l *rawTerminal) filter(b []byte, old bool) []byte {
+	if !old {
+		return b
+	}
+	if l.old == nil {
+		l.old = pty.NewQuiet()
+	}
+	return l.old.Append(nil, b)
+}

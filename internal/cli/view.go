@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// view shows a kernel's records on a terminal or in a pipe. It is safe for
+// concurrent use.
+type view struct {
+	out, err io.Writer
+	figures  string
+	colour   bool
+
+	mu    sync.Mutex // guards all below, and the writing
+	open  bool       // the last line was not ended
+	saved int
+}
+
+// escape finds the sequences with which tracebacks are coloured.
+var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+func (v *view) write(w io.Writer, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	v.open = b[len(b)-1] != '\n'
+	if _, err := w.Write(b); err != nil {
+		return fault.Wrap(fault.Canceled, "view.write", err)
+	}
+	return nil
+}
+
+// line ends a line that the output has left open, so that a prompt stands at
+// the beginning of one. In a pipe nothing is added to what a program wrote.
+func (v *view) line() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.open && v.colour {
+		_ = v.write(v.out, []byte("\n"))
+	}
+}
+
+// record shows one record. It returns what a cell asks for, if it does.
+func (v *view) record(r stream.Record) (*kernel.InputRequest, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch r.Kind {
+	case stream.KindStdout:
+		return nil, v.write(v.out, r.Payload)
+	case stream.KindStderr:
+		return nil, v.write(v.err, r.Payload)
+	case stream.KindGap:
+		var g stream.Gap
+		_ = json.Unmarshal(r.Payload, &g)
+		return nil, v.note("%d bytes of output are no longer there", g.Bytes)
+	case stream.KindEvent:
+		var e struct {
+			Event   string `json:"event"`
+			Message string `json:"message"`
+		}
+		_ = json.Unmarshal(r.Payload, &e)
+		if e.Message == "" && strings.HasPrefix(e.Event, "re") {
+			e.Message = "the kernel was started anew; its variables are gone"
+		}
+		if e.Message == "" {
+			return nil, nil
+		}
+		return nil, v.note("%s", e.Message)
+	case stream.KindMessage:
+		return v.message(r.Payload)
+	}
+	return nil, nil
+}
+
+func (v *view) note(format string, args ...any) error {
+	if v.open && v.colour {
+		if err := v.write(v.err, []byte("\n")); err != nil {
+			return err
+		}
+	}
+	return v.write(v.err, []byte("[sandgate: "+fmt.Sprintf(format, args...)+"]\n"))
+}
+
+func (v *view) message(payload []byte) (*kernel.InputRequest, error) {
+	var m kernel.Message
+	if err := json.Unmarshal(payload, &m); err != nil {
+		return nil, fault.Wrap(fault.Malformed, "view.message", err)
+	}
+	switch m.Type {
+	case kernel.ExecuteResultType, kernel.DisplayDataType:
+		var b kernel.Bundle
+		if err := json.Unmarshal(m.Content, &b); err != nil {
+			return nil, fault.Wrap(fault.Malformed, "view.message", err)
+		}
+		return nil, v.bundle(b)
+	case kernel.ErrorType:
+		var e kernel.Error
+		if err := json.Unmarshal(m.Content, &e); err != nil {
+			return nil, fault.Wrap(fault.Malformed, "view.message", err)
+		}
+		return nil, v.traceback(e)
+	case kernel.ClearOutputType:
+		if v.colour {
+			return nil, v.write(v.out, []byte("\r\x1b[2K"))
+		}
+	case kernel.InputRequestType:
+		ask := new(kernel.InputRequest)
+		if err := json.Unmarshal(m.Content, ask); err != nil {
+			return nil, fault.Wrap(fault.Malformed, "view.message", err)
+		}
+		return ask, nil
+	case kernel.ExecuteReplyType:
+		var r kernel.ExecuteReply
+		if json.Unmarshal(m.Content, &r) == nil && r.Status == "aborted" {
+			return nil, v.note("not run, because a cell before it failed")
+		}
+	}
+	return nil, nil
+}
+
+func (v *view) traceback(e kernel.Error) error {
+	text := strings.Join(e.Traceback, "\n")
+	if text == "" {
+		text = e.EName + ": " + e.EValue
+	}
+	switch {
+	case !v.colour:
+		text = escape.ReplaceAllString(text, "")
+	case !strings.Contains(text, "\x1b["):
+		text = "\x1b[31m" + text + "\x1b[0m"
+	}
+	if v.open && v.colour {
+		text = "\n" + text
+	}
+	return v.write(v.err, []byte(strings.TrimSuffix(text, "\n")+"\n"))
+}
+
+// bundle shows the plainest form of a rich result, and says what else there
+// was.
+func (v *view) bundle(b kernel.Bundle) error {
+	var types []string
+	for t := range b.Data {
+		types = append(types, t)
+	}
+	slices.Sort(types)
+	shown := false
+	if text := textOf(b.Data["text/plain"]); text != "" {
+		if v.open {
+			text = "\n" + text
+		}
+		if err := v.write(v.out, []byte(strings.TrimSuffix(text, "\n")+"\n")); err != nil {
+			return err
+		}
+		shown = true
+	}
+	for _, t := range types {
+		sub, isImage := strings.CutPrefix(t, "image/")
+		switch {
+		case isImage:
+			if err := v.image(t, sub, b.Data[t]); err != nil {
+				return err
+			}
+		case !shown && t != "text/plain":
+			if err := v.note("%s, which a terminal cannot show", t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// textOf reads a value that is text, in one piece or in lines.
+func textOf(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var parts []string
+	_ = json.Unmarshal(raw, &parts)
+	return strings.Join(parts, "")
+}
+
+func (v *view) image(mime, sub string, raw json.RawMessage) error {
+	text := textOf(raw)
+	data := []byte(text)
+	if sub != "svg+xml" {
+		var err error
+		if data, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
+			return v.note("%s that cannot be read", mime)
+		}
+	}
+	size := fmt.Sprintf("%d KiB", (len(data)+1023)/1024)
+	if v.figures == "" {
+		return v.note("%s, %s; --save-figures DIRECTORY saves it", mime, size)
+	}
+	if err := os.MkdirAll(v.figures, 0o755); err != nil {
+		return localError(err)
+	}
+	ending := strings.TrimSuffix(sub, "+xml")
+	for _, r := range ending {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+			ending = "img" // the kernel chose it; a path it must not choose
+			break
+		}
+	}
+	// A number that is free: earlier figures are kept.
+	for {
+		v.saved++
+		path := filepath.Join(v.figures, fmt.Sprintf("figure-%d.%s", v.saved, ending))
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if os.IsExist(err) {
+			continue
+		}
+		if err != nil {
+			return localError(err)
+		}
+		_, err = f.Write(data)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return localError(err)
+		}
+		return v.note("%s, %s, saved as %s", mime, size, path)
+	}
+}

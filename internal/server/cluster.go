@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+)
+
+// nodeName is the name of this machine's node.
+func nodeName(cfg *config.Config) (cluster.NodeID, error) {
+	name := cfg.Cluster.Node
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return "", fault.Wrap(fault.Host, "node.name", err)
+		}
+	}
+	if err := cluster.CheckNode(cluster.NodeID(name)); err != nil {
+		return "", fault.Invalid("node.name", "cluster.node", "%q is no name of letters, digits, dots and dashes", name)
+	}
+	return cluster.NodeID(name), nil
+}
+
+// redisPassword is read by the one who may: a gateway is told.
+func redisPassword(cfg *config.Config) (string, error) {
+	if cfg.Cluster.Password == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(cfg.Cluster.Password)
+	if err != nil {
+		return "", &fault.Error{Kind: fault.Host, Op: "cluster.redis", Message: "cannot read the password from " + cfg.Cluster.Password, Err: err}
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+func openRedis(cfg *config.Config, password string, log *slog.Logger) (*cluster.Redis, error) {
+	return cluster.NewRedis(cluster.RedisOptions{URL: cfg.Cluster.Redis, User: cfg.Cluster.User, Password: password, Cluster: cfg.Cluster.Name, Logger: log})
+}
+
+// instance tells this node's data from another's that was given its name.
+func instance(cfg *config.Config) (string, error) {
+	path := filepath.Join(cfg.NodeDir(), "instance")
+	b, err := os.ReadFile(path)
+	if err == nil && len(b) > 0 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fault.Wrap(fault.Host, "node.instance", err)
+	}
+	var random [16]byte
+	rand.Read(random[:]) // never fails
+	id := hex.EncodeToString(random[:])
+	if err := os.MkdirAll(cfg.NodeDir(), 0o700); err != nil {
+		return "", fault.Wrap(fault.Host, "node.instance", err)
+	}
+	return id, fault.Wrap(fault.Host, "node.instance", os.WriteFile(path, []byte(id+"\n"), 0o600))
+}
+
+// OpenBlobs opens the blob store; nil where there is none.
+func OpenBlobs(cfg *config.Config) (blob.Store, error) {
+	c := cfg.Cluster
+	switch {
+	case c.Blobs == "":
+		return nil, nil
+	case strings.HasPrefix(c.Blobs, "s3://"):
+		store, err := blob.OpenS3(blob.S3Options{URL: c.Blobs, Endpoint: c.S3Endpoint, Region: c.S3Region, Credentials: c.S3Credentials, Insecure: c.S3Insecure})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
+	}
+	store, err := blob.OpenDir(c.Blobs)
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// sealedVault is where the cluster's keys are. The Redis server can neither read
+// nor make what is in it.
+func sealedVault(cfg *config.Config, dir *cluster.Redis) (tenant.Vault, error) {
+	secret, err := noderpc.ReadSecret(cfg.ClusterDir())
+	if err != nil {
+		return nil, err
+	}
+	return tenant.Sealed(dir.Vault(), secret)
+}
+
+// openTenants opens the keys of this machine, or those of the cluster, and
+// follows these until stop is called.
+func openTenants(cfg *config.Config, vault tenant.Vault, log *slog.Logger) (s *tenant.Store, stop func(), err error) {
+	if vault == nil {
+		s, err = tenant.Open(cfg.TenantsFile())
+		return s, func() {}, err
+	}
+	s = tenant.New(tenant.Options{Vault: vault, Copy: cfg.TenantsFile(), Grace: time.Duration(cfg.Cluster.Grace), Logger: log})
+	// So that the first request finds them. Without the directory they are
+	// waited for in the background.
+	if err := s.Reload(); err != nil {
+		log.Warn("the keys of the cluster cannot be had yet", "error", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { s.Run(ctx) })
+	return s, func() { cancel(); work.Wait() }, nil
+}
+
+// others reports whether a node other than self takes sessions: one that has
+// been heard of in the last third of a lease.
+func others(ctx context.Context, dir *cluster.Redis, self cluster.NodeID, lease time.Duration) bool {
+	all, err := dir.Nodes(ctx)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(all, func(n cluster.Node) bool { return n.ID != self && !n.Draining && n.Age < lease/3 })
+}

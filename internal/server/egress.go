@@ -1,0 +1,28 @@
+package server
+
+import (
+	"time"
+
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/internal/session"
+)
+
+// egressConfig is what sessions may reach outside.
+func egressConfig(cfg *config.Config) (session.Egress, error) {
+	private, err := cfg.PrivateNetworks()
+	if err != nil {
+		return session.Egress{}, err
+	}
+	gate, err := egress.New(egress.Config{Allow: cfg.Egress.Allow, Private: private, Resolver: cfg.Egress.Resolver, Timeout: time.Duration(cfg.Egress.Dial)})
+	if err != nil {
+		return session.Egress{}, err
+	}
+	out := session.Egress{
+		Gate: gate, Connections: cfg.Egress.Connections, Rate: int64(cfg.Egress.Rate), Bytes: int64(cfg.Egress.Bytes), Idle: time.Duration(cfg.Egress.Idle),
+	}
+	if len(cfg.Egress.Tenants) > 0 {
+		out.Tenants = cfg.Egress.Tenants
+	}
+	return out, nil
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
+)
+
+// gatewayInput is what a gateway is told over its pipe.
+type gatewayInput struct {
+	Config *config.Config               `json:"config"`
+	Tokens map[string]noderpc.Principal `json:"tokens"`
+	Until  map[string]time.Time         `json:"until,omitempty"`
+	// OIDCSecret is what the provider of sign-ins knows the server by.
+	OIDCSecret string `json:"oidc_secret,omitempty"`
+	// Cluster is nil where there is none.
+	Cluster *clusterAccess `json:"cluster,omitempty"`
+}
+
+// principals says whom the token speaks for.
+func principals(token string) map[string]noderpc.Principal {
+	var scopes []string
+	for _, s := range gateway.Scopes() {
+		scopes = append(scopes, string(s))
+	}
+	return map[string]noderpc.Principal{gateway.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}
+}
+
+// gatewaySettings is what the gateway is given: who may come in among it.
+func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
+	in := gatewayInput{Config: cfg, Tokens: principals(token)}
+	if err := in.addPrevious(cfg.TokenFile()); err != nil {
+		return nil, err
+	}
+	if err := in.addSecret(cfg); err != nil {
+		return nil, err
+	}
+	var err error
+	if in.Cluster, err = readClusterAccess(cfg, true); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(in)
+	return data, fault.Wrap(fault.Internal, "serve", err)
+}
+
+// readGatewaySettings reads who may come in, as a gateway that runs alone does.
+func readGatewaySettings(cfg *config.Config) (gatewayInput, error) {
+	b, err := os.ReadFile(cfg.TokenFile())
+	if err != nil {
+		return gatewayInput{}, &fault.Error{Kind: fault.Host, Op: "gateway.start", Message: "cannot read the token from " + cfg.TokenFile(), Err: err}
+	}
+	in := gatewayInput{Config: cfg, Tokens: principals(strings.TrimSpace(string(b)))}
+	if err := in.addSecret(cfg); err != nil {
+		return in, err
+	}
+	if in.Cluster, err = readClusterAccess(cfg, false); err != nil {
+		return in, err
+	}
+	return in, in.addPrevious(cfg.TokenFile())
+}
+
+// addSecret checks the settings of sign-ins, and reads what the provider of sign-ins knows the server by.
+func (in *gatewayInput) addSecret(cfg *config.Config) error {
+	const op = "oidc.secret"
+	if err := cfg.OIDC.Complete(); err != nil {
+		return err
+	}
+	path := cfg.OIDC.SecretFile
+	if cfg.OIDC.Issuer == "" || path == "" {
+		return nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the client's secret from " + path, Err: err}
+	}
+	info, err := os.Stat(path)
+	if err == nil && !private(info) {
+		return fault.New(fault.Host, op, "%s can be read by others than its owner; chmod 600 it", path)
+	}
+	in.OIDCSecret = strings.TrimSpace(string(b))
+	return nil
+}
+
+// private reports whether a file is this process' alone, or root's, who lets its
+// group read it: Kubernetes hands a secret to whoever is not root in that way.
+func private(info fs.FileInfo) bool {
+	mode := info.Mode().Perm()
+	if mode&0o077 == 0 {
+		return true
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && mode&0o037 == 0 && s.Uid == 0 && os.Geteuid() != 0 && int(s.Gid) == os.Getegid()
+}
+
+// addPrevious lets the token before in while its time lasts.
+func (in *gatewayInput) addPrevious(tokenFile string) error {
+	b, err := os.ReadFile(previousPath(tokenFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var p previousToken
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil {
+		return &fault.Error{Kind: fault.Host, Op: "token.load", Message: "cannot read " + previousPath(tokenFile) + "; remove it", Err: err}
+	}
+	if time.Now().After(p.Until) || in.Tokens[p.Hash].Tenant != "" {
+		return nil
+	}
+	for _, who := range in.Tokens {
+		in.Tokens[p.Hash] = who
+		in.Until = map[string]time.Time{p.Hash: p.Until}
+		break // there is one token, and both are the same owner's
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+
+	"gvisor.dev/gvisor/pkg/erofs"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+)
+
+// langsDir is where an image keeps its drivers.
+var langsDir = [...]string{"opt", "sandgate", "langs"}
+
+// maxManifest bounds a manifest, in bytes.
+const maxManifest = 1 << 20
+
+// ReadLanguages reads the languages out of an image, so that what the node
+// offers is what the image has.
+func ReadLanguages(path string) ([]kernel.Manifest, error) {
+	const op = "image.languages"
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the image " + path + "; make build makes it", Err: err}
+	}
+	image, err := erofs.OpenImage(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: path + " is no EROFS image", Err: err}
+	}
+	defer image.Close()
+	broken := func(err error) error {
+		return &fault.Error{Kind: fault.Host, Op: op, Message: path + " has no languages in /opt/sandgate/langs; make build makes it anew", Err: err}
+	}
+	dir, err := image.Inode(image.RootNid())
+	if err != nil {
+		return nil, broken(err)
+	}
+	for _, name := range langsDir {
+		if dir, err = lookup(image, dir, name); err != nil {
+			return nil, broken(err)
+		}
+	}
+	var all []kernel.Manifest
+	err = dir.IterDirents(func(name string, _ uint8, _ uint64) error {
+		if name == "." || name == ".." {
+			return nil
+		}
+		language, err := lookup(image, dir, name)
+		if err != nil || !language.IsDir() {
+			return err
+		}
+		file, err := lookup(image, language, "manifest.json")
+		if err != nil {
+			return nil // a folder that is shared by drivers
+		}
+		text, err := content(image, file)
+		if err != nil {
+			return err
+		}
+		var m kernel.Manifest
+		if err := json.Unmarshal(text, &m); err != nil {
+			return err
+		}
+		all = append(all, m)
+		return nil
+	})
+	if err != nil {
+		return nil, broken(err)
+	}
+	if len(all) == 0 {
+		return nil, broken(nil)
+	}
+	return all, nil
+}
+
+// ImageEnv reads the environment that FILE.json beside an image names.
+func ImageEnv(path string) ([]string, error) {
+	text, err := os.ReadFile(path + ".json")
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: "image.env", Message: "cannot read " + path + ".json, which the build of the image writes", Err: err}
+	}
+	var about struct {
+		Env map[string]string `json:"env"`
+	}
+	if err := json.Unmarshal(text, &about); err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: "image.env", Message: path + ".json cannot be read", Err: err}
+	}
+	var env []string
+	for k, v := range about.Env {
+		env = append(env, k+"="+v)
+	}
+	// It is part of what a snapshot's name is made of.
+	slices.Sort(env)
+	return env, nil
+}
+
+func lookup(image *erofs.Image, dir erofs.Inode, name string) (erofs.Inode, error) {
+	nid, err := dir.Lookup(name)
+	if err != nil {
+		return erofs.Inode{}, err
+	}
+	return image.Inode(nid)
+}
+
+// content is a small file's. Its bytes lie in one or two ranges of the image.
+func content(image *erofs.Image, file erofs.Inode) ([]byte, error) {
+	if file.Size() > maxManifest {
+		return nil, fault.New(fault.TooLarge, "image.read", "a manifest has over %d bytes", maxManifest)
+	}
+	ranges, err := file.DataRanges()
+	if err != nil {
+		return nil, err
+	}
+	var text []byte
+	for _, r := range ranges {
+		text = append(text, r.Bytes...)
+	}
+	return text, nil
+}

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/tenant"
+)
+
+// membership is a node's place in the directory.
+type membership struct {
+	name   cluster.NodeID
+	keeper *cluster.Keeper
+	blobs  session.Blobs
+	vault  tenant.Vault   // of the cluster's keys; nil without a cluster
+	ledger session.Ledger // of what tenants hold; nil without a cluster
+	close  func() error
+	// others reports whether another node takes sessions; nil where there is
+	// no other.
+	others func(context.Context) bool
+
+	mu      sync.Mutex // guards manager
+	manager *session.Manager
+}
+
+// joinDirectory opens the directory, the cluster's or that of this machine.
+func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
+	name, err := nodeName(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ms := &membership{name: name}
+	id, err := instance(cfg)
+	if err != nil {
+		return nil, err
+	}
+	store, err := OpenBlobs(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if store != nil {
+		ms.blobs = store
+	}
+	address := cfg.Cluster.Address
+	if address == "" {
+		address = cfg.Cluster.Listen
+	}
+	var dir cluster.Registry
+	if cfg.Cluster.Redis == "" {
+		local, err := cluster.OpenEmbedded(filepath.Join(cfg.NodeDir(), "directory"))
+		if err != nil {
+			return nil, err
+		}
+		dir, ms.close = local, local.Close
+	} else {
+		if host, _, err := net.SplitHostPort(address); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
+			return nil, fault.Invalid("node.start", "cluster.address", "%q is no address that gateways could reach this node at", address)
+		}
+		password, err := redisPassword(cfg)
+		if err != nil {
+			return nil, err
+		}
+		remote, err := openRedis(cfg, password, log)
+		if err != nil {
+			return nil, err
+		}
+		dir, ms.close = remote, remote.Close
+		ms.others = func(ctx context.Context) bool { return others(ctx, remote, name, time.Duration(cfg.Cluster.Lease)) }
+		if ms.vault, err = sealedVault(cfg, remote); err != nil {
+			return nil, errors.Join(err, remote.Close())
+		}
+	}
+	ms.keeper, err = cluster.NewKeeper(dir, cluster.KeeperOptions{
+		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log,
+		Info: func() cluster.Info {
+			var info cluster.Info
+			if m := ms.sessions(); m != nil {
+				info = m.Info()
+			}
+			info.Address = address
+			return info
+		},
+		Lost: func(id cluster.SessionID) {
+			if m := ms.sessions(); m != nil {
+				m.Moved(id)
+			}
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, ms.close())
+	}
+	if cfg.Cluster.Redis != "" {
+		ms.ledger = ms.keeper
+	}
+	return ms, nil
+}
+
+func (ms *membership) sessions() *session.Manager {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.manager
+}
+
+// run keeps the node in the directory until stop is called.
+func (ms *membership) run(m *session.Manager) (stop func()) {
+	ms.mu.Lock()
+	ms.manager = m
+	ms.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	// So that the first session does not come before the node's registration,
+	// if there is a directory to register with.
+	first, end := context.WithTimeout(ctx, 3*time.Second)
+	ms.keeper.Beat(first)
+	end()
+	var done sync.WaitGroup
+	done.Go(func() { ms.keeper.Run(ctx) })
+	return func() { cancel(); done.Wait() }
+}
+
+// drainLimit is how long a node that is stopped moves its sessions.
+func drainLimit(cfg *config.Config) time.Duration {
+	if cfg.Cluster.Redis == "" || cfg.Cluster.Blobs == "" {
+		return 0
+	}
+	return time.Duration(cfg.Cluster.Drain)
+}
+
+// leave moves the sessions of a node that is about to end to the blob store, so
+// that others wake them. It takes at most limit, and does nothing where nobody
+// would wake them sooner than this node's next start: they stay on its disk.
+func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.Logger) {
+	if limit <= 0 || ms.others == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if !ms.others(ctx) {
+		log.Info("no other node takes sessions: they stay on this one's disk")
+		return
+	}
+	// With the next heartbeat, which is now, nobody is sent here any more.
+	m.Refuse()
+	ms.keeper.Tell()
+	if _, err := m.Drain(ctx); err != nil {
+		log.Warn("the node was not drained", "error", err)
+	}
+}

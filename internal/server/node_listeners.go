@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/noderpc"
+)
+
+// serveLinks serves the gateway of this machine and those of others; abroad may
+// be nil. When one listener fails both end.
+func serveLinks(ctx context.Context, ln, abroad net.Listener, h noderpc.Handler, log *slog.Logger) error {
+	if abroad == nil {
+		return noderpc.Serve(ctx, ln, h, log)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	other := make(chan error, 1)
+	go func() {
+		defer cancel()
+		other <- noderpc.Serve(ctx, abroad, h, log)
+	}()
+	err := noderpc.Serve(ctx, ln, h, log)
+	cancel()
+	return errors.Join(err, <-other)
+}
+
+// listenNode opens the socket and gives it to the gateway's user.
+func listenNode(cfg *config.Config) (net.Listener, error) {
+	const op = "node.listen"
+	path := cfg.NodeSocket()
+	who, _, err := GatewayUser(cfg)
+	if err != nil {
+		return nil, err
+	}
+	// The runtime's lock says that no other node runs here: what is there is
+	// left from one that was killed.
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	// Nobody may open it before it has its owner.
+	part := filepath.Join(filepath.Dir(path), ".node.sock")
+	_ = os.Remove(part)
+	l, err := listenPrivately(part)
+	if err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	l.SetUnlinkOnClose(false)
+	err = os.Lchown(part, int(who.Uid), int(who.Gid))
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = l.Close()
+		_ = os.Remove(part)
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	return l, nil
+}
+
+// listenPrivately opens a socket at a path that nobody but its owner may
+// connect to, from its first moment on. Linux gives the file the mode that the
+// socket has when it is bound. The process's mask stays as it is: whatever is
+// started meanwhile would inherit it.
+func listenPrivately(path string) (*net.UnixListener, error) {
+	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if failed := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }); failed != nil {
+			return failed
+		}
+		return err
+	}}
+	l, err := private.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return l.(*net.UnixListener), nil
+}
+
+// listenCluster opens the node to the gateways of the cluster; nil when it is
+// not to be.
+func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
+	if cfg.Cluster.Listen == "" {
+		return nil, nil
+	}
+	if cfg.Cluster.Redis == "" {
+		return nil, fault.Invalid("node.listen", "cluster.listen", "other machines' gateways find the node through cluster.redis, which is empty")
+	}
+	id, err := noderpc.ReadIdentity(cfg.ClusterDir(), noderpc.RoleNode)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", cfg.Cluster.Listen)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: "node.listen", Message: "cannot listen on " + cfg.Cluster.Listen, Err: err}
+	}
+	s, err := id.Secure(ln, log)
+	if err != nil {
+		_ = ln.Close()
+		return nil, err
+	}
+	return s, nil
+}

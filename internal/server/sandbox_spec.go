@@ -1,0 +1,49 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/kernel"
+)
+
+// spec is what every sandbox is made from.
+func SandboxSpec(cfg *config.Config) (sandbox.Spec, error) {
+	env, err := ImageEnv(cfg.ImagePath())
+	if err != nil {
+		return sandbox.Spec{}, err
+	}
+	return sandbox.Spec{
+		Image: cfg.ImagePath(), Args: []string{"/opt/sandgate/agent"}, Env: env,
+		Limits: sandbox.Limits{
+			MemoryBytes: int64(cfg.Limits.Memory), CPUs: cfg.Limits.CPUs,
+			OverlayBytes: int64(cfg.Limits.Overlay), TmpBytes: int64(cfg.Limits.Tmp),
+			Inodes: int64(cfg.Limits.Inodes), OpenFiles: uint64(cfg.Limits.Files), UserProcesses: uint64(cfg.Limits.PIDs),
+			// The outer ring counts the sentry's own threads too.
+			PIDs: int64(cfg.Limits.PIDs)*4 + 2048,
+		},
+	}, nil
+}
+
+// pools says for which languages sandboxes are kept ready.
+func pools(cfg *config.Config, languages []kernel.Manifest) (map[string]int, error) {
+	all := make(map[string]int)
+	if cfg.Pool.Size == 0 {
+		return all, nil
+	}
+	for _, name := range cfg.Pool.Languages {
+		var known []string
+		for _, m := range languages {
+			known = append(known, m.Name)
+			if m.Name == name {
+				all[name] = cfg.Pool.Size
+			}
+		}
+		if all[name] == 0 {
+			return nil, fault.Invalid("node.start", "pool.languages", "the image has no language %q; it has %s", name, strings.Join(known, ", "))
+		}
+	}
+	return all, nil
+}

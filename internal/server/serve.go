@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/console"
+)
+
+// Times of a shutdown. The gateway's drain takes 15 s and a little; the node's
+// time is without that in which it moves its sessions, drainLimit.
+const (
+	gatewayStop = 35 * time.Second
+	nodeStop    = 60 * time.Second
+)
+
+// Serve runs the node and the gateway and starts each again when it dies, until ctx ends or a
+// signal comes. It reads the settings with load, at the start and at each reload.
+func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Config, error)) error {
+	const op = "serve"
+	cfg, err := load()
+	if err != nil {
+		return err
+	}
+	if err := checkListen(cfg); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return fault.New(fault.Host, op, "serve needs root, which gVisor's runtime needs to make sandboxes; run it with sudo")
+	}
+	level := new(slog.LevelVar)
+	log := newLogger(cfg, a.Err, level)
+	who := FindCaller(a)
+	for _, dir := range []string{cfg.DataDir, cfg.RunDir} {
+		if err := MakeDir(dir); err != nil {
+			return err
+		}
+	}
+	token, err := LoadToken(cfg.TokenFile(), who)
+	if err != nil {
+		return err
+	}
+	credential, name, err := GatewayUser(cfg)
+	if err != nil {
+		return err
+	}
+	if name == "nobody" && cfg.User == "" {
+		fmt.Fprintln(a.Err, "warning: there is no user sandgate, so the gateway runs as nobody, which other services may be too;")
+		fmt.Fprintln(a.Err, "         mend: useradd --system --no-create-home --shell /usr/sbin/nologin sandgate")
+	}
+	ln, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen + ", something else may; choose another with --listen", Err: err}
+	}
+	defer func() { _ = ln.Close() }()
+	socket, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	defer func() { _ = socket.Close() }()
+	settings, err := json.Marshal(cfg)
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	input, err := gatewaySettings(cfg, token)
+	if err != nil {
+		return err
+	}
+
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	news := newStartupBanner(a.Out, url(ln.Addr()), token, who)
+	news.notify = a.Getenv("NOTIFY_SOCKET")
+	env := childEnv(a)
+	exe := "/proc/self/exe"
+	parts := []*child{
+		{
+			name: "node", argv: []string{exe, "node", "--supervised"}, env: env, input: settings,
+			stop: nodeStop + drainLimit(cfg), status: news.status, out: a.Err, log: log,
+		},
+		{
+			name: "gateway", argv: []string{exe, "gateway", "--supervised"}, env: gatewayEnv(env), input: input, user: credential,
+			files: []*os.File{socket}, stop: gatewayStop, status: news.status, out: a.Err, log: log,
+		},
+	}
+	r := &reloader{load: load, level: level, log: log, cfg: cfg, apply: func(ctx context.Context, cfg *config.Config) error {
+		return reloadParts(ctx, cfg, who, parts[0], parts[1])
+	}}
+	// What serves the operator ends before the parts do.
+	control, end := context.WithCancel(ctx)
+	wait, err := r.serveControl(control, cfg)
+	if err != nil {
+		end()
+		return err
+	}
+	defer func() { end(); wait() }()
+	r.onHangup(control, func() bool { return console.IsTerminal(a.Out) }, stop)
+	fmt.Fprintf(a.Out, "sandgate %s: starting\n", a.Version)
+	err = supervise(ctx, parts)
+	if err == nil {
+		fmt.Fprintln(a.Out, "sandgate: stopped")
+	}
+	return err
+}
+
+// reloadParts gives the parts new settings. The gateway is the first: what it
+// refuses has changed nothing.
+func reloadParts(ctx context.Context, cfg *config.Config, who Caller, node, gateway *child) error {
+	token, err := LoadToken(cfg.TokenFile(), who)
+	if err != nil {
+		return err
+	}
+	input, err := gatewaySettings(cfg, token)
+	if err != nil {
+		return err
+	}
+	if err := gateway.reload(ctx, input); err != nil {
+		return err
+	}
+	settings, err := json.Marshal(cfg)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "reload", err)
+	}
+	return node.reload(ctx, settings)
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// statusWarm is the line with which the node says that its pool is filled, or
+// will not be for now.
+const statusWarm = "warm"
+
+// statusReady is the line with which a child says that it does its work.
+const statusReady = "ready"
+
+// statusReloaded begins the line with which a child says that it has taken up
+// new settings, or behind a space why not.
+const statusReloaded = "reloaded"
+
+// statusPipe is a child's end of the status pipe. It is safe for concurrent use
+// and silent when there is none.
+type statusPipe struct {
+	mu sync.Mutex // guards w
+	w  io.Writer
+}
+
+func (t *statusPipe) say(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.w != nil {
+		fmt.Fprintf(t.w, format+"\n", args...)
+	}
+}
+
+// inherited opens what a supervisor has handed down, which is not for the
+// programs that this one starts.
+func inherited() (input *os.File, status *statusPipe) {
+	syscall.CloseOnExec(3)
+	syscall.CloseOnExec(4)
+	return os.NewFile(3, "settings"), &statusPipe{w: os.NewFile(4, "status")}
+}

@@ -1,0 +1,33 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/trace"
+)
+
+// traceStop is how long the last spans may take when a process ends.
+const traceStop = 3 * time.Second
+
+// openTracer returns what makes a part's spans, nil where tracing is off, and
+// what sends the last of them.
+func openTracer(cfg *config.Config, part, version string, log *slog.Logger) (*trace.Tracer, func(), error) {
+	name, _ := nodeName(cfg) // empty on a machine whose name is none for a node
+	t, err := trace.New(trace.Options{
+		Endpoint: cfg.Tracing.Endpoint, Sample: cfg.Tracing.Sample, Queue: cfg.Tracing.Queue,
+		Service: "sandgate-" + part, Instance: string(name), Version: version, Logger: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), traceStop)
+		defer cancel()
+		if err := t.Close(ctx); err != nil {
+			log.Warn("the last spans were not sent", "error", err)
+		}
+	}, nil
+}
