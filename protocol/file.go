@@ -5,17 +5,17 @@ import "github.com/sandgate/sandgate/fault"
 // The operations on files. Those with Data have a link of their own and are
 // offered to clients over HTTP alone.
 const (
-	OpFileWrite  = "file.write"  // FileWrite, then Data frames → File
-	OpFileRead   = "file.read"   // FileRead → FilePart, then Data frames
-	OpFileStat   = "file.stat"   // FileRef → File
-	OpFileList   = "file.list"   // FileList → FileListing
-	OpFileMkdir  = "file.mkdir"  // FileRef → File; with its parents
-	OpFileMove   = "file.move"   // FileMove → File
-	OpFileCopy   = "file.copy"   // FileMove → File
-	OpFileRemove = "file.remove" // FileRemove → {}
-	OpFileWatch  = "file.watch"  // FileWatch, with ch → File; then events until ch is detached
-	OpTreeRead   = "tree.read"   // TreeRead → File, then Data frames
-	OpTreeWrite  = "tree.write"  // FileRef, then Data frames → Tree
+	OpFileWrite  = "file.write"
+	OpFileRead   = "file.read"
+	OpFileStat   = "file.stat"
+	OpFileList   = "file.list"
+	OpFileMkdir  = "file.mkdir"
+	OpFileMove   = "file.move"
+	OpFileCopy   = "file.copy"
+	OpFileRemove = "file.remove"
+	OpFileWatch  = "file.watch"
+	OpTreeRead   = "tree.read"
+	OpTreeWrite  = "tree.write"
 )
 
 // EventFile: files that are watched under ch have changed; Params is

@@ -2,13 +2,13 @@ package protocol
 
 // The operations on keys and quotas, which clients use over HTTP.
 const (
-	OpKeyCreate   = "key.create"   // KeyCreate → NewKey
-	OpKeyList     = "key.list"     // KeyQuery → KeyList
-	OpKeyRotate   = "key.rotate"   // KeyRotate → NewKey
-	OpKeyRevoke   = "key.revoke"   // KeyRef → KeyState
-	OpTenantList  = "tenant.list"  // → TenantList
-	OpTenantQuota = "tenant.quota" // TenantQuota → KeyState
-	OpKeyWatch    = "key.watch"    // → tenant.Table, and EventKeys with each change; for gateways alone
+	OpKeyCreate   = "key.create"
+	OpKeyList     = "key.list"
+	OpKeyRotate   = "key.rotate"
+	OpKeyRevoke   = "key.revoke"
+	OpTenantList  = "tenant.list"
+	OpTenantQuota = "tenant.quota"
+	OpKeyWatch    = "key.watch"
 )
 
 // EventKeys brings a gateway the table of keys; Params is a tenant.Table.

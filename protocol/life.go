@@ -2,9 +2,9 @@ package protocol
 
 // The operations on a session's life, beside those of protocol.go.
 const (
-	OpSessionUpdate    = "session.update"    // SessionUpdate → Session
-	OpSessionPause     = "session.pause"     // SessionRef → Session; once it is frozen
-	OpSessionKeepalive = "session.keepalive" // SessionKeepalive → Session
+	OpSessionUpdate    = "session.update"
+	OpSessionPause     = "session.pause"
+	OpSessionKeepalive = "session.keepalive"
 )
 
 // Never, as a number of idle seconds, means that idleness has no such effect.

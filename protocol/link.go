@@ -2,9 +2,9 @@ package protocol
 
 // The operations on links for viewing, which clients use over HTTP.
 const (
-	OpLinkCreate = "link.create" // LinkCreate → NewLink
-	OpLinkList   = "link.list"   // SessionRef → LinkList
-	OpLinkEnd    = "link.end"    // LinkRef → KeyState
+	OpLinkCreate = "link.create"
+	OpLinkList   = "link.list"
+	OpLinkEnd    = "link.end"
 )
 
 // LinkCreate notes a link for viewing a session.

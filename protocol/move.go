@@ -3,9 +3,9 @@ package protocol
 // The operations between gateways and nodes of a cluster. No client is offered
 // them.
 const (
-	OpAdopt  = "session.adopt"  // SessionRef → Session; of a parked session
-	OpParked = "session.parked" // → SessionList; what no node has at present
-	OpDrain  = "node.drain"     // → Drained; once the node has no session left that can go
+	OpAdopt  = "session.adopt"
+	OpParked = "session.parked"
+	OpDrain  = "node.drain"
 )
 
 // Drained is what became of a node's sessions.

@@ -3,8 +3,8 @@ package protocol
 // The operations on ports. OpPortOpen has a link of its own and is offered to
 // clients over HTTP alone.
 const (
-	OpPortOpen = "port.open" // PortRef → {}, then Data frames both ways; FlagEnd ends one
-	OpPortList = "port.list" // SessionRef → PortList
+	OpPortOpen = "port.open"
+	OpPortList = "port.list"
 )
 
 // EventPort: a program in the session of an attached channel has begun to

@@ -4,7 +4,6 @@ package protocol
 // then events until ch is detached.
 const (
 	OpSessionWatch = "session.watch"
-	// EventPresence: others have come to a session that is watched as ch, or
 	// have left it; Params is Presence.
 	EventPresence = "presence"
 )

@@ -2,8 +2,8 @@ package protocol
 
 // The operations on processes, whoever started them.
 const (
-	OpProcessList   = "process.list"   // SessionRef → ProcessList
-	OpProcessSignal = "process.signal" // ProcessSignal → {}
+	OpProcessList   = "process.list"
+	OpProcessSignal = "process.signal"
 )
 
 // ProcessList is all that runs in a session's sandbox, by number.

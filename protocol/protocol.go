@@ -56,39 +56,39 @@ type Reply struct {
 
 // The operations.
 const (
-	OpHello         = "hello"             // Hello → Welcome
-	OpSessionCreate = "session.create"    // SessionCreate → Session
-	OpSessionGet    = "session.get"       // SessionRef → Session
-	OpSessionList   = "session.list"      // → SessionList
-	OpSessionDelete = "session.delete"    // SessionRef → {}
-	OpHibernate     = "session.hibernate" // SessionRef → Session
-	OpResume        = "session.resume"    // SessionRef → Session; once it runs
-	OpFork          = "session.fork"      // SessionFork → Forks
-	OpSnapshot      = "session.snapshot"  // SnapshotCreate → Snapshot
-	OpSnapshotList  = "snapshot.list"     // → SnapshotList
-	OpSnapshotGet   = "snapshot.get"      // SnapshotRef → Snapshot
-	OpSnapshotDel   = "snapshot.delete"   // SnapshotRef → {}
-	OpChannelOpen   = "channel.open"      // ChannelOpen → Channel
-	OpChannelList   = "channel.list"      // SessionRef → ChannelList
-	OpChannelClose  = "channel.close"     // ChannelRef → {}
-	OpAttach        = "attach"            // Attach, with ch → Attached
-	OpDetach        = "detach"            // with ch → {}
-	OpFollow        = "follow"            // with ch, Follow → {}
-	OpExecute       = "execute"           // Execute, with ch → Queued
-	OpComplete      = "complete"          // Complete, with ch → kernel.Reply's completion fields
-	OpInspect       = "inspect"           // Complete, with ch → kernel.Reply's inspection fields
-	OpIsComplete    = "is_complete"       // Complete, with ch → kernel.Reply's is_complete fields
-	OpVariables     = "variables"         // with ch → kernel.Reply's variables
-	OpHistory       = "history"           // with ch → History
-	OpComm          = "comm"              // kernel.Message with a kernel.Comm, with ch → {}
-	OpInput         = "input"             // InputReply, with ch → {}
-	OpInterrupt     = "interrupt"         // Interrupt, with ch → {}
-	OpRestart       = "restart"           // with ch → {}; once the new kernel is ready
-	OpSignal        = "signal"            // Signal, with ch → {}
-	OpResize        = "resize"            // Resize, with ch → {}
-	OpStatus        = "status"            // → NodeStatus; for the operator
-	OpMetrics       = "metrics"           // → Metrics; for the operator
-	OpAudit         = "audit"             // AuditNotes → {}; for gateways alone
+	OpHello         = "hello"
+	OpSessionCreate = "session.create"
+	OpSessionGet    = "session.get"
+	OpSessionList   = "session.list"
+	OpSessionDelete = "session.delete"
+	OpHibernate     = "session.hibernate"
+	OpResume        = "session.resume"
+	OpFork          = "session.fork"
+	OpSnapshot      = "session.snapshot"
+	OpSnapshotList  = "snapshot.list"
+	OpSnapshotGet   = "snapshot.get"
+	OpSnapshotDel   = "snapshot.delete"
+	OpChannelOpen   = "channel.open"
+	OpChannelList   = "channel.list"
+	OpChannelClose  = "channel.close"
+	OpAttach        = "attach"
+	OpDetach        = "detach"
+	OpFollow        = "follow"
+	OpExecute       = "execute"
+	OpComplete      = "complete"
+	OpInspect       = "inspect"
+	OpIsComplete    = "is_complete"
+	OpVariables     = "variables"
+	OpHistory       = "history"
+	OpComm          = "comm"
+	OpInput         = "input"
+	OpInterrupt     = "interrupt"
+	OpRestart       = "restart"
+	OpSignal        = "signal"
+	OpResize        = "resize"
+	OpStatus        = "status"
+	OpMetrics       = "metrics"
+	OpAudit         = "audit"
 )
 
 // The events.

@@ -2,10 +2,10 @@ package protocol
 
 // The operations on templates.
 const (
-	OpTemplateBuild  = "template.build"  // TemplateRef; over a link of its own, Data frames with a tar follow → Template
-	OpTemplateList   = "template.list"   // → TemplateList
-	OpTemplateGet    = "template.get"    // TemplateRef → Template
-	OpTemplateDelete = "template.delete" // TemplateRef → {}
+	OpTemplateBuild  = "template.build"
+	OpTemplateList   = "template.list"
+	OpTemplateGet    = "template.get"
+	OpTemplateDelete = "template.delete"
 )
 
 // TemplateRef names a template.

@@ -2,12 +2,12 @@ package protocol
 
 // The operations on volumes: named folders that outlive sessions.
 const (
-	OpVolumeCreate  = "volume.create"  // VolumeCreate → Volume
-	OpVolumeList    = "volume.list"    // → VolumeList
-	OpVolumeGet     = "volume.get"     // VolumeRef → Volume
-	OpVolumeDelete  = "volume.delete"  // VolumeRef → {}
-	OpVolumeLease   = "volume.lease"   // VolumeLease → Lease
-	OpVolumeRelease = "volume.release" // VolumeRelease → {}
+	OpVolumeCreate  = "volume.create"
+	OpVolumeList    = "volume.list"
+	OpVolumeGet     = "volume.get"
+	OpVolumeDelete  = "volume.delete"
+	OpVolumeLease   = "volume.lease"
+	OpVolumeRelease = "volume.release"
 )
 
 // Limits of volumes.

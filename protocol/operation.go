@@ -1,0 +1,179 @@
+package protocol
+
+import "time"
+
+// Operation is one row of the operation table. The table is the only definition
+// of an operation: dispatch on the node, authorization, the rights of viewers
+// and share links, audit, routing in a cluster, the REST interface and the
+// OpenAPI document are derived from it or checked against it.
+type Operation struct {
+	// Name is the value of Request.Op.
+	Name string
+	// Params and Result are zero values of the Go types of Request.Params and
+	// Reply.Result. Nil means that there is none: the result is then {}. AnyJSON
+	// marks a value that the node passes on as it is.
+	Params, Result any
+	// Scope is what the caller's credentials must carry.
+	Scope Scope
+	// Transport says over which interfaces a client may use the operation.
+	Transport Transport
+	// Channel says how the operation uses Request.Ch.
+	Channel ChannelUse
+	// Order says which other requests of the same link it waits for.
+	Order Order
+	// Target says which node of a cluster carries it out.
+	Target Target
+	// Effects is the most that the operation does. A read-only viewer of a channel
+	// may send nothing to it but operations that read.
+	Effects Effects
+	// OneSession is true when credentials for a single session, such as a share
+	// link, may use it.
+	OneSession bool
+	// Unaudited is true when the audit log gets no entry of it.
+	Unaudited bool
+	// Limit is how long the node works on it. 0 means DefaultLimit.
+	Limit time.Duration
+	// REST lists the routes that offer it over HTTP.
+	REST []Route
+}
+
+// Limits on how long a node works on an operation.
+const (
+	DefaultLimit  = time.Minute
+	SlowLimit     = 5 * time.Minute  // starts, copies or removes a sandbox or many files
+	MoveLimit     = 10 * time.Minute // moves sessions between nodes
+	TransferLimit = 24 * time.Hour   // sends content for as long as the link lasts
+)
+
+// Timeout returns Limit or its default.
+func (o Operation) Timeout() time.Duration {
+	if o.Limit == 0 {
+		return DefaultLimit
+	}
+	return o.Limit
+}
+
+// AnyJSON stands for parameters or a result of any JSON form.
+type AnyJSON struct{}
+
+// Scope is a right that credentials carry. No scope includes another.
+type Scope string
+
+// The scopes that can be granted.
+const (
+	ScopeRead    Scope = "sessions:read"   // list and watch the tenant's sessions and their output
+	ScopeWrite   Scope = "sessions:write"  // run, feed and interrupt what is in them; write files
+	ScopeManage  Scope = "sessions:manage" // create, copy, change and delete them
+	ScopeRun     Scope = "run"             // use POST /v1/run without a session
+	ScopeKeys    Scope = "keys"            // create, list and revoke the tenant's keys
+	ScopeMetrics Scope = "metrics"         // read the server's metrics
+	ScopeAdmin   Scope = "admin"           // read the server's state; manage all tenants
+)
+
+// ScopeAny stands for valid credentials with any scopes, ScopeOpen for no
+// credentials. ScopeNode is for operations between gateways and nodes. None of
+// the three can be granted.
+const (
+	ScopeAny  Scope = "any"
+	ScopeOpen Scope = "open"
+	ScopeNode Scope = "node"
+)
+
+// Transport says over which interfaces a client may use an operation.
+type Transport int
+
+// The transports.
+const (
+	WebSocket Transport = iota // requests on the WebSocket; also HTTP where REST lists routes
+	HTTPOnly                   // HTTP alone
+	Internal                   // no client: gateways and nodes alone
+)
+
+// ChannelUse says how an operation uses Request.Ch.
+type ChannelUse int
+
+// The uses of Request.Ch.
+const (
+	NoChannel      ChannelUse = iota // ignored
+	NamesChannel                     // a number that an earlier request chose
+	ChoosesChannel                   // a new number, valid until it is detached
+)
+
+// Order says which other requests of the same link an operation waits for.
+type Order int
+
+// The orders.
+const (
+	Concurrent Order = iota // none
+	PerChannel              // those before it on the same channel
+	Inline                  // none, and later frames of the link wait for it: it must be quick
+)
+
+// Target says which node of a cluster carries an operation out.
+type Target int
+
+// The targets. TargetNone is the zero value and not valid, so that no row can
+// leave the choice to chance.
+const (
+	TargetNone   Target = iota
+	AnyNode             // any node gives the same answer
+	AllNodes            // every node; the answers are merged
+	SessionNode         // the node that owns Params.session, or the attached channel's session
+	ResourceNode        // the node that has the snapshot, template or volume that Params names
+	PlacedNode          // the node that has what Params refers to, or else one with capacity
+	DirectNode          // the node that the caller has chosen; never routed
+)
+
+// Effects is the most that an operation does.
+type Effects int
+
+// The effects, in ascending order.
+const (
+	Reads       Effects = iota // changes nothing that another client can see
+	Writes                     // changes sessions, files or resources of the tenant, or runs code
+	Administers                // changes keys, quotas or the server itself
+)
+
+// Body says whether a route takes a JSON body.
+type Body int
+
+// The bodies of routes.
+const (
+	NoBody       Body = iota
+	OptionalBody      // an empty body means the zero value
+	RequiredBody
+)
+
+// Route offers an operation over HTTP. Variables of the path, such as {session},
+// are fields of the operation's Params by their JSON names; the other fields come
+// from the JSON body or, in a GET request, from the query.
+type Route struct {
+	Method, Path string
+	// Status answers a success. 0 means 200.
+	Status int
+	Body   Body
+	// MaxBody bounds the body in bytes. 0 means MaxRouteBody.
+	MaxBody int64
+	// Custom marks a route whose handler is written by hand, because it carries
+	// content other than the operation's JSON.
+	Custom bool
+}
+
+// MaxRouteBody is the usual bound of a JSON body in bytes.
+const MaxRouteBody = 256 << 10
+
+// smallBody bounds bodies that have few fields.
+const smallBody = 4 << 10
+
+// Operations returns the operation table, a new copy with each call.
+func Operations() []Operation {
+	var all []Operation
+	for _, group := range [][]Operation{
+		connectionOperations(), sessionOperations(), moveOperations(), channelOperations(), kernelOperations(),
+		fileOperations(), processOperations(), snapshotOperations(), templateOperations(),
+		volumeOperations(), keyOperations(), linkOperations(), serverOperations(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
