@@ -197,3 +197,34 @@ func Fill(t testing.TB, v any, fixed ...any) {
 	to := reflect.ValueOf(v).Elem()
 	to.Set(reflect.ValueOf(filled(t, to.Interface(), fixed)))
 }
+
+// Lines compares texts with the lines "NAME: TEXT" of a golden file, and returns
+// the texts of the file by their names.
+func Lines(t testing.TB, name string, texts map[string]string) map[string]string {
+	t.Helper()
+	var got strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		got.WriteString(key + ": " + texts[key] + "\n")
+	}
+	Text(t, name, got.String())
+	data, err := os.ReadFile(File(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		key, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		want[key] = text
+	}
+	return want
+}
+
+// Read returns a golden file that no test writes.
+func Read(t testing.TB, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(File(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

@@ -1,0 +1,23 @@
+package noderpc
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/sandgate/sandgate/internal/golden"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// TestGoldenHello compares the first frame of a link between a gateway and a
+// node. All that follows is package protocol's.
+func TestGoldenHello(t *testing.T) {
+	types := map[string]any{"hello": hello{}, "identity": Identity{}}
+	golden.Records(t, "hello.json", types)
+	golden.Covers(t, types)
+	golden.Lines(t, "version.txt", map[string]string{
+		"version":        strconv.Itoa(Version),
+		"refused flag":   strconv.Itoa(int(flagRefused)),
+		"hello type":     strconv.Itoa(int(stream.Control)),
+		"gateway tenant": GatewayTenant,
+	})
+}

@@ -1,0 +1,14 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/sandgate/sandgate/internal/golden"
+)
+
+// TestGoldenSaved compares a queue of executions as a session's record has it.
+func TestGoldenSaved(t *testing.T) {
+	types := map[string]any{"queue": Saved{}}
+	golden.Records(t, "saved.json", types)
+	golden.Covers(t, types)
+}
