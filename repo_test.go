@@ -144,11 +144,12 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/journal":            {"fault"},
 		"internal/noderpc":            {"fault", "stream", "protocol", "internal/trace"},
 		"internal/cluster":            {"fault", "internal/tenant"},
+		"internal/pool":               {"fault"},
 		"internal/profile":            {"fault"},
 		"internal/sandbox":            {"fault"},
 		"internal/server":             {"*", "!internal/admin", "!internal/cli"},
 		"internal/session": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent", "internal/sandbox", "internal/noderpc",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent", "internal/pool", "internal/sandbox", "internal/noderpc",
 			"internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace",
 		},
 		"internal/tenant":  {"fault"},
@@ -157,7 +158,7 @@ func TestImportsRunDownwards(t *testing.T) {
 	}
 	// The layers in which a library may be imported.
 	outside := map[string][]string{
-		"gvisor.dev/gvisor":                      {"internal/sandbox", "internal/server", "cmd", "deploy"},
+		"gvisor.dev/gvisor":                      {"internal/sandbox/gvisor", "internal/server", "cmd", "deploy"},
 		"github.com/gofiber/fiber":               {"gateway"},
 		"github.com/google/go-containerregistry": {"internal/image"},
 		"github.com/prometheus/":                 {"gateway", "internal/session"},

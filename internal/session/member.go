@@ -37,7 +37,7 @@ type Instance struct {
 	env      map[string]string // of its template
 }
 
-// Done is closed when the machine has ended. (sandbox.Member)
+// Done is closed when the machine has ended. (pool.Member)
 func (m *Instance) Done() <-chan struct{} { return m.machine.Done() }
 
 // makeMember restores a member from the template's snapshot, or boots one
