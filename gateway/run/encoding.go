@@ -1,16 +1,17 @@
-package gateway
+package run
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/kernelclient"
 )
 
-// event is one thing that happens in a run. Type says which fields count.
-type event struct {
+// Event is one thing that happens in a run. Type says which fields count.
+type Event struct {
 	Type string `json:"type"`
 	// start
 	Session string `json:"session,omitempty"`
@@ -42,7 +43,7 @@ type event struct {
 	Fault     *fault.Public `json:"fault,omitempty"`
 }
 
-func (e event) json() []byte {
+func (e Event) json() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -52,18 +53,32 @@ func (e event) json() []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// encoder writes events to a response.
-type encoder interface {
-	contentType() string
-	append(b []byte, e event) []byte
-	keepAlive() string
+// Encoder writes events to a response.
+type Encoder interface {
+	ContentType() string
+	// Append appends an event to b.
+	Append(b []byte, e Event) []byte
+	// KeepAlive is what is sent while nothing happens.
+	KeepAlive() string
+}
+
+// EncoderFor returns the encoder of a content type; nil if events have no such
+// form.
+func EncoderFor(contentType string) Encoder {
+	switch contentType {
+	case sse{}.ContentType():
+		return sse{}
+	case ndjson{}.ContentType():
+		return ndjson{}
+	}
+	return nil
 }
 
 type sse struct{}
 
-func (sse) contentType() string { return "text/event-stream" }
-func (sse) keepAlive() string   { return ": keepalive\n\n" }
-func (sse) append(b []byte, e event) []byte {
+func (sse) ContentType() string { return "text/event-stream" }
+func (sse) KeepAlive() string   { return ": keepalive\n\n" }
+func (sse) Append(b []byte, e Event) []byte {
 	b = append(b, "event: "+e.Type+"\ndata: "...)
 	b = append(b, e.json()...)
 	return append(b, "\n\n"...)
@@ -71,14 +86,14 @@ func (sse) append(b []byte, e event) []byte {
 
 type ndjson struct{}
 
-func (ndjson) contentType() string { return "application/x-ndjson" }
-func (ndjson) keepAlive() string   { return `{"type":"keepalive"}` + "\n" }
-func (ndjson) append(b []byte, e event) []byte {
+func (ndjson) ContentType() string { return "application/x-ndjson" }
+func (ndjson) KeepAlive() string   { return `{"type":"keepalive"}` + "\n" }
+func (ndjson) Append(b []byte, e Event) []byte {
 	return append(append(b, e.json()...), '\n')
 }
 
-// runResult is a run in one object.
-type runResult struct {
+// Result is a run in one object.
+type Result struct {
 	Session string `json:"session"`
 	Cell    uint32 `json:"cell"`
 	// Status is ok, error, aborted, timeout, lost or failed.
@@ -88,19 +103,37 @@ type runResult struct {
 	Stdout    string  `json:"stdout"`
 	Stderr    string  `json:"stderr"`
 	// Results are the display and result events, in order.
-	Results []event `json:"results"`
+	Results []Event `json:"results"`
 	// Error is the error event of code that failed.
-	Error          *event        `json:"error,omitempty"`
+	Error          *Event        `json:"error,omitempty"`
 	TruncatedBytes int64         `json:"truncated_bytes,omitempty"`
 	Fault          *fault.Public `json:"fault,omitempty"`
 
 	stdout, stderr strings.Builder
 }
 
-func (r *runResult) add(e event) {
+// Collect waits for the end of the run and returns everything it did.
+func (r *Run) Collect(ctx context.Context) (Result, error) {
+	var out Result
+	for {
+		select {
+		case batch, ok := <-r.events:
+			if !ok {
+				return out, nil
+			}
+			for _, e := range batch {
+				out.add(e)
+			}
+		case <-ctx.Done():
+			return out, fault.Wrap(fault.KindOf(ctx.Err()), "run.collect", ctx.Err())
+		}
+	}
+}
+
+func (r *Result) add(e Event) {
 	switch e.Type {
 	case "start":
-		r.Session, r.Cell, r.Results = e.Session, e.Cell, []event{}
+		r.Session, r.Cell, r.Results = e.Session, e.Cell, []Event{}
 	case "stdout":
 		r.stdout.WriteString(e.Text)
 	case "stderr":
@@ -117,39 +150,6 @@ func (r *runResult) add(e event) {
 	}
 }
 
-// textDecoder turns bytes into text without splitting a character between
-// two events. What is no UTF-8 becomes U+FFFD.
-type textDecoder struct{ tail []byte }
-
-func (d *textDecoder) decode(p []byte) string {
-	b := append(d.tail, p...)
-	n := len(b) - incomplete(b)
-	d.tail = append([]byte(nil), b[n:]...)
-	return strings.ToValidUTF8(string(b[:n]), "\uFFFD")
-}
-
-func (d *textDecoder) end() string {
-	if len(d.tail) == 0 {
-		return ""
-	}
-	d.tail = nil
-	return "\uFFFD"
-}
-
-// incomplete returns how many bytes at the end of b, 0 to 3, begin a
-// character that is not there as a whole.
-func incomplete(b []byte) int {
-	for n := 1; n <= 3 && n <= len(b); n++ {
-		if c := b[len(b)-n]; utf8.RuneStart(c) {
-			if c >= 0x80 && !utf8.FullRune(b[len(b)-n:]) {
-				return n
-			}
-			return 0
-		}
-	}
-	return 0
-}
-
 // tally counts output against its limit.
 type tally struct {
 	limit, used, dropped int64
@@ -162,7 +162,7 @@ func (t *tally) text(s string) string {
 		t.used += int64(len(s))
 		return s
 	}
-	kept := clip(s, int(max(left, 0)))
+	kept := kernelclient.Clip(s, int(max(left, 0)))
 	t.used = t.limit
 	t.dropped += int64(len(s) - len(kept))
 	return kept
