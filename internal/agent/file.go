@@ -137,7 +137,7 @@ func etagOf(info fs.FileInfo) string {
 }
 
 // meets holds what is at path against the conditions of a write.
-func (q FileWrite) meets(path string) error {
+func meets(q FileWrite, path string) error {
 	const op = "agent.file.write"
 	if q.IfAbsent {
 		if _, err := os.Lstat(path); err == nil {
@@ -166,7 +166,7 @@ func (s *Server) writeFile(path string, q FileWrite, body io.Reader) (FileStat, 
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return FileStat{}, fileError(op, syscall.EISDIR)
 	}
-	if err := q.meets(path); err != nil { // rather now than when all has come
+	if err := meets(q, path); err != nil { // rather now than when all has come
 		return FileStat{}, fileError(op, err)
 	}
 	dir := filepath.Dir(path)
@@ -192,7 +192,7 @@ func (s *Server) writeFile(path string, q FileWrite, body io.Reader) (FileStat, 
 		}
 		s.commit.Lock()
 		defer s.commit.Unlock()
-		err := q.meets(path)
+		err := meets(q, path)
 		if err == nil {
 			err = rename(temp, path, !q.IfAbsent)
 		}

@@ -305,7 +305,8 @@ func TestDataForNobody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for range 100 {
-		if err := r.out.send(r.ctx, stream.Frame{Type: stream.Data, Channel: 5, Body: make([]byte, 1000)}); err != nil {
+		f := stream.Frame{Type: stream.Data, Channel: 5, Body: make([]byte, 1000)}
+		if _, err := r.in.Write(stream.AppendFrame(nil, f)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -455,13 +456,17 @@ func TestTimedRequest(t *testing.T) {
 	if took <= 0 || took > time.Since(began) {
 		t.Errorf("it took %s", took)
 	}
-	wait, cancel, err := r.ask(r.ctx, OpKernelRequest, 1, kernel.Request{Op: "complete", Code: "abc"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cancel()
-	if answer, err := r.await(r.ctx, OpKernelRequest, wait); err != nil || answer.TookUS != 0 {
-		t.Errorf("one that is not timed: %+v %v", answer, err)
+}
+
+// TestUntimedRequest: the agent measures nothing unless it is asked to.
+func TestUntimedRequest(t *testing.T) {
+	t.Parallel()
+	r := newRawRig(t)
+	r.send(Request{ID: 1, Op: OpKernelStart, Channel: 1, Params: json.RawMessage(`{"language":"test"}`)})
+	r.answer(1)
+	r.send(Request{ID: 2, Op: OpKernelRequest, Channel: 1, Params: json.RawMessage(`{"op":"complete","code":"abc"}`)})
+	if answer := r.answer(2); answer.TookUS != 0 || !strings.Contains(string(answer.Result), `"abc"`) {
+		t.Errorf("a request that is not timed: %+v", answer)
 	}
 }
 

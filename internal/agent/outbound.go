@@ -12,19 +12,6 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// A program that is let out speaks to the agent as to an HTTP proxy on a
-// loopback port. The agent tells the host where it wants to go, by the event
-// dial, and the host answers with OpOutbound. From then on Data goes both ways,
-// as over a connection to a port.
-
-// MaxOutbound is how many programs' connections to the outside the agent holds
-// at once.
-const MaxOutbound = 256
-
-// outboundBase is where the numbers of these connections begin, which the
-// agent gives. The host's are below.
-const outboundBase = 1 << 31
-
 const (
 	// headLimit is how long a program may take to say where it wants to go.
 	headLimit = 30 * time.Second
@@ -34,25 +21,6 @@ const (
 	// partingLimit is how long a program may take to read that it may not.
 	partingLimit = 5 * time.Second
 )
-
-// OpOutbound answers an event dial: Answer, with the event's Channel and
-// without an ID.
-const OpOutbound = "outbound"
-
-// Outbound is where a program wants to go. Nothing is certain of it but that
-// the port has 16 bits.
-type Outbound struct {
-	Host string `json:"host"`
-	Port int    `json:"port"`
-}
-
-// Answer lets a connection through, unless there is an error.
-type Answer struct {
-	Error *fault.Public `json:"error,omitempty"`
-}
-
-// NoProxy in place of a port has the agent listen for nobody any more.
-const NoProxy = -1
 
 // openProxy listens on a loopback port. It may be called again with the same
 // one: the listener is in snapshots, too.

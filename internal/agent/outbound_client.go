@@ -17,6 +17,13 @@ func (c *Client) SetOutbound(f func(Outbound, *Conn)) {
 	c.outward = f
 }
 
+// EgressConns returns how many connections to the outside are open.
+func (c *Client) EgressConns() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.outbounds
+}
+
 // wants takes an event dial.
 func (c *Client) wants(ch uint32, to Outbound) {
 	const op = "agent.outbound"

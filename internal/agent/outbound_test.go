@@ -251,7 +251,7 @@ func TestOutboundTunnel(t *testing.T) {
 		t.Error(line)
 	}
 	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
-	eventually(t, "none is counted", func() bool { r.Client.mu.Lock(); defer r.Client.mu.Unlock(); return r.Client.outbounds == 0 })
+	eventually(t, "none is counted", func() bool { return r.EgressConns() == 0 })
 }
 
 // TestOutboundWithoutNetwork asks a session that has no network, and opens

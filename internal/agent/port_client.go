@@ -51,6 +51,20 @@ func (c *Client) Ports(ctx context.Context) ([]Port, error) {
 	return p.Ports, err
 }
 
+// Buffered returns how many bytes have come that Read has not returned yet.
+func (n *Conn) Buffered() int {
+	n.d.mu.Lock()
+	defer n.d.mu.Unlock()
+	return n.d.size
+}
+
+// Acked returns how many of the bytes written the agent has passed on.
+func (n *Conn) Acked() uint64 {
+	n.d.mu.Lock()
+	defer n.d.mu.Unlock()
+	return n.d.acked
+}
+
 // Read implements io.Reader.
 func (n *Conn) Read(p []byte) (int, error) {
 	for {

@@ -99,12 +99,11 @@ func TestPortEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nobody reads: what has come is bounded, and others go on.
-	stuck := func() int { c.d.mu.Lock(); defer c.d.mu.Unlock(); return c.d.size }
-	eventually(t, "the window is full", func() bool { return stuck() > connWindow-chunk })
+	eventually(t, "the window is full", func() bool { return c.Buffered() > connWindow-chunk })
 	if err := r.Ping(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := stuck(); n > connWindow+chunk {
+	if n := c.Buffered(); n > connWindow+chunk {
 		t.Errorf("%d bytes came without being read", n)
 	}
 	if _, err := io.CopyN(io.Discard, c, 4<<20); err != nil {
@@ -118,7 +117,7 @@ func TestPortEnds(t *testing.T) {
 	}
 	wrote := make(chan error)
 	go func() { _, err := c.Write(make([]byte, 64<<20)); wrote <- err }()
-	eventually(t, "the program's window is full", func() bool { c.d.mu.Lock(); defer c.d.mu.Unlock(); return c.d.acked > 0 })
+	eventually(t, "the program's window is full", func() bool { return c.Acked() > 0 })
 	c.Close()
 	if err := <-wrote; err == nil {
 		t.Error("64 MiB went to a program that reads nothing")

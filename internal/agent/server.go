@@ -19,19 +19,10 @@ import (
 // Limits of the agent. Over one of them a request fails with Exhausted and is
 // counted in Stats.Refused.
 const (
-	MaxChannels  = 256 // kernels and processes that live at once
-	MaxTransfers = 32  // files that are written, read or looked at, at once
-	MaxPending   = 1024
-	maxJobs      = 64        // starts and closes at once
-	maxQueue     = 16 << 20  // bytes that wait to go into a kernel
-	chunk        = 32 << 10  // bytes of one output frame made from a pipe
-	maxWrite     = 64 << 10  // bytes of output after which a channel writes them
-	fileChunk    = 64 << 10  // bytes of one Data frame
-	ackEvery     = 128 << 10 // bytes after which an Ack is sent
+	maxJobs  = 64       // starts and closes at once
+	maxQueue = 16 << 20 // bytes that wait to go into a kernel
+	maxWrite = 64 << 10 // bytes of output after which a channel writes them
 )
-
-// Home is the user's home in every image.
-const Home = "/home/user"
 
 // Config is what a Server is told at its start. The zero value of each field
 // means the default given with it.

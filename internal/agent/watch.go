@@ -17,46 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/stream"
 )
 
 // Limits of watching files.
 const (
-	MaxWatches   = 16                    // watches at once
-	MaxFolders   = 2048                  // folders that one of them looks at
 	maxChanges   = 1024                  // changes that are told at once, or that wait
 	maxChangePut = 32 << 10              // bytes of one line, about
 	watchPause   = 50 * time.Millisecond // from a change until it is told, with all that came behind it
 )
-
-// The kinds of a FileChange.
-const (
-	FileCreated  = "created"
-	FileModified = "modified"
-	FileRemoved  = "removed"
-)
-
-// FileWatch asks for what changes in a folder, or of a file.
-type FileWatch struct {
-	Path string `json:"path"`
-	// Recursive includes all folders below it, at most MaxFolders.
-	Recursive bool `json:"recursive,omitempty"`
-}
-
-// FileChange is what became of a path since it was told of last. What was
-// moved has been removed in one place and created in another.
-type FileChange struct {
-	Path string `json:"path"`
-	Kind string `json:"kind"`
-	Dir  bool   `json:"dir,omitempty"`
-}
-
-// FileChanges is one line of a watch's Data, in JSON.
-type FileChanges struct {
-	Changes []FileChange `json:"changes"`
-	// Overflow says that there were more than could be told: look for yourself.
-	Overflow bool `json:"overflow,omitempty"`
-}
 
 // watchMask is what a folder is watched for.
 const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
@@ -393,49 +361,4 @@ func makeLink(path, target string, parents bool) error {
 		}
 	}
 	return fileError(op, os.Symlink(target, path))
-}
-
-// Watch tells of changes until ctx ends or what is watched is gone. It calls
-// opened once it watches. ch is a number that no channel and no other transfer
-// has or had.
-func (c *Client) Watch(ctx context.Context, ch uint32, p FileWatch, opened func(FileStat), tell func(FileChanges) error) error {
-	var stat FileStat
-	lines := &changeLines{tell: tell}
-	return c.download(ctx, OpFileWatch, ch, p, &stat, func() (int64, error) {
-		opened(stat)
-		return -1, nil
-	}, lines)
-}
-
-// changeLines cuts what is written to it into lines.
-type changeLines struct {
-	tell func(FileChanges) error
-	rest []byte
-}
-
-func (l *changeLines) Write(p []byte) (int, error) {
-	l.rest = append(l.rest, p...)
-	for {
-		i := slices.Index(l.rest, '\n')
-		if i < 0 {
-			break
-		}
-		var c FileChanges
-		if err := json.Unmarshal(l.rest[:i], &c); err != nil {
-			return 0, fault.Wrap(fault.Malformed, "agent.file.watch", err)
-		}
-		l.rest = l.rest[i+1:]
-		if err := l.tell(c); err != nil {
-			return 0, err
-		}
-	}
-	if len(l.rest) > stream.MaxBody {
-		return 0, fault.New(fault.Malformed, "agent.file.watch", "the agent sends a line without an end")
-	}
-	return len(p), nil
-}
-
-// Link makes a symbolic link.
-func (c *Client) Link(ctx context.Context, p FileLink) error {
-	return c.call(ctx, OpFileLink, 0, p, nil)
 }
