@@ -135,7 +135,10 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/tenant", "internal/trace",
 		},
 		"internal/admin":              {"*", "!internal/cli"},
-		"internal/agent":              {"fault", "stream", "kernel", "pty"},
+		"internal/agent":              {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
+		"internal/agent/agenttest":    {"fault", "stream", "pty", "internal/agent/wire"},
+		"internal/agent/client":       {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
+		"internal/agent/wire":         {"fault", "pty"},
 		"internal/blob":               {"fault"},
 		"internal/cli":                {"*"},
 		"internal/config":             {"fault", "internal/egress"},
@@ -154,7 +157,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/sandbox":            {"fault"},
 		"internal/server":             {"*", "!internal/admin", "!internal/cli"},
 		"internal/session": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent", "internal/pool", "internal/sandbox", "internal/noderpc",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/pool", "internal/sandbox", "internal/noderpc",
 			"internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace",
 		},
 		"internal/tenant":  {"fault"},
@@ -210,6 +213,27 @@ func TestImportsRunDownwards(t *testing.T) {
 			}
 		}
 		visit(pkg, "")
+	}
+}
+
+// TestInSandboxBinariesLinkLittle fails when a binary that runs inside a sandbox
+// links a package of this module that it has no use for: the client protocol,
+// the host's end of the agent's wire, or anything of the gateway or the node.
+func TestInSandboxBinariesLinkLittle(t *testing.T) {
+	for binary, allowed := range map[string][]string{
+		"cmd/agent":         {"fault", "stream", "kernel", "pty", "internal/agent", "internal/agent/wire"},
+		"langs/bash/driver": {"fault", "stream", "kernel"},
+	} {
+		out, err := exec.Command("go", "list", "-deps", "./"+binary).Output()
+		if err != nil {
+			t.Fatalf("go list -deps ./%s: %v", binary, err)
+		}
+		for path := range strings.FieldsSeq(string(out)) {
+			p, ours := strings.CutPrefix(path, module+"/")
+			if ours && !slices.Contains(allowed, p) && !strings.HasPrefix(p, binary) {
+				t.Errorf("%s links %s; it may link %v", binary, p, allowed)
+			}
+		}
 	}
 }
 

@@ -12,13 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
 
 // rig is an agent that runs, and a client of it.
 type rig struct {
-	*Client
+	*client.Client
 	t    testing.TB
 	ctx  context.Context
 	root string
@@ -27,7 +30,7 @@ type rig struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser // what the agent reads
 	out  io.Reader      // what it writes
-	sink *recorder
+	sink *agenttest.Recorder
 }
 
 // newRig starts an agent and stops it when the test ends, and then fails the
@@ -35,7 +38,7 @@ type rig struct {
 func newRig(t testing.TB, env ...string) *rig {
 	t.Helper()
 	r := startAgent(t, env...)
-	r.Client = NewClient(r.out, r.in, r.sink)
+	r.Client = client.New(r.out, r.in, r.sink)
 	if err := r.WaitHello(r.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +80,7 @@ func startAgent(t testing.TB, env ...string) *rig {
 	theirIn.Close()
 	theirOut.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: cmd, in: ourOut, out: ourIn, sink: newRecorder()}
+	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: cmd, in: ourOut, out: ourIn, sink: agenttest.NewRecorder()}
 	t.Cleanup(func() {
 		defer cancel()
 		ourOut.Close()
@@ -113,7 +116,7 @@ func newRawRig(t testing.TB) *rawRig {
 	return &rawRig{t: t, in: r.in, frames: stream.NewReader(r.out, 0)}
 }
 
-func (r *rawRig) send(q Request) {
+func (r *rawRig) send(q wire.Request) {
 	r.t.Helper()
 	body, err := json.Marshal(q)
 	if err == nil {
@@ -125,14 +128,14 @@ func (r *rawRig) send(q Request) {
 }
 
 // answer returns the response to a request, which must be no error.
-func (r *rawRig) answer(id uint64) Response {
+func (r *rawRig) answer(id uint64) wire.Response {
 	r.t.Helper()
 	for {
 		f, err := r.frames.Next()
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		var a Response
+		var a wire.Response
 		if f.Type == stream.Control && json.Unmarshal(f.Body, &a) == nil && a.ID == id {
 			if len(a.Error) > 0 {
 				r.t.Fatalf("the answer is an error: %s", a.Error)
@@ -147,7 +150,7 @@ func (r *rig) killed() bool { return r.cmd.ProcessState != nil && r.cmd.ProcessS
 // kernel starts a test kernel.
 func (r *rig) kernel(ch uint32, language string) kernel.Info {
 	r.t.Helper()
-	info, err := r.StartKernel(r.ctx, ch, StartKernel{Language: language})
+	info, err := r.StartKernel(r.ctx, ch, wire.StartKernel{Language: language})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -161,17 +164,17 @@ func (r *rig) run(ch, cell uint32, code string) (string, kernel.Reply) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.sink.text(ch, cell), reply
+	return r.sink.Text(ch, cell), reply
 }
 
 // program runs a shell command to its end.
-func (r *rig) program(ch uint32, script string) (string, Exit) {
+func (r *rig) program(ch uint32, script string) (string, wire.Exit) {
 	r.t.Helper()
-	if _, err := r.StartProcess(r.ctx, ch, StartProcess{Argv: []string{"/bin/sh", "-c", script}}); err != nil {
+	if _, err := r.StartProcess(r.ctx, ch, wire.StartProcess{Argv: []string{"/bin/sh", "-c", script}}); err != nil {
 		r.t.Fatal(err)
 	}
-	e := r.sink.waitExit(r.t, ch)
-	return r.sink.text(ch, 0), e
+	e := r.sink.WaitExit(r.t, ch)
+	return r.sink.Text(ch, 0), e
 }
 
 // count returns how many processes the rig's user has that carry the mark in

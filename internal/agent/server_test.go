@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -16,19 +17,19 @@ import (
 func FuzzServer(f *testing.F) {
 	root := f.TempDir()
 	s := NewServer(Config{Langs: root, Home: root, MachineID: filepath.Join(root, "machine-id"), SetHostname: func(string) error { return nil }})
-	s.wire.w = io.Discard
+	s.host.w = io.Discard
 	close(s.quit) // nothing can be started
 	for op, p := range map[string]any{
-		OpKernelStart: StartKernel{Language: "test"}, OpKernelRequest: kernel.Request{Op: "execute"},
-		OpProcessStart: StartProcess{Argv: []string{"true"}}, OpInterrupt: nil, OpSignal: Signal{Signal: "SIGINT"},
-		OpClose: nil, OpFileStat: FileRead{Path: "x"}, OpFileRead: FileRead{Path: "x"}, OpReseed: Reseed{Seed: "00", Hostname: "h"},
-		OpPing: nil, OpStats: nil,
+		wire.OpKernelStart: wire.StartKernel{Language: "test"}, wire.OpKernelRequest: kernel.Request{Op: "execute"},
+		wire.OpProcessStart: wire.StartProcess{Argv: []string{"true"}}, wire.OpInterrupt: nil, wire.OpSignal: wire.Signal{Signal: "SIGINT"},
+		wire.OpClose: nil, wire.OpFileStat: wire.FileRead{Path: "x"}, wire.OpFileRead: wire.FileRead{Path: "x"}, wire.OpReseed: wire.Reseed{Seed: "00", Hostname: "h"},
+		wire.OpPing: nil, wire.OpStats: nil,
 	} {
 		params, err := json.Marshal(p)
 		if err != nil {
 			f.Fatal(err)
 		}
-		body, err := json.Marshal(Request{ID: 1, Op: op, Channel: 1, Params: params})
+		body, err := json.Marshal(wire.Request{ID: 1, Op: op, Channel: 1, Params: params})
 		if err != nil {
 			f.Fatal(err)
 		}

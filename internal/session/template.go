@@ -287,7 +287,7 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 	}
 	warm := warmKernel{Info: mb.info}
 	if mb.language != "" {
-		warm.Taken = mb.agent.Taken(warmChannel)
+		warm.Taken = mb.agent.Delivered(warmChannel)
 	}
 	err = t.m.cfg.Host.With(t.layout).Checkpoint(ctx, mb.machine, t.dir())
 	t.m.discard(mb)

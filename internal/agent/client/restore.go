@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 )
 
@@ -57,9 +58,9 @@ func (c *Client) saved(rest []byte) Saved {
 	return s
 }
 
-// stand gives Still its answer, when all that the sandbox has written is taken
+// captured gives Still its answer, when all that the sandbox has written is taken
 // but for rest, the beginning of a frame. It returns rest.
-func (c *Client) stand(rest []byte) []byte {
+func (c *Client) captured(rest []byte) []byte {
 	rest = slices.Clone(rest)
 	c.mu.Lock()
 	s := c.saved(rest)
@@ -71,10 +72,10 @@ func (c *Client) stand(rest []byte) []byte {
 	}
 	c.mu.Unlock()
 	select {
-	case <-c.stills: // of a Still that was given up
+	case <-c.captures: // of a Still that was given up
 	default:
 	}
-	c.stills <- s
+	c.captures <- s
 	return rest
 }
 
@@ -82,21 +83,21 @@ func (c *Client) stand(rest []byte) []byte {
 // it a wire.
 func Restore(s Saved, sink Sink) *Client {
 	c := &Client{
-		in:    newInlet(bytes.NewReader(nil)),
+		in:    newSwapReader(bytes.NewReader(nil)),
 		out:   &sender{held: true, later: s.Later, room: make(chan struct{}), kick: make(chan struct{}, 1)},
-		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1), stills: make(chan Saved, 1),
+		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1), captures: make(chan Saved, 1),
 		sink: sink, rest: s.Rest, nextID: s.NextID,
-		waiting: map[uint64]chan Response{}, flows: map[uint32]*flow{}, files: map[uint32]*file{},
+		waiting: map[uint64]chan wire.Response{}, flows: map[uint32]*flow{}, files: map[uint32]*file{},
 	}
 	for ch, w := range s.Flows {
 		// What the old client knew and did not tell, or told and was not sent,
 		// is told with the next Ack: a total makes up for all before it.
-		c.flows[ch] = &flow{got: w.Got, told: w.Got - min(w.Got, ackEvery), sent: w.Sent, took: w.Took, held: w.Held, asked: w.Asked}
+		c.flows[ch] = &flow{got: w.Got, told: w.Got - min(w.Got, wire.AckEvery), sent: w.Sent, took: w.Took, held: w.Held, asked: w.Asked}
 		if w.Asked != 0 {
-			c.waiting[w.Asked] = make(chan Response, 1)
+			c.waiting[w.Asked] = make(chan wire.Response, 1)
 		}
 	}
-	c.in.park()
+	c.in.quiesce()
 	go c.read(c.in)
 	go c.out.run(c.done, c.fail)
 	go c.ack()

@@ -1,4 +1,4 @@
-package agent
+package wire
 
 // Limits of the agent. Over one of them a request fails with Exhausted and is
 // counted in Stats.Refused.
@@ -10,9 +10,9 @@ const (
 
 // The sizes of frames, in bytes.
 const (
-	chunk     = 32 << 10  // one output frame made from a pipe
-	fileChunk = 64 << 10  // one Data frame of a file
-	ackEvery  = 128 << 10 // an Ack is sent after this many bytes
+	MaxChunk  = 32 << 10  // one output frame made from a pipe
+	FileChunk = 64 << 10  // one Data frame of a file
+	AckEvery  = 128 << 10 // an Ack is sent after this many bytes
 )
 
 // Home is the user's home in every image.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -83,13 +84,13 @@ func (s *Server) acceptOutbound(l *net.TCPListener) {
 
 // outbound serves one connection, beside the others.
 func (s *Server) outbound(tcp *net.TCPConn) {
-	t := &transfer{s: s, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), outbound: true, answers: make(chan Answer, 1)}
-	t.win.limit, t.win.wake = connWindow, t.free
+	t := &transfer{s: s, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), outbound: true, answers: make(chan wire.EgressAnswer, 1)}
+	t.win.limit, t.win.wake = wire.ConnWindow, t.free
 	c := &conn{transfer: t, tcp: tcp, body: -1}
 	t.cut = c.reset
 	s.mu.Lock()
 	s.outbounds++
-	t.id = outboundBase + s.outbounds%outboundBase
+	t.id = wire.EgressBase + s.outbounds%wire.EgressBase
 	s.mu.Unlock()
 	if err := s.begin("agent.proxy", t, true); err != nil {
 		_ = tcp.SetDeadline(time.Now().Add(partingLimit))
@@ -148,7 +149,7 @@ func (c *conn) head() (h head, rest []byte, err error) {
 
 // ask has the host connect, and waits for that.
 func (c *conn) ask(h head) error {
-	c.s.send(Response{Event: "dial", Channel: c.id, Dial: &Outbound{Host: h.host, Port: h.port}})
+	c.s.send(wire.Response{Event: "dial", Channel: c.id, Dial: &wire.EgressTarget{Host: h.host, Port: h.port}})
 	timer := time.NewTimer(answerLimit)
 	defer timer.Stop()
 	for {
@@ -165,15 +166,15 @@ func (c *conn) ask(h head) error {
 		case <-timer.C:
 			// Should the host be at it, it is to stop.
 			body, _ := json.Marshal(fault.Public{Kind: fault.DeadlineExceeded, Message: "nobody waits any more"})
-			c.s.wire.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | FlagAbort, Channel: c.id, Body: body}))
+			c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body}))
 			return fault.New(fault.DeadlineExceeded, "agent.proxy", "the server did not connect in %s", answerLimit)
 		}
 	}
 }
 
 // answered takes the host's answer to an event dial.
-func (s *Server) answered(r Request) {
-	var a Answer
+func (s *Server) answered(r wire.Request) {
+	var a wire.EgressAnswer
 	s.mu.Lock()
 	t := s.transfers[r.Channel]
 	s.mu.Unlock()

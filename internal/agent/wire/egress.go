@@ -1,4 +1,4 @@
-package agent
+package wire
 
 import "github.com/sandgate/sandgate/fault"
 
@@ -7,27 +7,27 @@ import "github.com/sandgate/sandgate/fault"
 // dial, and the host answers with OpOutbound. From then on Data goes both ways,
 // as over a connection to a port.
 
-// MaxOutbound is how many programs' connections to the outside the agent holds
+// MaxEgress is how many programs' connections to the outside the agent holds
 // at once.
-const MaxOutbound = 256
+const MaxEgress = 256
 
-// outboundBase is where the numbers of these connections begin, which the
+// EgressBase is where the numbers of these connections begin, which the
 // agent gives. The host's are below.
-const outboundBase = 1 << 31
+const EgressBase = 1 << 31
 
-// OpOutbound answers an event dial: Answer, with the event's Channel and
+// OpEgressAnswer answers an event dial: Answer, with the event's Channel and
 // without an ID.
-const OpOutbound = "outbound"
+const OpEgressAnswer = "outbound"
 
-// Outbound is where a program wants to go. Nothing is certain of it but that
+// EgressTarget is where a program wants to go. Nothing is certain of it but that
 // the port has 16 bits.
-type Outbound struct {
+type EgressTarget struct {
 	Host string `json:"host"`
 	Port int    `json:"port"`
 }
 
-// Answer lets a connection through, unless there is an error.
-type Answer struct {
+// EgressAnswer lets a connection through, unless there is an error.
+type EgressAnswer struct {
 	Error *fault.Public `json:"error,omitempty"`
 }
 

@@ -1,4 +1,4 @@
-package agent
+package wire
 
 // Limits of watching files.
 const (

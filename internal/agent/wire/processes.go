@@ -1,4 +1,4 @@
-package agent
+package wire
 
 // The operations on processes, whoever started them.
 const (

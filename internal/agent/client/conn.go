@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -32,7 +33,7 @@ func (c *Client) Dial(ctx context.Context, ch uint32, port int) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.call(ctx, OpPortDial, ch, PortDial{Port: port}, nil); err != nil {
+	if err := c.call(ctx, wire.OpPortDial, ch, wire.PortDial{Port: port}, nil); err != nil {
 		if ctx.Err() != nil {
 			c.giveUp(ch)
 		}
@@ -45,9 +46,9 @@ func (c *Client) Dial(ctx context.Context, ch uint32, port int) (*Conn, error) {
 }
 
 // Ports lists the TCP ports that programs listen on.
-func (c *Client) Ports(ctx context.Context) ([]Port, error) {
-	var p Ports
-	err := c.call(ctx, OpPortList, 0, nil, &p)
+func (c *Client) Ports(ctx context.Context) ([]wire.Port, error) {
+	var p wire.Ports
+	err := c.call(ctx, wire.OpPortList, 0, nil, &p)
 	return p.Ports, err
 }
 
@@ -80,7 +81,7 @@ func (n *Conn) Read(p []byte) (int, error) {
 		n.d.size -= m
 		end, err := n.d.end && len(n.d.parts) == 0, n.d.err
 		n.d.mu.Unlock()
-		if n.got += uint64(m); n.got-n.told >= connWindow/4 && !end {
+		if n.got += uint64(m); n.got-n.told >= wire.ConnWindow/4 && !end {
 			n.told = n.got
 			// It must not wait: the agent may be waiting for it.
 			_ = n.c.out.ack(stream.Frame{Type: stream.Ack, Channel: n.ch, Body: binary.BigEndian.AppendUint64(nil, n.got)})
@@ -104,7 +105,7 @@ func (n *Conn) Read(p []byte) (int, error) {
 // Write implements io.Writer. It waits while the program does not read.
 func (n *Conn) Write(p []byte) (int, error) {
 	for done := 0; done < len(p); {
-		part := p[done:min(len(p), done+chunk)]
+		part := p[done:min(len(p), done+wire.MaxChunk)]
 		for {
 			n.d.mu.Lock()
 			acked, err := n.d.acked, n.d.err
@@ -112,7 +113,7 @@ func (n *Conn) Write(p []byte) (int, error) {
 			if err != nil {
 				return done, err
 			}
-			if n.sent+uint64(len(part))-min(acked, n.sent) <= connWindow {
+			if n.sent+uint64(len(part))-min(acked, n.sent) <= wire.ConnWindow {
 				break
 			}
 			select {

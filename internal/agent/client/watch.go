@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"context"
@@ -6,16 +6,17 @@ import (
 	"slices"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
 // Watch tells of changes until ctx ends or what is watched is gone. It calls
 // opened once it watches. ch is a number that no channel and no other transfer
 // has or had.
-func (c *Client) Watch(ctx context.Context, ch uint32, p FileWatch, opened func(FileStat), tell func(FileChanges) error) error {
-	var stat FileStat
+func (c *Client) Watch(ctx context.Context, ch uint32, p wire.FileWatch, opened func(wire.FileStat), tell func(wire.FileChanges) error) error {
+	var stat wire.FileStat
 	lines := &changeLines{tell: tell}
-	return c.download(ctx, OpFileWatch, ch, p, &stat, func() (int64, error) {
+	return c.download(ctx, wire.OpFileWatch, ch, p, &stat, func() (int64, error) {
 		opened(stat)
 		return -1, nil
 	}, lines)
@@ -23,7 +24,7 @@ func (c *Client) Watch(ctx context.Context, ch uint32, p FileWatch, opened func(
 
 // changeLines cuts what is written to it into lines.
 type changeLines struct {
-	tell func(FileChanges) error
+	tell func(wire.FileChanges) error
 	rest []byte
 }
 
@@ -34,7 +35,7 @@ func (l *changeLines) Write(p []byte) (int, error) {
 		if i < 0 {
 			break
 		}
-		var c FileChanges
+		var c wire.FileChanges
 		if err := json.Unmarshal(l.rest[:i], &c); err != nil {
 			return 0, fault.Wrap(fault.Malformed, "agent.file.watch", err)
 		}
@@ -50,6 +51,6 @@ func (l *changeLines) Write(p []byte) (int, error) {
 }
 
 // Link makes a symbolic link.
-func (c *Client) Link(ctx context.Context, p FileLink) error {
-	return c.call(ctx, OpFileLink, 0, p, nil)
+func (c *Client) Link(ctx context.Context, p wire.FileLink) error {
+	return c.call(ctx, wire.OpFileLink, 0, p, nil)
 }

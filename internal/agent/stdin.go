@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"golang.org/x/sys/unix"
 )
 
-// inbox is what goes into a process: a program's standard input or a driver's
+// stdin is what goes into a process: a program's standard input or a driver's
 // requests. Bytes are written at once where the pipe takes them; the channel's
 // loop writes the rest when it does.
-type inbox struct {
+type stdin struct {
 	limit int // bytes that may wait
 
 	mu     sync.Mutex // guards all below
@@ -28,7 +29,7 @@ type inbox struct {
 }
 
 // open hands the inbox its descriptor, which may be a terminal's.
-func (b *inbox) open(fd int, tty *terminal) {
+func (b *stdin) open(fd int, tty *terminal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fd, b.begun, b.tty = fd, true, tty
@@ -38,7 +39,7 @@ func (b *inbox) open(fd int, tty *terminal) {
 // skip throws away what was typed before a key that is a signal, as terminals
 // do, and returns the rest of p. Where type-ahead has filled the terminal, the
 // key would wait behind it for a program that does not read.
-func (b *inbox) skip(p []byte) []byte {
+func (b *stdin) skip(p []byte) []byte {
 	if b.tty == nil || b.fd < 0 || bytes.IndexFunc(p, func(r rune) bool { return r < ' ' }) < 0 {
 		return p
 	}
@@ -53,7 +54,7 @@ func (b *inbox) skip(p []byte) []byte {
 
 // key types a key that is a signal, ahead of all that waits. It is not part of
 // what the host sends.
-func (b *inbox) key(c byte) {
+func (b *stdin) key(c byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.skip([]byte{c})
@@ -63,7 +64,7 @@ func (b *inbox) key(c byte) {
 }
 
 // write adds p, and the end of the input if end is true. It does not wait.
-func (b *inbox) write(p []byte, end bool) error {
+func (b *stdin) write(p []byte, end bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || b.end {
@@ -84,7 +85,7 @@ func (b *inbox) write(p []byte, end bool) error {
 }
 
 // put writes what the pipe takes and returns the rest.
-func (b *inbox) put(p []byte) []byte {
+func (b *stdin) put(p []byte) []byte {
 	for len(p) > 0 {
 		n, err := syscall.Write(b.fd, p)
 		switch {
@@ -103,7 +104,7 @@ func (b *inbox) put(p []byte) []byte {
 }
 
 // push writes what waits.
-func (b *inbox) push() {
+func (b *stdin) push() {
 	if b.fd < 0 {
 		return
 	}
@@ -122,7 +123,7 @@ func (b *inbox) push() {
 }
 
 // shut ends the input; lost bytes besides those that wait go nowhere.
-func (b *inbox) shut(lost int) {
+func (b *stdin) shut(lost int) {
 	b.taken += uint64(lost + len(b.q))
 	b.q = nil
 	if b.fd >= 0 {
@@ -132,14 +133,14 @@ func (b *inbox) shut(lost int) {
 }
 
 // flush writes what the pipe takes.
-func (b *inbox) flush() {
+func (b *stdin) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.push()
 }
 
 // close ends the input and drops what waits.
-func (b *inbox) close() {
+func (b *stdin) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
@@ -148,7 +149,7 @@ func (b *inbox) close() {
 }
 
 // awaitRead waits until all that was written has been read, but not for long.
-func (b *inbox) awaitRead(patience time.Duration) {
+func (b *stdin) awaitRead(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		unread := len(b.q)
@@ -163,7 +164,7 @@ func (b *inbox) awaitRead(patience time.Duration) {
 }
 
 // waiting returns the descriptor to watch for room, or -1.
-func (b *inbox) waiting() int {
+func (b *stdin) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.q) == 0 {
@@ -173,10 +174,10 @@ func (b *inbox) waiting() int {
 }
 
 // due returns the total to acknowledge, if it is time.
-func (b *inbox) due() (uint64, bool) {
+func (b *stdin) due() (uint64, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.taken-b.told < ackEvery {
+	if b.taken-b.told < wire.AckEvery {
 		return 0, false
 	}
 	b.told = b.taken

@@ -1,8 +1,6 @@
-// Package agent is the first process of a sandbox and the host's end of its
-// wire. The agent starts kernels and processes, passes their input and output
-// as frames over its own standard input and output, delivers signals, reaps
-// what dies, and touches users' files, so that the host never does.
-package agent
+// Package wire defines the protocol between the agent in a sandbox and the host:
+// operations, parameters, results, events and limits that both ends share.
+package wire
 
 import (
 	"encoding/json"
@@ -79,8 +77,8 @@ type Response struct {
 	Channel uint32 `json:"channel,omitempty"`
 	Exit    *Exit  `json:"exit,omitempty"`
 	// Dial is where a program wants to go, on the new number Channel.
-	Dial    *Outbound `json:"dial,omitempty"`
-	Version int       `json:"version,omitempty"`
+	Dial    *EgressTarget `json:"dial,omitempty"`
+	Version int           `json:"version,omitempty"`
 }
 
 // The reasons of an Exit.

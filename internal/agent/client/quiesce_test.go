@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -28,7 +29,7 @@ func (s *taken) Output(_ uint32, f stream.Frame) {
 	s.out = append(s.out, f.Body...)
 }
 
-func (s *taken) Exit(uint32, Exit) {}
+func (s *taken) Exit(uint32, wire.Exit) {}
 
 // far is the sandbox's end of a wire, played by the test.
 type far struct {
@@ -36,7 +37,7 @@ type far struct {
 	in       *stream.Reader
 	out      *os.File
 	near     [2]*os.File // the host's ends, to read and to write
-	requests chan Request
+	requests chan wire.Request
 	inputs   chan string
 }
 
@@ -50,7 +51,7 @@ func newFar(t *testing.T) *far {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{t: t, in: stream.NewReader(hear, 0), out: mine, near: [2]*os.File{theirs, say}, requests: make(chan Request, 16), inputs: make(chan string, 16)}
+	f := &far{t: t, in: stream.NewReader(hear, 0), out: mine, near: [2]*os.File{theirs, say}, requests: make(chan wire.Request, 16), inputs: make(chan string, 16)}
 	t.Cleanup(func() {
 		for _, c := range []*os.File{theirs, mine, hear, say} {
 			_ = c.Close()
@@ -64,7 +65,7 @@ func newFar(t *testing.T) *far {
 			}
 			switch m.Type {
 			case stream.Control:
-				var r Request
+				var r wire.Request
 				if json.Unmarshal(m.Body, &r) == nil {
 					f.requests <- r
 				}
@@ -77,7 +78,7 @@ func newFar(t *testing.T) *far {
 }
 
 // want waits for a request of the given op.
-func (f *far) want(op string) Request {
+func (f *far) want(op string) wire.Request {
 	f.t.Helper()
 	select {
 	case r := <-f.requests:
@@ -91,10 +92,10 @@ func (f *far) want(op string) Request {
 	panic("unreachable")
 }
 
-func (f *far) answer(r Request, result any) {
+func (f *far) answer(r wire.Request, result any) {
 	f.t.Helper()
 	body, _ := json.Marshal(result)
-	f.write(appendResponse(f.t, Response{ID: r.ID, Result: body}))
+	f.write(appendResponse(f.t, wire.Response{ID: r.ID, Result: body}))
 }
 
 func (f *far) write(b []byte) {
@@ -104,7 +105,7 @@ func (f *far) write(b []byte) {
 	}
 }
 
-func appendResponse(t *testing.T, r Response) []byte {
+func appendResponse(t *testing.T, r wire.Response) []byte {
 	t.Helper()
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -126,8 +127,8 @@ func TestPark(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		sink := &taken{}
 		f := newFar(t)
-		c := NewClient(f.near[0], f.near[1], sink)
-		c.Adopt(3, 0)
+		c := New(f.near[0], f.near[1], sink)
+		c.Attach(3, 0)
 		replies := make(chan kernel.Reply, 1)
 		failed := make(chan error, 1)
 		go func() {
@@ -138,12 +139,12 @@ func TestPark(t *testing.T) {
 			}
 			replies <- r
 		}()
-		asked := f.want(OpKernelRequest)
+		asked := f.want(wire.OpKernelRequest)
 		park := func() {
 			t.Helper()
 			parked := make(chan error, 1)
-			go func() { parked <- c.Park(ctx) }()
-			f.answer(f.want(OpPing), struct{}{})
+			go func() { parked <- c.Quiesce(ctx) }()
+			f.answer(f.want(wire.OpPing), struct{}{})
 			if err := <-parked; err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +153,7 @@ func TestPark(t *testing.T) {
 		if err := c.Input(3, []byte("held"), false); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Park(ctx); !fault.Is(err, fault.Conflict) {
+		if err := c.Quiesce(ctx); !fault.Is(err, fault.Conflict) {
 			t.Errorf("parked twice: %v", err)
 		}
 		// The refused Park has let go of nothing.
@@ -161,7 +162,7 @@ func TestPark(t *testing.T) {
 			t.Error("it is sent while the wire is parked")
 		}
 		c.out.mu.Unlock()
-		c.Unpark()
+		c.Unquiesce()
 		if in := <-f.inputs; in != "held" {
 			t.Errorf("sent after: %q", in)
 		}
@@ -216,7 +217,7 @@ func TestPark(t *testing.T) {
 			}()
 		}
 		f2 := newFar(t)
-		c.Resume(f2.near[0], f2.near[1])
+		c.Reconnect(f2.near[0], f2.near[1])
 		if in := <-f2.inputs; in != "later" {
 			t.Errorf("sent over the new wire: %q", in)
 		}
@@ -235,7 +236,7 @@ func TestPark(t *testing.T) {
 			t.Errorf("taken: %q", sink.out)
 		}
 		sink.mu.Unlock()
-		if n := c.Taken(3); n != uint64(len(sink.out)) {
+		if n := c.Delivered(3); n != uint64(len(sink.out)) {
 			t.Errorf("%d bytes count as taken", n)
 		}
 		_ = f2.out.Close()
@@ -265,9 +266,9 @@ func TestStill(t *testing.T) {
 	defer cancel()
 	sink := &taken{}
 	f := newFar(t)
-	c := NewClient(f.near[0], f.near[1], sink)
-	c.Adopt(3, 0)
-	c.Adopt(4, 0)
+	c := New(f.near[0], f.near[1], sink)
+	c.Attach(3, 0)
+	c.Attach(4, 0)
 	replies := make(chan kernel.Reply, 4)
 	execute := func(ch uint32) {
 		go func() {
@@ -277,11 +278,11 @@ func TestStill(t *testing.T) {
 		}()
 	}
 	execute(3)
-	asked := f.want(OpKernelRequest)
+	asked := f.want(wire.OpKernelRequest)
 	for round := range 3 {
 		parked := make(chan error, 1)
-		go func() { parked <- c.Park(ctx) }()
-		f.answer(f.want(OpPing), struct{}{})
+		go func() { parked <- c.Quiesce(ctx) }()
+		f.answer(f.want(wire.OpPing), struct{}{})
 		if err := <-parked; err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +293,7 @@ func TestStill(t *testing.T) {
 		whole := string(bytes.Repeat([]byte("x"), 300<<10)) // more than a reader holds
 		cut := stdout(3, "cut in two")
 		f.write(append(stdout(3, whole), cut[:len(cut)-4]...))
-		s, err := c.Still(ctx)
+		s, err := c.Capture(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +308,7 @@ func TestStill(t *testing.T) {
 			t.Fatal("the copy waits for the wrong replies")
 		}
 		f2 := newFar(t)
-		d.Resume(f2.near[0], f2.near[1])
+		d.Reconnect(f2.near[0], f2.near[1])
 		f2.write(append(cut[len(cut)-4:], stdout(3, " there")...))
 		f2.answer(asked, kernel.Reply{Status: "ok", Count: 7})
 		if r, err := wait(ctx); err != nil || r.Count != 7 {
@@ -318,14 +319,14 @@ func TestStill(t *testing.T) {
 			t.Errorf("the copy has taken %q", other.out)
 		}
 		other.mu.Unlock()
-		if d.Taken(3) != uint64(len(sink.out))+uint64(len(other.out)) {
-			t.Errorf("the copy counts %d bytes, after %d", d.Taken(3), len(sink.out))
+		if d.Delivered(3) != uint64(len(sink.out))+uint64(len(other.out)) {
+			t.Errorf("the copy counts %d bytes, after %d", d.Delivered(3), len(sink.out))
 		}
 		_ = f2.out.Close()
 		<-d.Done()
 		// The original.
-		c.Unpark()
-		last := f.want(OpKernelRequest)
+		c.Unquiesce()
+		last := f.want(wire.OpKernelRequest)
 		f.write(append(cut[len(cut)-4:], stdout(3, " here")...))
 		f.answer(last, kernel.Reply{Status: "ok"})
 		<-replies
@@ -346,15 +347,15 @@ func TestStill(t *testing.T) {
 	}
 	// One whose sandbox ends meanwhile says so.
 	parked := make(chan error, 1)
-	go func() { parked <- c.Park(ctx) }()
-	f.answer(f.want(OpPing), struct{}{})
+	go func() { parked <- c.Quiesce(ctx) }()
+	f.answer(f.want(wire.OpPing), struct{}{})
 	if err := <-parked; err != nil {
 		t.Fatal(err)
 	}
 	_ = f.out.Close()
-	if _, err := c.Still(ctx); !fault.Is(err, fault.SandboxLost) {
+	if _, err := c.Capture(ctx); !fault.Is(err, fault.SandboxLost) {
 		t.Errorf("a sandbox that ended: %v", err)
 	}
-	c.Unpark()
+	c.Unquiesce()
 	<-c.Done()
 }

@@ -1,10 +1,10 @@
-package agent
+package wire
 
 // MaxConns is how many connections to ports the agent holds at once.
 const MaxConns = 256
 
-// connWindow is the window of a connection to a port, each way, in bytes.
-const connWindow = 256 << 10
+// ConnWindow is the window of a connection to a port, each way, in bytes.
+const ConnWindow = 256 << 10
 
 // The operations on ports.
 const (

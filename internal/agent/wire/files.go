@@ -1,4 +1,4 @@
-package agent
+package wire
 
 // FileWrite writes a file as the user, by a temporary name and a rename.
 // Parents are made. Paths are relative to the user's home unless absolute.

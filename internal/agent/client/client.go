@@ -1,4 +1,5 @@
-package agent
+// Package client is the host's end of the protocol to the agent in a sandbox.
+package client
 
 import (
 	"context"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -25,7 +27,7 @@ type Sink interface {
 	// the call. When it returns, the bytes count as taken.
 	Output(channel uint32, f stream.Frame)
 	// Exit is the end of a channel whose start had succeeded.
-	Exit(channel uint32, e Exit)
+	Exit(channel uint32, e wire.Exit)
 }
 
 // Client is the host's end of the wire to one agent. It is safe for concurrent
@@ -34,15 +36,15 @@ type Sink interface {
 // It ends when the wire does, which its owner brings about by closing both
 // sides; there is no other way to end it, unless it is parked: see Park.
 type Client struct {
-	in    *inlet
+	in    *swapReader
 	out   *sender
 	hello chan struct{} // closed once the agent has said hello
 	done  chan struct{} // closed at the end
 	acks  chan struct{} // capacity 1: there is something in due
 	// stills gets what Still waits for, from the one who reads.
-	stills chan Saved
-	lost   atomic.Uint64 // output that came while there was no sink, in bytes
-	stray  atomic.Uint64 // frames that belong to nothing
+	captures chan Saved
+	lost     atomic.Uint64 // output that came while there was no sink, in bytes
+	stray    atomic.Uint64 // frames that belong to nothing
 
 	sinkMu sync.Mutex // guards sink and early, and is held while sink is called
 	sink   Sink
@@ -51,15 +53,15 @@ type Client struct {
 	mu      sync.Mutex // guards all below
 	err     error
 	nextID  uint64
-	parkID  uint64                   // the number of the last Park's request
-	waiting map[uint64]chan Response // capacity 1 each; closed at the end
+	parkID  uint64                        // the number of the last Park's request
+	waiting map[uint64]chan wire.Response // capacity 1 each; closed at the end
 	flows   map[uint32]*flow
 	due     []uint32 // channels whose Ack is due
 	rest    []byte   // of the frame within which the wire has ended
 	files   map[uint32]*file
-	outward func(Outbound, *Conn) // takes connections to the outside
+	egress  func(wire.EgressTarget, *Conn) // takes connections to the outside
 	// outbounds counts those that are open.
-	outbounds int
+	egressOpen int
 }
 
 // flow counts what goes to and from a channel.
@@ -77,15 +79,15 @@ type flow struct {
 	asked uint64
 }
 
-// NewClient returns a client that reads frames from r and writes frames to w.
+// New returns a client that reads frames from r and writes frames to w.
 // sink may be nil until SetSink; output that comes before is dropped and its
 // bytes counted, see Dropped; exits that come before are kept for it.
-func NewClient(r io.Reader, w io.Writer, sink Sink) *Client {
+func New(r io.Reader, w io.Writer, sink Sink) *Client {
 	c := &Client{
-		in: newInlet(r), out: newSender(w),
-		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1), stills: make(chan Saved, 1),
+		in: newSwapReader(r), out: newSender(w),
+		hello: make(chan struct{}), done: make(chan struct{}), acks: make(chan struct{}, 1), captures: make(chan Saved, 1),
 		sink:    sink,
-		waiting: map[uint64]chan Response{}, flows: map[uint32]*flow{}, files: map[uint32]*file{},
+		waiting: map[uint64]chan wire.Response{}, flows: map[uint32]*flow{}, files: map[uint32]*file{},
 	}
 	go c.read(c.in)
 	go c.out.run(c.done, c.fail)
@@ -141,32 +143,32 @@ func (c *Client) WaitHello(ctx context.Context) error {
 }
 
 // StartKernel starts a kernel as channel ch and waits until it is ready.
-func (c *Client) StartKernel(ctx context.Context, ch uint32, p StartKernel) (kernel.Info, error) {
+func (c *Client) StartKernel(ctx context.Context, ch uint32, p wire.StartKernel) (kernel.Info, error) {
 	var info kernel.Info
-	return info, c.start(ctx, OpKernelStart, ch, p, &info)
+	return info, c.start(ctx, wire.OpKernelStart, ch, p, &info)
 }
 
 // StartProcess starts a process as channel ch.
-func (c *Client) StartProcess(ctx context.Context, ch uint32, p StartProcess) (Started, error) {
-	var s Started
-	return s, c.start(ctx, OpProcessStart, ch, p, &s)
+func (c *Client) StartProcess(ctx context.Context, ch uint32, p wire.StartProcess) (wire.Started, error) {
+	var s wire.Started
+	return s, c.start(ctx, wire.OpProcessStart, ch, p, &s)
 }
 
 // StartTerminal starts a program in a terminal as channel ch.
-func (c *Client) StartTerminal(ctx context.Context, ch uint32, p StartTerminal) (Started, error) {
-	var s Started
-	return s, c.start(ctx, OpTerminalStart, ch, p, &s)
+func (c *Client) StartTerminal(ctx context.Context, ch uint32, p wire.StartTerminal) (wire.Started, error) {
+	var s wire.Started
+	return s, c.start(ctx, wire.OpTerminalStart, ch, p, &s)
 }
 
 // Resize gives the terminal of channel ch another size.
-func (c *Client) Resize(ctx context.Context, ch uint32, p Resize) error {
-	return c.call(ctx, OpResize, ch, p, nil)
+func (c *Client) Resize(ctx context.Context, ch uint32, p wire.Resize) error {
+	return c.call(ctx, wire.OpResize, ch, p, nil)
 }
 
 // Running is how many processes channel ch has beside its first.
 func (c *Client) Running(ctx context.Context, ch uint32) (int, error) {
-	var r Running
-	err := c.call(ctx, OpRunning, ch, nil, &r)
+	var r wire.Running
+	err := c.call(ctx, wire.OpRunning, ch, nil, &r)
 	return r.Processes, err
 }
 
@@ -186,7 +188,7 @@ func (c *Client) start(ctx context.Context, op string, ch uint32, p, result any)
 		return nil
 	}
 	if ctx.Err() != nil && fault.KindOf(err) == fault.KindOf(ctx.Err()) {
-		c.out.post(requestFrame(0, OpClose, ch, nil))
+		c.out.post(requestFrame(0, wire.OpClose, ch, nil))
 	}
 	c.mu.Lock()
 	if c.flows[ch] == f {
@@ -201,7 +203,7 @@ func (c *Client) start(ctx context.Context, op string, ch uint32, p, result any)
 func (c *Client) Request(ctx context.Context, ch uint32, q kernel.Request) (kernel.Reply, error) {
 	r := kernel.Reply{ID: q.ID}
 	q.Timed = q.Took != nil
-	wait, cancel, err := c.ask(ctx, OpKernelRequest, ch, q)
+	wait, cancel, err := c.ask(ctx, wire.OpKernelRequest, ch, q)
 	if err != nil {
 		return r, err
 	}
@@ -209,9 +211,9 @@ func (c *Client) Request(ctx context.Context, ch uint32, q kernel.Request) (kern
 	if q.Sent != nil {
 		q.Sent()
 	}
-	answer, err := c.await(ctx, OpKernelRequest, wait)
+	answer, err := c.await(ctx, wire.OpKernelRequest, wait)
 	if err == nil {
-		err = decode("agent."+OpKernelRequest, answer, &r)
+		err = decode("agent."+wire.OpKernelRequest, answer, &r)
 	}
 	if q.Took != nil && answer.TookUS > 0 {
 		q.Took(time.Duration(answer.TookUS) * time.Microsecond)
@@ -223,7 +225,7 @@ func (c *Client) Request(ctx context.Context, ch uint32, q kernel.Request) (kern
 // Notify tells a kernel something that has no reply: input or comm. It does
 // not wait.
 func (c *Client) Notify(ch uint32, q kernel.Request) error {
-	return c.out.post(requestFrame(0, OpKernelRequest, ch, q))
+	return c.out.post(requestFrame(0, wire.OpKernelRequest, ch, q))
 }
 
 // Input writes to a process's standard input, and closes it after data if end
@@ -239,7 +241,7 @@ func (c *Client) Input(ch uint32, data []byte, end bool) error {
 		return c.err
 	case f == nil:
 		return fault.New(fault.NotFound, op, "channel %d does not run", ch)
-	case f.sent-f.took+uint64(len(data)) > Window && len(data) > 0:
+	case f.sent-f.took+uint64(len(data)) > wire.Window && len(data) > 0:
 		return fault.New(fault.Exhausted, op, "the program does not read its input: %d bytes wait", f.sent-f.took)
 	}
 	m := stream.Frame{Type: stream.Input, Channel: ch, Body: append(make([]byte, 8, 8+len(data)), data...)}
@@ -255,19 +257,19 @@ func (c *Client) Input(ch uint32, data []byte, end bool) error {
 
 // Interrupt interrupts what the channel runs.
 func (c *Client) Interrupt(ctx context.Context, ch uint32) error {
-	return c.call(ctx, OpInterrupt, ch, nil, nil)
+	return c.call(ctx, wire.OpInterrupt, ch, nil, nil)
 }
 
 // Signal sends a signal, by its name, to the channel's process group.
 func (c *Client) Signal(ctx context.Context, ch uint32, name string) error {
-	return c.call(ctx, OpSignal, ch, Signal{Signal: name}, nil)
+	return c.call(ctx, wire.OpSignal, ch, wire.Signal{Signal: name}, nil)
 }
 
 // Close ends the channel's whole process tree. When it returns, its Exit has
 // been delivered. A channel that has ended by itself may be closed too, which
 // ends what it has left running.
 func (c *Client) Close(ctx context.Context, ch uint32) error {
-	return c.call(ctx, OpClose, ch, nil, nil)
+	return c.call(ctx, wire.OpClose, ch, nil, nil)
 }
 
 // Hold keeps back the Acks of a channel while on is true, so that the agent
@@ -292,9 +294,9 @@ const (
 	nearPause  = 8 * time.Millisecond
 )
 
-// Near has the agent send no more of a channel's output ahead than nearWindow
+// ExpectEcho has the agent send no more of a channel's output ahead than nearWindow
 // bytes for a second, because its answer to input is looked for.
-func (c *Client) Near(ch uint32) {
+func (c *Client) ExpectEcho(ch uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f := c.flows[ch]; f != nil {
@@ -304,9 +306,9 @@ func (c *Client) Near(ch uint32) {
 
 // tell is what the agent is to be told of as taken, 0 for nothing yet.
 func (w *flow) tell(now time.Time) uint64 {
-	total, every := w.got, uint64(ackEvery)
+	total, every := w.got, uint64(wire.AckEvery)
 	if now.Before(w.near) {
-		total, every = total-min(total, Window-nearWindow), nearEvery
+		total, every = total-min(total, wire.Window-nearWindow), nearEvery
 	}
 	if total < w.told+every {
 		return 0
@@ -315,29 +317,29 @@ func (w *flow) tell(now time.Time) uint64 {
 }
 
 // Processes lists all that run in the sandbox, whoever started them.
-func (c *Client) Processes(ctx context.Context) ([]Process, error) {
-	var p Processes
-	err := c.call(ctx, OpProcessList, 0, nil, &p)
+func (c *Client) Processes(ctx context.Context) ([]wire.Process, error) {
+	var p wire.Processes
+	err := c.call(ctx, wire.OpProcessList, 0, nil, &p)
 	return p.Processes, err
 }
 
 // SignalProcess sends a signal to one process of the user's.
-func (c *Client) SignalProcess(ctx context.Context, p SignalProcess) error {
-	return c.call(ctx, OpProcessSignal, 0, p, nil)
+func (c *Client) SignalProcess(ctx context.Context, p wire.SignalProcess) error {
+	return c.call(ctx, wire.OpProcessSignal, 0, p, nil)
 }
 
 // Reseed makes a restored sandbox a machine of its own.
-func (c *Client) Reseed(ctx context.Context, p Reseed) error {
-	return c.call(ctx, OpReseed, 0, p, nil)
+func (c *Client) Reseed(ctx context.Context, p wire.Reseed) error {
+	return c.call(ctx, wire.OpReseed, 0, p, nil)
 }
 
 // Ping asks the agent whether it is there.
-func (c *Client) Ping(ctx context.Context) error { return c.call(ctx, OpPing, 0, nil, nil) }
+func (c *Client) Ping(ctx context.Context) error { return c.call(ctx, wire.OpPing, 0, nil, nil) }
 
 // Stats returns the agent's counters.
-func (c *Client) Stats(ctx context.Context) (Stats, error) {
-	var s Stats
-	return s, c.call(ctx, OpStats, 0, nil, &s)
+func (c *Client) Stats(ctx context.Context) (wire.Stats, error) {
+	var s wire.Stats
+	return s, c.call(ctx, wire.OpStats, 0, nil, &s)
 }
 
 // requestFrame encodes a request. A body that is nil cannot be sent.
@@ -368,8 +370,8 @@ func (c *Client) call(ctx context.Context, op string, ch uint32, p, result any) 
 
 // ask sends a request. The channel gets its response, or is closed when the
 // wire ends.
-func (c *Client) ask(ctx context.Context, op string, ch uint32, p any) (<-chan Response, func(), error) {
-	wait := make(chan Response, 1)
+func (c *Client) ask(ctx context.Context, op string, ch uint32, p any) (<-chan wire.Response, func(), error) {
+	wait := make(chan wire.Response, 1)
 	c.mu.Lock()
 	if c.err != nil {
 		defer c.mu.Unlock()
@@ -400,7 +402,7 @@ func (c *Client) ask(ctx context.Context, op string, ch uint32, p any) (<-chan R
 }
 
 // answer waits for a response and decodes it.
-func (c *Client) answer(ctx context.Context, op string, wait <-chan Response, result any) error {
+func (c *Client) answer(ctx context.Context, op string, wait <-chan wire.Response, result any) error {
 	r, err := c.await(ctx, op, wait)
 	if err != nil {
 		return err
@@ -409,7 +411,7 @@ func (c *Client) answer(ctx context.Context, op string, wait <-chan Response, re
 }
 
 // await waits for a response.
-func (c *Client) await(ctx context.Context, op string, wait <-chan Response) (r Response, err error) {
+func (c *Client) await(ctx context.Context, op string, wait <-chan wire.Response) (r wire.Response, err error) {
 	op = "agent." + op
 	var ok bool
 	select {
@@ -427,7 +429,7 @@ func (c *Client) await(ctx context.Context, op string, wait <-chan Response) (r 
 	return r, nil
 }
 
-func decode(op string, r Response, result any) error {
+func decode(op string, r wire.Response, result any) error {
 	if len(r.Error) > 0 {
 		var p fault.Public
 		if err := json.Unmarshal(r.Error, &p); err != nil {
@@ -450,8 +452,8 @@ func (c *Client) read(r io.Reader) {
 	frames := stream.NewReader(r, 0)
 	for {
 		f, err := frames.Next()
-		if errors.Is(err, errStill) {
-			frames = stream.NewReader(continued(c.stand(frames.Rest()), r), 0)
+		if errors.Is(err, errDrained) {
+			frames = stream.NewReader(continued(c.captured(frames.Rest()), r), 0)
 			continue
 		}
 		if err == nil {
@@ -472,7 +474,7 @@ func (c *Client) take(f stream.Frame) error {
 	case stream.Stdout, stream.Stderr, stream.Message:
 		c.output(f)
 	case stream.Control:
-		var r Response
+		var r wire.Response
 		if err := json.Unmarshal(f.Body, &r); err != nil {
 			return fault.Wrap(fault.Malformed, "agent.read", err)
 		}
@@ -603,10 +605,10 @@ func (c *Client) ack() {
 }
 
 // maxEarly bounds the exits that are kept while there is no sink.
-const maxEarly = 4 * MaxChannels
+const maxEarly = 4 * wire.MaxChannels
 
 // response takes a response or an event.
-func (c *Client) response(r Response) error {
+func (c *Client) response(r wire.Response) error {
 	switch {
 	case r.ID != 0:
 		c.mu.Lock()
@@ -624,8 +626,8 @@ func (c *Client) response(r Response) error {
 			c.stray.Add(1)
 		}
 	case r.Event == "hello":
-		if r.Version != Version {
-			return fault.New(fault.Unsupported, "agent.hello", "the agent speaks version %d of the wire, not %d", r.Version, Version)
+		if r.Version != wire.Version {
+			return fault.New(fault.Unsupported, "agent.hello", "the agent speaks version %d of the wire, not %d", r.Version, wire.Version)
 		}
 		select {
 		case <-c.hello:
@@ -650,7 +652,7 @@ func (c *Client) response(r Response) error {
 			c.early = append(c.early, func(s Sink) { s.Exit(r.Channel, *r.Exit) })
 		}
 	case r.Event == "dial" && r.Dial != nil:
-		c.wants(r.Channel, *r.Dial)
+		c.openEgress(r.Channel, *r.Dial)
 	default:
 		c.stray.Add(1)
 	}
@@ -669,7 +671,7 @@ func (c *Client) fail(err error) {
 	for _, wait := range c.waiting {
 		close(wait)
 	}
-	c.waiting = map[uint64]chan Response{}
+	c.waiting = map[uint64]chan wire.Response{}
 	for _, d := range c.files {
 		d.fail(lost)
 	}

@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"encoding/binary"
@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -16,9 +18,9 @@ import (
 // flood's Acks with pauses between them; a second later as before.
 func TestNear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, newRecorder())
-		go f.StartProcess(t.Context(), 1, StartProcess{})
-		f.send(Response{ID: f.next().ID, Result: json.RawMessage(`{"pid":7}`)})
+		f := newFake(t, agenttest.NewRecorder())
+		go f.StartProcess(t.Context(), 1, wire.StartProcess{})
+		f.send(wire.Response{ID: f.next().ID, Result: json.RawMessage(`{"pid":7}`)})
 		begin := time.Now()
 		type ack struct {
 			at    time.Duration
@@ -52,8 +54,8 @@ func TestNear(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		f.Near(1)
-		const quiet = (Window - nearWindow) / nearEvery
+		f.ExpectEcho(1)
+		const quiet = (wire.Window - nearWindow) / nearEvery
 		flood(quiet)
 		if acks := told(); len(acks) != 0 {
 			t.Errorf("%d bytes were acknowledged while the agent was not that far ahead", acks[0].total)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // maxCommand is how much of a command line is told, in bytes.
@@ -19,7 +20,7 @@ const maxCommand = 256
 const ticks = 100
 
 // listProcesses reads /proc.
-func (s *Server) listProcesses() Processes {
+func (s *Server) listProcesses() wire.Processes {
 	all := processes()
 	ours := descend(all, os.Getpid())
 	marks := map[string]uint32{}
@@ -28,7 +29,7 @@ func (s *Server) listProcesses() Processes {
 		marks[strconv.Itoa(int(c.group))] = id
 	}
 	s.mu.Unlock()
-	out := Processes{Processes: []Process{}}
+	out := wire.Processes{Processes: []wire.Process{}}
 	for _, p := range all {
 		if p.pid != os.Getpid() && !ours[p.pid] {
 			continue // of another sandbox, where there is none around this one
@@ -43,14 +44,14 @@ func (s *Server) listProcesses() Processes {
 			out.Processes = append(out.Processes, d)
 		}
 	}
-	slices.SortFunc(out.Processes, func(a, b Process) int { return a.PID - b.PID })
+	slices.SortFunc(out.Processes, func(a, b wire.Process) int { return a.PID - b.PID })
 	return out
 }
 
 // describe reads the rest of a process; it is false for one that is gone.
-func (s *Server) describe(p proc) (Process, bool) {
+func (s *Server) describe(p proc) (wire.Process, bool) {
 	dir := "/proc/" + strconv.Itoa(p.pid)
-	d := Process{PID: p.pid, PPID: p.ppid, Command: p.name}
+	d := wire.Process{PID: p.pid, PPID: p.ppid, Command: p.name}
 	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
 		return d, false
@@ -85,7 +86,7 @@ func (s *Server) describe(p proc) (Process, bool) {
 // signal everybody, so it is held against what /proc says; the number cannot
 // come to be another's in between, since only the agent collects its children
 // and all others pass through it in their turn.
-func (s *Server) signalProcess(q SignalProcess) error {
+func (s *Server) signalProcess(q wire.SignalProcess) error {
 	const op = "agent.process.signal"
 	sig, ok := signalByName(q.Signal)
 	if !ok {

@@ -19,6 +19,9 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // outside has the rig's programs let out to the ports of this machine, except
@@ -27,23 +30,23 @@ func (r *rig) outside() (proxy string) {
 	r.t.Helper()
 	var port int
 	seed := strings.Repeat("ab", 32)
-	eventually(r.t, "the proxy listens", func() bool {
+	agenttest.Eventually(r.t, "the proxy listens", func() bool {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		port = l.Addr().(*net.TCPAddr).Port
 		l.Close()
-		if err = r.Reseed(r.ctx, Reseed{Seed: seed, Proxy: port}); err != nil {
-			wantKind(r.t, err, fault.Conflict) // another test was given the port
+		if err = r.Reseed(r.ctx, wire.Reseed{Seed: seed, Proxy: port}); err != nil {
+			agenttest.WantKind(r.t, err, fault.Conflict) // another test was given the port
 		}
 		return err == nil
 	})
-	if err := r.Reseed(r.ctx, Reseed{Seed: seed, Proxy: port}); err != nil {
+	if err := r.Reseed(r.ctx, wire.Reseed{Seed: seed, Proxy: port}); err != nil {
 		r.t.Fatal(err) // the second time it listens already
 	}
 	var wg sync.WaitGroup
-	r.SetOutbound(func(to Outbound, n *Conn) {
+	r.SetEgress(func(to wire.EgressTarget, n *client.Conn) {
 		wg.Go(func() {
 			if to.Host == "denied.example" {
 				n.Refuse(fault.New(fault.PermissionDenied, "test", "denied.example is\r\ndenied"))
@@ -144,7 +147,7 @@ func TestOutboundHTTP(t *testing.T) {
 		t.Errorf("%s: %q", a.Status, text)
 	}
 	c.CloseIdleConnections()
-	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 	if ports, err := r.Ports(r.ctx); err != nil || strings.Contains(fmt.Sprint(ports), proxy[len("127.0.0.1:"):]) {
 		t.Errorf("the proxy is among the ports: %v, %v", ports, err)
 	}
@@ -223,7 +226,7 @@ func TestOutboundTunnel(t *testing.T) {
 	// A reseed, which a copy of a sandbox begins with, cuts.
 	c, in, _ = connect(port)
 	number, _ := strconv.Atoi(proxy[len("127.0.0.1:"):])
-	if err := r.Reseed(r.ctx, Reseed{Seed: strings.Repeat("cd", 32), Proxy: number}); err != nil {
+	if err := r.Reseed(r.ctx, wire.Reseed{Seed: strings.Repeat("cd", 32), Proxy: number}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
@@ -250,8 +253,8 @@ func TestOutboundTunnel(t *testing.T) {
 	if _, _, line := connect(closedPort(t)); !strings.HasPrefix(line, "HTTP/1.1 502 Sandgate: ") {
 		t.Error(line)
 	}
-	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
-	eventually(t, "none is counted", func() bool { return r.EgressConns() == 0 })
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "none is counted", func() bool { return r.EgressConns() == 0 })
 }
 
 // TestOutboundWithoutNetwork asks a session that has no network, and opens
@@ -260,7 +263,7 @@ func TestOutboundWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	proxy := r.outside()
-	r.SetOutbound(nil)
+	r.SetEgress(nil)
 	open := func() net.Conn {
 		c, err := net.Dial("tcp", proxy)
 		if err != nil {
@@ -276,10 +279,10 @@ func TestOutboundWithoutNetwork(t *testing.T) {
 	}
 	c.Close()
 	var held []net.Conn
-	for range MaxOutbound {
+	for range wire.MaxEgress {
 		held = append(held, open())
 	}
-	eventually(t, "all are open", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == MaxOutbound })
+	agenttest.Eventually(t, "all are open", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == wire.MaxEgress })
 	c = open()
 	if all, _ := io.ReadAll(c); !strings.HasPrefix(string(all), "HTTP/1.1 429 ") {
 		t.Errorf("%q", all)
@@ -291,14 +294,14 @@ func TestOutboundWithoutNetwork(t *testing.T) {
 	for _, c := range held {
 		c.Close()
 	}
-	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	err = r.Reseed(r.ctx, Reseed{Seed: strings.Repeat("ab", 32), Proxy: l.Addr().(*net.TCPAddr).Port})
-	wantKind(t, err, fault.Conflict)
+	err = r.Reseed(r.ctx, wire.Reseed{Seed: strings.Repeat("ab", 32), Proxy: l.Addr().(*net.TCPAddr).Port})
+	agenttest.WantKind(t, err, fault.Conflict)
 }
 
 // TestProxyHead reads what programs ask the proxy for.

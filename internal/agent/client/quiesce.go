@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"context"
@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// Park brings the wire to a point at which the sandbox can be checkpointed:
+// Quiesce brings the wire to a point at which the sandbox can be checkpointed:
 // the agent has read all that it was sent, and nothing more is sent before
 // Unpark or Resume. Meanwhile callers wait, and what does not wait is kept, up
 // to 4 MiB. Output goes on to be taken. After an error the wire goes on.
 //
 // With the checkpoint the sandbox ends; the end of the wire is then no end of
 // the client. What the agent believes to have sent is in the pipe: see Drain.
-func (c *Client) Park(ctx context.Context) error {
-	wait := make(chan Response, 1)
+func (c *Client) Quiesce(ctx context.Context) error {
+	wait := make(chan wire.Response, 1)
 	c.mu.Lock()
 	if c.err != nil {
 		defer c.mu.Unlock()
@@ -31,9 +32,9 @@ func (c *Client) Park(ctx context.Context) error {
 	c.waiting[id] = wait
 	c.parkID = id
 	c.mu.Unlock()
-	err := c.out.hold(requestFrame(id, OpPing, 0, nil))
+	err := c.out.hold(requestFrame(id, wire.OpPing, 0, nil))
 	if err == nil {
-		if err = c.answer(ctx, OpPing, wait, nil); err != nil {
+		if err = c.answer(ctx, wire.OpPing, wait, nil); err != nil {
 			c.out.release(nil)
 		}
 	}
@@ -43,7 +44,7 @@ func (c *Client) Park(ctx context.Context) error {
 		c.mu.Unlock()
 		return err
 	}
-	c.in.park()
+	c.in.quiesce()
 	return nil
 }
 
@@ -61,17 +62,17 @@ func (c *Client) Drain(ctx context.Context) error {
 	}
 }
 
-// Still returns what the next client needs that goes on where this one stands,
+// Capture returns what the next client needs that goes on where this one stands,
 // with a copy of the sandbox: Restore makes it. This one goes on with Unpark.
 // What was sent since Park is not the copy's, and an execute among it has not
 // been asked there. Preconditions: the client is parked, and the sandbox
 // stands still.
-func (c *Client) Still(ctx context.Context) (Saved, error) {
-	if err := c.in.still(); err != nil {
+func (c *Client) Capture(ctx context.Context) (Saved, error) {
+	if err := c.in.capture(); err != nil {
 		return Saved{}, err
 	}
 	select {
-	case s := <-c.stills:
+	case s := <-c.captures:
 		return s, nil
 	case <-c.in.drained():
 		return Saved{}, fault.New(fault.SandboxLost, "agent.still", "the sandbox has ended")
@@ -91,21 +92,21 @@ func (c *Client) Outstanding(ch uint32) bool {
 	return f != nil && f.asked != 0
 }
 
-// Unpark goes on over the same wire: there was no checkpoint.
-func (c *Client) Unpark() {
-	c.in.resume(nil, nil)
+// Unquiesce goes on over the same wire: there was no checkpoint.
+func (c *Client) Unquiesce() {
+	c.in.unquiesce(nil, nil)
 	c.out.release(nil)
 }
 
-// Resume goes on over the wire to the agent's restored sandbox. Preconditions:
+// Reconnect goes on over the wire to the agent's restored sandbox. Preconditions:
 // Drain has returned, and the old pipes are not used any more.
-func (c *Client) Resume(r io.Reader, w io.Writer) {
+func (c *Client) Reconnect(r io.Reader, w io.Writer) {
 	c.mu.Lock()
 	rest := c.rest
 	c.rest = nil
 	c.mu.Unlock()
 	pipe, _ := r.(*os.File)
-	c.in.resume(continued(rest, r), pipe)
+	c.in.unquiesce(continued(rest, r), pipe)
 	c.out.release(w)
 	c.catchUp()
 }
@@ -113,28 +114,28 @@ func (c *Client) Resume(r io.Reader, w io.Writer) {
 // End ends a client whose wire has ended, also while it is parked.
 func (c *Client) End() { c.in.close() }
 
-// inlet is the incoming half of a wire whose pipe may be replaced.
-type inlet struct {
-	mu     sync.Mutex // guards all below
-	r      io.Reader
-	pipe   *os.File // what r ends in, if it is one
-	parked bool
-	closed bool
-	asked  bool          // whoever reads is to say when nothing is there
-	ended  chan struct{} // closed when r has ended while parked
-	moved  chan struct{} // closed and renewed when one of the above changes
+// swapReader is the incoming half of a wire whose pipe may be replaced.
+type swapReader struct {
+	mu       sync.Mutex // guards all below
+	r        io.Reader
+	pipe     *os.File // what r ends in, if it is one
+	quiesced bool
+	closed   bool
+	asked    bool          // whoever reads is to say when nothing is there
+	ended    chan struct{} // closed when r has ended while parked
+	changed  chan struct{} // closed and renewed when one of the above changes
 }
 
-func newInlet(r io.Reader) *inlet {
+func newSwapReader(r io.Reader) *swapReader {
 	pipe, _ := r.(*os.File)
-	return &inlet{r: r, pipe: pipe, ended: make(chan struct{}), moved: make(chan struct{})}
+	return &swapReader{r: r, pipe: pipe, ended: make(chan struct{}), changed: make(chan struct{})}
 }
 
-// errStill is what Read returns when it was asked to and the pipe is empty.
-var errStill = errors.New("the wire is still")
+// errDrained is what Read returns when it was asked to and the pipe is empty.
+var errDrained = errors.New("the wire is still")
 
-// still has Read return errStill as soon as the pipe is empty.
-func (in *inlet) still() error {
+// capture has Read return errStill as soon as the pipe is empty.
+func (in *swapReader) capture() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.asked = true
@@ -144,8 +145,8 @@ func (in *inlet) still() error {
 	return in.pipe.SetReadDeadline(time.Now()) // wakes the reader
 }
 
-// look reads what is there, without waiting, if it was asked to.
-func (in *inlet) look(p []byte) (n int, err error, asked bool) {
+// readNow reads what is there, without waiting, if it was asked to.
+func (in *swapReader) readNow(p []byte) (n int, err error, asked bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.asked || in.pipe == nil {
@@ -168,7 +169,7 @@ func (in *inlet) look(p []byte) (n int, err error, asked bool) {
 		return 0, err, true
 	case sysErr == syscall.EAGAIN:
 		in.asked = false
-		return 0, errStill, true
+		return 0, errDrained, true
 	case n > 0:
 		return n, nil, true
 	}
@@ -185,9 +186,9 @@ func ignoringEINTR(f func() (int, error)) (int, error) {
 }
 
 // Read implements io.Reader. It is called by one goroutine.
-func (in *inlet) Read(p []byte) (int, error) {
+func (in *swapReader) Read(p []byte) (int, error) {
 	for {
-		if n, err, asked := in.look(p); asked {
+		if n, err, asked := in.readNow(p); asked {
 			return n, err
 		}
 		in.mu.Lock()
@@ -205,7 +206,7 @@ func (in *inlet) Read(p []byte) (int, error) {
 			in.mu.Unlock()
 			continue
 		}
-		if in.closed || !in.parked {
+		if in.closed || !in.quiesced {
 			in.mu.Unlock()
 			return 0, err
 		}
@@ -214,44 +215,44 @@ func (in *inlet) Read(p []byte) (int, error) {
 		default:
 			close(in.ended)
 		}
-		moved := in.moved
+		moved := in.changed
 		in.mu.Unlock()
 		<-moved
 	}
 }
 
-func (in *inlet) park() {
+func (in *swapReader) quiesce() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.parked, in.ended = true, make(chan struct{})
+	in.quiesced, in.ended = true, make(chan struct{})
 }
 
-func (in *inlet) drained() <-chan struct{} {
+func (in *swapReader) drained() <-chan struct{} {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.ended
 }
 
-// resume goes on with r, or with the reader there is.
-func (in *inlet) resume(r io.Reader, pipe *os.File) {
+// unquiesce goes on with r, or with the reader there is.
+func (in *swapReader) unquiesce(r io.Reader, pipe *os.File) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.parked = false
+	in.quiesced = false
 	if r != nil {
 		in.r, in.pipe = r, pipe
 	}
-	in.move()
+	in.notify()
 }
 
-func (in *inlet) close() {
+func (in *swapReader) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.closed = true
-	in.move()
+	in.notify()
 }
 
-// move tells a Read that waits. Preconditions: mu is held.
-func (in *inlet) move() {
-	close(in.moved)
-	in.moved = make(chan struct{})
+// notify tells a Read that waits. Preconditions: mu is held.
+func (in *swapReader) notify() {
+	close(in.changed)
+	in.changed = make(chan struct{})
 }

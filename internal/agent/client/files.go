@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -38,15 +39,15 @@ func (d *file) add(f stream.Frame) bool {
 	defer d.mu.Unlock()
 	defer d.wake()
 	switch {
-	case d.err != nil || d.end && f.Flags&FlagAbort == 0:
+	case d.err != nil || d.end && f.Flags&wire.FlagAbort == 0:
 		return false
-	case f.Flags&FlagAbort != 0:
+	case f.Flags&wire.FlagAbort != 0:
 		var p fault.Public
 		if json.Unmarshal(f.Body, &p) != nil {
 			p.Kind, p.Message = fault.Malformed, "the agent gave the file up and did not say why"
 		}
 		d.err = p.Err("agent.file.read")
-	case d.size+len(f.Body) > 2*Window:
+	case d.size+len(f.Body) > 2*wire.Window:
 		d.err = fault.New(fault.Malformed, "agent.file.read", "the agent sent more than it may")
 	default:
 		d.parts = append(d.parts, append([]byte(nil), f.Body...))
@@ -94,23 +95,23 @@ func (c *Client) open(op string, ch uint32) (*file, func(), error) {
 
 // giveUp tells the agent that a transfer is over.
 func (c *Client) giveUp(ch uint32) {
-	c.out.ack(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | FlagAbort, Channel: ch})
+	c.out.ack(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: ch})
 }
 
 // WriteFile writes body to a file in the sandbox, as the user. The file
 // appears whole or not at all: when body fails, or ctx ends, nothing is left.
 // A body that hangs is the caller's to close: ctx does not end its Read.
 // ch is a number that no channel and no other transfer has or had.
-func (c *Client) WriteFile(ctx context.Context, ch uint32, p FileWrite, body io.Reader) (FileStat, error) {
-	var stat FileStat
-	return stat, c.upload(ctx, OpFileWrite, ch, p, body, &stat)
+func (c *Client) WriteFile(ctx context.Context, ch uint32, p wire.FileWrite, body io.Reader) (wire.FileStat, error) {
+	var stat wire.FileStat
+	return stat, c.upload(ctx, wire.OpFileWrite, ch, p, body, &stat)
 }
 
 // WriteTree unpacks a tar archive into a folder, as the user. See WriteFile;
 // what was unpacked before an error stays.
-func (c *Client) WriteTree(ctx context.Context, ch uint32, path string, body io.Reader) (TreeStat, error) {
-	var stat TreeStat
-	return stat, c.upload(ctx, OpTreeWrite, ch, FileRead{Path: path}, body, &stat)
+func (c *Client) WriteTree(ctx context.Context, ch uint32, path string, body io.Reader) (wire.TreeStat, error) {
+	var stat wire.TreeStat
+	return stat, c.upload(ctx, wire.OpTreeWrite, ch, wire.FileRead{Path: path}, body, &stat)
 }
 
 // upload sends body as Data behind a request.
@@ -126,13 +127,13 @@ func (c *Client) upload(ctx context.Context, name string, ch uint32, p any, body
 		return err
 	}
 	defer cancel()
-	answer := func(r Response, ok bool) error {
+	answer := func(r wire.Response, ok bool) error {
 		if !ok {
 			return c.Err()
 		}
 		return decode(op, r, result)
 	}
-	buf := make([]byte, fileChunk)
+	buf := make([]byte, wire.FileChunk)
 	var sent uint64
 	for end := false; !end; {
 		n, err := io.ReadFull(body, buf)
@@ -148,7 +149,7 @@ func (c *Client) upload(ctx context.Context, name string, ch uint32, p any, body
 			d.mu.Lock()
 			acked := d.acked
 			d.mu.Unlock()
-			if sent+uint64(n)-min(acked, sent) <= Window {
+			if sent+uint64(n)-min(acked, sent) <= wire.Window {
 				break
 			}
 			select {
@@ -183,8 +184,8 @@ func (c *Client) upload(ctx context.Context, name string, ch uint32, p any, body
 // to w. It calls opened once, before the first byte. Exactly as many bytes
 // come as the FileOpened says; if the file became shorter meanwhile, that is a
 // Conflict. ch is a number that no channel and no other transfer has or had.
-func (c *Client) ReadFile(ctx context.Context, ch uint32, p FileRead, opened func(FileOpened) error, w io.Writer) (part FileOpened, err error) {
-	err = c.download(ctx, OpFileRead, ch, p, &part, func() (int64, error) {
+func (c *Client) ReadFile(ctx context.Context, ch uint32, p wire.FileRead, opened func(wire.FileOpened) error, w io.Writer) (part wire.FileOpened, err error) {
+	err = c.download(ctx, wire.OpFileRead, ch, p, &part, func() (int64, error) {
 		if opened == nil {
 			return part.Length, nil
 		}
@@ -195,9 +196,9 @@ func (c *Client) ReadFile(ctx context.Context, ch uint32, p FileRead, opened fun
 
 // ReadTree reads a folder as an archive. See ReadFile; nobody knows before how
 // long it is.
-func (c *Client) ReadTree(ctx context.Context, ch uint32, p TreeRead, opened func(FileStat) error, w io.Writer) error {
-	var stat FileStat
-	return c.download(ctx, OpTreeRead, ch, p, &stat, func() (int64, error) { return -1, opened(stat) }, w)
+func (c *Client) ReadTree(ctx context.Context, ch uint32, p wire.TreeRead, opened func(wire.FileStat) error, w io.Writer) error {
+	var stat wire.FileStat
+	return c.download(ctx, wire.OpTreeRead, ch, p, &stat, func() (int64, error) { return -1, opened(stat) }, w)
 }
 
 // download writes the Data that follows the response to a request to w. Once
@@ -237,7 +238,7 @@ func (c *Client) download(ctx context.Context, name string, ch uint32, p, result
 				return err
 			}
 			got += uint64(len(p))
-			if got-told >= ackEvery {
+			if got-told >= wire.AckEvery {
 				var body [8]byte
 				binary.BigEndian.PutUint64(body[:], got)
 				if err := c.out.send(ctx, stream.Frame{Type: stream.Ack, Channel: ch, Body: body[:]}); err != nil {
@@ -265,36 +266,36 @@ func (c *Client) download(ctx context.Context, name string, ch uint32, p, result
 }
 
 // Stat describes a file.
-func (c *Client) Stat(ctx context.Context, path string) (FileStat, error) {
-	var s FileStat
-	return s, c.call(ctx, OpFileStat, 0, FileRead{Path: path}, &s)
+func (c *Client) Stat(ctx context.Context, path string) (wire.FileStat, error) {
+	var s wire.FileStat
+	return s, c.call(ctx, wire.OpFileStat, 0, wire.FileRead{Path: path}, &s)
 }
 
 // List returns one page of what is in a folder.
-func (c *Client) List(ctx context.Context, p FileList) (FileListing, error) {
-	var l FileListing
-	return l, c.call(ctx, OpFileList, 0, p, &l)
+func (c *Client) List(ctx context.Context, p wire.FileList) (wire.FileListing, error) {
+	var l wire.FileListing
+	return l, c.call(ctx, wire.OpFileList, 0, p, &l)
 }
 
 // Mkdir makes a folder and its parents.
-func (c *Client) Mkdir(ctx context.Context, path string) (FileStat, error) {
-	var s FileStat
-	return s, c.call(ctx, OpFileMkdir, 0, FileRead{Path: path}, &s)
+func (c *Client) Mkdir(ctx context.Context, path string) (wire.FileStat, error) {
+	var s wire.FileStat
+	return s, c.call(ctx, wire.OpFileMkdir, 0, wire.FileRead{Path: path}, &s)
 }
 
 // Move moves a file or a folder.
-func (c *Client) Move(ctx context.Context, p FileMove) (FileStat, error) {
-	var s FileStat
-	return s, c.call(ctx, OpFileMove, 0, p, &s)
+func (c *Client) Move(ctx context.Context, p wire.FileMove) (wire.FileStat, error) {
+	var s wire.FileStat
+	return s, c.call(ctx, wire.OpFileMove, 0, p, &s)
 }
 
 // Copy copies a file or a folder.
-func (c *Client) Copy(ctx context.Context, p FileMove) (FileStat, error) {
-	var s FileStat
-	return s, c.call(ctx, OpFileCopy, 0, p, &s)
+func (c *Client) Copy(ctx context.Context, p wire.FileMove) (wire.FileStat, error) {
+	var s wire.FileStat
+	return s, c.call(ctx, wire.OpFileCopy, 0, p, &s)
 }
 
 // Remove removes a file, a link or a folder.
-func (c *Client) Remove(ctx context.Context, p FileRemove) error {
-	return c.call(ctx, OpFileRemove, 0, p, nil)
+func (c *Client) Remove(ctx context.Context, p wire.FileRemove) error {
+	return c.call(ctx, wire.OpFileRemove, 0, p, nil)
 }
