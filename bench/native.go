@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/agent/client"
-	agentwire "github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/agent"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -18,7 +17,7 @@ import (
 // server: what is left is the driver, over pipes. It is changed root in
 // namespaces of its own, with the image mounted read-only.
 type native struct {
-	*client.Client
+	*agent.Client
 	cmd     *exec.Cmd
 	stderr  bytes.Buffer
 	printed chan struct{} // capacity 1: something was printed
@@ -36,7 +35,7 @@ func (n *native) Output(_ uint32, f stream.Frame) {
 	}
 }
 
-func (n *native) Exit(uint32, agentwire.Exit) {}
+func (n *native) Exit(uint32, agent.Exit) {}
 
 // startNative fails where the machine mounts no image, which deploy/image/enter
 // says in a line.
@@ -57,7 +56,7 @@ func startNative(ctx context.Context) (*native, error) {
 	if err := n.cmd.Start(); err != nil {
 		return nil, err
 	}
-	n.Client = client.New(out, in, n)
+	n.Client = agent.NewClient(out, in, n)
 	n.cmd.Cancel = func() error { return in.Close() } // it ends with its wire
 	n.cmd.WaitDelay = 5 * time.Second
 	if err := n.WaitHello(ctx); err != nil {
@@ -76,7 +75,7 @@ func (n *native) stop() {
 // start starts a kernel as channel ch, and says how long it took until ready.
 func (n *native) start(ctx context.Context, ch uint32, language string) (time.Duration, error) {
 	began := time.Now()
-	_, err := n.StartKernel(ctx, ch, agentwire.StartKernel{Language: language})
+	_, err := n.StartKernel(ctx, ch, agent.StartKernel{Language: language})
 	return time.Since(began), err
 }
 

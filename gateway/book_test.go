@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sandgate/sandgate/fault"
-	directory "github.com/sandgate/sandgate/internal/cluster"
+	shared "github.com/sandgate/sandgate/internal/cluster/redis"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
@@ -46,9 +46,9 @@ func redisFor(t *testing.T) string {
 }
 
 // joined is the directory on a server.
-func joined(t *testing.T, address string) *directory.Redis {
+func joined(t *testing.T, address string) *shared.Client {
 	t.Helper()
-	r, err := directory.NewRedis(directory.RedisOptions{URL: "redis://" + address + "/0"})
+	r, err := shared.Open(shared.Options{URL: "redis://" + address + "/0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestBook(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		address := redisFor(t)
-		conformBook(t, joined(t, address).Book(), joined(t, address).Book())
+		conformBook(t, joined(t, address).RunTokenStore(), joined(t, address).RunTokenStore())
 		// Nothing stays for ever.
 		c := redis.NewClient(&redis.Options{Addr: address})
 		defer func() { _ = c.Close() }()
@@ -209,7 +209,7 @@ func conformBook(t *testing.T, a, b ClusterBook) {
 
 // TestBookPlacesEnd: the places of a gateway that was killed are free in the end.
 func TestBookPlacesEnd(t *testing.T) {
-	b := joined(t, redisFor(t)).Book()
+	b := joined(t, redisFor(t)).RunTokenStore()
 	ctx := t.Context()
 	if err := b.Add(ctx, tenant.Grant{ID: "one", Thing: []byte("x"), Origin: chat, Life: time.Minute, Uses: 1000, AtOnce: 1, PerMinute: 600}, 1); err != nil {
 		t.Fatal(err)
@@ -227,8 +227,8 @@ func TestBookPlacesEnd(t *testing.T) {
 // nothing runs, and the page is told to come back.
 func TestRunTicketWithoutBook(t *testing.T) {
 	address := redisFor(t)
-	shared := joined(t, address)
-	w := newWorld(t, func(c *Config) { c.Book = shared.Book() })
+	cluster := joined(t, address)
+	w := newWorld(t, func(c *Config) { c.Book = cluster.RunTokenStore() })
 	w.told()
 	ticket := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":5}`).Ticket
 	const code = `{"code":"print:a"}`
@@ -246,7 +246,7 @@ func TestRunTicketWithoutBook(t *testing.T) {
 		}
 	}
 	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unauthenticated)
-	_ = shared.Close()
+	_ = cluster.Close()
 	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unavailable)
 	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(`{"scopes":["run"],"origin":"https://chat.example"}`), nil), fault.Unavailable)
 }

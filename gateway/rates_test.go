@@ -49,7 +49,7 @@ func TestRatesOverGateways(t *testing.T) {
 	gateways := []*rates{{}, {}, {}}
 	var tills []Till
 	for range gateways {
-		tills = append(tills, joined(t, address).Till())
+		tills = append(tills, joined(t, address).RateStore())
 	}
 	settle := func() {
 		t.Helper()
@@ -100,7 +100,7 @@ func TestRatesOverGateways(t *testing.T) {
 	// nothing: each counts for itself.
 	for _, r := range gateways {
 		ask(r, 1)
-		if err := r.settle(t.Context(), joined(t, "127.0.0.1:1").Till(), time.Now); !fault.Is(err, fault.Unavailable) && err != nil {
+		if err := r.settle(t.Context(), joined(t, "127.0.0.1:1").RateStore(), time.Now); !fault.Is(err, fault.Unavailable) && err != nil {
 			t.Error(err)
 		}
 		r.mu.Lock()

@@ -15,8 +15,6 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/surface"
-	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -268,7 +266,7 @@ func (r *relay) pump() error {
 }
 
 func (r *relay) pumpOne(link thrifty) error {
-	f, err := nodecall.Next(r.link)
+	f, err := next(r.link)
 	if err != nil {
 		return err
 	}
@@ -339,7 +337,7 @@ func (r *relay) refuse(id uint64, err error) error {
 	if id == 0 {
 		return nil
 	}
-	p := surface.PublicOf(err)
+	p := publicOf(err)
 	r.g.metrics.failed(err)
 	return r.reply(protocol.Reply{ID: id, Error: &p})
 }

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -183,7 +182,7 @@ func (c *channel) signalTerminal(name string) error {
 	}
 	all := sig == syscall.SIGHUP || sig == syscall.SIGKILL
 	if all {
-		c.mark(wire.ReasonKilled)
+		c.mark(ReasonKilled)
 	}
 	c.mu.Lock()
 	first := c.pid
@@ -207,7 +206,7 @@ func (c *channel) signalTerminal(name string) error {
 // as readPipe does. The kernel gives at most a page at a time.
 func (c *channel) readTerminal(fd, n int) int {
 	const header = stream.HeaderSize
-	if room := wire.MaxChunk - (len(c.out) - c.held - header); c.joins && room < page {
+	if room := chunk - (len(c.out) - c.held - header); c.joins && room < page {
 		c.joins = false
 	} else if c.joins {
 		n = min(n, room)
@@ -263,7 +262,7 @@ func (c *channel) readTerminal(fd, n int) int {
 // hold returns how long output may wait for more, in milliseconds, or -1 when
 // it is to be sent now.
 func (c *channel) hold(now time.Time) int {
-	if !c.isTerminal() || len(c.out) == 0 || c.finished || c.stall || len(c.out) >= wire.MaxChunk {
+	if !c.isTerminal() || len(c.out) == 0 || c.finished || c.stall || len(c.out) >= chunk {
 		return -1
 	}
 	left := holdTime - now.Sub(c.heldAt)

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -25,7 +24,7 @@ type transfer struct {
 	// outbound says that it is one to the outside, which goes both ways too.
 	// The host's answer comes in answers, which has room for one.
 	outbound bool
-	answers  chan wire.EgressAnswer
+	answers  chan Answer
 	// watch says that it tells of changes.
 	watch bool
 	freed chan struct{} // capacity 1
@@ -76,7 +75,7 @@ func (t *transfer) isAborted() bool {
 
 // fileParams has the fields of all parameters of file operations.
 type fileParams struct {
-	wire.FileWrite
+	FileWrite
 	Offset    int64  `json:"offset"`
 	Length    int64  `json:"length"`
 	IfRange   string `json:"if_range"`
@@ -90,14 +89,14 @@ type fileParams struct {
 }
 
 // file begins a file operation, beside the wire and as the user.
-func (s *Server) file(r wire.Request) {
+func (s *Server) file(r Request) {
 	op := "agent." + r.Op
 	var q fileParams
 	err := params(r, &q)
 	var path, to string
 	if err == nil {
 		var bad *fault.Error
-		if path, bad = s.path(op, q.Path); bad == nil && (r.Op == wire.OpFileMove || r.Op == wire.OpFileCopy) {
+		if path, bad = s.path(op, q.Path); bad == nil && (r.Op == OpFileMove || r.Op == OpFileCopy) {
 			if to, bad = s.path(op, q.To); bad != nil {
 				bad.Field = "to"
 			}
@@ -108,11 +107,11 @@ func (s *Server) file(r wire.Request) {
 	}
 	data := false
 	switch r.Op {
-	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
+	case OpFileWrite, OpFileRead, OpFileWatch, OpTreeRead, OpTreeWrite:
 		data = true
 	}
 	inHome := strings.HasPrefix(path, s.cfg.Home+"/")
-	t := &transfer{s: s, id: r.Channel, watch: r.Op == wire.OpFileWatch, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+	t := &transfer{s: s, id: r.Channel, watch: r.Op == OpFileWatch, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	t.win.wake = t.free
 	if err == nil {
 		err = s.begin(op, t, data)
@@ -124,7 +123,7 @@ func (s *Server) file(r wire.Request) {
 	go func() {
 		defer s.wg.Done()
 		defer s.forget(t, data)
-		if r.Op == wire.OpFileLink && !inHome {
+		if r.Op == OpFileLink && !inHome {
 			// Asked for by the one who made the session, before it runs.
 			s.respond(r.ID, struct{}{}, makeLink(path, q.Target, false))
 			return
@@ -139,34 +138,34 @@ func (s *Server) file(r wire.Request) {
 
 // touchFile carries a file operation out. The calling goroutine has the user's
 // rights.
-func (s *Server) touchFile(r wire.Request, t *transfer, q fileParams, path, to string) {
+func (s *Server) touchFile(r Request, t *transfer, q fileParams, path, to string) {
 	var result any = struct{}{}
 	var err error
 	switch r.Op {
-	case wire.OpFileStat:
+	case OpFileStat:
 		result, err = statFile(path)
-	case wire.OpFileList:
-		result, err = listFolder(path, wire.FileList{Limit: q.Limit, After: q.After})
-	case wire.OpFileMkdir:
+	case OpFileList:
+		result, err = listFolder(path, FileList{Limit: q.Limit, After: q.After})
+	case OpFileMkdir:
 		result, err = makeFolder(path)
-	case wire.OpFileMove:
-		result, err = s.moveFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
-	case wire.OpFileCopy:
-		result, err = s.copyFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
-	case wire.OpFileRemove:
-		err = s.removeFile(path, wire.FileRemove{Recursive: q.Recursive})
-	case wire.OpFileLink:
+	case OpFileMove:
+		result, err = s.moveFile(path, FileMove{Overwrite: q.Overwrite}, to)
+	case OpFileCopy:
+		result, err = s.copyFile(path, FileMove{Overwrite: q.Overwrite}, to)
+	case OpFileRemove:
+		err = s.removeFile(path, FileRemove{Recursive: q.Recursive})
+	case OpFileLink:
 		err = makeLink(path, q.Target, true)
-	case wire.OpFileWatch:
+	case OpFileWatch:
 		s.watchFile(r, t, path, q.Recursive)
 		return
-	case wire.OpFileWrite:
+	case OpFileWrite:
 		result, err = s.writeFile(path, q.FileWrite, t)
-	case wire.OpTreeWrite:
+	case OpTreeWrite:
 		result, err = unpack(path, t)
-	case wire.OpTreeRead:
-		var stat wire.FileStat
-		stat, err = openTree(path, wire.TreeRead{Archive: q.Archive})
+	case OpTreeRead:
+		var stat FileStat
+		stat, err = openTree(path, TreeRead{Archive: q.Archive})
 		s.respond(r.ID, stat, err)
 		if err == nil {
 			out := &packed{t: t}
@@ -176,9 +175,9 @@ func (s *Server) touchFile(r wire.Request, t *transfer, q fileParams, path, to s
 			t.finish(r.Op, err)
 		}
 		return
-	case wire.OpFileRead:
+	case OpFileRead:
 		f, stat, err := openFile(path)
-		var part wire.FileOpened
+		var part FileOpened
 		if err == nil {
 			defer f.Close()
 			part, err = partOf(f, stat, q)
@@ -193,9 +192,9 @@ func (s *Server) touchFile(r wire.Request, t *transfer, q fileParams, path, to s
 }
 
 // partOf finds the part of a file that is asked for, and goes there.
-func partOf(f io.Seeker, stat wire.FileStat, q fileParams) (wire.FileOpened, error) {
+func partOf(f io.Seeker, stat FileStat, q fileParams) (FileOpened, error) {
 	const op = "agent.file.read"
-	part := wire.FileOpened{FileStat: stat, Length: stat.Size}
+	part := FileOpened{FileStat: stat, Length: stat.Size}
 	if q.Length < 0 {
 		return part, fault.Invalid(op, "length", "a length is not below 0")
 	}
@@ -227,18 +226,18 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 		return fault.New(fault.SandboxLost, op, "the sandbox is ending")
 	}
 	switch {
-	case t.watch && s.watches >= wire.MaxWatches:
+	case t.watch && s.watches >= MaxWatches:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "files are watched in %d places already", wire.MaxWatches)
-	case t.outbound && s.outs >= wire.MaxEgress:
+		return fault.New(fault.Exhausted, op, "files are watched in %d places already", MaxWatches)
+	case t.outbound && s.outs >= MaxOutbound:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress)
-	case !t.conn && !t.watch && !t.outbound && s.files >= wire.MaxTransfers:
+		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", MaxOutbound)
+	case !t.conn && !t.watch && !t.outbound && s.files >= MaxTransfers:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "%d files are on their way", wire.MaxTransfers)
-	case t.conn && s.conns >= wire.MaxConns:
+		return fault.New(fault.Exhausted, op, "%d files are on their way", MaxTransfers)
+	case t.conn && s.conns >= MaxConns:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "%d connections to ports are open", wire.MaxConns)
+		return fault.New(fault.Exhausted, op, "%d connections to ports are open", MaxConns)
 	}
 	if data {
 		if c := s.channels[t.id]; c != nil && !c.isOver() || s.transfers[t.id] != nil {
@@ -286,14 +285,14 @@ func (s *Server) data(f stream.Frame) {
 		s.stray.Add(1) // a write that has failed
 		return
 	}
-	if f.Flags&wire.FlagAbort != 0 {
+	if f.Flags&FlagAbort != 0 {
 		t.abort()
 		return
 	}
 	t.mu.Lock()
 	switch {
 	case t.end || t.aborted:
-	case len(t.q)+len(f.Body) > 2*wire.Window+stream.MaxBody: // the host broke its window
+	case len(t.q)+len(f.Body) > 2*Window+stream.MaxBody: // the host broke its window
 		t.aborted, t.q = true, nil
 		s.refused.Add(1)
 	default:
@@ -315,12 +314,12 @@ func (t *transfer) Read(p []byte) (int, error) {
 		}
 		end, aborted := t.end, t.aborted
 		var ack uint64
-		if t.taken-t.told >= wire.AckEvery {
+		if t.taken-t.told >= ackEvery {
 			t.told, ack = t.taken, t.taken
 		}
 		t.mu.Unlock()
 		if ack > 0 {
-			t.s.host.write(appendAck(nil, t.id, ack))
+			t.s.wire.write(appendAck(nil, t.id, ack))
 		}
 		switch {
 		case aborted:
@@ -349,15 +348,15 @@ func (t *transfer) put(buf []byte, n int) error {
 	stream.AppendFrame(buf[:0], stream.Frame{Type: stream.Data, Channel: t.id})
 	binary.BigEndian.PutUint32(buf, uint32(n))
 	t.win.sentBytes(n)
-	t.s.host.write(buf[:stream.HeaderSize+n])
+	t.s.wire.write(buf[:stream.HeaderSize+n])
 	return nil
 }
 
 // send sends size bytes of a file, for a read.
 func (t *transfer) send(f io.Reader, size int64) error {
-	buf := make([]byte, stream.HeaderSize+wire.FileChunk)
+	buf := make([]byte, stream.HeaderSize+fileChunk)
 	for size > 0 {
-		n := int(min(size, wire.FileChunk))
+		n := int(min(size, fileChunk))
 		m, err := io.ReadFull(f, buf[stream.HeaderSize:stream.HeaderSize+n])
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return fault.New(fault.Conflict, "agent.file.read", "the file became shorter while it was read")
@@ -380,10 +379,10 @@ func (t *transfer) finish(op string, err error) {
 	}
 	end := stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: t.id}
 	if err != nil {
-		end.Flags |= wire.FlagAbort
+		end.Flags |= FlagAbort
 		end.Body, _ = json.Marshal(fault.PublicOf(fileError("agent."+op, err)))
 	}
-	t.s.host.write(stream.AppendFrame(nil, end))
+	t.s.wire.write(stream.AppendFrame(nil, end))
 }
 
 // packed gathers what is written into Data frames; flush sends the rest.
@@ -395,13 +394,13 @@ type packed struct {
 
 func (p *packed) Write(b []byte) (int, error) {
 	if p.buf == nil {
-		p.buf = make([]byte, stream.HeaderSize+wire.FileChunk)
+		p.buf = make([]byte, stream.HeaderSize+fileChunk)
 	}
 	for done := 0; done < len(b); {
 		m := copy(p.buf[stream.HeaderSize+p.n:], b[done:])
 		p.n += m
 		done += m
-		if p.n == wire.FileChunk {
+		if p.n == fileChunk {
 			if err := p.flush(); err != nil {
 				return done, err
 			}

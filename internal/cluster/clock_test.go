@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"encoding/binary"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/testenv"
 )
 
@@ -44,17 +45,17 @@ func TestRedisClockSet(t *testing.T) {
 	r := s.join(t, "c")
 	const lease = 3 * time.Second
 	cut := &gate{Registry: r}
-	a, _ := keep(t, cut, KeeperOptions{Node: "a", Lease: lease})
-	b, _ := keep(t, r, KeeperOptions{Node: "b", Lease: lease})
-	first := own(t, a, "s_1", New)
-	own(t, b, "s_2", New)
+	a, _ := keep(t, cut, cluster.LeaseHolderOptions{Node: "a", Lease: lease})
+	b, _ := keep(t, r, cluster.LeaseHolderOptions{Node: "b", Lease: lease})
+	first := own(t, a, "s_1", cluster.ClaimNew)
+	own(t, b, "s_2", cluster.ClaimNew)
 	cut.shut.Store(true)
 	begun := time.Now()
 	set(time.Hour)
 	refused := 0
 	eventually(t, "the take-over", func() bool {
 		held := owns(a, "s_1")
-		token, err := b.Own(within(t), "s_1", Take, first, until())
+		token, err := b.Own(within(t), "s_1", cluster.ClaimTakeOver, first, until())
 		switch {
 		case fault.Is(err, fault.Unavailable):
 			refused++
@@ -75,7 +76,7 @@ func TestRedisClockSet(t *testing.T) {
 	}
 	before := tokenOf(b, "s_2")
 	set(0)
-	if token := own(t, b, "s_3", New); token <= before {
+	if token := own(t, b, "s_3", cluster.ClaimNew); token <= before {
 		t.Errorf("token %d after %d, by a clock that was set back", token, before)
 	}
 	eventually(t, "its sessions, after that", func() bool { return owns(b, "s_1") && owns(b, "s_2") && owns(b, "s_3") })

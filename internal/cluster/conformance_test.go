@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"context"
@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 )
 
 // directory is what both implementations are.
 type directory interface {
-	Registry
-	Lookup
+	cluster.Registry
+	cluster.Lookup
 	Close() error
 }
 
@@ -30,9 +32,9 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
-func openEmbedded(t *testing.T, path string) *Embedded {
+func openEmbedded(t *testing.T, path string) *local.Directory {
 	t.Helper()
-	e, err := OpenEmbedded(path)
+	e, err := local.OpenDirectory(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,26 +54,29 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func (b Beat) with(lease time.Duration) Beat { b.Lease = lease; return b }
-
-func beatOf(node NodeID) Beat {
-	return Beat{Node: node, Instance: "disk-of-" + string(node), Lease: long, Info: Info{Address: string(node) + ":1", Most: 4}}
+func withLease(b cluster.Heartbeat, lease time.Duration) cluster.Heartbeat {
+	b.Lease = lease
+	return b
 }
 
-func register(t *testing.T, d Registry, b Beat) Token {
+func beatOf(node cluster.NodeID) cluster.Heartbeat {
+	return cluster.Heartbeat{Node: node, Instance: "disk-of-" + string(node), Lease: long, Info: cluster.NodeInfo{Address: string(node) + ":1", Most: 4}}
+}
+
+func register(t *testing.T, d cluster.Registry, b cluster.Heartbeat) cluster.Token {
 	t.Helper()
-	a, err := d.Beat(within(t), b)
+	a, err := d.Heartbeat(within(t), b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a.Incarnation
 }
 
-func claimOf(node NodeID, incarnation Token, id SessionID, mode Mode, last Token) Claim {
-	return Claim{Session: id, Node: node, Incarnation: incarnation, Mode: mode, Last: last, Lease: short, Until: time.Now().Add(time.Hour)}
+func claimOf(node cluster.NodeID, incarnation cluster.Token, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token) cluster.Claim {
+	return cluster.Claim{Session: id, Node: node, Incarnation: incarnation, Mode: mode, Last: last, Lease: short, Until: time.Now().Add(time.Hour)}
 }
 
-func mustClaim(t *testing.T, d Registry, c Claim) Token {
+func mustClaim(t *testing.T, d cluster.Registry, c cluster.Claim) cluster.Token {
 	t.Helper()
 	token, err := d.Claim(within(t), c)
 	if err != nil {
@@ -89,16 +94,16 @@ func wantKind(t *testing.T, err error, kind fault.Kind) {
 
 // expire has a node's lease end, and waits for that. Until then it is long, so
 // that a slow machine does not end it before its time.
-func expire(t *testing.T, d directory, id NodeID, incarnation Token) {
+func expire(t *testing.T, d directory, id cluster.NodeID, incarnation cluster.Token) {
 	t.Helper()
-	b := beatOf(id).with(short)
+	b := withLease(beatOf(id), short)
 	b.Incarnation = incarnation
 	register(t, d, b)
 	lapse(t, d, id)
 }
 
 // lapse waits until the node's lease is over.
-func lapse(t *testing.T, d Lookup, id NodeID) {
+func lapse(t *testing.T, d cluster.Lookup, id cluster.NodeID) {
 	t.Helper()
 	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		all, err := d.Nodes(ctx)
@@ -143,13 +148,13 @@ func conformOwner(t *testing.T, d directory) {
 	if _, err := d.Find(ctx, "s_1"); !fault.Is(err, fault.NotFound) {
 		t.Fatalf("of an unknown session: %v", err)
 	}
-	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
+	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	o, err := d.Find(ctx, "s_1")
-	if want := (Owner{Session: "s_1", Node: "a", Token: token, Live: true, Address: "a:1"}); err != nil || o != want {
+	if want := (cluster.Owner{Session: "s_1", Node: "a", Token: token, Live: true, Address: "a:1"}); err != nil || o != want {
 		t.Fatalf("got %+v %v, want %+v", o, err, want)
 	}
 	b := register(t, d, beatOf("b"))
-	for _, mode := range []Mode{New, Keep, Take} {
+	for _, mode := range []cluster.ClaimMode{cluster.ClaimNew, cluster.ClaimRenew, cluster.ClaimTakeOver} {
 		_, err := d.Claim(ctx, claimOf("b", b, "s_1", mode, token-1))
 		wantKind(t, err, fault.Conflict)
 	}
@@ -171,8 +176,8 @@ func conformTakeover(t *testing.T, d directory) {
 	ctx := within(t)
 	a := register(t, d, beatOf("a"))
 	b := register(t, d, beatOf("b"))
-	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
-	kept := mustClaim(t, d, claimOf("a", a, "s_2", New, 0))
+	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	kept := mustClaim(t, d, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
 	expire(t, d, "a", a)
 	for { // Redis ends keys by a clock of milliseconds, the list by one of microseconds
 		o, err := d.Find(ctx, "s_1")
@@ -185,10 +190,10 @@ func conformTakeover(t *testing.T, d directory) {
 		time.Sleep(time.Millisecond)
 	}
 	// A Redis server that has just begun makes this wait for a lease.
-	var taken Token
+	var taken cluster.Token
 	for {
 		var err error
-		if taken, err = d.Claim(ctx, claimOf("b", b, "s_1", Take, 0)); err == nil {
+		if taken, err = d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0)); err == nil {
 			break
 		}
 		wantKind(t, err, fault.Unavailable)
@@ -197,17 +202,17 @@ func conformTakeover(t *testing.T, d directory) {
 	if taken <= token {
 		t.Errorf("the new owner's token is %d, the old one's %d", taken, token)
 	}
-	_, err := d.Claim(ctx, claimOf("a", a, "s_2", Keep, kept))
+	_, err := d.Claim(ctx, claimOf("a", a, "s_2", cluster.ClaimRenew, kept))
 	wantKind(t, err, fault.Restarting)
-	_, err = d.Beat(ctx, Beat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
+	_, err = d.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
 	wantKind(t, err, fault.Restarting)
 	again := register(t, d, beatOf("a"))
 	if again <= taken {
 		t.Errorf("incarnation %d after token %d", again, taken)
 	}
-	_, err = d.Claim(ctx, claimOf("a", again, "s_1", Keep, token))
+	_, err = d.Claim(ctx, claimOf("a", again, "s_1", cluster.ClaimRenew, token))
 	wantKind(t, err, fault.Conflict)
-	if now := mustClaim(t, d, claimOf("a", again, "s_2", Keep, kept)); now <= again {
+	if now := mustClaim(t, d, claimOf("a", again, "s_2", cluster.ClaimRenew, kept)); now <= again {
 		t.Errorf("kept with token %d after %d", now, again)
 	}
 }
@@ -219,18 +224,18 @@ func conformGrace(t *testing.T, d directory) {
 	const grace = 400 * time.Millisecond
 	a := register(t, d, beatOf("a"))
 	b := register(t, d, beatOf("b"))
-	take := func(id SessionID) Claim {
-		c := claimOf("b", b, id, Take, 0)
+	take := func(id cluster.SessionID) cluster.Claim {
+		c := claimOf("b", b, id, cluster.ClaimTakeOver, 0)
 		c.Grace = grace
 		return c
 	}
-	last := map[SessionID]Token{}
-	for _, id := range []SessionID{"s_1", "s_2", "s_3"} {
-		last[id] = mustClaim(t, d, claimOf("a", a, id, New, 0))
+	last := map[cluster.SessionID]cluster.Token{}
+	for _, id := range []cluster.SessionID{"s_1", "s_2", "s_3"} {
+		last[id] = mustClaim(t, d, claimOf("a", a, id, cluster.ClaimNew, 0))
 	}
 	_, err := d.Claim(ctx, take("s_1"))
 	wantKind(t, err, fault.Conflict)
-	awaitTaken := func(id SessionID, since time.Time) {
+	awaitTaken := func(id cluster.SessionID, since time.Time) {
 		t.Helper()
 		for {
 			_, err := d.Claim(ctx, take(id))
@@ -251,7 +256,7 @@ func conformGrace(t *testing.T, d directory) {
 	awaitTaken("s_1", renewed.Add(short))
 	begun := time.Now()
 	again := register(t, d, beatOf("a"))
-	if _, err := d.Claim(ctx, claimOf("a", again, "s_3", Keep, last["s_3"])); err != nil {
+	if _, err := d.Claim(ctx, claimOf("a", again, "s_3", cluster.ClaimRenew, last["s_3"])); err != nil {
 		t.Fatal(err)
 	}
 	awaitTaken("s_2", begun)
@@ -262,18 +267,18 @@ func conformGrace(t *testing.T, d directory) {
 func conformPark(t *testing.T, d directory) {
 	ctx := within(t)
 	a, b := register(t, d, beatOf("a")), register(t, d, beatOf("b"))
-	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
-	wantKind(t, d.Park(ctx, "s_1", token-1, false), fault.Conflict)
-	if err := d.Park(ctx, "s_1", token, true); err != nil {
+	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	wantKind(t, d.Release(ctx, "s_1", token-1, false), fault.Conflict)
+	if err := d.Release(ctx, "s_1", token, true); err != nil {
 		t.Fatal(err)
 	}
 	if o, err := d.Find(ctx, "s_1"); err != nil || o.Node != "" || o.Live || o.Token != token {
 		t.Fatalf("parked: %+v %v", o, err)
 	}
-	_, err := d.Claim(ctx, claimOf("b", b, "s_1", New, 0))
+	_, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimNew, 0))
 	wantKind(t, err, fault.Conflict)
 	for {
-		next, err := d.Claim(ctx, claimOf("b", b, "s_1", Take, 0))
+		next, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0))
 		if err == nil {
 			if next <= token {
 				t.Errorf("token %d after %d", next, token)
@@ -283,7 +288,7 @@ func conformPark(t *testing.T, d directory) {
 		wantKind(t, err, fault.Unavailable)
 		time.Sleep(20 * time.Millisecond)
 	}
-	_, err = d.Claim(ctx, claimOf("a", a, "s_1", Take, 0))
+	_, err = d.Claim(ctx, claimOf("a", a, "s_1", cluster.ClaimTakeOver, 0))
 	wantKind(t, err, fault.Conflict)
 }
 
@@ -301,15 +306,15 @@ func conformBeat(t *testing.T, d directory) {
 	}
 	b.Instance = "another disk"
 	b.Incarnation = 0
-	_, err = d.Beat(ctx, b)
+	_, err = d.Heartbeat(ctx, b)
 	wantKind(t, err, fault.Conflict)
 	// The process that is started again on the same data takes its place.
 	if again := register(t, d, beatOf("a")); again <= a {
 		t.Errorf("the next incarnation is %d, after %d", again, a)
 	}
-	_, err = d.Beat(ctx, Beat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
+	_, err = d.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
 	wantKind(t, err, fault.Restarting)
-	if high := register(t, d, Beat{Node: "c", Instance: "c", Lease: long, Floor: 1 << 52}); high <= 1<<52 {
+	if high := register(t, d, cluster.Heartbeat{Node: "c", Instance: "c", Lease: long, Floor: 1 << 52}); high <= 1<<52 {
 		t.Errorf("incarnation %d is below the floor", high)
 	}
 }
@@ -318,20 +323,20 @@ func conformBeat(t *testing.T, d directory) {
 func conformRace(t *testing.T, d directory) {
 	ctx := within(t)
 	const nodes, rounds = 4, 20
-	var inc [nodes]Token
-	id := func(i int) NodeID { return NodeID(fmt.Sprint("n", i)) }
+	var inc [nodes]cluster.Token
+	id := func(i int) cluster.NodeID { return cluster.NodeID(fmt.Sprint("n", i)) }
 	for i := range nodes {
 		inc[i] = register(t, d, beatOf(id(i)))
 	}
-	var last Token
+	var last cluster.Token
 	for round := range rounds {
-		session := SessionID(fmt.Sprint("s_", round))
+		session := cluster.SessionID(fmt.Sprint("s_", round))
 		var mu sync.Mutex
-		var won []Token
+		var won []cluster.Token
 		var wg sync.WaitGroup
 		for i := range nodes {
 			wg.Go(func() {
-				token, err := d.Claim(ctx, claimOf(id(i), inc[i], session, New, 0))
+				token, err := d.Claim(ctx, claimOf(id(i), inc[i], session, cluster.ClaimNew, 0))
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -352,8 +357,8 @@ func conformRace(t *testing.T, d directory) {
 // conformRepeat: a claim whose answer was lost may be made again.
 func conformRepeat(t *testing.T, d directory) {
 	a := register(t, d, beatOf("a"))
-	first := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
-	if again := mustClaim(t, d, claimOf("a", a, "s_1", New, 0)); again != first {
+	first := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	if again := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0)); again != first {
 		t.Errorf("the repeat has token %d, the first %d", again, first)
 	}
 }
@@ -361,17 +366,17 @@ func conformRepeat(t *testing.T, d directory) {
 func conformNames(t *testing.T, d directory) {
 	ctx := within(t)
 	a := register(t, d, beatOf("a"))
-	for _, bad := range []string{"", "a:b", "a\nb", "{x}", "*", "a b", "../x", string(make([]byte, MaxName+1))} {
-		_, err := d.Claim(ctx, claimOf("a", a, SessionID(bad), New, 0))
+	for _, bad := range []string{"", "a:b", "a\nb", "{x}", "*", "a b", "../x", string(make([]byte, cluster.MaxName+1))} {
+		_, err := d.Claim(ctx, claimOf("a", a, cluster.SessionID(bad), cluster.ClaimNew, 0))
 		wantKind(t, err, fault.InvalidArgument)
-		_, err = d.Find(ctx, SessionID(bad))
+		_, err = d.Find(ctx, cluster.SessionID(bad))
 		wantKind(t, err, fault.InvalidArgument)
-		_, err = d.Beat(ctx, Beat{Node: NodeID(bad), Instance: "x", Lease: long})
+		_, err = d.Heartbeat(ctx, cluster.Heartbeat{Node: cluster.NodeID(bad), Instance: "x", Lease: long})
 		wantKind(t, err, fault.InvalidArgument)
-		wantKind(t, d.Park(ctx, SessionID(bad), 1, false), fault.InvalidArgument)
+		wantKind(t, d.Release(ctx, cluster.SessionID(bad), 1, false), fault.InvalidArgument)
 	}
 	var named *fault.Error
-	if err := CheckSession("a:b"); !errors.As(err, &named) || named.Field != "session" {
+	if err := cluster.CheckSession("a:b"); !errors.As(err, &named) || named.Field != "session" {
 		t.Errorf("the error does not name its field: %v", err)
 	}
 }
@@ -379,7 +384,7 @@ func conformNames(t *testing.T, d directory) {
 func conformEvents(t *testing.T, d directory) {
 	ctx, cancel := context.WithCancel(within(t))
 	events := d.Watch(ctx)
-	next := func() Event {
+	next := func() cluster.Event {
 		select {
 		case e, ok := <-events:
 			if !ok {
@@ -389,14 +394,14 @@ func conformEvents(t *testing.T, d directory) {
 		case <-time.After(20 * time.Second):
 			t.Fatal("no event came")
 		}
-		return Event{}
+		return cluster.Event{}
 	}
-	if e := next(); e != (Event{}) {
+	if e := next(); e != (cluster.Event{}) {
 		t.Fatalf("the first event is %+v", e)
 	}
 	a := register(t, d, beatOf("a"))
 	// Until the subscription stands, events may be missed, which is told.
-	heard := func(id SessionID) bool {
+	heard := func(id cluster.SessionID) bool {
 		patience := time.After(200 * time.Millisecond)
 		for {
 			select {
@@ -409,22 +414,22 @@ func conformEvents(t *testing.T, d directory) {
 			}
 		}
 	}
-	id, token := SessionID("s_0"), mustClaim(t, d, claimOf("a", a, "s_0", New, 0))
+	id, token := cluster.SessionID("s_0"), mustClaim(t, d, claimOf("a", a, "s_0", cluster.ClaimNew, 0))
 	for n := 1; !heard(id); n++ {
 		if ctx.Err() != nil {
 			t.Fatal("no event came")
 		}
-		id = SessionID(fmt.Sprint("s_", n))
-		token = mustClaim(t, d, claimOf("a", a, id, New, 0))
+		id = cluster.SessionID(fmt.Sprint("s_", n))
+		token = mustClaim(t, d, claimOf("a", a, id, cluster.ClaimNew, 0))
 	}
-	if err := d.Park(ctx, id, token, true); err != nil {
+	if err := d.Release(ctx, id, token, true); err != nil {
 		t.Fatal(err)
 	}
 	e := next()
-	for e == (Event{}) { // a late one of the subscription
+	for e == (cluster.Event{}) { // a late one of the subscription
 		e = next()
 	}
-	if want := (Event{Session: id, Works: true}); e != want {
+	if want := (cluster.Event{Session: id, Busy: true}); e != want {
 		t.Fatalf("got %+v, want %+v", e, want)
 	}
 	cancel()
@@ -436,15 +441,15 @@ func conformEvents(t *testing.T, d directory) {
 func conformIncarnation(t *testing.T, d directory) {
 	ctx := within(t)
 	a := register(t, d, beatOf("a"))
-	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
+	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	again := register(t, d, beatOf("a"))
 	if o, err := d.Find(ctx, "s_1"); err != nil || o.Live {
 		t.Fatalf("of an earlier incarnation: %+v %v", o, err)
 	}
-	_, err := d.Claim(ctx, claimOf("a", a, "s_3", New, 0))
+	_, err := d.Claim(ctx, claimOf("a", a, "s_3", cluster.ClaimNew, 0))
 	wantKind(t, err, fault.Restarting)
-	kept := mustClaim(t, d, claimOf("a", again, "s_1", Keep, token))
-	if older := mustClaim(t, d, claimOf("a", again, "s_1", Keep, token)); older <= kept {
+	kept := mustClaim(t, d, claimOf("a", again, "s_1", cluster.ClaimRenew, token))
+	if older := mustClaim(t, d, claimOf("a", again, "s_1", cluster.ClaimRenew, token)); older <= kept {
 		t.Errorf("kept by an older token of its own with %d, after %d", older, kept)
 	}
 	if o, err := d.Find(ctx, "s_1"); err != nil || !o.Live {
@@ -456,7 +461,7 @@ func conformIncarnation(t *testing.T, d directory) {
 func conformExpiry(t *testing.T, d directory) {
 	ctx := within(t)
 	a := register(t, d, beatOf("a"))
-	c := claimOf("a", a, "s_1", New, 0)
+	c := claimOf("a", a, "s_1", cluster.ClaimNew, 0)
 	c.Until = time.Now().Add(short)
 	mustClaim(t, d, c)
 	for {

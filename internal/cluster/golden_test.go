@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"bytes"
@@ -14,9 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/golden"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
@@ -78,7 +79,7 @@ type redisKey struct {
 }
 
 // dumpRedis returns all that a server has.
-func dumpRedis(t *testing.T, c *redis.Client) map[string]redisKey {
+func dumpRedis(t *testing.T, c *goredis.Client) map[string]redisKey {
 	t.Helper()
 	ctx := within(t)
 	names, err := c.Keys(ctx, "*").Result()
@@ -94,7 +95,7 @@ func dumpRedis(t *testing.T, c *redis.Client) map[string]redisKey {
 		case "hash":
 			k.Hash, err = c.HGetAll(ctx, name).Result()
 		case "zset":
-			var members []redis.Z
+			var members []goredis.Z
 			members, err = c.ZRangeWithScores(ctx, name, 0, -1).Result()
 			k.Set = map[string]string{}
 			for _, m := range members {
@@ -110,7 +111,7 @@ func dumpRedis(t *testing.T, c *redis.Client) map[string]redisKey {
 }
 
 // writeRedis writes what the golden file has. All its times are in an hour.
-func writeRedis(t *testing.T, c *redis.Client) {
+func writeRedis(t *testing.T, c *goredis.Client) {
 	t.Helper()
 	ctx := within(t)
 	text, err := os.ReadFile(golden.File("redis.json"))
@@ -131,7 +132,7 @@ func writeRedis(t *testing.T, c *redis.Client) {
 		case "zset":
 			for member, score := range k.Set {
 				n, _ := strconv.ParseFloat(score, 64)
-				err = errors.Join(err, c.ZAdd(ctx, name, redis.Z{Score: n, Member: member}).Err())
+				err = errors.Join(err, c.ZAdd(ctx, name, goredis.Z{Score: n, Member: member}).Err())
 			}
 		}
 		if err != nil {
@@ -141,39 +142,39 @@ func writeRedis(t *testing.T, c *redis.Client) {
 }
 
 // fillRedis uses each kind of key once.
-func fillRedis(t *testing.T, r *Redis) {
+func fillRedis(t *testing.T, r redisCluster) {
 	ctx := within(t)
-	n := register(t, r, Beat{
+	n := register(t, r, cluster.Heartbeat{
 		Node: "n1", Instance: "disk", Lease: long,
-		Info: Info{Address: "host:1", Sessions: 1, Most: 2, Hibernated: 3, Ready: map[string]int{"python": 4}, Draining: true},
+		Info: cluster.NodeInfo{Address: "host:1", Sessions: 1, Most: 2, Hibernated: 3, Ready: map[string]int{"python": 4}, Draining: true},
 	})
-	mustClaim(t, r, claimOf("n1", n, "s_kept", New, 0))
-	token := mustClaim(t, r, claimOf("n1", n, "s_parked", New, 0))
-	vault := r.Vault()
+	mustClaim(t, r, claimOf("n1", n, "s_kept", cluster.ClaimNew, 0))
+	token := mustClaim(t, r, claimOf("n1", n, "s_parked", cluster.ClaimNew, 0))
+	vault := r.KeyTableStore()
 	for _, err := range []error{
-		r.Park(ctx, "s_parked", token, true),
+		r.Release(ctx, "s_parked", token, true),
 		vault.Restore(ctx, 7, []byte("table")),
-		r.Shelf().Put(ctx, "name", []byte("thing"), time.Hour),
-		r.Book().Add(ctx, tenant.Grant{ID: "ticket1", Thing: []byte("thing"), Origin: "https://a.test", Embed: true, Life: time.Hour, Uses: 3, AtOnce: 2, PerMinute: 5}, 10),
+		r.OneTimeStore().Put(ctx, "name", []byte("thing"), time.Hour),
+		r.RunTokenStore().Add(ctx, tenant.Grant{ID: "ticket1", Thing: []byte("thing"), Origin: "https://a.test", Embed: true, Life: time.Hour, Uses: 3, AtOnce: 2, PerMinute: 5}, 10),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if v, _, err := r.Book().Begin(ctx, "ticket1", "https://a.test", "place", time.Hour); err != nil || v != tenant.Begun {
+	if v, _, err := r.RunTokenStore().Begin(ctx, "ticket1", "https://a.test", "place", time.Hour); err != nil || v != tenant.Begun {
 		t.Fatal(v, err)
 	}
-	if _, err := r.Till().Settle(ctx, []tenant.Spent{{Name: "tenant:a", Rate: 5, Most: 10, Requests: 4}}); err != nil {
+	if _, err := r.RateStore().Settle(ctx, []tenant.Spent{{Name: "tenant:a", Rate: 5, Most: 10, Requests: 4}}); err != nil {
 		t.Fatal(err)
 	}
-	parked := Parked{Session: "s_parked", Until: goldenUntil, Holds: Amounts{1, 0.5}}
-	if _, err := r.Reckon(ctx, "n1", n, long, []Held{{Holder: "tenant:a", Has: Amounts{1, 2.5}, Wants: true, Parked: &parked}}); err != nil {
+	parked := cluster.ReleasedSession{Session: "s_parked", Until: goldenUntil, Used: cluster.Amounts{1, 0.5}}
+	if _, err := r.Report(ctx, "n1", n, long, []cluster.NodeUsage{{Holder: "tenant:a", Used: cluster.Amounts{1, 2.5}, Reclaim: true, Released: &parked}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // readRedis finds what fillRedis has written.
-func readRedis(t *testing.T, r *Redis) {
+func readRedis(t *testing.T, r redisCluster) {
 	ctx := within(t)
 	o, err := r.Find(ctx, "s_kept")
 	if err != nil || o.Node != "n1" || !o.Live || o.Address != "host:1" {
@@ -186,13 +187,13 @@ func readRedis(t *testing.T, r *Redis) {
 	if err != nil || len(nodes) != 1 || nodes[0].Ready["python"] != 4 || !nodes[0].Draining {
 		t.Errorf("nodes: %+v, %v", nodes, err)
 	}
-	if is, data, err := r.Vault().Load(ctx, 0); err != nil || is != 7 || string(data) != "table" {
+	if is, data, err := r.KeyTableStore().Load(ctx, 0); err != nil || is != 7 || string(data) != "table" {
 		t.Errorf("the table of keys: %d, %q, %v", is, data, err)
 	}
-	if b, err := r.Shelf().Take(ctx, "name"); err != nil || string(b) != "thing" {
+	if b, err := r.OneTimeStore().Take(ctx, "name"); err != nil || string(b) != "thing" {
 		t.Errorf("a ticket: %q, %v", b, err)
 	}
-	book := r.Book()
+	book := r.RunTokenStore()
 	if b, err := book.Find(ctx, "ticket1"); err != nil || string(b) != "thing" {
 		t.Errorf("a run ticket: %q, %v", b, err)
 	}
@@ -208,12 +209,12 @@ func readRedis(t *testing.T, r *Redis) {
 	if v, _, err := book.Begin(ctx, "ticket1", "https://a.test", "third", time.Hour); err != nil || v != tenant.Busy {
 		t.Errorf("the third run: %v, %v", v, err)
 	}
-	if left, err := r.Till().Settle(ctx, []tenant.Spent{{Name: "tenant:a", Rate: 5, Most: 10}}); err != nil || len(left) != 1 || left[0] < 6 {
+	if left, err := r.RateStore().Settle(ctx, []tenant.Spent{{Name: "tenant:a", Rate: 5, Most: 10}}); err != nil || len(left) != 1 || left[0] < 6 {
 		t.Errorf("the rate: %v, %v", left, err)
 	}
 	n := register(t, r, beatOf("n2"))
-	sums, err := r.Reckon(ctx, "n2", n, long, []Held{{Holder: "tenant:a"}})
-	if err != nil || !sums[0].Wanted || len(sums[0].Has) != 2 || sums[0].Has[0] != 2 || sums[0].Has[1] != 3 {
+	sums, err := r.Report(ctx, "n2", n, long, []cluster.NodeUsage{{Holder: "tenant:a"}})
+	if err != nil || !sums[0].Reclaim || len(sums[0].Used) != 2 || sums[0].Used[0] != 2 || sums[0].Used[1] != 3 {
 		t.Errorf("what others hold: %+v, %v", sums, err)
 	}
 }
@@ -225,10 +226,10 @@ func TestGoldenEmbedded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "directory")
 	e := openEmbedded(t, path)
 	n := register(t, e, beatOf("n1"))
-	kept, parked := claimOf("n1", n, "s_kept", New, 0), claimOf("n1", n, "s_parked", New, 0)
+	kept, parked := claimOf("n1", n, "s_kept", cluster.ClaimNew, 0), claimOf("n1", n, "s_parked", cluster.ClaimNew, 0)
 	kept.Until, parked.Until = goldenUntil, goldenUntil
 	mustClaim(t, e, kept)
-	if err := e.Park(ctx, "s_parked", mustClaim(t, e, parked), true); err != nil {
+	if err := e.Release(ctx, "s_parked", mustClaim(t, e, parked), true); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Close(); err != nil {

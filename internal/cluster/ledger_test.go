@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"context"
@@ -10,22 +10,23 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
 // reckon lays one holder down, and returns what others hold of it.
-func reckon(t *testing.T, d Registry, node NodeID, incarnation Token, h Held) Sum {
+func reckon(t *testing.T, d cluster.Registry, node cluster.NodeID, incarnation cluster.Token, h cluster.NodeUsage) cluster.Totals {
 	t.Helper()
-	sums, err := d.Reckon(within(t), node, incarnation, time.Minute, []Held{h})
+	sums, err := d.Report(within(t), node, incarnation, time.Minute, []cluster.NodeUsage{h})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return sums[0]
 }
 
-func holds(t *testing.T, s Sum, want ...float64) {
+func holds(t *testing.T, s cluster.Totals, want ...float64) {
 	t.Helper()
-	if !slices.Equal(s.Has, Amounts(want)) {
-		t.Errorf("others hold %v, want %v", s.Has, want)
+	if !slices.Equal(s.Used, cluster.Amounts(want)) {
+		t.Errorf("others hold %v, want %v", s.Used, want)
 	}
 }
 
@@ -36,14 +37,14 @@ func conformReckon(t *testing.T, d directory) {
 	a, b := register(t, d, beatOf("a")), register(t, d, beatOf("b"))
 	c := register(t, d, beatOf("c"))
 	const who = "acme\x00 key:{*}\n"
-	holds(t, reckon(t, d, "a", a, Held{Holder: who, Has: Amounts{1, 0.5}}))
-	holds(t, reckon(t, d, "b", b, Held{Holder: who, Has: Amounts{2, 1 << 40}}), 1, 0.5)
-	holds(t, reckon(t, d, "c", c, Held{Holder: who, Has: Amounts{4}}), 3, 1<<40+0.5)
-	holds(t, reckon(t, d, "a", a, Held{Holder: "another", Has: Amounts{9}}))
+	holds(t, reckon(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{1, 0.5}}))
+	holds(t, reckon(t, d, "b", b, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{2, 1 << 40}}), 1, 0.5)
+	holds(t, reckon(t, d, "c", c, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{4}}), 3, 1<<40+0.5)
+	holds(t, reckon(t, d, "a", a, cluster.NodeUsage{Holder: "another", Used: cluster.Amounts{9}}))
 	expire(t, d, "c", c)
 	for { // see conformTakeover
-		s := reckon(t, d, "a", a, Held{Holder: who, Has: Amounts{3}})
-		if len(s.Has) > 0 && s.Has[0] == 2 {
+		s := reckon(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{3}})
+		if len(s.Used) > 0 && s.Used[0] == 2 {
 			break
 		}
 		if ctx.Err() != nil {
@@ -51,33 +52,33 @@ func conformReckon(t *testing.T, d directory) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	_, err := d.Reckon(ctx, "c", c, short, []Held{{Holder: who, Has: Amounts{4}}})
+	_, err := d.Report(ctx, "c", c, short, []cluster.NodeUsage{{Holder: who, Used: cluster.Amounts{4}}})
 	wantKind(t, err, fault.Restarting)
 
 	// What one wants back is told to the others.
-	if s := reckon(t, d, "b", b, Held{Holder: who, Wants: true}); s.Wanted {
+	if s := reckon(t, d, "b", b, cluster.NodeUsage{Holder: who, Reclaim: true}); s.Reclaim {
 		t.Error("it is told what it wants itself")
 	}
-	if s := reckon(t, d, "a", a, Held{Holder: who}); !s.Wanted || len(s.Has) != 0 {
+	if s := reckon(t, d, "a", a, cluster.NodeUsage{Holder: who}); !s.Reclaim || len(s.Used) != 0 {
 		t.Errorf("the other is told %+v", s)
 	}
 
-	token := mustClaim(t, d, claimOf("a", a, "s_1", New, 0))
-	if err := d.Park(ctx, "s_1", token, false); err != nil {
+	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	if err := d.Release(ctx, "s_1", token, false); err != nil {
 		t.Fatal(err)
 	}
-	reckon(t, d, "a", a, Held{Holder: who, Parked: &Parked{Session: "s_1", Until: time.Now().Add(time.Hour), Holds: Amounts{1, 7}}})
-	holds(t, reckon(t, d, "b", b, Held{Holder: who}), 1, 7)
-	holds(t, reckon(t, d, "a", a, Held{Holder: who}), 1, 7)
+	reckon(t, d, "a", a, cluster.NodeUsage{Holder: who, Released: &cluster.ReleasedSession{Session: "s_1", Until: time.Now().Add(time.Hour), Used: cluster.Amounts{1, 7}}})
+	holds(t, reckon(t, d, "b", b, cluster.NodeUsage{Holder: who}), 1, 7)
+	holds(t, reckon(t, d, "a", a, cluster.NodeUsage{Holder: who}), 1, 7)
 	for {
-		_, err := d.Claim(ctx, claimOf("b", b, "s_1", Take, token))
+		_, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimTakeOver, token))
 		if err == nil {
 			break
 		}
 		wantKind(t, err, fault.Unavailable) // it has just begun
 		time.Sleep(20 * time.Millisecond)
 	}
-	holds(t, reckon(t, d, "a", a, Held{Holder: who}))
+	holds(t, reckon(t, d, "a", a, cluster.NodeUsage{Holder: who}))
 }
 
 // conformReckonRace: of many nodes that take what is left at once no more are
@@ -85,8 +86,8 @@ func conformReckon(t *testing.T, d directory) {
 func conformReckonRace(t *testing.T, d directory) {
 	const nodes, quota = 4, 10
 	var have [nodes]float64
-	var inc [nodes]Token
-	id := func(i int) NodeID { return NodeID(fmt.Sprint("n", i)) }
+	var inc [nodes]cluster.Token
+	id := func(i int) cluster.NodeID { return cluster.NodeID(fmt.Sprint("n", i)) }
 	for i := range nodes {
 		inc[i] = register(t, d, beatOf(id(i)))
 	}
@@ -96,19 +97,19 @@ func conformReckonRace(t *testing.T, d directory) {
 	for i := range nodes {
 		all.Go(func() {
 			for range quota {
-				sums, err := d.Reckon(ctx, id(i), inc[i], time.Minute, []Held{{Holder: "h", Has: Amounts{have[i] + 1}}})
+				sums, err := d.Report(ctx, id(i), inc[i], time.Minute, []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{have[i] + 1}}})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				others := 0.0
-				if len(sums[0].Has) > 0 {
-					others = sums[0].Has[0]
+				if len(sums[0].Used) > 0 {
+					others = sums[0].Used[0]
 				}
 				if others+have[i]+1 <= quota {
 					have[i]++
 					got.Add(1)
-				} else if _, err := d.Reckon(ctx, id(i), inc[i], time.Minute, []Held{{Holder: "h", Has: Amounts{have[i]}}}); err != nil {
+				} else if _, err := d.Report(ctx, id(i), inc[i], time.Minute, []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{have[i]}}}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -125,18 +126,18 @@ func conformReckonRace(t *testing.T, d directory) {
 func TestReckonEnds(t *testing.T) {
 	s := startRedis(t)
 	r := s.join(t, "c")
-	k, _ := keep(t, r, KeeperOptions{Node: "a", Lease: time.Second})
-	other, _ := keep(t, r, KeeperOptions{Node: "b", Lease: time.Second})
+	k, _ := keep(t, r, cluster.LeaseHolderOptions{Node: "a", Lease: time.Second})
+	other, _ := keep(t, r, cluster.LeaseHolderOptions{Node: "b", Lease: time.Second})
 	told := func() bool {
-		_, err := k.Reckon(within(t), []Held{{Holder: "h", Has: Amounts{3}}})
+		_, err := k.Report(within(t), []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{3}}})
 		if err != nil && !fault.Is(err, fault.Unavailable) {
 			t.Fatal(err)
 		}
 		if err != nil {
 			return false
 		}
-		sums, err := other.Reckon(within(t), []Held{{Holder: "h"}})
-		return err == nil && slices.Equal(sums[0].Has, Amounts{3})
+		sums, err := other.Report(within(t), []cluster.NodeUsage{{Holder: "h"}})
+		return err == nil && slices.Equal(sums[0].Used, cluster.Amounts{3})
 	}
 	eventually(t, "the sum", told)
 	s.restart(t)

@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"bytes"
@@ -12,9 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/redis"
 )
 
 // redisServer is a redis-server of a test's own.
@@ -59,8 +61,8 @@ func (s *redisServer) start(t *testing.T, bin string, args ...string) {
 	}
 }
 
-func (s *redisServer) client() *redis.Client {
-	return redis.NewClient(&redis.Options{Network: "unix", Addr: s.address, MaxRetries: -1, ReadTimeout: patience})
+func (s *redisServer) client() *goredis.Client {
+	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.address, MaxRetries: -1, ReadTimeout: patience})
 }
 
 func (s *redisServer) kill() {
@@ -79,7 +81,7 @@ func (s *redisServer) restart(t *testing.T) {
 }
 
 // open returns a cluster of its own on the server.
-func (s *redisServer) open(t *testing.T) *Redis {
+func (s *redisServer) open(t *testing.T) redisCluster {
 	t.Helper()
 	s.n++
 	return s.join(t, fmt.Sprint("c", s.n))
@@ -88,26 +90,32 @@ func (s *redisServer) open(t *testing.T) *Redis {
 // patience is how long a step may take where the server is only slow.
 const patience = 20 * time.Second
 
-func (s *redisServer) join(t *testing.T, cluster string) *Redis {
+func (s *redisServer) join(t *testing.T, cluster string) redisCluster {
 	t.Helper()
 	return s.joinFor(t, cluster, patience)
 }
 
 // hasty returns a directory whose steps do not wait long for a server that
 // stands still.
-func (s *redisServer) hasty(t *testing.T, cluster string) *Redis {
+func (s *redisServer) hasty(t *testing.T, cluster string) redisCluster {
 	t.Helper()
 	return s.joinFor(t, cluster, 500*time.Millisecond)
 }
 
-func (s *redisServer) joinFor(t *testing.T, cluster string, timeout time.Duration) *Redis {
+func (s *redisServer) joinFor(t *testing.T, cluster string, timeout time.Duration) redisCluster {
 	t.Helper()
-	r, err := NewRedis(RedisOptions{URL: "unix://" + s.address + "?db=0", Cluster: cluster, Timeout: timeout})
+	r, err := redis.Open(redis.Options{URL: "unix://" + s.address + "?db=0", Cluster: cluster, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	return r
+	return redisCluster{r.Directory(), r}
+}
+
+// redisCluster is a client with the directory of its cluster.
+type redisCluster struct {
+	redis.Directory
+	*redis.Client
 }
 
 // TestRedisLosesAll: the server is started again without its data. Nodes keep
@@ -118,32 +126,32 @@ func TestRedisLosesAll(t *testing.T) {
 	ctx := within(t)
 	a, b := beatOf("a"), beatOf("b")
 	ia, ib := register(t, r, a), register(t, r, b)
-	before, err := r.Beat(ctx, Beat{Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long})
+	before, err := r.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long})
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := mustClaim(t, r, claimOf("a", ia, "s_1", New, 0))
+	token := mustClaim(t, r, claimOf("a", ia, "s_1", cluster.ClaimNew, 0))
 	s.restart(t)
 	for {
-		_, err = r.Beat(ctx, Beat{Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long})
+		_, err = r.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long})
 		if !fault.Is(err, fault.Unavailable) { // a connection of before
 			break
 		}
 	}
 	wantKind(t, err, fault.Restarting)
-	_, err = r.Claim(ctx, claimOf("b", ib, "s_1", Take, 0))
+	_, err = r.Claim(ctx, claimOf("b", ib, "s_1", cluster.ClaimTakeOver, 0))
 	wantKind(t, err, fault.Restarting)
 	ib = register(t, r, b)
-	take := claimOf("b", ib, "s_1", Take, 0)
+	take := claimOf("b", ib, "s_1", cluster.ClaimTakeOver, 0)
 	take.Lease = long
 	_, err = r.Claim(ctx, take)
 	wantKind(t, err, fault.Unavailable)
 	a.Floor = token
-	after, err := r.Beat(ctx, a)
+	after, err := r.Heartbeat(ctx, a)
 	if err != nil || after.Epoch == before.Epoch || after.Incarnation <= token {
 		t.Fatalf("%+v %v after %+v and token %d", after, err, before, token)
 	}
-	if kept := mustClaim(t, r, claimOf("a", after.Incarnation, "s_1", Keep, token)); kept <= token {
+	if kept := mustClaim(t, r, claimOf("a", after.Incarnation, "s_1", cluster.ClaimRenew, token)); kept <= token {
 		t.Errorf("kept with token %d, before it was %d", kept, token)
 	}
 	_, err = r.Claim(ctx, take)
@@ -157,7 +165,7 @@ func TestRedisFull(t *testing.T) {
 	r := s.join(t, "c")
 	ctx := within(t)
 	a := register(t, r, beatOf("a"))
-	token := mustClaim(t, r, claimOf("a", a, "s_1", New, 0))
+	token := mustClaim(t, r, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	c := s.client()
 	defer func() { _ = c.Close() }()
 	for _, set := range [][2]string{{"maxmemory-policy", "noeviction"}, {"maxmemory", "1"}} {
@@ -165,14 +173,14 @@ func TestRedisFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := r.Claim(ctx, claimOf("a", a, "s_2", New, 0))
+	_, err := r.Claim(ctx, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
 	wantKind(t, err, fault.Unavailable)
 	if !strings.Contains(err.Error(), "full") {
 		t.Errorf("it does not say why: %v", err)
 	}
 	b := beatOf("a")
 	b.Incarnation = a
-	if _, err := r.Beat(ctx, b); err != nil {
+	if _, err := r.Heartbeat(ctx, b); err != nil {
 		t.Errorf("a renewal: %v", err)
 	}
 	if _, err := r.Find(ctx, "s_1"); err != nil {
@@ -193,10 +201,10 @@ func TestRedisPaused(t *testing.T) {
 	r, hasty := s.join(t, "c"), s.hasty(t, "c")
 	ctx := within(t)
 	a := register(t, r, beatOf("a"))
-	mustClaim(t, r, claimOf("a", a, "s_1", New, 0))
+	mustClaim(t, r, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	steps := func(how string) (errs [2]error) {
 		begin := time.Now()
-		_, errs[0] = hasty.Claim(ctx, claimOf("a", a, SessionID("s_"+how), New, 0))
+		_, errs[0] = hasty.Claim(ctx, claimOf("a", a, cluster.SessionID("s_"+how), cluster.ClaimNew, 0))
 		_, errs[1] = hasty.Find(ctx, "s_1")
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Errorf("%s: two steps took %s", how, took)
@@ -257,10 +265,10 @@ func TestRedisKeysEnd(t *testing.T) {
 	ctx := within(t)
 	a := register(t, r, beatOf("a"))
 	for n := range 5 {
-		id := SessionID(fmt.Sprint("s_", n))
-		token := mustClaim(t, r, claimOf("a", a, id, New, 0))
+		id := cluster.SessionID(fmt.Sprint("s_", n))
+		token := mustClaim(t, r, claimOf("a", a, id, cluster.ClaimNew, 0))
 		if n == 1 {
-			if err := r.Park(ctx, id, token, false); err != nil {
+			if err := r.Release(ctx, id, token, false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -284,8 +292,8 @@ func TestRedisKeysEnd(t *testing.T) {
 
 // TestRedisSettings: what cannot be an address is refused by name.
 func TestRedisSettings(t *testing.T) {
-	for _, o := range []RedisOptions{{URL: "http://x"}, {URL: ""}, {URL: "redis://:secret@127.0.0.1:1/0"}, {URL: "redis://127.0.0.1:1/0", Cluster: "a:b"}} {
-		r, err := NewRedis(o)
+	for _, o := range []redis.Options{{URL: "http://x"}, {URL: ""}, {URL: "redis://:secret@127.0.0.1:1/0"}, {URL: "redis://127.0.0.1:1/0", Cluster: "a:b"}} {
+		r, err := redis.Open(o)
 		if err == nil {
 			_ = r.Close()
 		}
@@ -301,8 +309,8 @@ func TestEmbeddedDurable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "directory")
 	e := openEmbedded(t, path)
 	a := register(t, e, beatOf("a"))
-	token := mustClaim(t, e, claimOf("a", a, "s_1", New, 0))
-	high := register(t, e, Beat{Node: "b", Instance: "b", Lease: long, Floor: 1 << 60})
+	token := mustClaim(t, e, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
+	high := register(t, e, cluster.Heartbeat{Node: "b", Instance: "b", Lease: long, Floor: 1 << 60})
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +322,7 @@ func TestEmbeddedDurable(t *testing.T) {
 	if again <= high {
 		t.Errorf("incarnation %d after %d", again, high)
 	}
-	mustClaim(t, e, claimOf("a", again, "s_1", Keep, token))
+	mustClaim(t, e, claimOf("a", again, "s_1", cluster.ClaimRenew, token))
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v %v", info, err)
 	}

@@ -1,4 +1,4 @@
-package cluster
+package cluster_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster/redis"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
@@ -22,11 +23,11 @@ func TestVault(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		s := startRedis(t)
-		vaultConforms(t, func(t *testing.T) tenant.Vault { return s.open(t).Vault() })
+		vaultConforms(t, func(t *testing.T) tenant.Vault { return s.open(t).KeyTableStore() })
 	})
 	t.Run("sealed", func(t *testing.T) {
 		s := startRedis(t)
-		vaultConforms(t, func(t *testing.T) tenant.Vault { return sealed(t, s.open(t).Vault(), 7) })
+		vaultConforms(t, func(t *testing.T) tenant.Vault { return sealed(t, s.open(t).KeyTableStore(), 7) })
 	})
 }
 
@@ -135,7 +136,7 @@ func vaultConforms(t *testing.T, open func(t *testing.T) tenant.Vault) {
 func (s *redisServer) keysOf(t *testing.T, copy string) *tenant.Store {
 	t.Helper()
 	r := s.join(t, "c")
-	store := tenant.New(tenant.Options{Vault: sealed(t, r.Vault(), 1), Copy: copy, Grace: time.Minute})
+	store := tenant.New(tenant.Options{Vault: sealed(t, r.KeyTableStore(), 1), Copy: copy, Grace: time.Minute})
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { store.Run(ctx) })
@@ -269,7 +270,7 @@ func TestKeysWithoutVault(t *testing.T) {
 // by itself; without the server nothing is taken.
 func TestShelf(t *testing.T) {
 	s := startRedis(t)
-	a, b := s.join(t, "c").Shelf(), s.join(t, "c").Shelf()
+	a, b := s.join(t, "c").OneTimeStore(), s.join(t, "c").OneTimeStore()
 	ctx := within(t)
 	if err := a.Put(ctx, "x", []byte("thing"), time.Minute); err != nil {
 		t.Fatal(err)
@@ -278,7 +279,7 @@ func TestShelf(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 20 {
 		all.Go(func() {
-			thing, err := []Shelf{a, b}[n%2].Take(ctx, "x")
+			thing, err := []redis.OneTimeStore{a, b}[n%2].Take(ctx, "x")
 			if err != nil {
 				t.Error(err)
 			}
@@ -297,7 +298,7 @@ func TestShelf(t *testing.T) {
 	c := s.client()
 	defer func() { _ = c.Close() }()
 	eventually(t, "its end", func() bool { return c.Exists(ctx, "sandgate:{c}:once:y").Val() == 0 })
-	if err := a.Put(ctx, "z", make([]byte, maxShelf+1), time.Minute); !fault.Is(err, fault.TooLarge) {
+	if err := a.Put(ctx, "z", make([]byte, (16<<10)+1), time.Minute); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("something large: %v", err)
 	}
 	s.kill()

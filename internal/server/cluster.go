@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/redis"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -49,8 +50,11 @@ func redisPassword(cfg *config.Config) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-func openRedis(cfg *config.Config, password string, log *slog.Logger) (*cluster.Redis, error) {
-	return cluster.NewRedis(cluster.RedisOptions{URL: cfg.Cluster.Redis, User: cfg.Cluster.User, Password: password, Cluster: cfg.Cluster.Name, Logger: log})
+func openRedis(cfg *config.Config, password string, log *slog.Logger) (*redis.Client, error) {
+	return redis.Open(redis.Options{
+		URL: cfg.Cluster.Redis, User: cfg.Cluster.User, Password: password,
+		Cluster: cfg.Cluster.Name, Logger: log,
+	})
 }
 
 // instance tells this node's data from another's that was given its name.
@@ -94,12 +98,12 @@ func OpenBlobs(cfg *config.Config) (blob.Store, error) {
 
 // sealedVault is where the cluster's keys are. The Redis server can neither read
 // nor make what is in it.
-func sealedVault(cfg *config.Config, dir *cluster.Redis) (tenant.Vault, error) {
+func sealedVault(cfg *config.Config, server *redis.Client) (tenant.Vault, error) {
 	secret, err := noderpc.ReadSecret(cfg.ClusterDir())
 	if err != nil {
 		return nil, err
 	}
-	return tenant.Sealed(dir.Vault(), secret)
+	return tenant.Sealed(server.KeyTableStore(), secret)
 }
 
 // openTenants opens the keys of this machine, or those of the cluster, and
@@ -123,7 +127,7 @@ func openTenants(cfg *config.Config, vault tenant.Vault, log *slog.Logger) (s *t
 
 // others reports whether a node other than self takes sessions: one that has
 // been heard of in the last third of a lease.
-func others(ctx context.Context, dir *cluster.Redis, self cluster.NodeID, lease time.Duration) bool {
+func others(ctx context.Context, dir cluster.Lookup, self cluster.NodeID, lease time.Duration) bool {
 	all, err := dir.Nodes(ctx)
 	if err != nil {
 		return false

@@ -46,11 +46,11 @@ func readClusterAccess(cfg *config.Config, local bool) (*clusterAccess, error) {
 	return &c, nil
 }
 
-// fleetNode is a fleet as the gateway sees it.
-type fleetNode struct{ *noderouter.Fleet }
+// routedNode is the router as the gateway sees it: one node.
+type routedNode struct{ *noderouter.Router }
 
-func (f fleetNode) Open(ctx context.Context, who noderpc.Principal) (gateway.Link, error) {
-	l, err := f.Fleet.Open(ctx, who)
+func (n routedNode) Open(ctx context.Context, who noderpc.Principal) (gateway.Link, error) {
+	l, err := n.Router.Open(ctx, who)
 	if err != nil {
 		return nil, err
 	}
@@ -71,18 +71,18 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 		remote := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()), noderpc.ClientOptions{Logger: log})
 		return gateway.Remote(remote), shared{}, func() { _ = remote.Close() }, nil
 	}
-	dir, err := openRedis(cfg, access.Password, log)
+	server, err := openRedis(cfg, access.Password, log)
 	if err != nil {
 		return nil, shared{}, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	var all *noderouter.Fleet
+	var all *noderouter.Router
 	// Sessions that were at work and have no node: a drain gives up many in a
 	// row. One for which there is no room is woken by the first work.
 	waiting := make(chan cluster.SessionID, 1024)
 	notice := func(e cluster.Event) {
-		if e.Session == "" || e.Node != "" || !e.Works {
+		if e.Session == "" || e.Node != "" || !e.Busy {
 			return
 		}
 		select {
@@ -104,18 +104,23 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 			}
 		})
 	}
-	finder := cluster.NewFinder(dir, time.Duration(cfg.Cluster.Lease), notice)
-	all = noderouter.New(noderouter.Options{Finder: finder, Tracer: tracer, Logger: log, Dial: func(name, address string) (func(context.Context) (net.Conn, error), error) {
+	dial := func(name, address string) (func(context.Context) (net.Conn, error), error) {
 		if name == access.Local {
 			return noderpc.Unix(cfg.NodeSocket()), nil
 		}
 		return access.Identity.Dial(name, address)
-	}})
-	work.Go(func() { finder.Run(ctx) })
-	return fleetNode{all}, shared{shelf: dir.Shelf(), book: dir.Book(), till: dir.Till()}, func() {
+	}
+	placer := cluster.NewPlacer(server.Directory(), time.Duration(cfg.Cluster.Lease))
+	resolver := cluster.NewResolver(server.Directory(), placer, notice)
+	all = noderouter.New(noderouter.Options{
+		Resolver: resolver, Placer: placer, Dial: dial, Tracer: tracer, Logger: log,
+	})
+	work.Go(func() { resolver.Run(ctx) })
+	stores := shared{shelf: server.OneTimeStore(), book: server.RunTokenStore(), till: server.RateStore()}
+	return routedNode{all}, stores, func() {
 		cancel()
 		work.Wait()
 		_ = all.Close()
-		_ = dir.Close()
+		_ = server.Close()
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -19,7 +20,7 @@ import (
 // membership is a node's place in the directory.
 type membership struct {
 	name   cluster.NodeID
-	keeper *cluster.Keeper
+	leases *cluster.LeaseHolder
 	blobs  session.Blobs
 	vault  tenant.Vault   // of the cluster's keys; nil without a cluster
 	ledger session.Ledger // of what tenants hold; nil without a cluster
@@ -56,11 +57,11 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	}
 	var dir cluster.Registry
 	if cfg.Cluster.Redis == "" {
-		local, err := cluster.OpenEmbedded(filepath.Join(cfg.NodeDir(), "directory"))
+		file, err := local.OpenDirectory(filepath.Join(cfg.NodeDir(), "directory"))
 		if err != nil {
 			return nil, err
 		}
-		dir, ms.close = local, local.Close
+		dir, ms.close = file, file.Close
 	} else {
 		if host, _, err := net.SplitHostPort(address); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
 			return nil, fault.Invalid("node.start", "cluster.address", "%q is no address that gateways could reach this node at", address)
@@ -73,16 +74,18 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		if err != nil {
 			return nil, err
 		}
-		dir, ms.close = remote, remote.Close
-		ms.others = func(ctx context.Context) bool { return others(ctx, remote, name, time.Duration(cfg.Cluster.Lease)) }
+		dir, ms.close = remote.Directory(), remote.Close
+		ms.others = func(ctx context.Context) bool {
+			return others(ctx, remote.Directory(), name, time.Duration(cfg.Cluster.Lease))
+		}
 		if ms.vault, err = sealedVault(cfg, remote); err != nil {
 			return nil, errors.Join(err, remote.Close())
 		}
 	}
-	ms.keeper, err = cluster.NewKeeper(dir, cluster.KeeperOptions{
+	ms.leases, err = cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
 		Node: name, Instance: id, Lease: time.Duration(cfg.Cluster.Lease), Grace: time.Duration(cfg.Cluster.TakeOver), Logger: log,
-		Info: func() cluster.Info {
-			var info cluster.Info
+		Info: func() cluster.NodeInfo {
+			var info cluster.NodeInfo
 			if m := ms.sessions(); m != nil {
 				info = m.Info()
 			}
@@ -99,7 +102,7 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		return nil, errors.Join(err, ms.close())
 	}
 	if cfg.Cluster.Redis != "" {
-		ms.ledger = ms.keeper
+		ms.ledger = ms.leases
 	}
 	return ms, nil
 }
@@ -119,10 +122,10 @@ func (ms *membership) run(m *session.Manager) (stop func()) {
 	// So that the first session does not come before the node's registration,
 	// if there is a directory to register with.
 	first, end := context.WithTimeout(ctx, 3*time.Second)
-	ms.keeper.Beat(first)
+	ms.leases.Heartbeat(first)
 	end()
 	var done sync.WaitGroup
-	done.Go(func() { ms.keeper.Run(ctx) })
+	done.Go(func() { ms.leases.Run(ctx) })
 	return func() { cancel(); done.Wait() }
 }
 
@@ -149,7 +152,7 @@ func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.L
 	}
 	// With the next heartbeat, which is now, nobody is sent here any more.
 	m.Refuse()
-	ms.keeper.Tell()
+	ms.leases.HeartbeatNow()
 	if _, err := m.Drain(ctx); err != nil {
 		log.Warn("the node was not drained", "error", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/journal"
-	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session"
 )
 
@@ -84,7 +84,7 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 	if err != nil {
 		return err
 	}
-	rt, err := gvisor.NewRuntime(gvisor.Config{Runsc: runsc, StateDir: cfg.StateDir(), Platform: cfg.Platform, Log: log})
+	rt, err := sandbox.NewRuntime(sandbox.Config{Runsc: runsc, StateDir: cfg.StateDir(), Platform: cfg.Platform, Log: log})
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 	}
 	m, err := session.New(session.Config{
 		Egress:    outside,
-		Directory: place.keeper, Ledger: place.ledger, Blobs: place.blobs, Node: place.name,
+		Directory: place.leases, Ledger: place.ledger, Blobs: place.blobs, Node: place.name,
 		Checkpoints: cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "", CheckpointRate: int64(cfg.Cluster.CheckpointRate),
 		Audit: audit, Usage: usage, Tenants: tenants, Tracer: tracer,
 		Queue: cfg.Sessions.Queue, QueueWait: time.Duration(cfg.Sessions.QueueWait),

@@ -12,9 +12,9 @@ import (
 // may take a moment; those ask nobody.
 type Directory interface {
 	// Own claims a session.
-	Own(ctx context.Context, id cluster.SessionID, mode cluster.Mode, last cluster.Token, until time.Time) (cluster.Token, error)
+	Own(ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token, until time.Time) (cluster.Token, error)
 	// Park gives one up whose state is in the blob store.
-	Park(ctx context.Context, id cluster.SessionID, works bool) error
+	Release(ctx context.Context, id cluster.SessionID, busy bool) error
 	// Forget gives one up that has ended.
 	Forget(ctx context.Context, id cluster.SessionID)
 	// Resume says that the node has a session of before.
@@ -38,7 +38,7 @@ func (m *Manager) enlist(ctx context.Context, id string, now time.Time) error {
 	if draining {
 		return &fault.Error{Kind: fault.Unavailable, Op: "session.create", Message: "the node is being drained and takes no sessions", RetryAfter: 1}
 	}
-	_, err := m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.New, 0, m.latest(now))
+	_, err := m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimNew, 0, m.latest(now))
 	return err
 }
 
@@ -229,8 +229,8 @@ func (m *Manager) ownedSoon(ctx context.Context, id string) error {
 }
 
 // Info is what the node says of itself to those who choose one.
-func (m *Manager) Info() cluster.Info {
-	info := cluster.Info{Ready: map[string]int{}}
+func (m *Manager) Info() cluster.NodeInfo {
+	info := cluster.NodeInfo{Ready: map[string]int{}}
 	for _, t := range m.all() {
 		t.mu.Lock()
 		p := t.pool

@@ -12,9 +12,9 @@ import (
 
 // Ledger adds up over the nodes of a cluster what tenants and keys hold.
 type Ledger interface {
-	// Reckon lays down what this node holds and returns what others do, in one
+	// Report lays down what this node holds and returns what others do, in one
 	// step.
-	Reckon(ctx context.Context, all []cluster.Held) ([]cluster.Sum, error)
+	Report(ctx context.Context, all []cluster.NodeUsage) ([]cluster.Totals, error)
 }
 
 const (
@@ -100,24 +100,24 @@ func (m *Manager) reckon(ctx context.Context, all []holder, wants bool) (here, o
 	case <-ctx.Done():
 		return nil, nil, nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.reckon", ctx.Err())
 	}
-	held := make([]cluster.Held, len(all))
+	held := make([]cluster.NodeUsage, len(all))
 	here, others = make([]tenant.Use, len(all)), make([]tenant.Use, len(all))
 	for i, h := range all {
 		here[i] = m.heldHere(h)
-		held[i] = cluster.Held{Holder: h.name(), Has: amounts(here[i]), Wants: wants}
+		held[i] = cluster.NodeUsage{Holder: h.name(), Used: amounts(here[i]), Reclaim: wants}
 		m.ledger.told[h] = true
 	}
-	sums, err := m.cfg.Ledger.Reckon(ctx, held)
+	sums, err := m.cfg.Ledger.Report(ctx, held)
 	for i, h := range all {
 		if err == nil {
-			m.ledger.others[h] = heldOf(sums[i].Has)
-			if sums[i].Wanted {
+			m.ledger.others[h] = heldOf(sums[i].Used)
+			if sums[i].Reclaim {
 				wanted = append(wanted, h)
 			}
-			if held[i].Has == nil {
+			if held[i].Used == nil {
 				delete(m.ledger.told, h)
 				delete(m.ledger.others, h)
-				others[i] = heldOf(sums[i].Has)
+				others[i] = heldOf(sums[i].Used)
 				continue
 			}
 		}
@@ -191,7 +191,7 @@ func (m *Manager) keepAccount() {
 		}
 		all := m.accounts()
 		for len(all) > 0 {
-			some := all[:min(len(all), cluster.MaxHeld)]
+			some := all[:min(len(all), cluster.MaxHolders)]
 			all = all[len(some):]
 			_, _, wanted, err := m.reckon(m.ctx, some, false)
 			if err != nil {
@@ -254,7 +254,7 @@ func (m *Manager) notePark(ctx context.Context, s *Session, stored int64) {
 	if len(all) == 0 {
 		return
 	}
-	held := make([]cluster.Held, len(all))
+	held := make([]cluster.NodeUsage, len(all))
 	select {
 	case m.ledger.turn <- struct{}{}:
 		defer func() { <-m.ledger.turn }()
@@ -262,12 +262,12 @@ func (m *Manager) notePark(ctx context.Context, s *Session, stored int64) {
 		return
 	}
 	for i, h := range all {
-		held[i] = cluster.Held{
-			Holder: h.name(), Has: amounts(m.heldHere(h)),
-			Parked: &cluster.Parked{Session: cluster.SessionID(s.id), Until: s.expires, Holds: amounts(tenant.Use{Sessions: 1, DiskBytes: stored})},
+		held[i] = cluster.NodeUsage{
+			Holder: h.name(), Used: amounts(m.heldHere(h)),
+			Released: &cluster.ReleasedSession{Session: cluster.SessionID(s.id), Until: s.expires, Used: amounts(tenant.Use{Sessions: 1, DiskBytes: stored})},
 		}
 	}
-	if _, err := m.cfg.Ledger.Reckon(ctx, held); err != nil {
+	if _, err := m.cfg.Ledger.Report(ctx, held); err != nil {
 		m.log.Warn("a parked session does not count for its quotas until it is woken", "session", s.id, "error", err)
 	}
 }

@@ -19,14 +19,14 @@ type otherNode struct {
 	err    error
 }
 
-func (o *otherNode) Reckon(_ context.Context, all []cluster.Held) ([]cluster.Sum, error) {
+func (o *otherNode) Report(_ context.Context, all []cluster.NodeUsage) ([]cluster.Totals, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	sums := make([]cluster.Sum, len(all))
+	sums := make([]cluster.Totals, len(all))
 	for i, h := range all {
-		sums[i].Has = o.has
-		o.wanted = o.wanted || h.Wants
-		if h.Wants { // an idle session of it gives way
+		sums[i].Used = o.has
+		o.wanted = o.wanted || h.Reclaim
+		if h.Reclaim { // an idle session of it gives way
 			o.has = nil
 		}
 	}

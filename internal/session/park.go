@@ -287,7 +287,7 @@ func (m *Manager) unpark(ctx context.Context, tenant, id string) error {
 func (m *Manager) giveUp(ctx context.Context, id string, works bool) error {
 	ctx, cancel := context.WithTimeout(ctx, forgiveLimit)
 	defer cancel()
-	return m.cfg.Directory.Park(ctx, cluster.SessionID(id), works)
+	return m.cfg.Directory.Release(ctx, cluster.SessionID(id), works)
 }
 
 // adopt makes a parked session one of this node's.
@@ -346,7 +346,7 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	// With the claim others learn that it is here, which it is once it has been
 	// fetched: until then they are to ask again.
 	undo := m.expect(id, a.Tenant)
-	token, err := m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.Take, a.Token, m.latest(a.Created))
+	token, err := m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimTakeOver, a.Token, m.latest(a.Created))
 	if err != nil {
 		undo()
 		return nil, err

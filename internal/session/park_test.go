@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -42,11 +43,11 @@ type apart struct {
 	cut atomic.Bool
 }
 
-func (a *apart) Beat(ctx context.Context, b cluster.Beat) (cluster.Beaten, error) {
+func (a *apart) Heartbeat(ctx context.Context, b cluster.Heartbeat) (cluster.HeartbeatReply, error) {
 	if a.cut.Load() {
-		return cluster.Beaten{}, fault.New(fault.Unavailable, "test", "cut off")
+		return cluster.HeartbeatReply{}, fault.New(fault.Unavailable, "test", "cut off")
 	}
-	return a.Registry.Beat(ctx, b)
+	return a.Registry.Heartbeat(ctx, b)
 }
 
 // memberOf makes a rig one of a cluster.
@@ -54,7 +55,7 @@ func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs Blo
 	t.Helper()
 	var r *rig
 	var made sync.Mutex // guards r
-	k, err := cluster.NewKeeper(dir, cluster.KeeperOptions{Node: name, Instance: string(name), Lease: lease, Lost: func(id cluster.SessionID) {
+	k, err := cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{Node: name, Instance: string(name), Lease: lease, Lost: func(id cluster.SessionID) {
 		made.Lock()
 		defer made.Unlock()
 		if r != nil {
@@ -66,7 +67,7 @@ func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs Blo
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	k.Beat(ctx)
+	k.Heartbeat(ctx)
 	work.Go(func() { k.Run(ctx) })
 	t.Cleanup(func() { cancel(); work.Wait() })
 	made.Lock()
@@ -87,7 +88,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	dir, err := cluster.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 // fails it goes on where it is; nobody else's tenant can have it; and a node
 // that is cut off acknowledges nothing of it after its lease.
 func TestGVisorPark(t *testing.T) {
-	dir, err := cluster.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -281,7 +281,7 @@ func (m *Manager) endOne(ctx context.Context, id string, owned bool) (done bool,
 		return true, nil
 	}
 	if !owned {
-		_, err = m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.Keep, 0, time.Now().Add(m.cfg.MaxLifetime))
+		_, err = m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimRenew, 0, time.Now().Add(m.cfg.MaxLifetime))
 		if fault.Is(err, fault.Conflict) {
 			return true, nil
 		}

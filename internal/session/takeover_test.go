@@ -12,6 +12,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -37,7 +38,7 @@ func namesIn(t *testing.T, store Blobs) []string {
 // forgets it, and what it may still write counts for nothing; and the session's
 // end leaves nothing in the store.
 func TestGVisorTakeOver(t *testing.T) {
-	dir, err := cluster.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	if err != nil {
 		t.Fatal(err)
 	}

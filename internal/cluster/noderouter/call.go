@@ -16,61 +16,61 @@ import (
 )
 
 // Call makes one request, of the node that it is for, or of all.
-func (f *Fleet) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
+func (r *Router) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return fault.Wrap(fault.Internal, "noderouter.call", err)
 	}
-	out, err := f.call(ctx, who, op, raw)
+	out, err := r.call(ctx, who, op, raw)
 	if err != nil || result == nil {
 		return err
 	}
 	return fault.Wrap(fault.Malformed, "noderouter.call", json.Unmarshal(out, result))
 }
 
-func (f *Fleet) call(ctx context.Context, who noderpc.Principal, op string, params json.RawMessage) (out json.RawMessage, err error) {
+func (r *Router) call(ctx context.Context, who noderpc.Principal, op string, params json.RawMessage) (out json.RawMessage, err error) {
 	ctx, span := trace.Start(ctx, "relay")
 	span.Set(trace.Operation, op)
 	defer func() { span.End(err) }()
 	switch op {
 	case protocol.OpSessionList:
-		return f.sessions(ctx, who)
+		return r.sessions(ctx, who)
 	case protocol.OpStatus:
-		return f.status(ctx, who)
+		return r.status(ctx, who)
 	case protocol.OpMetrics:
-		return f.metrics(ctx, who)
+		return r.metrics(ctx, who)
 	case protocol.OpSnapshotList:
-		return merge(ctx, f, who, op, func(l protocol.SnapshotList) []protocol.Snapshot { return l.Snapshots },
+		return merge(ctx, r, who, op, func(l protocol.SnapshotList) []protocol.Snapshot { return l.Snapshots },
 			func(a, b protocol.Snapshot) int { return cmp.Compare(b.CreatedMS, a.CreatedMS) },
 			func(all []protocol.Snapshot) any { return protocol.SnapshotList{Snapshots: all} })
 	case protocol.OpTemplateList:
-		return merge(ctx, f, who, op, func(l protocol.TemplateList) []protocol.Template { return l.Templates },
+		return merge(ctx, r, who, op, func(l protocol.TemplateList) []protocol.Template { return l.Templates },
 			func(a, b protocol.Template) int { return cmp.Compare(a.Name, b.Name) },
 			func(all []protocol.Template) any { return protocol.TemplateList{Templates: all} })
 	case protocol.OpTenantList:
-		return merge(ctx, f, who, op, func(l protocol.TenantList) []protocol.Tenant { return l.Tenants },
+		return merge(ctx, r, who, op, func(l protocol.TenantList) []protocol.Tenant { return l.Tenants },
 			func(a, b protocol.Tenant) int { return cmp.Compare(a.Name, b.Name) },
 			func(all []protocol.Tenant) any { return protocol.TenantList{Tenants: addUp(all)} })
 	case protocol.OpSnapshotGet, protocol.OpSnapshotDel, protocol.OpTemplateGet, protocol.OpTemplateDelete:
-		return f.wherever(ctx, who, op, params)
+		return r.wherever(ctx, who, op, params)
 	}
 	t := targetOf(params)
-	m, err := f.choose(ctx, who, op, t)
+	m, err := r.choose(ctx, who, op, t)
 	if err != nil {
 		return nil, err
 	}
 	span.Set(trace.Node, string(m.id))
 	err = m.client.Call(ctx, who, op, params, &out)
-	if op == protocol.OpSessionCreate && f.unreached(m, err) {
+	if op == protocol.OpSessionCreate && r.unreached(m, err) {
 		// Nothing has been made: another may.
-		if now, perr := f.choose(ctx, who, op, t); perr == nil && now != m {
+		if now, perr := r.choose(ctx, who, op, t); perr == nil && now != m {
 			err = now.client.Call(ctx, who, op, params, &out)
 		}
 	}
 	if t.Session != "" && (fault.Is(err, fault.NotFound) || fault.Is(err, fault.Unavailable)) {
 		// It may have moved, and the news not have come yet.
-		f.find.Drop(cluster.SessionID(t.Session))
-		now, ferr := f.of(ctx, who, t.Session)
+		r.resolver.Drop(cluster.SessionID(t.Session))
+		now, ferr := r.of(ctx, who, t.Session)
 		switch {
 		case ferr == nil && now != m:
 			err = now.client.Call(ctx, who, op, params, &out)
@@ -82,44 +82,44 @@ func (f *Fleet) call(ctx context.Context, who noderpc.Principal, op string, para
 }
 
 // choose returns the node that a request is for.
-func (f *Fleet) choose(ctx context.Context, who noderpc.Principal, op string, t target) (*member, error) {
+func (r *Router) choose(ctx context.Context, who noderpc.Principal, op string, t target) (*nodeConn, error) {
 	switch {
 	case op == protocol.OpSessionCreate && t.Snapshot != "":
-		return f.where(ctx, who, protocol.OpSnapshotGet, protocol.SnapshotRef{Snapshot: t.Snapshot})
+		return r.where(ctx, who, protocol.OpSnapshotGet, protocol.SnapshotRef{Snapshot: t.Snapshot})
 	case op == protocol.OpSessionCreate && t.Template != "":
-		return f.where(ctx, who, protocol.OpTemplateGet, protocol.TemplateRef{Name: t.Template})
+		return r.where(ctx, who, protocol.OpTemplateGet, protocol.TemplateRef{Name: t.Template})
 	case op == protocol.OpTemplateBuild:
 		// One that is there is replaced where it is.
-		m, err := f.where(ctx, who, protocol.OpTemplateGet, protocol.TemplateRef{Name: t.Name})
+		m, err := r.where(ctx, who, protocol.OpTemplateGet, protocol.TemplateRef{Name: t.Name})
 		if err == nil || !fault.Is(err, fault.NotFound) {
 			return m, err
 		}
-		return f.place(ctx, "")
+		return r.place(ctx, "")
 	case t.Session != "":
-		return f.of(ctx, who, t.Session)
+		return r.of(ctx, who, t.Session)
 	case op == protocol.OpSessionCreate && t.Language == "":
 		t.Language = "python"
 	}
-	return f.place(ctx, t.Language)
+	return r.place(ctx, t.Language)
 }
 
 // answer is one node's.
 type answer struct {
-	of  *member
+	of  *nodeConn
 	raw json.RawMessage
 	err error
 }
 
 // ask asks all nodes at once. Behind their answers are those of lapsed nodes that
 // give one: they may have their sessions still.
-func (f *Fleet) ask(ctx context.Context, who noderpc.Principal, op string, params any) ([]answer, error) {
-	all, err := f.all(ctx)
+func (r *Router) ask(ctx context.Context, who noderpc.Principal, op string, params any) ([]answer, error) {
+	all, err := r.all(ctx)
 	if err != nil {
 		return nil, err
 	}
 	good := len(all)
-	for _, n := range f.find.Lapsed() {
-		if m, err := f.member(n.ID, n.Address); err == nil && !slices.Contains(all, m) {
+	for _, n := range r.placer.Lapsed() {
+		if m, err := r.conn(n.ID, n.Address); err == nil && !slices.Contains(all, m) {
 			all = append(all, m)
 		}
 	}
@@ -134,15 +134,15 @@ func (f *Fleet) ask(ctx context.Context, who noderpc.Principal, op string, param
 	wg.Wait()
 	leased, lapsed := answers[:good], answers[good:]
 	return append(leased, slices.DeleteFunc(lapsed, func(a answer) bool {
-		f.unreached(a.of, a.err)
+		r.unreached(a.of, a.err)
 		return a.err != nil
 	})...), nil
 }
 
 // merge makes one list of all nodes'. One that does not answer makes it
 // unavailable: what is missing in a list counts as gone.
-func merge[L, T any](ctx context.Context, f *Fleet, who noderpc.Principal, op string, items func(L) []T, order func(a, b T) int, list func([]T) any) (json.RawMessage, error) {
-	answers, err := f.ask(ctx, who, op, struct{}{})
+func merge[L, T any](ctx context.Context, r *Router, who noderpc.Principal, op string, items func(L) []T, order func(a, b T) int, list func([]T) any) (json.RawMessage, error) {
+	answers, err := r.ask(ctx, who, op, struct{}{})
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +183,8 @@ func addUp(all []protocol.Tenant) []protocol.Tenant {
 }
 
 // sessions lists those of all nodes, and those that none has.
-func (f *Fleet) sessions(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
-	nodes, err := f.all(ctx)
+func (r *Router) sessions(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
+	nodes, err := r.all(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (f *Fleet) sessions(ctx context.Context, who noderpc.Principal) (json.RawMe
 	if err := nodes[0].client.Call(ctx, who, protocol.OpParked, struct{}{}, &parked); err != nil {
 		return nil, err
 	}
-	return merge(ctx, f, who, protocol.OpSessionList, func(l protocol.SessionList) []protocol.Session { return l.Sessions },
+	return merge(ctx, r, who, protocol.OpSessionList, func(l protocol.SessionList) []protocol.Session { return l.Sessions },
 		func(a, b protocol.Session) int { return cmp.Compare(b.CreatedMS, a.CreatedMS) },
 		func(all []protocol.Session) any {
 			// Of one that is there twice the first counts: a lapsed node may not
@@ -212,8 +212,8 @@ func (f *Fleet) sessions(ctx context.Context, who noderpc.Principal) (json.RawMe
 
 // where returns the node that answers the question, and does not say that there
 // is no such thing.
-func (f *Fleet) where(ctx context.Context, who noderpc.Principal, op string, params any) (*member, error) {
-	answers, err := f.ask(ctx, who, op, params)
+func (r *Router) where(ctx context.Context, who noderpc.Principal, op string, params any) (*nodeConn, error) {
+	answers, err := r.ask(ctx, who, op, params)
 	if err != nil {
 		return nil, err
 	}
@@ -229,8 +229,8 @@ func (f *Fleet) where(ctx context.Context, who noderpc.Principal, op string, par
 }
 
 // wherever carries a request out on all nodes that know of what it names.
-func (f *Fleet) wherever(ctx context.Context, who noderpc.Principal, op string, params any) (json.RawMessage, error) {
-	answers, err := f.ask(ctx, who, op, params)
+func (r *Router) wherever(ctx context.Context, who noderpc.Principal, op string, params any) (json.RawMessage, error) {
+	answers, err := r.ask(ctx, who, op, params)
 	if err != nil {
 		return nil, err
 	}
@@ -250,8 +250,8 @@ func (f *Fleet) wherever(ctx context.Context, who noderpc.Principal, op string, 
 }
 
 // status adds up what the nodes that answer say.
-func (f *Fleet) status(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
-	answers, err := f.ask(ctx, who, protocol.OpStatus, struct{}{})
+func (r *Router) status(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
+	answers, err := r.ask(ctx, who, protocol.OpStatus, struct{}{})
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ const (
 // a goroutine that waits for its next frame to be taken, so that a client who
 // does not read holds all of them back.
 type Link struct {
-	f      *Fleet
+	router *Router
 	who    noderpc.Principal
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -47,7 +47,7 @@ type Link struct {
 
 // branch is the link to one node.
 type branch struct {
-	of       *member
+	of       *nodeConn
 	link     *noderpc.Link
 	sessions map[string]struct{} // guarded by Link.mu
 }
@@ -60,9 +60,9 @@ type packet struct {
 
 // Open returns a link that speaks for who. Nodes are connected as they are
 // spoken to.
-func (f *Fleet) Open(_ context.Context, who noderpc.Principal) (*Link, error) {
+func (r *Router) Open(_ context.Context, who noderpc.Principal) (*Link, error) {
 	l := &Link{
-		f: f, who: who, frames: make(chan packet), asked: make(chan struct{}, maxAsked),
+		router: r, who: who, frames: make(chan packet), asked: make(chan struct{}, maxAsked),
 		nodes: map[cluster.NodeID]*branch{}, numbers: map[uint32]*branch{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -158,7 +158,7 @@ func (l *Link) request(f stream.Frame) error {
 			err = unattached("link.request", r.Ch)
 		}
 	} else {
-		ctx, span := l.f.tracer.Join(l.ctx, "relay", r.Trace)
+		ctx, span := l.router.tracer.Join(l.ctx, "relay", r.Trace)
 		span.Set(trace.Operation, r.Op)
 		b, err = l.branch(ctx, r.Op, t)
 		if b != nil {
@@ -187,7 +187,7 @@ func (l *Link) request(f stream.Frame) error {
 
 // branch returns the link to the node that a request is for.
 func (l *Link) branch(ctx context.Context, op string, t target) (*branch, error) {
-	m, err := l.f.choose(ctx, l.who, op, t)
+	m, err := l.router.choose(ctx, l.who, op, t)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (l *Link) branch(ctx context.Context, op string, t target) (*branch, error)
 	}
 	link, err := m.client.Open(l.ctx, l.who)
 	if err != nil {
-		l.f.find.Drop(cluster.SessionID(t.Session))
+		l.router.resolver.Drop(cluster.SessionID(t.Session))
 		return nil, err
 	}
 	b = &branch{of: m, link: link, sessions: map[string]struct{}{t.Session: {}}}
@@ -228,7 +228,7 @@ func (l *Link) pump(b *branch) {
 		if err != nil {
 			l.mu.Lock()
 			for id := range b.sessions {
-				l.f.find.Drop(cluster.SessionID(id))
+				l.router.resolver.Drop(cluster.SessionID(id))
 			}
 			l.mu.Unlock()
 			l.end(err)
@@ -272,8 +272,8 @@ func (l *Link) ask(r protocol.Request) {
 		defer func() { <-l.asked }()
 		ctx, cancel := context.WithTimeout(l.ctx, routeLimit)
 		defer cancel()
-		ctx, span := l.f.tracer.Join(ctx, "cluster", r.Trace)
-		out, err := l.f.call(ctx, l.who, r.Op, r.Params)
+		ctx, span := l.router.tracer.Join(ctx, "cluster", r.Trace)
+		out, err := l.router.call(ctx, l.who, r.Op, r.Params)
 		span.End(err)
 		l.tell(r.ID, out, err)
 	})

@@ -12,8 +12,8 @@ import (
 
 // metrics joins what the nodes that answer tell Prometheus; each series gets
 // the label node.
-func (f *Fleet) metrics(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
-	answers, err := f.ask(ctx, who, protocol.OpMetrics, struct{}{})
+func (r *Router) metrics(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
+	answers, err := r.ask(ctx, who, protocol.OpMetrics, struct{}{})
 	if err != nil {
 		return nil, err
 	}

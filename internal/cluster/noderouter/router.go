@@ -31,10 +31,12 @@ const (
 	idleLife = 10 * time.Minute
 )
 
-// Options are a Fleet's.
+// Options are a Router's.
 type Options struct {
-	// Finder finds owners and nodes. Its Run is the caller's.
-	Finder *cluster.Finder
+	// Resolver finds the owners of sessions. The caller runs it.
+	Resolver *cluster.Resolver
+	// Placer lists nodes and chooses nodes for new sessions.
+	Placer *cluster.Placer
 	// Dial returns a dial function for the node of that name and address.
 	Dial func(name, address string) (func(context.Context) (net.Conn, error), error)
 	// Tracer may be nil.
@@ -43,42 +45,43 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Fleet is the nodes of a cluster, as a gateway uses them.
-type Fleet struct {
-	find   *cluster.Finder
-	dial   func(name, address string) (func(context.Context) (net.Conn, error), error)
-	log    *slog.Logger
-	tracer *trace.Tracer
+// Router is the nodes of a cluster, as a gateway uses them.
+type Router struct {
+	resolver *cluster.Resolver
+	placer   *cluster.Placer
+	dial     func(name, address string) (func(context.Context) (net.Conn, error), error)
+	log      *slog.Logger
+	tracer   *trace.Tracer
 
 	mu     sync.Mutex // guards all below
 	closed bool
-	nodes  map[cluster.NodeID]*member
+	nodes  map[cluster.NodeID]*nodeConn
 }
 
 // member is a node and the one connection to it.
-type member struct {
+type nodeConn struct {
 	id      cluster.NodeID
 	address string
 	client  *noderpc.Client
 	used    time.Time
 }
 
-// New returns a Fleet. It connects when it has to.
-func New(o Options) *Fleet {
-	f := &Fleet{find: o.Finder, dial: o.Dial, log: o.Logger, tracer: o.Tracer, nodes: map[cluster.NodeID]*member{}}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
+// New returns a Router. It connects when it has to.
+func New(o Options) *Router {
+	r := &Router{resolver: o.Resolver, placer: o.Placer, dial: o.Dial, log: o.Logger, tracer: o.Tracer, nodes: map[cluster.NodeID]*nodeConn{}}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
 	}
-	return f
+	return r
 }
 
 // Close ends all connections.
-func (f *Fleet) Close() error {
-	f.mu.Lock()
-	f.closed = true
-	all := f.nodes
-	f.nodes = map[cluster.NodeID]*member{}
-	f.mu.Unlock()
+func (r *Router) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	all := r.nodes
+	r.nodes = map[cluster.NodeID]*nodeConn{}
+	r.mu.Unlock()
 	for _, m := range all {
 		_ = m.client.Close()
 	}
@@ -86,15 +89,15 @@ func (f *Fleet) Close() error {
 }
 
 // member returns the connection to a node.
-func (f *Fleet) member(id cluster.NodeID, address string) (*member, error) {
+func (r *Router) conn(id cluster.NodeID, address string) (*nodeConn, error) {
 	const op = "noderouter.node"
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
 		return nil, fault.New(fault.Unavailable, op, "the gateway is stopping")
 	}
 	now := time.Now()
-	if m := f.nodes[id]; m != nil {
+	if m := r.nodes[id]; m != nil {
 		if m.address == address {
 			m.used = now
 			return m, nil
@@ -102,23 +105,23 @@ func (f *Fleet) member(id cluster.NodeID, address string) (*member, error) {
 		// It was started again elsewhere: what hangs on the old one is over.
 		go func() { _ = m.client.Close() }()
 	}
-	for other, m := range f.nodes {
+	for other, m := range r.nodes {
 		if now.Sub(m.used) > idleLife && m.client.Links() == 0 {
-			delete(f.nodes, other)
+			delete(r.nodes, other)
 			go func() { _ = m.client.Close() }()
 		}
 	}
-	dial, err := f.dial(string(id), address)
+	dial, err := r.dial(string(id), address)
 	if err != nil {
 		return nil, err
 	}
-	m := &member{id: id, address: address, used: now, client: noderpc.NewClient(dial, noderpc.ClientOptions{Logger: f.log.With("node", id)})}
-	f.nodes[id] = m
+	m := &nodeConn{id: id, address: address, used: now, client: noderpc.NewClient(dial, noderpc.ClientOptions{Logger: r.log.With("node", id)})}
+	r.nodes[id] = m
 	return m, nil
 }
 
 // of returns the node that has a session, having one adopt it if none has.
-func (f *Fleet) of(ctx context.Context, who noderpc.Principal, id string) (*member, error) {
+func (r *Router) of(ctx context.Context, who noderpc.Principal, id string) (*nodeConn, error) {
 	const op = "noderouter.find"
 	ctx, cancel := context.WithTimeout(ctx, routeLimit)
 	defer cancel()
@@ -126,14 +129,14 @@ func (f *Fleet) of(ctx context.Context, who noderpc.Principal, id string) (*memb
 		return nil, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
 	}
 	for try := 1; ; try++ {
-		o, err := f.find.Find(ctx, cluster.SessionID(id))
+		o, err := r.resolver.Find(ctx, cluster.SessionID(id))
 		if err == nil && o.Live {
-			return f.member(o.Node, o.Address)
+			return r.conn(o.Node, o.Address)
 		}
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
-		m, aerr := f.adopt(ctx, who, id)
+		m, aerr := r.adopt(ctx, who, id)
 		switch {
 		case aerr == nil:
 			return m, nil
@@ -148,7 +151,7 @@ func (f *Fleet) of(ctx context.Context, who noderpc.Principal, id string) (*memb
 			}
 			return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 		case fault.Is(aerr, fault.NotFound) && err == nil && o.Node != "":
-			return nil, f.missed(ctx, who, id, o.Node)
+			return nil, r.missed(ctx, who, id, o.Node)
 		}
 		return nil, aerr
 	}
@@ -156,9 +159,9 @@ func (f *Fleet) of(ctx context.Context, who noderpc.Principal, id string) (*memb
 
 // missed says why a session cannot be had whose node's lease has run out. When
 // that node was started again and does not know it, nobody does.
-func (f *Fleet) missed(ctx context.Context, who noderpc.Principal, id string, had cluster.NodeID) error {
+func (r *Router) missed(ctx context.Context, who noderpc.Principal, id string, had cluster.NodeID) error {
 	const op = "noderouter.find"
-	nodes, err := f.find.Nodes(ctx)
+	nodes, err := r.placer.Nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -166,7 +169,7 @@ func (f *Fleet) missed(ctx context.Context, who noderpc.Principal, id string, ha
 		if n.ID != had {
 			continue
 		}
-		m, err := f.member(n.ID, n.Address)
+		m, err := r.conn(n.ID, n.Address)
 		if err != nil {
 			return err
 		}
@@ -180,14 +183,14 @@ func (f *Fleet) missed(ctx context.Context, who noderpc.Principal, id string, ha
 }
 
 // adopt has a node take a session that none has.
-func (f *Fleet) adopt(ctx context.Context, who noderpc.Principal, id string) (*member, error) {
-	m, err := f.place(ctx, "")
+func (r *Router) adopt(ctx context.Context, who noderpc.Principal, id string) (*nodeConn, error) {
+	m, err := r.place(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	err = m.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
-	if f.unreached(m, err) {
-		if m, err = f.place(ctx, ""); err == nil {
+	if r.unreached(m, err) {
+		if m, err = r.place(ctx, ""); err == nil {
 			err = m.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
 		}
 	}
@@ -196,42 +199,42 @@ func (f *Fleet) adopt(ctx context.Context, who noderpc.Principal, id string) (*m
 
 // unreached reports whether a node was not even connected to, so that nothing has
 // come of a request. It then gets nothing new for a while.
-func (f *Fleet) unreached(m *member, err error) bool {
+func (r *Router) unreached(m *nodeConn, err error) bool {
 	var known *fault.Error
 	if !errors.As(err, &known) || known.Op != "node.connect" {
 		return false
 	}
-	f.find.Avoid(m.id)
+	r.placer.Avoid(m.id)
 	return true
 }
 
 // Adopt has a node take a session that was at work when its own gave it up, so
 // that nobody has to ask for it. Of several gateways one has its way.
-func (f *Fleet) Adopt(ctx context.Context, id cluster.SessionID) {
+func (r *Router) Adopt(ctx context.Context, id cluster.SessionID) {
 	who := noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway"}
-	if _, err := f.adopt(ctx, who, string(id)); err != nil && !fault.Is(err, fault.Conflict) {
-		f.log.Warn("a session that was at work was not adopted", "session", id, "error", err)
+	if _, err := r.adopt(ctx, who, string(id)); err != nil && !fault.Is(err, fault.Conflict) {
+		r.log.Warn("a session that was at work was not adopted", "session", id, "error", err)
 	}
 }
 
 // place returns the node for something new.
-func (f *Fleet) place(ctx context.Context, language string) (*member, error) {
-	n, err := f.find.Place(ctx, language)
+func (r *Router) place(ctx context.Context, language string) (*nodeConn, error) {
+	n, err := r.placer.Place(ctx, language)
 	if err != nil {
 		return nil, err
 	}
-	return f.member(n.ID, n.Address)
+	return r.conn(n.ID, n.Address)
 }
 
 // all returns all nodes.
-func (f *Fleet) all(ctx context.Context) ([]*member, error) {
-	nodes, err := f.find.Nodes(ctx)
+func (r *Router) all(ctx context.Context) ([]*nodeConn, error) {
+	nodes, err := r.placer.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var all []*member
+	var all []*nodeConn
 	for _, n := range nodes {
-		m, err := f.member(n.ID, n.Address)
+		m, err := r.conn(n.ID, n.Address)
 		if err != nil {
 			return nil, err
 		}

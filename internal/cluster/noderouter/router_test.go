@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -25,7 +26,7 @@ import (
 // keeps sessions that are but names.
 type kin struct {
 	id     cluster.NodeID
-	keeper *cluster.Keeper
+	keeper *cluster.LeaseHolder
 	links  chan *noderpc.Link
 	ln     net.Listener
 
@@ -80,7 +81,7 @@ func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
 	switch r.Op {
 	case protocol.OpSessionCreate:
 		id := fmt.Sprintf("s_%s_%d", k.id, len(k.sessions))
-		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(id), cluster.New, 0, time.Now().Add(time.Hour)); err != nil {
+		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(id), cluster.ClaimNew, 0, time.Now().Add(time.Hour)); err != nil {
 			return nil, err
 		}
 		k.sessions[id] = who.Tenant
@@ -105,7 +106,7 @@ func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
 		if !there || tenant != who.Tenant {
 			return nil, missing
 		}
-		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(t.Session), cluster.Take, 0, time.Now().Add(time.Hour)); err != nil {
+		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(t.Session), cluster.ClaimTakeOver, 0, time.Now().Add(time.Hour)); err != nil {
 			return nil, err
 		}
 		k.sessions[t.Session] = tenant
@@ -122,13 +123,13 @@ func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
 }
 
 // kinship is nodes behind mutual TLS, with a directory, and the fleet of them.
-func kinship(t testing.TB, names ...string) (*Fleet, []*kin) {
+func kinship(t testing.TB, names ...string) (*Router, []*kin) {
 	t.Helper()
 	return kinshipSeen(t, func(l cluster.Lookup) cluster.Lookup { return l }, names...)
 }
 
 // kinshipSeen is kinship whose fleet sees the directory in its own way.
-func kinshipSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ...string) (*Fleet, []*kin) {
+func kinshipSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ...string) (*Router, []*kin) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -136,7 +137,7 @@ func kinshipSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ..
 			t.Fatal(err)
 		}
 	}
-	dir, err := cluster.OpenEmbedded(filepath.Join(t.TempDir(), "directory"))
+	dir, err := local.OpenDirectory(filepath.Join(t.TempDir(), "directory"))
 	must(err)
 	ca := t.TempDir()
 	must(noderpc.MakeCA(ca))
@@ -157,21 +158,23 @@ func kinshipSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ..
 		secured, err := id.Secure(ln, nil)
 		must(err)
 		k := &kin{id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100), sessions: map[string]string{}, parked: &parked}
-		k.keeper, err = cluster.NewKeeper(dir, cluster.KeeperOptions{
+		k.keeper, err = cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
 			Node: k.id, Instance: name, Lease: 30 * time.Second,
-			Info: func() cluster.Info { return cluster.Info{Address: address, Most: 100} },
+			Info: func() cluster.NodeInfo { return cluster.NodeInfo{Address: address, Most: 100} },
 		})
 		must(err)
-		k.keeper.Beat(ctx)
+		k.keeper.Heartbeat(ctx)
 		work.Go(func() { k.keeper.Run(ctx) })
 		work.Go(func() { _ = noderpc.Serve(ctx, secured, k, nil) })
 		all = append(all, k)
 	}
 	gateway, err := noderpc.ReadIdentity(identities, noderpc.RoleGateway)
 	must(err)
-	finder := cluster.NewFinder(see(dir), 30*time.Second, nil)
-	work.Go(func() { finder.Run(ctx) })
-	f := New(Options{Finder: finder, Dial: gateway.Dial})
+	seen := see(dir)
+	placer := cluster.NewPlacer(seen, 30*time.Second)
+	resolver := cluster.NewResolver(seen, placer, nil)
+	work.Go(func() { resolver.Run(ctx) })
+	f := New(Options{Resolver: resolver, Placer: placer, Dial: gateway.Dial})
 	t.Cleanup(func() { _ = f.Close() })
 	return f, all
 }
@@ -342,7 +345,7 @@ func TestCalls(t *testing.T) {
 	(*a.parked)[ids[0]] = "alice"
 	delete(a.sessions, ids[0])
 	a.mu.Unlock()
-	if err := a.keeper.Park(ctx, cluster.SessionID(ids[0]), false); err != nil {
+	if err := a.keeper.Release(ctx, cluster.SessionID(ids[0]), false); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -419,7 +422,7 @@ func TestListsHaveLapsed(t *testing.T) {
 	seen := func(n int) {
 		t.Helper()
 		for {
-			nodes, err := f.find.Nodes(ctx)
+			nodes, err := f.placer.Nodes(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -455,7 +458,7 @@ func TestListsHaveLapsed(t *testing.T) {
 	if got := listed(); !slices.Equal(got, ids) {
 		t.Errorf("without b: %v, not %v", got, ids)
 	}
-	if left := f.find.Lapsed(); len(left) > 0 {
+	if left := f.placer.Lapsed(); len(left) > 0 {
 		t.Errorf("it is asked again: %v", left)
 	}
 }

@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Registry is the part of a directory that a LeaseHolder uses. Each method is
+// one atomic step with a time limit.
+type Registry interface {
+	// Heartbeat renews a node's lease or starts one.
+	Heartbeat(ctx context.Context, h Heartbeat) (HeartbeatReply, error)
+	// Claim makes a node the owner of a session.
+	Claim(ctx context.Context, c Claim) (Token, error)
+	// Release ends the ownership of a session whose state every node can now read.
+	// busy reports that the session was running code.
+	Release(ctx context.Context, id SessionID, token Token, busy bool) error
+	// Forget removes a session that has ended.
+	Forget(ctx context.Context, id SessionID, token Token) error
+	QuotaLedger
+}
+
+// Lookup is the part of a directory that a Resolver uses.
+type Lookup interface {
+	// Find returns the owner of a session, or NotFound.
+	Find(ctx context.Context, id SessionID) (Owner, error)
+	// Nodes lists the nodes whose leases are valid.
+	Nodes(ctx context.Context) ([]Node, error)
+	// Watch emits changes of ownership until ctx ends.
+	Watch(ctx context.Context) <-chan Event
+}
+
+// NodeInfo is the description of a node that each of its heartbeats carries.
+type NodeInfo struct {
+	// Address is the host:port under which gateways reach the node.
+	Address string `json:"address,omitempty"`
+	// Sessions is the number of sessions that have a sandbox; Most is its limit.
+	Sessions int `json:"sessions"`
+	Most     int `json:"most"`
+	// Hibernated is the number of sessions on the node's disk.
+	Hibernated int `json:"hibernated,omitempty"`
+	// Ready is the number of warm sandboxes by language.
+	Ready map[string]int `json:"ready,omitempty"`
+	// Draining nodes receive no sessions.
+	Draining bool `json:"draining,omitempty"`
+}
+
+// Heartbeat renews a node's lease.
+type Heartbeat struct {
+	Node NodeID
+	// Instance distinguishes two processes that have the same node name. A process
+	// that restarts on the same data has the same instance.
+	Instance string
+	// Incarnation is the value that the first heartbeat returned; 0 in the first.
+	Incarnation Token
+	// Floor is the largest token that the node knows.
+	Floor Token
+	Lease time.Duration
+	Info  NodeInfo
+}
+
+// HeartbeatReply is the answer to a heartbeat.
+type HeartbeatReply struct {
+	// Incarnation changes when the node's lease had expired. The node must then
+	// claim each of its sessions again.
+	Incarnation Token
+	// Epoch changes when the directory may have lost data.
+	Epoch Token
+	// Now is the directory's clock in microseconds; 0 for a clock that nobody can
+	// set.
+	Now Token
+}
+
+// ClaimMode is the reason for a claim.
+type ClaimMode string
+
+// The modes of a claim.
+const (
+	// ClaimNew is for a session that was just created.
+	ClaimNew ClaimMode = "new"
+	// ClaimRenew is for a session that the node already has. The directory refuses
+	// it if another node has claimed the session since. Last may be an older token
+	// of the same node, as in a copy from which the session was restored.
+	ClaimRenew ClaimMode = "keep"
+	// ClaimTakeOver is for a session whose state every node can read. The directory
+	// refuses it while another node's lease is valid, and for one lease after the
+	// directory may have lost data.
+	ClaimTakeOver ClaimMode = "take"
+)
+
+// Claim requests the ownership of a session.
+type Claim struct {
+	Session     SessionID
+	Node        NodeID
+	Incarnation Token
+	Mode        ClaimMode
+	// Last is the node's token of the session; 0 for none.
+	Last Token
+	// Lease is the cluster's lease time.
+	Lease time.Duration
+	// Grace is the time that the owner must be missing before ClaimTakeOver
+	// succeeds. It counts from the end of the owner's lease, or from a restart of
+	// the owner after which it has not claimed the session. A released session
+	// needs no grace.
+	Grace time.Duration
+	// Now is the node's estimate of the directory's clock; 0 for unknown. The
+	// directory refuses a ClaimTakeOver when its clock was set forward since.
+	Now Token
+	// Until is the time after which the directory may forget the session.
+	Until time.Time
+}
+
+// Owner is the owner of a session.
+type Owner struct {
+	Session SessionID
+	// Node is empty for a released session: its state is in the blob store.
+	Node  NodeID
+	Token Token
+	// Live reports that the node's lease is valid. Address is the node's address.
+	Live    bool
+	Address string
+}
+
+// Node is a node of the cluster as a gateway sees it.
+type Node struct {
+	ID NodeID
+	NodeInfo
+	// Age is the time since the node's last heartbeat.
+	Age time.Duration
+}
+
+// Event reports a change of ownership. An event without a session reports that
+// events may have been missed.
+type Event struct {
+	Session SessionID `json:"session,omitempty"`
+	// Node is the new owner; empty for none.
+	Node NodeID `json:"node,omitempty"`
+	// Busy reports that a session without an owner was running code.
+	Busy bool `json:"works,omitempty"`
+}
+
+// Check returns an error for a heartbeat that no directory accepts.
+func (h Heartbeat) Check() error {
+	const op = "cluster.heartbeat"
+	if err := CheckNode(h.Node); err != nil {
+		return err
+	}
+	if h.Lease < MinLease {
+		return fault.Invalid(op, "lease", "a lease takes at least %s", MinLease)
+	}
+	if h.Instance == "" || len(h.Instance) > MaxName {
+		return fault.Invalid(op, "instance", "an instance has between 1 and %d bytes", MaxName)
+	}
+	return nil
+}
+
+// Check returns an error for a claim that no directory accepts.
+func (c Claim) Check() error {
+	if err := CheckNode(c.Node); err != nil {
+		return err
+	}
+	if c.Mode != ClaimNew && c.Mode != ClaimRenew && c.Mode != ClaimTakeOver {
+		return fault.Invalid("cluster.claim", "mode", "there is no mode %q", c.Mode)
+	}
+	return CheckSession(c.Session)
+}

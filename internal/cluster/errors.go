@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// LeaseExpired is the error for a node whose lease has expired: it has to send a
+// heartbeat without an incarnation.
+func LeaseExpired(op string) error {
+	return fault.New(fault.Restarting, op, "the node's lease has run out")
+}
+
+// OwnerMissing is the error for a takeover that has to wait until the owner was
+// missing for its whole grace period; left is the remaining time.
+func OwnerMissing(op string, owner NodeID, left time.Duration) error {
+	seconds := max(1, int((left+time.Second-1)/time.Second))
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, RetryAfter: seconds,
+		Message: fmt.Sprintf("the session's node %s is gone; another takes the session over in %d s "+
+			"unless it comes back", owner, seconds),
+	}
+}
+
+// OwnedByAnother is the error for a step that another owner of the session
+// prevents. An empty owner is unknown.
+func OwnedByAnother(op string, owner NodeID) error {
+	if owner == "" {
+		return fault.New(fault.Conflict, op, "the session has had another owner since")
+	}
+	return fault.New(fault.Conflict, op, "the session is owned by node %s", owner)
+}
+
+// NoSession is the error for a session that the directory does not have.
+func NoSession(op string) error {
+	return &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+}

@@ -1,0 +1,409 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// LeaseHolderOptions are the options of a LeaseHolder.
+type LeaseHolderOptions struct {
+	Node NodeID
+	// Instance is the same for each start of the node on the same data.
+	Instance string
+	// Lease is the same for all nodes of a cluster. Default DefaultLease.
+	Lease time.Duration
+	// Grace is how long another node must be missing before this node takes a session
+	// over from it. Default none.
+	Grace time.Duration
+	// Info returns the node's description for a heartbeat.
+	Info func() NodeInfo
+	// Lost is called for a session that another node has claimed. It must not block.
+	Lost func(SessionID)
+	// Logger gets a debug line for each change of ownership, and a line when the
+	// directory becomes unreachable or reachable. nil is none.
+	Logger *slog.Logger
+}
+
+// maxUnforgotten is the maximum number of ended sessions that a LeaseHolder still has
+// to remove from the directory. Further ones end with their time to live.
+const maxUnforgotten = 10_000
+
+// LeaseHolder holds a node's leases. It decides about its own ownership by its own
+// monotonic clock: a lease ends here a tenth of its time before it ends in the
+// directory.
+type LeaseHolder struct {
+	dir     Registry
+	o       LeaseHolderOptions
+	log     *slog.Logger
+	beatNow chan struct{} // requests a heartbeat
+
+	mu          sync.Mutex // guards all below; leaf
+	incarnation Token
+	epoch       Token
+	floor       Token
+	until       time.Time // the end of the node's lease
+	owned       map[SessionID]*ownership
+	unforgotten map[SessionID]Token // 0 for a claim whose answer never came
+	unreachable bool                // the last heartbeat failed
+	clock       clock               // the directory's, at the last heartbeat
+	noTakeOver  time.Time           // no takeovers until then: that clock was set
+}
+
+// clock is the directory's clock, read between two moments of the local clock.
+type clock struct {
+	now       Token
+	sent, got time.Time
+}
+
+// set reports whether the clock was set between two heartbeats: it advanced by more or
+// by less than the time that passed. A twentieth of a lease is allowed for clocks of
+// different speed.
+func (c clock) set(before clock, lease time.Duration) bool {
+	if before.now == 0 || c.now == 0 {
+		return false
+	}
+	went := time.Duration(int64(c.now-before.now)) * time.Microsecond
+	return went > c.got.Sub(before.sent)+lease/20 || went < c.sent.Sub(before.got)-lease/20
+}
+
+// reads returns the expected time of the clock now; 0 for unknown.
+func (c clock) reads() Token {
+	if c.now == 0 {
+		return 0
+	}
+	return c.now + Token(time.Since(c.got).Microseconds())
+}
+
+// ownership is a session that the node owns, or had before it restarted.
+type ownership struct {
+	token Token
+	until time.Time // of the session
+	// confirmed reports that the claim belongs to this incarnation and epoch. An
+	// unconfirmed session is owned until grace.
+	confirmed bool
+	grace     time.Time
+}
+
+// NewLeaseHolder returns a LeaseHolder that owns nothing before its first heartbeat is
+// answered.
+func NewLeaseHolder(dir Registry, o LeaseHolderOptions) (*LeaseHolder, error) {
+	if o.Lease <= 0 {
+		o.Lease = DefaultLease
+	}
+	if err := (Heartbeat{Node: o.Node, Instance: o.Instance, Lease: o.Lease}).Check(); err != nil {
+		return nil, err
+	}
+	if o.Info == nil {
+		o.Info = func() NodeInfo { return NodeInfo{} }
+	}
+	if o.Lost == nil {
+		o.Lost = func(SessionID) {}
+	}
+	l := &LeaseHolder{
+		dir: dir, o: o, log: o.Logger, beatNow: make(chan struct{}, 1),
+		owned: map[SessionID]*ownership{}, unforgotten: map[SessionID]Token{},
+	}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	l.log = l.log.With("node", o.Node)
+	return l, nil
+}
+
+// Run sends heartbeats until ctx ends.
+func (l *LeaseHolder) Run(ctx context.Context) {
+	tick := time.NewTicker(l.o.Lease / heartbeatsPerLease)
+	defer tick.Stop()
+	for {
+		l.Heartbeat(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-l.beatNow:
+		}
+	}
+}
+
+// HeartbeatNow requests the next heartbeat now, for example when a drain begins.
+func (l *LeaseHolder) HeartbeatNow() {
+	select {
+	case l.beatNow <- struct{}{}:
+	default:
+	}
+}
+
+// Resume adds a session that the node had before it was started, with its token. The
+// node owns it after the directory agrees; otherwise Lost is called.
+func (l *LeaseHolder) Resume(id SessionID, last Token, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owned[id] = &ownership{token: last, until: until}
+	l.floor = max(l.floor, last)
+}
+
+// Own claims a session.
+func (l *LeaseHolder) Own(
+	ctx context.Context, id SessionID, mode ClaimMode, last Token, until time.Time,
+) (Token, error) {
+	const op = "cluster.own"
+	l.mu.Lock()
+	incarnation, confirmed, now := l.incarnation, time.Now().Before(l.until), l.clock.reads()
+	noTakeOver := time.Until(l.noTakeOver)
+	l.mu.Unlock()
+	if !confirmed {
+		return 0, &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: 2,
+			Message: "the directory of sessions cannot be reached",
+		}
+	}
+	if mode == ClaimTakeOver && noTakeOver > 0 {
+		return 0, &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: int(noTakeOver/time.Second) + 1,
+			Message: "the directory's clock was set, and who owns the session may still do",
+		}
+	}
+	t, err := l.dir.Claim(ctx, Claim{
+		Session: id, Node: l.o.Node, Incarnation: incarnation, Mode: mode, Last: last,
+		Lease: l.o.Lease, Grace: l.o.Grace, Now: now, Until: until,
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		if fault.Is(err, fault.Restarting) {
+			err = registering(op, err)
+		}
+		if mode == ClaimNew && !fault.Is(err, fault.Conflict) && len(l.unforgotten) < maxUnforgotten {
+			l.unforgotten[id] = 0
+		}
+		return 0, err
+	}
+	l.owned[id] = &ownership{token: t, until: until, confirmed: incarnation == l.incarnation}
+	l.floor = max(l.floor, t)
+	l.log.Debug("session owned", "session", id, "token", t, "mode", mode)
+	return t, nil
+}
+
+// Owns reports whether the node owns the session now, and the last token that the node
+// had for it; 0 for a session of another node. It asks nobody.
+func (l *LeaseHolder) Owns(id SessionID) (Token, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.owned[id]
+	switch {
+	case h == nil:
+		return 0, false
+	case h.confirmed:
+		return h.token, time.Now().Before(l.until)
+	}
+	return h.token, time.Now().Before(h.grace)
+}
+
+// Release ends the ownership of a session whose state every node can now read. busy
+// reports that the session was running code.
+func (l *LeaseHolder) Release(ctx context.Context, id SessionID, works bool) error {
+	t := l.remove(id)
+	if t == 0 {
+		return nil
+	}
+	l.log.Debug("session parked", "session", id, "token", t)
+	err := l.dir.Release(ctx, id, t, works)
+	if fault.Is(err, fault.Conflict) {
+		return nil // another node owns it already
+	}
+	return err
+}
+
+// Forget removes a session that has ended. When the directory is unreachable, a later
+// heartbeat removes it.
+func (l *LeaseHolder) Forget(ctx context.Context, id SessionID) {
+	t := l.remove(id)
+	if t == 0 {
+		return
+	}
+	l.log.Debug("session forgotten", "session", id, "token", t)
+	l.forget(ctx, id, t)
+}
+
+func (l *LeaseHolder) remove(id SessionID) Token {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.owned[id]
+	if h == nil {
+		return 0
+	}
+	delete(l.owned, id)
+	return h.token
+}
+
+func (l *LeaseHolder) forget(ctx context.Context, id SessionID, t Token) {
+	err := l.dir.Forget(ctx, id, t)
+	if err == nil || fault.Is(err, fault.Conflict) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unforgotten) < maxUnforgotten {
+		l.unforgotten[id] = t
+	}
+}
+
+// Heartbeat sends one heartbeat and acts on the reply. Only the goroutine of Run may
+// call it, or the owner before Run.
+func (l *LeaseHolder) Heartbeat(ctx context.Context) {
+	l.mu.Lock()
+	b := Heartbeat{Node: l.o.Node, Instance: l.o.Instance, Incarnation: l.incarnation, Floor: l.floor, Lease: l.o.Lease}
+	l.mu.Unlock()
+	b.Info = l.o.Info()
+	// A later answer has no use.
+	limit, cancel := context.WithTimeout(ctx, l.o.Lease/2)
+	defer cancel()
+	sent := time.Now()
+	a, err := l.dir.Heartbeat(limit, b)
+	if fault.Is(err, fault.Restarting) {
+		b.Incarnation = 0
+		sent = time.Now()
+		a, err = l.dir.Heartbeat(limit, b)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			l.heartbeatFailed(err)
+		}
+		return
+	}
+	l.mu.Lock()
+	// A lease that has ended by that clock may still be valid by its owner's monotonic
+	// clock. It has ended when a whole lease has passed on the local clock.
+	if c := (clock{a.Now, sent, time.Now()}); c.set(l.clock, l.o.Lease) {
+		l.log.Warn("the directory's clock was set: no session is taken over for the time of a lease")
+		l.clock, l.noTakeOver = c, c.got.Add(l.o.Lease)
+	} else {
+		l.clock = c
+	}
+	if l.unreachable {
+		l.unreachable = false
+		l.log.Info("the directory answers again")
+	}
+	if a.Incarnation != l.incarnation || a.Epoch != l.epoch {
+		if l.incarnation != 0 {
+			l.log.Warn("claiming all sessions again", "sessions", len(l.owned), "incarnation", a.Incarnation)
+		}
+		for _, h := range l.owned {
+			if h.confirmed {
+				h.confirmed, h.grace = false, l.until
+			}
+		}
+		l.incarnation, l.epoch = a.Incarnation, a.Epoch
+		l.floor = max(l.floor, a.Incarnation)
+	}
+	l.until = sent.Add(l.o.Lease - l.o.Lease/10)
+	l.mu.Unlock()
+	l.reclaim(ctx)
+	l.forgetPending(ctx)
+}
+
+// heartbeatFailed records a heartbeat without an answer.
+func (l *LeaseHolder) heartbeatFailed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.unreachable {
+		l.unreachable = true
+		l.log.Warn("the directory does not answer", "error", err, "fenced_in", time.Until(l.until).Round(time.Millisecond))
+	}
+}
+
+// reclaim claims the unconfirmed sessions again.
+func (l *LeaseHolder) reclaim(ctx context.Context) {
+	type old struct {
+		id        SessionID
+		ownership ownership
+	}
+	var all []old
+	l.mu.Lock()
+	incarnation := l.incarnation
+	for id, h := range l.owned {
+		if !h.confirmed {
+			all = append(all, old{id, *h})
+		}
+	}
+	l.mu.Unlock()
+	for _, x := range all {
+		t, err := l.dir.Claim(ctx, Claim{
+			Session: x.id, Node: l.o.Node, Incarnation: incarnation, Mode: ClaimRenew,
+			Last: x.ownership.token, Lease: l.o.Lease, Until: x.ownership.until,
+		})
+		l.mu.Lock()
+		h := l.owned[x.id]
+		same := h != nil && h.token == x.ownership.token && !h.confirmed
+		switch {
+		case err == nil && same:
+			h.token, h.confirmed = t, incarnation == l.incarnation
+			l.floor = max(l.floor, t)
+			l.log.Debug("session owned", "session", x.id, "token", t, "mode", ClaimRenew)
+		case err == nil: // the session has ended meanwhile
+			if h == nil && len(l.unforgotten) < maxUnforgotten {
+				l.unforgotten[x.id] = t
+			}
+		case fault.Is(err, fault.Conflict) && same:
+			delete(l.owned, x.id)
+			l.log.Warn("another node has taken a session", "session", x.id, "token", x.ownership.token)
+		}
+		l.mu.Unlock()
+		switch {
+		case err == nil:
+		case fault.Is(err, fault.Conflict):
+			if same {
+				l.o.Lost(x.id)
+			}
+		default:
+			return // the next heartbeat tries again
+		}
+	}
+}
+
+// forgetPending removes ended sessions that could not be removed before.
+func (l *LeaseHolder) forgetPending(ctx context.Context) {
+	l.mu.Lock()
+	all, incarnation := l.unforgotten, l.incarnation
+	l.unforgotten = map[SessionID]Token{}
+	l.mu.Unlock()
+	for id, t := range all {
+		if t == 0 {
+			// Repeating the claim finds out whether the first one succeeded.
+			var err error
+			t, err = l.dir.Claim(ctx, Claim{
+				Session: id, Node: l.o.Node, Incarnation: incarnation, Mode: ClaimNew,
+				Lease: l.o.Lease, Until: time.Now().Add(time.Minute),
+			})
+			if err != nil {
+				continue // its time to live ends it
+			}
+		}
+		l.forget(ctx, id, t)
+	}
+}
+
+// Report reports the node's usage to the quota ledger and returns the usage of all
+// other nodes.
+func (l *LeaseHolder) Report(ctx context.Context, all []NodeUsage) ([]Totals, error) {
+	l.mu.Lock()
+	incarnation := l.incarnation
+	l.mu.Unlock()
+	sums, err := l.dir.Report(ctx, l.o.Node, incarnation, l.o.Lease, all)
+	if fault.Is(err, fault.Restarting) {
+		err = registering("cluster.quota", err)
+	}
+	return sums, err
+}
+
+// registering is the error of a step before the node's next heartbeat.
+func registering(op string, err error) error {
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, RetryAfter: 1, Err: err,
+		Message: "the node is registering itself anew",
+	}
+}

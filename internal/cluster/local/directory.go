@@ -1,0 +1,350 @@
+// Package local implements the stores of a cluster for one process: the session
+// directory in a file, all others in memory.
+package local
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+)
+
+// Embedded is a directory in a file, for the one process that has it open.
+// Sessions and tokens survive the process; heartbeats do not, since whoever
+// could have renewed its lease has ended with it.
+type Directory struct {
+	db     *bolt.DB
+	events cluster.Broadcaster
+
+	mu      sync.Mutex // guards all below
+	nodes   map[cluster.NodeID]*node
+	holders map[string]*holder
+	swept   time.Time
+}
+
+type node struct {
+	instance      string
+	incarnation   cluster.Token
+	info          cluster.NodeInfo
+	lastHeartbeat time.Time
+	until         time.Time
+	started       time.Time // this incarnation
+}
+
+// entry is a session's value in the file.
+type entry struct {
+	Node        cluster.NodeID `json:"node,omitempty"`
+	Incarnation cluster.Token  `json:"incarnation,omitempty"`
+	Token       cluster.Token  `json:"token"`
+	Until       time.Time      `json:"until"`
+}
+
+// openWait is how long another process may keep the file.
+const openWait = 5 * time.Second
+
+// sweepEvery is the time between two searches for what may be forgotten.
+const sweepEvery = time.Minute
+
+// OpenDirectory opens the directory in the file at path, or makes it.
+func OpenDirectory(path string) (*Directory, error) {
+	const op = "local.open"
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: openWait, NoFreelistSync: true})
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot open the directory " + path, Err: err}
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{bucketMeta(), bucketSessions()} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		_ = db.Close()
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	return &Directory{db: db, nodes: map[cluster.NodeID]*node{}, holders: map[string]*holder{}}, nil
+}
+
+func bucketMeta() []byte     { return []byte("meta") }
+func bucketSessions() []byte { return []byte("sessions") }
+
+// Close closes the file. Watches end.
+func (d *Directory) Close() error {
+	d.events.Close()
+	return fault.Wrap(fault.Host, "local.close", d.db.Close())
+}
+
+// Heartbeat renews a node's lease, or begins it.
+func (d *Directory) Heartbeat(_ context.Context, b cluster.Heartbeat) (cluster.HeartbeatReply, error) {
+	const op = "local.heartbeat"
+	if err := b.Check(); err != nil {
+		return cluster.HeartbeatReply{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	m := d.nodes[b.Node]
+	live := m != nil && now.Before(m.until)
+	if live && m.instance != b.Instance {
+		return cluster.HeartbeatReply{}, fault.New(fault.Conflict, op, "another process is node %s", b.Node)
+	}
+	incarnation := b.Incarnation
+	if incarnation != 0 {
+		if !live || m.incarnation != incarnation {
+			return cluster.HeartbeatReply{}, cluster.LeaseExpired(op)
+		}
+	} else {
+		err := d.db.Update(func(tx *bolt.Tx) (err error) {
+			incarnation, err = next(tx, b.Floor)
+			return err
+		})
+		if err != nil {
+			return cluster.HeartbeatReply{}, fileError(op, err)
+		}
+	}
+	started := now
+	if b.Incarnation != 0 {
+		started = m.started
+	}
+	d.nodes[b.Node] = &node{b.Instance, incarnation, b.Info, now, now.Add(b.Lease), started}
+	if now.Sub(d.swept) > sweepEvery {
+		d.swept = now
+		if err := d.sweep(now); err != nil {
+			return cluster.HeartbeatReply{}, fileError(op, err)
+		}
+	}
+	return cluster.HeartbeatReply{Incarnation: incarnation, Epoch: 1}, nil
+}
+
+// sweep forgets what may be forgotten.
+// Preconditions: mu is held.
+func (d *Directory) sweep(now time.Time) error {
+	for id, m := range d.nodes {
+		if now.After(m.until.Add(time.Hour)) {
+			delete(d.nodes, id)
+		}
+	}
+	return d.db.Update(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketSessions()).Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
+			var x entry
+			if json.Unmarshal(v, &x) == nil && now.Before(x.Until) {
+				continue
+			}
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// next returns a token that is larger than all before it.
+func next(tx *bolt.Tx, floor cluster.Token) (cluster.Token, error) {
+	meta := tx.Bucket(bucketMeta())
+	var last cluster.Token
+	if b := meta.Get([]byte("token")); len(b) == 8 {
+		last = cluster.Token(binary.BigEndian.Uint64(b))
+	}
+	t := max(last, floor, cluster.Token(max(time.Now().UnixMicro(), 0))) + 1
+	return t, meta.Put([]byte("token"), binary.BigEndian.AppendUint64(nil, uint64(t)))
+}
+
+// Claim makes a node a session's owner.
+func (d *Directory) Claim(_ context.Context, c cluster.Claim) (cluster.Token, error) {
+	const op = "local.claim"
+	if err := c.Check(); err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.live(c.Node, c.Incarnation) {
+		return 0, cluster.LeaseExpired(op)
+	}
+	var token cluster.Token
+	err := d.db.Update(func(tx *bolt.Tx) error {
+		x, found := find(tx, c.Session)
+		mine := found && x.Node == c.Node && x.Incarnation == c.Incarnation
+		switch c.Mode {
+		case cluster.ClaimNew:
+			if mine { // the answer to the first claim was lost
+				token = x.Token
+				return nil
+			}
+			if found {
+				return cluster.OwnedByAnother(op, x.Node)
+			}
+		case cluster.ClaimRenew:
+			if found && x.Token != c.Last && x.Node != c.Node {
+				return cluster.OwnedByAnother(op, "")
+			}
+		case cluster.ClaimTakeOver:
+			if found && !mine && d.live(x.Node, x.Incarnation) {
+				return cluster.OwnedByAnother(op, x.Node)
+			}
+			if found && !mine && x.Node != "" {
+				if left := c.Grace - time.Since(d.missingSince(x.Node)); left > 0 {
+					return cluster.OwnerMissing(op, x.Node, left)
+				}
+			}
+		default:
+			return fault.Invalid(op, "mode", "found is no mode %q", c.Mode)
+		}
+		var err error
+		if token, err = next(tx, max(c.Last, x.Token)); err != nil {
+			return err
+		}
+		return put(tx, c.Session, entry{c.Node, c.Incarnation, token, c.Until})
+	})
+	if err != nil {
+		return 0, fileError(op, err)
+	}
+	d.events.Publish(cluster.Event{Session: c.Session, Node: c.Node})
+	return token, nil
+}
+
+// gone is since when a node is missed by those who want a session that it has
+// not claimed: since its lease's end, or since it was started again.
+// Preconditions: mu is held.
+func (d *Directory) missingSince(id cluster.NodeID) time.Time {
+	m := d.nodes[id]
+	switch {
+	case m == nil:
+		return time.Time{}
+	case time.Now().Before(m.until):
+		return m.started
+	}
+	return m.until
+}
+
+// live reports whether a node's lease is good.
+// Preconditions: mu is held.
+func (d *Directory) live(id cluster.NodeID, incarnation cluster.Token) bool {
+	m := d.nodes[id]
+	return m != nil && m.incarnation == incarnation && time.Now().Before(m.until)
+}
+
+func find(tx *bolt.Tx, id cluster.SessionID) (x entry, found bool) {
+	b := tx.Bucket(bucketSessions()).Get([]byte(id))
+	if b == nil || json.Unmarshal(b, &x) != nil || time.Now().After(x.Until) {
+		return entry{}, false
+	}
+	return x, true
+}
+
+func put(tx *bolt.Tx, id cluster.SessionID, x entry) error {
+	b, err := json.Marshal(x)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketSessions()).Put([]byte(id), b)
+}
+
+// nobody reports whether a session is parked.
+func (d *Directory) isReleased(id cluster.SessionID) (is bool) {
+	_ = d.db.View(func(tx *bolt.Tx) error {
+		x, found := find(tx, id)
+		is = found && x.Node == ""
+		return nil
+	})
+	return is
+}
+
+// Release says that nobody has the session any more, and that its state is where
+// any node can read it.
+func (d *Directory) Release(_ context.Context, id cluster.SessionID, token cluster.Token, works bool) error {
+	err := d.change("local.release", id, token, func(tx *bolt.Tx, x entry) error {
+		x.Node, x.Incarnation = "", 0
+		return put(tx, id, x)
+	})
+	if err == nil {
+		d.events.Publish(cluster.Event{Session: id, Busy: works})
+	}
+	return err
+}
+
+// Forget forgets a session that has ended.
+func (d *Directory) Forget(_ context.Context, id cluster.SessionID, token cluster.Token) error {
+	err := d.change("local.forget", id, token, func(tx *bolt.Tx, _ entry) error {
+		return tx.Bucket(bucketSessions()).Delete([]byte(id))
+	})
+	if err == nil {
+		d.events.Publish(cluster.Event{Session: id})
+	}
+	return err
+}
+
+func (d *Directory) change(op string, id cluster.SessionID, token cluster.Token, f func(*bolt.Tx, entry) error) error {
+	if err := cluster.CheckSession(id); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return fileError(op, d.db.Update(func(tx *bolt.Tx) error {
+		x, found := find(tx, id)
+		if !found {
+			return nil
+		}
+		if x.Token != token {
+			return cluster.OwnedByAnother(op, x.Node)
+		}
+		return f(tx, x)
+	}))
+}
+
+// Find returns a session's owner: NotFound when the directory does not know
+// it.
+func (d *Directory) Find(_ context.Context, id cluster.SessionID) (cluster.Owner, error) {
+	const op = "local.find"
+	if err := cluster.CheckSession(id); err != nil {
+		return cluster.Owner{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := cluster.Owner{Session: id}
+	err := d.db.View(func(tx *bolt.Tx) error {
+		x, found := find(tx, id)
+		if !found {
+			return cluster.NoSession(op)
+		}
+		o.Node, o.Token, o.Live = x.Node, x.Token, d.live(x.Node, x.Incarnation)
+		if o.Live {
+			o.Address = d.nodes[x.Node].info.Address
+		}
+		return nil
+	})
+	return o, fileError(op, err)
+}
+
+// Nodes lists the nodes whose leases are good.
+func (d *Directory) Nodes(context.Context) ([]cluster.Node, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	var all []cluster.Node
+	for id, m := range d.nodes {
+		if now.Before(m.until) && len(all) < cluster.MaxNodes {
+			all = append(all, cluster.Node{ID: id, NodeInfo: m.info, Age: now.Sub(m.lastHeartbeat)})
+		}
+	}
+	return all, nil
+}
+
+// Watch tells of changes until ctx ends. The first event is empty.
+func (d *Directory) Watch(ctx context.Context) <-chan cluster.Event { return d.events.Subscribe(ctx) }
+
+// fileError gives what failed in the file a kind.
+func fileError(op string, err error) error {
+	if err == nil || fault.KindOf(err) != fault.Internal {
+		return err
+	}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the directory cannot be written", RetryAfter: 1, Err: err}
+}

@@ -1,0 +1,76 @@
+package local
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/cluster"
+)
+
+// Report implements cluster.QuotaLedger, in memory: it ends with the process, as
+// the leases of all nodes do.
+func (d *Directory) Report(
+	_ context.Context, node cluster.NodeID, incarnation cluster.Token, _ time.Duration, all []cluster.NodeUsage,
+) ([]cluster.Totals, error) {
+	const op = "local.quota"
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.live(node, incarnation) {
+		return nil, cluster.LeaseExpired(op)
+	}
+	totals := make([]cluster.Totals, len(all))
+	for i, h := range all {
+		a := d.holders[h.Holder]
+		if a == nil {
+			a = &holder{
+				nodes:    map[cluster.NodeID]usage{},
+				released: map[cluster.SessionID]cluster.ReleasedSession{},
+			}
+			d.holders[h.Holder] = a
+		}
+		if a.nodes[node] = (usage{incarnation, h.Used}); h.Used == nil {
+			delete(a.nodes, node)
+		}
+		if h.Released != nil {
+			a.released[h.Released.Session] = *h.Released
+		}
+		if h.Reclaim {
+			a.reclaimer, a.reclaimUntil = node, time.Now().Add(cluster.ReclaimTime)
+		}
+		for id, p := range a.nodes {
+			switch {
+			case !d.live(id, p.incarnation):
+				delete(a.nodes, id)
+			case id != node:
+				totals[i].Used.Add(p.used)
+			}
+		}
+		for id, p := range a.released {
+			if d.isReleased(id) && time.Now().Before(p.Until) {
+				totals[i].Used.Add(p.Used)
+			} else {
+				delete(a.released, id)
+			}
+		}
+		totals[i].Reclaim = a.reclaimer != node && time.Now().Before(a.reclaimUntil)
+		if len(a.nodes)+len(a.released) == 0 {
+			delete(d.holders, h.Holder)
+		}
+	}
+	return totals, nil
+}
+
+// holder is the usage of one holder.
+type holder struct {
+	nodes    map[cluster.NodeID]usage
+	released map[cluster.SessionID]cluster.ReleasedSession
+	// reclaimer asks the other nodes until reclaimUntil to give something back.
+	reclaimer    cluster.NodeID
+	reclaimUntil time.Time
+}
+
+// usage is the usage on one node, which ends with the node's incarnation.
+type usage struct {
+	incarnation cluster.Token
+	used        cluster.Amounts
+}

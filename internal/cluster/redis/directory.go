@@ -1,0 +1,155 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+)
+
+// Directory is the session directory of the cluster.
+type Directory struct{ c *Client }
+
+// Directory returns the session directory of the cluster.
+func (c *Client) Directory() Directory { return Directory{c} }
+
+// Heartbeat renews a node's lease or starts one.
+func (d Directory) Heartbeat(ctx context.Context, h cluster.Heartbeat) (cluster.HeartbeatReply, error) {
+	const op = "redis.heartbeat"
+	if err := h.Check(); err != nil {
+		return cluster.HeartbeatReply{}, err
+	}
+	info, err := json.Marshal(h.Info)
+	if err != nil || len(info) > cluster.MaxInfo {
+		return cluster.HeartbeatReply{}, fault.New(fault.TooLarge, op, "a node says at most %d bytes of itself", cluster.MaxInfo)
+	}
+	out, err := d.c.run(ctx, op, d.c.scripts.heartbeat, []string{d.c.directoryKey(), d.c.node(h.Node), d.c.nodesKey()},
+		string(h.Node), h.Instance, number(h.Incarnation), number(h.Floor), h.Lease.Milliseconds(), info, d.c.eventsChannel())
+	if err != nil {
+		return cluster.HeartbeatReply{}, err
+	}
+	switch out[0] {
+	case "other":
+		return cluster.HeartbeatReply{}, fault.New(fault.Conflict, op, "another process is node %s", h.Node)
+	case "expired":
+		return cluster.HeartbeatReply{}, cluster.LeaseExpired(op)
+	}
+	var a cluster.HeartbeatReply
+	if a.Incarnation, err = parseToken(op, out[1]); err != nil {
+		return a, err
+	}
+	if a.Epoch, err = parseToken(op, out[2]); err != nil {
+		return a, err
+	}
+	a.Now, err = parseToken(op, out[3])
+	return a, err
+}
+
+// Claim makes a node the owner of a session.
+func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, error) {
+	const op = "redis.claim"
+	if err := c.Check(); err != nil {
+		return 0, err
+	}
+	life := max(time.Until(c.Until), time.Millisecond)
+	out, err := d.c.run(ctx, op, d.c.scripts.claim, []string{d.c.directoryKey(), d.c.session(c.Session), d.c.node(c.Node), d.c.nodesKey()},
+		string(c.Session), string(c.Node), number(c.Incarnation), string(c.Mode), number(c.Last),
+		c.Lease.Milliseconds(), life.Milliseconds(), d.c.node(""), d.c.eventsChannel(), c.Grace.Milliseconds(), number(c.Now))
+	if err != nil {
+		return 0, err
+	}
+	switch out[0] {
+	case "expired":
+		return 0, cluster.LeaseExpired(op)
+	case "taken":
+		return 0, cluster.OwnedByAnother(op, cluster.NodeID(out[1]))
+	case "missed":
+		left, _ := strconv.Atoi(out[2])
+		return 0, cluster.OwnerMissing(op, cluster.NodeID(out[1]), time.Duration(left)*time.Millisecond)
+	case "young":
+		wait, _ := strconv.Atoi(out[1])
+		return 0, &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: wait,
+			Message: "the directory was started anew, or its clock set, and who owns the session may not have told it yet",
+		}
+	}
+	return parseToken(op, out[1])
+}
+
+// Release ends the ownership of a session whose state every node can now read.
+func (d Directory) Release(ctx context.Context, id cluster.SessionID, token cluster.Token, busy bool) error {
+	return d.end(ctx, "redis.release", id, token, "park", busy)
+}
+
+// Forget removes a session that has ended.
+func (d Directory) Forget(ctx context.Context, id cluster.SessionID, token cluster.Token) error {
+	return d.end(ctx, "redis.forget", id, token, "forget", false)
+}
+
+func (d Directory) end(ctx context.Context, op string, id cluster.SessionID, token cluster.Token, how string, busy bool) error {
+	if err := cluster.CheckSession(id); err != nil {
+		return err
+	}
+	out, err := d.c.run(ctx, op, d.c.scripts.release, []string{d.c.directoryKey(), d.c.session(id)}, string(id), number(token), how, d.c.eventsChannel(), flag(busy))
+	if err == nil && out[0] == "taken" {
+		err = cluster.OwnedByAnother(op, cluster.NodeID(out[1]))
+	}
+	return err
+}
+
+// Find returns the owner of a session, or NotFound.
+func (d Directory) Find(ctx context.Context, id cluster.SessionID) (cluster.Owner, error) {
+	const op = "redis.find"
+	if err := cluster.CheckSession(id); err != nil {
+		return cluster.Owner{}, err
+	}
+	out, err := d.c.run(ctx, op, d.c.scripts.find, []string{d.c.directoryKey(), d.c.session(id)}, d.c.node(""))
+	if err != nil {
+		return cluster.Owner{}, err
+	}
+	if out[0] == "none" {
+		return cluster.Owner{}, cluster.NoSession(op)
+	}
+	o := cluster.Owner{Session: id, Node: cluster.NodeID(out[1]), Live: out[3] == "live"}
+	if o.Token, err = parseToken(op, out[2]); err != nil {
+		return o, err
+	}
+	if o.Live {
+		var info cluster.NodeInfo
+		if err := json.Unmarshal([]byte(out[4]), &info); err != nil {
+			return o, fault.Wrap(fault.Malformed, op, err)
+		}
+		o.Address = info.Address
+	}
+	return o, nil
+}
+
+// Nodes lists the nodes whose leases are valid.
+func (d Directory) Nodes(ctx context.Context) ([]cluster.Node, error) {
+	const op = "redis.nodes"
+	out, err := d.c.run(ctx, op, d.c.scripts.nodes, []string{d.c.directoryKey(), d.c.nodesKey()}, d.c.node(""), cluster.MaxNodes)
+	if err != nil {
+		return nil, err
+	}
+	var all []cluster.Node
+	for ; len(out) >= 3; out = out[3:] {
+		n := cluster.Node{ID: cluster.NodeID(out[0])}
+		age, err := strconv.ParseInt(out[1], 10, 64)
+		if err == nil {
+			err = json.Unmarshal([]byte(out[2]), &n.NodeInfo)
+		}
+		if err != nil {
+			return nil, fault.Wrap(fault.Malformed, op, err)
+		}
+		n.Age = time.Duration(age) * time.Microsecond
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// Watch emits changes of ownership until ctx ends. The first event is empty, and so
+// is the first one after each loss of the connection.
+func (d Directory) Watch(ctx context.Context) <-chan cluster.Event { return d.c.events.Subscribe(ctx) }
