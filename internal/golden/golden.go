@@ -12,7 +12,9 @@ package golden
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -20,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var update = flag.Bool("update", false, "rewrite the files below testdata/golden")
@@ -227,4 +230,73 @@ func Read(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// file is a file of a folder in a golden file: text, or anything else in base64.
+type file struct {
+	Text   *string `json:"text,omitempty"`
+	Base64 []byte  `json:"base64,omitempty"`
+}
+
+// PackFolder writes all regular files and folders below dir to a golden file.
+// The names of folders end with a slash.
+func PackFolder(t testing.TB, name, dir string) {
+	t.Helper()
+	all := map[string]file{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			all[rel+"/"] = file{}
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if text := string(data); utf8.ValidString(text) && !strings.ContainsRune(text, 0) {
+			all[rel] = file{Text: &text}
+		} else {
+			all[rel] = file{Base64: data}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	Text(t, name, string(out)+"\n")
+}
+
+// UnpackFolder makes the files and folders of a golden file below dir.
+func UnpackFolder(t testing.TB, name, dir string) {
+	t.Helper()
+	var all map[string]file
+	if err := json.Unmarshal([]byte(Read(t, name)), &all); err != nil {
+		t.Fatal(err)
+	}
+	for path, f := range all {
+		to := filepath.Join(dir, path)
+		if strings.HasSuffix(path, "/") {
+			if err := os.MkdirAll(to, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		data := f.Base64
+		if f.Text != nil {
+			data = []byte(*f.Text)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
