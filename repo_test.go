@@ -123,16 +123,22 @@ func TestImportsRunDownwards(t *testing.T) {
 	// What each layer may import of this module, directly or through others. A "*" stands for
 	// everything below the programs; "!NAME" takes a layer out of it.
 	allowed := map[string][]string{
-		"fault":                       {},
-		"stream":                      {"fault"},
-		"protocol":                    {"fault"},
-		"pty":                         {"fault"},
-		"kernel":                      {"fault", "stream"},
-		"kernel/queue":                {"fault", "stream", "protocol", "kernel"},
-		"client":                      {"fault", "stream", "protocol", "kernel"},
-		"gateway":                     {"fault", "stream", "protocol", "kernel", "internal/noderpc", "internal/tenant", "internal/trace"},
+		"fault":        {},
+		"stream":       {"fault"},
+		"protocol":     {"fault"},
+		"pty":          {"fault"},
+		"kernel":       {"fault", "stream"},
+		"kernel/queue": {"fault", "stream", "protocol", "kernel"},
+		"client":       {"fault", "stream", "protocol", "kernel"},
+		"gateway": {
+			"fault", "stream", "protocol", "kernel", "internal/kernelclient", "internal/nodecall", "internal/noderpc",
+			"internal/tenant", "internal/trace",
+		},
 		"internal/admin":              {"*", "!internal/cli"},
-		"internal/agent":              {"fault", "stream", "kernel", "pty"},
+		"internal/agent":              {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
+		"internal/agent/agenttest":    {"fault", "stream", "pty", "internal/agent/wire"},
+		"internal/agent/client":       {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
+		"internal/agent/wire":         {"fault", "pty"},
 		"internal/blob":               {"fault"},
 		"internal/cli":                {"*"},
 		"internal/config":             {"fault", "internal/egress"},
@@ -144,13 +150,16 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/golden":             {},
 		"internal/image":              {"fault", "stream", "protocol", "kernel"},
 		"internal/journal":            {"fault"},
+		"internal/kernelclient":       {"fault", "stream", "protocol", "kernel", "internal/nodecall"},
+		"internal/nodecall":           {"fault", "stream", "protocol"},
 		"internal/noderpc":            {"fault", "stream", "protocol", "internal/trace"},
+		"internal/pool":               {"fault"},
 		"internal/cluster":            {"fault"},
 		"internal/profile":            {"fault"},
 		"internal/sandbox":            {"fault"},
 		"internal/server":             {"*", "!internal/admin", "!internal/cli"},
 		"internal/session": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent", "internal/sandbox", "internal/noderpc",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/pool", "internal/sandbox", "internal/noderpc",
 			"internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace",
 		},
 		"internal/tenant":  {"fault"},
@@ -159,7 +168,7 @@ func TestImportsRunDownwards(t *testing.T) {
 	}
 	// The layers in which a library may be imported.
 	outside := map[string][]string{
-		"gvisor.dev/gvisor":                      {"internal/sandbox", "internal/server", "cmd", "deploy"},
+		"gvisor.dev/gvisor":                      {"internal/sandbox/gvisor", "internal/server", "cmd", "deploy"},
 		"github.com/gofiber/fiber":               {"gateway"},
 		"github.com/google/go-containerregistry": {"internal/image"},
 		"github.com/prometheus/":                 {"gateway", "internal/session"},
@@ -206,6 +215,27 @@ func TestImportsRunDownwards(t *testing.T) {
 			}
 		}
 		visit(pkg, "")
+	}
+}
+
+// TestInSandboxBinariesLinkLittle fails when a binary that runs inside a sandbox
+// links a package of this module that it has no use for: the client protocol,
+// the host's end of the agent's wire, or anything of the gateway or the node.
+func TestInSandboxBinariesLinkLittle(t *testing.T) {
+	for binary, allowed := range map[string][]string{
+		"cmd/agent":         {"fault", "stream", "kernel", "pty", "internal/agent", "internal/agent/wire"},
+		"langs/bash/driver": {"fault", "stream", "kernel"},
+	} {
+		out, err := exec.Command("go", "list", "-deps", "./"+binary).Output()
+		if err != nil {
+			t.Fatalf("go list -deps ./%s: %v", binary, err)
+		}
+		for path := range strings.FieldsSeq(string(out)) {
+			p, ours := strings.CutPrefix(path, module+"/")
+			if ours && !slices.Contains(allowed, p) && !strings.HasPrefix(p, binary) {
+				t.Errorf("%s links %s; it may link %v", binary, p, allowed)
+			}
+		}
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	agentwire "github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -17,7 +18,7 @@ import (
 // server: what is left is the driver, over pipes. It is changed root in
 // namespaces of its own, with the image mounted read-only.
 type native struct {
-	*agent.Client
+	*client.Client
 	cmd     *exec.Cmd
 	stderr  bytes.Buffer
 	printed chan struct{} // capacity 1: something was printed
@@ -35,7 +36,7 @@ func (n *native) Output(_ uint32, f stream.Frame) {
 	}
 }
 
-func (n *native) Exit(uint32, agent.Exit) {}
+func (n *native) Exit(uint32, agentwire.Exit) {}
 
 // startNative fails where the machine mounts no image, which deploy/image/enter
 // says in a line.
@@ -56,7 +57,7 @@ func startNative(ctx context.Context) (*native, error) {
 	if err := n.cmd.Start(); err != nil {
 		return nil, err
 	}
-	n.Client = agent.NewClient(out, in, n)
+	n.Client = client.New(out, in, n)
 	n.cmd.Cancel = func() error { return in.Close() } // it ends with its wire
 	n.cmd.WaitDelay = 5 * time.Second
 	if err := n.WaitHello(ctx); err != nil {
@@ -75,7 +76,7 @@ func (n *native) stop() {
 // start starts a kernel as channel ch, and says how long it took until ready.
 func (n *native) start(ctx context.Context, ch uint32, language string) (time.Duration, error) {
 	began := time.Now()
-	_, err := n.StartKernel(ctx, ch, agent.StartKernel{Language: language})
+	_, err := n.StartKernel(ctx, ch, agentwire.StartKernel{Language: language})
 	return time.Since(began), err
 }
 

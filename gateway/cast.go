@@ -12,6 +12,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/kernelclient"
+	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -21,6 +23,8 @@ import (
 const (
 	castCols = 100
 	castRows = 30
+	// castChannel is the number of the channel on the link.
+	castChannel = 1
 )
 
 // cast answers with what a channel's log still holds, as a recording in
@@ -56,7 +60,7 @@ func (g *Gateway) record(q *request, plain bool) error {
 	r := &castReader{q: q, l: l, late: late, cell: uint32(cell), plain: plain, drop: func() { late.Stop(); stop(); _ = l.Close() }}
 	var at protocol.Attached
 	attach := protocol.Attach{Session: id, Channel: channel, ReadOnly: true}
-	err = ask(l, 1, protocol.OpAttach, runChannel, attach, &at, func(f stream.Frame) error {
+	err = nodecall.Call(l, 1, protocol.OpAttach, castChannel, attach, &at, func(f stream.Frame) error {
 		f.Body = append([]byte(nil), f.Body...) // at most a window of them
 		r.pending = append(r.pending, f)
 		return nil
@@ -107,7 +111,7 @@ type castReader struct {
 	begun   bool
 	first   int64 // µs since 1970
 	last    int64
-	text    [2]textDecoder
+	text    [2]kernelclient.TextDecoder
 	rest    []byte
 	over    bool
 	sent    int64
@@ -148,7 +152,7 @@ func (r *castReader) fill() error {
 	} else {
 		var err error
 		r.late.Reset(r.q.g.cfg.Times.Call)
-		f, err = next(r.l)
+		f, err = nodecall.Next(r.l)
 		r.late.Stop()
 		if err != nil {
 			return err
@@ -162,7 +166,7 @@ func (r *castReader) fill() error {
 		}
 		return nil
 	}
-	if f.Type != stream.Records || f.Channel != runChannel || len(f.Body) < 8 {
+	if f.Type != stream.Records || f.Channel != castChannel || len(f.Body) < 8 {
 		return nil
 	}
 	at, rest := int64(binary.BigEndian.Uint64(f.Body)), f.Body[8:]
@@ -182,7 +186,7 @@ func (r *castReader) fill() error {
 		r.record(rec)
 	}
 	r.offset = at
-	return r.l.Send(stream.Frame{Type: stream.Ack, Channel: runChannel, Body: binary.BigEndian.AppendUint64(nil, uint64(at))})
+	return r.l.Send(stream.Frame{Type: stream.Ack, Channel: castChannel, Body: binary.BigEndian.AppendUint64(nil, uint64(at))})
 }
 
 // record adds the lines of one record.
@@ -192,7 +196,7 @@ func (r *castReader) record(rec stream.Record) {
 	}
 	switch rec.Kind {
 	case stream.KindStdout, stream.KindStderr:
-		r.output(rec.Time, r.text[rec.Kind-stream.KindStdout].decode(rec.Payload))
+		r.output(rec.Time, r.text[rec.Kind-stream.KindStdout].Decode(rec.Payload))
 	case stream.KindRestore:
 		var s stream.Restore
 		if json.Unmarshal(rec.Payload, &s) != nil {
@@ -239,13 +243,13 @@ func castText(m kernel.Message) string {
 	case kernel.ExecuteInputType:
 		var in kernel.ExecuteInput
 		_ = json.Unmarshal(m.Content, &in)
-		return "\x1b[36m" + clip(in.Code, 64<<10) + "\x1b[0m\n"
+		return "\x1b[36m" + kernelclient.Clip(in.Code, 64<<10) + "\x1b[0m\n"
 	case kernel.ExecuteResultType, kernel.DisplayDataType:
 		var b kernel.Bundle
 		_ = json.Unmarshal(m.Content, &b)
 		var text string
 		_ = json.Unmarshal(b.Data["text/plain"], &text)
-		return clip(text, 64<<10) + "\n"
+		return kernelclient.Clip(text, 64<<10) + "\n"
 	case kernel.ErrorType:
 		var e kernel.Error
 		_ = json.Unmarshal(m.Content, &e)

@@ -9,6 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/surface"
 )
 
 // errorBody is the body of every response that is an error.
@@ -16,23 +17,10 @@ type errorBody struct {
 	Error fault.Public `json:"error"`
 }
 
-// publicOf is fault.PublicOf with a time to retry after for the kinds that
-// pass by themselves, so that clients never hammer.
-func publicOf(err error) fault.Public {
-	p := fault.PublicOf(err)
-	if p.RetryAfter == 0 {
-		switch p.Kind {
-		case fault.Exhausted, fault.Unavailable, fault.Restarting:
-			p.RetryAfter = 1
-		}
-	}
-	return p
-}
-
 // writeError answers with err. The status is fault.Table's for its kind.
 // trace is the id of the request's trace, empty for none.
 func writeError(c *fiber.Ctx, err error, trace string) {
-	p := publicOf(err)
+	p := surface.PublicOf(err)
 	p.Trace = trace
 	body, merr := json.Marshal(errorBody{p})
 	if merr != nil {
@@ -54,7 +42,7 @@ func writeError(c *fiber.Ctx, err error, trace string) {
 
 // rawError is a whole response for a connection that never reached Fiber.
 func rawError(err error) []byte {
-	p := publicOf(err)
+	p := surface.PublicOf(err)
 	body, _ := json.Marshal(errorBody{p})
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nRetry-After: %d\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
 		p.Kind.Row().HTTP, p.Kind, p.RetryAfter, len(body), body)

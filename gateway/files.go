@@ -16,6 +16,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -153,13 +154,13 @@ func (g *Gateway) upload(ctx context.Context, who noderpc.Principal, op string, 
 	}
 	defer func() { _ = l.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	if err := send(l, 1, op, 0, params); err != nil {
+	if err := nodecall.Send(l, 1, op, 0, params); err != nil {
 		return err
 	}
 	// The reply comes after the last part, or before it when something is
 	// wrong: then the rest need not be sent.
 	replied := make(chan error, 1)
-	go func() { replied <- awaitReply(l, 1, op, result) }()
+	go func() { replied <- nodecall.Await(l, 1, op, result, nil) }()
 	fail := func(err error) error {
 		_ = l.Close()
 		<-replied
@@ -200,18 +201,6 @@ func (g *Gateway) upload(ctx context.Context, who noderpc.Principal, op string, 
 		return err
 	case <-timer.C:
 		return fail(fault.New(fault.DeadlineExceeded, "gateway.file", "the node did not confirm the file"))
-	}
-}
-
-func awaitReply(l Link, id uint64, op string, result any) error {
-	for {
-		f, err := next(l)
-		if err != nil {
-			return err
-		}
-		if reply, ok := replyTo(f, id); ok {
-			return settle(reply, op, result)
-		}
 	}
 }
 
@@ -317,7 +306,7 @@ func (g *Gateway) openStream(q *request, op string, params, result any) (*fileRe
 	stop := context.AfterFunc(g.base, func() { _ = l.Close() })
 	drop := func() { stop(); _ = l.Close() }
 	late := time.AfterFunc(g.cfg.Times.Call, func() { _ = l.Close() })
-	err = ask(l, 1, op, 0, params, result, nil)
+	err = nodecall.Call(l, 1, op, 0, params, result, nil)
 	if !late.Stop() && err != nil {
 		err = fault.New(fault.DeadlineExceeded, "gateway.file", "the node did not open the file in time")
 	}
@@ -388,7 +377,7 @@ func (r *fileReader) Read(p []byte) (int, error) {
 		if r.last {
 			return 0, io.EOF
 		}
-		f, err := next(r.l)
+		f, err := nodecall.Next(r.l)
 		if err == nil && f.Type == stream.Control {
 			err = lateError(f)
 		}
@@ -414,7 +403,7 @@ func (r *fileReader) Close() error {
 
 // lateError is the error that a Control frame among a file's parts tells of.
 func lateError(f stream.Frame) error {
-	if reply, ok := replyTo(f, 1); ok && reply.Error != nil {
+	if reply, ok := nodecall.ReplyTo(f, 1); ok && reply.Error != nil {
 		return reply.Error.Err("gateway.file")
 	}
 	return nil

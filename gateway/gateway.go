@@ -22,6 +22,7 @@ import (
 	bucket "golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/run"
 )
 
 // Gateway serves clients. Make one with New.
@@ -38,6 +39,7 @@ type Gateway struct {
 	signIn  *signIn // nil without a provider
 	tickets *ticketStore
 	mint    *mint
+	runs    *run.Runner
 	// ports is where ports have host names; portTickets let browsers in there.
 	ports       portDomain
 	portTickets *ticketStore
@@ -105,6 +107,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	if g.signIn, err = newSignIn(g.base, cfg.SignIn); err != nil {
 		return nil, err
 	}
+	g.runs = &run.Runner{Node: runNode{g}, Log: log, Base: g.base, Call: cfg.Times.Call}
 	g.info = &infoCache{node: n, version: cfg.Version}
 	g.build()
 	g.metrics = newMetrics(g)

@@ -9,6 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/run"
 )
 
 const (
@@ -112,36 +113,24 @@ func (g *Gateway) checkCell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := runRequest{Code: "1", TimeoutMS: 20_000, MaxOutputBytes: 4 << 10}
+	p := run.Request{Code: "1", TimeoutMS: 20_000, MaxOutputBytes: 4 << 10}
 	want := ""
 	for _, l := range languages {
 		if l.Name == "python" {
 			p.Language, p.Code, want = "python", "print(6 * 7)", "42"
 		}
 	}
-	r := &runner{g: g, who: gatewayItself(), p: p, events: make(chan []event), quit: make(chan struct{}), output: tally{limit: p.MaxOutputBytes}}
-	defer r.cleanup()
-	defer r.stop()
-	if err := r.start(ctx); err != nil {
+	r, err := g.runs.Start(ctx, run.Spec{Who: gatewayItself(), Request: p})
+	if err != nil {
 		return err
 	}
-	go r.loop()
-	var out runResult
-	for {
-		select {
-		case batch, ok := <-r.events:
-			if ok {
-				for _, e := range batch {
-					out.add(e)
-				}
-				continue
-			}
-			if out.Status != "ok" || want != "" && strings.TrimSpace(out.Stdout) != want {
-				return fault.New(fault.Internal, op, "%s ended with status %q and printed %q", p.Code, out.Status, out.Stdout)
-			}
-			return nil
-		case <-ctx.Done():
-			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
-		}
+	var followed sync.WaitGroup
+	defer followed.Wait()
+	defer r.Stop()
+	followed.Go(r.Follow)
+	out, err := r.Collect(ctx)
+	if err == nil && (out.Status != "ok" || want != "" && strings.TrimSpace(out.Stdout) != want) {
+		err = fault.New(fault.Internal, op, "%s ended with status %q and printed %q", p.Code, out.Status, out.Stdout)
 	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
@@ -92,7 +93,7 @@ func (k *keyring) watch(ctx context.Context, told func()) error {
 	defer func() { _ = link.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
 	var news tenant.News
-	if err := ask(link, 1, protocol.OpKeyWatch, 0, struct{}{}, &news, nil); err != nil {
+	if err := nodecall.Call(link, 1, protocol.OpKeyWatch, 0, struct{}{}, &news, nil); err != nil {
 		return err
 	}
 	defer k.cut()
@@ -115,7 +116,7 @@ func (k *keyring) watch(ctx context.Context, told func()) error {
 
 func nextNews(link Link) (n tenant.News, err error) {
 	for {
-		f, err := next(link)
+		f, err := nodecall.Next(link)
 		if err != nil {
 			return n, err
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
@@ -53,7 +54,7 @@ type runLimits struct {
 
 func (l runLimits) withDefaults() runLimits {
 	orDefault(&l.TimeoutMS, 60_000)
-	orDefault(&l.MaxOutputBytes, defaultRunOutput)
+	orDefault(&l.MaxOutputBytes, run.DefaultOutput)
 	orDefault(&l.Concurrent, 2)
 	orDefault(&l.PerMinute, 30)
 	return l
@@ -76,7 +77,7 @@ type runTicket struct {
 
 // name is that of the sessions of the ticket's runs. The node keeps it, so that
 // any gateway knows whose run a session is.
-func (t *runTicket) name() string { return runName + " " + t.ID }
+func (t *runTicket) name() string { return run.SessionName + " " + t.ID }
 
 // mint makes run tickets, and knows them again by the book.
 type mint struct {
@@ -99,7 +100,7 @@ func newMint(g *Gateway, book ClusterBook) *mint {
 	m.book, m.origins = book, book
 	m.seal = func(id string, t runTicket, life time.Duration) (string, error) {
 		// Its runs can be fed when it has expired.
-		return sealFor(g, purposeRun+id, life+g.runLife(maxRunTimeout), t)
+		return sealFor(g, purposeRun+id, life+g.runs.MaxLife(run.MaxTimeout), t)
 	}
 	m.open = func(id, text string) (runTicket, bool, error) { return openSealed[runTicket](g, purposeRun+id, text) }
 	return m

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/run"
 )
 
 const chat = "https://chat.example"
@@ -252,11 +253,11 @@ func TestRunInteractive(t *testing.T) {
 	}
 	wantFault(t, w.run(tokenAll, "application/json", `{"code":"x","interactive":true}`), fault.InvalidArgument)
 
-	begin := func(code string) (event, *bufio.Reader, io.Closer) {
+	begin := func(code string) (run.Event, *bufio.Reader, io.Closer) {
 		r := w.from(chat, "POST", "/v1/run", ticket, `{"code":"`+code+`","interactive":true}`)
 		br := bufio.NewReader(r.Body)
 		line, err := br.ReadString('\n')
-		var start event
+		var start run.Event
 		if err != nil || json.Unmarshal([]byte(line), &start) != nil || start.Type != "start" || start.Channel == "" {
 			t.Fatal(line, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/run"
 )
 
 // runTicketReply is what the maker of a run ticket gets.
@@ -65,8 +66,8 @@ func (p *ticketRequest) check() error {
 	}{
 		{"uses", int64(p.Uses), maxRunTicketUses},
 		{"expires_seconds", int64(p.ExpiresSeconds), int64(maxRunTicketLife / time.Second)},
-		{"limits.timeout_ms", l.TimeoutMS, maxRunTimeout.Milliseconds()},
-		{"limits.max_output_bytes", l.MaxOutputBytes, maxRunOutput},
+		{"limits.timeout_ms", l.TimeoutMS, run.MaxTimeout.Milliseconds()},
+		{"limits.max_output_bytes", l.MaxOutputBytes, run.MaxOutput},
 		{"limits.concurrent", int64(l.Concurrent), maxRunTicketAtOnce},
 		{"limits.per_minute", int64(l.PerMinute), maxRunTicketRate},
 	} {

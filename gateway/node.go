@@ -3,8 +3,8 @@ package gateway
 import (
 	"context"
 
+	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/stream"
 )
 
 // Node is what the gateway needs of a node.
@@ -15,16 +15,8 @@ type Node interface {
 	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 }
 
-// Link is one conversation with a node. Next is for one goroutine, Send and
-// Close for any.
-type Link interface {
-	// Next returns the next frame, whose body is valid until the next call.
-	Next() (stream.Frame, error)
-	// Send writes the frames as one and does not keep their bodies.
-	Send(frames ...stream.Frame) error
-	// Close ends the link and lets Next and Send return.
-	Close() error
-}
+// Link is one conversation with a node.
+type Link = nodecall.Link
 
 // thrifty is a Link that knows whether Next will return at once, so that the
 // relay joins frames into one write, and that waits with little memory: none

@@ -14,6 +14,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -167,7 +168,7 @@ func (g *Gateway) dialPort(who noderpc.Principal, p *portTarget) (*portConn, err
 	}
 	c := &portConn{l: l, stop: context.AfterFunc(g.leaving, func() { _ = l.Close() })}
 	late := time.AfterFunc(g.cfg.Times.Call, func() { _ = l.Close() })
-	err = ask(l, 1, protocol.OpPortOpen, 0, protocol.PortRef{Session: p.session, Port: p.port}, nil, nil)
+	err = nodecall.Call(l, 1, protocol.OpPortOpen, 0, protocol.PortRef{Session: p.session, Port: p.port}, nil, nil)
 	if !late.Stop() && err != nil {
 		err = fault.New(fault.DeadlineExceeded, "gateway.port", "the node did not open the port in time")
 	}
@@ -183,7 +184,7 @@ func (c *portConn) Read(p []byte) (int, error) {
 		if c.end {
 			return 0, io.EOF
 		}
-		f, err := next(c.l)
+		f, err := nodecall.Next(c.l)
 		if err != nil {
 			return 0, err
 		}
@@ -210,7 +211,7 @@ func (c *portConn) Write(p []byte) (int, error) {
 // wait returns once the link has ended. It is for Read's goroutine.
 func (c *portConn) wait() {
 	for {
-		if _, err := next(c.l); err != nil {
+		if _, err := nodecall.Next(c.l); err != nil {
 			return
 		}
 	}

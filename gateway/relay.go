@@ -15,6 +15,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -266,7 +268,7 @@ func (r *relay) pump() error {
 }
 
 func (r *relay) pumpOne(link thrifty) error {
-	f, err := next(r.link)
+	f, err := nodecall.Next(r.link)
 	if err != nil {
 		return err
 	}
@@ -337,7 +339,7 @@ func (r *relay) refuse(id uint64, err error) error {
 	if id == 0 {
 		return nil
 	}
-	p := publicOf(err)
+	p := surface.PublicOf(err)
 	r.g.metrics.failed(err)
 	return r.reply(protocol.Reply{ID: id, Error: &p})
 }

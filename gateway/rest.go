@@ -10,6 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -225,7 +226,7 @@ func (g *Gateway) describe(q *request) error {
 			"input_bytes": protocol.MaxInput, "frame_bytes": stream.MaxBody, "channels": protocol.MaxChannels,
 			"attached": protocol.MaxAttached, "window_default": protocol.DefaultWindow, "window_max": protocol.MaxWindow,
 			"queue": protocol.MaxQueue, "file_bytes": g.cfg.Limits.File, "run_body_bytes": g.cfg.Limits.RunBody,
-			"run_timeout_ms": maxRunTimeout.Milliseconds(), "run_output_bytes": maxRunOutput,
+			"run_timeout_ms": run.MaxTimeout.Milliseconds(), "run_output_bytes": run.MaxOutput,
 		},
 	})
 }

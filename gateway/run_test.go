@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/run"
+	"github.com/sandgate/sandgate/internal/kernelclient"
 )
 
 func (w *world) run(token, accept, body string) *http.Response {
@@ -25,15 +26,15 @@ func (w *world) run(token, accept, body string) *http.Response {
 }
 
 // lines runs code and returns the events.
-func (w *world) lines(body string) []event {
+func (w *world) lines(body string) []run.Event {
 	w.t.Helper()
 	r := w.run(tokenAll, "application/x-ndjson", body)
 	if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/x-ndjson" {
 		w.t.Fatalf("%d %s", r.StatusCode, read(w.t, r))
 	}
-	var out []event
+	var out []run.Event
 	for line := range strings.Lines(read(w.t, r)) {
-		var e event
+		var e run.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			w.t.Fatalf("%q: %v", line, err)
 		}
@@ -44,7 +45,7 @@ func (w *world) lines(body string) []event {
 	return out
 }
 
-func types(events []event) string {
+func types(events []run.Event) string {
 	var t []string
 	for _, e := range events {
 		t = append(t, e.Type)
@@ -60,7 +61,7 @@ func (w *world) deleted(n int) {
 func TestRunJSON(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.run(tokenRun, "", `{"language":"python","code":"print:hello;foreign;stderr:oops;display;result;error:bad;exit:3","files":[{"path":"a.txt","content":"text"},{"path":"b","content":"aGk=","encoding":"base64"}]}`)
-	var out runResult
+	var out run.Result
 	if err := json.Unmarshal([]byte(read(t, r)), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -104,20 +105,20 @@ func TestRunUTF8(t *testing.T) {
 	if text != "grü€ \uFFFD \uFFFD" {
 		t.Errorf("%q", text)
 	}
-	var d textDecoder
+	var d kernelclient.TextDecoder
 	var out string
 	in := "aé€😀z"
 	for i := range len(in) {
-		out += d.decode([]byte{in[i]})
+		out += d.Decode([]byte{in[i]})
 	}
-	if out+d.end() != in {
+	if out+d.End() != in {
 		t.Errorf("byte by byte: %q", out)
 	}
 }
 
 func TestRunStdin(t *testing.T) {
 	w := newWorld(t, nil)
-	var out runResult
+	var out run.Result
 	r := w.run(tokenAll, "", `{"code":"input;input;input","stdin":"one\ntwo"}`)
 	if err := json.Unmarshal([]byte(read(t, r)), &out); err != nil {
 		t.Fatal(err)
@@ -253,22 +254,9 @@ func TestRunKeepAlive(t *testing.T) {
 	w.deleted(1)
 }
 
-func TestRunTimeout(t *testing.T) {
-	w := newWorld(t, nil)
-	// The fake never interrupts by itself: the gateway gives up after its
-	// grace, which the test does not wait for.
-	r := &runner{g: w.g, p: runRequest{TimeoutMS: 1}, events: make(chan []event, 1), quit: make(chan struct{}), started: time.Now()}
-	r.expired.Store(true)
-	r.fail(io.ErrClosedPipe)
-	got := <-r.events
-	if got[0].Status != "timeout" || got[0].Fault.Kind != fault.DeadlineExceeded {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestShutdownEndsRuns(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Drain = 100 * time.Millisecond })
-	got := make(chan []event, 1)
+	got := make(chan []run.Event, 1)
 	go func() { got <- w.lines(`{"code":"print:a;loop","timeout_ms":60000}`) }()
 	w.fake.await(t, "the run", func() bool { return w.fake.acks > 0 })
 	_ = w.stop()

@@ -7,6 +7,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/run"
+	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -64,7 +66,7 @@ func (q *request) tellRun(channel, op string, params any) error {
 	if err := q.g.node.Call(ctx, q.who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, &s); err != nil {
 		return err
 	}
-	ours := s.Name == runName || strings.HasPrefix(s.Name, runName+" ") || allows(q.who, ScopeWrite)
+	ours := s.Name == run.SessionName || strings.HasPrefix(s.Name, run.SessionName+" ") || allows(q.who, ScopeWrite)
 	if q.ticket != nil {
 		ours = s.Name == q.ticket.name()
 	}
@@ -75,13 +77,13 @@ func (q *request) tellRun(channel, op string, params any) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = link.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = link.Close() })()
-	attach := protocol.Attach{Session: id, Channel: channel, Offset: -1}
-	if err := ask(link, 1, protocol.OpAttach, runChannel, attach, nil, nil); err != nil {
+	k, err := kernelclient.Attach(ctx, link, kernelclient.Target{Session: id, Channel: channel, Offset: -1})
+	if err != nil {
 		return err
 	}
-	if err := ask(link, 2, op, runChannel, params, nil, nil); err != nil {
+	defer k.Close()
+	defer context.AfterFunc(ctx, k.Close)()
+	if err := k.Request(op, params, nil); err != nil {
 		return err
 	}
 	return q.json(fiber.StatusOK, struct{}{})

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
@@ -48,21 +49,9 @@ func (q *request) base() context.Context {
 func (g *Gateway) open(ctx context.Context, who noderpc.Principal) (Link, error) {
 	l, err := g.node.Open(ctx, who)
 	if parent := trace.Parent(ctx); err == nil && parent != "" {
-		return tracedLink{l, parent}, nil
+		return nodecall.Traced(l, parent), nil
 	}
 	return l, err
-}
-
-// tracedLink is a link of one trace.
-type tracedLink struct {
-	Link
-	parent string
-}
-
-// parentOf is the traceparent of requests over the link; empty for none.
-func parentOf(l Link) string {
-	t, _ := l.(tracedLink)
-	return t.parent
 }
 
 // awaited are the spans of a WebSocket's requests that have no reply yet.

@@ -16,12 +16,12 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/profile"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/server"
 )
 
 // Skipped is the status of a check that could not be made.
-const Skipped = sandbox.Status("skip")
+const Skipped = gvisor.Status("skip")
 
 // Doctor checks this machine and the server.
 type Doctor struct {
@@ -29,7 +29,7 @@ type Doctor struct {
 	// Connect returns a client of the server.
 	Connect func() (*client.Client, error)
 	// Report prints findings.
-	Report func(...sandbox.Finding)
+	Report func(...gvisor.Finding)
 }
 
 // Run makes all checks and reports them one after the other.
@@ -44,64 +44,64 @@ func (d *Doctor) Run(ctx context.Context) {
 	d.server(ctx)
 }
 
-func finding(name string, status sandbox.Status, mend, format string, args ...any) sandbox.Finding {
-	return sandbox.Finding{Name: name, Status: status, What: fmt.Sprintf(format, args...), Mend: mend}
+func finding(name string, status gvisor.Status, mend, format string, args ...any) gvisor.Finding {
+	return gvisor.Finding{Name: name, Status: status, What: fmt.Sprintf(format, args...), Mend: mend}
 }
 
-func (d *Doctor) runsc(ctx context.Context) sandbox.Finding {
+func (d *Doctor) runsc(ctx context.Context) gvisor.Finding {
 	path := d.Config.RunscPath()
 	const mend = "make build, or name it with --runsc"
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return finding("runsc", sandbox.Fail, mend, "there is none at %s", path)
+		return finding("runsc", gvisor.Fail, mend, "there is none at %s", path)
 	case info.Mode()&0o111 == 0:
-		return finding("runsc", sandbox.Fail, "chmod 755 "+path, "%s cannot be executed", path)
+		return finding("runsc", gvisor.Fail, "chmod 755 "+path, "%s cannot be executed", path)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
-		return finding("runsc", sandbox.Fail, mend, "%s does not start: %v", path, err)
+		return finding("runsc", gvisor.Fail, mend, "%s does not start: %v", path, err)
 	}
 	first, _, _ := strings.Cut(string(out), "\n")
-	return finding("runsc", sandbox.OK, "", "%s (%s)", path, first)
+	return finding("runsc", gvisor.OK, "", "%s (%s)", path, first)
 }
 
-func (d *Doctor) image() sandbox.Finding {
+func (d *Doctor) image() gvisor.Finding {
 	path := d.Config.ImagePath()
 	all, err := server.ReadLanguages(path)
 	if err == nil {
 		_, err = server.ImageEnv(path)
 	}
 	if err != nil {
-		return finding("image", sandbox.Fail, "make build, or name it with --image", "%s", console.ErrorText(err))
+		return finding("image", gvisor.Fail, "make build, or name it with --image", "%s", console.ErrorText(err))
 	}
 	var names []string
 	for _, m := range all {
 		names = append(names, m.Name)
 	}
-	return finding("image", sandbox.OK, "", "%s with %s", path, strings.Join(names, ", "))
+	return finding("image", gvisor.OK, "", "%s with %s", path, strings.Join(names, ", "))
 }
 
-func (d *Doctor) token() sandbox.Finding {
+func (d *Doctor) token() gvisor.Finding {
 	path := d.Config.TokenFile()
 	info, err := os.Stat(path)
 	switch {
 	case os.IsNotExist(err):
-		return finding("token", sandbox.Warn, "sandgate serve makes it on its first start", "there is none at %s yet", path)
+		return finding("token", gvisor.Warn, "sandgate serve makes it on its first start", "there is none at %s yet", path)
 	case os.IsPermission(err):
 		return finding("token", Skipped, "", "%s cannot be seen by this user", filepath.Dir(path))
 	case err != nil:
-		return finding("token", sandbox.Fail, "look at "+path, "%v", err)
+		return finding("token", gvisor.Fail, "look at "+path, "%v", err)
 	case info.Mode().Perm()&0o077 != 0:
-		return finding("token", sandbox.Fail, "chmod 600 "+path, "%s can be read by others than its owner", path)
+		return finding("token", gvisor.Fail, "chmod 600 "+path, "%s can be read by others than its owner", path)
 	}
-	return finding("token", sandbox.OK, "", "%s", path)
+	return finding("token", gvisor.OK, "", "%s", path)
 }
 
 // blobs puts an object into the blob store, reads it and removes it.
-func (d *Doctor) blobs(ctx context.Context) sandbox.Finding {
+func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 	const name = "blob store"
 	where := d.Config.Cluster.Blobs
 	if d.Config.Cluster.S3Endpoint != "" {
@@ -117,9 +117,9 @@ func (d *Doctor) blobs(ctx context.Context) sandbox.Finding {
 		err = blob.Try(ctx, store)
 	}
 	if err != nil {
-		return finding(name, sandbox.Fail, "look at cluster.blobs and, of a bucket, at cluster.s3_endpoint, s3_region and s3_credentials_file", "%s: %s", where, console.ErrorText(err))
+		return finding(name, gvisor.Fail, "look at cluster.blobs and, of a bucket, at cluster.s3_endpoint, s3_region and s3_credentials_file", "%s: %s", where, console.ErrorText(err))
 	}
-	return finding(name, sandbox.OK, "", "%s takes, gives back and removes an object", where)
+	return finding(name, gvisor.OK, "", "%s takes, gives back and removes an object", where)
 }
 
 // machine looks at what sandboxes need, and boots one.
@@ -128,7 +128,7 @@ func (d *Doctor) machine(ctx context.Context) {
 		d.Report(finding("machine", Skipped, "sudo sandgate doctor", "the kernel, the cgroups and a sandbox's boot cannot be looked at without root"))
 		return
 	}
-	var probe *sandbox.Spec
+	var probe *gvisor.Spec
 	if s, err := server.SandboxSpec(d.Config); err == nil {
 		s.Args = []string{"/bin/true"}
 		probe = &s
@@ -139,17 +139,17 @@ func (d *Doctor) machine(ctx context.Context) {
 			runsc = copied
 		}
 	}
-	d.Report(sandbox.CheckHost(ctx, sandbox.Config{Runsc: runsc, StateDir: d.Config.StateDir(), Platform: d.Config.Platform}, probe)...)
+	d.Report(gvisor.CheckHost(ctx, gvisor.Config{Runsc: runsc, StateDir: d.Config.StateDir(), Platform: d.Config.Platform}, probe)...)
 	if probe == nil {
 		d.Report(finding("boot", Skipped, "mend the image first", "no sandbox was booted, for want of an image"))
 	}
 	if _, name, err := server.GatewayUser(d.Config); err != nil {
-		d.Report(finding("gateway user", sandbox.Fail, "set gateway_user to a system user that exists", "%s", console.ErrorText(err)))
+		d.Report(finding("gateway user", gvisor.Fail, "set gateway_user to a system user that exists", "%s", console.ErrorText(err)))
 	} else if name == "nobody" && d.Config.User == "" {
-		d.Report(finding("gateway user", sandbox.Warn, "useradd --system --no-create-home --shell /usr/sbin/nologin sandgate",
+		d.Report(finding("gateway user", gvisor.Warn, "useradd --system --no-create-home --shell /usr/sbin/nologin sandgate",
 			"there is no user sandgate; the gateway runs as nobody, which other services may be too"))
 	} else {
-		d.Report(finding("gateway user", sandbox.OK, "", "%s", name))
+		d.Report(finding("gateway user", gvisor.OK, "", "%s", name))
 	}
 }
 
@@ -157,40 +157,40 @@ func (d *Doctor) machine(ctx context.Context) {
 func (d *Doctor) server(ctx context.Context) {
 	c, err := d.Connect()
 	if err != nil {
-		d.Report(finding("profile", sandbox.Fail, "mend or remove ~/"+profile.Path+"; sandgate serve writes it", "%s", console.ErrorText(err)))
+		d.Report(finding("profile", gvisor.Fail, "mend or remove ~/"+profile.Path+"; sandgate serve writes it", "%s", console.ErrorText(err)))
 		return
 	}
 	short, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := c.Health(short); err != nil {
 		if !fault.Is(err, fault.Unavailable) || !d.portFree() {
-			d.Report(finding("server", sandbox.Fail, "look at its log; should something else listen there, choose another address with --listen", "%s answers: %s", c.URL(), console.ErrorText(err)))
+			d.Report(finding("server", gvisor.Fail, "look at its log; should something else listen there, choose another address with --listen", "%s answers: %s", c.URL(), console.ErrorText(err)))
 			return
 		}
-		d.Report(finding("port", sandbox.OK, "", "%s is free", d.Config.Listen),
-			finding("server", sandbox.Warn, "sudo sandgate serve", "none runs at %s", c.URL()))
+		d.Report(finding("port", gvisor.OK, "", "%s is free", d.Config.Listen),
+			finding("server", gvisor.Warn, "sudo sandgate serve", "none runs at %s", c.URL()))
 		return
 	}
-	d.Report(finding("server", sandbox.OK, "", "runs at %s", c.URL()))
+	d.Report(finding("server", gvisor.OK, "", "runs at %s", c.URL()))
 	if _, err := c.Describe(short); err != nil {
-		d.Report(finding("sign-in", sandbox.Fail, "start the server anew, which writes ~/"+profile.Path+", or set SANDGATE_TOKEN", "%s", console.ErrorText(err)))
+		d.Report(finding("sign-in", gvisor.Fail, "start the server anew, which writes ~/"+profile.Path+", or set SANDGATE_TOKEN", "%s", console.ErrorText(err)))
 		return
 	}
-	d.Report(finding("sign-in", sandbox.OK, "", "the token is accepted"), d.oneCell(ctx, c))
+	d.Report(finding("sign-in", gvisor.OK, "", "the token is accepted"), d.oneCell(ctx, c))
 }
 
 // oneCell runs code through all of it.
-func (d *Doctor) oneCell(ctx context.Context, c *client.Client) sandbox.Finding {
+func (d *Doctor) oneCell(ctx context.Context, c *client.Client) gvisor.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
 	took, err := OneCell(ctx, c)
 	switch {
 	case fault.Is(err, fault.Exhausted):
-		return finding("one cell", sandbox.Warn, "end sessions (sandgate sessions, sandgate rm) or raise sessions.max", "all capacity is in use")
+		return finding("one cell", gvisor.Warn, "end sessions (sandgate sessions, sandgate rm) or raise sessions.max", "all capacity is in use")
 	case err != nil:
-		return finding("one cell", sandbox.Fail, "look at the server's log", "%s", console.ErrorText(err))
+		return finding("one cell", gvisor.Fail, "look at the server's log", "%s", console.ErrorText(err))
 	}
-	return finding("one cell", sandbox.OK, "", "print(6 * 7) in a new sandbox took %s", took)
+	return finding("one cell", gvisor.OK, "", "print(6 * 7) in a new sandbox took %s", took)
 }
 
 func (d *Doctor) portFree() bool {

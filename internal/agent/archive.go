@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // Limits of an archive that is unpacked. What it takes on the disk is for the
@@ -68,7 +69,7 @@ func (p zipPacker) add(name, target string, info fs.FileInfo) (io.Writer, error)
 func pack(root, form string, w io.Writer) error {
 	const op = "agent.tree.read"
 	var p packer = tarPacker{tar.NewWriter(w)}
-	if form == Zip {
+	if form == wire.Zip {
 		p = zipPacker{zip.NewWriter(w)}
 	}
 	base := filepath.Base(root)
@@ -132,7 +133,7 @@ func packFile(p packer, at, name string) error {
 	if err != nil {
 		return err
 	}
-	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{io.LimitReader(f, info.Size())}, make([]byte, fileChunk))
+	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{io.LimitReader(f, info.Size())}, make([]byte, wire.FileChunk))
 	if err == nil && n < info.Size() {
 		err = fault.New(fault.Conflict, "agent.tree.read", "%.200q became shorter while it was read", stat.Path)
 	}
@@ -140,14 +141,14 @@ func packFile(p packer, at, name string) error {
 }
 
 // openTree finds the folder of an archive that is read.
-func openTree(root string, q TreeRead) (FileStat, error) {
+func openTree(root string, q wire.TreeRead) (wire.FileStat, error) {
 	const op = "agent.tree.read"
-	if q.Archive != Tar && q.Archive != Zip {
-		return FileStat{}, fault.Invalid(op, "archive", "an archive is %s or %s", Tar, Zip)
+	if q.Archive != wire.Tar && q.Archive != wire.Zip {
+		return wire.FileStat{}, fault.Invalid(op, "archive", "an archive is %s or %s", wire.Tar, wire.Zip)
 	}
 	d, err := openFolder(root)
 	if err != nil {
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
 	d.Close()
 	return statFile(root)
@@ -157,9 +158,9 @@ func openTree(root string, q TreeRead) (FileStat, error) {
 // there whole or not at all; the tree as a whole is not, and an error leaves
 // what came before it. Nothing outside of dir is touched, also not through
 // links: links are made as they are, and not followed out of dir.
-func unpack(dir string, r io.Reader) (TreeStat, error) {
+func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 	const op = "agent.tree.write"
-	done := TreeStat{Path: dir}
+	done := wire.TreeStat{Path: dir}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return done, fileError(op, err)
 	}
@@ -223,7 +224,7 @@ func entryName(name string) (string, error) {
 	return path.Clean(strings.TrimLeft(name, "/") + "/."), nil
 }
 
-func unpackOne(root *os.Root, h *tar.Header, in io.Reader, done *TreeStat) error {
+func unpackOne(root *os.Root, h *tar.Header, in io.Reader, done *wire.TreeStat) error {
 	if err := root.MkdirAll(path.Dir(h.Name), 0o755); err != nil {
 		return err
 	}
@@ -280,7 +281,7 @@ func unpackFile(root *os.Root, h *tar.Header, in io.Reader) (n int64, err error)
 			_ = root.Remove(temp)
 		}
 	}()
-	n, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{in}, make([]byte, fileChunk))
+	n, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{in}, make([]byte, wire.FileChunk))
 	mode := fs.FileMode(h.Mode).Perm()
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return n, err

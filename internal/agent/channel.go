@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -24,7 +25,7 @@ type channel struct {
 	group    uint32           // see members
 	startID  uint64           // the host's request that started it
 	win      window
-	in       inbox
+	in       stdin
 	typed    atomic.Int64  // when the last input came, in ns since 1970
 	wakeFD   int           // eventfd
 	started  chan struct{} // closed when pid is set or the start has failed
@@ -86,7 +87,7 @@ func (c *channel) wake() {
 }
 
 // register makes a channel for the request, or says why not.
-func (s *Server) register(r Request, m *kernel.Manifest) (*channel, error) {
+func (s *Server) register(r wire.Request, m *kernel.Manifest) (*channel, error) {
 	op := "agent." + r.Op
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,11 +104,11 @@ func (s *Server) register(r Request, m *kernel.Manifest) (*channel, error) {
 	for id, c := range s.channels {
 		if !c.isOver() {
 			live++
-		} else if len(s.channels) > 4*MaxChannels {
+		} else if len(s.channels) > 4*wire.MaxChannels {
 			delete(s.channels, id)
 		}
 	}
-	if live >= MaxChannels {
+	if live >= wire.MaxChannels {
 		s.refused.Add(1)
 		return nil, fault.New(fault.Exhausted, op, "%d channels are open, which is the most there may be", live)
 	}
@@ -120,7 +121,7 @@ func (s *Server) register(r Request, m *kernel.Manifest) (*channel, error) {
 		pending: map[uint64]pending{},
 	}
 	c.win.wake = c.wake
-	c.in.fd, c.in.limit = -1, 2*Window
+	c.in.fd, c.in.limit = -1, 2*wire.Window
 	if m != nil {
 		c.in.limit = maxQueue
 	}
@@ -129,9 +130,9 @@ func (s *Server) register(r Request, m *kernel.Manifest) (*channel, error) {
 }
 
 // kernelStart starts a driver. The loop answers once the driver is ready.
-func (s *Server) kernelStart(r Request) {
+func (s *Server) kernelStart(r wire.Request) {
 	const op = "agent.kernel.start"
-	var q StartKernel
+	var q wire.StartKernel
 	if err := params(r, &q); err != nil {
 		s.respond(r.ID, nil, err)
 		return
@@ -149,9 +150,9 @@ func (s *Server) kernelStart(r Request) {
 	s.launch(c, m.Argv, q.Cwd, true, m.Env, q.Env)
 }
 
-func (s *Server) terminalStart(r Request) {
+func (s *Server) terminalStart(r wire.Request) {
 	const op = "agent.terminal.start"
-	var q StartTerminal
+	var q wire.StartTerminal
 	err := params(r, &q)
 	if err == nil {
 		err = q.Size.Check(op)
@@ -168,8 +169,8 @@ func (s *Server) terminalStart(r Request) {
 	s.launch(c, q.Argv, q.Cwd, true, map[string]string{"COLORTERM": "truecolor"}, q.Env)
 }
 
-func (s *Server) processStart(r Request) {
-	var q StartProcess
+func (s *Server) processStart(r wire.Request) {
+	var q wire.StartProcess
 	if err := params(r, &q); err != nil {
 		s.respond(r.ID, nil, err)
 		return
@@ -196,7 +197,7 @@ func (s *Server) launch(c *channel, argv []string, cwd string, input bool, env .
 		if c.isKernel() {
 			c.watchStart()
 		} else {
-			s.respond(c.startID, Started{PID: c.pid}, nil)
+			s.respond(c.startID, wire.Started{PID: c.pid}, nil)
 		}
 		s.wg.Add(1)
 		go func() { defer s.wg.Done(); c.run() }()
@@ -368,7 +369,7 @@ func (c *channel) close() error {
 		return nil // it never ran
 	}
 	c.giveUp(fault.New(fault.Canceled, "agent.start", "the channel was closed before it was ready"))
-	c.mark(ReasonKilled)
+	c.mark(wire.ReasonKilled)
 	c.win.take(all) // whoever closes does not wait for a reader
 	if err := c.s.killTree(c, c.s.cfg.KillGrace); err != nil {
 		return err
@@ -400,7 +401,7 @@ func (c *channel) signal(name string) error {
 	}
 	switch sig {
 	case syscall.SIGTERM, syscall.SIGKILL, syscall.SIGHUP, syscall.SIGQUIT:
-		c.mark(ReasonKilled)
+		c.mark(wire.ReasonKilled)
 	}
 	return c.kill(op, sig)
 }
@@ -507,21 +508,21 @@ func (c *channel) ackInput() {
 		return
 	}
 	if total, ok := c.in.due(); ok {
-		c.s.wire.write(appendAck(nil, c.id, total))
+		c.s.host.write(appendAck(nil, c.id, total))
 	}
 }
 
 // exit makes the exit event of an ended process.
-func (c *channel) exit(e ended) Exit {
+func (c *channel) exit(e ended) wire.Exit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := Exit{Code: e.status.ExitStatus(), Reason: ReasonExited}
+	x := wire.Exit{Code: e.status.ExitStatus(), Reason: wire.ReasonExited}
 	if e.status.Signaled() {
 		x.Signal = unix.SignalName(e.status.Signal())
-		x.Code, x.Reason = 128+int(e.status.Signal()), ReasonSignaled
+		x.Code, x.Reason = 128+int(e.status.Signal()), wire.ReasonSignaled
 		x.Message = "it was ended by " + x.Signal
 		if e.status.Signal() == syscall.SIGKILL && c.reason == "" && outOfMemory(e, c.oomKills) {
-			x.Reason, x.Message = ReasonMemory, "it was killed for want of memory"
+			x.Reason, x.Message = wire.ReasonMemory, "it was killed for want of memory"
 		}
 	} else if x.Code != 0 {
 		x.Message = fmt.Sprintf("it exited with status %d", x.Code)
@@ -536,7 +537,7 @@ func (c *channel) exit(e ended) Exit {
 }
 
 // appendExit appends the exit event.
-func appendExit(b []byte, channel uint32, x Exit) []byte {
-	body, _ := json.Marshal(Response{Event: "exit", Channel: channel, Exit: &x})
+func appendExit(b []byte, channel uint32, x wire.Exit) []byte {
+	body, _ := json.Marshal(wire.Response{Event: "exit", Channel: channel, Exit: &x})
 	return stream.AppendFrame(b, stream.Frame{Type: stream.Control, Body: body})
 }

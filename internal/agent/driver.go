@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -52,7 +53,7 @@ func (c *channel) post(q kernel.Request, p *pending) error {
 	switch {
 	case c.over:
 		err = fault.New(fault.KernelDied, op, "the kernel has ended")
-	case p != nil && len(c.pending) >= MaxPending:
+	case p != nil && len(c.pending) >= wire.MaxPending:
 		c.s.refused.Add(1)
 		err = fault.New(fault.Exhausted, op, "%d requests wait for the kernel", len(c.pending))
 	case p != nil:
@@ -216,7 +217,7 @@ func (c *channel) garbage(what string) {
 	c.closeEvents()
 	c.mu.Lock()
 	if c.reason == "" && c.end == nil {
-		c.reason = ReasonProtocol
+		c.reason = wire.ReasonProtocol
 		c.message = "the kernel " + what + " and was killed"
 	}
 	c.mu.Unlock()
@@ -226,7 +227,7 @@ func (c *channel) garbage(what string) {
 
 // failAll answers whoever still waits for an ended channel, and frees its
 // number. It reports whether the channel had been started, as the host saw it.
-func (c *channel) failAll(x Exit) bool {
+func (c *channel) failAll(x wire.Exit) bool {
 	c.mu.Lock()
 	waiting := c.pending
 	c.pending, c.cells, c.over = nil, nil, true

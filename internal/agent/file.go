@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // maxPath is the longest path, in bytes.
@@ -97,14 +98,14 @@ func fileError(op string, err error) error {
 	return e
 }
 
-func statOf(path string, info fs.FileInfo) FileStat {
+func statOf(path string, info fs.FileInfo) wire.FileStat {
 	mode := uint32(info.Mode().Perm())
 	for bit, value := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
 		if info.Mode()&bit != 0 {
 			mode |= value
 		}
 	}
-	return FileStat{
+	return wire.FileStat{
 		Path: path, Type: typeOf(info.Mode()), Size: info.Size(), Mode: mode, Modified: info.ModTime().UnixMilli(),
 		Dir: info.IsDir(), ETag: etagOf(info),
 	}
@@ -137,7 +138,7 @@ func etagOf(info fs.FileInfo) string {
 }
 
 // meets holds what is at path against the conditions of a write.
-func (q FileWrite) meets(path string) error {
+func meets(q wire.FileWrite, path string) error {
 	const op = "agent.file.write"
 	if q.IfAbsent {
 		if _, err := os.Lstat(path); err == nil {
@@ -161,53 +162,53 @@ func (q FileWrite) meets(path string) error {
 
 // writeFile writes body to path by a temporary name beside it. Whatever goes
 // wrong, nothing is left behind but the parents.
-func (s *Server) writeFile(path string, q FileWrite, body io.Reader) (FileStat, error) {
+func (s *Server) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.FileStat, error) {
 	const op = "agent.file.write"
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return FileStat{}, fileError(op, syscall.EISDIR)
+		return wire.FileStat{}, fileError(op, syscall.EISDIR)
 	}
-	if err := q.meets(path); err != nil { // rather now than when all has come
-		return FileStat{}, fileError(op, err)
+	if err := meets(q, path); err != nil { // rather now than when all has come
+		return wire.FileStat{}, fileError(op, err)
 	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
 	temp := temporary(dir)
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
-	stat, err := func() (FileStat, error) {
+	stat, err := func() (wire.FileStat, error) {
 		defer f.Close()
-		if _, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{body}, make([]byte, fileChunk)); err != nil {
-			return FileStat{}, err
+		if _, err := io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{body}, make([]byte, wire.FileChunk)); err != nil {
+			return wire.FileStat{}, err
 		}
 		mode := q.Mode & 0o777
 		if mode == 0 {
 			mode = 0o644
 		}
 		if err := f.Chmod(fs.FileMode(mode)); err != nil {
-			return FileStat{}, err
+			return wire.FileStat{}, err
 		}
 		s.commit.Lock()
 		defer s.commit.Unlock()
-		err := q.meets(path)
+		err := meets(q, path)
 		if err == nil {
 			err = rename(temp, path, !q.IfAbsent)
 		}
 		if err != nil {
-			return FileStat{}, err
+			return wire.FileStat{}, err
 		}
 		info, err := f.Stat()
 		if err != nil {
-			return FileStat{}, err
+			return wire.FileStat{}, err
 		}
 		return statOf(path, info), nil
 	}()
 	if err != nil {
 		os.Remove(temp) // gone already if the rename was done
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
 	return stat, nil
 }
@@ -246,14 +247,14 @@ func inProc(path string) bool {
 
 // openFile opens a regular file. It never waits for the other end of a FIFO.
 // Files of /proc are refused, see inProc.
-func openFile(path string) (*os.File, FileStat, error) {
+func openFile(path string) (*os.File, wire.FileStat, error) {
 	const op = "agent.file.read"
 	if inProc(path) {
-		return nil, FileStat{}, fileError(op, syscall.EACCES)
+		return nil, wire.FileStat{}, fileError(op, syscall.EACCES)
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
-		return nil, FileStat{}, fileError(op, err)
+		return nil, wire.FileStat{}, fileError(op, err)
 	}
 	info, err := f.Stat()
 	if err == nil {
@@ -273,7 +274,7 @@ func openFile(path string) (*os.File, FileStat, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, FileStat{}, fileError(op, err)
+		return nil, wire.FileStat{}, fileError(op, err)
 	}
 	return f, statOf(path, info), nil
 }

@@ -14,17 +14,19 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
-func (r *rig) write(ch uint32, path, body string) (FileStat, error) {
-	return r.WriteFile(r.ctx, ch, FileWrite{Path: path}, strings.NewReader(body))
+func (r *rig) write(ch uint32, path, body string) (wire.FileStat, error) {
+	return r.WriteFile(r.ctx, ch, wire.FileWrite{Path: path}, strings.NewReader(body))
 }
 
 func (r *rig) read(ch uint32, path string) (string, error) {
 	var b bytes.Buffer
 	opened := 0
-	stat, err := r.ReadFile(r.ctx, ch, FileRead{Path: path}, func(s FileOpened) error {
+	stat, err := r.ReadFile(r.ctx, ch, wire.FileRead{Path: path}, func(s wire.FileOpened) error {
 		opened++
 		if b.Len() > 0 {
 			r.t.Error("data came before the file was opened")
@@ -65,7 +67,7 @@ func TestFileRoundTrip(t *testing.T) {
 			t.Errorf("a second stat is %+v, %v", again, err)
 		}
 	}
-	stat, err := r.WriteFile(r.ctx, 100, FileWrite{Path: "run.sh", Mode: 0o755}, strings.NewReader("#!/bin/sh\necho ran\n"))
+	stat, err := r.WriteFile(r.ctx, 100, wire.FileWrite{Path: "run.sh", Mode: 0o755}, strings.NewReader("#!/bin/sh\necho ran\n"))
 	if err != nil || stat.Mode != 0o755 {
 		t.Errorf("stat is %+v, %v", stat, err)
 	}
@@ -147,7 +149,7 @@ func TestFileRefusals(t *testing.T) {
 	if names := leftovers(t, r.root); len(names) > 0 {
 		t.Errorf("temporary files are left: %v", names)
 	}
-	eventually(t, "no transfer is left", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no transfer is left", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 // failing is a body that breaks off.
@@ -168,7 +170,7 @@ func TestFileCutShort(t *testing.T) {
 	if _, err := r.write(1, "kept", "old"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.WriteFile(r.ctx, 2, FileWrite{Path: "kept"}, &failing{3 << 20}); err == nil || !strings.Contains(err.Error(), "the client is gone") {
+	if _, err := r.WriteFile(r.ctx, 2, wire.FileWrite{Path: "kept"}, &failing{3 << 20}); err == nil || !strings.Contains(err.Error(), "the client is gone") {
 		t.Errorf("a broken body gives %v", err)
 	}
 	// One whose context ends while the body hangs in the middle.
@@ -176,30 +178,30 @@ func TestFileCutShort(t *testing.T) {
 	body, feed := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.WriteFile(ctx, 3, FileWrite{Path: "kept"}, body)
+		_, err := r.WriteFile(ctx, 3, wire.FileWrite{Path: "kept"}, body)
 		done <- err
 	}()
 	feed.Write(make([]byte, 100_000))
 	cancel()
 	feed.Close() // the body is the caller's, to end as well
-	wantKind(t, <-done, fault.Canceled)
-	eventually(t, "the transfers are over", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.WantKind(t, <-done, fault.Canceled)
+	agenttest.Eventually(t, "the transfers are over", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 	if got, err := r.read(4, "kept"); err != nil || got != "old" {
 		t.Errorf("the file is %.20q, %v", got, err)
 	}
 	// One that the end of the wire cuts.
 	body, feed = io.Pipe()
 	go func() {
-		_, err := r.WriteFile(r.ctx, 5, FileWrite{Path: "kept"}, body)
+		_, err := r.WriteFile(r.ctx, 5, wire.FileWrite{Path: "kept"}, body)
 		done <- err
 	}()
 	feed.Write(make([]byte, 100_000))
-	eventually(t, "the temporary file is there", func() bool { return len(leftovers(t, r.home)) == 1 })
+	agenttest.Eventually(t, "the temporary file is there", func() bool { return len(leftovers(t, r.home)) == 1 })
 	r.in.Close()
 	<-r.Done()
 	feed.Close()
-	wantKind(t, <-done, fault.SandboxLost)
-	eventually(t, "the temporary file is gone", func() bool { return len(leftovers(t, r.home)) == 0 })
+	agenttest.WantKind(t, <-done, fault.SandboxLost)
+	agenttest.Eventually(t, "the temporary file is gone", func() bool { return len(leftovers(t, r.home)) == 0 })
 	if b, err := os.ReadFile(filepath.Join(r.home, "kept")); err != nil || string(b) != "old" {
 		t.Errorf("the file is %.20q, %v", b, err)
 	}
@@ -212,7 +214,7 @@ func TestFileReadGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse := errors.New("no, thank you")
-	if _, err := r.ReadFile(r.ctx, 2, FileRead{Path: "large"}, func(FileOpened) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
+	if _, err := r.ReadFile(r.ctx, 2, wire.FileRead{Path: "large"}, func(wire.FileOpened) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
 		t.Errorf("a refused file gives %v", err)
 	}
 	// A reader that does not read holds nobody up.
@@ -220,7 +222,7 @@ func TestFileReadGivenUp(t *testing.T) {
 	out, in := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.ReadFile(ctx, 3, FileRead{Path: "large"}, nil, in)
+		_, err := r.ReadFile(ctx, 3, wire.FileRead{Path: "large"}, nil, in)
 		done <- err
 	}()
 	if _, err := io.ReadFull(out, make([]byte, 1000)); err != nil {
@@ -233,8 +235,8 @@ func TestFileReadGivenUp(t *testing.T) {
 	}
 	cancel()
 	out.CloseWithError(context.Canceled)
-	wantKind(t, <-done, fault.Canceled)
-	eventually(t, "the transfers are over", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.WantKind(t, <-done, fault.Canceled)
+	agenttest.Eventually(t, "the transfers are over", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 func TestFilesSideBySide(t *testing.T) {
@@ -274,7 +276,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := r.write(2, "small/kept", strings.Repeat("x", 6<<20))
-	wantKind(t, err, fault.DiskFull)
+	agenttest.WantKind(t, err, fault.DiskFull)
 	if got, err := r.read(3, "small/kept"); err != nil || got != "old" {
 		t.Errorf("the file is %.20q, %v", got, err)
 	}
@@ -294,10 +296,10 @@ func TestFileGetsShorter(t *testing.T) {
 	if _, err := r.write(1, "f", strings.Repeat("x", 10<<20)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.ReadFile(r.ctx, 2, FileRead{Path: "f"}, func(FileOpened) error {
+	_, err := r.ReadFile(r.ctx, 2, wire.FileRead{Path: "f"}, func(wire.FileOpened) error {
 		return os.Truncate(filepath.Join(r.home, "f"), 1000)
 	}, io.Discard)
-	wantKind(t, err, fault.Conflict)
+	agenttest.WantKind(t, err, fault.Conflict)
 }
 
 // TestDataForNobody sends parts of files that nobody waits for.
@@ -305,7 +307,8 @@ func TestDataForNobody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for range 100 {
-		if err := r.out.send(r.ctx, stream.Frame{Type: stream.Data, Channel: 5, Body: make([]byte, 1000)}); err != nil {
+		f := stream.Frame{Type: stream.Data, Channel: 5, Body: make([]byte, 1000)}
+		if _, err := r.in.Write(stream.AppendFrame(nil, f)); err != nil {
 			t.Fatal(err)
 		}
 	}

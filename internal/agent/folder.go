@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // maxListing is how many bytes of names one page has at most; their JSON is at
@@ -38,15 +39,15 @@ func (h *names) Pop() any {
 
 // listFolder returns one page of a folder. However many names there are, no
 // more are kept than the page has.
-func listFolder(path string, q FileList) (FileListing, error) {
+func listFolder(path string, q wire.FileList) (wire.FileListing, error) {
 	const op = "agent.file.list"
-	page := FileListing{Path: path, Entries: []FileStat{}}
+	page := wire.FileListing{Path: path, Entries: []wire.FileStat{}}
 	limit := q.Limit
 	if limit == 0 {
-		limit = DefaultEntries
+		limit = wire.DefaultEntries
 	}
-	if limit < 1 || limit > MaxEntries {
-		return page, fault.Invalid(op, "limit", "a page has 1 to %d entries", MaxEntries)
+	if limit < 1 || limit > wire.MaxEntries {
+		return page, fault.Invalid(op, "limit", "a page has 1 to %d entries", wire.MaxEntries)
 	}
 	after, err := base64.RawURLEncoding.DecodeString(q.After)
 	if err != nil {
@@ -107,11 +108,11 @@ func openFolder(path string) (*os.File, error) {
 }
 
 // entryOf describes what a folder has under a name, unless it is gone.
-func entryOf(dir, name string) (FileStat, bool) {
+func entryOf(dir, name string) (wire.FileStat, bool) {
 	path := filepath.Join(dir, name)
 	info, err := os.Lstat(path)
 	if err != nil {
-		return FileStat{}, false
+		return wire.FileStat{}, false
 	}
 	e := statOf(path, info)
 	if info.Mode()&fs.ModeSymlink != 0 {
@@ -129,34 +130,34 @@ func entryOf(dir, name string) (FileStat, bool) {
 	return e, true
 }
 
-func statFile(path string) (FileStat, error) {
+func statFile(path string) (wire.FileStat, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return FileStat{}, fileError("agent.file.stat", err)
+		return wire.FileStat{}, fileError("agent.file.stat", err)
 	}
 	return statOf(path, info), nil
 }
 
 // makeFolder makes a folder and its parents.
-func makeFolder(path string) (FileStat, error) {
+func makeFolder(path string) (wire.FileStat, error) {
 	const op = "agent.file.mkdir"
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
 	if err := os.Mkdir(path, 0o755); err != nil {
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
 	return statFile(path)
 }
 
 // moveFile moves a file or a folder, over the border of a filesystem as well.
-func (s *Server) moveFile(from string, q FileMove, to string) (FileStat, error) {
+func (s *Server) moveFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
 	const op = "agent.file.move"
 	if err := s.checkMove(op, from, to); err != nil {
-		return FileStat{}, err
+		return wire.FileStat{}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
 	s.commit.Lock()
 	err := rename(from, to, q.Overwrite)
@@ -167,30 +168,30 @@ func (s *Server) moveFile(from string, q FileMove, to string) (FileStat, error) 
 		}
 	}
 	if err != nil {
-		return FileStat{}, fileError(op, moveError(err))
+		return wire.FileStat{}, fileError(op, moveError(err))
 	}
 	return moved(op, to)
 }
 
 // copyFile copies a file or a folder.
-func (s *Server) copyFile(from string, q FileMove, to string) (FileStat, error) {
+func (s *Server) copyFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
 	const op = "agent.file.copy"
 	if err := s.checkMove(op, from, to); err != nil {
-		return FileStat{}, err
+		return wire.FileStat{}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
 	if err := s.place(from, to, q.Overwrite); err != nil {
-		return FileStat{}, fileError(op, moveError(err))
+		return wire.FileStat{}, fileError(op, moveError(err))
 	}
 	return moved(op, to)
 }
 
-func moved(op, to string) (FileStat, error) {
+func moved(op, to string) (wire.FileStat, error) {
 	info, err := os.Lstat(to)
 	if err != nil {
-		return FileStat{}, fileError(op, err)
+		return wire.FileStat{}, fileError(op, err)
 	}
 	return statOf(to, info), nil
 }
@@ -286,12 +287,12 @@ func copyContent(from, to string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, fileChunk))
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, wire.FileChunk))
 	return errors.Join(err, out.Close(), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
 // removeFile removes a file, a link or a folder.
-func (s *Server) removeFile(path string, q FileRemove) error {
+func (s *Server) removeFile(path string, q wire.FileRemove) error {
 	const op = "agent.file.remove"
 	info, err := os.Lstat(path)
 	switch {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 func TestFileParts(t *testing.T) {
@@ -27,18 +29,18 @@ func TestFileParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, x := range []struct {
-		q    FileRead
+		q    wire.FileRead
 		want string
 		at   int64
 	}{
-		{FileRead{Offset: 3}, "3456789", 3},
-		{FileRead{Offset: 3, Length: 4}, "3456", 3},
-		{FileRead{Offset: -4, Length: 2}, "67", 6},
-		{FileRead{Offset: -40}, "0123456789", 0},
-		{FileRead{Offset: 10}, "", 10},
-		{FileRead{Offset: 99}, "", 99},
-		{FileRead{Offset: 3, IfRange: stat.ETag}, "3456789", 3},
-		{FileRead{Offset: 3, IfRange: "other"}, "0123456789", 0},
+		{wire.FileRead{Offset: 3}, "3456789", 3},
+		{wire.FileRead{Offset: 3, Length: 4}, "3456", 3},
+		{wire.FileRead{Offset: -4, Length: 2}, "67", 6},
+		{wire.FileRead{Offset: -40}, "0123456789", 0},
+		{wire.FileRead{Offset: 10}, "", 10},
+		{wire.FileRead{Offset: 99}, "", 99},
+		{wire.FileRead{Offset: 3, IfRange: stat.ETag}, "3456789", 3},
+		{wire.FileRead{Offset: 3, IfRange: "other"}, "0123456789", 0},
 	} {
 		var b bytes.Buffer
 		x.q.Path = "f"
@@ -54,21 +56,21 @@ func TestFileParts(t *testing.T) {
 func TestFileConditions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	write := func(ch uint32, q FileWrite, body string) (FileStat, error) {
+	write := func(ch uint32, q wire.FileWrite, body string) (wire.FileStat, error) {
 		q.Path = "note"
 		return r.WriteFile(r.ctx, ch, q, strings.NewReader(body))
 	}
-	if _, err := write(1, FileWrite{IfMatch: "x"}, "a"); wantKind(t, err, fault.Conflict).Field != "if_match" {
+	if _, err := write(1, wire.FileWrite{IfMatch: "x"}, "a"); agenttest.WantKind(t, err, fault.Conflict).Field != "if_match" {
 		t.Error(err)
 	}
-	first, err := write(2, FileWrite{IfAbsent: true}, "first")
+	first, err := write(2, wire.FileWrite{IfAbsent: true}, "first")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := write(3, FileWrite{IfAbsent: true}, "a"); wantKind(t, err, fault.Conflict).Field != "if_absent" {
+	if _, err := write(3, wire.FileWrite{IfAbsent: true}, "a"); agenttest.WantKind(t, err, fault.Conflict).Field != "if_absent" {
 		t.Error(err)
 	}
-	race := func(q FileWrite, base uint32) (won []string) {
+	race := func(q wire.FileWrite, base uint32) (won []string) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for i := range uint32(24) {
@@ -87,14 +89,14 @@ func TestFileConditions(t *testing.T) {
 		wg.Wait()
 		return won
 	}
-	won := race(FileWrite{IfMatch: first.ETag}, 100)
+	won := race(wire.FileWrite{IfMatch: first.ETag}, 100)
 	if got, err := r.read(200, "note"); err != nil || len(won) != 1 || got != won[0] {
 		t.Errorf("%q were written, the file has %q, %v", won, got, err)
 	}
-	if err := r.Remove(r.ctx, FileRemove{Path: "note"}); err != nil {
+	if err := r.Remove(r.ctx, wire.FileRemove{Path: "note"}); err != nil {
 		t.Fatal(err)
 	}
-	if won := race(FileWrite{IfAbsent: true}, 300); len(won) != 1 {
+	if won := race(wire.FileWrite{IfAbsent: true}, 300); len(won) != 1 {
 		t.Errorf("%q were made", won)
 	}
 	if names := leftovers(t, r.home); len(names) > 0 {
@@ -149,9 +151,9 @@ func TestFileList(t *testing.T) {
 	slices.Sort(want)
 	var got []string
 	pages := 0
-	found := map[string]FileStat{}
+	found := map[string]wire.FileStat{}
 	for after := ""; ; pages++ {
-		page, err := r.List(r.ctx, FileList{Path: "d", Limit: 700, After: after})
+		page, err := r.List(r.ctx, wire.FileList{Path: "d", Limit: 700, After: after})
 		if err != nil || page.Path != dir || len(page.Entries) > 700 {
 			t.Fatal(page.Path, len(page.Entries), err)
 		}
@@ -170,7 +172,7 @@ func TestFileList(t *testing.T) {
 	if pages != 3 || !slices.Equal(got, want) {
 		t.Errorf("%d pages, %d of %d names", pages+1, len(got), len(want))
 	}
-	for name, w := range map[string]FileStat{
+	for name, w := range map[string]wire.FileStat{
 		"sub": {Type: "folder", Dir: true}, "to-sub": {Type: "link", Dir: true, Target: "sub"},
 		"to-nothing": {Type: "link", Target: "nowhere"}, "fifo": {Type: "fifo"}, "file 00007": {Type: "file"},
 	} {
@@ -190,17 +192,17 @@ func TestFileList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := r.List(r.ctx, FileList{Path: "long", Limit: MaxEntries})
+	page, err := r.List(r.ctx, wire.FileList{Path: "long", Limit: wire.MaxEntries})
 	if err != nil || page.Next == "" || len(page.Entries) < 100 || len(page.Entries) > 1000 {
 		t.Errorf("%d entries of long names, next %q, %v", len(page.Entries), page.Next, err)
 	}
-	for q, kind := range map[FileList]fault.Kind{
+	for q, kind := range map[wire.FileList]fault.Kind{
 		{Path: "nothing"}: fault.NotFound, {Path: "d/fifo"}: fault.InvalidArgument, {Path: "/proc"}: fault.PermissionDenied,
 		{Path: "/proc/self/fd"}: fault.PermissionDenied, {Path: "d", Limit: -1}: fault.InvalidArgument,
-		{Path: "d", Limit: MaxEntries + 1}: fault.InvalidArgument, {Path: "d", After: "!"}: fault.InvalidArgument,
+		{Path: "d", Limit: wire.MaxEntries + 1}: fault.InvalidArgument, {Path: "d", After: "!"}: fault.InvalidArgument,
 	} {
 		_, err := r.List(r.ctx, q)
-		wantKind(t, err, kind)
+		agenttest.WantKind(t, err, kind)
 	}
 }
 
@@ -244,56 +246,56 @@ func TestFileMoves(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	const tree = "link->one one two/three"
-	if _, err := r.Copy(r.ctx, FileMove{Path: "a", To: "new/parents/a"}); err != nil || content(r.home+"/new/parents/a") != tree || content(r.home+"/a") != tree {
+	if _, err := r.Copy(r.ctx, wire.FileMove{Path: "a", To: "new/parents/a"}); err != nil || content(r.home+"/new/parents/a") != tree || content(r.home+"/a") != tree {
 		t.Errorf("copy: %v, %s", err, content(r.home))
 	}
-	if s, err := r.Move(r.ctx, FileMove{Path: "a", To: "moved"}); err != nil || s.Path != r.home+"/moved" || content(r.home+"/moved") != tree {
+	if s, err := r.Move(r.ctx, wire.FileMove{Path: "a", To: "moved"}); err != nil || s.Path != r.home+"/moved" || content(r.home+"/moved") != tree {
 		t.Errorf("move: %+v, %v, %s", s, err, content(r.home))
 	}
-	if _, err := r.Move(r.ctx, FileMove{Path: "moved", To: other + "/far"}); err != nil || content(other+"/far") != tree {
+	if _, err := r.Move(r.ctx, wire.FileMove{Path: "moved", To: other + "/far"}); err != nil || content(other+"/far") != tree {
 		t.Errorf("move over the border: %v, %s", err, content(other))
 	}
 	if _, err := os.Lstat(r.home + "/moved"); err == nil {
 		t.Error("what was moved is still there")
 	}
 	for _, x := range []struct {
-		q     FileMove
+		q     wire.FileMove
 		kind  fault.Kind
 		field string
 	}{
-		{FileMove{Path: "nothing", To: "x"}, fault.NotFound, "path"},
-		{FileMove{Path: "b", To: "b"}, fault.Conflict, "to"},
-		{FileMove{Path: "full", To: "full/x/y"}, fault.InvalidArgument, "to"},
-		{FileMove{Path: "b", To: "full/x"}, fault.Conflict, "to"},
-		{FileMove{Path: "b", To: "full", Overwrite: true}, fault.Conflict, "to"},
-		{FileMove{Path: "empty", To: "full", Overwrite: true}, fault.Conflict, "to"},
-		{FileMove{Path: "b", To: ""}, fault.InvalidArgument, "to"},
-		{FileMove{Path: secret, To: "mine"}, fault.PermissionDenied, ""},
-		{FileMove{Path: "b", To: r.root + "/mine"}, fault.PermissionDenied, ""},
-		{FileMove{Path: "/proc/self", To: "x"}, fault.PermissionDenied, ""},
+		{wire.FileMove{Path: "nothing", To: "x"}, fault.NotFound, "path"},
+		{wire.FileMove{Path: "b", To: "b"}, fault.Conflict, "to"},
+		{wire.FileMove{Path: "full", To: "full/x/y"}, fault.InvalidArgument, "to"},
+		{wire.FileMove{Path: "b", To: "full/x"}, fault.Conflict, "to"},
+		{wire.FileMove{Path: "b", To: "full", Overwrite: true}, fault.Conflict, "to"},
+		{wire.FileMove{Path: "empty", To: "full", Overwrite: true}, fault.Conflict, "to"},
+		{wire.FileMove{Path: "b", To: ""}, fault.InvalidArgument, "to"},
+		{wire.FileMove{Path: secret, To: "mine"}, fault.PermissionDenied, ""},
+		{wire.FileMove{Path: "b", To: r.root + "/mine"}, fault.PermissionDenied, ""},
+		{wire.FileMove{Path: "/proc/self", To: "x"}, fault.PermissionDenied, ""},
 	} {
 		_, err := r.Move(r.ctx, x.q)
-		if e := wantKind(t, err, x.kind); x.field != "" && e.Field != x.field {
+		if e := agenttest.WantKind(t, err, x.kind); x.field != "" && e.Field != x.field {
 			t.Errorf("%+v: the field is %q", x.q, e.Field)
 		}
 		if x.q.Path == secret {
 			continue // that one may be copied
 		}
 		if _, err = r.Copy(r.ctx, x.q); x.kind != fault.Conflict || !x.q.Overwrite {
-			wantKind(t, err, x.kind)
+			agenttest.WantKind(t, err, x.kind)
 		}
 	}
-	if _, err := r.Move(r.ctx, FileMove{Path: "b", To: "full/x", Overwrite: true}); err != nil {
+	if _, err := r.Move(r.ctx, wire.FileMove{Path: "b", To: "full/x", Overwrite: true}); err != nil {
 		t.Error(err)
 	}
 	if names := leftovers(t, r.home); len(names) > 0 {
 		t.Errorf("temporary files are left: %v", names)
 	}
-	wantKind(t, r.Remove(r.ctx, FileRemove{Path: "full"}), fault.Conflict)
-	wantKind(t, r.Remove(r.ctx, FileRemove{Path: "nothing", Recursive: true}), fault.NotFound)
-	wantKind(t, r.Remove(r.ctx, FileRemove{Path: ".", Recursive: true}), fault.InvalidArgument)
-	wantKind(t, r.Remove(r.ctx, FileRemove{Path: "/", Recursive: true}), fault.InvalidArgument)
-	wantKind(t, r.Remove(r.ctx, FileRemove{Path: secret}), fault.PermissionDenied)
+	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: "full"}), fault.Conflict)
+	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: "nothing", Recursive: true}), fault.NotFound)
+	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: ".", Recursive: true}), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: "/", Recursive: true}), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: secret}), fault.PermissionDenied)
 	// A link is removed, and not what it leads to.
 	if err := os.Symlink("full", r.home+"/to-full"); err != nil {
 		t.Fatal(err)
@@ -302,11 +304,11 @@ func TestFileMoves(t *testing.T) {
 		if p == "full" && content(r.home+"/full") != "x" {
 			t.Error("what a link led to is gone")
 		}
-		if err := r.Remove(r.ctx, FileRemove{Path: p, Recursive: p != "empty"}); err != nil {
+		if err := r.Remove(r.ctx, wire.FileRemove{Path: p, Recursive: p != "empty"}); err != nil {
 			t.Errorf("%s: %v", p, err)
 		}
 	}
-	if _, err := r.Mkdir(r.ctx, "new"); wantKind(t, err, fault.Conflict) == nil {
+	if _, err := r.Mkdir(r.ctx, "new"); agenttest.WantKind(t, err, fault.Conflict) == nil {
 		t.Error("a folder was made twice")
 	}
 }
@@ -330,8 +332,8 @@ func TestTreeRoundTrip(t *testing.T) {
 		}
 	}
 	var packed bytes.Buffer
-	opened := func(FileStat) error { return nil }
-	if err := r.ReadTree(r.ctx, 10, TreeRead{Path: "t", Archive: Tar}, opened, &packed); err != nil {
+	opened := func(wire.FileStat) error { return nil }
+	if err := r.ReadTree(r.ctx, 10, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, &packed); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -366,7 +368,7 @@ func TestTreeRoundTrip(t *testing.T) {
 		t.Error(err)
 	}
 	var zipped bytes.Buffer
-	if err := r.ReadTree(r.ctx, 13, TreeRead{Path: "t", Archive: Zip}, opened, &zipped); err != nil {
+	if err := r.ReadTree(r.ctx, 13, wire.TreeRead{Path: "t", Archive: wire.Zip}, opened, &zipped); err != nil {
 		t.Fatal(err)
 	}
 	z, err := zip.NewReader(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()))
@@ -383,14 +385,14 @@ func TestTreeRoundTrip(t *testing.T) {
 	number := uint32(20) // none is used twice
 	for p, kind := range map[string]fault.Kind{"nothing": fault.NotFound, "t/a": fault.InvalidArgument, "/proc": fault.PermissionDenied} {
 		number++
-		wantKind(t, r.ReadTree(r.ctx, number, TreeRead{Path: p, Archive: Tar}, opened, io.Discard), kind)
+		agenttest.WantKind(t, r.ReadTree(r.ctx, number, wire.TreeRead{Path: p, Archive: wire.Tar}, opened, io.Discard), kind)
 	}
-	wantKind(t, r.ReadTree(r.ctx, 15, TreeRead{Path: "t", Archive: "rar"}, opened, io.Discard), fault.InvalidArgument)
+	agenttest.WantKind(t, r.ReadTree(r.ctx, 15, wire.TreeRead{Path: "t", Archive: "rar"}, opened, io.Discard), fault.InvalidArgument)
 	// Given up in the middle, it leaves nobody behind.
 	ctx, cancel := context.WithCancel(r.ctx)
-	err = r.ReadTree(ctx, 16, TreeRead{Path: "t", Archive: Tar}, opened, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
-	wantKind(t, err, fault.Canceled)
-	eventually(t, "no transfer", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	err = r.ReadTree(ctx, 16, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
+	agenttest.WantKind(t, err, fault.Canceled)
+	agenttest.Eventually(t, "no transfer", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 // TestAbuse32_Archives unpacks what archives are misused for.
@@ -404,7 +406,7 @@ func TestAbuse32_Archives(t *testing.T) {
 		}
 	}
 	ch := uint32(0)
-	send := func(entries ...tar.Header) (TreeStat, error) {
+	send := func(entries ...tar.Header) (wire.TreeStat, error) {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		for _, h := range entries {
@@ -478,14 +480,14 @@ func TestAbuse32_Archives(t *testing.T) {
 	}
 	// What is no archive, or half of one.
 	_, err := r.WriteTree(r.ctx, 100, "into", strings.NewReader(strings.Repeat("no archive ", 1000)))
-	wantKind(t, err, fault.Malformed)
+	agenttest.WantKind(t, err, fault.Malformed)
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	h := file("half")
 	h.Mode, h.Size = 0o644, 1000
 	w.WriteHeader(&h)
 	_, err = r.WriteTree(r.ctx, 101, "into", io.MultiReader(&b, strings.NewReader("half")))
-	wantKind(t, err, fault.Malformed)
+	agenttest.WantKind(t, err, fault.Malformed)
 	if _, err := os.Stat(r.home + "/into/half"); err == nil {
 		t.Error("half a file is there")
 	}
@@ -496,5 +498,5 @@ func TestAbuse32_Archives(t *testing.T) {
 	h.Mode, h.Size = 0o644, 1<<40
 	w.WriteHeader(&h)
 	_, err = r.WriteTree(r.ctx, 102, "into", &sparse)
-	wantKind(t, err, fault.TooLarge)
+	agenttest.WantKind(t, err, fault.TooLarge)
 }

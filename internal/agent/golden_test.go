@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/golden"
 )
 
@@ -12,23 +14,23 @@ import (
 // as old as the snapshot.
 func TestGoldenWire(t *testing.T) {
 	types := map[string]any{
-		"request": Request{}, "response": Response{},
-		"kernel.start params": StartKernel{}, "process.start params": StartProcess{}, "process.start result": Started{},
-		"terminal.start params": StartTerminal{}, "resize params": Resize{}, "running result": Running{}, "signal params": Signal{},
-		"file.write params": FileWrite{}, "file.read params": FileRead{}, "file.read result": FileOpened{},
-		"file.list params": FileList{}, "file.list result": FileListing{}, "file.move params": FileMove{},
-		"file.remove params": FileRemove{}, "file.link params": FileLink{}, "file.watch params": FileWatch{},
-		"file.watch data": FileChanges{}, "tree.read params": TreeRead{}, "tree.write result": TreeStat{},
-		"reseed params": Reseed{}, "stats result": Stats{}, "outbound params": Answer{},
-		"port.dial params": PortDial{}, "port.list result": Ports{},
-		"process.list result": Processes{}, "process.signal params": SignalProcess{},
+		"request": wire.Request{}, "response": wire.Response{},
+		"kernel.start params": wire.StartKernel{}, "process.start params": wire.StartProcess{}, "process.start result": wire.Started{},
+		"terminal.start params": wire.StartTerminal{}, "resize params": wire.Resize{}, "running result": wire.Running{}, "signal params": wire.Signal{},
+		"file.write params": wire.FileWrite{}, "file.read params": wire.FileRead{}, "file.read result": wire.FileOpened{},
+		"file.list params": wire.FileList{}, "file.list result": wire.FileListing{}, "file.move params": wire.FileMove{},
+		"file.remove params": wire.FileRemove{}, "file.link params": wire.FileLink{}, "file.watch params": wire.FileWatch{},
+		"file.watch data": wire.FileChanges{}, "tree.read params": wire.TreeRead{}, "tree.write result": wire.TreeStat{},
+		"reseed params": wire.Reseed{}, "stats result": wire.Stats{}, "outbound params": wire.EgressAnswer{},
+		"port.dial params": wire.PortDial{}, "port.list result": wire.Ports{},
+		"process.list result": wire.Processes{}, "process.signal params": wire.SignalProcess{},
 		"any file operation's params": fileParams{},
 	}
 	golden.Records(t, "wire.json", types)
 	golden.Covers(t, types, "Saved", "SavedFlow")
-	golden.Records(t, "saved.json", map[string]any{"a client that is stored": Saved{}})
+	golden.Records(t, "saved.json", map[string]any{"a client that is stored": client.Saved{}})
 	golden.Text(t, "operations.txt", golden.Constants(t, "Op", "Reason"))
 	golden.Lines(t, "version.txt", map[string]string{
-		"version": strconv.Itoa(Version), "window": strconv.Itoa(Window), "abort flag": strconv.Itoa(int(FlagAbort)),
+		"version": strconv.Itoa(wire.Version), "window": strconv.Itoa(wire.Window), "abort flag": strconv.Itoa(int(wire.FlagAbort)),
 	})
 }

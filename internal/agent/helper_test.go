@@ -3,37 +3,50 @@ package agent
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
 
 // rig is an agent that runs, and a client of it.
 type rig struct {
-	*Client
+	*client.Client
 	t    testing.TB
 	ctx  context.Context
 	root string
 	home string
 	uid  int // the user's; each rig has its own, since RLIMIT_NPROC counts all processes of a user
 	cmd  *exec.Cmd
-	in   io.WriteCloser
-	sink *recorder
+	in   io.WriteCloser // what the agent reads
+	out  io.Reader      // what it writes
+	sink *agenttest.Recorder
 }
 
 // newRig starts an agent and stops it when the test ends, and then fails the
 // test if a process has outlived it.
 func newRig(t testing.TB, env ...string) *rig {
+	t.Helper()
+	r := startAgent(t, env...)
+	r.Client = client.New(r.out, r.in, r.sink)
+	if err := r.WaitHello(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// startAgent starts an agent without a client, and stops it when the test ends.
+func startAgent(t testing.TB, env ...string) *rig {
 	t.Helper()
 	root, err := os.MkdirTemp("", "sandgate-rig")
 	if err != nil {
@@ -67,8 +80,7 @@ func newRig(t testing.TB, env ...string) *rig {
 	theirIn.Close()
 	theirOut.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: cmd, in: ourOut, sink: newRecorder()}
-	r.Client = NewClient(ourIn, ourOut, r.sink)
+	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: cmd, in: ourOut, out: ourIn, sink: agenttest.NewRecorder()}
 	t.Cleanup(func() {
 		defer cancel()
 		ourOut.Close()
@@ -83,13 +95,54 @@ func newRig(t testing.TB, env ...string) *rig {
 			cmd.Process.Kill()
 			t.Errorf("the agent did not end with its input")
 		}
-		<-r.Done()
+		if r.Client != nil {
+			<-r.Done()
+		}
 		ourIn.Close()
 	})
-	if err := r.WaitHello(ctx); err != nil {
-		t.Fatal(err)
-	}
 	return r
+}
+
+// rawRig is an agent whose client is the test.
+type rawRig struct {
+	t      testing.TB
+	in     io.Writer
+	frames *stream.Reader
+}
+
+func newRawRig(t testing.TB) *rawRig {
+	t.Helper()
+	r := startAgent(t)
+	return &rawRig{t: t, in: r.in, frames: stream.NewReader(r.out, 0)}
+}
+
+func (r *rawRig) send(q wire.Request) {
+	r.t.Helper()
+	body, err := json.Marshal(q)
+	if err == nil {
+		_, err = r.in.Write(stream.AppendFrame(nil, stream.Frame{Type: stream.Control, Body: body}))
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// answer returns the response to a request, which must be no error.
+func (r *rawRig) answer(id uint64) wire.Response {
+	r.t.Helper()
+	for {
+		f, err := r.frames.Next()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		var a wire.Response
+		if f.Type == stream.Control && json.Unmarshal(f.Body, &a) == nil && a.ID == id {
+			if len(a.Error) > 0 {
+				r.t.Fatalf("the answer is an error: %s", a.Error)
+			}
+			return a
+		}
+	}
 }
 
 func (r *rig) killed() bool { return r.cmd.ProcessState != nil && r.cmd.ProcessState.ExitCode() == -1 }
@@ -97,7 +150,7 @@ func (r *rig) killed() bool { return r.cmd.ProcessState != nil && r.cmd.ProcessS
 // kernel starts a test kernel.
 func (r *rig) kernel(ch uint32, language string) kernel.Info {
 	r.t.Helper()
-	info, err := r.StartKernel(r.ctx, ch, StartKernel{Language: language})
+	info, err := r.StartKernel(r.ctx, ch, wire.StartKernel{Language: language})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -111,17 +164,17 @@ func (r *rig) run(ch, cell uint32, code string) (string, kernel.Reply) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.sink.text(ch, cell), reply
+	return r.sink.Text(ch, cell), reply
 }
 
 // program runs a shell command to its end.
-func (r *rig) program(ch uint32, script string) (string, Exit) {
+func (r *rig) program(ch uint32, script string) (string, wire.Exit) {
 	r.t.Helper()
-	if _, err := r.StartProcess(r.ctx, ch, StartProcess{Argv: []string{"/bin/sh", "-c", script}}); err != nil {
+	if _, err := r.StartProcess(r.ctx, ch, wire.StartProcess{Argv: []string{"/bin/sh", "-c", script}}); err != nil {
 		r.t.Fatal(err)
 	}
-	e := r.sink.waitExit(r.t, ch)
-	return r.sink.text(ch, 0), e
+	e := r.sink.WaitExit(r.t, ch)
+	return r.sink.Text(ch, 0), e
 }
 
 // count returns how many processes the rig's user has that carry the mark in
@@ -136,117 +189,6 @@ func (r *rig) count(mark string) int {
 		}
 	}
 	return n
-}
-
-// eventually waits for something that has no event.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(20 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("it never came to this: %s", what)
-		}
-	}
-}
-
-func wantKind(t testing.TB, err error, kind fault.Kind) *fault.Error {
-	t.Helper()
-	if !fault.Is(err, kind) {
-		t.Fatalf("got %v (%s), want %s", err, fault.KindOf(err), kind)
-	}
-	e, _ := err.(*fault.Error)
-	return e
-}
-
-// recorder is a sink that keeps everything.
-type recorder struct {
-	mu      sync.Mutex
-	changed chan struct{} // closed and renewed at each change
-	frames  map[uint32][]stream.Frame
-	bytes   map[uint32]int
-	exits   map[uint32]Exit
-	after   int // frames that came after their channel's exit
-	keep    bool
-}
-
-func newRecorder() *recorder {
-	return &recorder{changed: make(chan struct{}), frames: map[uint32][]stream.Frame{}, bytes: map[uint32]int{}, exits: map[uint32]Exit{}, keep: true}
-}
-
-func (r *recorder) news() {
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-func (r *recorder) Output(ch uint32, f stream.Frame) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ended := r.exits[ch]; ended {
-		r.after++
-	}
-	r.bytes[ch] += len(f.Body)
-	if r.keep {
-		f.Body = bytes.Clone(f.Body)
-		r.frames[ch] = append(r.frames[ch], f)
-	}
-	r.news()
-}
-
-func (r *recorder) Exit(ch uint32, e Exit) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.exits[ch] = e
-	r.news()
-}
-
-// until waits for a condition that is looked at under the lock.
-func (r *recorder) until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	end := time.After(40 * time.Second)
-	for {
-		r.mu.Lock()
-		done, changed := ok(), r.changed
-		r.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-changed:
-		case <-end:
-			t.Fatalf("it never came to this: %s", what)
-		}
-	}
-}
-
-func (r *recorder) waitExit(t testing.TB, ch uint32) Exit {
-	t.Helper()
-	r.until(t, "the exit of a channel", func() bool { _, ok := r.exits[ch]; return ok })
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.exits[ch]
-}
-
-// text is the plain output of a cell.
-func (r *recorder) text(ch, cell uint32) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var b strings.Builder
-	for _, f := range r.frames[ch] {
-		if f.Cell == cell && (f.Type == stream.Stdout || f.Type == stream.Stderr) {
-			b.Write(f.Body)
-		}
-	}
-	return b.String()
-}
-
-func (r *recorder) size(ch uint32) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.bytes[ch]
 }
 
 type writerFunc func([]byte) (int, error)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -56,7 +59,7 @@ func TestKernelStart(t *testing.T) {
 	if cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", info.PID)); cwd != r.home {
 		t.Errorf("the driver's folder is %s", cwd)
 	}
-	if _, err := r.StartKernel(r.ctx, 1, StartKernel{Language: "test"}); !fault.Is(err, fault.Conflict) {
+	if _, err := r.StartKernel(r.ctx, 1, wire.StartKernel{Language: "test"}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a second kernel on one channel: %v", err)
 	}
 	reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: 5, Code: "abc"})
@@ -84,7 +87,7 @@ func TestKernelThatDoesNotStart(t *testing.T) {
 		{"missing", fault.NotFound, "/nowhere/driver"},
 		{"noframes", fault.KernelDied, "killed"},
 	} {
-		_, err := r.StartKernel(r.ctx, uint32(ch+1), StartKernel{Language: x.language})
+		_, err := r.StartKernel(r.ctx, uint32(ch+1), wire.StartKernel{Language: x.language})
 		if !fault.Is(err, x.kind) || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: got %v (%s), want %s with %q", x.language, err, fault.KindOf(err), x.kind, x.says)
 		}
@@ -92,13 +95,13 @@ func TestKernelThatDoesNotStart(t *testing.T) {
 	// One that never gets ready is given up when the caller does.
 	ctx, cancel := context.WithTimeout(r.ctx, 200*time.Millisecond)
 	defer cancel()
-	_, err := r.StartKernel(ctx, 20, StartKernel{Language: "never"})
-	wantKind(t, err, fault.DeadlineExceeded)
-	eventually(t, "no channel is left", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Channels == 0 })
-	r.sink.mu.Lock()
-	defer r.sink.mu.Unlock()
-	if len(r.sink.exits) != 0 {
-		t.Errorf("channels that never started have exits: %v", r.sink.exits)
+	_, err := r.StartKernel(ctx, 20, wire.StartKernel{Language: "never"})
+	agenttest.WantKind(t, err, fault.DeadlineExceeded)
+	agenttest.Eventually(t, "no channel is left", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Channels == 0 })
+	r.sink.Mu.Lock()
+	defer r.sink.Mu.Unlock()
+	if len(r.sink.Exits) != 0 {
+		t.Errorf("channels that never started have exits: %v", r.sink.Exits)
 	}
 }
 
@@ -157,8 +160,8 @@ func TestPipesAreDrainedBeforeReply(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.home, "ended"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.sink.until(t, "the late text", func() bool {
-		for _, f := range r.sink.frames[1] {
+	r.sink.Until(t, "the late text", func() bool {
+		for _, f := range r.sink.Frames[1] {
 			if f.Cell == 500 && string(f.Body) == "late\n" {
 				return true
 			}
@@ -176,9 +179,9 @@ func TestLargeMessage(t *testing.T) {
 	r.kernel(1, "test")
 	for i, n := range []int{1 << 20, 3 << 20, 8<<20 - 64} {
 		r.run(1, uint32(i+1), "raw x\nbig "+strconv.Itoa(n)+"\nraw y")
-		r.sink.mu.Lock()
+		r.sink.Mu.Lock()
 		var seen []string
-		for _, f := range r.sink.frames[1] {
+		for _, f := range r.sink.Frames[1] {
 			if f.Cell == uint32(i+1) {
 				if f.Type == stream.Message {
 					seen = append(seen, strconv.Itoa(len(f.Body)))
@@ -190,8 +193,8 @@ func TestLargeMessage(t *testing.T) {
 				t.Errorf("a frame has channel %d and flags %d", f.Channel, f.Flags)
 			}
 		}
-		r.sink.frames[1] = nil
-		r.sink.mu.Unlock()
+		r.sink.Frames[1] = nil
+		r.sink.Mu.Unlock()
 		// x lies in a pipe when the message, which says it is clear, is made,
 		// and is read before or after it; y is after both.
 		want := strconv.Itoa(n + 15)
@@ -209,9 +212,9 @@ func TestFloodIsHeldByTheWindow(t *testing.T) {
 			r := newRig(t)
 			r.kernel(1, "test")
 			r.kernel(2, "test")
-			r.sink.mu.Lock()
-			r.sink.keep = false
-			r.sink.mu.Unlock()
+			r.sink.Mu.Lock()
+			r.sink.Keep = false
+			r.sink.Mu.Unlock()
 			r.Hold(1, true)
 			const total = 50_000_000
 			done := make(chan error, 1)
@@ -219,9 +222,9 @@ func TestFloodIsHeldByTheWindow(t *testing.T) {
 				_, err := r.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 1, Code: how + " " + strconv.Itoa(total)})
 				done <- err
 			}()
-			eventually(t, "the channel stalls", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Stalls > 0 })
-			if n := r.sink.size(1); n > Window {
-				t.Errorf("%d bytes came without an Ack, the window has %d", n, Window)
+			agenttest.Eventually(t, "the channel stalls", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Stalls > 0 })
+			if n := r.sink.Size(1); n > wire.Window {
+				t.Errorf("%d bytes came without an Ack, the window has %d", n, wire.Window)
 			}
 			// Others go on meanwhile: the flood itself does not before it is let.
 			if _, err := r.Request(r.ctx, 2, kernel.Request{Op: "execute", Cell: 1, Code: "out x"}); err != nil {
@@ -232,7 +235,7 @@ func TestFloodIsHeldByTheWindow(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			if n := r.sink.size(1); n != total {
+			if n := r.sink.Size(1); n != total {
 				t.Errorf("%d bytes came, want %d", n, total)
 			}
 			if grown := rss(t, r.cmd.Process.Pid) - before; grown > 32<<10 {
@@ -262,7 +265,7 @@ func TestInterrupt(t *testing.T) {
 			}
 			done <- reply
 		}()
-		r.sink.until(t, "the cell runs", func() bool { return r.sink.bytes[ch] > 0 })
+		r.sink.Until(t, "the cell runs", func() bool { return r.sink.Bytes[ch] > 0 })
 		if err := r.Interrupt(r.ctx, ch); err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +280,7 @@ func TestInterrupt(t *testing.T) {
 			}
 			done <- reply
 		}()
-		r.sink.until(t, "the child runs", func() bool { return r.sink.bytes[ch] > 4 })
+		r.sink.Until(t, "the child runs", func() bool { return r.sink.Bytes[ch] > 4 })
 		if err := r.Interrupt(r.ctx, ch); err != nil {
 			t.Fatal(err)
 		}
@@ -313,9 +316,9 @@ func TestInterruptDuringFlood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.kernel(1, "test")
-	r.sink.mu.Lock()
-	r.sink.keep = false
-	r.sink.mu.Unlock()
+	r.sink.Mu.Lock()
+	r.sink.Keep = false
+	r.sink.Mu.Unlock()
 	done := make(chan kernel.Reply, 1)
 	go func() {
 		reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 1, Code: "flood -1"})
@@ -324,7 +327,7 @@ func TestInterruptDuringFlood(t *testing.T) {
 		}
 		done <- reply
 	}()
-	r.sink.until(t, "the flood", func() bool { return r.sink.bytes[1] > 8<<20 })
+	r.sink.Until(t, "the flood", func() bool { return r.sink.Bytes[1] > 8<<20 })
 	start := time.Now()
 	if err := r.Interrupt(r.ctx, 1); err != nil {
 		t.Fatal(err)
@@ -343,7 +346,7 @@ func TestInputRequest(t *testing.T) {
 	r.kernel(1, "test")
 	done := make(chan string, 1)
 	go func() { s, _ := r.run(1, 1, "input"); done <- s }()
-	r.sink.until(t, "the request for input", func() bool { return r.sink.bytes[1] > 0 })
+	r.sink.Until(t, "the request for input", func() bool { return r.sink.Bytes[1] > 0 })
 	if err := r.Notify(1, kernel.Request{Op: "input", Value: "forty-two"}); err != nil {
 		t.Fatal(err)
 	}
@@ -356,16 +359,16 @@ func TestKernelDiesInACell(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		code, says string
-		exit       Exit
+		exit       wire.Exit
 	}{
-		{"raw last words\nkill", "SIGKILL", Exit{Code: 137, Signal: "SIGKILL", Reason: ReasonSignaled}},
-		{"raw last words\nexit 3", "status 3", Exit{Code: 3, Reason: ReasonExited}},
-		{"raw last words\nexit 0", "exited", Exit{Code: 0, Reason: ReasonExited}},
-		{"raw last words\ngarbage", "8 MiB", Exit{Code: 137, Signal: "SIGKILL", Reason: ReasonProtocol}},
-		{"raw last words\nhuge", "8 MiB", Exit{Code: 137, Signal: "SIGKILL", Reason: ReasonProtocol}},
-		{"raw last words\nchannel", "no frame", Exit{Code: 137, Signal: "SIGKILL", Reason: ReasonProtocol}},
-		{"raw last words\nbadjson", "control", Exit{Code: 137, Signal: "SIGKILL", Reason: ReasonProtocol}},
-		{"raw last words\nclose", "descriptor", Exit{Code: 137, Signal: "SIGKILL", Reason: ReasonProtocol}},
+		{"raw last words\nkill", "SIGKILL", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonSignaled}},
+		{"raw last words\nexit 3", "status 3", wire.Exit{Code: 3, Reason: wire.ReasonExited}},
+		{"raw last words\nexit 0", "exited", wire.Exit{Code: 0, Reason: wire.ReasonExited}},
+		{"raw last words\ngarbage", "8 MiB", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
+		{"raw last words\nhuge", "8 MiB", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
+		{"raw last words\nchannel", "no frame", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
+		{"raw last words\nbadjson", "control", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
+		{"raw last words\nclose", "descriptor", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
 	} {
 		t.Run(x.code, func(t *testing.T) {
 			t.Parallel()
@@ -373,13 +376,13 @@ func TestKernelDiesInACell(t *testing.T) {
 			r.kernel(1, "test")
 			r.run(1, 1, "bg exec sleep 1234.5678")
 			_, err := r.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 2, Code: x.code})
-			if e := wantKind(t, err, fault.KernelDied); !strings.Contains(e.Message, x.says) {
+			if e := agenttest.WantKind(t, err, fault.KernelDied); !strings.Contains(e.Message, x.says) {
 				t.Errorf("the error says %q, want %q in it", e.Message, x.says)
 			}
-			if got := r.sink.text(1, 2); got != "last words" {
+			if got := r.sink.Text(1, 2); got != "last words" {
 				t.Errorf("the cell left %q", got)
 			}
-			e := r.sink.waitExit(t, 1)
+			e := r.sink.WaitExit(t, 1)
 			if e.Message = ""; e != x.exit {
 				t.Errorf("exit is %+v, want %+v", e, x.exit)
 			}
@@ -388,7 +391,7 @@ func TestKernelDiesInACell(t *testing.T) {
 			if s, err := r.Stats(r.ctx); err != nil || s.Channels != 1 {
 				t.Errorf("stats are %+v, %v", s, err)
 			}
-			eventually(t, "the dead kernel's child is gone", func() bool { return children(r, "1234.5678") == 0 })
+			agenttest.Eventually(t, "the dead kernel's child is gone", func() bool { return children(r, "1234.5678") == 0 })
 		})
 	}
 }
@@ -417,7 +420,7 @@ func TestReseed(t *testing.T) {
 	r.kernel(1, "test")
 	r.kernel(2, "message")
 	seed := strings.Repeat("ab", 32)
-	if err := r.Reseed(r.ctx, Reseed{Seed: seed, Hostname: "box-7", Env: map[string]string{"COLOUR": "green"}}); err != nil {
+	if err := r.Reseed(r.ctx, wire.Reseed{Seed: seed, Hostname: "box-7", Env: map[string]string{"COLOUR": "green"}}); err != nil {
 		t.Fatal(err)
 	}
 	if name, err := os.ReadFile(filepath.Join(r.root, "hostname")); err != nil || string(name) != "box-7" {
@@ -455,13 +458,17 @@ func TestTimedRequest(t *testing.T) {
 	if took <= 0 || took > time.Since(began) {
 		t.Errorf("it took %s", took)
 	}
-	wait, cancel, err := r.ask(r.ctx, OpKernelRequest, 1, kernel.Request{Op: "complete", Code: "abc"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cancel()
-	if answer, err := r.await(r.ctx, OpKernelRequest, wait); err != nil || answer.TookUS != 0 {
-		t.Errorf("one that is not timed: %+v %v", answer, err)
+}
+
+// TestUntimedRequest: the agent measures nothing unless it is asked to.
+func TestUntimedRequest(t *testing.T) {
+	t.Parallel()
+	r := newRawRig(t)
+	r.send(wire.Request{ID: 1, Op: wire.OpKernelStart, Channel: 1, Params: json.RawMessage(`{"language":"test"}`)})
+	r.answer(1)
+	r.send(wire.Request{ID: 2, Op: wire.OpKernelRequest, Channel: 1, Params: json.RawMessage(`{"op":"complete","code":"abc"}`)})
+	if answer := r.answer(2); answer.TookUS != 0 || !strings.Contains(string(answer.Result), `"abc"`) {
+		t.Errorf("a request that is not timed: %+v", answer)
 	}
 }
 

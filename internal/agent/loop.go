@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -139,7 +140,7 @@ func (c *channel) run() {
 		if !c.full {
 			for i := range ready {
 				if ready[i] && c.pipes[i] >= 0 {
-					c.readPipe(i, chunk)
+					c.readPipe(i, wire.MaxChunk)
 				}
 			}
 		}
@@ -255,7 +256,7 @@ func (c *channel) pump() (drained [2]bool) {
 		for i := range c.due {
 			for c.due[i] > 0 {
 				drained[i] = true
-				n := c.readPipe(i, min(c.due[i], chunk))
+				n := c.readPipe(i, min(c.due[i], wire.MaxChunk))
 				if n < 0 {
 					return drained // stalled
 				}
@@ -283,7 +284,7 @@ func (c *channel) pump() (drained [2]bool) {
 			binary.BigEndian.PutUint32(frame[8:], c.id)
 			if c.size >= maxWrite {
 				c.flush()
-				c.s.wire.write(frame)
+				c.s.host.write(frame)
 			} else {
 				c.out = append(c.out, frame...)
 				c.flushFull()
@@ -330,7 +331,7 @@ func (c *channel) readPipe(i, n int) int {
 		return 0
 	}
 	if !c.win.room(n) {
-		if n = int(Window - (c.win.sent.Load() - c.win.acked.Load())); n <= 0 || n > chunk || !c.win.room(n) {
+		if n = int(wire.Window - (c.win.sent.Load() - c.win.acked.Load())); n <= 0 || n > wire.MaxChunk || !c.win.room(n) {
 			c.stalled()
 			return -1
 		}
@@ -388,7 +389,7 @@ func (c *channel) stalled() {
 // flush writes what has been gathered.
 func (c *channel) flush() {
 	if len(c.out) > 0 {
-		c.s.wire.write(c.out)
+		c.s.host.write(c.out)
 		c.out = c.out[:0]
 		c.joins = false
 		if c.isTerminal() {
@@ -415,7 +416,7 @@ func queued(fd int) int {
 	}
 	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if err != nil {
-		return chunk
+		return wire.MaxChunk
 	}
 	return n
 }
@@ -485,7 +486,7 @@ func (c *channel) leave() {
 	x := c.exit(e)
 	started := c.failAll(x)
 	if started {
-		c.s.wire.write(appendExit(nil, c.id, x))
+		c.s.host.write(appendExit(nil, c.id, x))
 	}
 	c.ev, c.out = nil, nil
 	close(c.done)

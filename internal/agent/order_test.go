@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
@@ -30,7 +32,7 @@ func (n *narrow) Write(p []byte) (int, error) {
 // under way.
 func TestEchoOvertakesFloods(t *testing.T) {
 	n := &narrow{begun: make(chan []byte), resume: make(chan struct{})}
-	w := &wire{w: n}
+	w := &hostWriter{w: n}
 	frame := func(ch uint32, size int) []byte {
 		return stream.AppendFrame(nil, stream.Frame{Type: stream.Stdout, Channel: ch, Body: make([]byte, size)})
 	}
@@ -40,7 +42,7 @@ func TestEchoOvertakesFloods(t *testing.T) {
 	first := <-n.begun
 	go w.write(frame(9, 1))
 	order := []uint32{binary.BigEndian.Uint32(first[8:])}
-	eventually(t, "the echo waits", func() bool { return w.turn.Waiting() == 5 })
+	agenttest.Eventually(t, "the echo waits", func() bool { return w.turn.Waiting() == 5 })
 	ahead := len(first)
 	for range 5 {
 		n.resume <- struct{}{}
@@ -61,9 +63,9 @@ func TestEchoOvertakesFloods(t *testing.T) {
 func TestOutputIsWrittenInPieces(t *testing.T) {
 	var sizes []int
 	c := &channel{id: 1, s: &Server{}}
-	c.s.wire.w = writeFunc(func(p []byte) (int, error) { sizes = append(sizes, len(p)); return len(p), nil })
+	c.s.host.w = writeFunc(func(p []byte) (int, error) { sizes = append(sizes, len(p)); return len(p), nil })
 	for range 64 {
-		c.out = stream.AppendFrame(c.out, stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, chunk)})
+		c.out = stream.AppendFrame(c.out, stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, wire.MaxChunk)})
 		c.flushFull()
 	}
 	c.flush()
@@ -80,7 +82,7 @@ func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 // printed just before it; a flood beside it is gathered all the same.
 func TestKeysDoNotWait(t *testing.T) {
 	c := &channel{id: 1, terminal: newTerminal(pty.Size{Cols: 80, Rows: 24}), s: &Server{}}
-	c.s.wire.w = writeFunc(func(p []byte) (int, error) { return len(p), nil })
+	c.s.host.w = writeFunc(func(p []byte) (int, error) { return len(p), nil })
 	now := time.Now()
 	prints := func() bool { // and is sent at once
 		c.out, c.heldAt, c.flushed = append(c.out, 'x'), now, now
@@ -124,10 +126,10 @@ func TestSmallWritesAreGathered(t *testing.T) {
 	if len(out) != n {
 		t.Errorf("%d of %d bytes came", len(out), n)
 	}
-	r.sink.mu.Lock()
-	defer r.sink.mu.Unlock()
+	r.sink.Mu.Lock()
+	defer r.sink.Mu.Unlock()
 	// One frame for each nap, and those before each.
-	if frames, most := len(r.sink.frames[1]), int(took/time.Millisecond)+n/100; frames > most {
+	if frames, most := len(r.sink.Frames[1]), int(took/time.Millisecond)+n/100; frames > most {
 		t.Errorf("%d writes came in %d frames within %s, want at most %d", n, frames, took, most)
 	}
 }

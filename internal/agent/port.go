@@ -16,41 +16,12 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// MaxConns is how many connections to ports the agent holds at once.
-const MaxConns = 256
-
-// connWindow is the window of a connection to a port, each way, in bytes.
-const connWindow = 256 << 10
-
 // dialLimit is how long a program may take to accept a connection.
 const dialLimit = 10 * time.Second
-
-// The operations on ports.
-const (
-	// OpPortDial: PortDial → {}, then Data frames on Channel both ways. FlagEnd
-	// ends one direction, FlagAbort both at once.
-	OpPortDial = "port.dial"
-	OpPortList = "port.list" // → Ports
-)
-
-// PortDial names a TCP port that a program in the sandbox listens on.
-type PortDial struct {
-	Port int `json:"port"`
-}
-
-// Ports are the TCP ports that programs listen on.
-type Ports struct {
-	Ports []Port `json:"ports"`
-}
-
-// Port is one of them.
-type Port struct {
-	Port    int    `json:"port"`
-	Address string `json:"address"`
-}
 
 // conn is a connection to a port. Its transfer takes what the host sends.
 type conn struct {
@@ -63,9 +34,9 @@ type conn struct {
 }
 
 // portDial connects the host to a program.
-func (s *Server) portDial(r Request) {
+func (s *Server) portDial(r wire.Request) {
 	op := "agent." + r.Op
-	var q PortDial
+	var q wire.PortDial
 	err := params(r, &q)
 	switch {
 	case err != nil:
@@ -75,7 +46,7 @@ func (s *Server) portDial(r Request) {
 		err = &fault.Error{Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1, Message: "nothing listens on port " + strconv.Itoa(q.Port) + " but the sandbox's proxy"}
 	}
 	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), conn: true}
-	t.win.limit, t.win.wake = connWindow, t.free
+	t.win.limit, t.win.wake = wire.ConnWindow, t.free
 	if err == nil {
 		err = s.begin(op, t, true)
 	}
@@ -139,7 +110,7 @@ func (c *conn) serve() {
 			c.abort()
 		}
 	}()
-	_, err := io.CopyBuffer(struct{ io.Writer }{c.tcp}, struct{ io.Reader }{c.transfer}, make([]byte, chunk))
+	_, err := io.CopyBuffer(struct{ io.Writer }{c.tcp}, struct{ io.Reader }{c.transfer}, make([]byte, wire.MaxChunk))
 	if err == nil {
 		err = c.tcp.CloseWrite()
 	}
@@ -158,7 +129,7 @@ func (c *conn) serve() {
 // who cut.
 func (c *conn) tellCut() {
 	body, _ := json.Marshal(fault.Public{Kind: fault.Unavailable, Message: "the connection to the port was cut"})
-	c.s.wire.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | FlagAbort, Channel: c.id, Body: body}))
+	c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body}))
 }
 
 // reset ends the connection as one that was cut.
@@ -169,7 +140,7 @@ func (c *conn) reset() {
 
 // send takes what the program writes to the host.
 func (c *conn) send() error {
-	buf := make([]byte, stream.HeaderSize+chunk)
+	buf := make([]byte, stream.HeaderSize+wire.MaxChunk)
 	for len(c.before) > 0 {
 		n := copy(buf[stream.HeaderSize:], c.before)
 		c.before = c.before[n:]
@@ -190,7 +161,7 @@ func (c *conn) send() error {
 			}
 		}
 		if err == io.EOF {
-			c.s.wire.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: c.id}))
+			c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: c.id}))
 			return nil
 		}
 		if err != nil {
@@ -207,8 +178,8 @@ func (s *Server) isProxy(port int) bool {
 }
 
 // listening reads which ports programs listen on.
-func (s *Server) listening() Ports {
-	found := Ports{Ports: []Port{}}
+func (s *Server) listening() wire.Ports {
+	found := wire.Ports{Ports: []wire.Port{}}
 	for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(path)
 		if err != nil {
@@ -225,7 +196,7 @@ func (s *Server) listening() Ports {
 		}
 		f.Close()
 	}
-	slices.SortFunc(found.Ports, func(a, b Port) int {
+	slices.SortFunc(found.Ports, func(a, b wire.Port) int {
 		if a.Port != b.Port {
 			return a.Port - b.Port
 		}
@@ -236,16 +207,16 @@ func (s *Server) listening() Ports {
 
 // portOf reads an address of /proc/net: words of four bytes in the host's
 // order, which is little-endian on all that gVisor runs on, and a port.
-func portOf(s string) (Port, bool) {
+func portOf(s string) (wire.Port, bool) {
 	address, number, _ := strings.Cut(s, ":")
 	raw, err := hex.DecodeString(address)
 	port, perr := strconv.ParseUint(number, 16, 16)
 	if err != nil || perr != nil || len(raw) != 4 && len(raw) != 16 {
-		return Port{}, false
+		return wire.Port{}, false
 	}
 	for i := 0; i < len(raw); i += 4 {
 		slices.Reverse(raw[i : i+4])
 	}
 	ip, ok := netip.AddrFromSlice(raw)
-	return Port{Port: int(port), Address: ip.String()}, ok
+	return wire.Port{Port: int(port), Address: ip.String()}, ok
 }

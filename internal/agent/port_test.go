@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // listen is a program's listener: the test's own, since natively agent and
@@ -73,7 +76,7 @@ func TestPortEcho(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 // TestPortEnds cuts connections from either end, and while a window is full.
@@ -99,12 +102,11 @@ func TestPortEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nobody reads: what has come is bounded, and others go on.
-	stuck := func() int { c.d.mu.Lock(); defer c.d.mu.Unlock(); return c.d.size }
-	eventually(t, "the window is full", func() bool { return stuck() > connWindow-chunk })
+	agenttest.Eventually(t, "the window is full", func() bool { return c.Buffered() > wire.ConnWindow-wire.MaxChunk })
 	if err := r.Ping(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := stuck(); n > connWindow+chunk {
+	if n := c.Buffered(); n > wire.ConnWindow+wire.MaxChunk {
 		t.Errorf("%d bytes came without being read", n)
 	}
 	if _, err := io.CopyN(io.Discard, c, 4<<20); err != nil {
@@ -118,14 +120,14 @@ func TestPortEnds(t *testing.T) {
 	}
 	wrote := make(chan error)
 	go func() { _, err := c.Write(make([]byte, 64<<20)); wrote <- err }()
-	eventually(t, "the program's window is full", func() bool { c.d.mu.Lock(); defer c.d.mu.Unlock(); return c.d.acked > 0 })
+	agenttest.Eventually(t, "the program's window is full", func() bool { return c.Acked() > 0 })
 	c.Close()
 	if err := <-wrote; err == nil {
 		t.Error("64 MiB went to a program that reads nothing")
 	}
 
 	if c, err = r.Dial(r.ctx, 3, resets); err != nil {
-		wantKind(t, err, fault.Unavailable) // it was faster still
+		agenttest.WantKind(t, err, fault.Unavailable) // it was faster still
 	} else {
 		if _, err := io.ReadAll(c); err == nil {
 			t.Error("a reset looks like an end")
@@ -146,9 +148,9 @@ func TestPortEnds(t *testing.T) {
 	c.Close()
 
 	_, err = r.Dial(r.ctx, 5, closedPort(t))
-	wantKind(t, err, fault.Unavailable)
+	agenttest.WantKind(t, err, fault.Unavailable)
 	_, err = r.Dial(r.ctx, 6, 65536)
-	wantKind(t, err, fault.InvalidArgument)
+	agenttest.WantKind(t, err, fault.InvalidArgument)
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
 	if c, err := r.Dial(ctx, 7, deaf); err == nil {
@@ -157,7 +159,7 @@ func TestPortEnds(t *testing.T) {
 		t.Error(err)
 	}
 	let()
-	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 // closedPort is one that nobody listens on, nor can before the test ends: a
@@ -188,16 +190,16 @@ func TestPortLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	port := listen(t, "127.0.0.1:0", echo)
-	var all []*Conn
+	var all []*client.Conn
 	var err error
-	for i := range MaxConns + 1 {
-		var c *Conn
+	for i := range wire.MaxConns + 1 {
+		var c *client.Conn
 		if c, err = r.Dial(r.ctx, uint32(i+1), port); err != nil {
 			break
 		}
 		all = append(all, c)
 	}
-	if len(all) != MaxConns || !fault.Is(err, fault.Exhausted) {
+	if len(all) != wire.MaxConns || !fault.Is(err, fault.Exhausted) {
 		t.Errorf("%d connections, then %v", len(all), err)
 	}
 	if _, err := r.write(1000, "f", "files go on"); err != nil {
@@ -206,7 +208,7 @@ func TestPortLimit(t *testing.T) {
 	for _, c := range all {
 		c.Close()
 	}
-	eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
 func TestPortList(t *testing.T) {
@@ -217,14 +219,14 @@ func TestPortList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[Port]int{}
+	seen := map[wire.Port]int{}
 	for _, p := range all {
 		seen[p]++
 	}
-	if seen[Port{four, "127.0.0.1"}] != 1 || seen[Port{six, "::1"}] != 1 {
+	if seen[wire.Port{Port: four, Address: "127.0.0.1"}] != 1 || seen[wire.Port{Port: six, Address: "::1"}] != 1 {
 		t.Errorf("%d and %d are not among %+v", four, six, all)
 	}
-	if p, ok := portOf("B80D0120000000000000000001000000:1F90"); !ok || p != (Port{8080, "2001:db8::1"}) {
+	if p, ok := portOf("B80D0120000000000000000001000000:1F90"); !ok || p != (wire.Port{Port: 8080, Address: "2001:db8::1"}) {
 		t.Errorf("%+v, %v", p, ok)
 	}
 	for _, s := range []string{"", "0100007F", "0100007F:", "0100:1F90", "zz00007F:1F90", "0100007F:1F90F"} {

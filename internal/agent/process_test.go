@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -16,11 +18,11 @@ func TestProcess(t *testing.T) {
 	r := newRig(t)
 	for i, x := range []struct {
 		script, out string
-		exit        Exit
+		exit        wire.Exit
 	}{
-		{"echo out; echo err >&2; exit 4", "out\nerr\n", Exit{Code: 4, Reason: ReasonExited}},
-		{"kill -SEGV $$", "", Exit{Code: 139, Signal: "SIGSEGV", Reason: ReasonSignaled}},
-		{"true", "", Exit{Reason: ReasonExited}},
+		{"echo out; echo err >&2; exit 4", "out\nerr\n", wire.Exit{Code: 4, Reason: wire.ReasonExited}},
+		{"kill -SEGV $$", "", wire.Exit{Code: 139, Signal: "SIGSEGV", Reason: wire.ReasonSignaled}},
+		{"true", "", wire.Exit{Reason: wire.ReasonExited}},
 	} {
 		out, e := r.program(uint32(i+1), x.script)
 		e.Message = ""
@@ -29,19 +31,19 @@ func TestProcess(t *testing.T) {
 		}
 	}
 	for i, x := range []struct {
-		p     StartProcess
+		p     wire.StartProcess
 		kind  fault.Kind
 		field string
 	}{
-		{StartProcess{}, fault.InvalidArgument, "argv"},
-		{StartProcess{Argv: []string{"no-such-program"}}, fault.NotFound, "argv"},
-		{StartProcess{Argv: []string{"/etc/passwd"}}, fault.PermissionDenied, "argv"},
-		{StartProcess{Argv: []string{"a\x00b"}}, fault.InvalidArgument, "argv"},
-		{StartProcess{Argv: []string{"true"}, Cwd: "nowhere"}, fault.InvalidArgument, "cwd"},
-		{StartProcess{Argv: []string{"true"}, Env: map[string]string{"A=B": ""}}, fault.InvalidArgument, "env"},
+		{wire.StartProcess{}, fault.InvalidArgument, "argv"},
+		{wire.StartProcess{Argv: []string{"no-such-program"}}, fault.NotFound, "argv"},
+		{wire.StartProcess{Argv: []string{"/etc/passwd"}}, fault.PermissionDenied, "argv"},
+		{wire.StartProcess{Argv: []string{"a\x00b"}}, fault.InvalidArgument, "argv"},
+		{wire.StartProcess{Argv: []string{"true"}, Cwd: "nowhere"}, fault.InvalidArgument, "cwd"},
+		{wire.StartProcess{Argv: []string{"true"}, Env: map[string]string{"A=B": ""}}, fault.InvalidArgument, "env"},
 	} {
 		_, err := r.StartProcess(r.ctx, uint32(100+i), x.p)
-		if e := wantKind(t, err, x.kind); e.Field != x.field {
+		if e := agenttest.WantKind(t, err, x.kind); e.Field != x.field {
 			t.Errorf("%+v: the field at fault is %q", x.p, e.Field)
 		}
 	}
@@ -61,10 +63,10 @@ func TestExitComesAfterTheLastOutput(t *testing.T) {
 			t.Fatalf("program %d left %d bytes at its exit", i, len(out))
 		}
 	}
-	r.sink.mu.Lock()
-	defer r.sink.mu.Unlock()
-	if r.sink.after > 0 {
-		t.Errorf("%d frames came after an exit", r.sink.after)
+	r.sink.Mu.Lock()
+	defer r.sink.Mu.Unlock()
+	if r.sink.Late > 0 {
+		t.Errorf("%d frames came after an exit", r.sink.Late)
 	}
 }
 
@@ -96,7 +98,7 @@ func TestStdin(t *testing.T) {
 	r := newRig(t)
 	start := func(ch uint32, argv ...string) {
 		t.Helper()
-		if _, err := r.StartProcess(r.ctx, ch, StartProcess{Argv: argv, Stdin: true}); err != nil {
+		if _, err := r.StartProcess(r.ctx, ch, wire.StartProcess{Argv: argv, Stdin: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,23 +106,23 @@ func TestStdin(t *testing.T) {
 	if err := r.Input(1, []byte("hello "), false); err != nil {
 		t.Fatal(err)
 	}
-	r.sink.until(t, "the echo", func() bool { return r.sink.bytes[1] == 6 })
+	r.sink.Until(t, "the echo", func() bool { return r.sink.Bytes[1] == 6 })
 	if err := r.Input(1, []byte("world"), true); err != nil {
 		t.Fatal(err)
 	}
-	if e := r.sink.waitExit(t, 1); e.Code != 0 || r.sink.text(1, 0) != "hello world" {
-		t.Errorf("cat ended with %+v after %q", e, r.sink.text(1, 0))
+	if e := r.sink.WaitExit(t, 1); e.Code != 0 || r.sink.Text(1, 0) != "hello world" {
+		t.Errorf("cat ended with %+v after %q", e, r.sink.Text(1, 0))
 	}
-	wantKind(t, r.Input(1, []byte("x"), false), fault.NotFound)
+	agenttest.WantKind(t, r.Input(1, []byte("x"), false), fault.NotFound)
 
 	// More than a pipe and a window hold goes through, as fast as it is read.
 	start(2, "sh", "-c", "sleep 0.3; exec wc -c")
 	block := bytes.Repeat([]byte("x"), 100_000)
 	for range 50 {
-		eventually(t, "there is room", func() bool {
+		agenttest.Eventually(t, "there is room", func() bool {
 			err := r.Input(2, block, false)
 			if err != nil {
-				wantKind(t, err, fault.Exhausted)
+				agenttest.WantKind(t, err, fault.Exhausted)
 			}
 			return err == nil
 		})
@@ -128,8 +130,8 @@ func TestStdin(t *testing.T) {
 	if err := r.Input(2, nil, true); err != nil {
 		t.Fatal(err)
 	}
-	r.sink.waitExit(t, 2)
-	if got := strings.TrimSpace(r.sink.text(2, 0)); got != "5000000" {
+	r.sink.WaitExit(t, 2)
+	if got := strings.TrimSpace(r.sink.Text(2, 0)); got != "5000000" {
 		t.Errorf("wc counted %q", got)
 	}
 
@@ -139,7 +141,7 @@ func TestStdin(t *testing.T) {
 	for i := 0; err == nil && i < 100; i++ {
 		err = r.Input(3, block, false)
 	}
-	wantKind(t, err, fault.Exhausted)
+	agenttest.WantKind(t, err, fault.Exhausted)
 	if err := r.Ping(r.ctx); err != nil {
 		t.Error(err)
 	}
@@ -152,22 +154,22 @@ func TestStdin(t *testing.T) {
 func TestSignal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if _, err := r.StartProcess(r.ctx, 1, StartProcess{Argv: []string{"sh", "-c", "trap 'echo usr' USR1; echo on; while :; do sleep 0.05; done"}}); err != nil {
+	if _, err := r.StartProcess(r.ctx, 1, wire.StartProcess{Argv: []string{"sh", "-c", "trap 'echo usr' USR1; echo on; while :; do sleep 0.05; done"}}); err != nil {
 		t.Fatal(err)
 	}
-	r.sink.until(t, "the program runs", func() bool { return r.sink.bytes[1] == 3 })
+	r.sink.Until(t, "the program runs", func() bool { return r.sink.Bytes[1] == 3 })
 	if err := r.Signal(r.ctx, 1, "SIGUSR1"); err != nil {
 		t.Fatal(err)
 	}
-	r.sink.until(t, "the trap", func() bool { return r.sink.bytes[1] >= 7 })
-	wantKind(t, r.Signal(r.ctx, 1, "SIGSEGV"), fault.InvalidArgument)
+	r.sink.Until(t, "the trap", func() bool { return r.sink.Bytes[1] >= 7 })
+	agenttest.WantKind(t, r.Signal(r.ctx, 1, "SIGSEGV"), fault.InvalidArgument)
 	if err := r.Signal(r.ctx, 1, "SIGKILL"); err != nil {
 		t.Fatal(err)
 	}
-	if e := r.sink.waitExit(t, 1); e.Reason != ReasonKilled || e.Signal != "SIGKILL" || e.Code != 137 {
+	if e := r.sink.WaitExit(t, 1); e.Reason != wire.ReasonKilled || e.Signal != "SIGKILL" || e.Code != 137 {
 		t.Errorf("exit is %+v", e)
 	}
-	wantKind(t, r.Signal(r.ctx, 1, "SIGKILL"), fault.NotFound)
+	agenttest.WantKind(t, r.Signal(r.ctx, 1, "SIGKILL"), fault.NotFound)
 }
 
 // TestCloseEndsTheWholeTree starts what tries to get away.
@@ -190,20 +192,20 @@ func TestCloseEndsTheWholeTree(t *testing.T) {
 				env = []string{"SANDGATE_PROCS=200"}
 			}
 			r := newRig(t, env...)
-			if _, err := r.StartProcess(r.ctx, 2, StartProcess{Argv: []string{"sleep", "1001"}}); err != nil {
+			if _, err := r.StartProcess(r.ctx, 2, wire.StartProcess{Argv: []string{"sleep", "1001"}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.StartProcess(r.ctx, 1, StartProcess{Argv: []string{"sh", "-c", script}}); err != nil {
+			if _, err := r.StartProcess(r.ctx, 1, wire.StartProcess{Argv: []string{"sh", "-c", script}}); err != nil {
 				t.Fatal(err)
 			}
-			r.sink.until(t, "the program runs", func() bool { return r.sink.bytes[1] >= 3 })
+			r.sink.Until(t, "the program runs", func() bool { return r.sink.Bytes[1] >= 3 })
 			if err := r.Close(r.ctx, 1); err != nil {
 				t.Fatal(err)
 			}
-			r.sink.mu.Lock()
-			e, ended := r.sink.exits[1]
-			r.sink.mu.Unlock()
-			if !ended || e.Reason != ReasonKilled {
+			r.sink.Mu.Lock()
+			e, ended := r.sink.Exits[1]
+			r.sink.Mu.Unlock()
+			if !ended || e.Reason != wire.ReasonKilled {
 				t.Errorf("after the close the exit is %+v, %v", e, ended)
 			}
 			if n := children(r, ""); n != 1 {
@@ -218,12 +220,12 @@ func TestCloseSparesOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for ch := range uint32(3) {
-		if _, err := r.StartProcess(r.ctx, ch+1, StartProcess{Argv: []string{"sh", "-c", "(setsid -f sleep 1000.5); sleep 1000.5 & echo on; wait"}}); err != nil {
+		if _, err := r.StartProcess(r.ctx, ch+1, wire.StartProcess{Argv: []string{"sh", "-c", "(setsid -f sleep 1000.5); sleep 1000.5 & echo on; wait"}}); err != nil {
 			t.Fatal(err)
 		}
-		r.sink.until(t, "the program runs", func() bool { return r.sink.bytes[ch+1] >= 3 })
+		r.sink.Until(t, "the program runs", func() bool { return r.sink.Bytes[ch+1] >= 3 })
 	}
-	eventually(t, "all run", func() bool { return children(r, "1000.5") == 9 })
+	agenttest.Eventually(t, "all run", func() bool { return children(r, "1000.5") == 9 })
 	if err := r.Close(r.ctx, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -234,10 +236,10 @@ func TestCloseSparesOthers(t *testing.T) {
 	if err := r.Close(r.ctx, 4); err != nil {
 		t.Fatal(err)
 	}
-	if e := r.sink.waitExit(t, 4); e.Reason != ReasonKilled {
+	if e := r.sink.WaitExit(t, 4); e.Reason != wire.ReasonKilled {
 		t.Errorf("the kernel's exit is %+v", e)
 	}
-	wantKind(t, r.Close(r.ctx, 99), fault.NotFound)
+	agenttest.WantKind(t, r.Close(r.ctx, 99), fault.NotFound)
 }
 
 func TestOrphansAreReaped(t *testing.T) {
@@ -248,7 +250,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	if e.Code != 0 || !strings.Contains(out, "2000") {
 		t.Fatalf("the program ended with %+v after %q", e, out)
 	}
-	eventually(t, "all are reaped", func() bool {
+	agenttest.Eventually(t, "all are reaped", func() bool {
 		s, err := r.Stats(r.ctx)
 		return err == nil && s.Orphans >= 2000 && children(r, "") == 0 && len(descend(processes(), r.cmd.Process.Pid)) == 0
 	})
@@ -264,11 +266,11 @@ func TestShortLivedChildren(t *testing.T) {
 	r := newRig(t)
 	const n = 200
 	for i := range uint32(n) {
-		if _, err := r.StartProcess(r.ctx, i+1, StartProcess{Argv: []string{"/bin/true"}}); err != nil {
+		if _, err := r.StartProcess(r.ctx, i+1, wire.StartProcess{Argv: []string{"/bin/true"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.sink.until(t, "all have ended", func() bool { return len(r.sink.exits) == n })
+	r.sink.Until(t, "all have ended", func() bool { return len(r.sink.Exits) == n })
 }
 
 func TestProcessLimit(t *testing.T) {
@@ -290,28 +292,28 @@ func TestProcessLimit(t *testing.T) {
 func TestEndOfTheWireEndsEverything(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.sink.mu.Lock()
-	r.sink.keep = false
-	r.sink.mu.Unlock()
+	r.sink.Mu.Lock()
+	r.sink.Keep = false
+	r.sink.Mu.Unlock()
 	for i := range uint32(4) {
-		if _, err := r.StartProcess(r.ctx, i+1, StartProcess{Argv: []string{"sh", "-c", "trap '' HUP TERM; setsid -f sleep 1000.75; while :; do echo y; done"}}); err != nil {
+		if _, err := r.StartProcess(r.ctx, i+1, wire.StartProcess{Argv: []string{"sh", "-c", "trap '' HUP TERM; setsid -f sleep 1000.75; while :; do echo y; done"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.Hold(1, true)
-	r.sink.until(t, "output", func() bool { return r.sink.bytes[1] > 1000 && r.sink.bytes[4] > 1000 })
+	r.sink.Until(t, "output", func() bool { return r.sink.Bytes[1] > 1000 && r.sink.Bytes[4] > 1000 })
 	pid := r.cmd.Process.Pid
 	before := len(descend(processes(), pid))
 	r.in.Close()
 	<-r.Done()
-	eventually(t, "all are gone", func() bool { return len(descend(processes(), pid)) == 0 })
+	agenttest.Eventually(t, "all are gone", func() bool { return len(descend(processes(), pid)) == 0 })
 	if before < 5 {
 		t.Errorf("only %d processes ran", before)
 	}
 	if n := r.count("1000.75"); n != 0 {
 		t.Errorf("%d daemons are left", n)
 	}
-	wantKind(t, r.Ping(r.ctx), fault.SandboxLost)
+	agenttest.WantKind(t, r.Ping(r.ctx), fault.SandboxLost)
 }
 
 // TestFrameOfOutput looks at single frames.
@@ -319,10 +321,10 @@ func TestFrameOfOutput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.program(9, "echo a; sleep 0.1; echo b >&2")
-	r.sink.mu.Lock()
-	defer r.sink.mu.Unlock()
+	r.sink.Mu.Lock()
+	defer r.sink.Mu.Unlock()
 	got := ""
-	for _, f := range r.sink.frames[9] {
+	for _, f := range r.sink.Frames[9] {
 		got += fmt.Sprintf("%d/%d/%q ", f.Type, f.Channel, f.Body)
 	}
 	if want := fmt.Sprintf("%d/9/\"a\\n\" %d/9/\"b\\n\" ", stream.Stdout, stream.Stderr); got != want {

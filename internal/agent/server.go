@@ -1,3 +1,7 @@
+// Package agent is the first process of a sandbox. It starts kernels and
+// processes, passes their input and output as frames over its own standard
+// input and output, delivers signals, collects processes that have ended, and
+// reads and writes users' files, so that the host never does.
 package agent
 
 import (
@@ -12,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -19,19 +24,10 @@ import (
 // Limits of the agent. Over one of them a request fails with Exhausted and is
 // counted in Stats.Refused.
 const (
-	MaxChannels  = 256 // kernels and processes that live at once
-	MaxTransfers = 32  // files that are written, read or looked at, at once
-	MaxPending   = 1024
-	maxJobs      = 64        // starts and closes at once
-	maxQueue     = 16 << 20  // bytes that wait to go into a kernel
-	chunk        = 32 << 10  // bytes of one output frame made from a pipe
-	maxWrite     = 64 << 10  // bytes of output after which a channel writes them
-	fileChunk    = 64 << 10  // bytes of one Data frame
-	ackEvery     = 128 << 10 // bytes after which an Ack is sent
+	maxJobs  = 64       // starts and closes at once
+	maxQueue = 16 << 20 // bytes that wait to go into a kernel
+	maxWrite = 64 << 10 // bytes of output after which a channel writes them
 )
-
-// Home is the user's home in every image.
-const Home = "/home/user"
 
 // Config is what a Server is told at its start. The zero value of each field
 // means the default given with it.
@@ -62,7 +58,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	def(&c.Langs, "/opt/sandgate/langs")
-	def(&c.Home, Home)
+	def(&c.Home, wire.Home)
 	def(&c.User, "user")
 	def(&c.MachineID, "/etc/machine-id")
 	def(&c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -95,7 +91,7 @@ func (c Config) withDefaults() Config {
 // taken alone or before channel.mu.
 type Server struct {
 	cfg   Config
-	wire  wire
+	host  hostWriter
 	reap  *reaper
 	spawn *spawner
 	langs manifests
@@ -145,11 +141,11 @@ func NewServer(cfg Config) *Server {
 // the agent has started or inherited, drops unfinished files, and returns nil
 // unless the wire ended for being malformed. It may be called once.
 func (s *Server) Serve(r io.Reader, w io.Writer) error {
-	s.wire.w = w
+	s.host.w = w
 	go s.reap.run(s.quit)
 	go s.spawn.run(s.quit)
 	defer s.shutdown()
-	s.send(Response{Event: "hello", Version: Version})
+	s.send(wire.Response{Event: "hello", Version: wire.Version})
 	frames := stream.NewReader(r, 0)
 	for {
 		f, err := frames.Next()
@@ -177,9 +173,9 @@ func (s *Server) shutdown() {
 		s.proxy.Close()
 	}
 	s.mu.Unlock()
-	s.wire.close()
+	s.host.close()
 	for _, c := range live {
-		c.mark(ReasonKilled)
+		c.mark(wire.ReasonKilled)
 		c.win.take(all) // nobody will take the output any more
 	}
 	// SIGKILL leaves no choice, so this ends at once but for a process that
@@ -198,7 +194,7 @@ func (s *Server) shutdown() {
 func (s *Server) handle(f stream.Frame) {
 	switch f.Type {
 	case stream.Control:
-		var r Request
+		var r wire.Request
 		if json.Unmarshal(f.Body, &r) != nil || r.Op == "" {
 			s.malformed.Add(1)
 			return
@@ -216,13 +212,13 @@ func (s *Server) handle(f stream.Frame) {
 }
 
 // request carries one request out, or has it carried out.
-func (s *Server) request(r Request) {
+func (s *Server) request(r wire.Request) {
 	switch r.Op {
-	case OpPing:
+	case wire.OpPing:
 		s.respond(r.ID, struct{}{}, nil)
-	case OpStats:
+	case wire.OpStats:
 		s.respond(r.ID, s.stats(), nil)
-	case OpKernelRequest:
+	case wire.OpKernelRequest:
 		var q kernel.Request
 		if err := params(r, &q); err != nil {
 			s.respond(r.ID, nil, err)
@@ -233,15 +229,15 @@ func (s *Server) request(r Request) {
 		} else if answered, err := c.request(r.ID, q); err != nil || answered {
 			s.respond(r.ID, struct{}{}, err)
 		}
-	case OpInterrupt:
+	case wire.OpInterrupt:
 		c, err := s.find(r)
 		if err != nil {
 			s.respond(r.ID, nil, err)
 			return
 		}
 		c.interrupt(r.ID)
-	case OpSignal:
-		var q Signal
+	case wire.OpSignal:
+		var q wire.Signal
 		err := params(r, &q)
 		if err == nil {
 			var c *channel
@@ -255,8 +251,8 @@ func (s *Server) request(r Request) {
 			}
 		}
 		s.respond(r.ID, struct{}{}, err)
-	case OpResize:
-		var q Resize
+	case wire.OpResize:
+		var q wire.Resize
 		err := params(r, &q)
 		var c *channel
 		if err == nil {
@@ -270,20 +266,20 @@ func (s *Server) request(r Request) {
 			err = c.resize(q.Size)
 		}
 		s.respond(r.ID, struct{}{}, err)
-	case OpRunning:
+	case wire.OpRunning:
 		c, err := s.find(r)
 		if err != nil {
 			s.respond(r.ID, nil, err)
 			return
 		}
-		s.job(r.ID, func() { s.respond(r.ID, Running{Processes: max(len(s.members(c))-1, 0)}, nil) })
-	case OpKernelStart:
+		s.job(r.ID, func() { s.respond(r.ID, wire.Running{Processes: max(len(s.members(c))-1, 0)}, nil) })
+	case wire.OpKernelStart:
 		s.kernelStart(r)
-	case OpProcessStart:
+	case wire.OpProcessStart:
 		s.processStart(r)
-	case OpTerminalStart:
+	case wire.OpTerminalStart:
 		s.terminalStart(r)
-	case OpClose:
+	case wire.OpClose:
 		s.mu.Lock()
 		c := s.channels[r.Channel]
 		s.mu.Unlock()
@@ -292,25 +288,25 @@ func (s *Server) request(r Request) {
 			return
 		}
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
-	case OpFileWrite, OpFileRead, OpFileStat, OpFileList, OpFileMkdir, OpFileMove, OpFileCopy, OpFileRemove, OpFileLink, OpFileWatch, OpTreeRead, OpTreeWrite:
+	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileStat, wire.OpFileList, wire.OpFileMkdir, wire.OpFileMove, wire.OpFileCopy, wire.OpFileRemove, wire.OpFileLink, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
 		s.file(r)
-	case OpProcessList:
+	case wire.OpProcessList:
 		s.job(r.ID, func() { s.respond(r.ID, s.listProcesses(), nil) })
-	case OpProcessSignal:
-		var q SignalProcess
+	case wire.OpProcessSignal:
+		var q wire.SignalProcess
 		if err := params(r, &q); err != nil {
 			s.respond(r.ID, nil, err)
 			return
 		}
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, s.signalProcess(q)) })
-	case OpPortDial:
+	case wire.OpPortDial:
 		s.portDial(r)
-	case OpPortList:
+	case wire.OpPortList:
 		s.job(r.ID, func() { s.respond(r.ID, s.listening(), nil) })
-	case OpOutbound:
+	case wire.OpEgressAnswer:
 		s.answered(r)
-	case OpReseed:
-		var q Reseed
+	case wire.OpReseed:
+		var q wire.Reseed
 		if err := params(r, &q); err != nil {
 			s.respond(r.ID, nil, err)
 			return
@@ -322,7 +318,7 @@ func (s *Server) request(r Request) {
 }
 
 // params decodes a request's parameters.
-func params(r Request, v any) error {
+func params(r wire.Request, v any) error {
 	if len(r.Params) == 0 {
 		return nil
 	}
@@ -350,7 +346,7 @@ func (s *Server) job(id uint64, f func()) bool {
 }
 
 // find returns the request's channel if it lives.
-func (s *Server) find(r Request) (*channel, error) {
+func (s *Server) find(r wire.Request) (*channel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.channels[r.Channel]
@@ -362,7 +358,7 @@ func (s *Server) find(r Request) (*channel, error) {
 
 // reseed makes the sandbox a machine of its own. Each kernel gets a seed that
 // is derived from the one given, so that two kernels draw different numbers.
-func (s *Server) reseed(q Reseed) error {
+func (s *Server) reseed(q wire.Reseed) error {
 	const op = "agent.reseed"
 	if q.Hostname != "" {
 		if len(q.Hostname) > 64 {
@@ -375,7 +371,7 @@ func (s *Server) reseed(q Reseed) error {
 	if err := checkEnv(op, q.Env); err != nil {
 		return err
 	}
-	if q.Proxy == NoProxy {
+	if q.Proxy == wire.NoProxy {
 		s.closeProxy()
 	} else if q.Proxy != 0 {
 		if err := s.openProxy(q.Proxy); err != nil {
@@ -434,7 +430,7 @@ func (s *Server) newMachineID(seed string) error {
 	return os.WriteFile(s.cfg.MachineID, []byte(derive(seed, ^uint32(0))[:32]+"\n"), 0o644)
 }
 
-func (s *Server) stats() Stats {
+func (s *Server) stats() wire.Stats {
 	s.mu.Lock()
 	n := 0
 	for _, c := range s.channels {
@@ -445,7 +441,7 @@ func (s *Server) stats() Stats {
 	t := s.files + s.watches + s.conns + s.outs
 	s.mu.Unlock()
 	reaped, orphans := s.reap.counts()
-	return Stats{
+	return wire.Stats{
 		Channels: n, Transfers: t, Reaped: reaped, Orphans: orphans,
 		Stalls: s.stalls.Load(), Malformed: s.malformed.Load(), Stray: s.stray.Load(),
 		Garbage: s.garbage.Load(), Refused: s.refused.Load(),
@@ -457,7 +453,7 @@ func (s *Server) respond(id uint64, result any, err error) {
 	if id == 0 {
 		return
 	}
-	r := Response{ID: id}
+	r := wire.Response{ID: id}
 	if err != nil {
 		r.Error, _ = json.Marshal(fault.PublicOf(err))
 	} else if r.Result, err = json.Marshal(result); err != nil {
@@ -468,17 +464,17 @@ func (s *Server) respond(id uint64, result any, err error) {
 }
 
 // send writes a response or an event.
-func (s *Server) send(r Response) {
+func (s *Server) send(r wire.Response) {
 	body, err := json.Marshal(r)
 	if err != nil || len(body) > stream.MaxBody {
-		body, _ = json.Marshal(Response{ID: r.ID, Error: json.RawMessage(`{"kind":"too_large","message":"the answer is over 8 MiB"}`)})
+		body, _ = json.Marshal(wire.Response{ID: r.ID, Error: json.RawMessage(`{"kind":"too_large","message":"the answer is over 8 MiB"}`)})
 	}
-	s.wire.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)), stream.Frame{Type: stream.Control, Body: body}))
+	s.host.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)), stream.Frame{Type: stream.Control, Body: body}))
 }
 
-// wire is the way to the host. Each write is one call, and so one system call.
+// hostWriter is the way to the host. Each write is one call, and so one system call.
 // Small ones overtake large ones that wait.
-type wire struct {
+type hostWriter struct {
 	turn stream.Gate // guards all below, and the order on the wire
 	w    io.Writer
 	err  error
@@ -486,7 +482,7 @@ type wire struct {
 
 // write sends whole frames. After an error, and after close, it does nothing:
 // the host is gone, which the reading side finds out as well.
-func (w *wire) write(frames []byte) {
+func (w *hostWriter) write(frames []byte) {
 	w.turn.Enter(len(frames))
 	defer w.turn.Leave(len(frames))
 	if w.err == nil && len(frames) > 0 {
@@ -494,7 +490,7 @@ func (w *wire) write(frames []byte) {
 	}
 }
 
-func (w *wire) close() {
+func (w *hostWriter) close() {
 	w.turn.Enter(0)
 	defer w.turn.Leave(0)
 	if w.err == nil {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -182,7 +183,7 @@ func (c *channel) signalTerminal(name string) error {
 	}
 	all := sig == syscall.SIGHUP || sig == syscall.SIGKILL
 	if all {
-		c.mark(ReasonKilled)
+		c.mark(wire.ReasonKilled)
 	}
 	c.mu.Lock()
 	first := c.pid
@@ -206,7 +207,7 @@ func (c *channel) signalTerminal(name string) error {
 // as readPipe does. The kernel gives at most a page at a time.
 func (c *channel) readTerminal(fd, n int) int {
 	const header = stream.HeaderSize
-	if room := chunk - (len(c.out) - c.held - header); c.joins && room < page {
+	if room := wire.MaxChunk - (len(c.out) - c.held - header); c.joins && room < page {
 		c.joins = false
 	} else if c.joins {
 		n = min(n, room)
@@ -262,7 +263,7 @@ func (c *channel) readTerminal(fd, n int) int {
 // hold returns how long output may wait for more, in milliseconds, or -1 when
 // it is to be sent now.
 func (c *channel) hold(now time.Time) int {
-	if !c.isTerminal() || len(c.out) == 0 || c.finished || c.stall || len(c.out) >= chunk {
+	if !c.isTerminal() || len(c.out) == 0 || c.finished || c.stall || len(c.out) >= wire.MaxChunk {
 		return -1
 	}
 	left := holdTime - now.Sub(c.heldAt)

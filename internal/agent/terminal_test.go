@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/pty"
 )
 
 // shell starts a script in a terminal.
 func (r *rig) shell(ch uint32, script string) {
 	r.t.Helper()
-	if _, err := r.StartTerminal(r.ctx, ch, StartTerminal{Argv: []string{"bash", "--norc", "-c", script}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
+	if _, err := r.StartTerminal(r.ctx, ch, wire.StartTerminal{Argv: []string{"bash", "--norc", "-c", script}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -30,11 +32,11 @@ func (r *rig) typed(ch uint32, keys string) {
 func (r *rig) says(ch uint32, text string) {
 	r.t.Helper()
 	for {
-		r.sink.mu.Lock()
-		changed := r.sink.changed
-		_, ended := r.sink.exits[ch]
-		r.sink.mu.Unlock()
-		if got := r.sink.text(ch, 0); strings.Contains(got, text) {
+		r.sink.Mu.Lock()
+		changed := r.sink.Changed
+		_, ended := r.sink.Exits[ch]
+		r.sink.Mu.Unlock()
+		if got := r.sink.Text(ch, 0); strings.Contains(got, text) {
 			return
 		} else if ended {
 			r.t.Fatalf("the terminal ended without %q, with %q", text, got)
@@ -42,7 +44,7 @@ func (r *rig) says(ch uint32, text string) {
 		select {
 		case <-changed:
 		case <-r.ctx.Done():
-			r.t.Fatalf("%q never came, only %q", text, r.sink.text(ch, 0))
+			r.t.Fatalf("%q never came, only %q", text, r.sink.Text(ch, 0))
 		}
 	}
 }
@@ -53,26 +55,26 @@ func TestTerminal(t *testing.T) {
 	r.shell(1, `tty; stty size; ls -ln "$(tty)" | cut -d' ' -f3; test -t 0 -a -t 1 -a -t 2 && echo all; echo $TERM $COLORTERM; read x; echo "got $x"; exit 7`)
 	r.says(1, "truecolor")
 	r.typed(1, "h\u00e4llo\r")
-	if e := r.sink.waitExit(t, 1); e.Code != 7 || e.Reason != ReasonExited {
+	if e := r.sink.WaitExit(t, 1); e.Code != 7 || e.Reason != wire.ReasonExited {
 		t.Errorf("it ended with %+v", e)
 	}
-	got := r.sink.text(1, 0)
+	got := r.sink.Text(1, 0)
 	for _, want := range []string{"/dev/pts/", "24 80\r\n", fmt.Sprintf("\r\n%d\r\n", r.uid), "all\r\n", "xterm-256color truecolor", "got h\u00e4llo\r\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	wantKind(t, r.Resize(r.ctx, 1, Resize{Size: pty.Size{Cols: 1, Rows: 1}}), fault.NotFound)
+	agenttest.WantKind(t, r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 1, Rows: 1}}), fault.NotFound)
 	for i, x := range []struct {
-		p     StartTerminal
+		p     wire.StartTerminal
 		field string
 	}{
-		{StartTerminal{Argv: []string{"sh"}}, "cols"},
-		{StartTerminal{Argv: []string{"sh"}, Size: pty.Size{Cols: 80, Rows: 1 << 20}}, "rows"},
-		{StartTerminal{Size: pty.Size{Cols: 80, Rows: 24}}, "argv"},
+		{wire.StartTerminal{Argv: []string{"sh"}}, "cols"},
+		{wire.StartTerminal{Argv: []string{"sh"}, Size: pty.Size{Cols: 80, Rows: 1 << 20}}, "rows"},
+		{wire.StartTerminal{Size: pty.Size{Cols: 80, Rows: 24}}, "argv"},
 	} {
 		_, err := r.StartTerminal(r.ctx, uint32(100+i), x.p)
-		if e := wantKind(t, err, fault.InvalidArgument); e.Field != x.field {
+		if e := agenttest.WantKind(t, err, fault.InvalidArgument); e.Field != x.field {
 			t.Errorf("%+v: the field at fault is %q", x.p, e.Field)
 		}
 	}
@@ -90,22 +92,22 @@ func TestTerminalResize(t *testing.T) {
 	// comes while bash ends the trap of the one before may have none of its own.
 	r.shell(1, `trap told=1 WINCH; echo on; while :; do if test "$told"; then told=; echo "size $(stty size)."; fi; sleep 0.05; done`)
 	r.says(1, "on")
-	if err := r.Resize(r.ctx, 1, Resize{Size: pty.Size{Cols: 100, Rows: 30}}); err != nil {
+	if err := r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}}); err != nil {
 		t.Fatal(err)
 	}
 	r.says(1, "size 30 100.")
-	if err := r.Resize(r.ctx, 1, Resize{Size: pty.Size{Cols: 100, Rows: 30}, Redraw: true}); err != nil {
+	if err := r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}, Redraw: true}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is told of the same size again", func() bool {
-		return strings.Count(r.sink.text(1, 0), "size ") > 1 && strings.HasSuffix(strings.TrimSpace(r.sink.text(1, 0)), "size 30 100.")
+	agenttest.Eventually(t, "it is told of the same size again", func() bool {
+		return strings.Count(r.sink.Text(1, 0), "size ") > 1 && strings.HasSuffix(strings.TrimSpace(r.sink.Text(1, 0)), "size 30 100.")
 	})
-	wantKind(t, r.Resize(r.ctx, 1, Resize{Size: pty.Size{Cols: 100}}), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100}}), fault.InvalidArgument)
 	r.program(2, "true")
-	if _, err := r.StartProcess(r.ctx, 3, StartProcess{Argv: []string{"sleep", "1000"}}); err != nil {
+	if _, err := r.StartProcess(r.ctx, 3, wire.StartProcess{Argv: []string{"sleep", "1000"}}); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, r.Resize(r.ctx, 3, Resize{Size: pty.Size{Cols: 100, Rows: 30}}), fault.Conflict)
+	agenttest.WantKind(t, r.Resize(r.ctx, 3, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}}), fault.Conflict)
 }
 
 // TestTerminalInterrupt: Ctrl-C and SIGINT are obeyed in a flood, and behind
@@ -134,11 +136,11 @@ func TestTerminalInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.sink.mu.Lock()
-			r.sink.keep = !c.flood
-			r.sink.mu.Unlock()
+			r.sink.Mu.Lock()
+			r.sink.Keep = !c.flood
+			r.sink.Mu.Unlock()
 			r.shell(1, c.script)
-			r.sink.until(t, "it runs", func() bool { return r.sink.bytes[1] > 0 && (!c.flood || r.sink.bytes[1] > 1<<20) })
+			r.sink.Until(t, "it runs", func() bool { return r.sink.Bytes[1] > 0 && (!c.flood || r.sink.Bytes[1] > 1<<20) })
 			if c.ahead != "" {
 				r.typed(1, c.ahead)
 			}
@@ -146,10 +148,10 @@ func TestTerminalInterrupt(t *testing.T) {
 			// shell that is told again while it ends begins its end anew.
 			var next time.Time
 			pause := 5 * time.Millisecond
-			eventually(t, "it is obeyed", func() bool {
-				r.sink.mu.Lock()
-				_, ended := r.sink.exits[1]
-				r.sink.mu.Unlock()
+			agenttest.Eventually(t, "it is obeyed", func() bool {
+				r.sink.Mu.Lock()
+				_, ended := r.sink.Exits[1]
+				r.sink.Mu.Unlock()
 				if ended || time.Now().Before(next) {
 					return ended
 				}
@@ -157,7 +159,7 @@ func TestTerminalInterrupt(t *testing.T) {
 				next = time.Now().Add(pause)
 				return c.stop(r) != nil
 			})
-			r.sink.waitExit(t, 1)
+			r.sink.WaitExit(t, 1)
 		})
 	}
 }
@@ -166,17 +168,17 @@ func TestTerminalInterrupt(t *testing.T) {
 func TestTerminalCloseEndsTheWholeTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if _, err := r.StartTerminal(r.ctx, 1, StartTerminal{Argv: []string{"bash", "--norc", "-i"}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
+	if _, err := r.StartTerminal(r.ctx, 1, wire.StartTerminal{Argv: []string{"bash", "--norc", "-i"}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
 		t.Fatal(err)
 	}
 	r.typed(1, "PS1='$ '; sleep 1002 & setsid -f sleep 1002; nohup sleep 1002 >/dev/null 2>&1 &\r")
 	r.typed(1, "bash -c 'trap \"\" HUP TERM INT; sleep 1002' &\recho star''ted\r")
 	r.says(1, "started")
-	eventually(t, "all run", func() bool { return children(r, "1002") == 4 })
+	agenttest.Eventually(t, "all run", func() bool { return children(r, "1002") == 4 })
 	if err := r.Close(r.ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	if e := r.sink.waitExit(t, 1); e.Reason != ReasonKilled {
+	if e := r.sink.WaitExit(t, 1); e.Reason != wire.ReasonKilled {
 		t.Errorf("it ended with %+v", e)
 	}
 	if n := children(r, ""); n != 0 {
@@ -184,7 +186,7 @@ func TestTerminalCloseEndsTheWholeTree(t *testing.T) {
 	}
 	// What a shell that exits leaves behind goes with the close after it.
 	r.shell(2, "setsid -f sleep 1003; exit 3")
-	if e := r.sink.waitExit(t, 2); e.Code != 3 {
+	if e := r.sink.WaitExit(t, 2); e.Code != 3 {
 		t.Errorf("it ended with %+v", e)
 	}
 	if err := r.Close(r.ctx, 2); err != nil {
@@ -203,19 +205,19 @@ func TestTerminalOutputIsWhole(t *testing.T) {
 	const n = 200_000
 	begin := time.Now()
 	r.shell(1, fmt.Sprintf("stty -opost; head -c %d /dev/zero | tr '\\0' x | dd bs=1 status=none; echo end", n))
-	r.sink.waitExit(t, 1)
-	got := r.sink.text(1, 0)
+	r.sink.WaitExit(t, 1)
+	got := r.sink.Text(1, 0)
 	if len(got) != n+4 || !strings.HasSuffix(got, "xend\n") {
 		t.Errorf("%d bytes came, ending in %q", len(got), got[max(0, len(got)-10):])
 	}
-	r.sink.mu.Lock()
-	defer r.sink.mu.Unlock()
+	r.sink.Mu.Lock()
+	defer r.sink.Mu.Unlock()
 	// A frame goes when it is full, or when it has waited.
-	if frames, most := len(r.sink.frames[1]), n/(chunk-page)+int(time.Since(begin)/holdTime)+10; frames > most {
+	if frames, most := len(r.sink.Frames[1]), n/(wire.MaxChunk-page)+int(time.Since(begin)/holdTime)+10; frames > most {
 		t.Errorf("%d writes of one byte came in %d frames, want at most %d", n, frames, most)
 	}
-	for _, f := range r.sink.frames[1] {
-		if len(f.Body) > chunk {
+	for _, f := range r.sink.Frames[1] {
+		if len(f.Body) > wire.MaxChunk {
 			t.Errorf("a frame has %d bytes", len(f.Body))
 		}
 	}
@@ -230,16 +232,16 @@ func TestTerminalPaste(t *testing.T) {
 	r.says(1, "ready")
 	block := bytes.Repeat([]byte("0123456789"), 10_000)
 	for range 30 {
-		eventually(t, "there is room", func() bool {
+		agenttest.Eventually(t, "there is room", func() bool {
 			err := r.Input(1, block, false)
 			if err != nil {
-				wantKind(t, err, fault.Exhausted)
+				agenttest.WantKind(t, err, fault.Exhausted)
 			}
 			return err == nil
 		})
 	}
-	r.sink.waitExit(t, 1)
-	if got := r.sink.text(1, 0); !strings.Contains(got, "55a95d24c5e52ee25a245028a1768961") {
+	r.sink.WaitExit(t, 1)
+	if got := r.sink.Text(1, 0); !strings.Contains(got, "55a95d24c5e52ee25a245028a1768961") {
 		t.Errorf("got %q", got)
 	}
 }

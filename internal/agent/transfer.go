@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -24,7 +25,7 @@ type transfer struct {
 	// outbound says that it is one to the outside, which goes both ways too.
 	// The host's answer comes in answers, which has room for one.
 	outbound bool
-	answers  chan Answer
+	answers  chan wire.EgressAnswer
 	// watch says that it tells of changes.
 	watch bool
 	freed chan struct{} // capacity 1
@@ -75,7 +76,7 @@ func (t *transfer) isAborted() bool {
 
 // fileParams has the fields of all parameters of file operations.
 type fileParams struct {
-	FileWrite
+	wire.FileWrite
 	Offset    int64  `json:"offset"`
 	Length    int64  `json:"length"`
 	IfRange   string `json:"if_range"`
@@ -89,14 +90,14 @@ type fileParams struct {
 }
 
 // file begins a file operation, beside the wire and as the user.
-func (s *Server) file(r Request) {
+func (s *Server) file(r wire.Request) {
 	op := "agent." + r.Op
 	var q fileParams
 	err := params(r, &q)
 	var path, to string
 	if err == nil {
 		var bad *fault.Error
-		if path, bad = s.path(op, q.Path); bad == nil && (r.Op == OpFileMove || r.Op == OpFileCopy) {
+		if path, bad = s.path(op, q.Path); bad == nil && (r.Op == wire.OpFileMove || r.Op == wire.OpFileCopy) {
 			if to, bad = s.path(op, q.To); bad != nil {
 				bad.Field = "to"
 			}
@@ -107,11 +108,11 @@ func (s *Server) file(r Request) {
 	}
 	data := false
 	switch r.Op {
-	case OpFileWrite, OpFileRead, OpFileWatch, OpTreeRead, OpTreeWrite:
+	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
 		data = true
 	}
 	inHome := strings.HasPrefix(path, s.cfg.Home+"/")
-	t := &transfer{s: s, id: r.Channel, watch: r.Op == OpFileWatch, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+	t := &transfer{s: s, id: r.Channel, watch: r.Op == wire.OpFileWatch, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	t.win.wake = t.free
 	if err == nil {
 		err = s.begin(op, t, data)
@@ -123,7 +124,7 @@ func (s *Server) file(r Request) {
 	go func() {
 		defer s.wg.Done()
 		defer s.forget(t, data)
-		if r.Op == OpFileLink && !inHome {
+		if r.Op == wire.OpFileLink && !inHome {
 			// Asked for by the one who made the session, before it runs.
 			s.respond(r.ID, struct{}{}, makeLink(path, q.Target, false))
 			return
@@ -138,34 +139,34 @@ func (s *Server) file(r Request) {
 
 // touchFile carries a file operation out. The calling goroutine has the user's
 // rights.
-func (s *Server) touchFile(r Request, t *transfer, q fileParams, path, to string) {
+func (s *Server) touchFile(r wire.Request, t *transfer, q fileParams, path, to string) {
 	var result any = struct{}{}
 	var err error
 	switch r.Op {
-	case OpFileStat:
+	case wire.OpFileStat:
 		result, err = statFile(path)
-	case OpFileList:
-		result, err = listFolder(path, FileList{Limit: q.Limit, After: q.After})
-	case OpFileMkdir:
+	case wire.OpFileList:
+		result, err = listFolder(path, wire.FileList{Limit: q.Limit, After: q.After})
+	case wire.OpFileMkdir:
 		result, err = makeFolder(path)
-	case OpFileMove:
-		result, err = s.moveFile(path, FileMove{Overwrite: q.Overwrite}, to)
-	case OpFileCopy:
-		result, err = s.copyFile(path, FileMove{Overwrite: q.Overwrite}, to)
-	case OpFileRemove:
-		err = s.removeFile(path, FileRemove{Recursive: q.Recursive})
-	case OpFileLink:
+	case wire.OpFileMove:
+		result, err = s.moveFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
+	case wire.OpFileCopy:
+		result, err = s.copyFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
+	case wire.OpFileRemove:
+		err = s.removeFile(path, wire.FileRemove{Recursive: q.Recursive})
+	case wire.OpFileLink:
 		err = makeLink(path, q.Target, true)
-	case OpFileWatch:
+	case wire.OpFileWatch:
 		s.watchFile(r, t, path, q.Recursive)
 		return
-	case OpFileWrite:
+	case wire.OpFileWrite:
 		result, err = s.writeFile(path, q.FileWrite, t)
-	case OpTreeWrite:
+	case wire.OpTreeWrite:
 		result, err = unpack(path, t)
-	case OpTreeRead:
-		var stat FileStat
-		stat, err = openTree(path, TreeRead{Archive: q.Archive})
+	case wire.OpTreeRead:
+		var stat wire.FileStat
+		stat, err = openTree(path, wire.TreeRead{Archive: q.Archive})
 		s.respond(r.ID, stat, err)
 		if err == nil {
 			out := &packed{t: t}
@@ -175,9 +176,9 @@ func (s *Server) touchFile(r Request, t *transfer, q fileParams, path, to string
 			t.finish(r.Op, err)
 		}
 		return
-	case OpFileRead:
+	case wire.OpFileRead:
 		f, stat, err := openFile(path)
-		var part FileOpened
+		var part wire.FileOpened
 		if err == nil {
 			defer f.Close()
 			part, err = partOf(f, stat, q)
@@ -192,9 +193,9 @@ func (s *Server) touchFile(r Request, t *transfer, q fileParams, path, to string
 }
 
 // partOf finds the part of a file that is asked for, and goes there.
-func partOf(f io.Seeker, stat FileStat, q fileParams) (FileOpened, error) {
+func partOf(f io.Seeker, stat wire.FileStat, q fileParams) (wire.FileOpened, error) {
 	const op = "agent.file.read"
-	part := FileOpened{FileStat: stat, Length: stat.Size}
+	part := wire.FileOpened{FileStat: stat, Length: stat.Size}
 	if q.Length < 0 {
 		return part, fault.Invalid(op, "length", "a length is not below 0")
 	}
@@ -226,18 +227,18 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 		return fault.New(fault.SandboxLost, op, "the sandbox is ending")
 	}
 	switch {
-	case t.watch && s.watches >= MaxWatches:
+	case t.watch && s.watches >= wire.MaxWatches:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "files are watched in %d places already", MaxWatches)
-	case t.outbound && s.outs >= MaxOutbound:
+		return fault.New(fault.Exhausted, op, "files are watched in %d places already", wire.MaxWatches)
+	case t.outbound && s.outs >= wire.MaxEgress:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", MaxOutbound)
-	case !t.conn && !t.watch && !t.outbound && s.files >= MaxTransfers:
+		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress)
+	case !t.conn && !t.watch && !t.outbound && s.files >= wire.MaxTransfers:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "%d files are on their way", MaxTransfers)
-	case t.conn && s.conns >= MaxConns:
+		return fault.New(fault.Exhausted, op, "%d files are on their way", wire.MaxTransfers)
+	case t.conn && s.conns >= wire.MaxConns:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "%d connections to ports are open", MaxConns)
+		return fault.New(fault.Exhausted, op, "%d connections to ports are open", wire.MaxConns)
 	}
 	if data {
 		if c := s.channels[t.id]; c != nil && !c.isOver() || s.transfers[t.id] != nil {
@@ -285,14 +286,14 @@ func (s *Server) data(f stream.Frame) {
 		s.stray.Add(1) // a write that has failed
 		return
 	}
-	if f.Flags&FlagAbort != 0 {
+	if f.Flags&wire.FlagAbort != 0 {
 		t.abort()
 		return
 	}
 	t.mu.Lock()
 	switch {
 	case t.end || t.aborted:
-	case len(t.q)+len(f.Body) > 2*Window+stream.MaxBody: // the host broke its window
+	case len(t.q)+len(f.Body) > 2*wire.Window+stream.MaxBody: // the host broke its window
 		t.aborted, t.q = true, nil
 		s.refused.Add(1)
 	default:
@@ -314,12 +315,12 @@ func (t *transfer) Read(p []byte) (int, error) {
 		}
 		end, aborted := t.end, t.aborted
 		var ack uint64
-		if t.taken-t.told >= ackEvery {
+		if t.taken-t.told >= wire.AckEvery {
 			t.told, ack = t.taken, t.taken
 		}
 		t.mu.Unlock()
 		if ack > 0 {
-			t.s.wire.write(appendAck(nil, t.id, ack))
+			t.s.host.write(appendAck(nil, t.id, ack))
 		}
 		switch {
 		case aborted:
@@ -348,15 +349,15 @@ func (t *transfer) put(buf []byte, n int) error {
 	stream.AppendFrame(buf[:0], stream.Frame{Type: stream.Data, Channel: t.id})
 	binary.BigEndian.PutUint32(buf, uint32(n))
 	t.win.sentBytes(n)
-	t.s.wire.write(buf[:stream.HeaderSize+n])
+	t.s.host.write(buf[:stream.HeaderSize+n])
 	return nil
 }
 
 // send sends size bytes of a file, for a read.
 func (t *transfer) send(f io.Reader, size int64) error {
-	buf := make([]byte, stream.HeaderSize+fileChunk)
+	buf := make([]byte, stream.HeaderSize+wire.FileChunk)
 	for size > 0 {
-		n := int(min(size, fileChunk))
+		n := int(min(size, wire.FileChunk))
 		m, err := io.ReadFull(f, buf[stream.HeaderSize:stream.HeaderSize+n])
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return fault.New(fault.Conflict, "agent.file.read", "the file became shorter while it was read")
@@ -379,10 +380,10 @@ func (t *transfer) finish(op string, err error) {
 	}
 	end := stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: t.id}
 	if err != nil {
-		end.Flags |= FlagAbort
+		end.Flags |= wire.FlagAbort
 		end.Body, _ = json.Marshal(fault.PublicOf(fileError("agent."+op, err)))
 	}
-	t.s.wire.write(stream.AppendFrame(nil, end))
+	t.s.host.write(stream.AppendFrame(nil, end))
 }
 
 // packed gathers what is written into Data frames; flush sends the rest.
@@ -394,13 +395,13 @@ type packed struct {
 
 func (p *packed) Write(b []byte) (int, error) {
 	if p.buf == nil {
-		p.buf = make([]byte, stream.HeaderSize+fileChunk)
+		p.buf = make([]byte, stream.HeaderSize+wire.FileChunk)
 	}
 	for done := 0; done < len(b); {
 		m := copy(p.buf[stream.HeaderSize+p.n:], b[done:])
 		p.n += m
 		done += m
-		if p.n == fileChunk {
+		if p.n == wire.FileChunk {
 			if err := p.flush(); err != nil {
 				return done, err
 			}

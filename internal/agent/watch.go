@@ -17,46 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/stream"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // Limits of watching files.
 const (
-	MaxWatches   = 16                    // watches at once
-	MaxFolders   = 2048                  // folders that one of them looks at
 	maxChanges   = 1024                  // changes that are told at once, or that wait
 	maxChangePut = 32 << 10              // bytes of one line, about
 	watchPause   = 50 * time.Millisecond // from a change until it is told, with all that came behind it
 )
-
-// The kinds of a FileChange.
-const (
-	FileCreated  = "created"
-	FileModified = "modified"
-	FileRemoved  = "removed"
-)
-
-// FileWatch asks for what changes in a folder, or of a file.
-type FileWatch struct {
-	Path string `json:"path"`
-	// Recursive includes all folders below it, at most MaxFolders.
-	Recursive bool `json:"recursive,omitempty"`
-}
-
-// FileChange is what became of a path since it was told of last. What was
-// moved has been removed in one place and created in another.
-type FileChange struct {
-	Path string `json:"path"`
-	Kind string `json:"kind"`
-	Dir  bool   `json:"dir,omitempty"`
-}
-
-// FileChanges is one line of a watch's Data, in JSON.
-type FileChanges struct {
-	Changes []FileChange `json:"changes"`
-	// Overflow says that there were more than could be told: look for yourself.
-	Overflow bool `json:"overflow,omitempty"`
-}
 
 // watchMask is what a folder is watched for.
 const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
@@ -73,7 +42,7 @@ type watcher struct {
 	paths map[int32]string // of each folder, by its descriptor
 	wds   map[string]int32
 	order []string // of changes, in the order in which they came
-	kinds map[string]FileChange
+	kinds map[string]wire.FileChange
 	more  bool // changes were left out
 	gone  bool // root is
 }
@@ -86,8 +55,8 @@ type watchEvent struct {
 
 // watchFile carries a watch out until it is given up, or what is watched is
 // gone.
-func (s *Server) watchFile(r Request, t *transfer, path string, recursive bool) {
-	w := &watcher{t: t, root: path, deep: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]FileChange{}}
+func (s *Server) watchFile(r wire.Request, t *transfer, path string, recursive bool) {
+	w := &watcher{t: t, root: path, deep: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]wire.FileChange{}}
 	stat, err := w.open()
 	if err != nil {
 		s.respond(r.ID, nil, fileError("agent.file.watch", err))
@@ -116,13 +85,13 @@ func (s *Server) watchFile(r Request, t *transfer, path string, recursive bool) 
 }
 
 // open begins to watch.
-func (w *watcher) open() (FileStat, error) {
+func (w *watcher) open() (wire.FileStat, error) {
 	if inProc(w.root) {
-		return FileStat{}, syscall.EACCES
+		return wire.FileStat{}, syscall.EACCES
 	}
 	info, err := os.Stat(w.root)
 	if err != nil {
-		return FileStat{}, err
+		return wire.FileStat{}, err
 	}
 	stat := statOf(w.root, info)
 	if !info.IsDir() {
@@ -137,7 +106,7 @@ func (w *watcher) open() (FileStat, error) {
 	if err := w.add(w.root, false); err != nil || w.more {
 		_ = w.file.Close()
 		if err == nil {
-			err = fault.New(fault.Exhausted, "agent.file.watch", "there are more than %d folders; watch a part of them", MaxFolders)
+			err = fault.New(fault.Exhausted, "agent.file.watch", "there are more than %d folders; watch a part of them", wire.MaxFolders)
 		}
 		return stat, err
 	}
@@ -148,7 +117,7 @@ func (w *watcher) open() (FileStat, error) {
 // is told as created: it may have been before the watch was.
 func (w *watcher) add(path string, tell bool) error {
 	if _, there := w.wds[path]; !there {
-		if len(w.paths) >= MaxFolders {
+		if len(w.paths) >= wire.MaxFolders {
 			w.more = true
 			return nil
 		}
@@ -183,7 +152,7 @@ func (w *watcher) add(path string, tell bool) error {
 		for _, e := range entries {
 			name := filepath.Join(path, e.Name())
 			if tell {
-				w.note(name, FileCreated, e.IsDir())
+				w.note(name, wire.FileCreated, e.IsDir())
 			}
 			if w.deep && e.IsDir() && !w.more {
 				// One that the user may not read is passed over, and so is one
@@ -288,7 +257,7 @@ func (w *watcher) take(e watchEvent) {
 	if e.mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0 {
 		if dir == w.root {
 			w.gone = true
-			w.note(dir, FileRemoved, true)
+			w.note(dir, wire.FileRemoved, true)
 		}
 		return // of others their folder tells
 	}
@@ -298,17 +267,17 @@ func (w *watcher) take(e watchEvent) {
 	path, isDir := filepath.Join(dir, e.name), e.mask&unix.IN_ISDIR != 0
 	switch {
 	case e.mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
-		w.note(path, FileCreated, isDir)
+		w.note(path, wire.FileCreated, isDir)
 		if isDir && w.deep {
 			_ = w.add(path, true) // it may be gone already
 		}
 	case e.mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
-		w.note(path, FileRemoved, isDir)
+		w.note(path, wire.FileRemoved, isDir)
 		if isDir && e.mask&unix.IN_MOVED_FROM != 0 {
 			w.drop(path)
 		}
 	default:
-		w.note(path, FileModified, isDir)
+		w.note(path, wire.FileModified, isDir)
 	}
 }
 
@@ -335,12 +304,12 @@ func (w *watcher) note(path, kind string, dir bool) {
 		return
 	case !there:
 		w.order = append(w.order, path)
-	case kind == FileModified:
+	case kind == wire.FileModified:
 		kind, dir = before.Kind, before.Dir // also of what is new
-	case kind == FileCreated && before.Kind == FileRemoved && !dir && !before.Dir:
-		kind = FileModified // it was replaced
+	case kind == wire.FileCreated && before.Kind == wire.FileRemoved && !dir && !before.Dir:
+		kind = wire.FileModified // it was replaced
 	}
-	w.kinds[path] = FileChange{Path: strings.ToValidUTF8(path, "\uFFFD"), Kind: kind, Dir: dir}
+	w.kinds[path] = wire.FileChange{Path: strings.ToValidUTF8(path, "\uFFFD"), Kind: kind, Dir: dir}
 }
 
 // tell sends what has been noted, in lines of a size that a reader can take.
@@ -350,7 +319,7 @@ func (w *watcher) tell() error {
 	}
 	out := &packed{t: w.t}
 	for rest := w.order; ; {
-		var line FileChanges
+		var line wire.FileChanges
 		size := 0
 		n := slices.IndexFunc(rest, func(p string) bool {
 			if size += 64 + 2*len(p); size > maxChangePut && len(line.Changes) > 0 {
@@ -362,7 +331,7 @@ func (w *watcher) tell() error {
 		last := n < 0
 		line.Overflow = last && w.more
 		if line.Changes == nil {
-			line.Changes = []FileChange{}
+			line.Changes = []wire.FileChange{}
 		}
 		data, err := json.Marshal(line)
 		if err != nil {
@@ -393,49 +362,4 @@ func makeLink(path, target string, parents bool) error {
 		}
 	}
 	return fileError(op, os.Symlink(target, path))
-}
-
-// Watch tells of changes until ctx ends or what is watched is gone. It calls
-// opened once it watches. ch is a number that no channel and no other transfer
-// has or had.
-func (c *Client) Watch(ctx context.Context, ch uint32, p FileWatch, opened func(FileStat), tell func(FileChanges) error) error {
-	var stat FileStat
-	lines := &changeLines{tell: tell}
-	return c.download(ctx, OpFileWatch, ch, p, &stat, func() (int64, error) {
-		opened(stat)
-		return -1, nil
-	}, lines)
-}
-
-// changeLines cuts what is written to it into lines.
-type changeLines struct {
-	tell func(FileChanges) error
-	rest []byte
-}
-
-func (l *changeLines) Write(p []byte) (int, error) {
-	l.rest = append(l.rest, p...)
-	for {
-		i := slices.Index(l.rest, '\n')
-		if i < 0 {
-			break
-		}
-		var c FileChanges
-		if err := json.Unmarshal(l.rest[:i], &c); err != nil {
-			return 0, fault.Wrap(fault.Malformed, "agent.file.watch", err)
-		}
-		l.rest = l.rest[i+1:]
-		if err := l.tell(c); err != nil {
-			return 0, err
-		}
-	}
-	if len(l.rest) > stream.MaxBody {
-		return 0, fault.New(fault.Malformed, "agent.file.watch", "the agent sends a line without an end")
-	}
-	return len(p), nil
-}
-
-// Link makes a symbolic link.
-func (c *Client) Link(ctx context.Context, p FileLink) error {
-	return c.call(ctx, OpFileLink, 0, p, nil)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // watching is a watch of a test's.
@@ -31,7 +32,7 @@ func (r *rig) watch(ch uint32, path string, recursive bool) *watching {
 	w := &watching{r: r, kind: map[string][]string{}, news: make(chan struct{}, 1), stop: cancel, done: make(chan error, 1)}
 	opened := make(chan struct{})
 	go func() {
-		w.done <- r.Watch(ctx, ch, FileWatch{Path: path, Recursive: recursive}, func(FileStat) { close(opened) }, func(c FileChanges) error {
+		w.done <- r.Watch(ctx, ch, wire.FileWatch{Path: path, Recursive: recursive}, func(wire.FileStat) { close(opened) }, func(c wire.FileChanges) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			for _, one := range c.Changes {
@@ -91,13 +92,13 @@ func TestWatch(t *testing.T) {
 	r.program(1, "mkdir -p a/b && echo x > a/b/old && mkdir other && mkdir -m 700 -p a/closed")
 	w := r.watch(10, "a", true)
 	r.program(2, "echo y > a/new; echo z >> a/b/old; mkdir -p a/c/d/e && echo deep > a/c/d/e/f; touch other/not")
-	w.expect("a/new", FileCreated)
-	w.expect("a/b/old", FileModified)
-	w.expect("a/c/d/e/f", FileCreated) // also what was there before its folder was watched
+	w.expect("a/new", wire.FileCreated)
+	w.expect("a/b/old", wire.FileModified)
+	w.expect("a/c/d/e/f", wire.FileCreated) // also what was there before its folder was watched
 	r.program(3, "mv a/c other/c; echo more >> other/c/d/e/f; rm a/new; echo q > a/b/tmp; mv a/b/tmp a/b/old")
-	w.expect("a/c", FileRemoved)
-	w.expect("a/new", FileRemoved)
-	w.expect("a/b/old", FileCreated)
+	w.expect("a/c", wire.FileRemoved)
+	w.expect("a/new", wire.FileRemoved)
+	w.expect("a/b/old", wire.FileCreated)
 	w.mu.Lock()
 	for path := range w.kind {
 		if !strings.HasPrefix(path, filepath.Join(r.home, "a")+"/") {
@@ -120,9 +121,9 @@ func TestWatchFile(t *testing.T) {
 	r.program(1, "mkdir d && echo 1 > d/file")
 	w := r.watch(10, "d/file", false)
 	r.program(2, "echo 2 > d/next; mv d/next d/file; echo other > d/beside")
-	w.expect("d/file", FileCreated)
+	w.expect("d/file", wire.FileCreated)
 	r.program(3, "echo 3 >> d/file")
-	w.expect("d/file", FileModified)
+	w.expect("d/file", wire.FileModified)
 	w.mu.Lock()
 	if len(w.kind) != 1 {
 		t.Errorf("told of more than the file: %v", w.kind)
@@ -138,7 +139,7 @@ func TestWatchLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	open := func(ch uint32, path string) error {
-		return r.Watch(r.ctx, ch, FileWatch{Path: path, Recursive: true}, func(FileStat) {}, func(FileChanges) error { return nil })
+		return r.Watch(r.ctx, ch, wire.FileWatch{Path: path, Recursive: true}, func(wire.FileStat) {}, func(wire.FileChanges) error { return nil })
 	}
 	if err := open(1, "missing"); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
@@ -153,7 +154,7 @@ func TestWatchLimits(t *testing.T) {
 	if err := open(3, "closed"); fault.KindOf(err) != fault.PermissionDenied {
 		t.Error(err)
 	}
-	r.program(4, fmt.Sprintf("mkdir many; cd many; seq -f %%g %d | xargs mkdir", MaxFolders))
+	r.program(4, fmt.Sprintf("mkdir many; cd many; seq -f %%g %d | xargs mkdir", wire.MaxFolders))
 	if err := open(5, "many"); fault.KindOf(err) != fault.Exhausted {
 		t.Error(err)
 	}
@@ -166,7 +167,7 @@ func TestWatchLimits(t *testing.T) {
 	w.stop()
 	<-w.done
 	var all []*watching
-	for i := range MaxWatches {
+	for i := range wire.MaxWatches {
 		all = append(all, r.watch(uint32(100+i), ".", false))
 	}
 	if err := open(200, "."); fault.KindOf(err) != fault.Exhausted {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -34,7 +35,7 @@ func (w *window) room(n int) bool {
 func (w *window) free(n int) bool {
 	limit := w.limit
 	if limit == 0 {
-		limit = Window
+		limit = wire.Window
 	}
 	return int64(w.sent.Load())-int64(w.acked.Load())+min(int64(n), limit/2) <= limit
 }

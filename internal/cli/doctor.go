@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/admin"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 )
 
 func doctorCommand() command {
@@ -34,10 +34,10 @@ says what it could not.`,
 			d := &admin.Doctor{
 				Config:  cfg,
 				Connect: func() (*client.Client, error) { return conn.client(a) },
-				Report: func(findings ...sandbox.Finding) {
+				Report: func(findings ...gvisor.Finding) {
 					for _, f := range findings {
 						a.printFinding(f)
-						if f.Status == sandbox.Fail {
+						if f.Status == gvisor.Fail {
 							failed++
 						}
 					}
@@ -55,14 +55,14 @@ says what it could not.`,
 }
 
 // printFinding prints one finding, with the remedy below it unless all is well.
-func (a *app) printFinding(f sandbox.Finding) {
+func (a *app) printFinding(f gvisor.Finding) {
 	mark := string(f.Status)
 	if a.Colour(a.Out) {
-		colours := map[sandbox.Status]string{sandbox.OK: "32", sandbox.Warn: "33", sandbox.Fail: "31", admin.Skipped: "36"}
+		colours := map[gvisor.Status]string{gvisor.OK: "32", gvisor.Warn: "33", gvisor.Fail: "31", admin.Skipped: "36"}
 		mark = "\x1b[" + colours[f.Status] + "m" + mark + "\x1b[0m" + strings.Repeat(" ", 4-len(f.Status))
 	}
 	fmt.Fprintf(a.Out, "%-4s  %-18s  %s\n", mark, f.Name, f.What)
-	if f.Mend == "" || f.Status == sandbox.OK {
+	if f.Mend == "" || f.Status == gvisor.OK {
 		return
 	}
 	for _, l := range console.Wrap("mend: "+f.Mend, 90) {

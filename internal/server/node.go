@@ -17,7 +17,7 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/journal"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/session"
 )
 
@@ -84,7 +84,7 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 	if err != nil {
 		return err
 	}
-	rt, err := sandbox.NewRuntime(sandbox.Config{Runsc: runsc, StateDir: cfg.StateDir(), Platform: cfg.Platform, Log: log})
+	rt, err := gvisor.NewRuntime(gvisor.Config{Runsc: runsc, StateDir: cfg.StateDir(), Platform: cfg.Platform, Log: log})
 	if err != nil {
 		return err
 	}

@@ -5,19 +5,19 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/config"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/kernel"
 )
 
 // spec is what every sandbox is made from.
-func SandboxSpec(cfg *config.Config) (sandbox.Spec, error) {
+func SandboxSpec(cfg *config.Config) (gvisor.Spec, error) {
 	env, err := ImageEnv(cfg.ImagePath())
 	if err != nil {
-		return sandbox.Spec{}, err
+		return gvisor.Spec{}, err
 	}
-	return sandbox.Spec{
+	return gvisor.Spec{
 		Image: cfg.ImagePath(), Args: []string{"/opt/sandgate/agent"}, Env: env,
-		Limits: sandbox.Limits{
+		Limits: gvisor.Limits{
 			MemoryBytes: int64(cfg.Limits.Memory), CPUs: cfg.Limits.CPUs,
 			OverlayBytes: int64(cfg.Limits.Overlay), TmpBytes: int64(cfg.Limits.Tmp),
 			Inodes: int64(cfg.Limits.Inodes), OpenFiles: uint64(cfg.Limits.Files), UserProcesses: uint64(cfg.Limits.PIDs),

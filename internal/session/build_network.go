@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // letBuildOut gives the build of a template its way out, and tells the commands
@@ -30,12 +30,12 @@ func (m *Manager) letBuildOut(ctx context.Context, mb *Instance, src *source, b 
 		end()
 		return nil, err
 	}
-	mb.agent.SetOutbound(o.take)
+	mb.agent.SetEgress(o.take)
 	shut = func() error {
 		o.cut(true)
 		end()
-		mb.agent.SetOutbound(nil)
-		return mb.reseed(ctx, nil, agent.NoProxy)
+		mb.agent.SetEgress(nil)
+		return mb.reseed(ctx, nil, wire.NoProxy)
 	}
 	if err := mb.reseed(ctx, nil, m.cfg.Egress.Port); err != nil {
 		o.cut(true)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
@@ -206,17 +206,17 @@ func (d *driver) Kill(ctx context.Context) error {
 }
 
 // describe says how a process ended, in a sentence.
-func describe(e agent.Exit) string {
+func describe(e wire.Exit) string {
 	var s string
 	switch {
-	case e.Reason == agent.ReasonMemory:
+	case e.Reason == wire.ReasonMemory:
 		s = "the kernel ran out of memory and was killed"
 	case e.Signal != "":
 		s = fmt.Sprintf("the kernel was ended by %s", e.Signal)
 	default:
 		s = fmt.Sprintf("the kernel exited with status %d", e.Code)
 	}
-	if e.Message != "" && e.Reason != agent.ReasonExited && e.Reason != agent.ReasonSignaled && e.Reason != agent.ReasonMemory {
+	if e.Message != "" && e.Reason != wire.ReasonExited && e.Reason != wire.ReasonSignaled && e.Reason != wire.ReasonMemory {
 		s += ": " + e.Message // by whom and why; the others say the same again
 	}
 	return s

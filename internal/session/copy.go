@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -57,13 +57,13 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 	machine := s.current()
 	parking, cancel := context.WithTimeout(ctx, parkLimit)
 	defer cancel()
-	if err := s.agent.Park(parking); err != nil {
+	if err := s.agent.Quiesce(parking); err != nil {
 		release(nil)
 		return nil, err
 	}
 	begin := time.Now()
 	resumed := sync.OnceFunc(func() {
-		s.agent.Unpark()
+		s.agent.Unquiesce()
 		taken = time.Since(begin)
 		release(st)
 	})
@@ -116,7 +116,7 @@ func (s *Session) awake(ctx context.Context) error {
 
 // stand notes the session while its machine stands still.
 func (s *Session) stand(ctx context.Context) (*captured, error) {
-	wire, err := s.agent.Still(ctx)
+	wire, err := s.agent.Capture(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (v *saved) alone(passed time.Duration) {
 	}
 }
 
-func owed(a agent.Saved, wire uint32) bool { return a.Flows[wire].Asked != 0 }
+func owed(a client.Saved, wire uint32) bool { return a.Flows[wire].Asked != 0 }
 
 // seal completes a copy: it brings all to the disk, and gives it its name.
 func seal(dir string, c *copied) error {

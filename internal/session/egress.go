@@ -16,7 +16,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/egress"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -72,7 +73,7 @@ type outlet struct {
 	used  atomic.Int64 // bytes, both ways
 
 	mu     sync.Mutex // guards all below
-	open   map[*agent.Conn]context.CancelFunc
+	open   map[*client.Conn]context.CancelFunc
 	closed bool
 }
 
@@ -118,13 +119,13 @@ func (s *Session) letOut(n *protocol.Network, used int64) error {
 		return err
 	}
 	s.outlet = o
-	s.agent.SetOutbound(o.take)
+	s.agent.SetEgress(o.take)
 	return nil
 }
 
 // begin makes an outlet ready for what was asked for, which has been checked.
 func (o *outlet) begin(n protocol.Network) (err error) {
-	o.asked, o.asks, o.open = n, rate.NewLimiter(asks, askBurst), map[*agent.Conn]context.CancelFunc{}
+	o.asked, o.asks, o.open = n, rate.NewLimiter(asks, askBurst), map[*client.Conn]context.CancelFunc{}
 	if o.list = o.m.cfg.Egress.Gate.Allowed(); n.Allow != nil {
 		if o.list, err = egress.ParseList("network.allow", n.Allow); err != nil {
 			return err
@@ -168,7 +169,7 @@ func (m *Manager) reseedFor(ctx context.Context, mb *Instance, n *protocol.Netwo
 
 // take takes a connection that a program asks for. It is called by the one
 // who reads the wire.
-func (o *outlet) take(to agent.Outbound, n *agent.Conn) {
+func (o *outlet) take(to wire.EgressTarget, n *client.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	most := o.m.cfg.Egress.Connections
@@ -209,7 +210,7 @@ func (o *outlet) cut(final bool) {
 
 // carry connects a program to where it wants to go, and carries bytes until
 // both directions have ended. ctx ends when it is cut.
-func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to agent.Outbound, n *agent.Conn) {
+func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to wire.EgressTarget, n *client.Conn) {
 	e := &AuditRecord{Began: time.Now()}
 	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", o.tenant, o.subject, o.id, o.name
 	e.Host, e.Port = clip(to.Host), to.Port
@@ -269,7 +270,7 @@ func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to agent.Out
 }
 
 // dial connects to where a program wants to go, if it may.
-func (o *outlet) dial(ctx context.Context, to agent.Outbound, e *AuditRecord) (*net.TCPConn, error) {
+func (o *outlet) dial(ctx context.Context, to wire.EgressTarget, e *AuditRecord) (*net.TCPConn, error) {
 	if err := o.asks.Wait(ctx); err != nil {
 		return nil, fault.New(fault.Canceled, "egress", "the session has come to rest")
 	}

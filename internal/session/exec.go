@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -69,5 +69,5 @@ func opProcessSignal(ctx context.Context, c *linkHandler, r protocol.Request) (a
 		return nil, err
 	}
 	defer end()
-	return nothing{}, s.agent.SignalProcess(ctx, agent.SignalProcess{PID: p.PID, Signal: p.Signal})
+	return nothing{}, s.agent.SignalProcess(ctx, wire.SignalProcess{PID: p.PID, Signal: p.Signal})
 }

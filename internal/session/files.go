@@ -6,7 +6,8 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -27,7 +28,7 @@ func (c *linkHandler) fileAt(ctx context.Context, op string, p protocol.FileRef)
 	return s, end, err
 }
 
-func fileOf(f agent.FileStat) protocol.File {
+func fileOf(f wire.FileStat) protocol.File {
 	return protocol.File{
 		Path: f.Path, Type: f.Type, Size: f.Size, Mode: f.Mode, ModifiedMS: f.Modified,
 		Dir: f.Dir, ETag: f.ETag, Target: f.Target, Raw: f.Raw,
@@ -36,7 +37,7 @@ func fileOf(f agent.FileStat) protocol.File {
 
 // onFile is an operation that asks the agent one thing about a file and
 // answers with what the file is then.
-func onFile(ctx context.Context, c *linkHandler, op string, p protocol.FileRef, do func(*agent.Client) (agent.FileStat, error)) (any, error) {
+func onFile(ctx context.Context, c *linkHandler, op string, p protocol.FileRef, do func(*client.Client) (wire.FileStat, error)) (any, error) {
 	s, end, err := c.fileAt(ctx, op, p)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func opFileStat(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return onFile(ctx, c, r.Op, p, func(a *agent.Client) (agent.FileStat, error) { return a.Stat(ctx, p.Path) })
+	return onFile(ctx, c, r.Op, p, func(a *client.Client) (wire.FileStat, error) { return a.Stat(ctx, p.Path) })
 }
 
 func opFileMkdir(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -62,15 +63,15 @@ func opFileMkdir(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	return onFile(ctx, c, r.Op, p, func(a *agent.Client) (agent.FileStat, error) { return a.Mkdir(ctx, p.Path) })
+	return onFile(ctx, c, r.Op, p, func(a *client.Client) (wire.FileStat, error) { return a.Mkdir(ctx, p.Path) })
 }
 
-func fileMove(r protocol.Request) (protocol.FileMove, agent.FileMove, error) {
+func fileMove(r protocol.Request) (protocol.FileMove, wire.FileMove, error) {
 	p, err := params[protocol.FileMove](r)
 	if err == nil {
 		err = checkPath(r.Op, "to", p.To)
 	}
-	return p, agent.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite}, err
+	return p, wire.FileMove{Path: p.Path, To: p.To, Overwrite: p.Overwrite}, err
 }
 
 func opFileMove(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -78,7 +79,7 @@ func opFileMove(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return onFile(ctx, c, r.Op, p.FileRef, func(a *agent.Client) (agent.FileStat, error) { return a.Move(ctx, move) })
+	return onFile(ctx, c, r.Op, p.FileRef, func(a *client.Client) (wire.FileStat, error) { return a.Move(ctx, move) })
 }
 
 func opFileCopy(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -86,7 +87,7 @@ func opFileCopy(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return onFile(ctx, c, r.Op, p.FileRef, func(a *agent.Client) (agent.FileStat, error) { return a.Copy(ctx, move) })
+	return onFile(ctx, c, r.Op, p.FileRef, func(a *client.Client) (wire.FileStat, error) { return a.Copy(ctx, move) })
 }
 
 func opFileRemove(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -99,7 +100,7 @@ func opFileRemove(ctx context.Context, c *linkHandler, r protocol.Request) (any,
 		return nil, err
 	}
 	defer end()
-	return nothing{}, s.agent.Remove(ctx, agent.FileRemove{Path: p.Path, Recursive: p.Recursive})
+	return nothing{}, s.agent.Remove(ctx, wire.FileRemove{Path: p.Path, Recursive: p.Recursive})
 }
 
 func opFileList(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -112,7 +113,7 @@ func opFileList(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 		return nil, err
 	}
 	defer end()
-	page, err := s.agent.List(ctx, agent.FileList{Path: p.Path, Limit: p.Limit, After: p.After})
+	page, err := s.agent.List(ctx, wire.FileList{Path: p.Path, Limit: p.Limit, After: p.After})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func opFileWrite(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	if p.Mode > 0o777 {
 		return nil, fault.Invalid(r.Op, "mode", "a mode is permission bits, at most 0777")
 	}
-	w := agent.FileWrite{Path: p.Path, Mode: p.Mode, IfMatch: p.IfMatch, IfAbsent: p.IfAbsent}
+	w := wire.FileWrite{Path: p.Path, Mode: p.Mode, IfMatch: p.IfMatch, IfAbsent: p.IfAbsent}
 	return c.receive(ctx, r, p.FileRef, func(s *Session, body io.Reader) (any, error) {
 		f, err := s.agent.WriteFile(ctx, s.router.number(), w, body)
 		return fileOf(f), err
@@ -271,9 +272,9 @@ func opFileRead(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	read := agent.FileRead{Path: p.Path, Offset: p.Offset, Length: p.Length, IfRange: p.IfRange}
+	read := wire.FileRead{Path: p.Path, Offset: p.Offset, Length: p.Length, IfRange: p.IfRange}
 	return c.transmit(ctx, r, p.FileRef, func(s *Session, opened func(any), w io.Writer) error {
-		_, err := s.agent.ReadFile(ctx, s.router.number(), read, func(f agent.FileOpened) error {
+		_, err := s.agent.ReadFile(ctx, s.router.number(), read, func(f wire.FileOpened) error {
 			opened(protocol.FilePart{File: fileOf(f.FileStat), Offset: f.Offset, Length: f.Length})
 			return nil
 		}, w)
@@ -288,7 +289,7 @@ func opTreeRead(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 		return nil, err
 	}
 	return c.transmit(ctx, r, p.FileRef, func(s *Session, opened func(any), w io.Writer) error {
-		return s.agent.ReadTree(ctx, s.router.number(), agent.TreeRead{Path: p.Path, Archive: p.Archive}, func(f agent.FileStat) error {
+		return s.agent.ReadTree(ctx, s.router.number(), wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
 			opened(fileOf(f))
 			return nil
 		}, w)

@@ -205,7 +205,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 		ch.note(map[string]any{"event": b.event, "from": b.origin, "epoch": l.Epoch, "offset": l.End, "as_of_ms": c.At.UnixMilli()})
 	}
 	s.connectAll(v)
-	s.agent.Resume(machine.Wire())
+	s.agent.Reconnect(machine.Wire())
 	if err := s.settle(ctx, true); err != nil {
 		m.couldNotRestore("a copy did not answer after it was started", err, "session", v.ID, "origin", b.origin)
 		s.lose("crashed", "it did not answer after it was started")

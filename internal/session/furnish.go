@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -21,7 +21,7 @@ import (
 // commands. Words are what the commands have printed.
 func (m *Manager) furnish(ctx context.Context, mb *Instance, t *template) (words string, err error) {
 	src := t.source
-	b := &workshop{exits: map[uint32]chan agent.Exit{}, env: src.env()}
+	b := &workshop{exits: map[uint32]chan wire.Exit{}, env: src.env()}
 	mb.agent.SetSink(b)
 	defer mb.agent.SetSink(mb.router)
 	t.work(b)
@@ -85,7 +85,7 @@ type workshop struct {
 	mu    sync.Mutex // guards all below
 	text  []byte     // the last maxBuildLog bytes
 	from  int        // where in text the command under way begins
-	exits map[uint32]chan agent.Exit
+	exits map[uint32]chan wire.Exit
 }
 
 // Output keeps what the commands print.
@@ -119,7 +119,7 @@ func (b *workshop) last() string {
 }
 
 // Exit notes the end of a command.
-func (b *workshop) Exit(n uint32, e agent.Exit) {
+func (b *workshop) Exit(n uint32, e wire.Exit) {
 	b.mu.Lock()
 	c := b.exits[n]
 	b.mu.Unlock()
@@ -149,7 +149,7 @@ func (b *workshop) installing() map[string]string {
 func (b *workshop) run(ctx context.Context, mb *Instance, env map[string]string, argv []string, shown, field, failure string) error {
 	const op = "template.build"
 	n := mb.router.number()
-	done := make(chan agent.Exit, 1)
+	done := make(chan wire.Exit, 1)
 	b.mu.Lock()
 	b.exits[n] = done
 	b.mu.Unlock()
@@ -157,7 +157,7 @@ func (b *workshop) run(ctx context.Context, mb *Instance, env map[string]string,
 		b.say([]byte(shown + "\n"))
 	}
 	b.begin()
-	if _, err := mb.agent.StartProcess(ctx, n, agent.StartProcess{Argv: argv, Env: env}); err != nil {
+	if _, err := mb.agent.StartProcess(ctx, n, wire.StartProcess{Argv: argv, Env: env}); err != nil {
 		return err
 	}
 	select {
@@ -203,7 +203,7 @@ func (b *workshop) files(ctx context.Context, mb *Instance, src *source) error {
 		if !ok {
 			to = packageDir + strings.TrimPrefix(h.Name, "packages")
 		}
-		if _, err := mb.agent.WriteFile(ctx, mb.router.number(), agent.FileWrite{Path: to, Mode: uint32(h.Mode) & 0o777}, in); err != nil {
+		if _, err := mb.agent.WriteFile(ctx, mb.router.number(), wire.FileWrite{Path: to, Mode: uint32(h.Mode) & 0o777}, in); err != nil {
 			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: "files", Message: fmt.Sprintf("%.200s cannot be written: %s", to, fault.PublicOf(err).Message), Err: err}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/golden"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
@@ -35,12 +35,12 @@ func TestGoldenRecords(t *testing.T) {
 // TestGoldenSnapshotKey compares the text that names snapshots. A snapshot that
 // has another name is not found any more and has to be made again.
 func TestGoldenSnapshotKey(t *testing.T) {
-	spec := sandbox.Spec{
+	spec := gvisor.Spec{
 		Image: "/image.erofs", Args: []string{"/opt/sandgate/agent", "a"}, Env: []string{"A=b"}, Hostname: "host", Volumes: true,
-		Limits: sandbox.Limits{MemoryBytes: 1, CPUs: 2, PIDs: 3, OverlayBytes: 4, TmpBytes: 5, ShmBytes: 6, Inodes: 7, OpenFiles: 8, UserProcesses: 9},
+		Limits: gvisor.Limits{MemoryBytes: 1, CPUs: 2, PIDs: 3, OverlayBytes: 4, TmpBytes: 5, ShmBytes: 6, Inodes: 7, OpenFiles: 8, UserProcesses: 9},
 	}
 	var out strings.Builder
-	for _, s := range []sandbox.Spec{{Args: []string{AgentPath}}, spec} {
+	for _, s := range []gvisor.Spec{{Args: []string{AgentPath}}, spec} {
 		text, err := snapshotKeyText("build", "image", s)
 		if err != nil {
 			t.Fatal(err)

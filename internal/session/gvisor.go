@@ -9,7 +9,7 @@ import (
 	"io"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -18,18 +18,18 @@ const AgentPath = "/opt/sandgate/agent"
 
 // GVisor is the Host that makes gVisor sandboxes.
 type GVisor struct {
-	Runtime *sandbox.Runtime
+	Runtime *gvisor.Runtime
 	// Spec is what every sandbox is made from; its Args are AgentPath.
-	Spec sandbox.Spec
+	Spec gvisor.Spec
 	// Spares may be nil.
 	Spares *Spares
 
-	mounts []sandbox.Volume
+	mounts []gvisor.Volume
 }
 
 // named is the specification with a host name of its own. The agent could not
 // set one: it lacks the capability, on purpose.
-func (g GVisor) named() sandbox.Spec {
+func (g GVisor) named() gvisor.Spec {
 	var b [4]byte
 	rand.Read(b[:]) // never fails
 	spec := g.Spec
@@ -103,13 +103,13 @@ func (g GVisor) Snapshot(ctx context.Context, m Machine, dir string, o SnapshotO
 	if !ok {
 		return fault.New(fault.Internal, "session.snapshot", "not a sandbox")
 	}
-	return s.Snapshot(ctx, dir, sandbox.SnapshotOptions(o))
+	return s.Snapshot(ctx, dir, gvisor.SnapshotOptions(o))
 }
 
 // Key names the build of runsc, the image, and what of the specification is
 // part of a snapshot.
 func (g GVisor) Key() (string, error) {
-	image, err := sandbox.ImageID(g.Spec.Image)
+	image, err := gvisor.ImageID(g.Spec.Image)
 	if err != nil {
 		return "", fault.Wrap(fault.Host, "session.key", err)
 	}
@@ -122,7 +122,7 @@ func (g GVisor) Key() (string, error) {
 }
 
 // snapshotKeyText returns the JSON whose hash is the key of a host's snapshots.
-func snapshotKeyText(build, image string, spec sandbox.Spec) ([]byte, error) {
+func snapshotKeyText(build, image string, spec gvisor.Spec) ([]byte, error) {
 	spec.Limits = spec.Limits.Resolve()
 	// These may differ between a snapshot and what is restored from it.
 	spec.Limits.MemoryBytes, spec.Limits.CPUs, spec.Limits.PIDs = 0, 0, 0
@@ -130,20 +130,20 @@ func snapshotKeyText(build, image string, spec sandbox.Spec) ([]byte, error) {
 	return json.Marshal([]any{build, image, spec})
 }
 
-type gvisorMachine struct{ *sandbox.Sandbox }
+type gvisorMachine struct{ *gvisor.Sandbox }
 
 func (m gvisorMachine) Wire() (io.Reader, io.Writer) { return m.Stdout(), m.Stdin() }
 
 func (m gvisorMachine) End() (reason, detail string) {
 	e := m.Exit()
 	switch e.Reason {
-	case sandbox.Memory:
+	case gvisor.Memory:
 		return "memory", e.String()
-	case sandbox.Exited:
+	case gvisor.Exited:
 		return "exited", e.String()
-	case sandbox.Crashed:
+	case gvisor.Crashed:
 		return "crashed", e.String()
-	case sandbox.HostMemory:
+	case gvisor.HostMemory:
 		return "host", e.String()
 	}
 	return "killed", e.String()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
@@ -21,7 +21,7 @@ func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt, err := sandbox.NewRuntime(sandbox.Config{Runsc: built.runsc, StateDir: state})
+	rt, err := gvisor.NewRuntime(gvisor.Config{Runsc: built.runsc, StateDir: state})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 			t.Error(err)
 		}
 	})
-	host := GVisor{Runtime: rt, Spec: sandbox.Spec{Image: built.image, Args: []string{AgentPath}, Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}}
+	host := GVisor{Runtime: rt, Spec: gvisor.Spec{Image: built.image, Args: []string{AgentPath}, Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}}
 	return newNode(t, host, append([]func(*Config){func(c *Config) {
 		c.Languages, c.DataDir = list, data
 		c.Pools = map[string]int{"python": 1}

@@ -122,7 +122,7 @@ func (s *Session) freeze(ctx context.Context) error {
 	s.outlet.cut(false)
 	parking, cancel := context.WithTimeout(ctx, parkLimit)
 	defer cancel()
-	if err := s.agent.Park(parking); err != nil {
+	if err := s.agent.Quiesce(parking); err != nil {
 		return err
 	}
 	// From here on the end of the machine is ours to judge. What has begun is
@@ -131,7 +131,7 @@ func (s *Session) freeze(ctx context.Context) error {
 	s.measure(false, "")
 	begin := time.Now()
 	if err := s.host.Checkpoint(context.WithoutCancel(ctx), machine, dir); err != nil {
-		s.agent.Unpark()
+		s.agent.Unquiesce()
 		s.watch()
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
 	}
@@ -236,7 +236,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	s.tellPhase(protocol.PhaseKernels, 80)
 	s.volumes.forget()
 	s.meter.woke(machine)
-	s.agent.Resume(machine.Wire())
+	s.agent.Reconnect(machine.Wire())
 	s.mu.Lock()
 	stale := s.stale
 	s.stale = false

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -121,7 +121,7 @@ func (s *Session) lostBy() *protocol.Reached {
 // waits, because only that channel's Acks are held back.
 type pace struct {
 	rate  int64 // bytes a second
-	agent *agent.Client
+	agent *client.Client
 
 	mu       sync.Mutex // guards all below
 	channels map[uint32]*paced
@@ -140,7 +140,7 @@ type paced struct {
 // that from a window that was open.
 const paceBurst = time.Second
 
-func newPace(rate int64, a *agent.Client) *pace {
+func newPace(rate int64, a *client.Client) *pace {
 	return &pace{rate: rate, agent: a, channels: map[uint32]*paced{}}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -46,7 +46,7 @@ type Layout struct {
 	// Volumes lets a machine have volumes; mounts are those that it has from its
 	// beginning.
 	Volumes bool `json:"volumes,omitempty"`
-	mounts  []sandbox.Volume
+	mounts  []gvisor.Volume
 }
 
 // gauge is a Host that knows what all its machines hold together.

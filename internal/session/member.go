@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 )
 
@@ -29,7 +30,7 @@ const destroyLimit = 20 * time.Second
 // language runs as warmChannel, and it shares no randomness with another.
 type Instance struct {
 	machine  Machine
-	agent    *agent.Client
+	agent    *client.Client
 	router   *frameRouter
 	language string // of the warm kernel; "" for none
 	info     kernel.Info
@@ -37,7 +38,7 @@ type Instance struct {
 	env      map[string]string // of its template
 }
 
-// Done is closed when the machine has ended. (sandbox.Member)
+// Done is closed when the machine has ended. (pool.Member)
 func (m *Instance) Done() <-chan struct{} { return m.machine.Done() }
 
 // makeMember restores a member from the template's snapshot, or boots one
@@ -101,7 +102,7 @@ func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *Ins
 	if mb.language == "" {
 		return mb, words, nil
 	}
-	if mb.info, err = mb.agent.StartKernel(ctx, warmChannel, agent.StartKernel{Language: mb.language, Env: t.env}); err != nil {
+	if mb.info, err = mb.agent.StartKernel(ctx, warmChannel, wire.StartKernel{Language: mb.language, Env: t.env}); err != nil {
 		return nil, words, m.failed(mb, err)
 	}
 	m.count.kernelsStarted.Add(1)
@@ -133,7 +134,7 @@ func (m *Manager) restore(ctx context.Context, t *template, layout Layout, dir s
 	mb := m.newMember(machine, t, layout)
 	mb.info = warm.Info
 	if mb.language != "" {
-		mb.agent.Adopt(warmChannel, warm.Taken)
+		mb.agent.Attach(warmChannel, warm.Taken)
 	}
 	if mb, err = m.settle(ctx, mb); err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func (m *Manager) settle(ctx context.Context, mb *Instance) (*Instance, error) {
 func (m *Manager) newMember(machine Machine, t *template, layout Layout) *Instance {
 	r, w := machine.Wire()
 	sink := newRouter(&m.count, warmChannel+1)
-	return &Instance{machine: machine, language: t.manifest.Name, layout: layout, env: t.env, router: sink, agent: agent.NewClient(r, w, sink)}
+	return &Instance{machine: machine, language: t.manifest.Name, layout: layout, env: t.env, router: sink, agent: client.New(r, w, sink)}
 }
 
 // reseed gives the machine randomness and an environment of its own. Its name
@@ -179,7 +180,7 @@ func (m *Instance) reseed(ctx context.Context, env map[string]string, proxy int)
 		maps.Copy(all, env)
 		env = all
 	}
-	return m.agent.Reseed(ctx, agent.Reseed{Seed: hex.EncodeToString(b[:]), Env: env, Proxy: proxy})
+	return m.agent.Reseed(ctx, wire.Reseed{Seed: hex.EncodeToString(b[:]), Env: env, Proxy: proxy})
 }
 
 // failed destroys a member that could not be made and returns why, with the

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/journal"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
@@ -361,8 +361,8 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 
 // poolStats are those of each language's pool; under own those of all
 // templates that users made, whose counters go when such a template does.
-func (m *Manager) poolStats() map[string]sandbox.PoolStats {
-	all := map[string]sandbox.PoolStats{}
+func (m *Manager) poolStats() map[string]pool.Stats {
+	all := map[string]pool.Stats{}
 	for _, t := range m.all() {
 		label := t.manifest.Name
 		if t.source != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
@@ -133,9 +133,9 @@ func (s *Session) start(ctx context.Context, c *Channel, r protocol.ChannelOpen)
 	s.router.set(c.wire, target{channel: c})
 	var err error
 	if c.terminal != nil {
-		_, err = s.agent.StartTerminal(ctx, c.wire, agent.StartTerminal{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Size: sizeOf(r)})
+		_, err = s.agent.StartTerminal(ctx, c.wire, wire.StartTerminal{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Size: sizeOf(r)})
 	} else {
-		_, err = s.agent.StartProcess(ctx, c.wire, agent.StartProcess{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Stdin: r.Stdin})
+		_, err = s.agent.StartProcess(ctx, c.wire, wire.StartProcess{Argv: c.argv, Env: r.Env, Cwd: r.Cwd, Stdin: r.Stdin})
 	}
 	if err != nil {
 		s.router.remove(c.wire)

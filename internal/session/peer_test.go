@@ -114,7 +114,7 @@ func (l testLog) Write(p []byte) (int, error) {
 
 // ours reports whether a goroutine's stack has something of what is tested.
 func ours(stack string) bool {
-	for _, mark := range []string{"yamux.", "session.(*", "kernel.(*Queue", "agent.(*Client", "stream.(*Log", "sandbox.(*Pool"} {
+	for _, mark := range []string{"yamux.", "session.(*", "kernel.(*Queue", "agent.(*Client", "stream.(*Log", "pool.(*Pool"} {
 		if strings.Contains(stack, mark) {
 			return true
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/internal/trace"
 )
 
@@ -56,7 +56,7 @@ func (m *Manager) claim(ctx context.Context, t *template, layout Layout) (mb *In
 }
 
 // demanded notes a claim and returns the pool with its size.
-func (t *template) demanded() (p *sandbox.Pool[*Instance], size int) {
+func (t *template) demanded() (p *pool.Pool[*Instance], size int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fade(time.Now())
@@ -96,10 +96,10 @@ func (m *Manager) makeAlone(ctx context.Context, t *template, layout Layout, bui
 // newPool makes the pool of a template. Preconditions: t.mu is held, or t is
 // not known to others yet.
 func (m *Manager) newPool(t *template, size int) {
-	t.pool = sandbox.NewPool(
+	t.pool = pool.New(
 		func(ctx context.Context) (*Instance, error) { return m.makeMember(ctx, t, t.layout, true) },
 		m.discard,
-		sandbox.PoolOptions{Size: size, Parallel: m.cfg.PoolParallel, Wait: m.cfg.ClaimWait, Rest: poolRest},
+		pool.Options{Size: size, Parallel: m.cfg.PoolParallel, Wait: m.cfg.ClaimWait, Delay: poolRest},
 	)
 }
 

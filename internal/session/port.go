@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -30,7 +31,7 @@ type ports struct {
 	mu      sync.Mutex // guards all below
 	conns   int
 	looking bool
-	known   []agent.Port
+	known   []wire.Port
 }
 
 // add counts a connection in, if it may be.
@@ -176,7 +177,7 @@ func (c *linkHandler) forward(s *Session, r protocol.Request, port int, in *io.P
 
 // feed writes to a port, and wakes the session for it. listens is false once
 // the program takes nothing more.
-func (s *Session) feed(ctx context.Context, tcp *agent.Conn, p []byte) (listens bool, err error) {
+func (s *Session) feed(ctx context.Context, tcp *client.Conn, p []byte) (listens bool, err error) {
 	end, err := s.Acquire(ctx)
 	if err != nil {
 		return false, err
@@ -242,7 +243,7 @@ func (s *Session) lookAtPorts() {
 		if err != nil {
 			return // paused or ended meanwhile
 		}
-		tell := func(p agent.Port, open bool) {
+		tell := func(p wire.Port, open bool) {
 			for _, a := range watchers {
 				a.tell(protocol.EventPort, protocol.PortChange{Session: s.id, Port: protocol.Port(p), Open: open})
 			}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
@@ -50,7 +50,7 @@ type saved struct {
 	Numbers  int               `json:"numbers"`
 	Wires    map[uint32]string `json:"wires"` // the channel of each number
 	NextWire uint32            `json:"next_wire"`
-	Agent    agent.Saved       `json:"agent"`
+	Agent    client.Saved      `json:"agent"`
 	// Origin, Durable and Recovered are the session's; Stale says that its
 	// machine has to be given fresh randomness when it wakes.
 	Origin    string    `json:"origin,omitempty"`
@@ -354,7 +354,7 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
 		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.hostOf(v.Layout, h), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
-		Instance: &Instance{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: agent.Restore(v.Agent, sink)},
+		Instance: &Instance{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink)},
 		settled:  make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, watchers: map[*Viewer]struct{}{},
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -30,7 +30,7 @@ type frameRouter struct {
 	mu      sync.RWMutex // guards all below
 	targets map[uint32]target
 	// early holds the end of a warm kernel that nobody had claimed.
-	early *agent.Exit
+	early *wire.Exit
 	next  uint32
 }
 
@@ -120,7 +120,7 @@ func (r *frameRouter) Output(n uint32, f stream.Frame) {
 }
 
 // Exit tells a channel that its process has ended.
-func (r *frameRouter) Exit(n uint32, e agent.Exit) {
+func (r *frameRouter) Exit(n uint32, e wire.Exit) {
 	r.mu.Lock()
 	t, ok := r.targets[n]
 	delete(r.targets, n)
@@ -142,9 +142,9 @@ func (r *frameRouter) Exit(n uint32, e agent.Exit) {
 	t.channel.session.Touch()
 }
 
-func reasonOf(e agent.Exit) string {
+func reasonOf(e wire.Exit) string {
 	if e.Reason == "" {
-		return agent.ReasonExited
+		return wire.ReasonExited
 	}
 	return e.Reason
 }

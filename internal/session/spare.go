@@ -5,27 +5,28 @@ import (
 	"errors"
 	"reflect"
 
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/pool"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 )
 
 // Spares are sandboxes that are kept half made, so that one who wakes or
 // copies a session does not wait for the making: a third of a wake. Each takes
 // 22 MiB, since it warms up meanwhile.
 type Spares struct {
-	spec sandbox.Spec
-	pool *sandbox.Pool[*sandbox.Sandbox]
+	spec gvisor.Spec
+	pool *pool.Pool[*gvisor.Sandbox]
 }
 
 // NewSpares keeps n sandboxes of g's own layout half made, until Close.
 func NewSpares(g GVisor, n int) *Spares {
-	return &Spares{spec: g.Spec, pool: sandbox.NewPool(
-		func(ctx context.Context) (*sandbox.Sandbox, error) { return g.Runtime.Create(ctx, g.named()) },
-		func(s *sandbox.Sandbox) {
+	return &Spares{spec: g.Spec, pool: pool.New(
+		func(ctx context.Context) (*gvisor.Sandbox, error) { return g.Runtime.Create(ctx, g.named()) },
+		func(s *gvisor.Sandbox) {
 			ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
 			defer cancel()
 			_ = s.Destroy(ctx) // which logs what it could not remove
 		},
-		sandbox.PoolOptions{Size: n, Rest: poolRest},
+		pool.Options{Size: n, Delay: poolRest},
 	)}
 }
 
@@ -33,7 +34,7 @@ func NewSpares(g GVisor, n int) *Spares {
 func (p *Spares) Close() { p.pool.Close() }
 
 // take returns a spare of that layout, if one is ready.
-func (p *Spares) take(spec sandbox.Spec) (*sandbox.Sandbox, bool) {
+func (p *Spares) take(spec gvisor.Spec) (*gvisor.Sandbox, bool) {
 	if p == nil || !reflect.DeepEqual(p.spec, spec) {
 		return nil, false
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -59,7 +59,7 @@ type template struct {
 	gone    bool      // deleted
 	// bytes is what a waiting sandbox of it was seen to hold.
 	bytes int64
-	pool  *sandbox.Pool[*Instance]
+	pool  *pool.Pool[*Instance]
 	least int // of the pool
 	// wanted is how many claims there were lately, fading by time.
 	wanted float64
@@ -287,7 +287,7 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 	}
 	warm := warmKernel{Info: mb.info}
 	if mb.language != "" {
-		warm.Taken = mb.agent.Taken(warmChannel)
+		warm.Taken = mb.agent.Delivered(warmChannel)
 	}
 	err = t.m.cfg.Host.With(t.layout).Checkpoint(ctx, mb.machine, t.dir())
 	t.m.discard(mb)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -317,7 +317,7 @@ func (c *Channel) fitAwake(ctx context.Context) error {
 	if !other || c.ended() {
 		return nil
 	}
-	if err := c.session.agent.Resize(ctx, c.wire, agent.Resize{Size: size}); err != nil {
+	if err := c.session.agent.Resize(ctx, c.wire, wire.Resize{Size: size}); err != nil {
 		if c.ended() {
 			return nil
 		}
@@ -360,7 +360,7 @@ func (c *Channel) redrawOnce(ctx context.Context) {
 		return
 	}
 	size, _ := t.now()
-	_ = c.session.agent.Resize(ctx, c.wire, agent.Resize{Size: size, Redraw: true}) // it can only have ended
+	_ = c.session.agent.Resize(ctx, c.wire, wire.Resize{Size: size, Redraw: true}) // it can only have ended
 }
 
 // joined makes one of what several want at the same time, begun after the last

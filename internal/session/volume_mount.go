@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
-	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/protocol"
 )
 
 // mounter is a Machine that volumes can be put into while it runs.
 type mounter interface {
-	Mount(ctx context.Context, volumes ...sandbox.Volume) error
+	Mount(ctx context.Context, volumes ...gvisor.Volume) error
 	// Lock makes a volume read-only. It is a Conflict while files there are
 	// open to be written.
 	Lock(ctx context.Context, name string) error
@@ -61,9 +61,9 @@ func checkMounts(op string, mounts []protocol.Mount) error {
 		if err := checkPath(op, field+"path", one.Path); err != nil {
 			return err
 		}
-		below := strings.HasPrefix(one.Path, agent.Home+"/") || strings.Count(one.Path, "/") == 1
+		below := strings.HasPrefix(one.Path, wire.Home+"/") || strings.Count(one.Path, "/") == 1
 		if !filepath.IsAbs(one.Path) || filepath.Clean(one.Path) != one.Path || one.Path == "/" || !below || paths[one.Path] {
-			return fault.Invalid(op, field+"path", "a link to a volume is a new name in %s, or directly below /, without . and ..", agent.Home)
+			return fault.Invalid(op, field+"path", "a link to a volume is a new name in %s, or directly below /, without . and ..", wire.Home)
 		}
 		paths[one.Path] = true
 	}
@@ -116,10 +116,10 @@ func (v *Volumes) hold(tenant string, mounts []protocol.Mount, own int) (*held, 
 }
 
 // sources are what a sandbox mounts.
-func (h *held) sources() []sandbox.Volume {
-	var out []sandbox.Volume
+func (h *held) sources() []gvisor.Volume {
+	var out []gvisor.Volume
 	for i, one := range h.volumes {
-		out = append(out, sandbox.Volume{Name: one.Name, Dir: filepath.Join(one.dir, volumeData), ReadOnly: h.mounts[i].ReadOnly})
+		out = append(out, gvisor.Volume{Name: one.Name, Dir: filepath.Join(one.dir, volumeData), ReadOnly: h.mounts[i].ReadOnly})
 	}
 	return out
 }
@@ -141,7 +141,7 @@ func (h *held) mount(ctx context.Context, mb *Instance) error {
 		if one.Path == "" {
 			continue
 		}
-		err := mb.agent.Link(ctx, agent.FileLink{Path: one.Path, Target: sandbox.VolumesPath + "/" + one.Name})
+		err := mb.agent.Link(ctx, wire.FileLink{Path: one.Path, Target: gvisor.VolumesPath + "/" + one.Name})
 		if err != nil {
 			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: fmt.Sprintf("volumes[%d].path", i), Message: fault.PublicOf(err).Message, Err: err}
 		}

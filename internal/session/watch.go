@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -30,11 +30,11 @@ func opFileWatch(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	c.work.Go(func() {
 		defer cancel()
 		began := false
-		err := s.agent.Watch(watching, s.router.number(), agent.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f agent.FileStat) {
+		err := s.agent.Watch(watching, s.router.number(), wire.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f wire.FileStat) {
 			began = true
 			c.reply(r.ID, fileOf(f), nil)
 			close(opened)
-		}, func(f agent.FileChanges) error {
+		}, func(f wire.FileChanges) error {
 			c.m.count.fileChanges.Add(int64(len(f.Changes)))
 			c.event(protocol.EventFile, r.Ch, changesOf(s.id, f))
 			return nil
@@ -64,7 +64,7 @@ func opFileWatch(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	}
 }
 
-func changesOf(session string, f agent.FileChanges) protocol.FileChanges {
+func changesOf(session string, f wire.FileChanges) protocol.FileChanges {
 	out := protocol.FileChanges{Session: session, Changes: make([]protocol.FileChange, len(f.Changes)), Overflow: f.Overflow}
 	for i, one := range f.Changes {
 		out.Changes[i] = protocol.FileChange(one)

@@ -104,7 +104,7 @@ func (w *writer) put(ctx context.Context, a *Viewer, p part) error {
 		}
 	}
 	if a.channel.terminal != nil {
-		a.session.agent.Near(a.channel.wire)
+		a.session.agent.ExpectEcho(a.channel.wire)
 	}
 	if err := a.session.agent.Input(a.channel.wire, data, p.end); err != nil {
 		return err

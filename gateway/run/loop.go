@@ -1,0 +1,344 @@
+// Package run executes code for POST /v1/run: it creates a session or joins one,
+// writes files, queues the code and turns the output of its cell into events.
+//
+// A run holds one link to a node and at most one batch of events. Its client
+// slows the kernel: output is acknowledged to the node once the client has it.
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/kernelclient"
+	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Node is what runs need of a node.
+type Node interface {
+	// Open opens a link that speaks for who. Its requests are part of the
+	// trace that ctx belongs to.
+	Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
+	// Call makes one request on a link of its own.
+	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
+	// WriteFile writes one file into a session.
+	WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error
+}
+
+// Runner executes code for POST /v1/run and for the gateway's self-check.
+type Runner struct {
+	Node Node
+	Log  *slog.Logger
+	// Base ends when the requests under way are given up.
+	Base context.Context
+	// Call is how long one request to the node may take.
+	Call time.Duration
+}
+
+// Spec is one run.
+type Spec struct {
+	// Who runs the code. It needs the scope run and no other.
+	Who     noderpc.Principal
+	Request Request
+	// Name is the name of the session that the run creates; empty means
+	// SessionName.
+	Name string
+	// Release is called when the run has ended, before anybody learns of it;
+	// nil does nothing. It may be called several times.
+	Release func()
+}
+
+// MaxLife is how long a run takes at most, with all that is before and after
+// its code.
+func (r *Runner) MaxLife(timeout time.Duration) time.Duration {
+	return timeout + grace + r.Call + time.Minute
+}
+
+// Run is one execution. Its events arrive in batches on Events, which is closed
+// after the event done. A run whose events nobody receives waits.
+type Run struct {
+	r    *Runner
+	spec Spec
+
+	kernel    *kernelclient.Client
+	session   string
+	channel   string
+	ephemeral bool // the session is the run's own
+	key       string
+	cell      uint32
+	started   time.Time
+	stdin     string
+	text      [2]kernelclient.TextDecoder
+	output    tally
+	finished  bool
+	expired   atomic.Bool
+
+	events chan []Event
+	stop   sync.Once
+	quit   chan struct{} // closed by Stop
+	gaveUp sync.Once
+}
+
+// Events returns the channel of the run's events.
+func (r *Run) Events() <-chan []Event { return r.events }
+
+// Stop gives the run up: its code is interrupted. It does nothing to a run that
+// has ended.
+func (r *Run) Stop() { r.stop.Do(func() { close(r.quit) }) }
+
+// Start creates the session, writes the files and queues the code: everything
+// that can fail before there is an event. The end of ctx makes it fail. The
+// caller must call Follow next; after an error there is nothing left to do.
+func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
+	if spec.Name == "" {
+		spec.Name = SessionName
+	}
+	if spec.Release == nil {
+		spec.Release = func() {}
+	}
+	run := &Run{
+		r: r, spec: spec, session: spec.Request.Session,
+		events: make(chan []Event), quit: make(chan struct{}),
+		output: tally{limit: spec.Request.MaxOutputBytes},
+	}
+	if err := run.begin(ctx); err != nil {
+		run.cleanup()
+		return nil, err
+	}
+	return run, nil
+}
+
+func (r *Run) begin(ctx context.Context) error {
+	const op = "run.start"
+	p := &r.spec.Request
+	if r.session == "" {
+		if err := r.create(ctx); err != nil {
+			return err
+		}
+	}
+	for _, f := range p.Files {
+		ref := protocol.FileRef{Session: r.session, Path: f.Path}
+		if err := r.r.Node.WriteFile(ctx, r.spec.Who, ref, f.Content); err != nil {
+			return err
+		}
+	}
+	p.Files = nil
+	link, err := r.r.Node.Open(ctx, r.spec.Who)
+	if err != nil {
+		return err
+	}
+	r.kernel, err = kernelclient.Attach(ctx, link, kernelclient.Target{
+		Session: r.session, Channel: r.channel, Key: "run:" + p.Language, Language: p.Language, Offset: -1,
+	})
+	if err == nil {
+		err = r.execute(ctx)
+	}
+	if err != nil && ctx.Err() != nil {
+		return fault.New(fault.KindOf(ctx.Err()), op, "the run could not be started in time")
+	}
+	return err
+}
+
+// create creates the run's session. It does so to the end even if the caller
+// goes away: a session whose id is not known could not be deleted.
+func (r *Run) create(ctx context.Context) error {
+	var s protocol.Session
+	p := &r.spec.Request
+	create, cancel := context.WithTimeout(trace.With(r.r.Base, ctx), r.r.Call)
+	defer cancel()
+	err := r.r.Node.Call(create, r.spec.Who, protocol.OpSessionCreate, protocol.SessionCreate{
+		Language: p.Language, Name: r.spec.Name, LifetimeSeconds: int64(r.r.MaxLife(p.timeout()) / time.Second),
+	}, &s)
+	if err != nil {
+		return err
+	}
+	r.session, r.ephemeral = s.ID, true
+	if len(s.Channels) > 0 && s.Channels[0].Kind == "kernel" {
+		r.channel = s.Channels[0].ID // it is warm; another one would start cold
+	}
+	return fault.Wrap(fault.KindOf(ctx.Err()), "run.start", ctx.Err())
+}
+
+func (r *Run) execute(ctx context.Context) error {
+	p := &r.spec.Request
+	r.key = "run-" + rand.Text()
+	if p.Stdin != nil {
+		r.stdin = *p.Stdin
+	}
+	r.started = time.Now()
+	var err error
+	r.cell, err = r.kernel.Execute(ctx, protocol.Execute{
+		Key: r.key, Code: p.Code, NoInput: p.Stdin == nil && !p.Interactive,
+		// Code in a session of its own is all that runs there: a program.
+		Program: r.ephemeral, TimeoutMS: p.TimeoutMS,
+	})
+	return err
+}
+
+// Follow turns the cell's output into events until the cell ends, and then
+// deletes what the run has created. It must be called once.
+func (r *Run) Follow() {
+	defer r.cleanup()
+	defer close(r.events)
+	timer := time.AfterFunc(r.spec.Request.timeout()+grace, func() { r.expired.Store(true); r.kernel.Close() })
+	defer timer.Stop()
+	defer context.AfterFunc(r.r.Base, r.kernel.Close)()
+	ended := make(chan struct{})
+	defer func() {
+		close(ended)
+		if !r.finished {
+			r.abandon()
+		}
+	}()
+	go func() { // Next does not select on a channel
+		select {
+		case <-r.quit:
+			r.abandon()
+		case <-ended:
+		}
+	}()
+	if !r.emit(Event{Type: "start", Session: r.session, Channel: r.kernel.Channel(), Cell: r.cell}) {
+		return
+	}
+	for !r.finished {
+		if err := r.step(); err != nil {
+			r.fail(err)
+			return
+		}
+	}
+}
+
+// step takes the next output and hands its events over. Output is acknowledged
+// once somebody has taken its events.
+func (r *Run) step() error {
+	batch, err := r.kernel.Next()
+	if err != nil {
+		return err
+	}
+	var events []Event
+	for _, o := range batch {
+		more, err := r.take(o)
+		events = append(events, more...)
+		if err != nil {
+			r.emit(events...)
+			return err
+		}
+		if r.finished {
+			break
+		}
+	}
+	if !r.emit(events...) {
+		return errQuit
+	}
+	if r.finished {
+		return nil
+	}
+	return r.kernel.Ack()
+}
+
+// abandon stops code that nobody waits for any more. A second caller waits for
+// the first.
+func (r *Run) abandon() {
+	r.gaveUp.Do(func() {
+		_ = r.kernel.Interrupt(protocol.Interrupt{GraceMS: 2000}) // the link may have ended
+		r.kernel.Close()
+	})
+}
+
+// fail ends the run for another reason than the end of its code.
+func (r *Run) fail(err error) {
+	done := Event{Type: "done", Status: "failed", ElapsedMS: r.elapsed()}
+	switch kind := fault.KindOf(err); {
+	case r.expired.Load():
+		done.Status = "timeout"
+		err = fault.New(fault.DeadlineExceeded, "run.follow", "the code could not be stopped in time")
+	case r.r.Base.Err() != nil:
+		err = fault.New(fault.Restarting, "run.follow", "the server is restarting")
+	case kind == fault.SandboxLost, kind == fault.KernelDied:
+		done.Status = "lost"
+	}
+	p := surface.PublicOf(err)
+	done.Fault = &p
+	r.emit(append(r.tails(), r.truncated(), done)...)
+}
+
+func (r *Run) elapsed() float64 {
+	return float64(time.Since(r.started).Microseconds()) / 1000
+}
+
+// cleanupTimeout bounds the deletion of a run's session.
+const cleanupTimeout = 15 * time.Second
+
+// cleanup releases everything that the run holds.
+func (r *Run) cleanup() {
+	defer r.spec.Release()
+	if r.kernel != nil {
+		r.kernel.Close()
+	}
+	if !r.ephemeral {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	err := r.r.Node.Call(ctx, r.spec.Who, protocol.OpSessionDelete, protocol.SessionRef{Session: r.session}, nil)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		r.r.Log.Warn("cannot delete the session of a run; it ends by its lifetime", "session", r.session, "error", err)
+	}
+}
+
+// emit hands events over and reports whether anybody took them.
+func (r *Run) emit(events ...Event) bool {
+	batch := events[:0]
+	for _, e := range events {
+		if e.Type != "" {
+			batch = append(batch, e)
+		}
+	}
+	if len(batch) == 0 {
+		return true
+	}
+	if batch[len(batch)-1].Type == "done" {
+		r.spec.Release() // a client that sees the end may start the next run
+	}
+	select {
+	case r.events <- batch:
+		return true
+	case <-r.quit:
+		return false
+	}
+}
+
+// tails returns what the decoders still hold: characters that never became
+// complete.
+func (r *Run) tails() []Event {
+	var out []Event
+	for i := range r.text {
+		if text := r.output.text(r.text[i].End()); text != "" {
+			out = append(out, Event{Type: streamName(i), Text: text})
+		}
+	}
+	return out
+}
+
+func (r *Run) truncated() Event {
+	if r.output.dropped == 0 {
+		return Event{}
+	}
+	return Event{Type: "truncated", Bytes: r.output.dropped}
+}
+
+// answer answers a request for input with the next line of stdin.
+func (r *Run) answer() error {
+	line, rest, found := strings.Cut(r.stdin, "\n")
+	r.stdin = rest
+	return r.kernel.Input(protocol.InputReply{Cell: r.cell, Value: line, EOF: line == "" && !found})
+}

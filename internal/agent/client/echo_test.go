@@ -1,0 +1,78 @@
+package client
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// TestNear: after a key the agent is nearWindow ahead at most, and gets a
+// flood's Acks with pauses between them; a second later as before.
+func TestNear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, agenttest.NewRecorder())
+		go f.StartProcess(t.Context(), 1, wire.StartProcess{})
+		f.send(wire.Response{ID: f.next().ID, Result: json.RawMessage(`{"pid":7}`)})
+		begin := time.Now()
+		type ack struct {
+			at    time.Duration
+			total uint64
+		}
+		var mu sync.Mutex
+		var all []ack
+		told := func() []ack {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(all)
+		}
+		go func() {
+			for {
+				m, err := f.in.Next()
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				all = append(all, ack{time.Since(begin), binary.BigEndian.Uint64(m.Body)})
+				mu.Unlock()
+			}
+		}()
+		var sent uint64
+		flood := func(n int) {
+			for range n {
+				if err := f.out.Write(stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, nearEvery)}); err != nil {
+					t.Error(err)
+				}
+				sent += nearEvery
+				synctest.Wait()
+			}
+		}
+		f.ExpectEcho(1)
+		const quiet = (wire.Window - nearWindow) / nearEvery
+		flood(quiet)
+		if acks := told(); len(acks) != 0 {
+			t.Errorf("%d bytes were acknowledged while the agent was not that far ahead", acks[0].total)
+		}
+		flood(3)
+		if acks := told(); len(acks) != 1 || acks[0] != (ack{0, nearEvery}) {
+			t.Errorf("the first Acks are %v", acks)
+		}
+		time.Sleep(nearPause)
+		synctest.Wait()
+		if acks := told(); len(acks) != 2 || acks[1] != (ack{nearPause, 3 * nearEvery}) {
+			t.Errorf("after a pause they are %v", acks)
+		}
+		time.Sleep(nearTime)
+		flood(1)
+		if last := told()[len(told())-1]; last != (ack{nearPause + nearTime, sent}) {
+			t.Errorf("a second later the last is %v, of %d bytes", last, sent)
+		}
+	})
+}

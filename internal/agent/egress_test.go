@@ -1,0 +1,365 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+)
+
+// outside has the rig's programs let out to the ports of this machine, except
+// for hosts called denied.
+func (r *rig) outside() (proxy string) {
+	r.t.Helper()
+	var port int
+	seed := strings.Repeat("ab", 32)
+	agenttest.Eventually(r.t, "the proxy listens", func() bool {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		port = l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if err = r.Reseed(r.ctx, wire.Reseed{Seed: seed, Proxy: port}); err != nil {
+			agenttest.WantKind(r.t, err, fault.Conflict) // another test was given the port
+		}
+		return err == nil
+	})
+	if err := r.Reseed(r.ctx, wire.Reseed{Seed: seed, Proxy: port}); err != nil {
+		r.t.Fatal(err) // the second time it listens already
+	}
+	var wg sync.WaitGroup
+	r.SetEgress(func(to wire.EgressTarget, n *client.Conn) {
+		wg.Go(func() {
+			if to.Host == "denied.example" {
+				n.Refuse(fault.New(fault.PermissionDenied, "test", "denied.example is\r\ndenied"))
+				return
+			}
+			c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(to.Port))
+			if err != nil {
+				n.Refuse(err)
+				return
+			}
+			defer c.Close()
+			n.Accept()
+			sent := make(chan error, 1)
+			wg.Go(func() {
+				_, err := io.Copy(struct{ io.Writer }{c}, struct{ io.Reader }{n})
+				if err != nil {
+					c.(*net.TCPConn).SetLinger(0)
+					c.Close()
+				}
+				c.(*net.TCPConn).CloseWrite()
+				sent <- err
+			})
+			if _, err = io.Copy(struct{ io.Writer }{n}, struct{ io.Reader }{c}); err != nil {
+				n.Close()
+			}
+			n.CloseWrite()
+			if <-sent != nil {
+				n.Close()
+			}
+			n.Leave()
+		})
+	})
+	r.t.Cleanup(func() { r.in.Close(); wg.Wait() })
+	return "127.0.0.1:" + strconv.Itoa(port)
+}
+
+// web is a client of HTTP that goes by the proxy, and a server outside.
+func (r *rig) web(proxy string, h http.HandlerFunc) (*http.Client, int) {
+	r.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s := &http.Server{Handler: h}
+	go s.Serve(l)
+	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy})}
+	r.t.Cleanup(func() { tr.CloseIdleConnections(); s.Close() })
+	return &http.Client{Transport: tr, Timeout: time.Minute}, l.Addr().(*net.TCPAddr).Port
+}
+
+// TestOutboundHTTP sends requests over plain HTTP: each goes over a connection
+// of its own, with the host's name and without what is the proxy's.
+func TestOutboundHTTP(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	proxy := r.outside()
+	c, port := r.web(proxy, func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		fmt.Fprintf(w, "%s %s %s %d %x %q %q", q.Method, q.Host, q.RequestURI, len(body), sha256.Sum256(body), q.Header.Get("Proxy-Authorization"), q.Header.Get("X-Kept"))
+	})
+	host := "registry.example:" + strconv.Itoa(port)
+	body := make([]byte, 3<<20)
+	rand.NewChaCha8([32]byte{1}).Read(body)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			method, sent := "GET", []byte(nil)
+			if i%2 == 1 {
+				method, sent = "POST", body[:1<<20+i]
+			}
+			q, _ := http.NewRequest(method, "http://"+host+"/a?b=c", bytes.NewReader(sent))
+			if i == 7 {
+				q.ContentLength = -1 // in chunks
+			}
+			q.Header.Set("Proxy-Authorization", "Basic c2VjcmV0")
+			q.Header.Set("X-Kept", "yes")
+			a, err := c.Do(q)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer a.Body.Close()
+			got, err := io.ReadAll(a.Body)
+			want := fmt.Sprintf(`%s %s /a?b=c %d %x "" "yes"`, method, host, len(sent), sha256.Sum256(sent))
+			if err != nil || string(got) != want {
+				t.Errorf("%q, %v, not %q", got, err, want)
+			}
+		})
+	}
+	wg.Wait()
+	a, err := c.Get("http://denied.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, _ := io.ReadAll(a.Body)
+	if a.StatusCode != 403 || string(text) != "Sandgate: denied.example is??denied\n" || a.Status != "403 Sandgate: denied.example is??denied" {
+		t.Errorf("%s: %q", a.Status, text)
+	}
+	c.CloseIdleConnections()
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	if ports, err := r.Ports(r.ctx); err != nil || strings.Contains(fmt.Sprint(ports), proxy[len("127.0.0.1:"):]) {
+		t.Errorf("the proxy is among the ports: %v, %v", ports, err)
+	}
+	number, _ := strconv.Atoi(proxy[len("127.0.0.1:"):])
+	if _, err := r.Dial(r.ctx, 5, number); !fault.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+}
+
+// TestOutboundOneRequest sends a second request behind the first, for another
+// host, on the connection that was let out for the first: it goes nowhere.
+func TestOutboundOneRequest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	proxy := r.outside()
+	seen, begun := make(chan string, 1), make(chan struct{})
+	port := listen(t, "127.0.0.1:0", func(c *net.TCPConn) {
+		first := make([]byte, 1)
+		_, _ = io.ReadFull(c, first)
+		close(begun)
+		all, _ := io.ReadAll(c)
+		seen <- string(first) + string(all)
+	})
+	tcp, err := net.Dial("tcp", proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	first := fmt.Sprintf("POST http://a.example:%d/ HTTP/1.1\r\nHost: b.example\r\nContent-Length: 3\r\n\r\nabc", port)
+	for _, part := range []string{first[:len(first)-2], "bcGET http://denied.example/ HTTP/1.1\r\nHost: denied.example\r\nCookie: secret\r\n\r\n"} {
+		fmt.Fprint(tcp, part)
+		<-begun // what is sent now comes behind what was read with the head
+	}
+	tcp.(*net.TCPConn).CloseWrite()
+	want := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a.example:%d\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc", port)
+	if got := <-seen; got != want {
+		t.Errorf("%q went out, not %q", got, want)
+	}
+}
+
+// TestOutboundTunnel carries megabytes over CONNECT, half closed at the end,
+// and cuts from both ends.
+func TestOutboundTunnel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	proxy := r.outside()
+	connect := func(port int) (net.Conn, *bufio.Reader, string) {
+		c, err := net.Dial("tcp", proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(time.Minute))
+		fmt.Fprintf(c, "CONNECT a.example:%d HTTP/1.1\r\nHost: a.example\r\n\r\n", port)
+		in := bufio.NewReader(c)
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, " 200 ") {
+			in.ReadString('\n')
+		}
+		return c, in, line
+	}
+	port := listen(t, "127.0.0.1:0", echo)
+	c, in, line := connect(port)
+	defer c.Close()
+	if line != "HTTP/1.1 200 Connection established\r\n" {
+		t.Fatal(line)
+	}
+	body := make([]byte, 3<<20+1)
+	rand.NewChaCha8([32]byte{2}).Read(body)
+	go func() { c.Write(body); c.(*net.TCPConn).CloseWrite() }()
+	if got, err := io.ReadAll(in); err != nil || !bytes.Equal(got, body) {
+		t.Errorf("%d of %d bytes came back, %v", len(got), len(body), err)
+	}
+	// A reseed, which a copy of a sandbox begins with, cuts.
+	c, in, _ = connect(port)
+	number, _ := strconv.Atoi(proxy[len("127.0.0.1:"):])
+	if err := r.Reseed(r.ctx, wire.Reseed{Seed: strings.Repeat("cd", 32), Proxy: number}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a connection that a copy has ends with %v", err)
+	}
+	c.Close()
+	// The host outside cuts.
+	c, in, _ = connect(listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.Read(make([]byte, 1)); c.SetLinger(0) }))
+	fmt.Fprint(c, "x")
+	if _, err := in.ReadByte(); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("a reset looks like an end: %v", err)
+	}
+	c.Close()
+	// The program cuts.
+	cut := make(chan error, 1)
+	c, _, _ = connect(listen(t, "127.0.0.1:0", func(c *net.TCPConn) { _, err := io.Copy(io.Discard, c); cut <- err }))
+	c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+	select {
+	case <-cut:
+	case <-time.After(20 * time.Second):
+		t.Error("the host outside was not told")
+	}
+	if _, _, line := connect(closedPort(t)); !strings.HasPrefix(line, "HTTP/1.1 502 Sandgate: ") {
+		t.Error(line)
+	}
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	agenttest.Eventually(t, "none is counted", func() bool { return r.EgressConns() == 0 })
+}
+
+// TestOutboundWithoutNetwork asks a session that has no network, and opens
+// more connections than there may be.
+func TestOutboundWithoutNetwork(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	proxy := r.outside()
+	r.SetEgress(nil)
+	open := func() net.Conn {
+		c, err := net.Dial("tcp", proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(time.Minute))
+		return c
+	}
+	c := open()
+	fmt.Fprint(c, "CONNECT a.example:443 HTTP/1.1\r\n\r\n")
+	if all, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 403 Sandgate: this session has no network") {
+		t.Errorf("%q, %v", all, err)
+	}
+	c.Close()
+	var held []net.Conn
+	for range wire.MaxEgress {
+		held = append(held, open())
+	}
+	agenttest.Eventually(t, "all are open", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == wire.MaxEgress })
+	c = open()
+	if all, _ := io.ReadAll(c); !strings.HasPrefix(string(all), "HTTP/1.1 429 ") {
+		t.Errorf("%q", all)
+	}
+	c.Close()
+	if _, err := r.write(1000, "f", "files go on"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	err = r.Reseed(r.ctx, wire.Reseed{Seed: strings.Repeat("ab", 32), Proxy: l.Addr().(*net.TCPAddr).Port})
+	agenttest.WantKind(t, err, fault.Conflict)
+}
+
+// TestProxyHead reads what programs ask the proxy for.
+func TestProxyHead(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"CONNECT a.example:443 HTTP/1.1\r\nHost: b": "a.example 443 -1 ",
+		"CONNECT [::1]:443 HTTP/1.0":                "[::1] 443 -1 ",
+		"GET http://a.example HTTP/1.1":             "a.example 80 0 GET / HTTP/1.1|Host: a.example|Connection: close||",
+		"GET HTTP://A.example:8080/x?y HTTP/1.0\r\nHost: evil\r\nAccept: */*\r\nProxy-Connection: keep": "A.example 8080 0 GET /x?y HTTP/1.0|Host: A.example:8080|Accept: */*|Connection: close||",
+		"PUT http://a?b HTTP/1.1\r\nContent-Length: 5\r\nConnection: keep-alive":                        "a 80 5 PUT /?b HTTP/1.1|Host: a|Content-Length: 5|Connection: close||",
+		"PUT http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked":                                          "a 80 -1 PUT / HTTP/1.1|Host: a|Transfer-Encoding: chunked|Connection: close||",
+		"GET http://a/ HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket":                           "a 80 -1 GET / HTTP/1.1|Host: a|Upgrade: websocket|Connection: Upgrade||",
+		"GET http://a/ HTTP/1.1\r\nUpgrade: h2c":                                                        "a 80 0 GET / HTTP/1.1|Host: a|Connection: close||",
+	} {
+		h, err := parseHead([]byte(in))
+		got := fmt.Sprintf("%s %d %d %s", h.host, h.port, h.body, strings.ReplaceAll(string(h.forward), "\r\n", "|"))
+		if err != nil || got != want {
+			t.Errorf("%q is %q, %v, not %q", in, got, err, want)
+		}
+	}
+	for _, in := range []string{
+		"", "GET", "GET  HTTP/1.1", "GET / HTTP/1.1", "GET http://a/ HTTP/2", "GET http://a/", "GET https://a/ HTTP/1.1", "GET ftp://a/ HTTP/1.1", "CONNECT a HTTP/1.1", "CONNECT a:0 HTTP/1.1", "CONNECT a:x HTTP/1.1", "CONNECT a:65536 HTTP/1.1",
+		"CONNECT :443 HTTP/1.1", "CONNECT u@a:443 HTTP/1.1", "GET http://u:p@a/ HTTP/1.1", "GET http:///x HTTP/1.1", "GET http://a/\x00 HTTP/1.1", "GET http://a/ x HTTP/1.1",
+		"GET http://a/ HTTP/1.1\r\nno colon", "GET http://a/ HTTP/1.1\r\nA: b\r\n folded: c", "GET http://a/ HTTP/1.1\r\nA : b", "GET http://a/ HTTP/1.1\r\nA: b\nB: c",
+		"GET http://a/ HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1", "GET http://a/ HTTP/1.1\r\nContent-Length: -1", "GET http://a/ HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked",
+		"CONNECT " + strings.Repeat("a", 300) + ":443 HTTP/1.1",
+	} {
+		if h, err := parseHead([]byte(in)); !fault.Is(err, fault.Malformed) {
+			t.Errorf("%q is %+v, %v", in, h, err)
+		}
+	}
+	if _, _, err := readHead(strings.NewReader(strings.Repeat("a", maxHead+1))); !fault.Is(err, fault.TooLarge) {
+		t.Error(err)
+	}
+}
+
+// FuzzProxyHead holds what goes out to one request for one host.
+func FuzzProxyHead(f *testing.F) {
+	f.Add([]byte("GET http://a.example/x HTTP/1.1\r\nHost: b\r\nA: b"))
+	f.Add([]byte("CONNECT a:443 HTTP/1.1"))
+	f.Add([]byte("POST http://a?q HTTP/1.0\r\nContent-Length: 3\r\nConnection: upgrade\r\nUpgrade: x"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if bytes.Contains(in, []byte("\r\n\r\n")) {
+			return // readHead ends there
+		}
+		h, err := parseHead(in)
+		if err != nil {
+			return
+		}
+		if h.host == "" || len(h.host) > 256 || h.port < 1 || h.port > 65535 || h.body < -1 {
+			t.Fatalf("%q is %+v", in, h)
+		}
+		if h.tunnel() {
+			return
+		}
+		if i := bytes.Index(h.forward, []byte("\r\n\r\n")); i != len(h.forward)-4 || bytes.Count(h.forward, []byte("\r\nHost: ")) != 1 {
+			t.Fatalf("%q goes out as %q", in, h.forward)
+		}
+	})
+}

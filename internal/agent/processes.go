@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+)
+
+// maxCommand is how much of a command line is told, in bytes.
+const maxCommand = 256
+
+// ticks are what /proc counts processor time in, for a second. It is the same
+// on every Linux that Go runs on.
+const ticks = 100
+
+// listProcesses reads /proc.
+func (s *Server) listProcesses() wire.Processes {
+	all := processes()
+	ours := descend(all, os.Getpid())
+	marks := map[string]uint32{}
+	s.mu.Lock()
+	for id, c := range s.channels {
+		marks[strconv.Itoa(int(c.group))] = id
+	}
+	s.mu.Unlock()
+	out := wire.Processes{Processes: []wire.Process{}}
+	for _, p := range all {
+		if p.pid != os.Getpid() && !ours[p.pid] {
+			continue // of another sandbox, where there is none around this one
+		}
+		d, ok := s.describe(p)
+		for _, group := range strings.Fields(p.groups) {
+			if id := marks[group]; id != 0 {
+				d.Channel = id
+			}
+		}
+		if ok {
+			out.Processes = append(out.Processes, d)
+		}
+	}
+	slices.SortFunc(out.Processes, func(a, b wire.Process) int { return a.PID - b.PID })
+	return out
+}
+
+// describe reads the rest of a process; it is false for one that is gone.
+func (s *Server) describe(p proc) (wire.Process, bool) {
+	dir := "/proc/" + strconv.Itoa(p.pid)
+	d := wire.Process{PID: p.pid, PPID: p.ppid, Command: p.name}
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return d, false
+	}
+	// Behind the name, which may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) > 12 {
+		d.State = map[string]string{"R": "running", "S": "sleeping", "D": "waiting", "T": "stopped", "t": "stopped", "Z": "zombie", "X": "zombie"}[fields[0]]
+		user, _ := strconv.ParseInt(fields[11], 10, 64)
+		system, _ := strconv.ParseInt(fields[12], 10, 64)
+		d.CPU = (user + system) * 1000 / ticks
+	}
+	uid := p.uid
+	switch uid {
+	case 0:
+		d.User = "root"
+	case s.cfg.UID:
+		d.User = s.cfg.User
+	default:
+		d.User = strconv.Itoa(uid)
+	}
+	d.Memory = int64(procNumber(dir+"/status", "VmRSS:")) << 10
+	if line, err := os.ReadFile(dir + "/cmdline"); err == nil && len(line) > 0 {
+		line = bytes.TrimRight(line, "\x00")
+		line = line[:min(len(line), maxCommand)]
+		d.Command = strings.ToValidUTF8(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))), "\uFFFD")
+	}
+	return d, true
+}
+
+// signalProcess signals a process of the user's. The agent's own user may
+// signal everybody, so it is held against what /proc says; the number cannot
+// come to be another's in between, since only the agent collects its children
+// and all others pass through it in their turn.
+func (s *Server) signalProcess(q wire.SignalProcess) error {
+	const op = "agent.process.signal"
+	sig, ok := signalByName(q.Signal)
+	if !ok {
+		return fault.Invalid(op, "signal", "there is no signal %q to send", q.Signal)
+	}
+	all := processes()
+	ours := descend(all, os.Getpid())
+	for _, p := range all {
+		if p.pid != q.PID || !ours[p.pid] || p.zombie {
+			continue
+		}
+		if p.uid != s.cfg.UID {
+			return &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "pid", Message: "the process is not the user's"}
+		}
+		if err := syscall.Kill(p.pid, sig); err == nil {
+			return nil
+		}
+	}
+	return &fault.Error{Kind: fault.NotFound, Op: op, Field: "pid", Message: "there is no such process"}
+}

@@ -1,0 +1,185 @@
+package agent
+
+import (
+	"bytes"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+	"golang.org/x/sys/unix"
+)
+
+// stdin is what goes into a process: a program's standard input or a driver's
+// requests. Bytes are written at once where the pipe takes them; the channel's
+// loop writes the rest when it does.
+type stdin struct {
+	limit int // bytes that may wait
+
+	mu     sync.Mutex // guards all below
+	fd     int        // -1 before the start and after the end
+	q      []byte
+	begun  bool
+	tty    *terminal // nil for a pipe
+	end    bool      // close after q
+	closed bool
+	taken  uint64 // bytes that went into the pipe, or nowhere
+	told   uint64 // of these, what the host knows of
+}
+
+// open hands the inbox its descriptor, which may be a terminal's.
+func (b *stdin) open(fd int, tty *terminal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fd, b.begun, b.tty = fd, true, tty
+	b.push()
+}
+
+// skip throws away what was typed before a key that is a signal, as terminals
+// do, and returns the rest of p. Where type-ahead has filled the terminal, the
+// key would wait behind it for a program that does not read.
+func (b *stdin) skip(p []byte) []byte {
+	if b.tty == nil || b.fd < 0 || bytes.IndexFunc(p, func(r rune) bool { return r < ' ' }) < 0 {
+		return p
+	}
+	i := b.tty.skippable(p)
+	if i < 0 {
+		return p
+	}
+	b.taken += uint64(len(b.q) + i)
+	b.q = b.q[:0]
+	return p[i:]
+}
+
+// key types a key that is a signal, ahead of all that waits. It is not part of
+// what the host sends.
+func (b *stdin) key(c byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.skip([]byte{c})
+	if b.fd >= 0 {
+		_, _ = syscall.Write(b.fd, []byte{c})
+	}
+}
+
+// write adds p, and the end of the input if end is true. It does not wait.
+func (b *stdin) write(p []byte, end bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.end {
+		b.taken += uint64(len(p))
+		return nil // nobody reads any more
+	}
+	if len(b.q)+len(p) > b.limit {
+		return fault.New(fault.Exhausted, "agent.input", "%d bytes already wait to be read", len(b.q))
+	}
+	b.end = end
+	p = b.skip(p)
+	if len(b.q) == 0 && b.fd >= 0 {
+		p = b.put(p)
+	}
+	b.q = append(b.q, p...)
+	b.push()
+	return nil
+}
+
+// put writes what the pipe takes and returns the rest.
+func (b *stdin) put(p []byte) []byte {
+	for len(p) > 0 {
+		n, err := syscall.Write(b.fd, p)
+		switch {
+		case n > 0:
+			p = p[n:]
+			b.taken += uint64(n)
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return p
+		default:
+			b.shut(len(p))
+			return nil
+		}
+	}
+	return nil
+}
+
+// push writes what waits.
+func (b *stdin) push() {
+	if b.fd < 0 {
+		return
+	}
+	if len(b.q) > 0 {
+		rest := b.put(b.q)
+		b.q = b.q[:copy(b.q, rest)]
+	}
+	if len(b.q) == 0 {
+		if cap(b.q) > 1<<20 {
+			b.q = nil
+		}
+		if b.end {
+			b.shut(0)
+		}
+	}
+}
+
+// shut ends the input; lost bytes besides those that wait go nowhere.
+func (b *stdin) shut(lost int) {
+	b.taken += uint64(lost + len(b.q))
+	b.q = nil
+	if b.fd >= 0 {
+		syscall.Close(b.fd)
+	}
+	b.fd, b.closed = -1, true
+}
+
+// flush writes what the pipe takes.
+func (b *stdin) flush() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.push()
+}
+
+// close ends the input and drops what waits.
+func (b *stdin) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.shut(0)
+	}
+}
+
+// awaitRead waits until all that was written has been read, but not for long.
+func (b *stdin) awaitRead(patience time.Duration) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		b.mu.Lock()
+		unread := len(b.q)
+		if b.fd >= 0 && unread == 0 {
+			unread, _ = unix.IoctlGetInt(b.fd, unix.TIOCINQ)
+		}
+		b.mu.Unlock()
+		if unread == 0 {
+			return
+		}
+	}
+}
+
+// waiting returns the descriptor to watch for room, or -1.
+func (b *stdin) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.q) == 0 {
+		return -1
+	}
+	return b.fd
+}
+
+// due returns the total to acknowledge, if it is time.
+func (b *stdin) due() (uint64, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.taken-b.told < wire.AckEvery {
+		return 0, false
+	}
+	b.told = b.taken
+	return b.taken, true
+}

@@ -1,0 +1,197 @@
+package kernelclient
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// scripted is a link whose other end answers each request by a function.
+type scripted struct {
+	mu     sync.Mutex
+	frames chan stream.Frame
+	asked  []string
+	acks   []uint64
+	closed chan struct{}
+	once   sync.Once
+	answer func(l *scripted, req protocol.Request)
+}
+
+func newScripted(answer func(*scripted, protocol.Request)) *scripted {
+	return &scripted{frames: make(chan stream.Frame, 64), closed: make(chan struct{}), answer: answer}
+}
+
+func (l *scripted) Next() (stream.Frame, error) {
+	select {
+	case f := <-l.frames:
+		return f, nil
+	default:
+	}
+	select {
+	case f := <-l.frames:
+		return f, nil
+	case <-l.closed:
+		return stream.Frame{}, io.EOF
+	}
+}
+
+func (l *scripted) Send(frames ...stream.Frame) error {
+	for _, f := range frames {
+		if f.Type == stream.Ack {
+			l.mu.Lock()
+			l.acks = append(l.acks, binary.BigEndian.Uint64(f.Body))
+			l.mu.Unlock()
+			continue
+		}
+		var req protocol.Request
+		if err := json.Unmarshal(f.Body, &req); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.asked = append(l.asked, req.Op)
+		l.mu.Unlock()
+		l.answer(l, req)
+	}
+	return nil
+}
+
+func (l *scripted) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+
+func (l *scripted) control(r protocol.Reply) {
+	body, _ := json.Marshal(r)
+	l.frames <- stream.Frame{Type: stream.Control, Body: body}
+}
+
+func (l *scripted) reply(id uint64, result any) {
+	raw, _ := json.Marshal(result)
+	l.control(protocol.Reply{ID: id, Result: raw})
+}
+
+func (l *scripted) records(offset uint64, recs ...stream.Record) {
+	body := binary.BigEndian.AppendUint64(nil, offset)
+	for _, r := range recs {
+		body = stream.AppendRecord(body, r)
+	}
+	l.frames <- stream.Frame{Type: stream.Records, Channel: channel, Body: body}
+}
+
+func message(t *testing.T, cell uint32, typ string, content any) stream.Record {
+	t.Helper()
+	raw, err := json.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(kernel.Message{Type: typ, Content: raw})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.Record{Kind: stream.KindMessage, Cell: cell, Payload: body}
+}
+
+// TestExecute attaches, runs one cell and follows its output to the end of the
+// kernel. Records that arrive before the reply are not lost.
+func TestExecute(t *testing.T) {
+	out := stream.Record{Kind: stream.KindStdout, Cell: 7, Payload: []byte("hello")}
+	input := message(t, 7, kernel.ExecuteInputType, kernel.ExecuteInput{Code: "x"})
+	l := newScripted(func(l *scripted, req protocol.Request) {
+		switch req.Op {
+		case protocol.OpChannelOpen:
+			l.reply(req.ID, protocol.Channel{ID: "k1"})
+		case protocol.OpExecute:
+			l.records(100, input)
+			l.reply(req.ID, protocol.Queued{Cell: 7})
+			l.control(protocol.Reply{Event: "other", Ch: channel})
+			l.records(100+uint64(input.Size()), out, stream.Record{Kind: stream.KindExit, Payload: []byte(`{"reason":"memory"}`)})
+		default:
+			if req.ID != 0 {
+				l.reply(req.ID, struct{}{})
+			}
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	c, err := Attach(ctx, l, Target{Session: "s", Key: "run:", Offset: -1})
+	if err != nil || c.Channel() != "k1" {
+		t.Fatal(c, err)
+	}
+	cell, err := c.Execute(ctx, protocol.Execute{Code: "x"})
+	if err != nil || cell != 7 {
+		t.Fatal(cell, err)
+	}
+	cancel() // it bounds what has ended
+	first, err := c.Next()
+	if err != nil || len(first) != 1 || first[0].Message == nil || first[0].Message.Type != kernel.ExecuteInputType || first[0].Cell != 7 {
+		t.Fatal(first, err)
+	}
+	if err := c.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.Next()
+	if err != nil || len(second) != 1 || string(second[0].Stdout) != "hello" {
+		t.Fatal(second, err)
+	}
+	if err := errors.Join(c.Ack(), c.Input(protocol.InputReply{}), c.Interrupt(protocol.Interrupt{})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Next(); !fault.Is(err, fault.KernelDied) {
+		t.Errorf("after the kernel's end: %v", err)
+	}
+	if want := []uint64{100 + uint64(input.Size())}; len(l.acks) != 2 || l.acks[0] != want[0] {
+		t.Errorf("the acknowledgements are %v", l.acks)
+	}
+	want := []string{protocol.OpChannelOpen, protocol.OpAttach, protocol.OpExecute, protocol.OpInput, protocol.OpInterrupt}
+	if !slices.Equal(l.asked, want) {
+		t.Errorf("the requests are %v", l.asked)
+	}
+	c.Close()
+	c.Close()
+}
+
+// TestEnds looks at every way in which the output can end.
+func TestEnds(t *testing.T) {
+	lost, _ := json.Marshal(protocol.Lost{Reason: "memory"})
+	refused, _ := json.Marshal(fault.Public{Kind: fault.Conflict, Message: "no"})
+	for name, c := range map[string]struct {
+		end  func(l *scripted)
+		want fault.Kind
+	}{
+		"the sandbox":     {func(l *scripted) { l.control(protocol.Reply{Event: protocol.EventLost, Ch: channel, Params: lost}) }, fault.SandboxLost},
+		"a refused frame": {func(l *scripted) { l.control(protocol.Reply{Event: eventError, Ch: channel, Params: refused}) }, fault.Conflict},
+		"the link":        {func(l *scripted) { l.Close() }, fault.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newScripted(func(l *scripted, req protocol.Request) { l.reply(req.ID, struct{}{}) })
+			k, err := Attach(context.Background(), l, Target{Session: "s", Channel: "k1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.records(0, stream.Record{Kind: stream.KindGap, Payload: []byte(`{"bytes":5}`)})
+			if out, err := k.Next(); err != nil || len(out) != 1 || out[0].Gap != 5 {
+				t.Fatal(out, err)
+			}
+			c.end(l)
+			if _, err := k.Next(); !fault.Is(err, c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestAttachIsBounded ends the context while the node does not answer.
+func TestAttachIsBounded(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := newScripted(func(*scripted, protocol.Request) { cancel() })
+	if _, err := Attach(ctx, l, Target{Session: "s", Channel: "k1"}); !fault.Is(err, fault.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-l.closed
+}

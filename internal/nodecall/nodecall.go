@@ -1,0 +1,117 @@
+// Package nodecall makes requests over one link to a node: it encodes them,
+// finds their replies among the other frames, and adds the trace of the caller.
+//
+// A request has at most protocol.MaxControl bytes. The package keeps no state:
+// the caller numbers its requests and bounds their time by closing the link.
+package nodecall
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Link is one conversation with a node. Next is for one goroutine, Send and
+// Close are for any.
+type Link interface {
+	// Next returns the next frame. Its body is valid until the next call.
+	Next() (stream.Frame, error)
+	// Send writes the frames as one unit and does not keep their bodies.
+	Send(frames ...stream.Frame) error
+	// Close ends the link and makes Next and Send return.
+	Close() error
+}
+
+// Traced returns a link whose requests carry the given traceparent.
+func Traced(l Link, parent string) Link { return traced{l, parent} }
+
+type traced struct {
+	Link
+	parent string
+}
+
+// Call sends one request over a link that nobody else reads and waits for its
+// reply. Frames that arrive before the reply go to other, which must not keep
+// them; a nil other drops them.
+//
+// Preconditions: id is not 0 and no other request of this id is open on l.
+func Call(l Link, id uint64, op string, ch uint32, params, result any, other func(stream.Frame) error) error {
+	if err := Send(l, id, op, ch, params); err != nil {
+		return err
+	}
+	return Await(l, id, op, result, other)
+}
+
+// Await waits for the reply to a request that was sent before.
+func Await(l Link, id uint64, op string, result any, other func(stream.Frame) error) error {
+	for {
+		f, err := Next(l)
+		if err != nil {
+			return err
+		}
+		reply, ok := ReplyTo(f, id)
+		if ok {
+			return decode(reply, op, result)
+		}
+		if other != nil {
+			if err := other(f); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Send sends one request. An id of 0 asks for no reply.
+func Send(l Link, id uint64, op string, ch uint32, params any) error {
+	const name = "nodecall.send"
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return fault.Wrap(fault.Internal, name, err)
+	}
+	t, _ := l.(traced)
+	body, err := json.Marshal(protocol.Request{ID: id, Op: op, Ch: ch, Params: raw, Trace: t.parent})
+	if err != nil {
+		return fault.Wrap(fault.Internal, name, err)
+	}
+	if len(body) > protocol.MaxControl {
+		return fault.New(fault.TooLarge, name, "the request has %d bytes, the limit is %d", len(body), protocol.MaxControl)
+	}
+	return l.Send(stream.Frame{Type: stream.Control, Body: body})
+}
+
+// Next is Link.Next, but the end of the link is an error that has a kind.
+func Next(l Link) (stream.Frame, error) {
+	f, err := l.Next()
+	if err == io.EOF {
+		err = &fault.Error{
+			Kind: fault.Unavailable, Op: "nodecall.next",
+			Message: "the node has ended the conversation", RetryAfter: 1,
+		}
+	}
+	return f, err
+}
+
+// ReplyTo returns the reply in f if it answers the request id.
+func ReplyTo(f stream.Frame, id uint64) (protocol.Reply, bool) {
+	var reply protocol.Reply
+	if f.Type != stream.Control || json.Unmarshal(f.Body, &reply) != nil {
+		return reply, false
+	}
+	return reply, reply.ID == id && reply.Event == ""
+}
+
+func decode(reply protocol.Reply, op string, result any) error {
+	if reply.Error != nil {
+		return reply.Error.Err(op)
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(reply.Result, result); err != nil {
+		return fault.Wrap(fault.Internal, "nodecall.reply", err)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Start loads and starts the first process of a created sandbox.
+func (s *Sandbox) Start(ctx context.Context) error {
+	return s.do(ctx, "sandbox.start", startLimit, Created, Running, func() error {
+		err := s.container.Start(s.conf)
+		if err == nil {
+			s.setLoaded()
+		}
+		return err
+	})
+}
+
+// Pause freezes the sandbox: no process in it makes progress, and it uses no
+// CPU. Its memory stays. It takes under a millisecond.
+func (s *Sandbox) Pause(ctx context.Context) error {
+	return s.do(ctx, "sandbox.pause", pauseLimit, Running, Paused, func() error { return s.container.Pause() })
+}
+
+// Resume lets a paused sandbox go on, in under a millisecond.
+func (s *Sandbox) Resume(ctx context.Context) error {
+	return s.do(ctx, "sandbox.resume", pauseLimit, Paused, Running, func() error { return s.container.Resume() })
+}
+
+// SetCPU limits the sandbox to a number of CPUs, which may be a fraction. A
+// sandbox starts with Limits.BurstCPUs. The guest goes on to see that many.
+func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
+	const op = "sandbox.set_cpu"
+	if !(cpus >= 0.05 && cpus <= 1024) {
+		return fault.Invalid(op, "cpus", "%v is not between 0.05 and 1024", cpus)
+	}
+	// The cgroup exists as long as nobody has the last turn.
+	release, err := s.take(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return fault.Wrap(fault.Host, op, s.group.Update(&specs.LinuxResources{CPU: cpuResources(cpus)}))
+}
+
+// Usage is what a sandbox has used and uses, sentry included.
+type Usage struct {
+	// Memory is what it holds now, pages of files apart, and MemoryPeak the
+	// most that it was charged, pages of files included, in bytes.
+	// MemoryPeak is 0 where the kernel does not say (v2 before Linux 5.19).
+	Memory, MemoryPeak int64
+	// CPU is the time it has computed since it was created.
+	CPU time.Duration
+	// Tasks is the number of host tasks.
+	Tasks int64
+}
+
+// Usage reads the cgroup's counters. It asks nothing of the sentry, so it
+// answers for a paused and for a stuck sandbox too.
+func (s *Sandbox) Usage(ctx context.Context) (Usage, error) {
+	const op = "sandbox.usage"
+	if err := ctx.Err(); err != nil {
+		return Usage{}, fault.Wrap(fault.KindOf(err), op, err)
+	}
+	select {
+	case <-s.done:
+		return Usage{}, s.lost(op)
+	default:
+	}
+	return s.use(), nil
+}
+
+// FinalUsage is what Usage would have told as the sandbox ended. It may be
+// asked once Done is closed.
+func (s *Sandbox) FinalUsage() Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.final
+}
+
+func (s *Sandbox) use() Usage {
+	c := s.group.read()
+	return Usage{Memory: s.group.held(), MemoryPeak: c.peak, CPU: c.cpu, Tasks: c.pids}
+}
+
+// take waits for a turn.
+func (s *Sandbox) take(ctx context.Context, op string) (release func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-s.done:
+		return nil, s.lost(op)
+	case <-ctx.Done():
+		return nil, fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
+	}
+	select {
+	case <-s.done:
+		<-s.turn
+		return nil, s.lost(op)
+	default:
+		return func() { <-s.turn }, nil
+	}
+}
+
+// do calls gVisor in a turn of its own, to bring the sandbox from one state to
+// another. gVisor's calls take no context, so there are two times: ctx bounds
+// how long the caller waits, and limit how long the call may take. A caller
+// that leaves earlier leaves the call running; State tells how it went. A call
+// that overruns is stuck in the sentry: the sandbox is killed, which makes it
+// return.
+func (s *Sandbox) do(ctx context.Context, op string, limit time.Duration, from, to State, call func() error) error {
+	if ctx.Err() != nil {
+		return fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
+	}
+	release, err := s.take(ctx, op)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	state := s.state
+	s.mu.Unlock()
+	if state != from {
+		release()
+		return fault.New(fault.Conflict, op, "the sandbox is %v, not %v", state, from)
+	}
+	result := make(chan error, 1)
+	overrun := time.AfterFunc(limit, func() {
+		s.end(Killed, fmt.Sprintf("%s took longer than %v", op, limit))
+	})
+	go func() {
+		defer release()
+		err := call()
+		overrun.Stop()
+		if err == nil {
+			s.mu.Lock()
+			if s.state == from {
+				s.state = to
+			}
+			s.mu.Unlock()
+		}
+		result <- err
+	}()
+	select {
+	case err := <-result:
+		return s.explain(op, err)
+	case <-ctx.Done():
+		return fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
+	}
+}
+
+// explain turns the error of a call to gVisor into one that says whether the
+// sandbox still lives. A call fails a moment before the end of the sentry is
+// seen here.
+func (s *Sandbox) explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	moment := time.NewTimer(250 * time.Millisecond)
+	defer moment.Stop()
+	select {
+	case <-s.done:
+		return errors.Join(s.lost(op), err)
+	case <-moment.C:
+	}
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return fault.Wrap(fault.Internal, op, err)
+}
+
+// lost is the error of an operation on a sandbox that has ended.
+func (s *Sandbox) lost(op string) error {
+	return &fault.Error{Kind: fault.SandboxLost, Op: op, Message: "the sandbox has ended", Err: errors.New(s.Exit().String())}
+}

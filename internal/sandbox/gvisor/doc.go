@@ -1,0 +1,15 @@
+// Package gvisor runs one gVisor container per sandbox. No other package of
+// the server imports gVisor.
+//
+// A Runtime owns a state directory and the sandboxes in it. A Sandbox is
+// created (a blank: a sentry that waits, 9 MiB, and 22 once it has warmed up),
+// then started cold or restored from a snapshot; its first process, the agent,
+// speaks a protocol of its own over Stdin and Stdout. From there it is paused
+// and resumed, checkpointed, and destroyed. How it ended is in Exit.
+//
+// A sandbox is created by a child process, `runsc create`, and controlled in
+// this process through gVisor's Go packages. Creating in this process as well
+// is not safe in a server: gVisor's container.New donates the process's own
+// os.Stdin, os.Stdout and os.Stderr, and on cgroup v1 moves the whole process
+// into the sandbox's memory cgroup while it spawns. See README.md.
+package gvisor

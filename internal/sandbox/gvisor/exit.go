@@ -1,0 +1,169 @@
+package gvisor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reason says why a sandbox ended.
+type Reason string
+
+// The reasons.
+const (
+	// Exited: the first process ended; Exit.Status is its exit status, and
+	// 128 and the signal's number when a signal of the guest ended it.
+	Exited Reason = "exited"
+	// Memory: it went over its memory limit.
+	Memory Reason = "memory"
+	// Killed: somebody sent the sentry SIGKILL: Kill, a call that overran its
+	// time, or a person.
+	Killed Reason = "killed"
+	// Crashed: the sentry panicked or died of a signal other than SIGKILL.
+	// Exit.Detail holds its last output. (Other signals sent to the sentry from
+	// outside reach the first process.)
+	Crashed Reason = "crashed"
+	// HostMemory: the machine ran out of memory, not the sandbox.
+	HostMemory Reason = "host_memory"
+	// Checkpointed: Checkpoint ended it; its state is in the snapshot.
+	Checkpointed Reason = "checkpointed"
+	// Destroyed: Destroy ended it while it lived.
+	Destroyed Reason = "destroyed"
+)
+
+// Exit says how a sandbox ended.
+type Exit struct {
+	Reason Reason
+	// Status is the sentry's exit status, -1 when a signal ended it.
+	Status int
+	// Signal is the number of the signal that ended the sentry, 0 for none.
+	Signal int
+	// Detail is one line for a log, at most 2 KiB.
+	Detail string
+}
+
+// String returns the exit in one line.
+func (e Exit) String() string {
+	s := string(e.Reason)
+	switch {
+	case e.Signal != 0:
+		s += fmt.Sprintf(" (signal %d)", e.Signal)
+	case e.Reason == Exited || e.Reason == Crashed:
+		s += fmt.Sprintf(" (status %d)", e.Status)
+	}
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	return s
+}
+
+// Lost reports whether the sandbox ended without anybody's wish.
+func (e Exit) Lost() bool {
+	switch e.Reason {
+	case Checkpointed, Destroyed, "":
+		return false
+	}
+	return true
+}
+
+// evidence is what tells one end from another.
+type evidence struct {
+	intent Exit
+	status unix.WaitStatus
+	counters
+	pidsLimit int64
+	panicLog  string
+	stderr    string
+	// lost is why the status is not known.
+	lost error
+}
+
+func (s *Sandbox) classify(status unix.WaitStatus, err error) Exit {
+	s.mu.Lock()
+	intent := s.intent
+	s.mu.Unlock()
+	final := s.use()
+	s.mu.Lock()
+	s.final = final
+	s.mu.Unlock()
+	return evidence{
+		intent:    intent,
+		status:    status,
+		counters:  s.group.read(),
+		pidsLimit: s.spec.Limits.PIDs,
+		panicLog:  readPanic(s.runtime.panicLog(s.id)),
+		stderr:    s.stderr.wait(), // the only writer is dead
+		lost:      err,
+	}.verdict()
+}
+
+// verdict decides. Our own intent comes first: the sentry that we kill is not
+// lost. Then the out-of-memory killer, which may have taken any process of the
+// sandbox and so can look like each of the other ends.
+func (ev evidence) verdict() Exit {
+	e := Exit{Status: -1}
+	switch {
+	case ev.lost != nil:
+	case ev.status.Signaled():
+		e.Signal = int(ev.status.Signal())
+	default:
+		e.Status = ev.status.ExitStatus()
+	}
+	switch {
+	case ev.intent.Reason != "" && (e.Signal == int(unix.SIGKILL) || ev.lost != nil):
+		e.Reason, e.Detail = ev.intent.Reason, ev.intent.Detail
+	case ev.killed > 0 && ev.reached > 0:
+		e.Reason = Memory
+		e.Detail = memoryDetail(ev.peak)
+	case ev.killed > 0:
+		e.Reason = HostMemory
+		e.Detail = "the machine ran out of memory"
+	case ev.lost != nil:
+		e.Reason = Killed
+		e.Detail = "its status is not known: " + ev.lost.Error()
+	case e.Signal == int(unix.SIGKILL):
+		e.Reason = Killed
+		e.Detail = "something outside sent the sentry SIGKILL"
+	case e.Signal != 0 || ev.panicLog != "":
+		e.Reason = Crashed
+		e.Detail = ev.panicLog
+		if ev.pidsReached > 0 {
+			e.Detail = fmt.Sprintf("the limit of %d host tasks was reached: %s", ev.pidsLimit, e.Detail)
+		}
+	default:
+		e.Reason = Exited
+		if e.Status != 0 {
+			e.Detail = oneLine(ev.stderr)
+		}
+	}
+	e.Detail = strings.ToValidUTF8(e.Detail[:min(len(e.Detail), 2*kiB)], "\uFFFD")
+	return e
+}
+
+func memoryDetail(peak int64) string {
+	return fmt.Sprintf("the memory limit was reached with %d MiB in use", peak/miB)
+}
+
+// readPanic returns the beginning of the Go panic in a sentry's panic log, ""
+// when there is none. The log is opened for every sentry and also takes other
+// stderr of the Go runtime.
+func readPanic(name string) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	// A panic is followed by the stacks of all goroutines: the first 64 KiB
+	// hold what matters.
+	data, _ := io.ReadAll(io.LimitReader(f, 64*kiB))
+	for _, mark := range []string{"panic:", "fatal error:", "runtime: failed", "SIGSEGV", "unexpected fault"} {
+		if i := bytes.Index(data, []byte(mark)); i >= 0 {
+			return oneLine(string(data[i:min(len(data), i+kiB)]))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,26 @@
+package gvisor
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"regexp"
+)
+
+// ID names a sandbox on its node. All ids have 16 characters of [a-z2-7] (80
+// random bits): gVisor looks containers up by prefix, so that ids of unequal
+// length would be ambiguous, and short ones keep the path of the control
+// socket below the 108 bytes of a Unix address.
+type ID string
+
+var (
+	idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+	idPattern  = regexp.MustCompile(`^[a-z2-7]{16}$`)
+)
+
+func newID() ID {
+	var b [10]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return ID(idEncoding.EncodeToString(b[:]))
+}
+
+func (id ID) valid() bool { return idPattern.MatchString(string(id)) }

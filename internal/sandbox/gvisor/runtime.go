@@ -1,0 +1,332 @@
+package gvisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/runsc/cgroup"
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/flag"
+	"gvisor.dev/gvisor/runsc/specutils"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Config says where a Runtime finds and keeps things. Only Runsc has no
+// default.
+type Config struct {
+	// Runsc is the absolute path of the binary that deploy/runsc/build makes.
+	// Every user must be able to execute it: sandboxes run as nobody.
+	Runsc string
+	// StateDir is the directory of one Runtime alone, at most 60 bytes long.
+	// Keep it on a tmpfs: nothing in it outlives the machine. Default
+	// /run/sandgate/sandboxes.
+	StateDir string
+	// Platform is gVisor's way to intercept system calls: "systrap" (the
+	// default, works everywhere) or "kvm" (bare metal only).
+	Platform string
+	// CgroupParent is the cgroup below which sandboxes get theirs, absolute
+	// within the hierarchy that this process sees. Default /sandgate.
+	CgroupParent string
+	// PipeBytes is the size of the pipes at a sandbox's stdin and stdout.
+	// Default 1 MiB, which is what a kernel allows without privilege.
+	PipeBytes int
+	// DebugDir, when set, is where gVisor writes debug logs: hundreds of
+	// lines for each start, and starts that take twice as long.
+	DebugDir string
+	// Log receives what is worth knowing. Default slog.Default().
+	Log *slog.Logger
+}
+
+func (c Config) resolve() Config {
+	c.StateDir = or(c.StateDir, "/run/sandgate/sandboxes")
+	c.Platform = or(c.Platform, "systrap")
+	c.CgroupParent = or(c.CgroupParent, "/sandgate")
+	c.PipeBytes = or(c.PipeBytes, miB)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}
+
+const gvisorModule = "gvisor.dev/gvisor"
+
+// Runtime owns a state directory and the sandboxes in it.
+//
+// It changes its process in three ways, none of which can be had otherwise:
+// the process adopts orphans (PR_SET_CHILD_SUBREAPER), so that it learns how
+// sentries end; gVisor's package-level log goes to Config.Log; and gVisor's
+// specutils.ExePath is Config.Runsc. A process has one Runtime, or several
+// that agree on these. It must not wait for any child (wait4 of -1) elsewhere.
+type Runtime struct {
+	cfg     Config
+	buildID string
+	// parent is the cgroup of all sandboxes of this state directory.
+	parent group
+	// swap says whether the kernel accounts swap.
+	swap bool
+	lock *os.File
+
+	mu     sync.Mutex
+	live   map[ID]*Sandbox
+	closed bool
+	// creating counts the calls of Create that may still add to live.
+	creating sync.WaitGroup
+}
+
+// NewRuntime checks the host, takes the state directory, and removes what an
+// earlier owner left in it when it was killed: processes, mounts, cgroups and
+// files. Its errors are of kind Host and say what to do, or Conflict when
+// another process owns the directory.
+func NewRuntime(cfg Config) (*Runtime, error) {
+	const op = "sandbox.new"
+	cfg = cfg.resolve()
+	for _, f := range checkConfig(cfg) {
+		if f.Status == Fail {
+			return nil, fault.New(fault.Host, op, "%s: %s; %s", f.Name, f.What, f.Mend)
+		}
+	}
+	id, err := hashFile(cfg.Runsc)
+	if err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := os.MkdirAll(filepath.Join(cfg.StateDir, rootName), 0o711); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	if err := os.Chmod(cfg.StateDir, 0o700); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	lock, err := lockFile(filepath.Join(cfg.StateDir, "lock"))
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fault.New(fault.Conflict, op, "another process owns %s; stop it, or give this one a state directory of its own", cfg.StateDir)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
+	}
+	r := &Runtime{cfg: cfg, buildID: id, lock: lock, live: map[ID]*Sandbox{}}
+	if err := r.prepare(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Runtime) prepare() error {
+	const op = "sandbox.new"
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fault.Wrap(fault.Host, op, fmt.Errorf("adopting orphans: %w", err))
+	}
+	log.SetTarget(gvisorLog{r.cfg.Log})
+	log.SetLevel(log.Warning)
+	specutils.ExePath = r.cfg.Runsc
+
+	if cgroup.IsOnlyV2() {
+		if err := leaveCgroupRoot(cgroupRoot); err != nil {
+			return fault.Wrap(fault.Host, op, err)
+		}
+	}
+	path := filepath.Join(r.cfg.CgroupParent, cgroupName(r.cfg.StateDir))
+	parent, err := newGroup(path)
+	if err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	r.parent = parent
+	swept, err := r.sweep()
+	if err != nil {
+		return fault.Wrap(fault.Host, op, fmt.Errorf("removing what an earlier process left in %s: %w", r.cfg.StateDir, err))
+	}
+	if swept > 0 {
+		r.cfg.Log.Info("removed what an earlier process left", "sandboxes", swept)
+	}
+	if err := parent.Install(nil); err != nil {
+		return &fault.Error{
+			Kind: fault.Host, Op: op, Err: err,
+			Message: fmt.Sprintf("the cgroup %s cannot be made; in a container, give it its own cgroup namespace, writable, with no process in its root", path),
+		}
+	}
+	memory := parent.MakePath("memory")
+	r.swap = exists(filepath.Join(memory, "memory.memsw.limit_in_bytes")) || exists(filepath.Join(memory, "memory.swap.max"))
+	return nil
+}
+
+// BuildID identifies the runsc binary. A snapshot is of use only to the build
+// that made it.
+func (r *Runtime) BuildID() string { return r.buildID }
+
+// Memory is what all sandboxes hold together now, in bytes: what the kernel
+// could not have back. Pages of images and snapshots, which it could, stay
+// charged to the sandboxes' parent after those have gone.
+func (r *Runtime) Memory() int64 { return r.parent.held() }
+
+// Live returns the number of sandboxes that have not been destroyed.
+func (r *Runtime) Live() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.live)
+}
+
+// Close destroys all sandboxes and gives the state directory back. No sandbox
+// can be created from then on.
+func (r *Runtime) Close(ctx context.Context) error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	r.closed = true
+	r.mu.Unlock()
+	r.creating.Wait()
+
+	r.mu.Lock()
+	var all []*Sandbox
+	for _, s := range r.live {
+		all = append(all, s)
+	}
+	r.mu.Unlock()
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, s := range all {
+		wg.Go(func() { errs[i] = s.Destroy(ctx) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if e := removeTree(r.parent.path, r.parent.v2, killLimit); e != nil {
+		err = errors.Join(err, fault.Wrap(fault.Host, "sandbox.close", e))
+	}
+	// gVisor's own mount, of an empty network namespace, and what it lies on,
+	// once a sandbox had a file server.
+	e := unmountBelow(r.root())
+	if e == nil {
+		if e = os.Remove(filepath.Join(r.root(), "null-netns")); errors.Is(e, fs.ErrNotExist) {
+			e = nil
+		}
+	}
+	if e != nil {
+		err = errors.Join(err, fault.Wrap(fault.Host, "sandbox.close", e))
+	}
+	return errors.Join(err, r.lock.Close())
+}
+
+// rootName is gVisor's own directory in the state directory. Each other
+// directory there is the bundle of the sandbox it is named after.
+const rootName = "runsc"
+
+func (r *Runtime) root() string          { return filepath.Join(r.cfg.StateDir, rootName) }
+func (r *Runtime) bundle(id ID) string   { return filepath.Join(r.cfg.StateDir, string(id)) }
+func (r *Runtime) panicLog(id ID) string { return filepath.Join(r.bundle(id), "panic.log") }
+
+// conf is gVisor's configuration, the same for create, start and restore of a
+// sandbox.
+func (r *Runtime) conf(id ID) (*config.Config, error) {
+	set := flag.NewFlagSet("runsc", flag.ContinueOnError)
+	config.RegisterFlags(set)
+	flags := map[string]string{
+		"root":     r.root(),
+		"platform": r.cfg.Platform,
+		// Loopback only. The agent's channel is the only way out.
+		"network": "none",
+		// Nothing is served from the host's file system, so the sentry
+		// needs no access to it: it runs as nobody in a user namespace of
+		// its own, and its system call filter has no file operations.
+		"directfs": "false",
+		// The root's overlay comes from the annotations.
+		"overlay2": "none",
+		"host-uds": "none",
+		// CheckHost reports these; warnings at each start help nobody.
+		"host-settings": "ignore",
+		// A guest task that hangs in the sentry must not linger unseen.
+		"watchdog-action": "panic",
+		"panic-log":       r.panicLog(id),
+	}
+	if r.cfg.DebugDir != "" {
+		flags["debug"], flags["debug-log"] = "true", r.cfg.DebugDir+"/"
+	}
+	for name, value := range flags {
+		if err := set.Set(name, value); err != nil {
+			return nil, fmt.Errorf("flag %s: %w", name, err)
+		}
+	}
+	return config.NewFromFlags(set)
+}
+
+// cgroupName is the name of a state directory's cgroup. It keeps nodes apart
+// that share a machine and a parent.
+func cgroupName(stateDir string) string {
+	sum := sha256.Sum256([]byte(stateDir))
+	return "node-" + hex.EncodeToString(sum[:4])
+}
+
+// lockFile takes the lock that tells a living owner from a dead one: the
+// kernel gives it back when the process ends, however it ends.
+func lockFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", name, err)
+	}
+	return f, nil
+}
+
+func hashFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12]), nil
+}
+
+// gvisorVersionOf returns the version of the gVisor module in a binary.
+func gvisorVersionOf(binary string) (string, error) {
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return "", err
+	}
+	return moduleVersion(info)
+}
+
+// gvisorVersion returns the version of the gVisor module in this process, or
+// "" in a binary that does not know (a test's).
+func gvisorVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	v, _ := moduleVersion(info)
+	return v
+}
+
+func moduleVersion(info *debug.BuildInfo) (string, error) {
+	for _, m := range info.Deps {
+		if m.Path == gvisorModule {
+			return m.Version, nil
+		}
+	}
+	return "", errors.New("not built from gVisor's module")
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil || !errors.Is(err, fs.ErrNotExist)
+}

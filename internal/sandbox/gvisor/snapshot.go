@@ -1,0 +1,367 @@
+package gvisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gvisor.dev/gvisor/pkg/sentry/state/checkpointfiles"
+	"gvisor.dev/gvisor/pkg/state/statefile"
+	runsc "gvisor.dev/gvisor/runsc/sandbox"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// manifestName is the file that completes a snapshot.
+const manifestName = "sandgate.json"
+
+// Manifest says what a snapshot can be restored with.
+type Manifest struct {
+	// BuildID is that of the runsc binary which wrote it.
+	BuildID string `json:"build_id"`
+	// ImageID identifies the image's content: see ImageID.
+	ImageID string `json:"image_id"`
+	// SpecID identifies what of the Spec has to be the same: see specID.
+	SpecID string `json:"spec_id"`
+	// Bytes is the size of the snapshot's files.
+	Bytes int64 `json:"bytes"`
+	// Created is when it was taken.
+	Created time.Time `json:"created"`
+}
+
+// ImageID identifies an image by its EROFS superblock, which holds the build
+// time, a checksum and a random id. It reads 4 KiB.
+func ImageID(image string) (string, error) {
+	f, err := os.Open(image)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var head [4 * kiB]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil {
+		return "", fmt.Errorf("reading the superblock of %s: %w", image, err)
+	}
+	sum := sha256.Sum256(head[:])
+	return hex.EncodeToString(sum[:12]), nil
+}
+
+// specID identifies the parts of a resolved Spec that are part of a snapshot.
+// gVisor would refuse others too, later and in other words.
+func specID(s Spec) string {
+	l := s.Limits
+	text := fmt.Appendf(nil, "%q %d %d %d %d %d %d",
+		s.Args, l.OverlayBytes, l.TmpBytes, l.ShmBytes, l.Inodes, l.OpenFiles, l.UserProcesses)
+	if s.Volumes {
+		text = append(text, " volumes"...)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12])
+}
+
+// fits reports whether the snapshot in dir can be restored with a resolved
+// Spec.
+func (r *Runtime) fits(dir string, spec Spec) error {
+	const op = "sandbox.restore"
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return err
+	}
+	image, err := ImageID(spec.Image)
+	if err != nil {
+		return fault.Wrap(fault.Host, op, err)
+	}
+	switch {
+	case m.BuildID != r.buildID:
+		return fault.New(fault.Conflict, op, "the snapshot is of runsc build %s, this is %s", m.BuildID, r.buildID)
+	case m.ImageID != image:
+		return fault.New(fault.Conflict, op, "the snapshot is of image %s, this is %s", m.ImageID, image)
+	case m.SpecID != specID(spec):
+		return fault.New(fault.Conflict, op, "the snapshot was taken with other arguments, file system sizes, open files or processes")
+	}
+	return nil
+}
+
+// ReadManifest returns the manifest of the snapshot in dir: NotFound when
+// there is no snapshot, or none that was completed.
+func ReadManifest(dir string) (Manifest, error) {
+	const op = "sandbox.manifest"
+	data, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Manifest{}, fault.New(fault.NotFound, op, "there is no snapshot in %s", dir)
+	}
+	if err != nil {
+		return Manifest{}, fault.Wrap(fault.Host, op, err)
+	}
+	var m Manifest
+	if err := json.Unmarshal(data, &m); err != nil {
+		return Manifest{}, fault.Wrap(fault.Malformed, op, err)
+	}
+	return m, nil
+}
+
+// Checkpoint writes the running or paused sandbox to dir, which must not
+// exist, and ends it with reason Checkpointed. The snapshot appears whole or
+// not at all, and the sandbox ends when it is safe on disk: until then it is
+// paused, and when anything fails it goes on as if nothing had been. Kind
+// DiskFull says what to mend.
+//
+// Connections between processes in the guest are dropped, by gVisor.
+func (s *Sandbox) Checkpoint(ctx context.Context, dir string) error {
+	return s.save(ctx, "sandbox.checkpoint", dir)
+}
+
+// SnapshotOptions say how a snapshot of a sandbox that goes on is taken.
+type SnapshotOptions struct {
+	// Volatile leaves it to the kernel when the files reach the disk: for one
+	// that is restored at once and is of no use after a crash.
+	Volatile bool
+	// Still is called while the sandbox stands still, before its state is
+	// written: from its beginning on the sandbox writes nothing to its pipes. An
+	// error of its is that of the snapshot.
+	Still func() error
+	// Resumed is called once when the sandbox goes on, or has ended. Then the
+	// files are brought to the disk.
+	Resumed func()
+}
+
+// Snapshot is Checkpoint of a sandbox that goes on: it and what is restored
+// from dir are two branches of one past. It stands still while its state is
+// written, and no longer.
+func (s *Sandbox) Snapshot(ctx context.Context, dir string, o SnapshotOptions) error {
+	resumed := sync.OnceFunc(func() {
+		if o.Resumed != nil {
+			o.Resumed()
+		}
+	})
+	defer resumed()
+	const op = "sandbox.snapshot"
+	w, err := s.work(ctx, op, dir)
+	if err != nil {
+		return err
+	}
+	from := s.State()
+	err = s.do(context.WithoutCancel(ctx), op, checkpointLimit, from, from, func() error {
+		if from == Running {
+			if err := s.container.Pause(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if o.Still != nil {
+			err = o.Still()
+		}
+		if err == nil {
+			err = s.write(w.dir)
+		}
+		if from == Running {
+			err = errors.Join(err, s.container.Resume())
+		}
+		return err
+	})
+	resumed()
+	if err == nil {
+		err = w.seal(dir, !o.Volatile)
+	}
+	return w.done(op, err)
+}
+
+func (s *Sandbox) save(ctx context.Context, op, dir string) error {
+	w, err := s.work(ctx, op, dir)
+	if err != nil {
+		return err
+	}
+	from := s.State()
+	err = s.do(context.WithoutCancel(ctx), op, checkpointLimit, from, Ended, func() error {
+		// A pause of our own around gVisor's, so that the guest makes no
+		// progress between the writing of its state and its end.
+		if from == Running {
+			if err := s.container.Pause(); err != nil {
+				return err
+			}
+		}
+		err := s.write(w.dir)
+		if err == nil {
+			err = w.seal(dir, true)
+		}
+		if err == nil {
+			s.end(Checkpointed, "")
+			<-s.done
+			return nil
+		}
+		if from == Running {
+			err = errors.Join(err, s.container.Resume())
+		}
+		return err
+	})
+	return w.done(op, err)
+}
+
+// unfinished is a snapshot that is being written.
+type unfinished struct {
+	dir      string
+	manifest Manifest
+}
+
+// work begins a snapshot that is to become dir. From here on it is ended,
+// whatever becomes of the one who asked.
+func (s *Sandbox) work(ctx context.Context, op, dir string) (unfinished, error) {
+	if ctx.Err() != nil {
+		return unfinished{}, fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
+	}
+	if state := s.State(); state == Created {
+		return unfinished{}, fault.New(fault.Conflict, op, "the sandbox is %v", state)
+	}
+	if exists(dir) {
+		return unfinished{}, fault.New(fault.Conflict, op, "%s exists", dir)
+	}
+	image, err := ImageID(s.spec.Image)
+	if err != nil {
+		return unfinished{}, fault.Wrap(fault.Host, op, err)
+	}
+	w := unfinished{
+		// A name that no other checkpoint has, on the same file system.
+		dir:      fmt.Sprintf("%s.partial-%s", dir, s.id),
+		manifest: Manifest{BuildID: s.runtime.buildID, ImageID: image, SpecID: specID(s.spec), Created: time.Now().UTC()},
+	}
+	return w, w.done(op, os.MkdirAll(w.dir, 0o700))
+}
+
+// done removes what is left when the snapshot has failed.
+func (w unfinished) done(op string, err error) error {
+	if err != nil {
+		err = errors.Join(diskFault(op, err), os.RemoveAll(w.dir))
+	}
+	return err
+}
+
+// write has gVisor write a paused sandbox's state.
+func (s *Sandbox) write(work string) error {
+	return s.container.Checkpoint(s.conf, work, runsc.CheckpointOpts{
+		// Uncompressed pages can be read in the background of a restore.
+		Compression: statefile.CompressionLevelNone,
+		// Without this, gVisor ends the sandbox also when writing failed.
+		Resume: true,
+	})
+}
+
+// seal brings a snapshot to the disk, unless it need not outlive a crash of
+// the machine, and to its name.
+func (w *unfinished) seal(dir string, sync bool) error {
+	toDisk := func(name string) (int64, error) { return syncFile(name, sync) }
+	for _, name := range []string{checkpointfiles.StateFileName, checkpointfiles.PagesMetadataFileName, checkpointfiles.PagesFileName} {
+		n, err := toDisk(filepath.Join(w.dir, name))
+		if err != nil {
+			return err
+		}
+		w.manifest.Bytes += n
+	}
+	data, err := json.Marshal(w.manifest)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(w.dir, manifestName)
+	if err := os.WriteFile(name, append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	for _, f := range []string{name, w.dir} {
+		if _, err := toDisk(f); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(w.dir, dir); err != nil {
+		return err
+	}
+	_, err = toDisk(filepath.Dir(dir))
+	return err
+}
+
+// syncFile returns a file's size, and brings it to the disk if it has to be.
+func syncFile(name string, sync bool) (size int64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !sync {
+		return fi.Size(), nil
+	}
+	return fi.Size(), f.Sync()
+}
+
+// Restore brings the snapshot in dir to life in a created sandbox. It returns
+// when the program runs again; its memory is read in the background, and pages
+// that are touched earlier are read first. Loaded says when all are there.
+//
+// A snapshot of another runsc build, another image or another Spec is a
+// Conflict, a missing one NotFound: the caller boots cold instead, and may do
+// so in this very sandbox. After other errors it is of no more use.
+func (s *Sandbox) Restore(ctx context.Context, dir string) error {
+	const op = "sandbox.restore"
+	if err := s.runtime.fits(dir, s.spec); err != nil {
+		return err
+	}
+	return s.do(ctx, op, restoreLimit, Created, Running, func() error {
+		const direct, background = false, true
+		if err := s.container.Restore(s.conf, dir, direct, background, nil); err != nil {
+			return volumeFault(op, err)
+		}
+		go s.awaitPages(s.container.Sandbox)
+		return nil
+	})
+}
+
+// missing finds in gVisor's words which file of a volume a snapshot has open
+// that is not there. What comes from the sentry is text alone.
+var missing = regexp.MustCompile(`failed to walk "([^"]{1,256})" of type \d+ in mount "[^"]*:` + VolumesPath + `"`)
+
+// volumeFault finds out whether a file of a volume is to blame.
+func volumeFault(op string, err error) error {
+	m := missing.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Field: "volumes", Message: fmt.Sprintf("the snapshot has %s/%s open, which is not in the volume any more; put it back", VolumesPath, m[1]), Err: err}
+}
+
+// awaitPages waits for the background loading to end. The sentry answers when
+// it has, or dies. It takes no turn, so that others can: WaitRestore uses
+// nothing of g that changes.
+func (s *Sandbox) awaitPages(g *runsc.Sandbox) {
+	defer s.setLoaded()
+	if err := g.WaitRestore(); err != nil {
+		select {
+		case <-s.done:
+		default:
+			s.end(Crashed, "reading the snapshot's pages: "+oneLine(err.Error()))
+		}
+	}
+}
+
+// diskFault finds out whether the disk is to blame. What comes from the sentry
+// is text alone.
+func diskFault(op string, err error) error {
+	text := err.Error()
+	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
+		if errors.Is(err, errno) || strings.Contains(text, errno.Error()) {
+			return &fault.Error{Kind: fault.DiskFull, Op: op, Message: "there is no space for the snapshot", Err: errno}
+		}
+	}
+	return err
+}

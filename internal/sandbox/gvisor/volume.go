@@ -1,0 +1,209 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// VolumesPath is the directory of the guest below which volumes appear.
+const VolumesPath = "/volumes"
+
+// MaxVolumes is how many volumes are mounted at once.
+const MaxVolumes = 16
+
+// volumesName is the directory in a bundle that the gofer serves: empty but for
+// the places of volumes.
+const volumesName = "volumes"
+
+// Volume is a directory of the host that a sandbox sees below VolumesPath.
+type Volume struct {
+	// Name is its place there: 1 to 64 letters, digits, hyphens, dots and
+	// underscores, of which the first is a letter or a digit.
+	Name string
+	// Dir is the absolute path of the directory. What is in it is the guest's:
+	// no path below it is ever resolved on the host.
+	Dir string
+	// ReadOnly is held by the host's kernel.
+	ReadOnly bool
+}
+
+var volumePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
+
+func (v Volume) check(op string) error {
+	if !volumePattern.MatchString(v.Name) {
+		return fault.Invalid(op, "name", "%.80q is not the name of a volume: 1 to 64 letters, digits, hyphens, dots and underscores", v.Name)
+	}
+	if !filepath.IsAbs(v.Dir) {
+		return fault.Invalid(op, "dir", "%q is not an absolute path", v.Dir)
+	}
+	return nil
+}
+
+// volumesMount is the mount that volumes are put into. Its source is the
+// sandbox's own, so that a snapshot knows nothing of another's.
+func (r *Runtime) volumesMount(id ID) specs.Mount {
+	return specs.Mount{
+		Destination: VolumesPath, Type: "bind", Source: filepath.Join(r.bundle(id), volumesName),
+		// Without a cache of names, a file that the guest has closed is closed:
+		// else a volume could never be made read-only.
+		Options: []string{"rbind", "rw", "nosuid", "nodev", "rprivate", "dcache=0"},
+	}
+}
+
+// Mount puts volumes into a sandbox whose Spec has Volumes, at any time of its
+// life but while it is paused: before it is restored, the files that its
+// snapshot has open are found there; afterwards they just appear. There is no
+// way back but the sandbox's end.
+//
+// Nothing of it is seen on the host: each volume is mounted into the mount
+// namespace of the sandbox's file server (gVisor's gofer) alone, and ends with
+// that process.
+func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
+	const op = "sandbox.mount"
+	if len(volumes) > MaxVolumes {
+		return fault.Invalid(op, "volumes", "a sandbox has at most %d volumes", MaxVolumes)
+	}
+	for _, v := range volumes {
+		if err := v.check(op); err != nil {
+			return err
+		}
+	}
+	if !s.spec.Volumes {
+		return fault.New(fault.Unsupported, op, "the sandbox was made without volumes")
+	}
+	release, err := s.take(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer release()
+	base := filepath.Join(s.runtime.bundle(s.id), volumesName)
+	trees := make([]int, 0, len(volumes))
+	defer func() {
+		for _, fd := range trees {
+			unix.Close(fd)
+		}
+	}()
+	for _, v := range volumes {
+		if err := os.Mkdir(filepath.Join(base, v.Name), 0o755); err != nil {
+			return fault.Wrap(fault.Host, op, err)
+		}
+		fd, err := v.tree()
+		if err != nil {
+			return fault.Wrap(fault.Host, op, err)
+		}
+		trees = append(trees, fd)
+	}
+	gofer := s.container.GoferPid.Load()
+	if gofer == 0 {
+		return fault.New(fault.SandboxLost, op, "the sandbox's file server has ended")
+	}
+	return fault.Wrap(fault.Host, op, inMountsOf(gofer, func() error {
+		for i, v := range volumes {
+			place := filepath.Join("/root", VolumesPath, v.Name)
+			if err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, place, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+				return fmt.Errorf("mounting volume %s: %w", v.Name, err)
+			}
+		}
+		return nil
+	}))
+}
+
+// LockVolume makes a volume read-only for this sandbox. It is a Conflict while
+// files of it are open to be written.
+func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
+	const op = "sandbox.lock_volume"
+	if !volumePattern.MatchString(name) {
+		return fault.Invalid(op, "name", "%.80q is not the name of a volume", name)
+	}
+	release, err := s.take(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = inMountsOf(s.container.GoferPid.Load(), func() error {
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		return unix.MountSetattr(unix.AT_FDCWD, filepath.Join("/root", VolumesPath, name), unix.AT_SYMLINK_NOFOLLOW, &attr)
+	})
+	if errors.Is(err, unix.EBUSY) {
+		return fault.New(fault.Conflict, op, "files of the volume are open to be written")
+	}
+	return fault.Wrap(fault.Host, op, err)
+}
+
+// seal makes the directory that holds the volumes' places read-only for the
+// gofer: it lies on the host's state directory, which is memory.
+func (s *Sandbox) seal() error {
+	return inMountsOf(s.container.GoferPid.Load(), func() error {
+		return unix.MountSetattr(unix.AT_FDCWD, "/root"+VolumesPath, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	})
+}
+
+// tree is a mount of the volume's directory that has no place yet.
+func (v Volume) tree() (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, v.Dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return -1, fmt.Errorf("open_tree of volume %s: %w", v.Name, err)
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC, Propagation: unix.MS_PRIVATE}
+	if v.ReadOnly {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("mount_setattr of volume %s: %w", v.Name, err)
+	}
+	return fd, nil
+}
+
+// inMountsOf calls f on a thread that is in the mount namespace of a process.
+// The thread is not used again.
+func inMountsOf(pid int, f func() error) error {
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	done := make(chan error, 1)
+	go onLostThread(func() {
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_FS); err != nil {
+				return fmt.Errorf("unshare: %w", err)
+			}
+			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
+				return fmt.Errorf("setns: %w", err)
+			}
+			return f()
+		}()
+	})
+	return <-done
+}
+
+// onLostThread calls f on a thread that ends with the calling goroutine. It is
+// never the main one, which Go does not end, and which is what /proc/self
+// shows of the process.
+func onLostThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return // still locked: the thread ends
+	}
+	// As long as this goroutine holds the main thread, another has another.
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread()
+		f()
+	}()
+	<-ended
+	runtime.UnlockOSThread()
+}
