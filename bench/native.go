@@ -76,7 +76,7 @@ func (n *native) stop() {
 // start starts a kernel as channel ch, and says how long it took until ready.
 func (n *native) start(ctx context.Context, ch uint32, language string) (time.Duration, error) {
 	began := time.Now()
-	_, err := n.StartKernel(ctx, ch, agentwire.StartKernel{Language: language})
+	_, err := n.Kernels.Start(ctx, ch, agentwire.StartKernel{Language: language})
 	return time.Since(began), err
 }
 
@@ -84,7 +84,7 @@ func (n *native) start(ctx context.Context, ch uint32, language string) (time.Du
 func (n *native) run(ctx context.Context, ch uint32, code string) (time.Duration, error) {
 	n.cell++
 	began := time.Now()
-	r, err := n.Request(ctx, ch, kernel.Request{Op: "execute", Cell: n.cell, Code: code})
+	r, err := n.Kernels.Request(ctx, ch, kernel.Request{Op: "execute", Cell: n.cell, Code: code})
 	if err == nil && r.Status != "ok" {
 		err = fmt.Errorf("bench: the cell failed: %s: %s", r.EName, r.EValue)
 	}
@@ -100,7 +100,7 @@ func (n *native) interrupt(ctx context.Context, ch uint32, code string, blind ti
 	n.cell++
 	ended := make(chan error, 1)
 	go func() {
-		_, err := n.Request(ctx, ch, kernel.Request{Op: "execute", Cell: n.cell, Code: code})
+		_, err := n.Kernels.Request(ctx, ch, kernel.Request{Op: "execute", Cell: n.cell, Code: code})
 		ended <- err
 	}()
 	if blind > 0 {

@@ -46,7 +46,7 @@ func (r *rig) outside() (proxy string) {
 		r.t.Fatal(err) // the second time it listens already
 	}
 	var wg sync.WaitGroup
-	r.SetEgress(func(to wire.EgressTarget, n *client.Conn) {
+	r.Egress.Handle(func(to wire.EgressTarget, n *client.Conn) {
 		wg.Go(func() {
 			if to.Host == "denied.example" {
 				n.Refuse(fault.New(fault.PermissionDenied, "test", "denied.example is\r\ndenied"))
@@ -148,11 +148,11 @@ func TestOutboundHTTP(t *testing.T) {
 	}
 	c.CloseIdleConnections()
 	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
-	if ports, err := r.Ports(r.ctx); err != nil || strings.Contains(fmt.Sprint(ports), proxy[len("127.0.0.1:"):]) {
+	if ports, err := r.Ports.List(r.ctx); err != nil || strings.Contains(fmt.Sprint(ports), proxy[len("127.0.0.1:"):]) {
 		t.Errorf("the proxy is among the ports: %v, %v", ports, err)
 	}
 	number, _ := strconv.Atoi(proxy[len("127.0.0.1:"):])
-	if _, err := r.Dial(r.ctx, 5, number); !fault.Is(err, fault.Unavailable) {
+	if _, err := r.Ports.Dial(r.ctx, 5, number); !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
 }
@@ -254,7 +254,7 @@ func TestOutboundTunnel(t *testing.T) {
 		t.Error(line)
 	}
 	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
-	agenttest.Eventually(t, "none is counted", func() bool { return r.EgressConns() == 0 })
+	agenttest.Eventually(t, "none is counted", func() bool { return r.Egress.Open() == 0 })
 }
 
 // TestOutboundWithoutNetwork asks a session that has no network, and opens
@@ -263,7 +263,7 @@ func TestOutboundWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	proxy := r.outside()
-	r.SetEgress(nil)
+	r.Egress.Handle(nil)
 	open := func() net.Conn {
 		c, err := net.Dial("tcp", proxy)
 		if err != nil {

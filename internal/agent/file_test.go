@@ -20,13 +20,13 @@ import (
 )
 
 func (r *rig) write(ch uint32, path, body string) (wire.FileStat, error) {
-	return r.WriteFile(r.ctx, ch, wire.FileWrite{Path: path}, strings.NewReader(body))
+	return r.Files.Write(r.ctx, ch, wire.FileWrite{Path: path}, strings.NewReader(body))
 }
 
 func (r *rig) read(ch uint32, path string) (string, error) {
 	var b bytes.Buffer
 	opened := 0
-	stat, err := r.ReadFile(r.ctx, ch, wire.FileRead{Path: path}, func(s wire.FileOpened) error {
+	stat, err := r.Files.Read(r.ctx, ch, wire.FileRead{Path: path}, func(s wire.FileOpened) error {
 		opened++
 		if b.Len() > 0 {
 			r.t.Error("data came before the file was opened")
@@ -63,18 +63,18 @@ func TestFileRoundTrip(t *testing.T) {
 		if s := info.Sys().(*syscall.Stat_t); int(s.Uid) != r.uid || s.Gid != 1000 {
 			t.Errorf("the file belongs to %d:%d", s.Uid, s.Gid)
 		}
-		if again, err := r.Stat(r.ctx, path); err != nil || again != stat {
+		if again, err := r.Files.Stat(r.ctx, path); err != nil || again != stat {
 			t.Errorf("a second stat is %+v, %v", again, err)
 		}
 	}
-	stat, err := r.WriteFile(r.ctx, 100, wire.FileWrite{Path: "run.sh", Mode: 0o755}, strings.NewReader("#!/bin/sh\necho ran\n"))
+	stat, err := r.Files.Write(r.ctx, 100, wire.FileWrite{Path: "run.sh", Mode: 0o755}, strings.NewReader("#!/bin/sh\necho ran\n"))
 	if err != nil || stat.Mode != 0o755 {
 		t.Errorf("stat is %+v, %v", stat, err)
 	}
 	if out, _ := r.program(101, "./run.sh"); out != "ran\n" {
 		t.Errorf("the program printed %q", out)
 	}
-	if dir, err := r.Stat(r.ctx, "a"); err != nil || !dir.Dir {
+	if dir, err := r.Files.Stat(r.ctx, "a"); err != nil || !dir.Dir {
 		t.Errorf("stat of a folder is %+v, %v", dir, err)
 	}
 	if names := leftovers(t, r.home); len(names) > 0 {
@@ -170,7 +170,7 @@ func TestFileCutShort(t *testing.T) {
 	if _, err := r.write(1, "kept", "old"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.WriteFile(r.ctx, 2, wire.FileWrite{Path: "kept"}, &failing{3 << 20}); err == nil || !strings.Contains(err.Error(), "the client is gone") {
+	if _, err := r.Files.Write(r.ctx, 2, wire.FileWrite{Path: "kept"}, &failing{3 << 20}); err == nil || !strings.Contains(err.Error(), "the client is gone") {
 		t.Errorf("a broken body gives %v", err)
 	}
 	// One whose context ends while the body hangs in the middle.
@@ -178,7 +178,7 @@ func TestFileCutShort(t *testing.T) {
 	body, feed := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.WriteFile(ctx, 3, wire.FileWrite{Path: "kept"}, body)
+		_, err := r.Files.Write(ctx, 3, wire.FileWrite{Path: "kept"}, body)
 		done <- err
 	}()
 	feed.Write(make([]byte, 100_000))
@@ -192,7 +192,7 @@ func TestFileCutShort(t *testing.T) {
 	// One that the end of the wire cuts.
 	body, feed = io.Pipe()
 	go func() {
-		_, err := r.WriteFile(r.ctx, 5, wire.FileWrite{Path: "kept"}, body)
+		_, err := r.Files.Write(r.ctx, 5, wire.FileWrite{Path: "kept"}, body)
 		done <- err
 	}()
 	feed.Write(make([]byte, 100_000))
@@ -214,7 +214,7 @@ func TestFileReadGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse := errors.New("no, thank you")
-	if _, err := r.ReadFile(r.ctx, 2, wire.FileRead{Path: "large"}, func(wire.FileOpened) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
+	if _, err := r.Files.Read(r.ctx, 2, wire.FileRead{Path: "large"}, func(wire.FileOpened) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
 		t.Errorf("a refused file gives %v", err)
 	}
 	// A reader that does not read holds nobody up.
@@ -222,7 +222,7 @@ func TestFileReadGivenUp(t *testing.T) {
 	out, in := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.ReadFile(ctx, 3, wire.FileRead{Path: "large"}, nil, in)
+		_, err := r.Files.Read(ctx, 3, wire.FileRead{Path: "large"}, nil, in)
 		done <- err
 	}()
 	if _, err := io.ReadFull(out, make([]byte, 1000)); err != nil {
@@ -296,7 +296,7 @@ func TestFileGetsShorter(t *testing.T) {
 	if _, err := r.write(1, "f", strings.Repeat("x", 10<<20)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.ReadFile(r.ctx, 2, wire.FileRead{Path: "f"}, func(wire.FileOpened) error {
+	_, err := r.Files.Read(r.ctx, 2, wire.FileRead{Path: "f"}, func(wire.FileOpened) error {
 		return os.Truncate(filepath.Join(r.home, "f"), 1000)
 	}, io.Discard)
 	agenttest.WantKind(t, err, fault.Conflict)

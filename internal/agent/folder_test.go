@@ -44,7 +44,7 @@ func TestFileParts(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		x.q.Path = "f"
-		part, err := r.ReadFile(r.ctx, uint32(10+i), x.q, nil, &b)
+		part, err := r.Files.Read(r.ctx, uint32(10+i), x.q, nil, &b)
 		if err != nil || b.String() != x.want || part.Offset != x.at || part.Length != int64(len(x.want)) || part.FileStat != stat {
 			t.Errorf("%+v: %q, %+v, %v", x.q, b.String(), part, err)
 		}
@@ -58,7 +58,7 @@ func TestFileConditions(t *testing.T) {
 	r := newRig(t)
 	write := func(ch uint32, q wire.FileWrite, body string) (wire.FileStat, error) {
 		q.Path = "note"
-		return r.WriteFile(r.ctx, ch, q, strings.NewReader(body))
+		return r.Files.Write(r.ctx, ch, q, strings.NewReader(body))
 	}
 	if _, err := write(1, wire.FileWrite{IfMatch: "x"}, "a"); agenttest.WantKind(t, err, fault.Conflict).Field != "if_match" {
 		t.Error(err)
@@ -93,7 +93,7 @@ func TestFileConditions(t *testing.T) {
 	if got, err := r.read(200, "note"); err != nil || len(won) != 1 || got != won[0] {
 		t.Errorf("%q were written, the file has %q, %v", won, got, err)
 	}
-	if err := r.Remove(r.ctx, wire.FileRemove{Path: "note"}); err != nil {
+	if err := r.Files.Remove(r.ctx, wire.FileRemove{Path: "note"}); err != nil {
 		t.Fatal(err)
 	}
 	if won := race(wire.FileWrite{IfAbsent: true}, 300); len(won) != 1 {
@@ -103,7 +103,7 @@ func TestFileConditions(t *testing.T) {
 		t.Errorf("temporary files are left: %v", names)
 	}
 	// The same size and the same time, another content.
-	a, err := r.Stat(r.ctx, "note")
+	a, err := r.Files.Stat(r.ctx, "note")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestFileConditions(t *testing.T) {
 	if err := os.Chtimes(note, at, at); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := r.Stat(r.ctx, "note"); err != nil || b.ETag == a.ETag {
+	if b, err := r.Files.Stat(r.ctx, "note"); err != nil || b.ETag == a.ETag {
 		t.Errorf("the ETag stayed %s, %v", b.ETag, err)
 	}
 }
@@ -153,7 +153,7 @@ func TestFileList(t *testing.T) {
 	pages := 0
 	found := map[string]wire.FileStat{}
 	for after := ""; ; pages++ {
-		page, err := r.List(r.ctx, wire.FileList{Path: "d", Limit: 700, After: after})
+		page, err := r.Files.List(r.ctx, wire.FileList{Path: "d", Limit: 700, After: after})
 		if err != nil || page.Path != dir || len(page.Entries) > 700 {
 			t.Fatal(page.Path, len(page.Entries), err)
 		}
@@ -192,7 +192,7 @@ func TestFileList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := r.List(r.ctx, wire.FileList{Path: "long", Limit: wire.MaxEntries})
+	page, err := r.Files.List(r.ctx, wire.FileList{Path: "long", Limit: wire.MaxEntries})
 	if err != nil || page.Next == "" || len(page.Entries) < 100 || len(page.Entries) > 1000 {
 		t.Errorf("%d entries of long names, next %q, %v", len(page.Entries), page.Next, err)
 	}
@@ -201,7 +201,7 @@ func TestFileList(t *testing.T) {
 		{Path: "/proc/self/fd"}: fault.PermissionDenied, {Path: "d", Limit: -1}: fault.InvalidArgument,
 		{Path: "d", Limit: wire.MaxEntries + 1}: fault.InvalidArgument, {Path: "d", After: "!"}: fault.InvalidArgument,
 	} {
-		_, err := r.List(r.ctx, q)
+		_, err := r.Files.List(r.ctx, q)
 		agenttest.WantKind(t, err, kind)
 	}
 }
@@ -226,7 +226,7 @@ func TestFileMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.Mkdir(r.ctx, "empty"); err != nil {
+	if _, err := r.Files.Mkdir(r.ctx, "empty"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("one", filepath.Join(r.home, "a/link")); err != nil {
@@ -246,13 +246,13 @@ func TestFileMoves(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	const tree = "link->one one two/three"
-	if _, err := r.Copy(r.ctx, wire.FileMove{Path: "a", To: "new/parents/a"}); err != nil || content(r.home+"/new/parents/a") != tree || content(r.home+"/a") != tree {
+	if _, err := r.Files.Copy(r.ctx, wire.FileMove{Path: "a", To: "new/parents/a"}); err != nil || content(r.home+"/new/parents/a") != tree || content(r.home+"/a") != tree {
 		t.Errorf("copy: %v, %s", err, content(r.home))
 	}
-	if s, err := r.Move(r.ctx, wire.FileMove{Path: "a", To: "moved"}); err != nil || s.Path != r.home+"/moved" || content(r.home+"/moved") != tree {
+	if s, err := r.Files.Move(r.ctx, wire.FileMove{Path: "a", To: "moved"}); err != nil || s.Path != r.home+"/moved" || content(r.home+"/moved") != tree {
 		t.Errorf("move: %+v, %v, %s", s, err, content(r.home))
 	}
-	if _, err := r.Move(r.ctx, wire.FileMove{Path: "moved", To: other + "/far"}); err != nil || content(other+"/far") != tree {
+	if _, err := r.Files.Move(r.ctx, wire.FileMove{Path: "moved", To: other + "/far"}); err != nil || content(other+"/far") != tree {
 		t.Errorf("move over the border: %v, %s", err, content(other))
 	}
 	if _, err := os.Lstat(r.home + "/moved"); err == nil {
@@ -274,28 +274,28 @@ func TestFileMoves(t *testing.T) {
 		{wire.FileMove{Path: "b", To: r.root + "/mine"}, fault.PermissionDenied, ""},
 		{wire.FileMove{Path: "/proc/self", To: "x"}, fault.PermissionDenied, ""},
 	} {
-		_, err := r.Move(r.ctx, x.q)
+		_, err := r.Files.Move(r.ctx, x.q)
 		if e := agenttest.WantKind(t, err, x.kind); x.field != "" && e.Field != x.field {
 			t.Errorf("%+v: the field is %q", x.q, e.Field)
 		}
 		if x.q.Path == secret {
 			continue // that one may be copied
 		}
-		if _, err = r.Copy(r.ctx, x.q); x.kind != fault.Conflict || !x.q.Overwrite {
+		if _, err = r.Files.Copy(r.ctx, x.q); x.kind != fault.Conflict || !x.q.Overwrite {
 			agenttest.WantKind(t, err, x.kind)
 		}
 	}
-	if _, err := r.Move(r.ctx, wire.FileMove{Path: "b", To: "full/x", Overwrite: true}); err != nil {
+	if _, err := r.Files.Move(r.ctx, wire.FileMove{Path: "b", To: "full/x", Overwrite: true}); err != nil {
 		t.Error(err)
 	}
 	if names := leftovers(t, r.home); len(names) > 0 {
 		t.Errorf("temporary files are left: %v", names)
 	}
-	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: "full"}), fault.Conflict)
-	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: "nothing", Recursive: true}), fault.NotFound)
-	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: ".", Recursive: true}), fault.InvalidArgument)
-	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: "/", Recursive: true}), fault.InvalidArgument)
-	agenttest.WantKind(t, r.Remove(r.ctx, wire.FileRemove{Path: secret}), fault.PermissionDenied)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "full"}), fault.Conflict)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "nothing", Recursive: true}), fault.NotFound)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: ".", Recursive: true}), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "/", Recursive: true}), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: secret}), fault.PermissionDenied)
 	// A link is removed, and not what it leads to.
 	if err := os.Symlink("full", r.home+"/to-full"); err != nil {
 		t.Fatal(err)
@@ -304,11 +304,11 @@ func TestFileMoves(t *testing.T) {
 		if p == "full" && content(r.home+"/full") != "x" {
 			t.Error("what a link led to is gone")
 		}
-		if err := r.Remove(r.ctx, wire.FileRemove{Path: p, Recursive: p != "empty"}); err != nil {
+		if err := r.Files.Remove(r.ctx, wire.FileRemove{Path: p, Recursive: p != "empty"}); err != nil {
 			t.Errorf("%s: %v", p, err)
 		}
 	}
-	if _, err := r.Mkdir(r.ctx, "new"); agenttest.WantKind(t, err, fault.Conflict) == nil {
+	if _, err := r.Files.Mkdir(r.ctx, "new"); agenttest.WantKind(t, err, fault.Conflict) == nil {
 		t.Error("a folder was made twice")
 	}
 }
@@ -333,7 +333,7 @@ func TestTreeRoundTrip(t *testing.T) {
 	}
 	var packed bytes.Buffer
 	opened := func(wire.FileStat) error { return nil }
-	if err := r.ReadTree(r.ctx, 10, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, &packed); err != nil {
+	if err := r.Files.ReadTree(r.ctx, 10, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, &packed); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -352,7 +352,7 @@ func TestTreeRoundTrip(t *testing.T) {
 	if want := []string{"t/", "t/a", "t/bad\xffname", "t/deep/", "t/deep/er/", "t/deep/er/big", "t/link", "t/" + strings.Repeat("n", 200)}; !slices.Equal(names, want) {
 		t.Errorf("the archive has %q", names)
 	}
-	s, err := r.WriteTree(r.ctx, 11, "copy", &packed)
+	s, err := r.Files.WriteTree(r.ctx, 11, "copy", &packed)
 	if err != nil || s.Files != 4 || s.Folders != 3 || s.Links != 1 || s.Bytes != int64(6+len(big)) {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -368,7 +368,7 @@ func TestTreeRoundTrip(t *testing.T) {
 		t.Error(err)
 	}
 	var zipped bytes.Buffer
-	if err := r.ReadTree(r.ctx, 13, wire.TreeRead{Path: "t", Archive: wire.Zip}, opened, &zipped); err != nil {
+	if err := r.Files.ReadTree(r.ctx, 13, wire.TreeRead{Path: "t", Archive: wire.Zip}, opened, &zipped); err != nil {
 		t.Fatal(err)
 	}
 	z, err := zip.NewReader(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()))
@@ -385,12 +385,12 @@ func TestTreeRoundTrip(t *testing.T) {
 	number := uint32(20) // none is used twice
 	for p, kind := range map[string]fault.Kind{"nothing": fault.NotFound, "t/a": fault.InvalidArgument, "/proc": fault.PermissionDenied} {
 		number++
-		agenttest.WantKind(t, r.ReadTree(r.ctx, number, wire.TreeRead{Path: p, Archive: wire.Tar}, opened, io.Discard), kind)
+		agenttest.WantKind(t, r.Files.ReadTree(r.ctx, number, wire.TreeRead{Path: p, Archive: wire.Tar}, opened, io.Discard), kind)
 	}
-	agenttest.WantKind(t, r.ReadTree(r.ctx, 15, wire.TreeRead{Path: "t", Archive: "rar"}, opened, io.Discard), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Files.ReadTree(r.ctx, 15, wire.TreeRead{Path: "t", Archive: "rar"}, opened, io.Discard), fault.InvalidArgument)
 	// Given up in the middle, it leaves nobody behind.
 	ctx, cancel := context.WithCancel(r.ctx)
-	err = r.ReadTree(ctx, 16, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
+	err = r.Files.ReadTree(ctx, 16, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
 	agenttest.WantKind(t, err, fault.Canceled)
 	agenttest.Eventually(t, "no transfer", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
@@ -425,7 +425,7 @@ func TestAbuse32_Archives(t *testing.T) {
 		}
 		w.Close()
 		ch++
-		return r.WriteTree(r.ctx, ch, "into", &b)
+		return r.Files.WriteTree(r.ctx, ch, "into", &b)
 	}
 	file := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name} }
 	link := func(name, to string) tar.Header {
@@ -479,14 +479,14 @@ func TestAbuse32_Archives(t *testing.T) {
 		t.Errorf("temporary files are left: %v", names)
 	}
 	// What is no archive, or half of one.
-	_, err := r.WriteTree(r.ctx, 100, "into", strings.NewReader(strings.Repeat("no archive ", 1000)))
+	_, err := r.Files.WriteTree(r.ctx, 100, "into", strings.NewReader(strings.Repeat("no archive ", 1000)))
 	agenttest.WantKind(t, err, fault.Malformed)
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	h := file("half")
 	h.Mode, h.Size = 0o644, 1000
 	w.WriteHeader(&h)
-	_, err = r.WriteTree(r.ctx, 101, "into", io.MultiReader(&b, strings.NewReader("half")))
+	_, err = r.Files.WriteTree(r.ctx, 101, "into", io.MultiReader(&b, strings.NewReader("half")))
 	agenttest.WantKind(t, err, fault.Malformed)
 	if _, err := os.Stat(r.home + "/into/half"); err == nil {
 		t.Error("half a file is there")
@@ -497,6 +497,6 @@ func TestAbuse32_Archives(t *testing.T) {
 	h = file("sparse")
 	h.Mode, h.Size = 0o644, 1<<40
 	w.WriteHeader(&h)
-	_, err = r.WriteTree(r.ctx, 102, "into", &sparse)
+	_, err = r.Files.WriteTree(r.ctx, 102, "into", &sparse)
 	agenttest.WantKind(t, err, fault.TooLarge)
 }

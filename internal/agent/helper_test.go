@@ -150,7 +150,7 @@ func (r *rig) killed() bool { return r.cmd.ProcessState != nil && r.cmd.ProcessS
 // kernel starts a test kernel.
 func (r *rig) kernel(ch uint32, language string) kernel.Info {
 	r.t.Helper()
-	info, err := r.StartKernel(r.ctx, ch, wire.StartKernel{Language: language})
+	info, err := r.Kernels.Start(r.ctx, ch, wire.StartKernel{Language: language})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func (r *rig) kernel(ch uint32, language string) kernel.Info {
 // run executes code and returns what the cell printed.
 func (r *rig) run(ch, cell uint32, code string) (string, kernel.Reply) {
 	r.t.Helper()
-	reply, err := r.Request(r.ctx, ch, kernel.Request{Op: "execute", ID: 77, Cell: cell, Code: code})
+	reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{Op: "execute", ID: 77, Cell: cell, Code: code})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -59,17 +59,17 @@ func TestKernelStart(t *testing.T) {
 	if cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", info.PID)); cwd != r.home {
 		t.Errorf("the driver's folder is %s", cwd)
 	}
-	if _, err := r.StartKernel(r.ctx, 1, wire.StartKernel{Language: "test"}); !fault.Is(err, fault.Conflict) {
+	if _, err := r.Kernels.Start(r.ctx, 1, wire.StartKernel{Language: "test"}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a second kernel on one channel: %v", err)
 	}
-	reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: 5, Code: "abc"})
+	reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: 5, Code: "abc"})
 	if err != nil || reply.ID != 5 || len(reply.Matches) != 1 || reply.Matches[0].Text != "abc" {
 		t.Errorf("complete: %+v, %v", reply, err)
 	}
-	if _, err := r.Request(r.ctx, 1, kernel.Request{Op: "nonsense"}); !fault.Is(err, fault.InvalidArgument) {
+	if _, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "nonsense"}); !fault.Is(err, fault.InvalidArgument) {
 		t.Errorf("an unknown operation: %v", err)
 	}
-	if _, err := r.Request(r.ctx, 2, kernel.Request{Op: "execute"}); !fault.Is(err, fault.NotFound) {
+	if _, err := r.Kernels.Request(r.ctx, 2, kernel.Request{Op: "execute"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a request to no kernel: %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestKernelThatDoesNotStart(t *testing.T) {
 		{"missing", fault.NotFound, "/nowhere/driver"},
 		{"noframes", fault.KernelDied, "killed"},
 	} {
-		_, err := r.StartKernel(r.ctx, uint32(ch+1), wire.StartKernel{Language: x.language})
+		_, err := r.Kernels.Start(r.ctx, uint32(ch+1), wire.StartKernel{Language: x.language})
 		if !fault.Is(err, x.kind) || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: got %v (%s), want %s with %q", x.language, err, fault.KindOf(err), x.kind, x.says)
 		}
@@ -95,7 +95,7 @@ func TestKernelThatDoesNotStart(t *testing.T) {
 	// One that never gets ready is given up when the caller does.
 	ctx, cancel := context.WithTimeout(r.ctx, 200*time.Millisecond)
 	defer cancel()
-	_, err := r.StartKernel(ctx, 20, wire.StartKernel{Language: "never"})
+	_, err := r.Kernels.Start(ctx, 20, wire.StartKernel{Language: "never"})
 	agenttest.WantKind(t, err, fault.DeadlineExceeded)
 	agenttest.Eventually(t, "no channel is left", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Channels == 0 })
 	r.sink.Mu.Lock()
@@ -219,7 +219,7 @@ func TestFloodIsHeldByTheWindow(t *testing.T) {
 			const total = 50_000_000
 			done := make(chan error, 1)
 			go func() {
-				_, err := r.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 1, Code: how + " " + strconv.Itoa(total)})
+				_, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 1, Code: how + " " + strconv.Itoa(total)})
 				done <- err
 			}()
 			agenttest.Eventually(t, "the channel stalls", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Stalls > 0 })
@@ -227,7 +227,7 @@ func TestFloodIsHeldByTheWindow(t *testing.T) {
 				t.Errorf("%d bytes came without an Ack, the window has %d", n, wire.Window)
 			}
 			// Others go on meanwhile: the flood itself does not before it is let.
-			if _, err := r.Request(r.ctx, 2, kernel.Request{Op: "execute", Cell: 1, Code: "out x"}); err != nil {
+			if _, err := r.Kernels.Request(r.ctx, 2, kernel.Request{Op: "execute", Cell: 1, Code: "out x"}); err != nil {
 				t.Fatal(err)
 			}
 			before := rss(t, r.cmd.Process.Pid)
@@ -259,7 +259,7 @@ func TestInterrupt(t *testing.T) {
 		r.kernel(ch, x.language)
 		done := make(chan kernel.Reply, 1)
 		go func() {
-			reply, err := r.Request(r.ctx, ch, kernel.Request{Op: "execute", Cell: 1, Code: "out go\nsleep"})
+			reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{Op: "execute", Cell: 1, Code: "out go\nsleep"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -274,7 +274,7 @@ func TestInterrupt(t *testing.T) {
 		}
 		// A child in the foreground is interrupted in either way.
 		go func() {
-			reply, err := r.Request(r.ctx, ch, kernel.Request{Op: "execute", Cell: 2, Code: "sh echo on; exec sleep 1000"})
+			reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{Op: "execute", Cell: 2, Code: "sh echo on; exec sleep 1000"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -299,7 +299,7 @@ func TestInterruptNamesItsCell(t *testing.T) {
 	r.kernel(1, "message")
 	for cell := uint32(1); cell < 20; cell += 2 {
 		interrupted := make(chan error, 1)
-		reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: cell, Code: "sleep", Sent: func() {
+		reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: cell, Code: "sleep", Sent: func() {
 			go func() { interrupted <- r.Interrupt(r.ctx, 1) }()
 		}})
 		if err := errors.Join(err, <-interrupted); err != nil {
@@ -321,7 +321,7 @@ func TestInterruptDuringFlood(t *testing.T) {
 	r.sink.Mu.Unlock()
 	done := make(chan kernel.Reply, 1)
 	go func() {
-		reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 1, Code: "flood -1"})
+		reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 1, Code: "flood -1"})
 		if err != nil {
 			t.Error(err)
 		}
@@ -347,7 +347,7 @@ func TestInputRequest(t *testing.T) {
 	done := make(chan string, 1)
 	go func() { s, _ := r.run(1, 1, "input"); done <- s }()
 	r.sink.Until(t, "the request for input", func() bool { return r.sink.Bytes[1] > 0 })
-	if err := r.Notify(1, kernel.Request{Op: "input", Value: "forty-two"}); err != nil {
+	if err := r.Kernels.Notify(1, kernel.Request{Op: "input", Value: "forty-two"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-done; got != "forty-two" {
@@ -375,7 +375,7 @@ func TestKernelDiesInACell(t *testing.T) {
 			r := newRig(t)
 			r.kernel(1, "test")
 			r.run(1, 1, "bg exec sleep 1234.5678")
-			_, err := r.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 2, Code: x.code})
+			_, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "execute", Cell: 2, Code: x.code})
 			if e := agenttest.WantKind(t, err, fault.KernelDied); !strings.Contains(e.Message, x.says) {
 				t.Errorf("the error says %q, want %q in it", e.Message, x.says)
 			}
@@ -451,7 +451,7 @@ func TestTimedRequest(t *testing.T) {
 	r.kernel(1, "test")
 	var took time.Duration
 	began := time.Now()
-	reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: 1, Code: "abc", Took: func(d time.Duration) { took = d }})
+	reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: 1, Code: "abc", Took: func(d time.Duration) { took = d }})
 	if err != nil || len(reply.Matches) == 0 || reply.Matches[0].Text != "abc" {
 		t.Fatalf("%+v %v", reply, err)
 	}
@@ -482,7 +482,7 @@ func TestRequestsRunSideBySide(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			code := strconv.Itoa(i)
-			reply, err := r.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: uint64(i), Code: code})
+			reply, err := r.Kernels.Request(r.ctx, 1, kernel.Request{Op: "complete", ID: uint64(i), Code: code})
 			if err != nil || reply.ID != uint64(i) || reply.Matches[0].Text != code {
 				t.Errorf("request %d got %+v, %v", i, reply, err)
 			}

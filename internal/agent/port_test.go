@@ -55,7 +55,7 @@ func TestPortEcho(t *testing.T) {
 		var wg sync.WaitGroup
 		for n := range 4 {
 			wg.Go(func() {
-				c, err := r.Dial(r.ctx, uint32(100*i+n+1), port)
+				c, err := r.Ports.Dial(r.ctx, uint32(100*i+n+1), port)
 				if err != nil {
 					t.Error(err)
 					return
@@ -97,7 +97,7 @@ func TestPortEnds(t *testing.T) {
 	let := sync.OnceFunc(func() { close(hold) })
 	t.Cleanup(let) // before the listeners wait for what they serve
 
-	c, err := r.Dial(r.ctx, 1, flood)
+	c, err := r.Ports.Dial(r.ctx, 1, flood)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestPortEnds(t *testing.T) {
 	}
 	c.Close()
 
-	c, err = r.Dial(r.ctx, 2, deaf)
+	c, err = r.Ports.Dial(r.ctx, 2, deaf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestPortEnds(t *testing.T) {
 		t.Error("64 MiB went to a program that reads nothing")
 	}
 
-	if c, err = r.Dial(r.ctx, 3, resets); err != nil {
+	if c, err = r.Ports.Dial(r.ctx, 3, resets); err != nil {
 		agenttest.WantKind(t, err, fault.Unavailable) // it was faster still
 	} else {
 		if _, err := io.ReadAll(c); err == nil {
@@ -135,7 +135,7 @@ func TestPortEnds(t *testing.T) {
 		c.Close()
 	}
 
-	c, err = r.Dial(r.ctx, 4, gone)
+	c, err = r.Ports.Dial(r.ctx, 4, gone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,13 +147,13 @@ func TestPortEnds(t *testing.T) {
 	}
 	c.Close()
 
-	_, err = r.Dial(r.ctx, 5, closedPort(t))
+	_, err = r.Ports.Dial(r.ctx, 5, closedPort(t))
 	agenttest.WantKind(t, err, fault.Unavailable)
-	_, err = r.Dial(r.ctx, 6, 65536)
+	_, err = r.Ports.Dial(r.ctx, 6, 65536)
 	agenttest.WantKind(t, err, fault.InvalidArgument)
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
-	if c, err := r.Dial(ctx, 7, deaf); err == nil {
+	if c, err := r.Ports.Dial(ctx, 7, deaf); err == nil {
 		c.Close() // the answer was faster
 	} else if !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -194,7 +194,7 @@ func TestPortLimit(t *testing.T) {
 	var err error
 	for i := range wire.MaxConns + 1 {
 		var c *client.Conn
-		if c, err = r.Dial(r.ctx, uint32(i+1), port); err != nil {
+		if c, err = r.Ports.Dial(r.ctx, uint32(i+1), port); err != nil {
 			break
 		}
 		all = append(all, c)
@@ -215,7 +215,7 @@ func TestPortList(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	four, six := listen(t, "127.0.0.1:0", echo), listen(t, "[::1]:0", echo)
-	all, err := r.Ports(r.ctx)
+	all, err := r.Ports.List(r.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

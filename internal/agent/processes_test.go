@@ -19,7 +19,7 @@ func TestProcessList(t *testing.T) {
 		t.Fatal(err)
 	}
 	find := func(command string) (found wire.Process) {
-		all, err := r.Processes(r.ctx)
+		all, err := r.Processes.List(r.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,18 +43,18 @@ func TestProcessList(t *testing.T) {
 			t.Errorf("a process is %+v", p)
 		}
 	}
-	agenttest.WantKind(t, r.SignalProcess(r.ctx, wire.SignalProcess{PID: away.PID, Signal: "SIGNONE"}), fault.InvalidArgument)
-	agenttest.WantKind(t, r.SignalProcess(r.ctx, wire.SignalProcess{PID: r.cmd.Process.Pid, Signal: "SIGKILL"}), fault.NotFound)
-	agenttest.WantKind(t, r.SignalProcess(r.ctx, wire.SignalProcess{PID: os.Getpid(), Signal: "SIGCONT"}), fault.NotFound)
-	if err := r.SignalProcess(r.ctx, wire.SignalProcess{PID: away.PID, Signal: "SIGTERM"}); err != nil {
+	agenttest.WantKind(t, r.Processes.Signal(r.ctx, wire.SignalProcess{PID: away.PID, Signal: "SIGNONE"}), fault.InvalidArgument)
+	agenttest.WantKind(t, r.Processes.Signal(r.ctx, wire.SignalProcess{PID: r.cmd.Process.Pid, Signal: "SIGKILL"}), fault.NotFound)
+	agenttest.WantKind(t, r.Processes.Signal(r.ctx, wire.SignalProcess{PID: os.Getpid(), Signal: "SIGCONT"}), fault.NotFound)
+	if err := r.Processes.Signal(r.ctx, wire.SignalProcess{PID: away.PID, Signal: "SIGTERM"}); err != nil {
 		t.Fatal(err)
 	}
 	agenttest.Eventually(t, "it is gone", func() bool { return find("sleep 4711").PID == 0 })
-	if err := r.SignalProcess(r.ctx, wire.SignalProcess{PID: first.PID, Signal: "SIGTERM"}); err != nil {
+	if err := r.Processes.Signal(r.ctx, wire.SignalProcess{PID: first.PID, Signal: "SIGTERM"}); err != nil {
 		t.Fatal(err)
 	}
 	if e := r.sink.WaitExit(t, 5); e.Signal != "SIGTERM" {
 		t.Errorf("the exit is %+v", e)
 	}
-	agenttest.WantKind(t, r.SignalProcess(r.ctx, wire.SignalProcess{PID: first.PID, Signal: "SIGTERM"}), fault.NotFound)
+	agenttest.WantKind(t, r.Processes.Signal(r.ctx, wire.SignalProcess{PID: first.PID, Signal: "SIGTERM"}), fault.NotFound)
 }

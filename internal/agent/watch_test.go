@@ -32,7 +32,7 @@ func (r *rig) watch(ch uint32, path string, recursive bool) *watching {
 	w := &watching{r: r, kind: map[string][]string{}, news: make(chan struct{}, 1), stop: cancel, done: make(chan error, 1)}
 	opened := make(chan struct{})
 	go func() {
-		w.done <- r.Watch(ctx, ch, wire.FileWatch{Path: path, Recursive: recursive}, func(wire.FileStat) { close(opened) }, func(c wire.FileChanges) error {
+		w.done <- r.Files.Watch(ctx, ch, wire.FileWatch{Path: path, Recursive: recursive}, func(wire.FileStat) { close(opened) }, func(c wire.FileChanges) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			for _, one := range c.Changes {
@@ -139,7 +139,7 @@ func TestWatchLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	open := func(ch uint32, path string) error {
-		return r.Watch(r.ctx, ch, wire.FileWatch{Path: path, Recursive: true}, func(wire.FileStat) {}, func(wire.FileChanges) error { return nil })
+		return r.Files.Watch(r.ctx, ch, wire.FileWatch{Path: path, Recursive: true}, func(wire.FileStat) {}, func(wire.FileChanges) error { return nil })
 	}
 	if err := open(1, "missing"); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)

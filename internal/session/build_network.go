@@ -30,11 +30,11 @@ func (m *Manager) letBuildOut(ctx context.Context, mb *Instance, src *source, b 
 		end()
 		return nil, err
 	}
-	mb.agent.SetEgress(o.take)
+	mb.agent.Egress.Handle(o.take)
 	shut = func() error {
 		o.cut(true)
 		end()
-		mb.agent.SetEgress(nil)
+		mb.agent.Egress.Handle(nil)
 		return mb.reseed(ctx, nil, wire.NoProxy)
 	}
 	if err := mb.reseed(ctx, nil, m.cfg.Egress.Port); err != nil {

@@ -179,11 +179,11 @@ func (d *driver) Request(ctx context.Context, r kernel.Request) (kernel.Reply, e
 		r.Took = t.agent
 		defer t.replied()
 	}
-	return d.session.agent.Request(ctx, d.wire, r)
+	return d.session.agent.Kernels.Request(ctx, d.wire, r)
 }
 
 // Notify implements kernel.Driver.
-func (d *driver) Notify(r kernel.Request) error { return d.session.agent.Notify(d.wire, r) }
+func (d *driver) Notify(r kernel.Request) error { return d.session.agent.Kernels.Notify(d.wire, r) }
 
 // Interrupt implements kernel.Driver. A cell's timeout wakes the session.
 func (d *driver) Interrupt(ctx context.Context) error {

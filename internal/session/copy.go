@@ -147,7 +147,7 @@ func (s *Session) stand(ctx context.Context) (*captured, error) {
 // outstanding reports whether a driver owes the reply to an execute.
 func (s *Session) outstanding(d queue.Driver) bool {
 	own, ok := d.(*driver)
-	return ok && s.agent.Outstanding(own.wire)
+	return ok && s.agent.Kernels.Outstanding(own.wire)
 }
 
 // write adds the logs to a copy's folder.

@@ -119,7 +119,7 @@ func (s *Session) letOut(n *protocol.Network, used int64) error {
 		return err
 	}
 	s.outlet = o
-	s.agent.SetEgress(o.take)
+	s.agent.Egress.Handle(o.take)
 	return nil
 }
 

@@ -18,7 +18,7 @@ func opProcessList(ctx context.Context, c *linkHandler, r protocol.Request) (any
 		return nil, err
 	}
 	defer end()
-	all, err := s.agent.Processes(ctx)
+	all, err := s.agent.Processes.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,5 +69,5 @@ func opProcessSignal(ctx context.Context, c *linkHandler, r protocol.Request) (a
 		return nil, err
 	}
 	defer end()
-	return nothing{}, s.agent.SignalProcess(ctx, wire.SignalProcess{PID: p.PID, Signal: p.Signal})
+	return nothing{}, s.agent.Processes.Signal(ctx, wire.SignalProcess{PID: p.PID, Signal: p.Signal})
 }

@@ -55,7 +55,7 @@ func opFileStat(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return onFile(ctx, c, r.Op, p, func(a *client.Client) (wire.FileStat, error) { return a.Stat(ctx, p.Path) })
+	return onFile(ctx, c, r.Op, p, func(a *client.Client) (wire.FileStat, error) { return a.Files.Stat(ctx, p.Path) })
 }
 
 func opFileMkdir(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -63,7 +63,7 @@ func opFileMkdir(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	return onFile(ctx, c, r.Op, p, func(a *client.Client) (wire.FileStat, error) { return a.Mkdir(ctx, p.Path) })
+	return onFile(ctx, c, r.Op, p, func(a *client.Client) (wire.FileStat, error) { return a.Files.Mkdir(ctx, p.Path) })
 }
 
 func fileMove(r protocol.Request) (protocol.FileMove, wire.FileMove, error) {
@@ -79,7 +79,7 @@ func opFileMove(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return onFile(ctx, c, r.Op, p.FileRef, func(a *client.Client) (wire.FileStat, error) { return a.Move(ctx, move) })
+	return onFile(ctx, c, r.Op, p.FileRef, func(a *client.Client) (wire.FileStat, error) { return a.Files.Move(ctx, move) })
 }
 
 func opFileCopy(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -87,7 +87,7 @@ func opFileCopy(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return onFile(ctx, c, r.Op, p.FileRef, func(a *client.Client) (wire.FileStat, error) { return a.Copy(ctx, move) })
+	return onFile(ctx, c, r.Op, p.FileRef, func(a *client.Client) (wire.FileStat, error) { return a.Files.Copy(ctx, move) })
 }
 
 func opFileRemove(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -100,7 +100,7 @@ func opFileRemove(ctx context.Context, c *linkHandler, r protocol.Request) (any,
 		return nil, err
 	}
 	defer end()
-	return nothing{}, s.agent.Remove(ctx, wire.FileRemove{Path: p.Path, Recursive: p.Recursive})
+	return nothing{}, s.agent.Files.Remove(ctx, wire.FileRemove{Path: p.Path, Recursive: p.Recursive})
 }
 
 func opFileList(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
@@ -113,7 +113,7 @@ func opFileList(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 		return nil, err
 	}
 	defer end()
-	page, err := s.agent.List(ctx, wire.FileList{Path: p.Path, Limit: p.Limit, After: p.After})
+	page, err := s.agent.Files.List(ctx, wire.FileList{Path: p.Path, Limit: p.Limit, After: p.After})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func opFileWrite(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	}
 	w := wire.FileWrite{Path: p.Path, Mode: p.Mode, IfMatch: p.IfMatch, IfAbsent: p.IfAbsent}
 	return c.receive(ctx, r, p.FileRef, func(s *Session, body io.Reader) (any, error) {
-		f, err := s.agent.WriteFile(ctx, s.router.number(), w, body)
+		f, err := s.agent.Files.Write(ctx, s.router.number(), w, body)
 		return fileOf(f), err
 	})
 }
@@ -164,7 +164,7 @@ func opTreeWrite(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 		return nil, err
 	}
 	return c.receive(ctx, r, p, func(s *Session, body io.Reader) (any, error) {
-		t, err := s.agent.WriteTree(ctx, s.router.number(), p.Path, body)
+		t, err := s.agent.Files.WriteTree(ctx, s.router.number(), p.Path, body)
 		return protocol.Tree{Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped, Bytes: t.Bytes}, err
 	})
 }
@@ -274,7 +274,7 @@ func opFileRead(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 	}
 	read := wire.FileRead{Path: p.Path, Offset: p.Offset, Length: p.Length, IfRange: p.IfRange}
 	return c.transmit(ctx, r, p.FileRef, func(s *Session, opened func(any), w io.Writer) error {
-		_, err := s.agent.ReadFile(ctx, s.router.number(), read, func(f wire.FileOpened) error {
+		_, err := s.agent.Files.Read(ctx, s.router.number(), read, func(f wire.FileOpened) error {
 			opened(protocol.FilePart{File: fileOf(f.FileStat), Offset: f.Offset, Length: f.Length})
 			return nil
 		}, w)
@@ -289,7 +289,7 @@ func opTreeRead(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 		return nil, err
 	}
 	return c.transmit(ctx, r, p.FileRef, func(s *Session, opened func(any), w io.Writer) error {
-		return s.agent.ReadTree(ctx, s.router.number(), wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
+		return s.agent.Files.ReadTree(ctx, s.router.number(), wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
 			opened(fileOf(f))
 			return nil
 		}, w)

@@ -203,7 +203,7 @@ func (b *workshop) files(ctx context.Context, mb *Instance, src *source) error {
 		if !ok {
 			to = packageDir + strings.TrimPrefix(h.Name, "packages")
 		}
-		if _, err := mb.agent.WriteFile(ctx, mb.router.number(), wire.FileWrite{Path: to, Mode: uint32(h.Mode) & 0o777}, in); err != nil {
+		if _, err := mb.agent.Files.Write(ctx, mb.router.number(), wire.FileWrite{Path: to, Mode: uint32(h.Mode) & 0o777}, in); err != nil {
 			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: "files", Message: fmt.Sprintf("%.200s cannot be written: %s", to, fault.PublicOf(err).Message), Err: err}
 		}
 	}

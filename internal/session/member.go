@@ -102,7 +102,7 @@ func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *Ins
 	if mb.language == "" {
 		return mb, words, nil
 	}
-	if mb.info, err = mb.agent.StartKernel(ctx, warmChannel, wire.StartKernel{Language: mb.language, Env: t.env}); err != nil {
+	if mb.info, err = mb.agent.Kernels.Start(ctx, warmChannel, wire.StartKernel{Language: mb.language, Env: t.env}); err != nil {
 		return nil, words, m.failed(mb, err)
 	}
 	m.count.kernelsStarted.Add(1)
@@ -116,7 +116,7 @@ func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *Ins
 
 // preload runs the code of a user's template.
 func (m *Manager) preload(ctx context.Context, mb *Instance, code string) error {
-	r, err := mb.agent.Request(ctx, warmChannel, kernel.Request{Op: "execute", Code: code, Silent: true, NoInput: true})
+	r, err := mb.agent.Kernels.Request(ctx, warmChannel, kernel.Request{Op: "execute", Code: code, Silent: true, NoInput: true})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (m *Manager) restore(ctx context.Context, t *template, layout Layout, dir s
 	}
 	if code := t.manifest.Prime; code != "" {
 		prime := kernel.Request{Op: "execute", Silent: true, NoInput: true, Code: code}
-		if _, err := mb.agent.Request(ctx, warmChannel, prime); err != nil {
+		if _, err := mb.agent.Kernels.Request(ctx, warmChannel, prime); err != nil {
 			return nil, m.failed(mb, err)
 		}
 	}

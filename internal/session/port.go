@@ -105,7 +105,7 @@ func (c *linkHandler) forward(s *Session, r protocol.Request, port int, in *io.P
 	if err != nil {
 		return err
 	}
-	tcp, err := s.agent.Dial(ctx, s.router.number(), port)
+	tcp, err := s.agent.Ports.Dial(ctx, s.router.number(), port)
 	end()
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func opPortList(ctx context.Context, c *linkHandler, r protocol.Request) (any, e
 		return nil, err
 	}
 	defer end()
-	all, err := s.agent.Ports(ctx)
+	all, err := s.agent.Ports.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (s *Session) lookAtPorts() {
 	s.m.work.Go(func() {
 		ctx, cancel := context.WithTimeout(s.life, portList)
 		defer cancel()
-		now, err := s.agent.Ports(ctx)
+		now, err := s.agent.Ports.List(ctx)
 		s.ports.mu.Lock()
 		before := s.ports.known
 		if s.ports.looking = false; err == nil {

@@ -446,7 +446,7 @@ func (s *Session) connect(c *Channel, v savedChannel, wires map[uint32]string) {
 		if v.Queue != nil {
 			t.driver = &driver{session: s, channel: c, wire: n}
 			if n == v.Wire {
-				o.Driver, o.Rejoin = t.driver, s.agent.Rejoin(n)
+				o.Driver, o.Rejoin = t.driver, s.agent.Kernels.Rejoin(n)
 			}
 		}
 		s.router.set(n, t)

@@ -148,7 +148,7 @@ func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.S
 		defer end()
 		d := &driver{session: s, channel: c, wire: s.router.number()}
 		s.router.set(d.wire, target{channel: c, driver: d})
-		info, err := s.agent.StartKernel(ctx, d.wire, wire.StartKernel{Language: c.language, Env: env, Cwd: cwd})
+		info, err := s.agent.Kernels.Start(ctx, d.wire, wire.StartKernel{Language: c.language, Env: env, Cwd: cwd})
 		if err != nil {
 			s.router.remove(d.wire)
 			return nil, kernel.Info{}, err

@@ -272,7 +272,7 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 	}
 	booted := time.Since(begin)
 	if t.manifest.Warm != "" && !t.bare() {
-		r, err := mb.agent.Request(ctx, warmChannel, kernel.Request{Op: "execute", Code: t.manifest.Warm, Silent: true})
+		r, err := mb.agent.Kernels.Request(ctx, warmChannel, kernel.Request{Op: "execute", Code: t.manifest.Warm, Silent: true})
 		if err != nil {
 			return warmKernel{}, t.m.failed(mb, err)
 		}

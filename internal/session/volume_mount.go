@@ -141,7 +141,7 @@ func (h *held) mount(ctx context.Context, mb *Instance) error {
 		if one.Path == "" {
 			continue
 		}
-		err := mb.agent.Link(ctx, wire.FileLink{Path: one.Path, Target: gvisor.VolumesPath + "/" + one.Name})
+		err := mb.agent.Files.Link(ctx, wire.FileLink{Path: one.Path, Target: gvisor.VolumesPath + "/" + one.Name})
 		if err != nil {
 			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: fmt.Sprintf("volumes[%d].path", i), Message: fault.PublicOf(err).Message, Err: err}
 		}

@@ -30,7 +30,7 @@ func opFileWatch(ctx context.Context, c *linkHandler, r protocol.Request) (any, 
 	c.work.Go(func() {
 		defer cancel()
 		began := false
-		err := s.agent.Watch(watching, s.router.number(), wire.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f wire.FileStat) {
+		err := s.agent.Files.Watch(watching, s.router.number(), wire.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f wire.FileStat) {
 			began = true
 			c.reply(r.ID, fileOf(f), nil)
 			close(opened)

@@ -92,19 +92,19 @@ func TestEveryWaiterLearnsOfTheEnd(t *testing.T) {
 	calls := []func() error{
 		func() error { return f.WaitHello(ctx) },
 		func() error { return f.Ping(ctx) },
-		func() error { _, err := f.StartKernel(ctx, 1, wire.StartKernel{}); return err },
+		func() error { _, err := f.Kernels.Start(ctx, 1, wire.StartKernel{}); return err },
 		func() error { _, err := f.StartProcess(ctx, 2, wire.StartProcess{}); return err },
-		func() error { _, err := f.Request(ctx, 1, kernel.Request{Op: "execute"}); return err },
+		func() error { _, err := f.Kernels.Request(ctx, 1, kernel.Request{Op: "execute"}); return err },
 		func() error { return f.Interrupt(ctx, 1) },
 		func() error { return f.Signal(ctx, 1, "SIGINT") },
 		func() error { return f.Close(ctx, 1) },
 		func() error { return f.Reseed(ctx, wire.Reseed{}) },
-		func() error { _, err := f.Stat(ctx, "x"); return err },
+		func() error { _, err := f.Files.Stat(ctx, "x"); return err },
 		func() error {
-			_, err := f.WriteFile(ctx, 5, wire.FileWrite{}, strings.NewReader(strings.Repeat("x", 3*wire.Window)))
+			_, err := f.Files.Write(ctx, 5, wire.FileWrite{}, strings.NewReader(strings.Repeat("x", 3*wire.Window)))
 			return err
 		},
-		func() error { _, err := f.ReadFile(ctx, 6, wire.FileRead{Path: "x"}, nil, io.Discard); return err },
+		func() error { _, err := f.Files.Read(ctx, 6, wire.FileRead{Path: "x"}, nil, io.Discard); return err },
 	}
 	errs := make(chan error, len(calls))
 	for _, call := range calls {
@@ -128,7 +128,7 @@ func TestEveryWaiterLearnsOfTheEnd(t *testing.T) {
 		agenttest.WantKind(t, call(), fault.SandboxLost)
 	}
 	agenttest.WantKind(t, f.Input(1, nil, true), fault.SandboxLost)
-	agenttest.WantKind(t, f.Notify(1, kernel.Request{Op: "input"}), fault.SandboxLost)
+	agenttest.WantKind(t, f.Kernels.Notify(1, kernel.Request{Op: "input"}), fault.SandboxLost)
 	agenttest.WantKind(t, f.Err(), fault.SandboxLost)
 }
 
@@ -164,14 +164,14 @@ func TestNobodyWaitsForAStuckSandbox(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			_, err := f.Request(ctx, 1, kernel.Request{Op: "execute", Code: strings.Repeat("x", 1<<20*(1+i%2))})
+			_, err := f.Kernels.Request(ctx, 1, kernel.Request{Op: "execute", Code: strings.Repeat("x", 1<<20*(1+i%2))})
 			agenttest.WantKind(t, err, fault.DeadlineExceeded)
 		}()
 	}
 	wg.Wait()
 	var err error
 	for i := 0; i < 1000 && err == nil; i++ {
-		err = f.Notify(1, kernel.Request{Op: "input", Value: strings.Repeat("x", 64<<10)})
+		err = f.Kernels.Notify(1, kernel.Request{Op: "input", Value: strings.Repeat("x", 64<<10)})
 	}
 	agenttest.WantKind(t, err, fault.Slow)
 }
@@ -238,7 +238,7 @@ func FuzzClient(f *testing.F) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		go func() { c.StartProcess(ctx, 1, wire.StartProcess{}); done <- struct{}{} }()
-		go func() { c.ReadFile(ctx, 2, wire.FileRead{Path: "x"}, nil, io.Discard); done <- struct{}{} }()
+		go func() { c.Files.Read(ctx, 2, wire.FileRead{Path: "x"}, nil, io.Discard); done <- struct{}{} }()
 		w.Write(b)
 		w.Close()
 		<-c.Done()

@@ -10,92 +10,73 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Conn is a connection to a port in the sandbox. Read is for one goroutine,
-// Write and CloseWrite for one, Close for any.
+// Conn is a connection to a port in the sandbox, or from a program in the
+// sandbox to the outside. One goroutine may call Read, one may call Write and
+// CloseWrite, and any may call Close.
 type Conn struct {
-	c      *Client
+	m      *mux
 	ch     uint32
-	d      *file
+	t      *transfer
 	forget func()
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	once   sync.Once
 
-	got, told uint64 // Read's
-	sent      uint64 // Write's
-	ended     bool   // Write's
+	got, told uint64 // used by Read
+	sent      uint64 // used by Write
+	ended     bool   // used by Write and CloseWrite
 }
 
-// Dial connects to a TCP port that a program in the sandbox listens on. ch is
-// a number that no channel and no transfer has or had.
-func (c *Client) Dial(ctx context.Context, ch uint32, port int) (*Conn, error) {
-	d, forget, err := c.open("agent.port.dial", ch)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.call(ctx, wire.OpPortDial, ch, wire.PortDial{Port: port}, nil); err != nil {
-		if ctx.Err() != nil {
-			c.giveUp(ch)
-		}
-		forget()
-		return nil, err
-	}
-	n := &Conn{c: c, ch: ch, d: d, forget: forget}
+func newConn(m *mux, ch uint32, t *transfer, forget func()) *Conn {
+	n := &Conn{m: m, ch: ch, t: t, forget: forget}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	return n, nil
-}
-
-// Ports lists the TCP ports that programs listen on.
-func (c *Client) Ports(ctx context.Context) ([]wire.Port, error) {
-	var p wire.Ports
-	err := c.call(ctx, wire.OpPortList, 0, nil, &p)
-	return p.Ports, err
+	return n
 }
 
 // Buffered returns how many bytes have come that Read has not returned yet.
 func (n *Conn) Buffered() int {
-	n.d.mu.Lock()
-	defer n.d.mu.Unlock()
-	return n.d.size
+	n.t.mu.Lock()
+	defer n.t.mu.Unlock()
+	return n.t.size
 }
 
 // Acked returns how many of the bytes written the agent has passed on.
 func (n *Conn) Acked() uint64 {
-	n.d.mu.Lock()
-	defer n.d.mu.Unlock()
-	return n.d.acked
+	n.t.mu.Lock()
+	defer n.t.mu.Unlock()
+	return n.t.acked
 }
 
 // Read implements io.Reader.
 func (n *Conn) Read(p []byte) (int, error) {
 	for {
-		n.d.mu.Lock()
-		m := 0
-		for m < len(p) && len(n.d.parts) > 0 {
-			k := copy(p[m:], n.d.parts[0])
-			m += k
-			if n.d.parts[0] = n.d.parts[0][k:]; len(n.d.parts[0]) == 0 {
-				n.d.parts = n.d.parts[1:]
+		n.t.mu.Lock()
+		k := 0
+		for k < len(p) && len(n.t.parts) > 0 {
+			c := copy(p[k:], n.t.parts[0])
+			k += c
+			if n.t.parts[0] = n.t.parts[0][c:]; len(n.t.parts[0]) == 0 {
+				n.t.parts = n.t.parts[1:]
 			}
 		}
-		n.d.size -= m
-		end, err := n.d.end && len(n.d.parts) == 0, n.d.err
-		n.d.mu.Unlock()
-		if n.got += uint64(m); n.got-n.told >= wire.ConnWindow/4 && !end {
+		n.t.size -= k
+		end, err := n.t.end && len(n.t.parts) == 0, n.t.err
+		n.t.mu.Unlock()
+		if n.got += uint64(k); n.got-n.told >= wire.ConnWindow/4 && !end {
 			n.told = n.got
 			// It must not wait: the agent may be waiting for it.
-			_ = n.c.out.ack(stream.Frame{Type: stream.Ack, Channel: n.ch, Body: binary.BigEndian.AppendUint64(nil, n.got)})
+			_ = n.m.out.ack(stream.Frame{Type: stream.Ack, Channel: n.ch, Body: binary.BigEndian.AppendUint64(nil, n.got)})
 		}
 		switch {
-		case m > 0:
-			return m, nil
+		case k > 0:
+			return k, nil
 		case end:
 			return 0, io.EOF
 		case err != nil:
 			return 0, err
 		}
 		select {
-		case <-n.d.moved:
+		case <-n.t.changed:
 		case <-n.ctx.Done():
 			return 0, io.ErrClosedPipe
 		}
@@ -107,9 +88,9 @@ func (n *Conn) Write(p []byte) (int, error) {
 	for done := 0; done < len(p); {
 		part := p[done:min(len(p), done+wire.MaxChunk)]
 		for {
-			n.d.mu.Lock()
-			acked, err := n.d.acked, n.d.err
-			n.d.mu.Unlock()
+			n.t.mu.Lock()
+			acked, err := n.t.acked, n.t.err
+			n.t.mu.Unlock()
 			if err != nil {
 				return done, err
 			}
@@ -117,7 +98,7 @@ func (n *Conn) Write(p []byte) (int, error) {
 				break
 			}
 			select {
-			case <-n.d.freed:
+			case <-n.t.freed:
 			case <-n.ctx.Done():
 				return done, io.ErrClosedPipe
 			}
@@ -131,7 +112,7 @@ func (n *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CloseWrite tells the program that nothing more comes.
+// CloseWrite ends the direction to the program.
 func (n *Conn) CloseWrite() error {
 	if n.ended {
 		return nil
@@ -140,16 +121,16 @@ func (n *Conn) CloseWrite() error {
 	return n.post(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: n.ch})
 }
 
-// post sends a frame, and waits for a sandbox that does not read.
+// post sends a frame. It waits while the sandbox does not read.
 func (n *Conn) post(f stream.Frame) error {
-	return n.c.out.send(n.ctx, f)
+	return n.m.out.send(n.ctx, f)
 }
 
 // Close cuts the connection unless both directions have ended.
 func (n *Conn) Close() error {
 	n.once.Do(func() {
 		n.cancel()
-		n.c.giveUp(n.ch)
+		n.m.abortTransfer(n.ch)
 		n.forget()
 	})
 	return nil

@@ -14,9 +14,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestNear: after a key the agent is nearWindow ahead at most, and gets a
+// TestExpectEcho: after a key the agent is echoWindow ahead at most, and gets a
 // flood's Acks with pauses between them; a second later as before.
-func TestNear(t *testing.T) {
+func TestExpectEcho(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, agenttest.NewRecorder())
 		go f.StartProcess(t.Context(), 1, wire.StartProcess{})
@@ -47,31 +47,31 @@ func TestNear(t *testing.T) {
 		var sent uint64
 		flood := func(n int) {
 			for range n {
-				if err := f.out.Write(stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, nearEvery)}); err != nil {
+				if err := f.out.Write(stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, echoAckEvery)}); err != nil {
 					t.Error(err)
 				}
-				sent += nearEvery
+				sent += echoAckEvery
 				synctest.Wait()
 			}
 		}
 		f.ExpectEcho(1)
-		const quiet = (wire.Window - nearWindow) / nearEvery
+		const quiet = (wire.Window - echoWindow) / echoAckEvery
 		flood(quiet)
 		if acks := told(); len(acks) != 0 {
 			t.Errorf("%d bytes were acknowledged while the agent was not that far ahead", acks[0].total)
 		}
 		flood(3)
-		if acks := told(); len(acks) != 1 || acks[0] != (ack{0, nearEvery}) {
+		if acks := told(); len(acks) != 1 || acks[0] != (ack{0, echoAckEvery}) {
 			t.Errorf("the first Acks are %v", acks)
 		}
-		time.Sleep(nearPause)
+		time.Sleep(echoPause)
 		synctest.Wait()
-		if acks := told(); len(acks) != 2 || acks[1] != (ack{nearPause, 3 * nearEvery}) {
+		if acks := told(); len(acks) != 2 || acks[1] != (ack{echoPause, 3 * echoAckEvery}) {
 			t.Errorf("after a pause they are %v", acks)
 		}
-		time.Sleep(nearTime)
+		time.Sleep(echoTime)
 		flood(1)
-		if last := told()[len(told())-1]; last != (ack{nearPause + nearTime, sent}) {
+		if last := told()[len(told())-1]; last != (ack{echoPause + echoTime, sent}) {
 			t.Errorf("a second later the last is %v, of %d bytes", last, sent)
 		}
 	})

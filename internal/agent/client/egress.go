@@ -1,90 +1,93 @@
 package client
 
 import (
-	"context"
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// SetEgress has f called for each connection that a program in the sandbox
-// wants to the outside. f is called by the goroutine that reads the wire and
-// must return soon; whoever it hands the connection to calls Accept or Refuse.
-// At most MaxOutbound are open at once. Without f none is let out.
-func (c *Client) SetEgress(f func(wire.EgressTarget, *Conn)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.egress = f
+// Egress lets programs in the sandbox connect to the outside.
+type Egress struct{ m *mux }
+
+// Handle sets the function that takes connections to the outside. The goroutine
+// that reads the wire calls f for each connection, so f must return soon. The
+// owner of the connection calls Accept or Refuse. At most wire.MaxEgress are
+// open at once. With nil, which is the default, the client refuses them all.
+func (e Egress) Handle(f func(wire.EgressTarget, *Conn)) {
+	e.m.mu.Lock()
+	defer e.m.mu.Unlock()
+	e.m.egress = f
 }
 
-// EgressConns returns how many connections to the outside are open.
-func (c *Client) EgressConns() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.egressOpen
+// Open returns how many connections to the outside are open.
+func (e Egress) Open() int {
+	e.m.mu.Lock()
+	defer e.m.mu.Unlock()
+	return e.m.egressOpen
 }
 
-// openEgress takes an event dial.
-func (c *Client) openEgress(ch uint32, to wire.EgressTarget) {
+// openEgress handles an event dial.
+func (m *mux) openEgress(ch uint32, to wire.EgressTarget) {
 	const op = "agent.outbound"
-	c.mu.Lock()
-	take, full := c.egress, c.egressOpen >= wire.MaxEgress
-	if take != nil && !full {
-		c.egressOpen++
+	m.mu.Lock()
+	handle, full := m.egress, m.egressOpen >= wire.MaxEgress
+	if handle != nil && !full {
+		m.egressOpen++
 	}
-	c.mu.Unlock()
-	leave := sync.OnceFunc(func() {
-		c.mu.Lock()
-		c.egressOpen--
-		c.mu.Unlock()
+	m.mu.Unlock()
+	release := sync.OnceFunc(func() {
+		m.mu.Lock()
+		m.egressOpen--
+		m.mu.Unlock()
 	})
 	switch {
 	case ch < wire.EgressBase:
-		c.stray.Add(1)
-		if take != nil && !full {
-			leave()
+		m.stray.Add(1)
+		if handle != nil && !full {
+			release()
 		}
-	case take == nil:
-		c.answerEgress(ch, fault.New(fault.PermissionDenied, op, "this session has no network: it takes network when the session is created"))
+	case handle == nil:
+		m.answerEgress(ch, fault.New(fault.PermissionDenied, op, "this session has no network: it takes network when the session is created"))
 	case full:
-		c.answerEgress(ch, fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress))
+		m.answerEgress(ch, fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress))
 	default:
-		d, forget, err := c.open(op, ch)
+		t, forget, err := m.openTransfer(op, ch)
 		if err != nil {
-			leave()
-			c.answerEgress(ch, err)
+			release()
+			m.answerEgress(ch, err)
 			return
 		}
-		n := &Conn{c: c, ch: ch, d: d, forget: func() { forget(); leave() }}
-		n.ctx, n.cancel = context.WithCancel(context.Background())
-		take(to, n)
+		handle(to, newConn(m, ch, t, func() { forget(); release() }))
 	}
 }
 
-func (c *Client) answerEgress(ch uint32, err error) {
+// answerEgress answers an event dial. A nil err lets the connection through.
+func (m *mux) answerEgress(ch uint32, err error) {
 	var a wire.EgressAnswer
 	if err != nil {
 		p := fault.PublicOf(err)
 		a.Error = &p
 	}
-	_ = c.out.ack(requestFrame(0, wire.OpEgressAnswer, ch, a)) // without room the program waits in vain, as its kind has flooded the wire
+	// If there is no room, programs of this sandbox have flooded the wire, and
+	// this one gets no answer.
+	_ = m.out.ack(requestFrame(0, wire.OpEgressAnswer, ch, a))
 }
 
 // Accept lets a connection to the outside through.
-func (n *Conn) Accept() { n.c.answerEgress(n.ch, nil) }
+func (n *Conn) Accept() { n.m.answerEgress(n.ch, nil) }
 
-// Refuse ends a connection to the outside with what the program is to be told.
+// Refuse ends a connection to the outside. The program gets the error.
 func (n *Conn) Refuse(err error) {
 	n.once.Do(func() {
 		n.cancel()
-		n.c.answerEgress(n.ch, err)
+		n.m.answerEgress(n.ch, err)
 		n.forget()
 	})
 }
 
 // Leave ends a connection whose two directions have ended. Unlike Close it does
-// not cut what the program has yet to read.
+// not discard data that the program has not read yet.
 func (n *Conn) Leave() {
 	n.once.Do(func() {
 		n.cancel()

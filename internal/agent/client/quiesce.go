@@ -2,24 +2,22 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
-	"sync"
-	"syscall"
-	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
 // Quiesce brings the wire to a point at which the sandbox can be checkpointed:
-// the agent has read all that it was sent, and nothing more is sent before
-// Unpark or Resume. Meanwhile callers wait, and what does not wait is kept, up
-// to 4 MiB. Output goes on to be taken. After an error the wire goes on.
+// the agent has read everything, and the client sends nothing more before
+// Unquiesce or Reconnect. Meanwhile calls that may wait do, and the client keeps
+// up to 4 MiB of frames from calls that do not wait. It continues to take output.
+// After an error the wire continues as before.
 //
-// With the checkpoint the sandbox ends; the end of the wire is then no end of
-// the client. What the agent believes to have sent is in the pipe: see Drain.
+// The sandbox ends with the checkpoint. While the client is quiesced, the end of
+// the wire does not end the client. Output that the agent has written is still
+// in the pipe: see Drain.
 func (c *Client) Quiesce(ctx context.Context) error {
 	wait := make(chan wire.Response, 1)
 	c.mu.Lock()
@@ -30,7 +28,7 @@ func (c *Client) Quiesce(ctx context.Context) error {
 	c.nextID++
 	id := c.nextID
 	c.waiting[id] = wait
-	c.parkID = id
+	c.quiesceID = id
 	c.mu.Unlock()
 	err := c.out.hold(requestFrame(id, wire.OpPing, 0, nil))
 	if err == nil {
@@ -48,9 +46,10 @@ func (c *Client) Quiesce(ctx context.Context) error {
 	return nil
 }
 
-// Drain waits until the sink has been given all whole frames that the agent
-// had written when its sandbox ended. A frame that was cut goes on with
-// Resume. Preconditions: the client is parked, and its pipes are still open.
+// Drain waits until the sink has been given all whole frames that the agent had
+// written when its sandbox ended. After Reconnect the agent sends the missing
+// part of a frame that was cut. Preconditions: the client is quiesced, and its
+// pipes are still open.
 func (c *Client) Drain(ctx context.Context) error {
 	select {
 	case <-c.in.drained():
@@ -62,11 +61,10 @@ func (c *Client) Drain(ctx context.Context) error {
 	}
 }
 
-// Capture returns what the next client needs that goes on where this one stands,
-// with a copy of the sandbox: Restore makes it. This one goes on with Unpark.
-// What was sent since Park is not the copy's, and an execute among it has not
-// been asked there. Preconditions: the client is parked, and the sandbox
-// stands still.
+// Capture returns the state from which Restore makes a client for a copy of the
+// sandbox. This client continues with Unquiesce. Frames that callers sent since
+// Quiesce do not reach the copy; an execute among them is not outstanding there.
+// Preconditions: the client is quiesced, and the sandbox is paused.
 func (c *Client) Capture(ctx context.Context) (Saved, error) {
 	if err := c.in.capture(); err != nil {
 		return Saved{}, err
@@ -83,23 +81,15 @@ func (c *Client) Capture(ctx context.Context) (Saved, error) {
 	}
 }
 
-// Outstanding reports whether the execute on channel ch that the queue waits
-// for has no reply yet. Replies that have come count as none.
-func (c *Client) Outstanding(ch uint32) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.flows[ch]
-	return f != nil && f.asked != 0
-}
-
-// Unquiesce goes on over the same wire: there was no checkpoint.
+// Unquiesce continues over the same wire. Preconditions: the sandbox was not
+// checkpointed.
 func (c *Client) Unquiesce() {
 	c.in.unquiesce(nil, nil)
 	c.out.release(nil)
 }
 
-// Reconnect goes on over the wire to the agent's restored sandbox. Preconditions:
-// Drain has returned, and the old pipes are not used any more.
+// Reconnect continues over the wire to the restored sandbox. Preconditions: Drain
+// has returned, and nothing uses the old pipes any more.
 func (c *Client) Reconnect(r io.Reader, w io.Writer) {
 	c.mu.Lock()
 	rest := c.rest
@@ -108,151 +98,8 @@ func (c *Client) Reconnect(r io.Reader, w io.Writer) {
 	pipe, _ := r.(*os.File)
 	c.in.unquiesce(continued(rest, r), pipe)
 	c.out.release(w)
-	c.catchUp()
+	c.markAllAcks()
 }
 
-// End ends a client whose wire has ended, also while it is parked.
+// End ends a client whose wire has ended, also while it is quiesced.
 func (c *Client) End() { c.in.close() }
-
-// swapReader is the incoming half of a wire whose pipe may be replaced.
-type swapReader struct {
-	mu       sync.Mutex // guards all below
-	r        io.Reader
-	pipe     *os.File // what r ends in, if it is one
-	quiesced bool
-	closed   bool
-	asked    bool          // whoever reads is to say when nothing is there
-	ended    chan struct{} // closed when r has ended while parked
-	changed  chan struct{} // closed and renewed when one of the above changes
-}
-
-func newSwapReader(r io.Reader) *swapReader {
-	pipe, _ := r.(*os.File)
-	return &swapReader{r: r, pipe: pipe, ended: make(chan struct{}), changed: make(chan struct{})}
-}
-
-// errDrained is what Read returns when it was asked to and the pipe is empty.
-var errDrained = errors.New("the wire is still")
-
-// capture has Read return errStill as soon as the pipe is empty.
-func (in *swapReader) capture() error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.asked = true
-	if in.pipe == nil {
-		return fault.New(fault.Unsupported, "agent.still", "the wire is no pipe")
-	}
-	return in.pipe.SetReadDeadline(time.Now()) // wakes the reader
-}
-
-// readNow reads what is there, without waiting, if it was asked to.
-func (in *swapReader) readNow(p []byte) (n int, err error, asked bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if !in.asked || in.pipe == nil {
-		return 0, nil, false
-	}
-	if err := in.pipe.SetReadDeadline(time.Time{}); err != nil {
-		return 0, err, true
-	}
-	raw, err := in.pipe.SyscallConn()
-	if err != nil {
-		return 0, err, true
-	}
-	var sysErr error
-	err = raw.Read(func(fd uintptr) bool {
-		n, sysErr = ignoringEINTR(func() (int, error) { return syscall.Read(int(fd), p) })
-		return true
-	})
-	switch {
-	case err != nil:
-		return 0, err, true
-	case sysErr == syscall.EAGAIN:
-		in.asked = false
-		return 0, errDrained, true
-	case n > 0:
-		return n, nil, true
-	}
-	in.asked = false // it has ended: reading tells
-	return 0, nil, false
-}
-
-func ignoringEINTR(f func() (int, error)) (int, error) {
-	for {
-		if n, err := f(); err != syscall.EINTR {
-			return n, err
-		}
-	}
-}
-
-// Read implements io.Reader. It is called by one goroutine.
-func (in *swapReader) Read(p []byte) (int, error) {
-	for {
-		if n, err, asked := in.readNow(p); asked {
-			return n, err
-		}
-		in.mu.Lock()
-		r := in.r
-		in.mu.Unlock()
-		n, err := r.Read(p)
-		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-			continue // still was called
-		}
-		if n > 0 || err == nil {
-			return n, nil // an error comes again
-		}
-		in.mu.Lock()
-		if in.r != r {
-			in.mu.Unlock()
-			continue
-		}
-		if in.closed || !in.quiesced {
-			in.mu.Unlock()
-			return 0, err
-		}
-		select {
-		case <-in.ended:
-		default:
-			close(in.ended)
-		}
-		moved := in.changed
-		in.mu.Unlock()
-		<-moved
-	}
-}
-
-func (in *swapReader) quiesce() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.quiesced, in.ended = true, make(chan struct{})
-}
-
-func (in *swapReader) drained() <-chan struct{} {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.ended
-}
-
-// unquiesce goes on with r, or with the reader there is.
-func (in *swapReader) unquiesce(r io.Reader, pipe *os.File) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.quiesced = false
-	if r != nil {
-		in.r, in.pipe = r, pipe
-	}
-	in.notify()
-}
-
-func (in *swapReader) close() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.closed = true
-	in.notify()
-}
-
-// notify tells a Read that waits. Preconditions: mu is held.
-func (in *swapReader) notify() {
-	close(in.changed)
-	in.changed = make(chan struct{})
-}

@@ -132,7 +132,7 @@ func TestPark(t *testing.T) {
 		replies := make(chan kernel.Reply, 1)
 		failed := make(chan error, 1)
 		go func() {
-			r, err := c.Request(ctx, 3, kernel.Request{Op: "execute", ID: 9})
+			r, err := c.Kernels.Request(ctx, 3, kernel.Request{Op: "execute", ID: 9})
 			if err != nil {
 				failed <- err
 				return
@@ -204,8 +204,8 @@ func TestPark(t *testing.T) {
 				}
 			}
 			c = Restore(s, sink)
-			wait := c.Rejoin(3)
-			if c.Rejoin(4) != nil || wait == nil {
+			wait := c.Kernels.Rejoin(3)
+			if c.Kernels.Rejoin(4) != nil || wait == nil {
 				t.Fatal("the wrong channel has a request under way")
 			}
 			go func() {
@@ -272,7 +272,7 @@ func TestStill(t *testing.T) {
 	replies := make(chan kernel.Reply, 4)
 	execute := func(ch uint32) {
 		go func() {
-			if r, err := c.Request(ctx, ch, kernel.Request{Op: "execute"}); err == nil {
+			if r, err := c.Kernels.Request(ctx, ch, kernel.Request{Op: "execute"}); err == nil {
 				replies <- r
 			}
 		}()
@@ -287,7 +287,7 @@ func TestStill(t *testing.T) {
 			t.Fatal(err)
 		}
 		execute(4) // held back
-		for !c.Outstanding(4) {
+		for !c.Kernels.Outstanding(4) {
 			time.Sleep(time.Millisecond)
 		}
 		whole := string(bytes.Repeat([]byte("x"), 300<<10)) // more than a reader holds
@@ -303,8 +303,8 @@ func TestStill(t *testing.T) {
 		// The copy.
 		other := &taken{}
 		d := Restore(s, other)
-		wait := d.Rejoin(3)
-		if wait == nil || d.Rejoin(4) != nil {
+		wait := d.Kernels.Rejoin(3)
+		if wait == nil || d.Kernels.Rejoin(4) != nil {
 			t.Fatal("the copy waits for the wrong replies")
 		}
 		f2 := newFar(t)
