@@ -89,7 +89,10 @@ func (u user) principal() noderpc.Principal {
 
 // attempt is a sign-in under way, which the browser keeps, sealed.
 type attempt struct {
-	State, Nonce, Verifier, To string
+	State    string `json:"State"`
+	Nonce    string `json:"Nonce"`
+	Verifier string `json:"Verifier"`
+	To       string `json:"To"`
 }
 
 // signIn is the way to a provider, which is found with the first sign-in.

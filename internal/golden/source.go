@@ -122,3 +122,37 @@ func sources(t testing.TB) []*ast.File {
 	}
 	return files
 }
+
+// Metrics returns the series in Prometheus' text format with the types of their
+// families and without their values, sorted. The buckets of a histogram are listed
+// once. Metrics of the process are left out: they depend on the machine.
+func Metrics(text string) string {
+	types, bucketsOf := map[string]string{}, map[string]string{}
+	var out []string
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 4 && words[0] == "#" && words[1] == "TYPE" {
+			types[words[2]] = words[3]
+		}
+		end := strings.LastIndexByte(strings.TrimSpace(line), ' ')
+		if end < 0 || strings.HasPrefix(line, "#") || strings.Contains(line, "_process_") {
+			continue
+		}
+		series := line[:end]
+		name, _, _ := strings.Cut(series, "{")
+		if before, _, ok := strings.Cut(series, `le="`); ok {
+			if of, seen := bucketsOf[name]; seen && of != before {
+				continue
+			}
+			bucketsOf[name] = before
+		}
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			if typ := types[strings.TrimSuffix(name, suffix)]; typ != "" && strings.HasSuffix(name, suffix) {
+				out = append(out, typ+" "+series)
+				break
+			}
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n") + "\n"
+}
