@@ -157,6 +157,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/cluster":            {"fault"},
 		"internal/profile":            {"fault"},
 		"internal/sandbox":            {"fault"},
+		"internal/sandbox/gvisor":     {"fault", "internal/pool", "internal/sandbox"},
 		"internal/server":             {"*", "!internal/admin", "!internal/cli"},
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/pool", "internal/sandbox", "internal/noderpc",

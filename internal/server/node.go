@@ -115,10 +115,10 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 	if snapshots == 0 {
 		snapshots = -1 // none; 0 would be the default
 	}
-	host := session.GVisor{Runtime: rt, Spec: what}
+	backend := &gvisor.Backend{Runtime: rt, Spec: what}
 	if cfg.Pool.Spare > 0 {
-		host.Spares = session.NewSpares(host, cfg.Pool.Spare)
-		defer host.Spares.Close()
+		backend.Standby = gvisor.NewStandby(backend, cfg.Pool.Spare)
+		defer backend.Standby.Close()
 	}
 	usage, err := journal.Open(journal.Options{Dir: cfg.UsageDir(), Name: "usage", MaxFile: int64(cfg.Usage.MaxFile), Keep: cfg.Usage.Keep, Log: log})
 	if err != nil {
@@ -165,7 +165,7 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 		MaxIdle: time.Duration(cfg.Sessions.MaxIdle), MaxKeepAlive: orNone(cfg.Sessions.MaxKeep),
 		Images:       imageMaker(cfg.ImagePath(), languages),
 		MaxTemplates: orNone(cfg.Templates.Max), TemplateBytes: int64(cfg.Templates.Bytes), BuildLimit: time.Duration(cfg.Templates.Build),
-		Host: host, DataDir: cfg.NodeDir(), Languages: languages, Version: a.Version,
+		Backend: backend, DataDir: cfg.NodeDir(), Languages: languages, Version: a.Version,
 		Pools: sizes, ClaimWait: time.Duration(cfg.Sessions.ClaimWait), MaxSessions: cfg.Sessions.Max,
 		Lifetime: time.Duration(cfg.Sessions.Lifetime), MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
 		PauseAfter: pause, HibernateAfter: hibernate, ShutdownLimit: shutdown, GoOn: true, MaxHibernated: orNone(cfg.Sessions.Hibernated), LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/kernel"
 )
@@ -16,13 +17,12 @@ func SandboxSpec(cfg *config.Config) (gvisor.Spec, error) {
 		return gvisor.Spec{}, err
 	}
 	return gvisor.Spec{
-		Image: cfg.ImagePath(), Args: []string{"/opt/sandgate/agent"}, Env: env,
+		Image: cfg.ImagePath(), Args: []string{sandbox.AgentPath}, Env: env,
 		Limits: gvisor.Limits{
 			MemoryBytes: int64(cfg.Limits.Memory), CPUs: cfg.Limits.CPUs,
 			OverlayBytes: int64(cfg.Limits.Overlay), TmpBytes: int64(cfg.Limits.Tmp),
 			Inodes: int64(cfg.Limits.Inodes), OpenFiles: uint64(cfg.Limits.Files), UserProcesses: uint64(cfg.Limits.PIDs),
-			// The outer ring counts the sentry's own threads too.
-			PIDs: int64(cfg.Limits.PIDs)*4 + 2048,
+			PIDs: gvisor.HostTasks(int64(cfg.Limits.PIDs)),
 		},
 	}, nil
 }

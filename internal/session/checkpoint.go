@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/sandbox"
 )
 
 // A checkpoint is a durable session's copy in the blob store, from which another
@@ -147,7 +148,7 @@ func (s *Session) shipCopy(ctx context.Context, number int) error {
 		about: about{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: token},
 		At:    copied.At, Node: m.cfg.Node, base: checkpointBase(s.id, token, number),
 	}
-	if c.Key, err = m.cfg.Host.Key(); err != nil {
+	if c.Key, err = m.cfg.Backend.Key(sandbox.Spec{}); err != nil {
 		return err
 	}
 	begin := time.Now()

@@ -13,17 +13,18 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/egress"
 	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Config is a manager's. Host, DataDir and Languages have no defaults; each
+// Config is a manager's. Backend, DataDir and Languages have no defaults; each
 // other field has the default that its comment names.
 type Config struct {
-	// Host makes sandboxes.
-	Host Host
+	// Backend starts and restores sandboxes.
+	Backend sandbox.Backend
 	// DataDir is a folder of one node alone: snapshots, logs and hibernated
 	// sessions are below it. New finds the sessions that Close left there.
 	DataDir string
@@ -147,7 +148,7 @@ type Config struct {
 
 func (c Config) resolve() (Config, error) {
 	const op = "session.config"
-	if c.Host == nil || c.DataDir == "" || len(c.Languages) == 0 {
+	if c.Backend == nil || c.DataDir == "" || len(c.Languages) == 0 {
 		return c, fault.New(fault.Host, op, "a node needs a host, a data directory and languages")
 	}
 	def(&c.PoolParallel, max(1, runtime.NumCPU()/2))

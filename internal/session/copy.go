@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -69,9 +70,9 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 	})
 	defer resumed()
 	// What has begun is ended, whatever becomes of the one who asked.
-	err := s.host.Snapshot(context.WithoutCancel(ctx), machine, filepath.Join(dir, "snapshot"), SnapshotOptions{
+	err := machine.Snapshot(context.WithoutCancel(ctx), filepath.Join(dir, "snapshot"), sandbox.SnapshotOptions{
 		Volatile: volatile,
-		Still: func() (err error) {
+		Paused: func() (err error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stillLimit)
 			defer cancel()
 			st, err = s.stand(ctx)
@@ -86,7 +87,7 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 	return st, st.write(dir)
 }
 
-func (s *Session) current() Machine {
+func (s *Session) current() sandbox.Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine

@@ -146,9 +146,9 @@ func (s *Session) preserve(ctx context.Context, unlock func()) (err error) {
 		s.keep.busy = false
 		s.keep.mu.Unlock()
 	}()
-	if w, ok := s.current().(weighed); ok {
-		if bytes, err := w.Memory(ctx); err == nil && bytes > s.m.cfg.DurableBytes {
-			s.tooBig(bytes)
+	if machine := s.current(); machine != nil {
+		if u, err := machine.Usage(ctx); err == nil && u.Memory > s.m.cfg.DurableBytes {
+			s.tooBig(u.Memory)
 			return nil
 		}
 	}
@@ -420,9 +420,4 @@ func since(all []queue.SavedCell, n uint32) []queue.SavedCell {
 		}
 	}
 	return out
-}
-
-// weighed is a Machine that tells how much memory it holds.
-type weighed interface {
-	Memory(ctx context.Context) (int64, error)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -185,7 +186,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 	}
 	s.power <- struct{}{} // nothing begins in it before it is a machine of its own
 	defer func() { <-s.power }()
-	machine, err := restoreNow(ctx, s.host, filepath.Join(b.dir, "snapshot"))
+	machine, err := m.cfg.Backend.Restore(ctx, filepath.Join(b.dir, "snapshot"), s.sandbox, sandbox.RestoreOptions{Urgent: true})
 	if err != nil {
 		s.undo()
 		m.disown(v.ID)
@@ -245,10 +246,7 @@ func (s *Session) settle(ctx context.Context, another bool) error {
 			return err
 		}
 	}
-	if h, ok := s.machine.(settler); ok {
-		return h.Settle(ctx)
-	}
-	return nil
+	return s.machine.EndBurst(ctx)
 }
 
 // another assembles a session whose logs begin with those of a copy, each in

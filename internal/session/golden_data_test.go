@@ -3,7 +3,6 @@ package session
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -27,15 +26,6 @@ import (
 // are listed and their output is read, but none resumes. A resume of a real
 // gVisor snapshot needs the same build of runsc, and is no part of this test.
 const goldenData = "data-80200dc.json"
-
-// goldenHost makes folders in place of snapshots.
-type goldenHost struct{ *native }
-
-func (h goldenHost) With(Layout) Host { return h }
-
-func (h goldenHost) Snapshot(ctx context.Context, m Machine, dir string, o SnapshotOptions) error {
-	return errors.Join(os.MkdirAll(dir, 0o700), h.native.Snapshot(ctx, m, dir, o))
-}
 
 // goldenLife is how long the sessions of the folder live.
 const goldenLife = 200 * 365 * 24 * time.Hour
@@ -161,7 +151,7 @@ func goldenOutput(r *rig, s protocol.Session) {
 
 // writeGoldenData makes a data folder.
 func writeGoldenData(t *testing.T, data string) {
-	h := goldenHost{&native{t: t, canRestore: true}}
+	h := &native{t: t, canRestore: true, folders: true}
 	r := newNode(t, h, goldenConfig(data))
 	p := r.open()
 	p.volume("data", 1<<20)

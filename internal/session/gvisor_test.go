@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/kernel"
@@ -39,8 +40,8 @@ func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 			t.Error(err)
 		}
 	})
-	host := GVisor{Runtime: rt, Spec: gvisor.Spec{Image: built.image, Args: []string{AgentPath}, Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}}
-	return newNode(t, host, append([]func(*Config){func(c *Config) {
+	backend := &gvisor.Backend{Runtime: rt, Spec: gvisor.Spec{Image: built.image, Args: []string{sandbox.AgentPath}, Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}}
+	return newNode(t, backend, append([]func(*Config){func(c *Config) {
 		c.Languages, c.DataDir = list, data
 		c.Pools = map[string]int{"python": 1}
 		c.ClaimWait = 2 * time.Minute
@@ -120,7 +121,7 @@ func TestGVisor(t *testing.T) {
 	// A sandbox that is killed says so.
 	cell = p.execute(2, "import time\nprint('sleeping', flush=True)\ntime.sleep(1000)")
 	p.printed(2, "sleeping")
-	r.session(o.ID).machine.(gvisorMachine).Kill("by the test")
+	r.session(o.ID).machine.(*gvisor.Sandbox).Kill("by the test")
 	if reply := p.reply(2, cell); reply.EName != "SandboxLost" {
 		t.Errorf("the cell of a killed sandbox: %+v", reply)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -130,7 +131,7 @@ func (s *Session) freeze(ctx context.Context) error {
 	s.unwatch()
 	s.measure(false, "")
 	begin := time.Now()
-	if err := s.host.Checkpoint(context.WithoutCancel(ctx), machine, dir); err != nil {
+	if err := machine.Checkpoint(context.WithoutCancel(ctx), dir); err != nil {
 		s.agent.Unquiesce()
 		s.watch()
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
@@ -163,7 +164,7 @@ func (s *Session) weigh() {
 
 // settleOut takes the last output of a machine that has ended, and destroys
 // it.
-func (s *Session) settleOut(machine Machine) error {
+func (s *Session) settleOut(machine sandbox.Machine) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
 	err := s.agent.Drain(ctx)
@@ -206,7 +207,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	// From here on the file tells of the past.
 	_ = os.Remove(s.m.savedFile(s.id))
 	_, restore := trace.Start(ctx, "restore")
-	machine, err := restoreNow(ctx, s.host, dir)
+	machine, err := s.m.cfg.Backend.Restore(ctx, dir, s.sandbox, sandbox.RestoreOptions{Urgent: true})
 	restore.End(err)
 	switch {
 	case s.IsLost():
@@ -322,7 +323,7 @@ func (s *Session) giveUp(reason, message string) error {
 	return s.LostError()
 }
 
-func (s *Session) destroy(machine Machine) {
+func (s *Session) destroy(machine sandbox.Machine) {
 	ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
 	defer cancel()
 	if err := machine.Destroy(ctx); err != nil {

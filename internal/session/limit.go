@@ -212,3 +212,10 @@ func (p *pace) close() {
 		}
 	}
 }
+
+func set[T comparable](v *T, value T) {
+	var zero T
+	if value != zero {
+		*v = value
+	}
+}

@@ -238,7 +238,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 			return nil, err
 		}
 	}
-	if err := h.mount(ctx, mb); err != nil {
+	if err := h.mount(ctx, mb, m.cfg.Backend.Capabilities().LiveMounts); err != nil {
 		m.discard(mb)
 		return nil, err
 	}

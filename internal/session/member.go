@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/kernel"
 )
 
@@ -29,7 +30,7 @@ const destroyLimit = 20 * time.Second
 // member is a sandbox that is ready: its agent answers, the kernel of its
 // language runs as warmChannel, and it shares no randomness with another.
 type Instance struct {
-	machine  Machine
+	machine  sandbox.Machine
 	agent    *client.Client
 	router   *frameRouter
 	language string // of the warm kernel; "" for none
@@ -86,7 +87,7 @@ func (m *Manager) makeMember(ctx context.Context, t *template, layout Layout, bu
 // boot starts a machine cold, makes of it what its template says, and starts
 // its kernel. Words are what the template's commands have printed.
 func (m *Manager) boot(ctx context.Context, t *template, layout Layout) (mb *Instance, words string, err error) {
-	machine, err := m.cfg.Host.With(layout).Boot(ctx)
+	machine, err := m.cfg.Backend.Boot(ctx, layout.spec(nil))
 	if err != nil {
 		return nil, "", err
 	}
@@ -127,7 +128,7 @@ func (m *Manager) preload(ctx context.Context, mb *Instance, code string) error 
 }
 
 func (m *Manager) restore(ctx context.Context, t *template, layout Layout, dir string, warm warmKernel) (*Instance, error) {
-	machine, err := m.cfg.Host.With(layout).Restore(ctx, dir)
+	machine, err := m.cfg.Backend.Restore(ctx, dir, layout.spec(nil), sandbox.RestoreOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -156,15 +157,13 @@ func (m *Manager) settle(ctx context.Context, mb *Instance) (*Instance, error) {
 	if err := mb.agent.Ping(ctx); err != nil {
 		return nil, m.failed(mb, err)
 	}
-	if s, ok := mb.machine.(settler); ok {
-		if err := s.Settle(ctx); err != nil {
-			return nil, m.failed(mb, err)
-		}
+	if err := mb.machine.EndBurst(ctx); err != nil {
+		return nil, m.failed(mb, err)
 	}
 	return mb, nil
 }
 
-func (m *Manager) newMember(machine Machine, t *template, layout Layout) *Instance {
+func (m *Manager) newMember(machine sandbox.Machine, t *template, layout Layout) *Instance {
 	r, w := machine.Wire()
 	sink := newRouter(&m.count, warmChannel+1)
 	return &Instance{machine: machine, language: t.manifest.Name, layout: layout, env: t.env, router: sink, agent: client.New(r, w, sink)}
@@ -188,7 +187,7 @@ func (m *Instance) reseed(ctx context.Context, env map[string]string, proxy int)
 func (m *Manager) failed(mb *Instance, err error) error {
 	select {
 	case <-mb.machine.Done():
-		_, detail := mb.machine.End()
+		detail := mb.machine.Exit().String()
 		m.log.Warn("a sandbox ended while it was made", "language", mb.language, "detail", detail)
 	default:
 	}

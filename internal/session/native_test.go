@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -134,50 +135,61 @@ func driverMain() {
 	}
 }
 
-// native is a Host whose machines are agents without a sandbox.
+// native is a backend whose machines are agents without a sandbox.
 type native struct {
 	t          testing.TB
 	canRestore bool // Checkpoint and Snapshot work, and Restore fails
+	folders    bool // Snapshot makes an empty folder
 	mu         sync.Mutex
 	booted     int
 	live       int
 }
 
 type nativeMachine struct {
+	sandbox.Unsupported
 	host    *native
 	cmd     *exec.Cmd
 	root    string
 	in, out *os.File
 	done    chan struct{}
 	mu      sync.Mutex
-	reason  string
+	reason  sandbox.Reason
 	gone    bool
 }
 
-func (h *native) With(Layout) Host { return h }
+func (h *native) Capabilities() sandbox.Capabilities {
+	return sandbox.Capabilities{Checkpoint: true, Fork: true}
+}
 
-func (h *native) Key() (string, error) { return "native", nil }
+func (h *native) Key(sandbox.Spec) (string, error) { return "native", nil }
 
-func (h *native) Restore(context.Context, string) (Machine, error) {
+func (h *native) Memory() int64 { return 0 }
+
+func (h *native) Restore(context.Context, string, sandbox.Spec, sandbox.RestoreOptions) (sandbox.Machine, error) {
 	return nil, errors.New("no CPU like this one")
 }
 
-func (h *native) Checkpoint(ctx context.Context, m Machine, dir string) error {
-	if !h.canRestore {
+func (m *nativeMachine) Checkpoint(ctx context.Context, dir string) error {
+	if !m.host.canRestore {
 		return errors.New("there are no snapshots here")
 	}
 	return errors.Join(os.MkdirAll(dir, 0o700), m.Destroy(ctx))
 }
 
-func (h *native) Snapshot(_ context.Context, _ Machine, _ string, o SnapshotOptions) error {
+func (m *nativeMachine) Snapshot(_ context.Context, dir string, o sandbox.SnapshotOptions) error {
 	defer o.Resumed()
-	if !h.canRestore {
+	if !m.host.canRestore {
 		return errors.New("there are no snapshots here")
 	}
-	return o.Still()
+	if m.host.folders {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	return o.Paused()
 }
 
-func (h *native) Boot(context.Context) (Machine, error) {
+func (h *native) Boot(context.Context, sandbox.Spec) (sandbox.Machine, error) {
 	root, err := os.MkdirTemp("", "sandgate-native")
 	if err != nil {
 		return nil, err
@@ -226,10 +238,10 @@ func (h *native) Boot(context.Context) (Machine, error) {
 func (m *nativeMachine) Wire() (io.Reader, io.Writer) { return m.out, m.in }
 func (m *nativeMachine) Done() <-chan struct{}        { return m.done }
 
-func (m *nativeMachine) End() (string, string) {
+func (m *nativeMachine) Exit() sandbox.Exit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.reason, "native"
+	return sandbox.Exit{Reason: m.reason, Detail: "native"}
 }
 
 func (m *nativeMachine) SetPaused(_ context.Context, paused bool) error {
@@ -240,7 +252,7 @@ func (m *nativeMachine) SetPaused(_ context.Context, paused bool) error {
 }
 
 // kill ends the machine as a reason of the outside's would.
-func (m *nativeMachine) kill(reason string) {
+func (m *nativeMachine) kill(reason sandbox.Reason) {
 	m.mu.Lock()
 	m.reason = reason
 	m.mu.Unlock()

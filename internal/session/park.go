@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -157,7 +158,7 @@ func (s *Session) park(ctx context.Context) error {
 	if err := m.fenced(s.id); err != nil {
 		return err
 	}
-	key, err := s.host.Key()
+	key, err := s.m.cfg.Backend.Key(s.sandbox)
 	if err != nil {
 		return err
 	}
@@ -338,7 +339,7 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	if time.Now().After(a.Expires) {
 		return nil, unknown() // what there is of it is swept
 	}
-	if key, err := m.cfg.Host.Key(); err != nil {
+	if key, err := m.cfg.Backend.Key(sandbox.Spec{}); err != nil {
 		return nil, err
 	} else if !parked && key != a.Key {
 		return nil, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the session's node is gone, and its copy is of another version of the server or its image", RetryAfter: 30}
@@ -439,7 +440,7 @@ func (m *Manager) unparkFetched(ctx context.Context, a about, token cluster.Toke
 	c := checkpoint{about: a, State: stateName(a.ID), At: a.Parked, Node: m.cfg.Node, base: checkpointBase(a.ID, token, 0)}
 	c.Token = token
 	var err error
-	if c.Key, err = m.cfg.Host.Key(); err != nil {
+	if c.Key, err = m.cfg.Backend.Key(sandbox.Spec{}); err != nil {
 		return err
 	}
 	if err := m.putJSON(ctx, c.base+".about", c); err != nil {

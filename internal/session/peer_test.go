@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -51,10 +52,10 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 
 // newNode starts a node on a socket; the test's end stops it and looks for
 // leaks.
-func newNode(t testing.TB, host Host, change ...func(*Config)) *rig {
+func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *rig {
 	t.Helper()
 	data := t.TempDir()
-	cfg := Config{Host: host, DataDir: data, Tick: 20 * time.Millisecond, ClaimWait: time.Minute, Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
+	cfg := Config{Backend: backend, DataDir: data, Tick: 20 * time.Millisecond, ClaimWait: time.Minute, Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -90,7 +91,7 @@ func newNode(t testing.TB, host Host, change ...func(*Config)) *rig {
 			if _, err := os.Stat(filepath.Join(data, "logs")); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("logs remain: %v", err)
 			}
-			if h, ok := host.(*native); ok {
+			if h, ok := backend.(*native); ok {
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				if h.live != 0 {

@@ -27,8 +27,7 @@ func (m *Manager) full() bool {
 // tight reports whether the sandboxes hold so much memory that need bytes more
 // would be too much.
 func (m *Manager) tight(need int64) bool {
-	g, ok := m.cfg.Host.(gauge)
-	return ok && m.cfg.Memory > 0 && g.Memory()+need > m.cfg.Memory
+	return m.cfg.Memory > 0 && m.cfg.Backend.Memory()+need > m.cfg.Memory
 }
 
 // take takes a place for one more sandbox by calling enter, under mu, once

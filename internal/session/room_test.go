@@ -5,16 +5,17 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/protocol"
 )
 
 // heavy is a host whose machines hold more than they do.
 type heavy struct {
-	GVisor
+	sandbox.Backend
 	more *atomic.Int64
 }
 
-func (h heavy) Memory() int64 { return h.GVisor.Memory() + h.more.Load() }
+func (h heavy) Memory() int64 { return h.Backend.Memory() + h.more.Load() }
 
 // TestGVisorRoomByMemory: when the sandboxes hold what they may together, those
 // that are idle go to disk, for a new one and by themselves.
@@ -23,7 +24,7 @@ func TestGVisorRoomByMemory(t *testing.T) {
 	r := newGVisor(t, t.TempDir(), func(c *Config) {
 		c.Pools, c.PoolMemory = map[string]int{}, -1
 		c.Memory = roomNeed + 5<<20 // beside one sandbox there is no room for a second
-		c.Host = heavy{c.Host.(GVisor), &more}
+		c.Backend = heavy{c.Backend, &more}
 	})
 	create := func() (protocol.Session, error) {
 		return call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Language: "bash"})
@@ -33,7 +34,7 @@ func TestGVisorRoomByMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Its pages are read while it runs already.
-	eventually(t, "the first holds what leaves no room", func() bool { return r.m.cfg.Host.(gauge).Memory() >= 5<<20 })
+	eventually(t, "the first holds what leaves no room", func() bool { return r.m.cfg.Backend.Memory() >= 5<<20 })
 	p := r.open()
 	p.attach(1, first.ID, "k1")
 	p.run(1, "x=kept")

@@ -352,7 +352,7 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 	s := &Session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
-		template: v.Template, limits: v.Limits, policy: v.Policy, host: m.hostOf(v.Layout, h), volumes: h,
+		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.spec(h.sources()), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
 		Instance: &Instance{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink)},
 		settled:  make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),

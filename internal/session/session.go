@@ -12,6 +12,7 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
@@ -42,7 +43,8 @@ type Session struct {
 	// of its machines.
 	template string
 	limits   protocol.Limits
-	host     Host
+	// sandbox is what its sandboxes are restored with.
+	sandbox sandbox.Spec
 	*Instance
 	meter meter
 	// life ends when the session is lost; settled is closed once all that
@@ -98,7 +100,7 @@ type Session struct {
 func newSession(m *Manager, id string, p noderpc.Principal, mb *Instance, w wanted, r protocol.SessionCreate, h *held, now time.Time) *Session {
 	s := &Session{
 		m: m, id: id, tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
-		template: r.Template, limits: w.limits, policy: w.policy, host: m.hostOf(mb.layout, h), volumes: h,
+		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.layout.spec(h.sources()), volumes: h,
 		created: now, expires: now.Add(w.lifetime), active: now, Instance: mb, state: running, durable: m.wantsDurable(r),
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, watchers: map[*Viewer]struct{}{},
@@ -328,7 +330,7 @@ func (s *Session) watch() {
 
 // await waits for the end of the machine, and says why it came. It is false
 // when stop or the session's end came first.
-func (s *Session) await(machine Machine, stop <-chan struct{}) (reason, message string, ended bool) {
+func (s *Session) await(machine sandbox.Machine, stop <-chan struct{}) (reason, message string, ended bool) {
 	select {
 	case <-machine.Done():
 	case <-s.life.Done():
@@ -346,7 +348,8 @@ func (s *Session) await(machine Machine, stop <-chan struct{}) (reason, message 
 			return "crashed", "the agent in the sandbox does not answer any more", true
 		}
 	}
-	reason, detail := machine.End()
+	exit := machine.Exit()
+	reason, detail := lostReason(exit), exit.String()
 	s.m.log.Info("sandbox ended", "session", s.id, "reason", reason, "detail", detail)
 	return reason, sentence(reason), true
 }
@@ -490,15 +493,11 @@ func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	if state != running && state != paused {
 		return nil
 	}
-	u, ok := machine.(metered)
-	if !ok {
-		return nil
-	}
-	use, err := u.Use(ctx)
+	u, err := machine.Usage(ctx)
 	if err != nil {
-		return nil // it has ended meanwhile
+		return nil // it has ended meanwhile, or the backend has no counters
 	}
-	return &use
+	return &protocol.Usage{MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak, CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks}
 }
 
 // lives returns the session's expiry.

@@ -90,7 +90,7 @@ func (m *Manager) oneTemplate(l kernel.Manifest, src *source, twin bool) (*templ
 	if t.layout.Volumes = twin || src != nil && len(src.Spec.Volumes) > 0; twin {
 		name += "-volumes"
 	}
-	key, err := m.cfg.Host.With(t.layout).Key()
+	key, err := m.cfg.Backend.Key(t.layout.spec(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -211,10 +211,8 @@ const maxMisses = 3
 // removed, so that the next process makes another; this one boots cold.
 func (t *template) hit(ctx context.Context, mb *Instance) {
 	var held int64
-	if u, ok := mb.machine.(metered); ok {
-		if use, err := u.Use(ctx); err == nil {
-			held = use.MemoryBytes
-		}
+	if u, err := mb.machine.Usage(ctx); err == nil {
+		held = u.Memory
 	}
 	t.mu.Lock()
 	t.misses = 0
@@ -289,7 +287,7 @@ func (t *template) build(ctx context.Context) (warmKernel, error) {
 	if mb.language != "" {
 		warm.Taken = mb.agent.Delivered(warmChannel)
 	}
-	err = t.m.cfg.Host.With(t.layout).Checkpoint(ctx, mb.machine, t.dir())
+	err = mb.machine.Checkpoint(ctx, t.dir())
 	t.m.discard(mb)
 	if err != nil {
 		return warmKernel{}, err

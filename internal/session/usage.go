@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/sandbox"
 )
 
 // usageEvery is the time between two records of a session that lives.
@@ -38,27 +39,25 @@ type UsageRecord struct {
 	Ended string `json:"ended,omitempty"`
 }
 
-// metering is a Machine whose use can be read, also once it has ended.
-type metering interface {
-	// Meter returns the time it has computed and the memory that it holds.
-	Meter(ctx context.Context) (cpu time.Duration, memory int64, err error)
-}
-
-// Meter implements metering.
-func (m gvisorMachine) Meter(ctx context.Context) (time.Duration, int64, error) {
-	u, err := m.Usage(ctx)
-	if fault.Is(err, fault.SandboxLost) {
-		u, err = m.FinalUsage(), nil
+// readMeter reads a machine's counters, also once it has ended. ok is false when
+// the backend has none.
+func readMeter(machine sandbox.Machine) (u sandbox.Usage, ok bool) {
+	if machine == nil {
+		return u, false
 	}
-	return u.CPU, u.Memory, err
+	u, err := machine.Usage(context.Background())
+	if fault.Is(err, fault.SandboxLost) {
+		return machine.FinalUsage(), true
+	}
+	return u, err == nil
 }
 
 // meter measures a session. Its counters are for any goroutine.
 type meter struct {
 	cells, in, out, netIn, netOut atomic.Int64
 
-	mu      sync.Mutex // guards all below
-	machine Machine    // whose counters were read last
+	mu      sync.Mutex      // guards all below
+	machine sandbox.Machine // whose counters were read last
 	at      time.Time
 	cpu     time.Duration
 	memory  int64
@@ -68,7 +67,7 @@ type meter struct {
 
 // woke begins with the machine that a session was restored into: all that it
 // uses is the session's.
-func (t *meter) woke(machine Machine) {
+func (t *meter) woke(machine sandbox.Machine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.machine, t.at, t.cpu, t.memory = machine, time.Now(), 0, 0
@@ -76,18 +75,17 @@ func (t *meter) woke(machine Machine) {
 
 // begin takes the counters of a machine that the session is given as its
 // beginning: what was used to make it ready is not the session's.
-func (t *meter) begin(machine Machine) {
+func (t *meter) begin(machine sandbox.Machine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.machine, t.at = machine, time.Now()
-	if m, ok := machine.(metering); ok {
-		t.cpu, t.memory, _ = m.Meter(context.Background())
-	}
+	u, _ := readMeter(machine)
+	t.cpu, t.memory = u.CPU, u.Memory
 }
 
 // take returns what was used since the last time, and whether that is
 // anything.
-func (t *meter) take(machine Machine) (r UsageRecord, some bool) {
+func (t *meter) take(machine sandbox.Machine) (r UsageRecord, some bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cells, in, out := t.cells.Load(), t.in.Load(), t.out.Load()
@@ -96,17 +94,15 @@ func (t *meter) take(machine Machine) (r UsageRecord, some bool) {
 	netIn, netOut := t.netIn.Load(), t.netOut.Load()
 	r.NetworkIn, r.NetworkOut = netIn-t.told.netIn, netOut-t.told.netOut
 	t.told.netIn, t.told.netOut = netIn, netOut
-	if m, ok := machine.(metering); ok {
+	if u, ok := readMeter(machine); ok {
 		now := time.Now()
 		if machine != t.machine { // a fork's: all of it is the session's
 			t.machine, t.cpu, t.memory, t.at = machine, 0, 0, now
 		}
-		if cpu, memory, err := m.Meter(context.Background()); err == nil {
-			r.Seconds = now.Sub(t.at).Seconds()
-			r.CPUSeconds = (cpu - t.cpu).Seconds()
-			r.MemorySeconds = r.Seconds * float64(t.memory+memory) / 2 / (1 << 20)
-			t.cpu, t.memory, t.at = cpu, memory, now
-		}
+		r.Seconds = now.Sub(t.at).Seconds()
+		r.CPUSeconds = (u.CPU - t.cpu).Seconds()
+		r.MemorySeconds = r.Seconds * float64(t.memory+u.Memory) / 2 / (1 << 20)
+		t.cpu, t.memory, t.at = u.CPU, u.Memory, now
 	}
 	return r, r.Cells != 0 || r.BytesIn != 0 || r.BytesOut != 0 || r.NetworkIn != 0 || r.NetworkOut != 0 || r.Seconds > 0
 }

@@ -11,17 +11,9 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
-	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
+	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/protocol"
 )
-
-// mounter is a Machine that volumes can be put into while it runs.
-type mounter interface {
-	Mount(ctx context.Context, volumes ...gvisor.Volume) error
-	// Lock makes a volume read-only. It is a Conflict while files there are
-	// open to be written.
-	Lock(ctx context.Context, name string) error
-}
 
 // held are the volumes of one session, from before its sandbox is made until
 // after it is gone.
@@ -116,43 +108,37 @@ func (v *Volumes) hold(tenant string, mounts []protocol.Mount, own int) (*held, 
 }
 
 // sources are what a sandbox mounts.
-func (h *held) sources() []gvisor.Volume {
-	var out []gvisor.Volume
+func (h *held) sources() []sandbox.Volume {
+	var out []sandbox.Volume
 	for i, one := range h.volumes {
-		out = append(out, gvisor.Volume{Name: one.Name, Dir: filepath.Join(one.dir, volumeData), ReadOnly: h.mounts[i].ReadOnly})
+		out = append(out, sandbox.Volume{Name: one.Name, Dir: filepath.Join(one.dir, volumeData), ReadOnly: h.mounts[i].ReadOnly})
 	}
 	return out
 }
 
 // mount puts the volumes into a member that was claimed, and makes the links.
-func (h *held) mount(ctx context.Context, mb *Instance) error {
+// live reports whether the backend can do that.
+func (h *held) mount(ctx context.Context, mb *Instance, live bool) error {
 	const op = "session.create"
 	if len(h.volumes) == 0 {
 		return nil
 	}
-	to, ok := mb.machine.(mounter)
-	if !ok {
+	if !live {
 		return &fault.Error{Kind: fault.Unsupported, Op: op, Field: "volumes", Message: "this server has no volumes"}
 	}
-	if err := to.Mount(ctx, h.sources()...); err != nil {
+	if err := mb.machine.Mount(ctx, h.sources()...); err != nil {
 		return err
 	}
 	for i, one := range h.mounts {
 		if one.Path == "" {
 			continue
 		}
-		err := mb.agent.Files.Link(ctx, wire.FileLink{Path: one.Path, Target: gvisor.VolumesPath + "/" + one.Name})
+		err := mb.agent.Files.Link(ctx, wire.FileLink{Path: one.Path, Target: sandbox.VolumesPath + "/" + one.Name})
 		if err != nil {
 			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: fmt.Sprintf("volumes[%d].path", i), Message: fault.PublicOf(err).Message, Err: err}
 		}
 	}
 	return nil
-}
-
-// hostOf is the host of machines with that layout and these volumes.
-func (m *Manager) hostOf(l Layout, h *held) Host {
-	l.mounts = h.sources()
-	return m.cfg.Host.With(l)
 }
 
 // A volume that a session can write to is measured as soon as it could be full,
@@ -324,13 +310,13 @@ func (s *Session) lockVolume(one *volume) {
 			}
 		}
 	}
-	to, ok := s.current().(mounter)
-	if !ok {
+	machine := s.current()
+	if machine == nil || !s.m.cfg.Backend.Capabilities().LiveMounts {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.life, opLimit)
 	defer cancel()
-	err := to.Lock(ctx, one.Name)
+	err := machine.LockVolume(ctx, one.Name)
 	if err != nil {
 		if !fault.Is(err, fault.Conflict) && !s.IsLost() && s.is(running) {
 			s.m.log.Warn("a full volume was not made read-only", "session", s.id, "volume", one.ID, "error", err)

@@ -28,6 +28,17 @@ func (s *Sandbox) Pause(ctx context.Context) error {
 	return s.do(ctx, "sandbox.pause", pauseLimit, Running, Paused, func() error { return s.container.Pause() })
 }
 
+// SetPaused pauses or resumes the sandbox.
+func (s *Sandbox) SetPaused(ctx context.Context, paused bool) error {
+	if paused {
+		return s.Pause(ctx)
+	}
+	return s.Resume(ctx)
+}
+
+// EndBurst limits the sandbox to the CPUs of its Spec.
+func (s *Sandbox) EndBurst(ctx context.Context) error { return s.SetCPU(ctx, s.spec.Limits.CPUs) }
+
 // Resume lets a paused sandbox go on, in under a millisecond.
 func (s *Sandbox) Resume(ctx context.Context) error {
 	return s.do(ctx, "sandbox.resume", pauseLimit, Paused, Running, func() error { return s.container.Resume() })
@@ -47,18 +58,6 @@ func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
 	}
 	defer release()
 	return fault.Wrap(fault.Host, op, s.group.Update(&specs.LinuxResources{CPU: cpuResources(cpus)}))
-}
-
-// Usage is what a sandbox has used and uses, sentry included.
-type Usage struct {
-	// Memory is what it holds now, pages of files apart, and MemoryPeak the
-	// most that it was charged, pages of files included, in bytes.
-	// MemoryPeak is 0 where the kernel does not say (v2 before Linux 5.19).
-	Memory, MemoryPeak int64
-	// CPU is the time it has computed since it was created.
-	CPU time.Duration
-	// Tasks is the number of host tasks.
-	Tasks int64
 }
 
 // Usage reads the cgroup's counters. It asks nothing of the sentry, so it

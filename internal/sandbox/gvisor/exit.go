@@ -10,66 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reason says why a sandbox ended.
-type Reason string
-
-// The reasons.
-const (
-	// Exited: the first process ended; Exit.Status is its exit status, and
-	// 128 and the signal's number when a signal of the guest ended it.
-	Exited Reason = "exited"
-	// Memory: it went over its memory limit.
-	Memory Reason = "memory"
-	// Killed: somebody sent the sentry SIGKILL: Kill, a call that overran its
-	// time, or a person.
-	Killed Reason = "killed"
-	// Crashed: the sentry panicked or died of a signal other than SIGKILL.
-	// Exit.Detail holds its last output. (Other signals sent to the sentry from
-	// outside reach the first process.)
-	Crashed Reason = "crashed"
-	// HostMemory: the machine ran out of memory, not the sandbox.
-	HostMemory Reason = "host_memory"
-	// Checkpointed: Checkpoint ended it; its state is in the snapshot.
-	Checkpointed Reason = "checkpointed"
-	// Destroyed: Destroy ended it while it lived.
-	Destroyed Reason = "destroyed"
-)
-
-// Exit says how a sandbox ended.
-type Exit struct {
-	Reason Reason
-	// Status is the sentry's exit status, -1 when a signal ended it.
-	Status int
-	// Signal is the number of the signal that ended the sentry, 0 for none.
-	Signal int
-	// Detail is one line for a log, at most 2 KiB.
-	Detail string
-}
-
-// String returns the exit in one line.
-func (e Exit) String() string {
-	s := string(e.Reason)
-	switch {
-	case e.Signal != 0:
-		s += fmt.Sprintf(" (signal %d)", e.Signal)
-	case e.Reason == Exited || e.Reason == Crashed:
-		s += fmt.Sprintf(" (status %d)", e.Status)
-	}
-	if e.Detail != "" {
-		s += ": " + e.Detail
-	}
-	return s
-}
-
-// Lost reports whether the sandbox ended without anybody's wish.
-func (e Exit) Lost() bool {
-	switch e.Reason {
-	case Checkpointed, Destroyed, "":
-		return false
-	}
-	return true
-}
-
 // evidence is what tells one end from another.
 type evidence struct {
 	intent Exit

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -87,6 +88,9 @@ func (s *Sandbox) Stdin() *os.File { return s.stdin }
 // Stdout is its standard output. Reads take deadlines; when the sandbox has
 // ended they return what is left and then io.EOF.
 func (s *Sandbox) Stdout() *os.File { return s.stdout }
+
+// Wire returns Stdout and Stdin.
+func (s *Sandbox) Wire() (io.Reader, io.Writer) { return s.stdout, s.stdin }
 
 // Stderr returns the last 16 KiB of what the first process wrote to its
 // standard error.

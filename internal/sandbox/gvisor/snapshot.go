@@ -123,20 +123,6 @@ func (s *Sandbox) Checkpoint(ctx context.Context, dir string) error {
 	return s.save(ctx, "sandbox.checkpoint", dir)
 }
 
-// SnapshotOptions say how a snapshot of a sandbox that goes on is taken.
-type SnapshotOptions struct {
-	// Volatile leaves it to the kernel when the files reach the disk: for one
-	// that is restored at once and is of no use after a crash.
-	Volatile bool
-	// Still is called while the sandbox stands still, before its state is
-	// written: from its beginning on the sandbox writes nothing to its pipes. An
-	// error of its is that of the snapshot.
-	Still func() error
-	// Resumed is called once when the sandbox goes on, or has ended. Then the
-	// files are brought to the disk.
-	Resumed func()
-}
-
 // Snapshot is Checkpoint of a sandbox that goes on: it and what is restored
 // from dir are two branches of one past. It stands still while its state is
 // written, and no longer.
@@ -160,8 +146,8 @@ func (s *Sandbox) Snapshot(ctx context.Context, dir string, o SnapshotOptions) e
 			}
 		}
 		var err error
-		if o.Still != nil {
-			err = o.Still()
+		if o.Paused != nil {
+			err = o.Paused()
 		}
 		if err == nil {
 			err = s.write(w.dir)

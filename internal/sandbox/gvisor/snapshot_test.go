@@ -252,7 +252,7 @@ func TestSnapshotGoesOn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "branch")
 	var told []string
 	err := g.Snapshot(t.Context(), dir, SnapshotOptions{
-		Still: func() error {
+		Paused: func() error {
 			told = append(told, "still")
 			// What is asked now is answered when it goes on, and only there.
 			g.write("count")
@@ -278,7 +278,7 @@ func TestSnapshotGoesOn(t *testing.T) {
 		t.Fatal(err, told)
 	}
 	bad := errors.New("as asked")
-	if err := g.Snapshot(t.Context(), dir+"3", SnapshotOptions{Still: func() error { return bad }}); !errors.Is(err, bad) {
+	if err := g.Snapshot(t.Context(), dir+"3", SnapshotOptions{Paused: func() error { return bad }}); !errors.Is(err, bad) {
 		t.Errorf("a failure while it stood still: %v", err)
 	}
 	if left, _ := filepath.Glob(dir + "3*"); len(left) > 0 {

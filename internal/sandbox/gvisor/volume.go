@@ -13,10 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/sandbox"
 )
 
 // VolumesPath is the directory of the guest below which volumes appear.
-const VolumesPath = "/volumes"
+const VolumesPath = sandbox.VolumesPath
 
 // MaxVolumes is how many volumes are mounted at once.
 const MaxVolumes = 16
@@ -25,21 +26,9 @@ const MaxVolumes = 16
 // the places of volumes.
 const volumesName = "volumes"
 
-// Volume is a directory of the host that a sandbox sees below VolumesPath.
-type Volume struct {
-	// Name is its place there: 1 to 64 letters, digits, hyphens, dots and
-	// underscores, of which the first is a letter or a digit.
-	Name string
-	// Dir is the absolute path of the directory. What is in it is the guest's:
-	// no path below it is ever resolved on the host.
-	Dir string
-	// ReadOnly is held by the host's kernel.
-	ReadOnly bool
-}
-
 var volumePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
 
-func (v Volume) check(op string) error {
+func checkVolume(op string, v Volume) error {
 	if !volumePattern.MatchString(v.Name) {
 		return fault.Invalid(op, "name", "%.80q is not the name of a volume: 1 to 64 letters, digits, hyphens, dots and underscores", v.Name)
 	}
@@ -74,7 +63,7 @@ func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
 		return fault.Invalid(op, "volumes", "a sandbox has at most %d volumes", MaxVolumes)
 	}
 	for _, v := range volumes {
-		if err := v.check(op); err != nil {
+		if err := checkVolume(op, v); err != nil {
 			return err
 		}
 	}
@@ -97,7 +86,7 @@ func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
 		if err := os.Mkdir(filepath.Join(base, v.Name), 0o755); err != nil {
 			return fault.Wrap(fault.Host, op, err)
 		}
-		fd, err := v.tree()
+		fd, err := openTree(v)
 		if err != nil {
 			return fault.Wrap(fault.Host, op, err)
 		}
@@ -149,7 +138,7 @@ func (s *Sandbox) seal() error {
 }
 
 // tree is a mount of the volume's directory that has no place yet.
-func (v Volume) tree() (int, error) {
+func openTree(v Volume) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, v.Dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return -1, fmt.Errorf("open_tree of volume %s: %w", v.Name, err)

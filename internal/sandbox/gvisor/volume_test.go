@@ -74,7 +74,7 @@ func TestHostileVolume(t *testing.T) {
 	}
 	destroy(t, b.Sandbox)
 	for _, name := range []string{"", "..", "a/b", ".hidden", strings.Repeat("x", 65)} {
-		if err := (Volume{Name: name, Dir: dir}).check("test"); fault.KindOf(err) != fault.InvalidArgument {
+		if err := checkVolume("test", Volume{Name: name, Dir: dir}); fault.KindOf(err) != fault.InvalidArgument {
 			t.Errorf("the name %q: %v", name, err)
 		}
 	}

@@ -1,0 +1,53 @@
+package sandbox
+
+import "context"
+
+// AgentPath is the path of the agent in every image.
+const AgentPath = "/opt/sandgate/agent"
+
+// Backend starts machines with one isolation technology. Its methods may be
+// called from several goroutines.
+type Backend interface {
+	// Capabilities reports which optional operations work. The answer does
+	// not change during the life of the backend.
+	Capabilities() Capabilities
+	// Boot starts a machine cold. Its agent says hello.
+	Boot(ctx context.Context, spec Spec) (Machine, error)
+	// Restore starts a machine from the snapshot in dir. Its agent does not
+	// say hello. A snapshot of another build, image or layout is a Conflict, a
+	// missing one NotFound.
+	Restore(ctx context.Context, dir string, spec Spec, o RestoreOptions) (Machine, error)
+	// Key identifies the build of the runtime, the image and the parts of spec
+	// that are part of a snapshot. A snapshot that was taken under one key
+	// cannot be restored under another.
+	Key(spec Spec) (string, error)
+	// Memory returns the number of bytes that all machines hold together; 0
+	// if the backend cannot measure it.
+	Memory() int64
+}
+
+// Capabilities are the optional operations of a backend. An operation whose
+// capability is false fails with kind Unsupported.
+type Capabilities struct {
+	// Checkpoint: Machine.Checkpoint and Backend.Restore work. Without it,
+	// every machine boots cold and no session can be hibernated.
+	Checkpoint bool
+	// Fork: Machine.Snapshot works. It needs Checkpoint.
+	Fork bool
+	// LiveMounts: volumes can be mounted into a running machine.
+	LiveMounts bool
+	// Usage: Machine.Usage, Machine.FinalUsage and Backend.Memory work.
+	Usage bool
+	// Standby: RestoreOptions.Urgent makes a restore faster.
+	Standby bool
+	// GPUs: a Spec may ask for GPUs.
+	GPUs bool
+}
+
+// RestoreOptions modify Backend.Restore.
+type RestoreOptions struct {
+	// Urgent is set when a user waits for the machine. A backend with
+	// Capabilities.Standby then restores into a sandbox that it created
+	// before, if one is ready.
+	Urgent bool
+}
