@@ -1,14 +1,13 @@
 package gateway
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"io/fs"
 	"net"
 	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/trace"
 )
@@ -17,11 +16,10 @@ import (
 type Config struct {
 	// Version is the server's, as GET /v1 and hello tell it.
 	Version string
-	// Tokens maps the SHA-256 of a bearer token, in 64 hexadecimal digits, to
-	// whom it speaks for. Without any, nobody gets in.
+	// Tokens maps auth.HashToken of a bearer token to its principal.
 	Tokens map[string]noderpc.Principal
-	// Until says until when a token is good, by the same key. One that is not
-	// in it is good for ever.
+	// Until is when tokens expire, by the same keys. A token without an entry does
+	// not expire.
 	Until map[string]time.Time
 	// AllowedHosts are the values of Host that are answered: "name" with any
 	// port, or "name:port". The default is localhost, 127.0.0.1 and [::1].
@@ -37,18 +35,14 @@ type Config struct {
 	// Static is the web application, each file packed as name.gz: index.html,
 	// assets/, sandbox/. nil serves a page that says what runs here.
 	Static fs.FS
-	// SignIn lets users of browsers in by an OpenID Connect provider; nil lets
-	// none in.
-	SignIn *SignIn
-	// Shelf is where tickets lie until they are used; the gateways of a cluster
-	// have one together. nil keeps them in memory.
-	Shelf Shelf
-	// Book is where run tickets are counted; the gateways of a cluster have one
-	// together. nil keeps them in memory.
-	Book ClusterBook
-	// Till is where requests are counted over the gateways of a cluster. nil
-	// counts them here alone.
-	Till Till
+	// SignIn configures the OpenID Connect provider at which users of browsers
+	// sign in; nil means that nobody can.
+	SignIn *auth.SignIn
+	// Tickets keeps unused tickets, RunTokens run tokens, and Rates request
+	// quotas. The gateways of a cluster share them. nil keeps them in memory.
+	Tickets   auth.OneTimeStore
+	RunTokens auth.SharedRunTokenStore
+	Rates     auth.RateStore
 	// Tracer makes spans of requests; nil makes none.
 	Tracer *trace.Tracer
 	Limits Limits
@@ -142,42 +136,6 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Times.SelfCheck, 5*time.Minute)
 	orDefault(&c.Times.Drain, 15*time.Second)
 	return c
-}
-
-type token struct {
-	hash  [sha256.Size]byte
-	who   noderpc.Principal
-	until time.Time // zero for ever
-}
-
-// good reports whether the token's time is not over.
-func (t token) good() bool { return t.until.IsZero() || time.Now().Before(t.until) }
-
-// HashToken returns a token's key in Config.Tokens.
-func HashToken(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:])
-}
-
-func parseTokens(in map[string]noderpc.Principal, until map[string]time.Time) ([]token, error) {
-	const op = "gateway.config"
-	out := make([]token, 0, len(in))
-	for digits, who := range in {
-		raw, err := hex.DecodeString(digits)
-		if err != nil || len(raw) != sha256.Size {
-			return nil, fault.Invalid(op, "tokens", "a token is given by the 64 hexadecimal digits of its SHA-256")
-		}
-		if who.Tenant == "" {
-			return nil, fault.Invalid(op, "tokens", "a token needs a tenant")
-		}
-		for _, s := range who.Scopes {
-			if !knownScope(Scope(s)) {
-				return nil, fault.Invalid(op, "tokens", "there is no scope %q", s)
-			}
-		}
-		out = append(out, token{hash: [sha256.Size]byte(raw), who: who, until: until[digits]})
-	}
-	return out, nil
 }
 
 func parseHosts(in []string) (map[string]bool, error) {

@@ -28,11 +28,11 @@ func (g *Gateway) embed(q *request) error {
 		h.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'")
 		return q.static("embed/"+name, "no-cache")
 	}
-	framing, err := g.mint.framing(g.base)
+	framing, err := g.auth.RunTokens.Framing(g.base)
 	if err != nil {
 		return err
 	}
-	for origin := range g.access.Load().origins {
+	for origin := range *g.origins.Load() {
 		framing = append(framing, origin)
 	}
 	slices.Sort(framing)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/kernel"
@@ -34,14 +35,14 @@ const (
 
 func testTokens() map[string]noderpc.Principal {
 	all := []string{}
-	for _, s := range Scopes() {
+	for _, s := range auth.Scopes() {
 		all = append(all, string(s))
 	}
 	return map[string]noderpc.Principal{
-		HashToken(tokenAll):    {Tenant: "t1", Subject: "ann", Scopes: all},
-		HashToken(tokenViewer): {Tenant: "t1", Subject: "vic", Scopes: []string{string(ScopeRead)}},
-		HashToken(tokenRun):    {Tenant: "t1", Subject: "rob", Scopes: []string{string(ScopeRun)}},
-		HashToken(tokenOther):  {Tenant: "t2", Subject: "eve", Scopes: all},
+		auth.HashToken(tokenAll):    {Tenant: "t1", Subject: "ann", Scopes: all},
+		auth.HashToken(tokenViewer): {Tenant: "t1", Subject: "vic", Scopes: []string{string(ScopeRead)}},
+		auth.HashToken(tokenRun):    {Tenant: "t1", Subject: "rob", Scopes: []string{string(ScopeRun)}},
+		auth.HashToken(tokenOther):  {Tenant: "t2", Subject: "eve", Scopes: all},
 	}
 }
 

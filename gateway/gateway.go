@@ -19,34 +19,30 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
-	bucket "golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/run"
 )
 
 // Gateway serves clients. Make one with New.
 type Gateway struct {
-	cfg     Config
-	node    Node
-	log     *slog.Logger
-	routes  []route
-	app     *fiber.App
-	server  *fasthttp.Server
-	access  atomic.Pointer[access]
-	keys    *keyring
-	rates   rates
-	signIn  *signIn // nil without a provider
-	tickets *ticketStore
-	mint    *mint
-	runs    *run.Runner
-	// ports is where ports have host names; portTickets let browsers in there.
-	ports       portDomain
-	portTickets *ticketStore
-	info        *infoCache
-	stats       counters
-	check       selfCheck
-	metrics     *metrics
+	cfg    Config
+	node   Node
+	log    *slog.Logger
+	routes []route
+	app    *fiber.App
+	server *fasthttp.Server
+	auth   *auth.Authenticator
+	runs   *run.Runner
+	// origins are those that Config.AllowedOrigins lists.
+	origins atomic.Pointer[map[string]bool]
+	// ports is the domain below which ports have host names.
+	ports   portDomain
+	info    *infoCache
+	stats   counters
+	check   selfCheck
+	metrics *metrics
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
 	// base ends when requests under way are given up.
@@ -90,45 +86,36 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{
-		cfg: cfg, node: n, log: log, keys: newKeyring(n, log),
+		cfg: cfg, node: n, log: log,
 		ports:  ports,
 		slots:  make(chan struct{}, cfg.Limits.InFlight),
 		relays: make(map[*relay]struct{}),
 		perWho: make(map[string]int),
 		own:    make(map[string]bool),
 	}
-	g.mint = newMint(g, cfg.Book)
-	g.tickets, g.portTickets = g.ticketStore("socket"), g.ticketStore("port")
+	g.base, g.giveUp = context.WithCancel(context.Background())
+	g.leaving, g.setOut = context.WithCancel(g.base)
+	g.runs = &run.Runner{Node: runNode{g}, Log: log, Base: g.base, Call: cfg.Times.Call}
+	g.auth, err = auth.New(g.base, auth.Config{
+		Keys: keySource{n}, SignIn: cfg.SignIn,
+		Tickets: cfg.Tickets, RunTokens: cfg.RunTokens, Rates: cfg.Rates, MaxTickets: cfg.Limits.Tickets,
+		Runs: auth.RunBounds{
+			Timeout: run.MaxTimeout, Output: run.MaxOutput, DefaultOutput: run.DefaultOutput,
+			Life: g.runs.MaxLife(run.MaxTimeout),
+		},
+		Exceeded: func(owner string) { g.full(quotaLimit(owner)) },
+		Logger:   log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	if err := g.Reload(cfg.changeable()); err != nil {
 		return nil, err
 	}
-	g.base, g.giveUp = context.WithCancel(context.Background())
-	g.leaving, g.setOut = context.WithCancel(g.base)
-	if g.signIn, err = newSignIn(g.base, cfg.SignIn); err != nil {
-		return nil, err
-	}
-	g.runs = &run.Runner{Node: runNode{g}, Log: log, Base: g.base, Call: cfg.Times.Call}
 	g.info = &infoCache{node: n, version: cfg.Version}
 	g.build()
 	g.metrics = newMetrics(g)
 	return g, nil
-}
-
-// ticketStore returns that of a kind of tickets.
-func (g *Gateway) ticketStore(kind string) *ticketStore {
-	s := &ticketStore{shelf: g.cfg.Shelf, kind: kind, life: ticketLife}
-	if s.shelf == nil {
-		s.shelf = newLocalShelf(g.cfg.Limits.Tickets)
-		return s
-	}
-	// So that no more than the limit were issued within their life, or twice
-	// that in the first.
-	s.pace = bucket.NewLimiter(bucket.Limit(float64(g.cfg.Limits.Tickets)/s.life.Seconds()), g.cfg.Limits.Tickets)
-	s.seal = func(name string, t ticket, life time.Duration) (string, error) {
-		return sealFor(g, "ticket "+name, life, t)
-	}
-	s.open = func(name, text string) (ticket, bool, error) { return openSealed[ticket](g, "ticket "+name, text) }
-	return s
 }
 
 // build makes the Fiber application out of the route table.
@@ -196,10 +183,7 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	if follow {
 		go func() {
 			defer g.wg.Done()
-			if g.cfg.Till != nil {
-				g.wg.Go(func() { g.settleRates(g.leaving) })
-			}
-			g.keys.follow(g.leaving, g.expel)
+			g.auth.Run(g.leaving, g.closeRevoked)
 		}()
 	}
 	if g.draining.Load() {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
@@ -344,76 +345,6 @@ func TestTickets(t *testing.T) {
 		}
 	}
 	wantFault(t, w.do("POST", "/v1/tickets", tokenViewer, nil, nil), fault.Exhausted)
-
-	s := &ticketStore{shelf: newLocalShelf(10), kind: "socket", life: time.Hour}
-	ctx := context.Background()
-	who := testTokens()[HashToken(tokenAll)]
-	a, _ := s.issue(ctx, who, "")
-	if _, ok, _ := s.redeem(ctx, a, "http://any"); !ok {
-		t.Error("a good ticket is refused")
-	}
-	if _, ok, _ := s.redeem(ctx, a, ""); ok {
-		t.Error("a ticket is good twice")
-	}
-	b, _ := s.issue(ctx, who, "http://page")
-	if _, ok, _ := s.redeem(ctx, b, "http://other"); ok {
-		t.Error("a ticket of one origin is good for another")
-	}
-	s.life = -time.Second
-	c, _ := s.issue(ctx, who, "")
-	if _, ok, _ := s.redeem(ctx, c, ""); ok {
-		t.Error("an old ticket is good")
-	}
-	s.life = time.Hour
-	d, _ := s.issue(ctx, who, "")
-	if _, _, ok, _ := (&ticketStore{shelf: s.shelf, kind: "port", life: s.life}).take(ctx, d); ok {
-		t.Error("a ticket of one kind is good as another")
-	}
-}
-
-// TestTicketsOverGateways: two gateways that share a shelf know each other's
-// tickets, each once, and what somebody else lays there opens nothing.
-func TestTicketsOverGateways(t *testing.T) {
-	shelf := newLocalShelf(100)
-	w := newWorld(t, func(c *Config) { c.Shelf = shelf })
-	other, err := New(Config{Tokens: testTokens(), Shelf: shelf}, w.g.node, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.Background()
-	who := testTokens()[HashToken(tokenAll)]
-	who.Until = time.Now().Add(time.Hour).Round(0)
-	until(t, "the keys, whose seal it takes", func() bool { x, _ := w.g.keys.get(); return x != nil })
-	x, _ := w.g.keys.get()
-	other.keys.set(x.Table)
-	a, err := w.g.tickets.issue(ctx, who, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, ok, err := other.tickets.redeem(ctx, a, "")
-	if err != nil || !ok || got.Tenant != who.Tenant || !got.Until.Equal(who.Until) {
-		t.Errorf("at the other gateway: %+v %t %v", got, ok, err)
-	}
-	for _, g := range []*Gateway{w.g, other} {
-		if _, ok, _ := g.tickets.redeem(ctx, a, ""); ok {
-			t.Error("it is good twice")
-		}
-	}
-	for what, thing := range map[string]string{"plain": `{"who":{"tenant":"t1","scopes":["admin"]}}`, "nothing": ""} {
-		if err := shelf.Put(ctx, w.g.tickets.name(what), []byte(thing), time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok, _ := w.g.tickets.redeem(ctx, what, ""); ok {
-			t.Errorf("%s opens", what)
-		}
-	}
-	// A sealed ticket under another's name.
-	b, _ := w.g.tickets.issue(ctx, who, "")
-	thing, _ := shelf.Take(ctx, w.g.tickets.name(b))
-	_ = shelf.Put(ctx, w.g.tickets.name("mine"), thing, time.Minute)
-	if _, ok, _ := w.g.tickets.redeem(ctx, "mine", ""); ok {
-		t.Error("a ticket opens under another's name")
-	}
 }
 
 func TestConnectionLimit(t *testing.T) {
@@ -513,8 +444,8 @@ func TestConfig(t *testing.T) {
 	n := Remote(nil)
 	for name, c := range map[string]Config{
 		"token":  {Tokens: map[string]noderpc.Principal{"abc": {Tenant: "t"}}},
-		"tenant": {Tokens: map[string]noderpc.Principal{HashToken("a"): {}}},
-		"scope":  {Tokens: map[string]noderpc.Principal{HashToken("a"): {Tenant: "t", Scopes: []string{"all"}}}},
+		"tenant": {Tokens: map[string]noderpc.Principal{auth.HashToken("a"): {}}},
+		"scope":  {Tokens: map[string]noderpc.Principal{auth.HashToken("a"): {Tenant: "t", Scopes: []string{"all"}}}},
 		"host":   {AllowedHosts: []string{"http://x"}},
 		"origin": {AllowedOrigins: []string{"*"}},
 		"path":   {AllowedOrigins: []string{"https://x/"}},

@@ -52,7 +52,7 @@ func (g *Gateway) ready(q *request) error {
 	if err := g.info.alive(g.base); err != nil {
 		return err
 	}
-	if _, err := g.keys.told("gateway.ready"); err != nil {
+	if _, err := g.auth.Keys.Index(); err != nil {
 		return err
 	}
 	if g.cfg.Times.SelfCheck < 0 {

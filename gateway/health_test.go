@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
@@ -65,13 +66,18 @@ func TestReadiness(t *testing.T) {
 	await(t, url+"/livez", http.StatusOK, "live")
 }
 
+// withoutLinks is a node that answers single calls, and so sends no keys.
+type withoutLinks struct{ Node }
+
+func (withoutLinks) Open(context.Context, noderpc.Principal) (Link, error) {
+	return nil, fault.New(fault.Unavailable, "test", "no links")
+}
+
 func TestReadinessWithoutCheck(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.SelfCheck = -1 })
 	await(t, "http://"+w.addr+"/readyz", http.StatusOK, `"check":"off"`)
-	w.g.keys.mu.Lock()
-	w.g.keys.index = nil
-	w.g.keys.mu.Unlock()
-	if status, body := get(t, "http://"+w.addr+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "told of any keys") {
+	url, _ := serveNode(t, withoutLinks{w.g.node})
+	if status, body := get(t, url+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "sent any keys") {
 		t.Errorf("before the node has told of its keys: %d %s", status, body)
 	}
 }
@@ -81,10 +87,10 @@ func TestReadinessWithoutCheck(t *testing.T) {
 func TestReload(t *testing.T) {
 	w := newWorld(t, nil)
 	url := "http://" + w.addr + "/v1"
-	all := testTokens()[HashToken(tokenAll)]
+	all := testTokens()[auth.HashToken(tokenAll)]
 	next := Config{AllowedHosts: []string{"localhost"}, AllowedOrigins: []string{"https://a.example"}}.withDefaults().changeable()
-	next.Tokens = map[string]noderpc.Principal{HashToken("new"): all, HashToken("ends"): all}
-	next.Until = map[string]time.Time{HashToken("ends"): time.Now().Add(-time.Second)}
+	next.Tokens = map[string]noderpc.Principal{auth.HashToken("new"): all, auth.HashToken("ends"): all}
+	next.Until = map[string]time.Time{auth.HashToken("ends"): time.Now().Add(-time.Second)}
 	bad := next
 	bad.AllowedOrigins = []string{"nonsense"}
 	if err := w.g.Reload(bad); !fault.Is(err, fault.InvalidArgument) {

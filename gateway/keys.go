@@ -16,7 +16,7 @@ func (q *request) changeKeys(status int, op string, params, result any, version 
 	if err := q.ask(op, params, result); err != nil {
 		return err
 	}
-	if err := q.g.keys.await(q.g.base, *version); err != nil {
+	if err := q.g.auth.Keys.Await(q.g.base, *version); err != nil {
 		return err
 	}
 	return q.json(status, result)

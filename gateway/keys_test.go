@@ -35,7 +35,7 @@ func (w *world) keyOf(k tenant.Key) (tenant.Key, string) {
 func (w *world) told() {
 	w.t.Helper()
 	x, _ := w.fake.keys.Index()
-	if err := w.g.keys.await(context.Background(), x.Version); err != nil {
+	if err := w.g.auth.Keys.Await(context.Background(), x.Version); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -116,7 +116,7 @@ func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
 		return w.do("GET", path, "", nil, func(q *http.Request) { q.AddCookie(cookies[0]) })
 	}
 	wantFault(t, withCookie(), fault.Unavailable) // let in: nothing listens there
-	var button runTicketReply
+	var button runTokenReply
 	r = w.do("POST", "/v1/tickets", secret, strings.NewReader(`{"scopes":["run"],"origin":"http://`+w.addr+`","uses":5}`), nil)
 	if err := json.Unmarshal([]byte(read(t, r)), &button); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestExpiredKeyIsClosed(t *testing.T) {
 			table.Keys[i].Expires = time.Now().Add(-time.Second)
 		}
 	}
-	w.g.keys.set(table) // without expel: the next ping notices
+	w.g.auth.Keys.Update(tenant.News{Table: table}) // without closeRevoked: the next ping notices
 	if got := c.closed(); got != code(fault.Unauthenticated) {
 		t.Errorf("closed with %d", got)
 	}
@@ -178,7 +178,7 @@ func TestKeysOutliveTheNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fresh.lookup(secret); !fault.Is(err, fault.Unavailable) || fault.PublicOf(err).RetryAfter == 0 {
+	if _, err := fresh.auth.Bearer(secret); !fault.Is(err, fault.Unavailable) || fault.PublicOf(err).RetryAfter == 0 {
 		t.Errorf("before the first table: %v", err)
 	}
 }
@@ -189,10 +189,10 @@ func TestKeysInDoubt(t *testing.T) {
 	w := newWorld(t, nil)
 	_, secret := w.key(tenant.Owner)
 	other := secret[:len(secret)-4] + "aaaa"
-	k := w.g.keys
+	k := w.g.auth.Keys
 	get := func(secret string) *http.Response { return w.do("GET", "/v1/sessions", secret, nil, nil) }
 	wantFault(t, get(other), fault.Unauthenticated)
-	k.take(tenant.News{Away: true, GraceMS: 60_000})
+	k.Update(tenant.News{Away: true, GraceMS: 60_000})
 	if r := get(secret); r.StatusCode != 200 {
 		t.Errorf("a known key: %d", r.StatusCode)
 	}
@@ -205,24 +205,24 @@ func TestKeysInDoubt(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/tickets", secret, nil, nil))), &ticket); err != nil {
 		t.Fatal(err)
 	}
-	k.take(tenant.News{Away: true, GraceMS: 1})
-	until(t, "the end of the grace", func() bool { _, err := k.doubt(); return err != nil })
+	k.Update(tenant.News{Away: true, GraceMS: 1})
+	until(t, "the end of the grace", func() bool { _, err := k.Stale(); return err != nil })
 	wantFault(t, get(secret), fault.Unavailable)
 	wantFault(t, get(other), fault.Unavailable)
 	_, r, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket.Protocol}})
 	if err == nil || r == nil || r.StatusCode != 503 {
 		t.Errorf("a ticket made with the key: %v %v", r, err)
 	}
-	k.take(tenant.News{GraceMS: 60_000})
+	k.Update(tenant.News{GraceMS: 60_000})
 	if r := get(secret); r.StatusCode != 200 {
 		t.Errorf("afterwards: %d", r.StatusCode)
 	}
 	wantFault(t, get(other), fault.Unauthenticated)
 	// A link that is cut is doubt too, and an older table no news.
-	k.cut()
+	k.Disconnected()
 	wantFault(t, get(other), fault.Unavailable)
-	x, _ := k.get()
-	if k.take(tenant.News{Table: tenant.Table{Version: x.Version - 1, Seal: x.Seal}, GraceMS: 60_000}) {
+	x, _ := k.Get()
+	if k.Update(tenant.News{Table: tenant.Table{Version: x.Version - 1, Seal: x.Seal}, GraceMS: 60_000}) {
 		t.Error("an older table counts")
 	}
 	if r := get(secret); r.StatusCode != 200 {

@@ -36,6 +36,14 @@ const (
 	limitKey         limit = "requests_of_a_key"
 )
 
+// quotaLimit is the limit of the request quota of a "tenant" or a "key".
+func quotaLimit(owner string) limit {
+	if owner == "key" {
+		return limitKey
+	}
+	return limitTenant
+}
+
 // metrics are what a gateway tells Prometheus beside its Stats. Labels have
 // values of fixed sets: routes of the table, classes of status, kinds of
 // error, close codes that the server uses.

@@ -20,6 +20,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 )
 
 const portID = "aaaabbbbccccddddeeeeffff22"
@@ -202,8 +203,8 @@ func TestPortCredentials(t *testing.T) {
 		}
 	}
 	// A ticket for a port opens no WebSocket of the gateway's.
-	secret, _ := w.g.portTickets.issue(context.Background(), testTokens()[HashToken(tokenAll)], "s_"+portID+":1")
-	if _, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{"sandgate.v1", ticketPrefix + secret}}); err == nil {
+	secret, _ := w.g.auth.PortTickets.Issue(context.Background(), testTokens()[auth.HashToken(tokenAll)], "s_"+portID+":1")
+	if _, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{"sandgate.v1", auth.TicketPrefix + secret}}); err == nil {
 		t.Error("a port's ticket opened the gateway's WebSocket")
 	}
 	if strings.Contains(w.log.String(), ticketParam) {

@@ -18,6 +18,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 )
 
 // maxPortHeader is the header of a program's response at most, in bytes.
@@ -161,7 +162,7 @@ func (g *Gateway) portHead(q *request, upgrade string) []byte {
 		case name == "Authorization" && (p.ours || !p.own):
 			return
 		case name == "Cookie":
-			if value = otherCookies(value, g.cookieName(p)); value == "" || !p.own {
+			if value = otherCookies(value, g.portCookieName(p)); value == "" || !p.own {
 				return
 			}
 		case name == "Sec-Websocket-Protocol":
@@ -219,7 +220,7 @@ func otherCookies(header, ours string) string {
 func withoutTickets(header string) string {
 	var kept []string
 	for part := range strings.SplitSeq(header, ",") {
-		if part = strings.TrimSpace(part); part != "" && !strings.HasPrefix(part, ticketPrefix) {
+		if part = strings.TrimSpace(part); part != "" && !strings.HasPrefix(part, auth.TicketPrefix) {
 			kept = append(kept, part)
 		}
 	}
@@ -291,7 +292,7 @@ func (g *Gateway) portHeader(q *request, resp *http.Response) (lines [][2]string
 		for _, v := range values {
 			switch name {
 			case "Set-Cookie":
-				if !cookieMayPass(v, g.cookieName(p)) {
+				if !cookieMayPass(v, g.portCookieName(p)) {
 					continue
 				}
 			case "Location":

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -201,7 +202,7 @@ func (r *relay) readOne() error {
 	}
 	err = r.checkOp(e.op)
 	if err == nil {
-		err = r.g.meter(r.who)
+		err = r.g.auth.Meter(r.who)
 	}
 	if err != nil {
 		// A request without an id has no reply, not even this one.
@@ -230,7 +231,7 @@ func (r *relay) checkOp(op string) error {
 	case !ok:
 		return fault.New(fault.Unsupported, name, "there is no operation of that name")
 	}
-	return permit(name, r.who, scope)
+	return auth.Permit(name, r.who, scope)
 }
 
 // checkFrame lets a client send input and acknowledgements, nothing else.
@@ -251,7 +252,7 @@ func (r *relay) checkFrame(b []byte) (stream.Frame, error) {
 	case len(f.Body) < 8 || f.Flags&^(stream.FlagEnd|stream.FlagPaste) != 0:
 		return f, fault.New(fault.Malformed, op, "an Input frame begins with a sequence number of 8 bytes and has no flag but end and paste")
 	}
-	return f, permit(op, r.who, ScopeWrite)
+	return f, auth.Permit(op, r.who, ScopeWrite)
 }
 
 // pump relays from the node to the client.
@@ -301,8 +302,8 @@ func (r *relay) write(f stream.Frame) error {
 
 // ping finds out whether the other end is still there, and comes again.
 func (r *relay) ping() {
-	if !r.g.keys.current(r.who) { // it has expired since
-		r.fail(errRevoked())
+	if !r.g.auth.Keys.Valid(r.who) { // it has expired since
+		r.fail(auth.ErrRevoked())
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.g.cfg.Times.Pong)

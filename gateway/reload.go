@@ -4,17 +4,12 @@ import (
 	"maps"
 	"time"
 
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// access is who is let in, and from where.
-type access struct {
-	tokens  []token
-	origins map[string]bool
-}
-
-// Changeable are the settings that a gateway takes up while it runs; the
-// fields are Config's.
+// Changeable are the settings that can change while a gateway runs. The fields
+// are those of Config.
 type Changeable struct {
 	Tokens         map[string]noderpc.Principal
 	Until          map[string]time.Time
@@ -27,10 +22,10 @@ func (c Config) changeable() Changeable {
 	return Changeable{c.Tokens, c.Until, c.AllowedHosts, c.AllowedOrigins, c.Limits.PerPrincipal}
 }
 
-// Reload takes up new settings, all or none of them. Connections that are
-// open stay so, whatever became of the token that opened them.
+// Reload applies new settings, all or none of them. Open connections stay open,
+// also if the token that opened them is gone.
 func (g *Gateway) Reload(c Changeable) error {
-	tokens, err := parseTokens(c.Tokens, c.Until)
+	tokens, err := auth.ParseTokens(c.Tokens, c.Until)
 	if err != nil {
 		return err
 	}
@@ -46,6 +41,7 @@ func (g *Gateway) Reload(c Changeable) error {
 	defer g.mu.Unlock()
 	maps.Copy(hosts, g.own)
 	g.hosts, g.perPrincipal = hosts, c.PerPrincipal
-	g.access.Store(&access{tokens, origins})
+	g.origins.Store(&origins)
+	g.auth.SetTokens(tokens)
 	return nil
 }

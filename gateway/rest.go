@@ -10,6 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -145,10 +146,10 @@ type ticketRequest struct {
 	// for these alone.
 	Origin string `json:"origin,omitempty"`
 	// Embed is for the frame /embed/run on those pages, in place of the pages.
-	Embed          bool      `json:"embed,omitempty"`
-	ExpiresSeconds int       `json:"expires_seconds,omitempty"`
-	Uses           int       `json:"uses,omitempty"`
-	Limits         runLimits `json:"limits"`
+	Embed          bool           `json:"embed,omitempty"`
+	ExpiresSeconds int            `json:"expires_seconds,omitempty"`
+	Uses           int            `json:"uses,omitempty"`
+	Limits         auth.RunLimits `json:"limits"`
 }
 
 type ticketReply struct {
@@ -164,28 +165,28 @@ func (g *Gateway) issueTicket(q *request) error {
 		return err
 	}
 	if p.Origin != "" {
-		return g.mintRunTicket(q, p)
+		return g.issueRunToken(q, p)
 	}
-	if p.Embed || p.ExpiresSeconds != 0 || p.Uses != 0 || p.Limits != (runLimits{}) {
+	if p.Embed || p.ExpiresSeconds != 0 || p.Uses != 0 || p.Limits != (auth.RunLimits{}) {
 		return fault.Invalid("gateway.ticket", "origin", "a ticket with a life, uses or limits of its own is for an origin")
 	}
 	who := q.who
 	if p.Scopes != nil {
 		for _, s := range p.Scopes {
-			if !allows(q.who, Scope(s)) {
+			if !auth.Allows(q.who, Scope(s)) {
 				return &fault.Error{Kind: fault.PermissionDenied, Op: "gateway.ticket", Field: "scopes", Message: "a ticket has no scope that its maker lacks"}
 			}
 		}
 		who.Scopes = p.Scopes
 	}
-	secret, err := g.tickets.issue(g.base, who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
+	secret, err := g.auth.SocketTickets.Issue(g.base, who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
 			g.full(limitTickets)
 		}
 		return err
 	}
-	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: ticketPrefix + secret, ExpiresSeconds: int(ticketLife / time.Second)})
+	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: auth.TicketPrefix + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
 }
 
 type statusReply struct {

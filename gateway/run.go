@@ -9,6 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -31,6 +32,10 @@ func (n runNode) WriteFile(ctx context.Context, who noderpc.Principal, file prot
 	return err
 }
 
+// runSessionName is the name of the sessions of a run token's runs. The node
+// keeps it, so that every gateway knows whose run a session is.
+func runSessionName(t *auth.RunToken) string { return run.SessionName + " " + t.ID }
+
 // run executes code and answers with what comes of it: as server-sent events,
 // as lines of JSON, or as one JSON object, whichever Accept prefers.
 func (g *Gateway) run(q *request) error {
@@ -41,7 +46,7 @@ func (g *Gateway) run(q *request) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	if p.Session != "" && !allows(q.who, ScopeWrite) {
+	if p.Session != "" && !auth.Allows(q.who, ScopeWrite) {
 		return fault.New(fault.PermissionDenied, "gateway.run", "to run in a session takes the scope %s", ScopeWrite)
 	}
 	enc := run.EncoderFor(q.Accepts("application/json", "text/event-stream", "application/x-ndjson"))
@@ -49,17 +54,17 @@ func (g *Gateway) run(q *request) error {
 		return fault.Invalid("gateway.run", "interactive", "an interactive run is answered as events: accept application/x-ndjson or text/event-stream")
 	}
 	spec := run.Spec{Who: asRunner(q.who), Request: p}
-	if t := q.ticket; t != nil {
+	if t := q.runToken; t != nil {
 		spec.Request.TimeoutMS = min(p.TimeoutMS, t.Limits.TimeoutMS)
 		spec.Request.MaxOutputBytes = min(p.MaxOutputBytes, t.Limits.MaxOutputBytes)
-		place, err := g.mint.begin(g.base, t, g.runs.MaxLife(time.Duration(spec.Request.TimeoutMS)*time.Millisecond))
+		place, err := g.auth.RunTokens.Begin(g.base, t, g.runs.MaxLife(time.Duration(spec.Request.TimeoutMS)*time.Millisecond))
 		if err != nil {
 			if !fault.Is(err, fault.Unavailable) {
 				g.full(limitRuns)
 			}
 			return err
 		}
-		spec.Name, spec.Release = t.name(), place.leave
+		spec.Name, spec.Release = runSessionName(t), place.Leave
 	}
 	var gone <-chan struct{}
 	unwatch := func() {}

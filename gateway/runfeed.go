@@ -7,6 +7,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -66,9 +67,9 @@ func (q *request) tellRun(channel, op string, params any) error {
 	if err := q.g.node.Call(ctx, q.who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, &s); err != nil {
 		return err
 	}
-	ours := s.Name == run.SessionName || strings.HasPrefix(s.Name, run.SessionName+" ") || allows(q.who, ScopeWrite)
-	if q.ticket != nil {
-		ours = s.Name == q.ticket.name()
+	ours := s.Name == run.SessionName || strings.HasPrefix(s.Name, run.SessionName+" ") || auth.Allows(q.who, ScopeWrite)
+	if q.runToken != nil {
+		ours = s.Name == runSessionName(q.runToken)
 	}
 	if !ours {
 		return fault.New(fault.NotFound, name, "there is no such run, or it has ended")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -115,9 +116,9 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 		AllowedHosts:   allowedHosts(cfg),
 		AllowedOrigins: cfg.Origins,
 		Static:         web.Site(),
-		Shelf:          shared.shelf,
-		Book:           shared.book,
-		Till:           shared.till,
+		Tickets:        shared.tickets,
+		RunTokens:      shared.runTokens,
+		Rates:          shared.rates,
 		Tracer:         tracer,
 		PortsDomain:    cfg.Ports,
 		SignIn:         signIn(cfg, in.OIDCSecret),
@@ -140,12 +141,12 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 }
 
 // signIn is how users of browsers sign in; nil without a provider.
-func signIn(cfg *config.Config, secret string) *gateway.SignIn {
+func signIn(cfg *config.Config, secret string) *auth.SignIn {
 	o := cfg.OIDC
 	if o.Issuer == "" {
 		return nil
 	}
-	return &gateway.SignIn{
+	return &auth.SignIn{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret, PublicURL: o.PublicURL, Scopes: o.Scopes,
 		TenantClaim: o.TenantClaim, Tenant: o.Tenant, RoleClaim: o.RoleClaim, Role: tenant.Role(o.Role), Life: time.Duration(o.Session),
 	}

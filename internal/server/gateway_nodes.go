@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/noderouter"
 	"github.com/sandgate/sandgate/internal/config"
@@ -59,9 +60,9 @@ func (n routedNode) Open(ctx context.Context, who noderpc.Principal) (gateway.Li
 
 // shared is what the gateways of a cluster have together; nothing without one.
 type shared struct {
-	shelf gateway.Shelf
-	book  gateway.ClusterBook
-	till  gateway.Till
+	tickets   auth.OneTimeStore
+	runTokens auth.SharedRunTokenStore
+	rates     auth.RateStore
 }
 
 // reachNodes returns the node, or all nodes of the cluster as one, what the
@@ -116,7 +117,7 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 		Resolver: resolver, Placer: placer, Dial: dial, Tracer: tracer, Logger: log,
 	})
 	work.Go(func() { resolver.Run(ctx) })
-	stores := shared{shelf: server.OneTimeStore(), book: server.RunTokenStore(), till: server.RateStore()}
+	stores := shared{tickets: server.OneTimeStore(), runTokens: server.RunTokenStore(), rates: server.RateStore()}
 	return routedNode{all}, stores, func() {
 		cancel()
 		work.Wait()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
@@ -29,10 +29,10 @@ type gatewayInput struct {
 // principals says whom the token speaks for.
 func principals(token string) map[string]noderpc.Principal {
 	var scopes []string
-	for _, s := range gateway.Scopes() {
+	for _, s := range auth.Scopes() {
 		scopes = append(scopes, string(s))
 	}
-	return map[string]noderpc.Principal{gateway.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}
+	return map[string]noderpc.Principal{auth.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}
 }
 
 // gatewaySettings is what the gateway is given: who may come in among it.

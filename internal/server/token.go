@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway"
+	"github.com/sandgate/sandgate/gateway/auth"
 )
 
 // tokenPrefix lets scanners for leaked secrets know ours.
@@ -102,7 +102,7 @@ func ReplaceToken(path string, owner Caller, keep time.Duration) (previous, next
 		return "", "", err
 	}
 	uid, gid := fileOwner(info)
-	note, err := json.Marshal(previousToken{Hash: gateway.HashToken(previous), Until: time.Now().Add(keep).UTC()})
+	note, err := json.Marshal(previousToken{Hash: auth.HashToken(previous), Until: time.Now().Add(keep).UTC()})
 	if err != nil {
 		return "", "", fault.Wrap(fault.Internal, op, err)
 	}

@@ -1,14 +1,9 @@
-package gateway
+package auth
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,35 +12,22 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	shared "github.com/sandgate/sandgate/internal/cluster/redis"
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
-// redisFor starts a Redis server of the test's own, and returns its address.
-func redisFor(t *testing.T) string {
+const chat = "https://chat.example"
+
+// until waits for a condition that no event reports.
+func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	_, port, _ := net.SplitHostPort(address)
-	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("redis-server, which make test installs from Debian: %v", err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	until(t, "Redis", func() bool {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = c.Close()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came: %s", what)
 		}
-		return err == nil
-	})
-	return address
+	}
 }
 
-// joined is the directory on a server.
+// joined is one more connection to a Redis server.
 func joined(t *testing.T, address string) *shared.Client {
 	t.Helper()
 	r, err := shared.Open(shared.Options{URL: "redis://" + address + "/0"})
@@ -56,16 +38,16 @@ func joined(t *testing.T, address string) *shared.Client {
 	return r
 }
 
-// TestBook holds both books to the same contract; on Redis every other step goes
-// over another gateway's connection.
-func TestBook(t *testing.T) {
+// TestRunTokenStores runs the same tests on both stores. On Redis every other
+// step uses the connection of another gateway.
+func TestRunTokenStores(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
-		b := newLocalBook()
-		conformBook(t, b, b)
+		b := NewLocalRunTokenStore(nil)
+		conformRunTokenStore(t, b, b)
 	})
 	t.Run("cluster", func(t *testing.T) {
-		address := redisFor(t)
-		conformBook(t, joined(t, address).RunTokenStore(), joined(t, address).RunTokenStore())
+		address := testenv.Redis(t)
+		conformRunTokenStore(t, joined(t, address).RunTokenStore(), joined(t, address).RunTokenStore())
 		// Nothing stays for ever.
 		c := redis.NewClient(&redis.Options{Addr: address})
 		defer func() { _ = c.Close() }()
@@ -81,7 +63,7 @@ func TestBook(t *testing.T) {
 	})
 }
 
-func conformBook(t *testing.T, a, b ClusterBook) {
+func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
 	ctx := t.Context()
 	ok := func(err error) {
 		t.Helper()
@@ -89,7 +71,7 @@ func conformBook(t *testing.T, a, b ClusterBook) {
 			t.Fatal(err)
 		}
 	}
-	begin := func(on Book, id, place string, life time.Duration, want tenant.Verdict) {
+	begin := func(on RunTokenStore, id, place string, life time.Duration, want tenant.Verdict) {
 		t.Helper()
 		got, wait, err := on.Begin(ctx, id, chat, place, life)
 		ok(err)
@@ -97,7 +79,7 @@ func conformBook(t *testing.T, a, b ClusterBook) {
 			t.Errorf("place %s of %s: %s after %s, want %s", place, id, got, wait, want)
 		}
 	}
-	named := func(on Origins, want bool) {
+	named := func(on RunTokenOrigins, want bool) {
 		t.Helper()
 		got, err := on.Names(ctx, chat)
 		ok(err)
@@ -105,7 +87,7 @@ func conformBook(t *testing.T, a, b ClusterBook) {
 			t.Errorf("the origin is named: %t", got)
 		}
 	}
-	found := func(on Book, id, want string) {
+	found := func(on RunTokenStore, id, want string) {
 		t.Helper()
 		got, err := on.Find(ctx, id)
 		ok(err)
@@ -157,7 +139,7 @@ func conformBook(t *testing.T, a, b ClusterBook) {
 	var all sync.WaitGroup
 	for n := range 20 {
 		all.Go(func() {
-			got, _, err := []Book{a, b}[n%2].Begin(ctx, "three", chat, fmt.Sprint("p", n), time.Minute)
+			got, _, err := []RunTokenStore{a, b}[n%2].Begin(ctx, "three", chat, fmt.Sprint("p", n), time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
@@ -207,9 +189,9 @@ func conformBook(t *testing.T, a, b ClusterBook) {
 	ok(a.Add(ctx, grant, 1)) // the others' places are free
 }
 
-// TestBookPlacesEnd: the places of a gateway that was killed are free in the end.
-func TestBookPlacesEnd(t *testing.T) {
-	b := joined(t, redisFor(t)).RunTokenStore()
+// TestRunTokenPlacesEnd: the places of a killed gateway become free.
+func TestRunTokenPlacesEnd(t *testing.T) {
+	b := joined(t, testenv.Redis(t)).RunTokenStore()
 	ctx := t.Context()
 	if err := b.Add(ctx, tenant.Grant{ID: "one", Thing: []byte("x"), Origin: chat, Life: time.Minute, Uses: 1000, AtOnce: 1, PerMinute: 600}, 1); err != nil {
 		t.Fatal(err)
@@ -221,32 +203,4 @@ func TestBookPlacesEnd(t *testing.T) {
 		v, _, err := b.Begin(ctx, "one", chat, "next", time.Minute)
 		return err == nil && v == tenant.Begun
 	})
-}
-
-// TestRunTicketWithoutBook: while nobody can say whether a ticket is used up,
-// nothing runs, and the page is told to come back.
-func TestRunTicketWithoutBook(t *testing.T) {
-	address := redisFor(t)
-	cluster := joined(t, address)
-	w := newWorld(t, func(c *Config) { c.Book = cluster.RunTokenStore() })
-	w.told()
-	ticket := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":5}`).Ticket
-	const code = `{"code":"print:a"}`
-	if r := w.from(chat, "POST", "/v1/run", ticket, code); r.StatusCode != 200 {
-		t.Fatalf("%d %s", r.StatusCode, read(t, r))
-	}
-	w.deleted(1)
-	// What lies there is sealed.
-	c := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
-	defer func() { _ = c.Close() }()
-	for _, key := range c.Keys(context.Background(), "*ticket:*").Val() {
-		thing := c.HGet(context.Background(), key, "thing").Val()
-		if _, err := c.HSet(context.Background(), key, "thing", "A"+thing[1:]).Result(); err != nil || thing[0] == '{' {
-			t.Errorf("%q %v", thing, err)
-		}
-	}
-	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unauthenticated)
-	_ = cluster.Close()
-	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unavailable)
-	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(`{"scopes":["run"],"origin":"https://chat.example"}`), nil), fault.Unavailable)
 }

@@ -1,25 +1,32 @@
-package gateway
+package auth
 
 import (
 	"testing"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// TestViewLinkEnds: a link is good for its time, while the token that made it
-// is one of the settings', and for nothing that another purpose sealed.
+// TestViewLinkEnds: a link is valid for its time and while the token that
+// created it is configured. A value that was sealed for another purpose is no
+// link.
 func TestViewLinkEnds(t *testing.T) {
-	w := newWorld(t, nil)
-	for x, changed := w.g.keys.get(); x == nil; x, changed = w.g.keys.get() {
-		<-changed
+	tokens, err := ParseTokens(map[string]noderpc.Principal{HashToken("secret"): {Tenant: "t1", Subject: "ann"}}, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	a := testAuthenticator(t, Config{Tokens: tokens})
 	until := time.Now().Add(time.Hour).Unix()
-	x, _ := w.g.keys.get()
+	x, _ := a.Keys.Get()
 	known := x.Table
-	known.Links = []tenant.Link{{ID: "l", Tenant: "t1", Session: "fixed", Expires: time.Now().Add(time.Hour)}, {ID: "late", Tenant: "t1", Session: "fixed", Expires: time.Now().Add(-time.Second)}}
-	w.g.keys.set(known)
+	known.Version++
+	known.Links = []tenant.Link{
+		{ID: "l", Tenant: "t1", Session: "fixed", Expires: time.Now().Add(time.Hour)},
+		{ID: "late", Tenant: "t1", Session: "fixed", Expires: time.Now().Add(-time.Second)},
+	}
+	a.Keys.Update(tenant.News{Table: known})
 	for _, c := range []struct {
 		what    string
 		purpose string
@@ -37,11 +44,11 @@ func TestViewLinkEnds(t *testing.T) {
 		{"one for another purpose", purposeToken, time.Hour, viewLink{"t1", "fixed", "ann", until, "l"}, false},
 		{"one for all sessions", purposeView, time.Hour, viewLink{"t1", "", "ann", until, "l"}, false},
 	} {
-		sealed, err := sealFor(w.g, c.purpose, c.life, c.link)
+		sealed, err := seal(a.Keys, c.purpose, c.life, c.link)
 		if err != nil {
 			t.Fatal(err)
 		}
-		who, err := w.g.openViewLink(viewPrefix + sealed)
+		who, err := a.openViewLink(viewPrefix + sealed)
 		if c.ok && (err != nil || who.Session != "fixed" || who.Tenant != "t1" || who.Until.Unix() != until) {
 			t.Errorf("%s: %+v, %v", c.what, who, err)
 		}

@@ -11,37 +11,65 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/run"
+	redisstore "github.com/sandgate/sandgate/internal/cluster/redis"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 const chat = "https://chat.example"
 
-// mintTicket mints a run ticket and returns it.
-func (w *world) mintTicket(body string) runTicketReply {
+// runTicket issues a run ticket and returns it.
+func (w *world) runTicket(body string) runTokenReply {
 	w.t.Helper()
 	r := w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(body), nil)
-	var out runTicketReply
-	if b := read(w.t, r); r.StatusCode != 201 || json.Unmarshal([]byte(b), &out) != nil || !strings.HasPrefix(out.Ticket, runPrefix) {
+	var out runTokenReply
+	if b := read(w.t, r); r.StatusCode != 201 || json.Unmarshal([]byte(b), &out) != nil || !strings.HasPrefix(out.Ticket, auth.RunTokenPrefix) {
 		w.t.Fatalf("%d %s", r.StatusCode, b)
 	}
 	return out
 }
 
-// clock lets a test move the time of tickets on.
-func (w *world) clock() (forward func(time.Duration)) {
-	var ahead atomic.Int64
-	w.book().now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	return func(d time.Duration) { ahead.Add(int64(d)) }
+// countedStore is a store of run tokens whose clock a test moves forward.
+type countedStore struct {
+	auth.SharedRunTokenStore
+	ahead atomic.Int64
+	// left has the place that each run has given back.
+	left chan string
 }
 
-// book is that of the gateway, which is alone.
-func (w *world) book() *localBook { return w.g.mint.book.(*localBook) }
+func newCountedStore() *countedStore {
+	s := &countedStore{left: make(chan string, 100)}
+	s.SharedRunTokenStore = auth.NewLocalRunTokenStore(func() time.Time {
+		return time.Now().Add(time.Duration(s.ahead.Load()))
+	})
+	return s
+}
+
+func (s *countedStore) forward(d time.Duration) { s.ahead.Add(int64(d)) }
+
+func (s *countedStore) Leave(ctx context.Context, id, origin, place string) error {
+	err := s.SharedRunTokenStore.Leave(ctx, id, origin, place)
+	s.left <- place
+	return err
+}
+
+// newClockWorld is newWorld with a clock for run tokens.
+func newClockWorld(t *testing.T) (w *world, forward func(time.Duration), left <-chan string) {
+	t.Helper()
+	store := newCountedStore()
+	w = newWorld(t, func(c *Config) { c.RunTokens = store })
+	w.told()
+	return w, store.forward, store.left
+}
 
 // named reports whether a run ticket names the origin.
 func (w *world) named(origin string) bool {
 	w.t.Helper()
-	is, err := w.g.mint.names(context.Background(), origin)
+	is, err := w.g.auth.RunTokens.Names(context.Background(), origin)
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -71,12 +99,11 @@ func (w *world) from(origin, method, path, ticket, body string) *http.Response {
 
 // TestRunTicket walks what a run ticket opens, and what must not open.
 func TestRunTicket(t *testing.T) {
-	w := newWorld(t, nil)
+	w, clock, _ := newClockWorld(t)
 	w.session()
 	const code = `{"code":"print:a"}`
-	wantFault(t, w.from(chat, "POST", "/v1/run", runPrefix+"none", code), fault.PermissionDenied) // nobody has named that origin
-	clock := w.clock()
-	ticket := w.mintTicket(`{"scopes":["run"],"origin":"https://Chat.example","uses":2,"expires_seconds":60}`)
+	wantFault(t, w.from(chat, "POST", "/v1/run", auth.RunTokenPrefix+"none", code), fault.PermissionDenied) // nobody has named that origin
+	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://Chat.example","uses":2,"expires_seconds":60}`)
 	if ticket.Origin != chat || ticket.Uses != 2 || ticket.ExpiresSeconds != 60 || ticket.Limits.Concurrent != 2 {
 		t.Errorf("%+v", ticket)
 	}
@@ -137,20 +164,20 @@ func TestRunTicket(t *testing.T) {
 	w.deleted(2)
 
 	t.Run("expired", func(t *testing.T) {
-		other := w.mintTicket(`{"scopes":["run"],"origin":"https://other.example","expires_seconds":30}`)
+		other := w.runTicket(`{"scopes":["run"],"origin":"https://other.example","expires_seconds":30}`)
 		clock(31 * time.Second)
 		wantFault(t, w.from("https://other.example", "POST", "/v1/run", other.Ticket, code), fault.PermissionDenied)
 		if !w.named(chat) || w.named("https://other.example") {
 			t.Error("the wrong origin is forgotten")
 		}
 		clock(time.Hour)
-		if w.named(chat) || len(w.book().m) != 0 || len(w.book().origins) != 0 {
-			t.Error("expired tickets are kept")
+		if w.named(chat) {
+			t.Error("an expired ticket is kept")
 		}
 	})
 
 	t.Run("revoked", func(t *testing.T) {
-		gone := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example"}`)
+		gone := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example"}`)
 		wantFault(t, w.do("DELETE", "/v1/tickets/"+gone.ID, tokenOther, nil, nil), fault.NotFound)
 		if r := w.do("DELETE", "/v1/tickets/"+gone.ID, tokenAll, nil, nil); r.StatusCode != 200 {
 			t.Error(r.StatusCode)
@@ -162,8 +189,8 @@ func TestRunTicket(t *testing.T) {
 // TestRunTicketEmbedded is for the frame, whose requests come from this server.
 func TestRunTicketEmbedded(t *testing.T) {
 	w := newWorld(t, nil)
-	ticket := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example","embed":true}`)
-	if got, err := w.g.mint.framing(context.Background()); err != nil || len(got) != 1 || got[0] != chat {
+	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","embed":true}`)
+	if got, err := w.g.auth.RunTokens.Framing(context.Background()); err != nil || len(got) != 1 || got[0] != chat {
 		t.Error(got, err)
 	}
 	wantFault(t, w.from(chat, "POST", "/v1/run", ticket.Ticket, `{"code":"x"}`), fault.PermissionDenied)
@@ -197,16 +224,15 @@ func TestRunTicketRequest(t *testing.T) {
 	}
 	const good = `{"scopes":["run"],"origin":"https://chat.example"}`
 	wantFault(t, w.do("POST", "/v1/tickets", tokenViewer, strings.NewReader(good), nil), fault.PermissionDenied)
-	w.mintTicket(good)
+	w.runTicket(good)
 	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(good), nil), fault.Exhausted)
 }
 
 // TestRunTicketLimits holds a page to its ticket's time, output, number and
 // rate of runs; and a place is free again when its run has ended.
 func TestRunTicketLimits(t *testing.T) {
-	w := newWorld(t, nil)
-	clock := w.clock()
-	ticket := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":100,"expires_seconds":3600,
+	w, clock, left := newClockWorld(t)
+	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":100,"expires_seconds":3600,
 		"limits":{"concurrent":1,"per_minute":3,"max_output_bytes":1000,"timeout_ms":5000}}`).Ticket
 	first := w.from(chat, "POST", "/v1/run", ticket, `{"code":"loop","timeout_ms":600000}`)
 	br := bufio.NewReader(first.Body)
@@ -219,14 +245,7 @@ func TestRunTicketLimits(t *testing.T) {
 	}
 	_ = first.Body.Close()
 	w.deleted(1)
-	until(t, "the place", func() bool {
-		w.book().mu.Lock()
-		defer w.book().mu.Unlock()
-		for _, tk := range w.book().m {
-			return len(tk.places) == 0
-		}
-		return false
-	})
+	<-left // the place
 	body := read(t, w.from(chat, "POST", "/v1/run", ticket, `{"code":"flood:50000","max_output_bytes":60000000}`))
 	if !strings.Contains(body, `{"type":"truncated","bytes":49000}`) {
 		t.Errorf("%.300s", body)
@@ -243,10 +262,9 @@ func TestRunTicketLimits(t *testing.T) {
 
 // TestRunInteractive feeds a run and stops another, as its page and as others.
 func TestRunInteractive(t *testing.T) {
-	w := newWorld(t, nil)
-	clock := w.clock()
-	ticket := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":9,"expires_seconds":60}`).Ticket
-	stranger := w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example","expires_seconds":60}`).Ticket
+	w, clock, _ := newClockWorld(t)
+	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":9,"expires_seconds":60}`).Ticket
+	stranger := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","expires_seconds":60}`).Ticket
 	p := wantFault(t, w.from(chat, "POST", "/v1/run", ticket, `{"code":"x","stdin":"","interactive":true}`), fault.InvalidArgument)
 	if p.Field != "interactive" {
 		t.Error(p.Field)
@@ -286,7 +304,7 @@ func TestRunInteractive(t *testing.T) {
 	// The last run of an expired ticket has ended: nothing is left of it.
 	until(t, "the end of the ticket", func() bool { return !w.named(chat) })
 
-	ticket = w.mintTicket(`{"scopes":["run"],"origin":"https://chat.example"}`).Ticket
+	ticket = w.runTicket(`{"scopes":["run"],"origin":"https://chat.example"}`).Ticket
 	start, br, body = begin("loop")
 	if r := w.from(chat, "POST", "/v1/run/"+start.Session+"/interrupt", ticket, `{"channel":"k1"}`); r.StatusCode != 200 {
 		t.Fatalf("%d %s", r.StatusCode, read(t, r))
@@ -300,4 +318,35 @@ func TestRunInteractive(t *testing.T) {
 	// A session that is no run is not for who may only run.
 	w.session()
 	wantFault(t, w.from("", "POST", "/v1/run/fixed/interrupt", tokenRun, `{"channel":"k1"}`), fault.NotFound)
+}
+
+// TestRunTicketWithoutStore: while nobody can say whether a ticket is used up,
+// nothing runs, and the page is told to come back.
+func TestRunTicketWithoutStore(t *testing.T) {
+	address := testenv.Redis(t)
+	shared, err := redisstore.Open(redisstore.Options{URL: "redis://" + address + "/0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *Config) { c.RunTokens = shared.RunTokenStore() })
+	w.told()
+	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":5}`).Ticket
+	const code = `{"code":"print:a"}`
+	if r := w.from(chat, "POST", "/v1/run", ticket, code); r.StatusCode != 200 {
+		t.Fatalf("%d %s", r.StatusCode, read(t, r))
+	}
+	w.deleted(1)
+	// What lies there is sealed.
+	c := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
+	defer func() { _ = c.Close() }()
+	for _, key := range c.Keys(context.Background(), "*ticket:*").Val() {
+		thing := c.HGet(context.Background(), key, "thing").Val()
+		if _, err := c.HSet(context.Background(), key, "thing", "A"+thing[1:]).Result(); err != nil || thing[0] == '{' {
+			t.Errorf("%q %v", thing, err)
+		}
+	}
+	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unauthenticated)
+	_ = shared.Close()
+	wantFault(t, w.from(chat, "POST", "/v1/run", ticket, code), fault.Unavailable)
+	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(`{"scopes":["run"],"origin":"https://chat.example"}`), nil), fault.Unavailable)
 }

@@ -1,0 +1,111 @@
+package auth
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/testenv"
+)
+
+func TestRates(t *testing.T) {
+	var r rateLimiter
+	now := time.Now()
+	for i := range 4 {
+		if _, ok := r.take("a", 2, now); !ok {
+			t.Fatalf("request %d of a burst of 4 is refused", i)
+		}
+	}
+	if wait, ok := r.take("a", 2, now); ok || wait != 500*time.Millisecond {
+		t.Errorf("over the burst: %v, wait %s", ok, wait)
+	}
+	if _, ok := r.take("b", 2, now); !ok {
+		t.Error("another's rate counts")
+	}
+	if _, ok := r.take("a", 2, now.Add(500*time.Millisecond)); !ok {
+		t.Error("after the wait it is refused")
+	}
+	if _, ok := r.take("a", 0, now); !ok {
+		t.Error("without a quota it is refused")
+	}
+	// A quota that is raised holds at once.
+	if _, ok := r.take("a", 1000, now.Add(510*time.Millisecond)); !ok {
+		t.Error("the new quota does not hold")
+	}
+	for i := range 2 * maxRates {
+		r.take(fmt.Sprint(i), 1, now)
+	}
+	if n := len(r.m); n > maxRates {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+// TestRatesOverGateways: what several gateways let through is what one quota
+// allows, but for what each lets through before it has heard of the others.
+func TestRatesOverGateways(t *testing.T) {
+	address := testenv.Redis(t)
+	gateways := []*rateLimiter{{}, {}, {}}
+	var stores []RateStore
+	for range gateways {
+		stores = append(stores, joined(t, address).RateStore())
+	}
+	settle := func() {
+		t.Helper()
+		for i, r := range gateways {
+			if err := r.settle(t.Context(), stores[i], time.Now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// A rate at which nothing grows back while the test runs: 200 at once.
+	const perSecond = 100
+	began := time.Now()
+	through := 0
+	ask := func(r *rateLimiter, n int) {
+		for range n {
+			if _, ok := r.take("tenant a", perSecond, time.Now()); ok {
+				through++
+			}
+		}
+	}
+	for range 40 { // 240 requests, in turns
+		for _, r := range gateways {
+			ask(r, 2)
+		}
+		settle()
+	}
+	grown := int(time.Since(began).Seconds()*perSecond) + 1
+	// Each may let through 2 that the others have not heard of.
+	if through < 200 || through > 200+grown+6 {
+		t.Errorf("%d of 240 got through in %s, with a quota of 200 and %d that grew back", through, time.Since(began), grown)
+	}
+	// One that did not take part knows as soon as it does.
+	fresh := &rateLimiter{}
+	ask(fresh, 1)
+	if err := fresh.settle(t.Context(), stores[0], time.Now); err != nil {
+		t.Fatal(err)
+	}
+	fresh.mu.Lock()
+	if left := fresh.m["tenant a"].left; left > float64(time.Since(began).Seconds()*perSecond)+20 {
+		t.Errorf("a fresh gateway believes that %.0f are left", left)
+	}
+	fresh.mu.Unlock()
+	// Another's quota is another's.
+	if _, ok := gateways[0].take("tenant b", perSecond, time.Now()); !ok {
+		t.Error("another tenant pays")
+	}
+	// A server that is away, or came back without its data, gives nothing and takes
+	// nothing: each counts for itself.
+	for _, r := range gateways {
+		ask(r, 1)
+		if err := r.settle(t.Context(), joined(t, "127.0.0.1:1").RateStore(), time.Now); !fault.Is(err, fault.Unavailable) && err != nil {
+			t.Error(err)
+		}
+		r.mu.Lock()
+		if left := r.m["tenant a"].left; left > float64(time.Since(began).Seconds()*perSecond)+20 {
+			t.Errorf("%.0f are left", left)
+		}
+		r.mu.Unlock()
+	}
+}

@@ -1,0 +1,39 @@
+package auth
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/tenant"
+)
+
+// RunTokenStore keeps run tokens and counts their uses. The gateways of a
+// cluster share one.
+type RunTokenStore interface {
+	// Add stores a token. It fails with Exhausted if the store has limit tokens.
+	Add(ctx context.Context, g tenant.Grant, limit int) error
+	// Find returns the value of a token that is valid, or has a run under way;
+	// nil means that there is none.
+	Find(ctx context.Context, id string) ([]byte, error)
+	// End removes a token, and reports whether there was one.
+	End(ctx context.Context, id, origin string) (bool, error)
+	// Begin uses a token once and reserves a place among its runs. Leave gives
+	// the place back; without it the place is free again after life.
+	Begin(ctx context.Context, id, origin, place string, life time.Duration) (tenant.Verdict, time.Duration, error)
+	Leave(ctx context.Context, id, origin, place string) error
+}
+
+// RunTokenOrigins lists the origins that the tokens of a store are for.
+type RunTokenOrigins interface {
+	// Names reports whether there is a token for an origin that Find would find.
+	Names(ctx context.Context, origin string) (bool, error)
+	// Framing returns the origins whose pages may frame /embed/run.
+	Framing(ctx context.Context) ([]string, error)
+}
+
+// SharedRunTokenStore is both, on a server that the gateways of a cluster
+// share.
+type SharedRunTokenStore interface {
+	RunTokenStore
+	RunTokenOrigins
+}

@@ -1,0 +1,191 @@
+package gateway
+
+import (
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
+)
+
+// authorize decides whether a request reaches its handler. Every route uses it.
+// It checks, in this order: the server accepts requests, the Host is allowed,
+// the Origin is allowed, the credentials are valid, they cover the route, the
+// request quota is not used up, and the body belongs to the route.
+func (g *Gateway) authorize(q *request) error {
+	const op = "gateway.authorize"
+	if g.draining.Load() {
+		return &fault.Error{Kind: fault.Restarting, Op: op, RetryAfter: 1}
+	}
+	host := strings.ToLower(string(q.Request().Header.Host()))
+	var badPort error // reported only after authentication
+	if q.route.Port {
+		if q.port, _ = g.ports.target(host); q.port == nil {
+			q.port, badPort = portOfPath(q.Ctx)
+		}
+	}
+	ownHost := q.port != nil && q.port.own
+	if !ownHost && !g.hostAllowed(host) {
+		return fault.New(fault.PermissionDenied, op, "this server does not answer to that Host; see allowed_hosts")
+	}
+	from, err := g.checkOrigin(q, host)
+	if err != nil {
+		return err
+	}
+	if q.route.Access != Open {
+		if err := g.authenticate(q, from); err != nil {
+			return err
+		}
+	}
+	if badPort != nil {
+		return badPort
+	}
+	if q.route.Body == 0 && q.body.length != 0 {
+		return fault.New(fault.Malformed, op, "this request takes no body")
+	}
+	if q.body.length > q.route.Body {
+		return fault.New(fault.TooLarge, op, "the body has %d bytes, the limit is %d", q.body.length, q.route.Body)
+	}
+	g.stats.requests.Add(1)
+	return nil
+}
+
+// requestOrigin is the origin of a request.
+type requestOrigin struct {
+	// header is the Origin header; empty without one.
+	header string
+	// cross is set if the request comes from a page of another origin.
+	cross bool
+	// runOnly is set if that origin is allowed only because a run token is for it.
+	runOnly bool
+}
+
+// checkOrigin refuses requests of pages whose origin is not allowed, and sets
+// the headers that let the others read the response.
+func (g *Gateway) checkOrigin(q *request, host string) (requestOrigin, error) {
+	from := requestOrigin{header: string(q.Request().Header.Peek(fiber.HeaderOrigin))}
+	h := &q.Response().Header
+	cross, err := g.originAllowed(from.header, host)
+	if err != nil && q.route.Run {
+		named, nerr := g.auth.RunTokens.Names(g.base, from.header)
+		if nerr != nil {
+			return from, nerr
+		}
+		from.runOnly = named
+	}
+	switch {
+	case q.route.Public:
+		h.Set(fiber.HeaderAccessControlAllowOrigin, "*")
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+		return from, nil
+	case from.runOnly:
+		cross = true
+	case err != nil:
+		return from, err
+	}
+	from.cross = cross
+	if !cross {
+		return from, nil
+	}
+	if q.route.Port {
+		return from, fault.New(fault.PermissionDenied, "gateway.origin", "a page of another origin may not use this port")
+	}
+	h.Set(fiber.HeaderAccessControlAllowOrigin, from.header)
+	h.Set(fiber.HeaderAccessControlExposeHeaders, "Retry-After, Content-Length, Content-Range, ETag, Last-Modified")
+	h.Add(fiber.HeaderVary, fiber.HeaderOrigin)
+	return from, nil
+}
+
+// authenticate finds the principal of a request and checks that it may use the
+// route now.
+func (g *Gateway) authenticate(q *request, from requestOrigin) (err error) {
+	const op = "gateway.authorize"
+	if q.port != nil {
+		q.who, err = g.authenticatePort(q)
+	} else {
+		var id auth.Identity
+		id, err = g.auth.Authenticate(g.base, q.credentials(from))
+		q.who, q.runToken, q.user = id.Who, id.RunToken, id.User
+	}
+	if err != nil {
+		return err
+	}
+	if err := g.auth.Check(q.who); err != nil {
+		return err
+	}
+	if from.runOnly && q.runToken == nil {
+		return fault.New(fault.PermissionDenied, op, "pages of this origin get in with a run ticket alone")
+	}
+	if err := auth.Permit(op, q.who, q.route.Access); err != nil {
+		return err
+	}
+	if err := withinSession(q); err != nil {
+		return err
+	}
+	return g.auth.Meter(q.who)
+}
+
+// credentials returns the parts of a request that say who makes it.
+func (q *request) credentials(from requestOrigin) auth.Request {
+	r := auth.Request{
+		Authorization: q.Get(fiber.HeaderAuthorization),
+		Origin:        from.header,
+		SameOrigin:    !from.cross && from.header != "",
+		CookieOnly:    q.route.Cookie,
+		RunTokens:     q.route.Run,
+	}
+	if q.route.Cookie {
+		r.SessionCookie = string(q.Request().Header.Cookie(auth.SessionCookie))
+	}
+	if q.route.Upgrade {
+		r.Subprotocols = subprotocols(q.Ctx)
+	}
+	return r
+}
+
+func (g *Gateway) hostAllowed(host string) bool {
+	name := host
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		name = host[:i]
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hosts[host] || g.hosts[name]
+}
+
+// originAllowed checks an Origin header, and reports whether it is another
+// origin than the server's own. A request without the header does not come from
+// a script of a page. It may be a navigation, which has no credentials and so
+// reaches only open routes.
+func (g *Gateway) originAllowed(origin, host string) (cross bool, err error) {
+	if origin == "" {
+		return false, nil
+	}
+	lower := strings.ToLower(origin)
+	for _, scheme := range [...]string{"http://", "https://"} {
+		if rest, ok := strings.CutPrefix(lower, scheme); ok && rest == host {
+			return false, nil
+		}
+	}
+	if (*g.origins.Load())[lower] {
+		return true, nil
+	}
+	return false, fault.New(fault.PermissionDenied, "gateway.origin", "requests from this origin are not allowed; see allowed_origins")
+}
+
+// withinSession limits credentials for one session to the routes that read that
+// session, and to the few that belong to no session.
+func withinSession(q *request) error {
+	if q.who.Session == "" {
+		return nil
+	}
+	switch path := q.route.Path; {
+	case path == "/v1", path == "/v1/ws", path == "/v1/sessions", path == "/v1/tickets":
+		return nil
+	case (path == "/v1/sessions/:id" || strings.HasPrefix(path, "/v1/sessions/:id/")) &&
+		q.route.Access == ScopeRead && q.Params("id") == q.who.Session:
+		return nil
+	}
+	return fault.New(fault.PermissionDenied, "gateway.authorize", "a link for viewing is for one session alone")
+}

@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
+)
+
+// runTokenReply answers the request for a run token.
+type runTokenReply struct {
+	Ticket string `json:"ticket"`
+	// ID names the token, and is no secret. Revoking takes it.
+	ID             string         `json:"id"`
+	Origin         string         `json:"origin"`
+	Uses           int            `json:"uses"`
+	ExpiresSeconds int            `json:"expires_seconds"`
+	Limits         auth.RunLimits `json:"limits"`
+}
+
+// issueRunToken answers a request for a ticket that names an origin.
+func (g *Gateway) issueRunToken(q *request, p ticketRequest) error {
+	const op = "gateway.run_token"
+	if !slices.Equal(p.Scopes, []string{string(ScopeRun)}) {
+		return fault.Invalid(op, "scopes", `a ticket for an origin has the scope "run" alone`)
+	}
+	if !auth.Allows(q.who, ScopeRun) {
+		return &fault.Error{
+			Kind: fault.PermissionDenied, Op: op, Field: "scopes",
+			Message: "a ticket has no scope that its creator lacks",
+		}
+	}
+	spec := auth.RunTokenSpec{
+		Origin: strings.ToLower(p.Origin), Embed: p.Embed, Uses: p.Uses, ExpiresSeconds: p.ExpiresSeconds, Limits: p.Limits,
+	}
+	if _, err := parseOrigins([]string{spec.Origin}); err != nil {
+		return fault.Invalid(op, "origin", "%q is no origin such as https://chat.example.com", p.Origin)
+	}
+	who := q.who
+	who.Scopes = p.Scopes
+	t, secret, err := g.auth.RunTokens.Issue(g.base, who, &spec)
+	if err != nil {
+		if fault.Is(err, fault.Exhausted) {
+			g.full(limitTickets)
+		}
+		return err
+	}
+	return q.json(fiber.StatusCreated, runTokenReply{
+		Ticket: secret, ID: t.ID, Origin: t.Origin, Uses: spec.Uses, ExpiresSeconds: spec.ExpiresSeconds, Limits: t.Limits,
+	})
+}
+
+// revokeTicket ends a run token. Runs that have begun continue.
+func (g *Gateway) revokeTicket(q *request) error {
+	if err := g.auth.RunTokens.Revoke(g.base, q.Params("id"), q.who); err != nil {
+		return err
+	}
+	return q.json(fiber.StatusOK, struct{}{})
+}
