@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -125,22 +126,7 @@ func (p *Placer) Lapsed() []Node {
 // language before one without, and among these the node with the least load. It is
 // unavailable when no node takes sessions.
 func (p *Placer) Place(ctx context.Context, language string) (Node, error) {
-	const op = "cluster.place"
-	all, err := p.Nodes(ctx)
-	if err != nil {
-		return Node{}, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var best Node
-	var bestRank [2]float64
-	found, known := false, false
-	for _, i := range rand.Perm(len(all)) { // so that equal nodes take turns
-		n := all[i]
-		if n.Draining || n.Age > maxMissedHeartbeats*p.lease/heartbeatsPerLease || time.Since(p.avoided[n.ID]) < avoidLife {
-			continue
-		}
-		known = true
+	return p.choose(ctx, func(n Node) [2]float64 {
 		sent := p.placed[n.ID]
 		rank := [2]float64{1, float64(n.Sessions+sent) / float64(max(n.Most, 1))}
 		if n.Ready[language] > sent {
@@ -149,17 +135,54 @@ func (p *Placer) Place(ctx context.Context, language string) (Node, error) {
 		if rank[1] >= 1 {
 			rank[0] = 2 // it may still hibernate an idle session
 		}
-		if !found || slices.Compare(rank[:], bestRank[:]) < 0 {
-			best, bestRank, found = n, rank, true
+		return rank
+	}, func(n Node) { p.placed[n.ID]++ })
+}
+
+// PlaceByName chooses the node for something that is unique by its name. All gateways
+// choose the same node while they know the same nodes, so that this node can refuse
+// the second of two.
+func (p *Placer) PlaceByName(ctx context.Context, name string) (Node, error) {
+	return p.choose(ctx, func(n Node) [2]float64 {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(string(n.ID) + "\x00" + name)) // never fails
+		return [2]float64{float64(h.Sum64())}
+	}, func(Node) {})
+}
+
+// choose returns the node of the lowest rank among those that take sessions. rank and
+// chosen are called with mu held.
+func (p *Placer) choose(
+	ctx context.Context, rank func(Node) [2]float64, chosen func(Node),
+) (Node, error) {
+	all, err := p.Nodes(ctx)
+	if err != nil {
+		return Node{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var best Node
+	var bestRank [2]float64
+	found := false
+	for _, i := range rand.Perm(len(all)) { // so that equal nodes take turns
+		n := all[i]
+		late := n.Age > maxMissedHeartbeats*p.lease/heartbeatsPerLease
+		if n.Draining || late || time.Since(p.avoided[n.ID]) < avoidLife {
+			continue
+		}
+		if r := rank(n); !found || slices.Compare(r[:], bestRank[:]) < 0 {
+			best, bestRank, found = n, r, true
 		}
 	}
 	if !found {
 		message := "no node of the cluster can be reached"
-		if known || len(all) > 0 {
+		if len(all) > 0 {
 			message = "no node of the cluster takes sessions now"
 		}
-		return Node{}, &fault.Error{Kind: fault.Unavailable, Op: op, Message: message, RetryAfter: 2}
+		return Node{}, &fault.Error{
+			Kind: fault.Unavailable, Op: "cluster.place", Message: message, RetryAfter: 2,
+		}
 	}
-	p.placed[best.ID]++
+	chosen(best)
 	return best, nil
 }

@@ -15,17 +15,16 @@ import (
 
 // Limits of one link.
 const (
-	// maxAsked is how many requests about the whole cluster are under way.
+	// maxAsked is the maximum number of concurrent requests beside the link.
 	maxAsked = 64
-	// maxNumbers is how many of a client's numbers are remembered.
+	// maxNumbers is the maximum number of channel numbers of a client.
 	maxNumbers = 4 * protocol.MaxAttached
 )
 
-// Link is a client's conversation with the nodes of all sessions that it uses.
-// What it says of a session goes to that session's node, over a link of its own
-// there; what the nodes say comes in the order in which it comes. Each node has
-// a goroutine that waits for its next frame to be taken, so that a client who
-// does not read holds all of them back.
+// Link is a client's conversation with the nodes of all sessions that it uses. A frame
+// for a session goes to its node, over a separate link to that node. Frames of the
+// nodes arrive in any order between nodes. Each node has a goroutine that waits until
+// its frame was taken, so a client that does not read slows all of them down.
 type Link struct {
 	router *Router
 	who    noderpc.Principal
@@ -52,14 +51,13 @@ type branch struct {
 	sessions map[string]struct{} // guarded by Link.mu
 }
 
-// packet is a frame whose body is good until taken is told.
+// packet is a frame. Its body is valid until a value is sent to taken.
 type packet struct {
 	frame stream.Frame
 	taken chan struct{}
 }
 
-// Open returns a link that speaks for who. Nodes are connected as they are
-// spoken to.
+// Open returns a link for a principal. It connects to a node with the first request.
 func (r *Router) Open(_ context.Context, who noderpc.Principal) (*Link, error) {
 	l := &Link{
 		router: r, who: who, frames: make(chan packet), asked: make(chan struct{}, maxAsked),
@@ -86,8 +84,7 @@ func (l *Link) Next() (stream.Frame, error) {
 	return stream.Frame{}, l.err
 }
 
-// Send sends the frames to where they belong. It waits while a session is
-// found, or adopted.
+// Send sends frames to their targets. It blocks while a session is found or adopted.
 func (l *Link) Send(frames ...stream.Frame) error {
 	l.send.Lock()
 	defer l.send.Unlock()
@@ -129,51 +126,24 @@ func unattached(op string, ch uint32) error {
 	return fault.Invalid(op, "ch", "nothing is attached as %d", ch)
 }
 
-// request sends a request to the node that it is for.
+// request sends a request to its target.
 func (l *Link) request(f stream.Frame) error {
 	var r protocol.Request
 	if err := json.Unmarshal(f.Body, &r); err != nil {
-		l.reply(r.ID, nil, &fault.Error{Kind: fault.Malformed, Op: "noderouter.request", Message: "a control message is not the JSON of a request", Err: err})
+		l.reply(r.ID, nil, &fault.Error{
+			Kind: fault.Malformed, Op: "noderouter.request", Err: err,
+			Message: "a control message is not the JSON of a request",
+		})
 		return nil
 	}
-	t := targetOf(r.Params)
-	switch r.Op {
-	case protocol.OpSessionCreate, protocol.OpSessionList, protocol.OpStatus, protocol.OpMetrics, protocol.OpTenantList,
-		protocol.OpSnapshotList, protocol.OpSnapshotGet, protocol.OpSnapshotDel,
-		protocol.OpTemplateList, protocol.OpTemplateGet, protocol.OpTemplateDelete:
+	row, err := l.router.operation(r.Op)
+	if err == nil && callsAway(row) {
 		l.ask(r)
 		return nil
 	}
 	var b *branch
-	var err error
-	// These choose a number; all others name one that was chosen.
-	chooses := r.Op == protocol.OpAttach || r.Op == protocol.OpFileWatch || r.Op == protocol.OpSessionWatch
-	if r.Ch != 0 && !chooses {
-		l.mu.Lock()
-		if b = l.numbers[r.Ch]; r.Op == protocol.OpDetach {
-			delete(l.numbers, r.Ch)
-		}
-		l.mu.Unlock()
-		if b == nil {
-			err = unattached("link.request", r.Ch)
-		}
-	} else {
-		ctx, span := l.router.tracer.Join(l.ctx, "relay", r.Trace)
-		span.Set(trace.Operation, r.Op)
-		b, err = l.branch(ctx, r.Op, t)
-		if b != nil {
-			span.Set(trace.Node, string(b.of.id))
-		}
-		span.End(err)
-	}
-	if err == nil && chooses && r.Ch != 0 {
-		l.mu.Lock()
-		if _, there := l.numbers[r.Ch]; !there && len(l.numbers) >= maxNumbers {
-			err = fault.New(fault.Exhausted, "link.attach", "a connection attaches at most %d channels", protocol.MaxAttached)
-		} else {
-			l.numbers[r.Ch] = b
-		}
-		l.mu.Unlock()
+	if err == nil {
+		b, err = l.target(row, r)
 	}
 	if err != nil {
 		l.reply(r.ID, nil, err)
@@ -185,16 +155,64 @@ func (l *Link) request(f stream.Frame) error {
 	return b.link.Send(f)
 }
 
-// branch returns the link to the node that a request is for.
-func (l *Link) branch(ctx context.Context, op string, t target) (*branch, error) {
-	m, err := l.router.choose(ctx, l.who, op, t)
+// callsAway reports whether an operation is carried out beside the link. An operation
+// with the order Inline is not: its Data frames follow over the same link.
+func callsAway(row protocol.Operation) bool {
+	switch row.Target {
+	case protocol.AllNodes, protocol.ResourceNode, protocol.PlacedNode:
+		return row.Order != protocol.Inline
+	}
+	return false
+}
+
+// target returns the branch for a request, and records the number that it chooses or
+// removes.
+func (l *Link) target(row protocol.Operation, r protocol.Request) (*branch, error) {
+	if row.Channel == protocol.NamesChannel {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		b := l.numbers[r.Ch]
+		if row.Name == protocol.OpDetach {
+			delete(l.numbers, r.Ch)
+		}
+		if b == nil {
+			return nil, unattached("link.request", r.Ch)
+		}
+		return b, nil
+	}
+	ctx, span := l.router.tracer.Join(l.ctx, "relay", r.Trace)
+	span.Set(trace.Operation, r.Op)
+	b, err := l.branch(ctx, row, r.Params)
+	if b != nil {
+		span.Set(trace.Node, string(b.of.id))
+	}
+	span.End(err)
+	if err != nil || row.Channel != protocol.ChoosesChannel || r.Ch == 0 {
+		return b, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.numbers[r.Ch]; !known && len(l.numbers) >= maxNumbers {
+		return nil, fault.New(fault.Exhausted, "link.attach",
+			"a connection attaches at most %d channels", protocol.MaxAttached)
+	}
+	l.numbers[r.Ch] = b
+	return b, nil
+}
+
+// branch returns the link to the node of a request.
+func (l *Link) branch(
+	ctx context.Context, row protocol.Operation, params json.RawMessage,
+) (*branch, error) {
+	n, err := l.router.node(ctx, l.who, row, params)
 	if err != nil {
 		return nil, err
 	}
+	session := fieldsOf(params).Session
 	l.mu.Lock()
-	b := l.nodes[m.id]
-	if b != nil && b.of == m {
-		b.sessions[t.Session] = struct{}{}
+	b := l.nodes[n.id]
+	if b != nil && b.of == n {
+		b.sessions[session] = struct{}{}
 	} else {
 		b = nil
 	}
@@ -202,24 +220,24 @@ func (l *Link) branch(ctx context.Context, op string, t target) (*branch, error)
 	if b != nil {
 		return b, nil
 	}
-	link, err := m.client.Open(l.ctx, l.who)
+	link, err := n.client.Open(l.ctx, l.who)
 	if err != nil {
-		l.router.resolver.Drop(cluster.SessionID(t.Session))
+		l.router.resolver.Drop(cluster.SessionID(session))
 		return nil, err
 	}
-	b = &branch{of: m, link: link, sessions: map[string]struct{}{t.Session: {}}}
+	b = &branch{of: n, link: link, sessions: map[string]struct{}{session: {}}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		_ = link.Close()
 		return nil, l.err
 	}
-	l.nodes[m.id] = b
+	l.nodes[n.id] = b
 	l.work.Go(func() { l.pump(b) })
 	return b, nil
 }
 
-// pump hands a node's frames to Next.
+// pump passes the frames of a node to Next.
 func (l *Link) pump(b *branch) {
 	taken := make(chan struct{}, 1)
 	for {
@@ -254,12 +272,15 @@ func (l *Link) put(p packet) bool {
 	}
 }
 
-// ask carries a request about the cluster out, beside what else goes on.
+// ask carries out a request concurrently with all others.
 func (l *Link) ask(r protocol.Request) {
 	select {
 	case l.asked <- struct{}{}:
 	default:
-		l.reply(r.ID, nil, &fault.Error{Kind: fault.Exhausted, Op: "noderouter.request", RetryAfter: 1, Message: "too many requests of this connection are under way"})
+		l.reply(r.ID, nil, &fault.Error{
+			Kind: fault.Exhausted, Op: "noderouter.request", RetryAfter: 1,
+			Message: "too many requests of this connection are under way",
+		})
 		return
 	}
 	l.mu.Lock()
@@ -275,20 +296,20 @@ func (l *Link) ask(r protocol.Request) {
 		ctx, span := l.router.tracer.Join(ctx, "cluster", r.Trace)
 		out, err := l.router.call(ctx, l.who, r.Op, r.Params)
 		span.End(err)
-		l.tell(r.ID, out, err)
+		l.answer(r.ID, out, err)
 	})
 }
 
-// reply answers in a node's place, without waiting.
+// reply sends a reply that no node sends. It does not block.
 func (l *Link) reply(id uint64, result json.RawMessage, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
-		l.work.Go(func() { l.tell(id, result, err) })
+		l.work.Go(func() { l.answer(id, result, err) })
 	}
 }
 
-func (l *Link) tell(id uint64, result json.RawMessage, err error) {
+func (l *Link) answer(id uint64, result json.RawMessage, err error) {
 	r := protocol.Reply{ID: id, Result: result}
 	if err != nil {
 		p := fault.PublicOf(err)
@@ -308,7 +329,7 @@ func (l *Link) control(r protocol.Reply) {
 	l.put(packet{stream.Frame{Type: stream.Control, Channel: r.Ch, Body: body}, make(chan struct{}, 1)})
 }
 
-// event tells of an error that is no reply.
+// event emits an error that is no reply.
 func (l *Link) event(ch uint32, err error) {
 	params, merr := json.Marshal(fault.PublicOf(err))
 	if merr != nil {
@@ -321,7 +342,7 @@ func (l *Link) event(ch uint32, err error) {
 	}
 }
 
-// end ends the link once; the first reason counts.
+// end ends the link. The first reason counts.
 func (l *Link) end(err error) {
 	l.mu.Lock()
 	if l.err != nil {
@@ -337,7 +358,7 @@ func (l *Link) end(err error) {
 	}
 }
 
-// Close ends the link and lets Next and Send return.
+// Close ends the link and unblocks Next and Send.
 func (l *Link) Close() error {
 	l.end(fault.New(fault.Canceled, "noderouter.link", "the link is closed"))
 	l.work.Wait()

@@ -10,8 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// metrics joins what the nodes that answer tell Prometheus; each series gets
-// the label node.
+// metrics joins the metrics of the nodes that answer. Each series gets the label node.
 func (r *Router) metrics(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
 	answers, err := r.ask(ctx, who, protocol.OpMetrics, struct{}{})
 	if err != nil {
@@ -28,8 +27,8 @@ func (r *Router) metrics(ctx context.Context, who noderpc.Principal) (json.RawMe
 	return out, fault.Wrap(fault.Internal, "noderouter.metrics", err)
 }
 
-// joined is the text of several nodes in Prometheus' format, in which the
-// series of a family have to stand together, below one description.
+// joined is the text of several nodes in the Prometheus format. All series of a family
+// must follow its description.
 type joined struct {
 	order    []string
 	families map[string]*family

@@ -1,11 +1,10 @@
-// Package noderouter makes one node of many: it finds the node that owns a session,
-// chooses one for a new session, has a node adopt a session that none has, and
-// asks all where an answer is about all.
+// Package noderouter routes the requests of clients to the nodes of a cluster: to the
+// node that owns a session, to a node chosen for something new, or to all nodes, whose
+// answers it merges. The operation table in package protocol decides about the target.
 package noderouter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -21,17 +20,16 @@ import (
 
 // Times and limits.
 const (
-	// routeLimit is how long it may take to find the node of a session, its
-	// adoption included.
+	// routeLimit is how long it may take to find the node of a session, with its
+	// adoption.
 	routeLimit = 90 * time.Second
-	// routeTries is how often an owner is looked up who changes meanwhile.
+	// routeTries is how often an owner that changes meanwhile is looked up.
 	routeTries = 5
-	// idleLife is how long a connection to a node outlives its place in the
-	// directory.
+	// idleLife is how long a connection to a node that is not used stays open.
 	idleLife = 10 * time.Minute
 )
 
-// Options are a Router's.
+// Options are the options of a Router.
 type Options struct {
 	// Resolver finds the owners of sessions. The caller runs it.
 	Resolver *cluster.Resolver
@@ -45,20 +43,22 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Router is the nodes of a cluster, as a gateway uses them.
+// Router routes requests to the nodes of a cluster.
 type Router struct {
 	resolver *cluster.Resolver
 	placer   *cluster.Placer
 	dial     func(name, address string) (func(context.Context) (net.Conn, error), error)
 	log      *slog.Logger
 	tracer   *trace.Tracer
+	// operations is the operation table by name.
+	operations map[string]protocol.Operation
 
 	mu     sync.Mutex // guards all below
 	closed bool
 	nodes  map[cluster.NodeID]*nodeConn
 }
 
-// member is a node and the one connection to it.
+// nodeConn is a node and the one connection to it.
 type nodeConn struct {
 	id      cluster.NodeID
 	address string
@@ -66,29 +66,35 @@ type nodeConn struct {
 	used    time.Time
 }
 
-// New returns a Router. It connects when it has to.
+// New returns a Router. It connects to a node with the first request.
 func New(o Options) *Router {
-	r := &Router{resolver: o.Resolver, placer: o.Placer, dial: o.Dial, log: o.Logger, tracer: o.Tracer, nodes: map[cluster.NodeID]*nodeConn{}}
+	r := &Router{
+		resolver: o.Resolver, placer: o.Placer, dial: o.Dial, log: o.Logger, tracer: o.Tracer,
+		operations: map[string]protocol.Operation{}, nodes: map[cluster.NodeID]*nodeConn{},
+	}
+	for _, row := range protocol.Operations() {
+		r.operations[row.Name] = row
+	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	return r
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (r *Router) Close() error {
 	r.mu.Lock()
 	r.closed = true
 	all := r.nodes
 	r.nodes = map[cluster.NodeID]*nodeConn{}
 	r.mu.Unlock()
-	for _, m := range all {
-		_ = m.client.Close()
+	for _, n := range all {
+		_ = n.client.Close()
 	}
 	return nil
 }
 
-// member returns the connection to a node.
+// conn returns the connection to a node.
 func (r *Router) conn(id cluster.NodeID, address string) (*nodeConn, error) {
 	const op = "noderouter.node"
 	r.mu.Lock()
@@ -97,36 +103,37 @@ func (r *Router) conn(id cluster.NodeID, address string) (*nodeConn, error) {
 		return nil, fault.New(fault.Unavailable, op, "the gateway is stopping")
 	}
 	now := time.Now()
-	if m := r.nodes[id]; m != nil {
-		if m.address == address {
-			m.used = now
-			return m, nil
+	if n := r.nodes[id]; n != nil {
+		if n.address == address {
+			n.used = now
+			return n, nil
 		}
-		// It was started again elsewhere: what hangs on the old one is over.
-		go func() { _ = m.client.Close() }()
+		// The node was started again at another address.
+		go func() { _ = n.client.Close() }()
 	}
-	for other, m := range r.nodes {
-		if now.Sub(m.used) > idleLife && m.client.Links() == 0 {
+	for other, n := range r.nodes {
+		if now.Sub(n.used) > idleLife && n.client.Links() == 0 {
 			delete(r.nodes, other)
-			go func() { _ = m.client.Close() }()
+			go func() { _ = n.client.Close() }()
 		}
 	}
 	dial, err := r.dial(string(id), address)
 	if err != nil {
 		return nil, err
 	}
-	m := &nodeConn{id: id, address: address, used: now, client: noderpc.NewClient(dial, noderpc.ClientOptions{Logger: r.log.With("node", id)})}
-	r.nodes[id] = m
-	return m, nil
+	client := noderpc.NewClient(dial, noderpc.ClientOptions{Logger: r.log.With("node", id)})
+	n := &nodeConn{id: id, address: address, used: now, client: client}
+	r.nodes[id] = n
+	return n, nil
 }
 
-// of returns the node that has a session, having one adopt it if none has.
-func (r *Router) of(ctx context.Context, who noderpc.Principal, id string) (*nodeConn, error) {
+// owner returns the node that owns a session. A node adopts a session that has none.
+func (r *Router) owner(ctx context.Context, who noderpc.Principal, id string) (*nodeConn, error) {
 	const op = "noderouter.find"
 	ctx, cancel := context.WithTimeout(ctx, routeLimit)
 	defer cancel()
 	if cluster.CheckSession(cluster.SessionID(id)) != nil {
-		return nil, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+		return nil, cluster.NoSession(op)
 	}
 	for try := 1; ; try++ {
 		o, err := r.resolver.Find(ctx, cluster.SessionID(id))
@@ -136,12 +143,12 @@ func (r *Router) of(ctx context.Context, who noderpc.Principal, id string) (*nod
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
-		m, aerr := r.adopt(ctx, who, id)
+		n, aerr := r.adopt(ctx, who, id)
 		switch {
 		case aerr == nil:
-			return m, nil
+			return n, nil
 		case fault.Is(aerr, fault.Conflict) && try < routeTries:
-			// Another gateway's node was faster.
+			// The node of another gateway was faster.
 			timer := time.NewTimer(time.Duration(try) * 50 * time.Millisecond)
 			select {
 			case <-timer.C:
@@ -157,59 +164,64 @@ func (r *Router) of(ctx context.Context, who noderpc.Principal, id string) (*nod
 	}
 }
 
-// missed says why a session cannot be had whose node's lease has run out. When
-// that node was started again and does not know it, nobody does.
+// missed returns the reason why a session cannot be reached whose node's lease has
+// expired. When that node was restarted and does not know the session, it is lost.
 func (r *Router) missed(ctx context.Context, who noderpc.Principal, id string, had cluster.NodeID) error {
 	const op = "noderouter.find"
 	nodes, err := r.placer.Nodes(ctx)
 	if err != nil {
 		return err
 	}
-	for _, n := range nodes {
-		if n.ID != had {
+	for _, listed := range nodes {
+		if listed.ID != had {
 			continue
 		}
-		m, err := r.conn(n.ID, n.Address)
+		n, err := r.conn(listed.ID, listed.Address)
 		if err != nil {
 			return err
 		}
-		err = m.client.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil)
+		err = n.client.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil)
 		if fault.Is(err, fault.NotFound) {
 			return fault.New(fault.SandboxLost, op, "the node that had the session was killed, and the session with it")
 		}
-		return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node that has the session is starting"}
+		return &fault.Error{
+			Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node that has the session is starting",
+		}
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, RetryAfter: 5, Message: "the session's node is gone, and no other has a copy: it comes back with it"}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, RetryAfter: 5,
+		Message: "the session's node is gone, and no other has a copy: it comes back with it",
+	}
 }
 
-// adopt has a node take a session that none has.
+// adopt has a node take over a session without a node.
 func (r *Router) adopt(ctx context.Context, who noderpc.Principal, id string) (*nodeConn, error) {
-	m, err := r.place(ctx, "")
+	n, err := r.place(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	err = m.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
-	if r.unreached(m, err) {
-		if m, err = r.place(ctx, ""); err == nil {
-			err = m.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
+	err = n.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
+	if r.unreached(n, err) {
+		if n, err = r.place(ctx, ""); err == nil {
+			err = n.client.Call(ctx, who, protocol.OpAdopt, protocol.SessionRef{Session: id}, nil)
 		}
 	}
-	return m, err
+	return n, err
 }
 
-// unreached reports whether a node was not even connected to, so that nothing has
-// come of a request. It then gets nothing new for a while.
-func (r *Router) unreached(m *nodeConn, err error) bool {
+// unreached reports whether a request did not even reach its node. The node then gets
+// nothing new for a while.
+func (r *Router) unreached(n *nodeConn, err error) bool {
 	var known *fault.Error
 	if !errors.As(err, &known) || known.Op != "node.connect" {
 		return false
 	}
-	r.placer.Avoid(m.id)
+	r.placer.Avoid(n.id)
 	return true
 }
 
-// Adopt has a node take a session that was at work when its own gave it up, so
-// that nobody has to ask for it. Of several gateways one has its way.
+// Adopt has a node take over a session that was running code when its node released
+// it. Of several gateways one succeeds.
 func (r *Router) Adopt(ctx context.Context, id cluster.SessionID) {
 	who := noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway"}
 	if _, err := r.adopt(ctx, who, string(id)); err != nil && !fault.Is(err, fault.Conflict) {
@@ -217,7 +229,8 @@ func (r *Router) Adopt(ctx context.Context, id cluster.SessionID) {
 	}
 }
 
-// place returns the node for something new.
+// place returns the node with the least load, and preferably with a warm sandbox of
+// the language.
 func (r *Router) place(ctx context.Context, language string) (*nodeConn, error) {
 	n, err := r.placer.Place(ctx, language)
 	if err != nil {
@@ -233,30 +246,18 @@ func (r *Router) all(ctx context.Context) ([]*nodeConn, error) {
 		return nil, err
 	}
 	var all []*nodeConn
-	for _, n := range nodes {
-		m, err := r.conn(n.ID, n.Address)
+	for _, listed := range nodes {
+		n, err := r.conn(listed.ID, listed.Address)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, m)
+		all = append(all, n)
 	}
 	if len(all) == 0 {
-		return nil, &fault.Error{Kind: fault.Unavailable, Op: "noderouter.nodes", Message: "no node of the cluster can be reached", RetryAfter: 2}
+		return nil, &fault.Error{
+			Kind: fault.Unavailable, Op: "noderouter.nodes", RetryAfter: 2,
+			Message: "no node of the cluster can be reached",
+		}
 	}
 	return all, nil
-}
-
-// target is what a request's parameters say of where it belongs.
-type target struct {
-	Session  string `json:"session"`
-	Language string `json:"language"`
-	Snapshot string `json:"snapshot"`
-	Template string `json:"template"`
-	Name     string `json:"name"`
-}
-
-func targetOf(params json.RawMessage) target {
-	var t target
-	_ = json.Unmarshal(params, &t) // the node says what is wrong with it
-	return t
 }

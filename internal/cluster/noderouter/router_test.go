@@ -22,9 +22,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// kin is a node of a test: it speaks the node protocol over mutual TLS, and
-// keeps sessions that are but names.
-type kin struct {
+// testNode is a node that speaks the node protocol over mutual TLS. Its sessions and
+// volumes are only names.
+type testNode struct {
 	id     cluster.NodeID
 	keeper *cluster.LeaseHolder
 	links  chan *noderpc.Link
@@ -33,9 +33,12 @@ type kin struct {
 	mu       sync.Mutex // guards all below
 	sessions map[string]string
 	parked   *map[string]string // of all nodes
+	volumes  map[string]bool
+	template protocol.Template // the only one
+	requests []string          // the names of the operations
 }
 
-func (k *kin) ServeLink(_ context.Context, l *noderpc.Link) error {
+func (k *testNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 	select {
 	case k.links <- l:
 	default:
@@ -73,11 +76,15 @@ func (k *kin) ServeLink(_ context.Context, l *noderpc.Link) error {
 	}
 }
 
-func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
-	t := targetOf(r.Params)
+func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error) {
+	t := fieldsOf(r.Params)
 	missing := &fault.Error{Kind: fault.NotFound, Op: r.Op, Field: "session", Message: "there is no such session"}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.requests = append(k.requests, r.Op)
+	if strings.HasPrefix(r.Op, "volume.") || strings.HasPrefix(r.Op, "template.") {
+		return k.carryResource(r)
+	}
 	switch r.Op {
 	case protocol.OpSessionCreate:
 		id := fmt.Sprintf("s_%s_%d", k.id, len(k.sessions))
@@ -122,14 +129,51 @@ func (k *kin) carry(who noderpc.Principal, r protocol.Request) (any, error) {
 	return map[string]string{"node": string(k.id), "trace": r.Trace}, nil
 }
 
-// kinship is nodes behind mutual TLS, with a directory, and the fleet of them.
-func kinship(t testing.TB, names ...string) (*Router, []*kin) {
-	t.Helper()
-	return kinshipSeen(t, func(l cluster.Lookup) cluster.Lookup { return l }, names...)
+// carryResource carries out an operation on a volume or a template. mu is held.
+func (k *testNode) carryResource(r protocol.Request) (any, error) {
+	name := decode[protocol.VolumeRef](r.Params).Name
+	switch r.Op {
+	case protocol.OpVolumeList:
+		var l protocol.VolumeList
+		for name := range k.volumes {
+			l.Volumes = append(l.Volumes, protocol.Volume{Name: name})
+		}
+		return l, nil
+	case protocol.OpTemplateList:
+		var l protocol.TemplateList
+		if k.template.Name != "" {
+			l.Templates = append(l.Templates, k.template)
+		}
+		return l, nil
+	case protocol.OpVolumeCreate:
+		if k.volumes[name] {
+			return nil, fault.New(fault.Conflict, r.Op, "you have a volume of this name")
+		}
+		k.volumes[name] = true
+		return protocol.Volume{Name: name}, nil
+	case protocol.OpTemplateBuild:
+		return k.template, nil
+	}
+	if k.template.Name == name && strings.HasPrefix(r.Op, "template.") {
+		return k.template, nil
+	}
+	if !k.volumes[name] {
+		return nil, fault.New(fault.NotFound, r.Op, "there is no such volume")
+	}
+	if r.Op == protocol.OpVolumeDelete {
+		delete(k.volumes, name)
+	}
+	return protocol.Volume{Name: name, CreatedMS: int64(k.id[0])}, nil
 }
 
-// kinshipSeen is kinship whose fleet sees the directory in its own way.
-func kinshipSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ...string) (*Router, []*kin) {
+// startNodes is nodes behind mutual TLS, with a directory, and the fleet of them.
+func startNodes(t testing.TB, names ...string) (*Router, []*testNode) {
+	t.Helper()
+	return startNodesSeen(t, func(l cluster.Lookup) cluster.Lookup { return l }, names...)
+}
+
+// startNodesSeen is startNodes whose fleet sees the directory in its own way.
+func startNodesSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ...string) (*Router, []*testNode) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -145,7 +189,7 @@ func kinshipSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ..
 	var work sync.WaitGroup
 	t.Cleanup(func() { cancel(); work.Wait(); _ = dir.Close() })
 	parked := map[string]string{}
-	var all []*kin
+	var all []*testNode
 	identities := t.TempDir()
 	must(noderpc.Issue(ca, identities, noderpc.RoleGateway, "g"))
 	for _, name := range names {
@@ -157,7 +201,7 @@ func kinshipSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ..
 		address := ln.Addr().String()
 		secured, err := id.Secure(ln, nil)
 		must(err)
-		k := &kin{id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100), sessions: map[string]string{}, parked: &parked}
+		k := &testNode{id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100), sessions: map[string]string{}, volumes: map[string]bool{}, parked: &parked}
 		k.keeper, err = cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
 			Node: k.id, Instance: name, Lease: 30 * time.Second,
 			Info: func() cluster.NodeInfo { return cluster.NodeInfo{Address: address, Most: 100} },
@@ -187,7 +231,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-func (k *kin) make(t testing.TB) string {
+func (k *testNode) make(t testing.TB) string {
 	t.Helper()
 	s, err := k.carry(alice, protocol.Request{Op: protocol.OpSessionCreate})
 	if err != nil {
@@ -222,7 +266,7 @@ func (l *Link) awaitReply(t testing.TB) protocol.Reply {
 // TestLinkSpeaksToMany: one link attaches channels of sessions on two nodes, and
 // what is sent to a number comes to its node.
 func TestLinkSpeaksToMany(t *testing.T) {
-	f, all := kinship(t, "a", "b")
+	f, all := startNodes(t, "a", "b")
 	l, err := f.Open(within(t), alice)
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +315,7 @@ func TestLinkSpeaksToMany(t *testing.T) {
 // TestLinkHoldsBack: a client who does not read holds the node back, and gets
 // everything in order.
 func TestLinkHoldsBack(t *testing.T) {
-	f, all := kinship(t, "a")
+	f, all := startNodes(t, "a")
 	l, err := f.Open(within(t), alice)
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +352,7 @@ func TestLinkHoldsBack(t *testing.T) {
 // TestCalls: requests about one session go to its node, a parked one is adopted
 // once, and lists are of all nodes.
 func TestCalls(t *testing.T) {
-	f, all := kinship(t, "a", "b")
+	f, all := startNodes(t, "a", "b")
 	ctx := within(t)
 	var ids []string
 	for _, k := range all {
@@ -401,7 +445,7 @@ func (l *lapsing) Nodes(ctx context.Context) ([]cluster.Node, error) {
 // A lapsed one that cannot be reached is not waited for.
 func TestListsHaveLapsed(t *testing.T) {
 	var dir lapsing
-	f, all := kinshipSeen(t, func(l cluster.Lookup) cluster.Lookup { dir.Lookup = l; return &dir }, "a", "b")
+	f, all := startNodesSeen(t, func(l cluster.Lookup) cluster.Lookup { dir.Lookup = l; return &dir }, "a", "b")
 	ctx := within(t)
 	ids := []string{all[0].make(t), all[1].make(t)}
 	slices.Sort(ids)
@@ -466,7 +510,7 @@ func TestListsHaveLapsed(t *testing.T) {
 // TestNewSessionsGoElsewhere: a node that has just died, and that the directory
 // does not know to be dead, costs nobody a new session.
 func TestNewSessionsGoElsewhere(t *testing.T) {
-	f, all := kinship(t, "a", "b")
+	f, all := startNodes(t, "a", "b")
 	ctx := within(t)
 	if err := all[1].ln.Close(); err != nil {
 		t.Fatal(err)
@@ -482,7 +526,7 @@ func TestNewSessionsGoElsewhere(t *testing.T) {
 // TestMetricsAreLabelled: each series says of which node it is, and each family
 // is described once.
 func TestMetricsAreLabelled(t *testing.T) {
-	f, _ := kinship(t, "a", "b")
+	f, _ := startNodes(t, "a", "b")
 	var m protocol.Metrics
 	if err := f.Call(within(t), alice, protocol.OpMetrics, struct{}{}, &m); err != nil {
 		t.Fatal(err)
@@ -496,7 +540,7 @@ func TestMetricsAreLabelled(t *testing.T) {
 
 // BenchmarkHop is a round trip over a link to a node behind mutual TLS.
 func BenchmarkHop(b *testing.B) {
-	f, all := kinship(b, "a")
+	f, all := startNodes(b, "a")
 	l, err := f.Open(within(b), alice)
 	if err != nil {
 		b.Fatal(err)

@@ -25,7 +25,7 @@ func TestTraceGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tracer.Close(context.Background()) }()
-	f, _ := kinship(t, "a", "b")
+	f, _ := startNodes(t, "a", "b")
 	f.tracer = tracer
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

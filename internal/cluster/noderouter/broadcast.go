@@ -1,0 +1,94 @@
+package noderouter
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// answer is the answer of one node.
+type answer struct {
+	of  *nodeConn
+	raw json.RawMessage
+	err error
+}
+
+// ask sends a request to all nodes at once. After their answers come those of lapsed
+// nodes that give one: they may still have their sessions.
+func (r *Router) ask(
+	ctx context.Context, who noderpc.Principal, op string, params any,
+) ([]answer, error) {
+	all, err := r.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	good := len(all)
+	for _, n := range r.placer.Lapsed() {
+		if m, err := r.conn(n.ID, n.Address); err == nil && !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	answers := make([]answer, len(all))
+	var wg sync.WaitGroup
+	for i, m := range all {
+		wg.Go(func() {
+			answers[i].of = m
+			answers[i].err = m.client.Call(ctx, who, op, params, &answers[i].raw)
+		})
+	}
+	wg.Wait()
+	leased, lapsed := answers[:good], answers[good:]
+	return append(leased, slices.DeleteFunc(lapsed, func(a answer) bool {
+		r.unreached(a.of, a.err)
+		return a.err != nil
+	})...), nil
+}
+
+// owners returns the nodes that answer a request without NotFound, with their answers.
+// Without any it returns the error of a node that may have the resource, or else
+// NotFound.
+func (r *Router) owners(
+	ctx context.Context, who noderpc.Principal, op string, params any,
+) (owners []answer, err error) {
+	answers, err := r.ask(ctx, who, op, params)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		switch {
+		case a.err == nil:
+			owners = append(owners, a)
+		case err == nil || !fault.Is(a.err, fault.NotFound):
+			err = a.err
+		}
+	}
+	return owners, err
+}
+
+// callOwners has all nodes that have a resource carry out a request.
+func (r *Router) callOwners(
+	ctx context.Context, who noderpc.Principal, row protocol.Operation, params json.RawMessage,
+) (json.RawMessage, error) {
+	owners, err := r.owners(ctx, who, row.Name, params)
+	if len(owners) == 0 {
+		return nil, err
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) && deletes(row) {
+		return nil, err // that node may have the resource too
+	}
+	return owners[len(owners)-1].raw, nil
+}
+
+// deletes reports whether an operation deletes a resource. It has to reach all nodes
+// that have it.
+func deletes(row protocol.Operation) bool {
+	return slices.ContainsFunc(row.REST, func(r protocol.Route) bool {
+		return r.Method == http.MethodDelete
+	})
+}

@@ -1,0 +1,169 @@
+package noderouter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// mergeFunc asks all nodes and merges their answers.
+type mergeFunc func(r *Router, ctx context.Context, who noderpc.Principal) (json.RawMessage, error)
+
+// merges returns the merge of each operation with the target AllNodes.
+func merges() map[string]mergeFunc {
+	return map[string]mergeFunc{
+		protocol.OpSessionList: (*Router).sessions,
+		protocol.OpStatus:      (*Router).status,
+		protocol.OpMetrics:     (*Router).metrics,
+		protocol.OpSnapshotList: mergeList(protocol.OpSnapshotList,
+			func(l protocol.SnapshotList) []protocol.Snapshot { return l.Snapshots },
+			func(a, b protocol.Snapshot) int { return cmp.Compare(b.CreatedMS, a.CreatedMS) },
+			func(all []protocol.Snapshot) any { return protocol.SnapshotList{Snapshots: all} }),
+		protocol.OpTemplateList: mergeList(protocol.OpTemplateList,
+			func(l protocol.TemplateList) []protocol.Template { return l.Templates },
+			func(a, b protocol.Template) int { return cmp.Compare(a.Name, b.Name) },
+			func(all []protocol.Template) any { return protocol.TemplateList{Templates: all} }),
+		protocol.OpVolumeList: mergeList(protocol.OpVolumeList,
+			func(l protocol.VolumeList) []protocol.Volume { return l.Volumes },
+			func(a, b protocol.Volume) int { return cmp.Compare(a.Name, b.Name) },
+			func(all []protocol.Volume) any { return protocol.VolumeList{Volumes: all} }),
+		protocol.OpTenantList: mergeList(protocol.OpTenantList,
+			func(l protocol.TenantList) []protocol.Tenant { return l.Tenants },
+			func(a, b protocol.Tenant) int { return cmp.Compare(a.Name, b.Name) },
+			func(all []protocol.Tenant) any { return protocol.TenantList{Tenants: addUp(all)} }),
+	}
+}
+
+// mergeList returns the merge of an operation whose answers are lists.
+func mergeList[L, T any](
+	op string, items func(L) []T, order func(a, b T) int, list func([]T) any,
+) mergeFunc {
+	return func(r *Router, ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
+		return merge(ctx, r, who, op, items, order, list)
+	}
+}
+
+// merge concatenates the lists of all nodes. The result is unavailable when a node does
+// not answer, since a client takes what is missing in a list for deleted.
+func merge[L, T any](
+	ctx context.Context, r *Router, who noderpc.Principal,
+	op string, items func(L) []T, order func(a, b T) int, list func([]T) any,
+) (json.RawMessage, error) {
+	answers, err := r.ask(ctx, who, op, struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	all := []T{}
+	for _, a := range answers {
+		if a.err != nil {
+			return nil, a.err
+		}
+		var l L
+		if err := json.Unmarshal(a.raw, &l); err != nil {
+			return nil, fault.Wrap(fault.Malformed, "noderouter.merge", err)
+		}
+		all = append(all, items(l)...)
+	}
+	slices.SortStableFunc(all, order)
+	out, err := json.Marshal(list(all))
+	return out, fault.Wrap(fault.Internal, "noderouter.merge", err)
+}
+
+// addUp joins the neighbouring entries of each tenant: keys and quotas are the same on
+// all nodes, and the usage of the nodes adds up.
+func addUp(all []protocol.Tenant) []protocol.Tenant {
+	one := all[:0]
+	for _, t := range all {
+		if n := len(one); n > 0 && one[n-1].Name == t.Name {
+			use := &one[n-1].Use
+			use.Sessions += t.Use.Sessions
+			use.Running += t.Use.Running
+			use.CPUs += t.Use.CPUs
+			use.MemoryBytes += t.Use.MemoryBytes
+			use.DiskBytes += t.Use.DiskBytes
+			use.Snapshots += t.Use.Snapshots
+			continue
+		}
+		one = append(one, t)
+	}
+	return one
+}
+
+// sessions lists the sessions of all nodes and those without a node.
+func (r *Router) sessions(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
+	nodes, err := r.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The parked sessions come first: a session that is adopted meanwhile is then
+	// listed once or twice, but never missing.
+	var parked protocol.SessionList
+	if err := nodes[0].client.Call(ctx, who, protocol.OpParked, struct{}{}, &parked); err != nil {
+		return nil, err
+	}
+	newest := func(a, b protocol.Session) int { return cmp.Compare(b.CreatedMS, a.CreatedMS) }
+	return merge(ctx, r, who, protocol.OpSessionList,
+		func(l protocol.SessionList) []protocol.Session { return l.Sessions }, newest,
+		func(all []protocol.Session) any {
+			// The first entry of a session counts: a lapsed node may not know yet that
+			// another node has taken the session over.
+			seen := map[string]bool{}
+			all = slices.DeleteFunc(append(all, parked.Sessions...), func(s protocol.Session) bool {
+				twice := seen[s.ID]
+				seen[s.ID] = true
+				return twice
+			})
+			slices.SortStableFunc(all, newest)
+			return protocol.SessionList{Sessions: all}
+		})
+}
+
+// status adds up the answers of the nodes that answer.
+func (r *Router) status(ctx context.Context, who noderpc.Principal) (json.RawMessage, error) {
+	answers, err := r.ask(ctx, who, protocol.OpStatus, struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	var sum protocol.NodeStatus
+	known := false
+	for _, a := range answers {
+		var s protocol.NodeStatus
+		if a.err == nil {
+			a.err = json.Unmarshal(a.raw, &s)
+		}
+		if a.err != nil {
+			err = a.err
+			continue
+		}
+		if !known {
+			known = true
+			sum.Version, sum.Languages, sum.Counters = s.Version, s.Languages, map[string]int64{}
+		}
+		sum.Sessions += s.Sessions
+		sum.Hibernated += s.Hibernated
+		sum.Snapshots += s.Snapshots
+		sum.SnapshotBytes += s.SnapshotBytes
+		sum.Pool.Size += s.Pool.Size
+		sum.Pool.Ready += s.Pool.Ready
+		sum.Pool.Claims += s.Pool.Claims
+		sum.Pool.Waits += s.Pool.Waits
+		sum.Pool.Refusals += s.Pool.Refusals
+		if s.Pool.LastError != "" {
+			sum.Pool.LastError = s.Pool.LastError
+		}
+		for name := range maps.Keys(s.Counters) {
+			sum.Counters[name] += s.Counters[name]
+		}
+	}
+	if !known {
+		return nil, err
+	}
+	out, err := json.Marshal(sum)
+	return out, fault.Wrap(fault.Internal, "noderouter.status", err)
+}

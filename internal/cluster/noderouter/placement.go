@@ -1,0 +1,211 @@
+package noderouter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// defaultLanguage is the language of a session that names none.
+const defaultLanguage = "python"
+
+// placement returns the node for something new.
+type placement func(
+	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
+) (*nodeConn, error)
+
+// placements returns the placement of each operation with the target PlacedNode.
+func placements() map[string]placement {
+	return map[string]placement{
+		protocol.OpSessionCreate: placeSession,
+		protocol.OpTemplateBuild: placeTemplate,
+		protocol.OpVolumeCreate:  placeVolume,
+	}
+}
+
+// decode decodes the parameters that a placement uses. The node reports what is wrong
+// with the others.
+func decode[P any](params json.RawMessage) (p P) {
+	_ = json.Unmarshal(params, &p)
+	return p
+}
+
+// placeSession chooses the node of a new session: the node that has its snapshot, or its
+// template and volumes, or else the node with the least load.
+func placeSession(
+	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
+) (*nodeConn, error) {
+	p := decode[protocol.SessionCreate](params)
+	if p.Snapshot != "" {
+		ref := protocol.SnapshotRef{Snapshot: p.Snapshot}
+		owners, err := r.owners(ctx, who, protocol.OpSnapshotGet, ref)
+		if len(owners) == 0 {
+			return nil, err
+		}
+		return owners[0].of, nil
+	}
+	var nodes *nodeSet
+	mounts := p.Volumes
+	if p.Template != "" {
+		owners, err := r.owners(ctx, who, protocol.OpTemplateGet, protocol.TemplateRef{Name: p.Template})
+		if len(owners) == 0 {
+			return nil, err
+		}
+		nodes = newNodeSet(fmt.Sprintf("the template %.64q", p.Template), owners)
+		mounts = append(slices.Clone(mounts), decode[protocol.Template](owners[0].raw).Spec.Volumes...)
+	}
+	if len(mounts) > 0 {
+		var err error
+		if nodes, err = r.volumeNodes(ctx, who, nodes, mounts); err != nil {
+			return nil, err
+		}
+	}
+	if nodes != nil {
+		return nodes.all[0], nil
+	}
+	if p.Language == "" {
+		p.Language = defaultLanguage
+	}
+	return r.place(ctx, p.Language)
+}
+
+// placeTemplate chooses the node that builds a template: the node that has a template of
+// this name, which it replaces, or else the node with the least load.
+func placeTemplate(
+	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
+) (*nodeConn, error) {
+	owners, err := r.owners(ctx, who, protocol.OpTemplateGet, decode[protocol.TemplateRef](params))
+	switch {
+	case len(owners) > 0:
+		return owners[0].of, nil
+	case !fault.Is(err, fault.NotFound):
+		return nil, err
+	}
+	return r.place(ctx, "")
+}
+
+// placeVolume chooses the node of a new volume: the node that has a volume of this name,
+// which refuses another one, or else the node whose template mounts it, or else a node
+// that depends on the name alone. So two gateways that create a volume of one name at
+// the same time ask the same node.
+func placeVolume(
+	ctx context.Context, r *Router, who noderpc.Principal, params json.RawMessage,
+) (*nodeConn, error) {
+	name := decode[protocol.VolumeCreate](params).Name
+	volumes, err := r.volumes(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	if has := volumes[name]; len(has) > 0 {
+		return has[0].of, nil
+	}
+	answers, err := r.ask(ctx, who, protocol.OpTemplateList, struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		if a.err != nil {
+			return nil, a.err
+		}
+		for _, t := range decode[protocol.TemplateList](a.raw).Templates {
+			if slices.ContainsFunc(t.Spec.Volumes, func(m protocol.Mount) bool { return m.Name == name }) {
+				return a.of, nil
+			}
+		}
+	}
+	n, err := r.placer.PlaceByName(ctx, who.Tenant+"\x00"+name)
+	if err != nil {
+		return nil, err
+	}
+	return r.conn(n.ID, n.Address)
+}
+
+// volumes returns the nodes that have each of a tenant's volumes. It is unavailable when
+// a node does not answer.
+func (r *Router) volumes(ctx context.Context, who noderpc.Principal) (map[string][]answer, error) {
+	answers, err := r.ask(ctx, who, protocol.OpVolumeList, struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	return volumesOf(answers), firstError(answers)
+}
+
+// volumesOf returns the nodes that have each volume, as far as the nodes answered.
+func volumesOf(answers []answer) map[string][]answer {
+	all := map[string][]answer{}
+	for _, a := range answers {
+		if a.err != nil {
+			continue
+		}
+		for _, v := range decode[protocol.VolumeList](a.raw).Volumes {
+			all[v.Name] = append(all[v.Name], a)
+		}
+	}
+	return all
+}
+
+func firstError(answers []answer) error {
+	for _, a := range answers {
+		if a.err != nil {
+			return a.err
+		}
+	}
+	return nil
+}
+
+// nodeSet is the nodes on which a session can be, and the reason for them.
+type nodeSet struct {
+	all    []*nodeConn
+	reason string
+}
+
+func newNodeSet(reason string, owners []answer) *nodeSet {
+	s := &nodeSet{reason: reason}
+	for _, a := range owners {
+		s.all = append(s.all, a.of)
+	}
+	return s
+}
+
+// volumeNodes returns those of nodes that have all volumes of mounts; nil stands for all
+// nodes. A volume that no node has does not count: the session's node reports it.
+func (r *Router) volumeNodes(
+	ctx context.Context, who noderpc.Principal, nodes *nodeSet, mounts []protocol.Mount,
+) (*nodeSet, error) {
+	answers, err := r.ask(ctx, who, protocol.OpVolumeList, struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	volumes := volumesOf(answers)
+	for _, m := range mounts {
+		has := volumes[m.Name]
+		if len(has) == 0 {
+			if err := firstError(answers); err != nil {
+				return nil, err // that node may have it
+			}
+			continue
+		}
+		one := newNodeSet(fmt.Sprintf("the volume %.64q", m.Name), has)
+		if nodes == nil {
+			nodes = one
+			continue
+		}
+		both := slices.DeleteFunc(slices.Clone(nodes.all), func(n *nodeConn) bool {
+			return !slices.Contains(one.all, n)
+		})
+		if len(both) == 0 {
+			return nil, &fault.Error{
+				Kind: fault.Conflict, Op: "noderouter.place", Field: "volumes",
+				Message: fmt.Sprintf("%s and %s are on different nodes of the cluster: "+
+					"no session can have both", nodes.reason, one.reason),
+			}
+		}
+		nodes = &nodeSet{all: both, reason: nodes.reason}
+	}
+	return nodes, nil
+}
