@@ -46,7 +46,7 @@ type channel struct {
 	cells    []execution // oldest first
 	lastCell uint32      // of the last execute that was answered
 
-	loop // owned by the loop's goroutine
+	loop loop // used by its goroutine alone
 }
 
 // pending is a kernel request without a reply.
@@ -86,275 +86,41 @@ func (c *channel) wake() {
 	}
 }
 
-// register makes a channel for the request, or says why not.
-func (s *Server) register(r wire.Request, m *kernel.Manifest) (*channel, error) {
-	op := "agent." + r.Op
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, fault.New(fault.SandboxLost, op, "the sandbox is ending")
-	}
-	if old := s.channels[r.Channel]; old != nil && !old.isOver() {
-		return nil, fault.New(fault.Conflict, op, "channel %d is in use", r.Channel)
-	}
-	if s.transfers[r.Channel] != nil {
-		return nil, fault.New(fault.Conflict, op, "number %d is a file transfer's", r.Channel)
-	}
-	live := 0
-	for id, c := range s.channels {
-		if !c.isOver() {
-			live++
-		} else if len(s.channels) > 4*wire.MaxChannels {
-			delete(s.channels, id)
+// handle carries out a request to a channel that runs.
+func (c *channel) handle(r wire.Request) {
+	s := c.s
+	reply := func(err error) { s.respond(r.ID, struct{}{}, err) }
+	switch r.Op {
+	case wire.OpKernelRequest:
+		var q kernel.Request
+		if err := params(r, &q); err != nil {
+			reply(err)
+		} else if answered, err := c.request(r.ID, q); err != nil || answered {
+			reply(err)
 		}
-	}
-	if live >= wire.MaxChannels {
-		s.refused.Add(1)
-		return nil, fault.New(fault.Exhausted, op, "%d channels are open, which is the most there may be", live)
-	}
-	s.started++
-	c := &channel{
-		s: s, id: r.Channel, manifest: m, startID: r.ID,
-		group:   markBase + s.started%markBase,
-		wakeFD:  -1,
-		started: make(chan struct{}), done: make(chan struct{}),
-		pending: map[uint64]pending{},
-	}
-	c.win.wake = c.wake
-	c.in.fd, c.in.limit = -1, 2*wire.Window
-	if m != nil {
-		c.in.limit = maxQueue
-	}
-	s.channels[r.Channel] = c
-	return c, nil
-}
-
-// kernelStart starts a driver. The loop answers once the driver is ready.
-func (s *Server) kernelStart(r wire.Request) {
-	const op = "agent.kernel.start"
-	var q wire.StartKernel
-	if err := params(r, &q); err != nil {
-		s.respond(r.ID, nil, err)
-		return
-	}
-	m := s.langs[q.Language]
-	if m == nil {
-		s.respond(r.ID, nil, fault.Invalid(op, "language", "this sandbox has no kernel for %q", q.Language))
-		return
-	}
-	c, err := s.register(r, m)
-	if err != nil {
-		s.respond(r.ID, nil, err)
-		return
-	}
-	s.launch(c, m.Argv, q.Cwd, true, m.Env, q.Env)
-}
-
-func (s *Server) terminalStart(r wire.Request) {
-	const op = "agent.terminal.start"
-	var q wire.StartTerminal
-	err := params(r, &q)
-	if err == nil {
-		err = q.Size.Check(op)
-	}
-	var c *channel
-	if err == nil {
-		c, err = s.register(r, nil)
-	}
-	if err != nil {
-		s.respond(r.ID, nil, err)
-		return
-	}
-	c.terminal = newTerminal(q.Size)
-	s.launch(c, q.Argv, q.Cwd, true, map[string]string{"COLORTERM": "truecolor"}, q.Env)
-}
-
-func (s *Server) processStart(r wire.Request) {
-	var q wire.StartProcess
-	if err := params(r, &q); err != nil {
-		s.respond(r.ID, nil, err)
-		return
-	}
-	c, err := s.register(r, nil)
-	if err != nil {
-		s.respond(r.ID, nil, err)
-		return
-	}
-	s.launch(c, q.Argv, q.Cwd, q.Stdin, q.Env)
-}
-
-// launch starts the channel's process and runs its loop, beside the wire.
-// Later maps of the environment win.
-func (s *Server) launch(c *channel, argv []string, cwd string, input bool, env ...map[string]string) {
-	if !s.job(c.startID, func() {
-		err := c.start(argv, cwd, input, env)
-		if err != nil {
-			c.drop()
-			s.respond(c.startID, nil, err)
-			return
-		}
-		close(c.started)
-		if c.isKernel() {
-			c.watchStart()
+	case wire.OpInterrupt:
+		c.interrupt(r.ID)
+	case wire.OpSignal:
+		var q wire.Signal
+		if err := params(r, &q); err != nil {
+			reply(err)
+		} else if c.isTerminal() {
+			// The recipients are found by reading /proc.
+			s.job(r.ID, func() { reply(c.signalTerminal(q.Signal)) })
 		} else {
-			s.respond(c.startID, wire.Started{PID: c.pid}, nil)
+			reply(c.signal(q.Signal))
 		}
-		s.wg.Add(1)
-		go func() { defer s.wg.Done(); c.run() }()
-	}) {
-		c.drop()
-	}
-}
-
-// drop gives up a channel that has no process.
-func (c *channel) drop() {
-	c.in.close()
-	c.mu.Lock()
-	c.over = true
-	waiting := c.pending
-	c.pending = nil
-	c.mu.Unlock()
-	for _, p := range waiting {
-		p.fail(c.s, fault.New(fault.KernelDied, "agent.kernel.request", "the kernel did not start"))
-	}
-	close(c.started)
-	close(c.done)
-}
-
-// start makes the pipes and the process.
-func (c *channel) start(argv []string, cwd string, input bool, env []map[string]string) (err error) {
-	s, op := c.s, "agent.start"
-	for _, e := range env {
-		if err := checkEnv(op, e); err != nil {
-			return err
+	case wire.OpResize:
+		var q wire.Resize
+		if err := params(r, &q); err != nil {
+			reply(err)
+		} else if q.Redraw {
+			s.job(r.ID, func() { reply(c.redraw(q.Size)) })
+		} else {
+			reply(c.resize(q.Size))
 		}
-	}
-	dir, err := s.folder(op, cwd)
-	if err != nil {
-		return err
-	}
-	var theirs, ours []int
-	defer func() {
-		for _, fd := range theirs {
-			syscall.Close(fd)
-		}
-		if err != nil {
-			for _, fd := range ours {
-				syscall.Close(fd)
-			}
-		}
-	}()
-	lack := func(err error) error {
-		s.refused.Add(1)
-		return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "the sandbox has too many open files", Err: err}
-	}
-	// pipe makes a pipe whose end that the agent keeps never blocks.
-	pipe := func(agentReads bool) (agent, child int, err error) {
-		var p [2]int
-		if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
-			return -1, -1, lack(err)
-		}
-		if !agentReads {
-			p[0], p[1] = p[1], p[0]
-		}
-		theirs, ours = append(theirs, p[1]), append(ours, p[0])
-		return p[0], p[1], syscall.SetNonblock(p[0], true)
-	}
-	null, err := syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return lack(err)
-	}
-	theirs = append(theirs, null)
-	p := program{argv: argv, dir: dir, group: c.group, terminal: c.isTerminal()}
-	in, out, errs, events := -1, -1, -1, -1
-	if c.isTerminal() {
-		var fds ends
-		if fds, err = c.terminal.open(s.cfg.UID, s.cfg.GID); err != nil {
-			return lack(err)
-		}
-		defer func() {
-			if err != nil {
-				c.terminal.close()
-			}
-		}()
-		in, out = fds.in, fds.out
-		ours = append(ours, in, out)
-		p.files = []int{fds.program, fds.program, fds.program}
-	} else {
-		stdin, stdout, stderr := null, -1, -1
-		if input && !c.isKernel() {
-			if in, stdin, err = pipe(false); err != nil {
-				return err
-			}
-		}
-		if out, stdout, err = pipe(true); err != nil {
-			return err
-		}
-		if errs, stderr, err = pipe(true); err != nil {
-			return err
-		}
-		p.files = []int{stdin, stdout, stderr}
-	}
-	if c.isKernel() {
-		var requests, replies int
-		if in, requests, err = pipe(false); err != nil {
-			return err
-		}
-		if events, replies, err = pipe(true); err != nil {
-			return err
-		}
-		p.files = append(p.files, requests, replies)
-	}
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return lack(err)
-	}
-	ours = append(ours, wake)
-
-	// The sandbox's variables lie between the manifest's and those asked for.
-	last := len(env) - 1
-	s.mu.Lock()
-	env = append(append(env[:last:last], s.env), env[last])
-	s.mu.Unlock()
-	p.env = s.environ(env...)
-	c.loop = loop{pipes: [2]int{out, errs}, events: events}
-	c.mu.Lock()
-	c.wakeFD = wake
-	c.mu.Unlock()
-	pid, err := s.start(p, func(e ended) {
-		c.mu.Lock()
-		c.end = &e
-		c.mu.Unlock()
-		c.wake()
-	})
-	c.mu.Lock()
-	if c.pid = pid; err != nil {
-		c.pid, c.wakeFD = 0, -1
-	}
-	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if in >= 0 {
-		c.in.open(in, c.terminal)
-	} else {
-		c.in.close()
-	}
-	s.mu.Lock()
-	closed := s.closed
-	s.mu.Unlock()
-	if closed { // the shutdown may have looked before the process was there
-		s.reap.kill(pid, true, syscall.SIGKILL)
-	}
-	return nil
-}
-
-// giveUp sets what a start answers that will not succeed.
-func (c *channel) giveUp(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.ready && c.startErr == nil {
-		c.startErr = err
+	case wire.OpRunning:
+		s.job(r.ID, func() { s.respond(r.ID, wire.Running{Processes: max(len(members(c.group))-1, 0)}, nil) })
 	}
 }
 
@@ -371,7 +137,7 @@ func (c *channel) close() error {
 	c.giveUp(fault.New(fault.Canceled, "agent.start", "the channel was closed before it was ready"))
 	c.mark(wire.ReasonKilled)
 	c.win.take(all) // whoever closes does not wait for a reader
-	if err := c.s.killTree(c, c.s.cfg.KillGrace); err != nil {
+	if err := killTree(c, c.s.cfg.KillGrace); err != nil {
 		return err
 	}
 	t := time.NewTimer(5 * time.Second)
@@ -452,7 +218,7 @@ func (c *channel) interrupt(id uint64) {
 	// driver gets to know why they end: else a cell that waits for one goes on.
 	c.s.job(id, func() {
 		c.in.awaitRead(readPatience)
-		c.s.signalChildren(pid, syscall.SIGINT)
+		signalChildren(pid, syscall.SIGINT)
 		tell(nil)
 	})
 }
@@ -521,7 +287,7 @@ func (c *channel) exit(e ended) wire.Exit {
 		x.Signal = unix.SignalName(e.status.Signal())
 		x.Code, x.Reason = 128+int(e.status.Signal()), wire.ReasonSignaled
 		x.Message = "it was ended by " + x.Signal
-		if e.status.Signal() == syscall.SIGKILL && c.reason == "" && outOfMemory(e, c.oomKills) {
+		if e.status.Signal() == syscall.SIGKILL && c.reason == "" && outOfMemory(e, c.loop.oomKills) {
 			x.Reason, x.Message = wire.ReasonMemory, "it was killed for want of memory"
 		}
 	} else if x.Code != 0 {

@@ -14,18 +14,18 @@ const (
 )
 
 // took notes that n bytes of output were read.
-func (c *channel) took(n int, now time.Time) {
-	if n >= smallRead || now.Sub(c.readAt) > napReset {
-		c.small = 0
+func (l *loop) took(n int, now time.Time) {
+	if n >= smallRead || now.Sub(l.readAt) > napReset {
+		l.small = 0
 	} else {
-		c.small++
+		l.small++
 	}
-	c.readAt = now
+	l.readAt = now
 }
 
 // nap reports whether output is to gather before it is read. A kernel's frames
 // have an order that reading decides, and an echo is waited for.
-func (c *channel) nap(now time.Time) bool {
-	return c.small >= smallReads && !c.isKernel() && !c.finished && now.Sub(c.readAt) < napTime*time.Millisecond &&
-		now.UnixNano()-c.typed.Load() > int64(keyTime)
+func (l *loop) nap(now time.Time) bool {
+	return l.small >= smallReads && !l.c.isKernel() && !l.finished && now.Sub(l.readAt) < napTime*time.Millisecond &&
+		now.UnixNano()-l.c.typed.Load() > int64(keyTime)
 }

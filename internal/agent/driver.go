@@ -115,7 +115,8 @@ func (c *channel) isReady() bool {
 
 // reply takes a control message of the driver's, and reports whether it was
 // one. What goes to the host is appended to out.
-func (c *channel) reply(body []byte) bool {
+func (l *loop) reply(body []byte) bool {
+	c := l.c
 	var r struct {
 		Op     string       `json:"op"`
 		ID     uint64       `json:"id"`
@@ -143,9 +144,9 @@ func (c *channel) reply(body []byte) bool {
 				info = *r.Info
 			}
 			info.PID = c.pid
-			c.flush()
+			l.flush()
 			c.s.respond(c.startID, info, nil)
-			c.tail = nil
+			l.tail = nil
 		}
 		return true
 	case "reply":
@@ -177,7 +178,7 @@ func (c *channel) reply(body []byte) bool {
 	case len(body) > stream.MaxBody-64:
 		c.s.respond(p.host, nil, fault.New(fault.TooLarge, "agent.kernel.request", "the kernel's answer is over 8 MiB"))
 	default:
-		c.out = appendResult(c.out, p.host, p.took(), body)
+		l.out = appendResult(l.out, p.host, p.took(), body)
 	}
 	return true
 }
@@ -211,10 +212,11 @@ func appendResult(b []byte, id uint64, took int64, result []byte) []byte {
 }
 
 // garbage ends a driver that broke the protocol.
-func (c *channel) garbage(what string) {
-	c.bad, c.full, c.size, c.due = true, false, 0, [2]int{}
-	c.ev, c.off = nil, 0
-	c.closeEvents()
+func (l *loop) garbage(what string) {
+	c := l.c
+	l.bad, l.full, l.size, l.due = true, false, 0, [2]int{}
+	l.ev, l.off = nil, 0
+	l.closeEvents()
 	c.mu.Lock()
 	if c.reason == "" && c.end == nil {
 		c.reason = wire.ReasonProtocol
@@ -243,7 +245,7 @@ func (c *channel) failAll(x wire.Exit) bool {
 	}
 	if !started {
 		if err == nil {
-			said := bytes.TrimSpace(c.tail)
+			said := bytes.TrimSpace(c.loop.tail)
 			if i := bytes.LastIndexByte(said, '\n'); i >= 0 {
 				said = said[i+1:]
 			}
@@ -267,14 +269,6 @@ func (p pending) fail(s *Server, err error) {
 		return
 	}
 	s.respond(p.host, nil, err)
-}
-
-// watchStart gives a driver up that does not get ready in time.
-func (c *channel) watchStart() {
-	c.startTimer = time.AfterFunc(c.s.cfg.ReadyTimeout, func() {
-		c.giveUp(fault.New(fault.DeadlineExceeded, "agent.kernel.start", "the kernel was not ready within %s", c.s.cfg.ReadyTimeout))
-		c.s.reap.kill(c.pid, true, syscall.SIGKILL) // its tree goes with it
-	})
 }
 
 // clip shortens s to n bytes, and to valid UTF-8.

@@ -1,208 +1,210 @@
 package agent
 
 import (
-	"bytes"
-	"fmt"
-	"io"
+	"encoding/json"
+	"errors"
 	"net"
 	"strconv"
-	"strings"
+	"syscall"
+	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/stream"
 )
 
-// maxHead is how long the head of a request to the proxy may be, in bytes.
-const maxHead = 64 << 10
+const (
+	// headLimit is how long a program may take to say where it wants to go.
+	headLimit = 30 * time.Second
+	// answerLimit is how long the host may take to connect. It has a limit of
+	// its own; this one is for a copy of a sandbox, where nobody answers.
+	answerLimit = 2 * time.Minute
+	// partingLimit is how long a program may take to read that it may not.
+	partingLimit = 5 * time.Second
+)
 
-// head is what a program asks the proxy for.
-type head struct {
-	host string
-	port int
-	// forward is what goes to the host first; empty for CONNECT, where all
-	// that goes is the program's.
-	forward []byte
-	// body is how much of what follows goes too; below 0 all does. One
-	// connection carries one request: the next may be for another host.
-	body int64
+// egressProxy is the HTTP proxy on a loopback port through which programs
+// connect to the outside. The agent sends the host an event dial for each
+// connection, and the host answers with OpEgressAnswer. From then on Data goes
+// both ways, as over a connection to a port. The agent decides nothing.
+type egressProxy struct {
+	s *Server
+
+	// All below are guarded by Server.mu.
+	listener *net.TCPListener // nil while there is no way out
+	port     int
+	count    uint32 // connections so far
 }
 
-func (h head) tunnel() bool { return len(h.forward) == 0 }
-
-// badHead is the error of a request that is none for a proxy.
-func badHead(format string, args ...any) error {
-	return fault.New(fault.Malformed, "agent.proxy", format, args...)
+// listensOn reports whether a port is the proxy's.
+func (e *egressProxy) listensOn(port int) bool {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	return e.listener != nil && e.port == port
 }
 
-// readHead reads up to the empty line, and returns what has come behind it
-// too.
-func readHead(r io.Reader) (text, rest []byte, err error) {
-	buf := make([]byte, 0, 4096)
-	for {
-		if i := bytes.Index(buf, []byte("\r\n\r\n")); i >= 0 {
-			return buf[:i], buf[i+4:], nil
-		}
-		if len(buf) == maxHead {
-			return nil, nil, fault.New(fault.TooLarge, "agent.proxy", "the head of a request has at most %d bytes", maxHead)
-		}
-		if len(buf) == cap(buf) {
-			buf = append(make([]byte, 0, min(2*cap(buf), maxHead)), buf...)
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		if err != nil && n == 0 {
-			return nil, nil, err
-		}
+// open listens on a loopback port. It may be called again with the same
+// one: the listener is in snapshots, too.
+func (e *egressProxy) open(port int) error {
+	const op = "agent.proxy"
+	if port < 1 || port > 65535 {
+		return fault.Invalid(op, "proxy", "a port is a number from 1 to 65535")
 	}
-}
-
-// parseHead reads CONNECT host:port, or a request for http://host/….
-func parseHead(text []byte) (h head, err error) {
-	lines := strings.Split(string(text), "\r\n")
-	method, rest, _ := strings.Cut(lines[0], " ")
-	target, version, _ := strings.Cut(rest, " ")
-	if !isToken(method) || target == "" || version != "HTTP/1.1" && version != "HTTP/1.0" || strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return h, badHead("this is no request of HTTP/1.1")
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	if e.s.closed || e.listener != nil && e.port == port {
+		return nil
 	}
-	if method == "CONNECT" {
-		h.host, h.port, err = authority(target, 0)
-		h.body = -1
-		return h, err
-	}
-	const scheme = "http://"
-	if len(target) < len(scheme) || !strings.EqualFold(target[:len(scheme)], scheme) {
-		if strings.HasPrefix(target, "/") {
-			return h, badHead("this is the sandbox's proxy to the outside, and no web server")
-		}
-		return h, badHead("the proxy takes http:// and CONNECT")
-	}
-	target = target[len(scheme):]
-	path := "/"
-	if i := strings.IndexAny(target, "/?#"); i >= 0 {
-		target, path = target[:i], target[i:]
-		if path[0] != '/' {
-			path = "/" + path
-		}
-	}
-	if h.host, h.port, err = authority(target, 80); err != nil {
-		return h, err
-	}
-	fields, upgrade, err := h.fields(lines[1:])
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return h, err
+		f := &fault.Error{Kind: fault.Host, Op: op, Message: "the sandbox's proxy cannot listen", Err: err}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			f.Kind, f.Field, f.Message = fault.Conflict, "network", "a program in the sandbox listens on port "+strconv.Itoa(port)+", which is the proxy's"
+		}
+		return f
 	}
-	connection := "close"
-	if upgrade {
-		connection, h.body = "Upgrade", -1
+	if e.listener != nil {
+		e.listener.Close()
 	}
-	h.forward = fmt.Appendf(nil, "%s %s %s\r\nHost: %s\r\n%sConnection: %s\r\n\r\n", method, path, version, target, fields, connection)
-	return h, nil
+	e.listener, e.port = l.(*net.TCPListener), port
+	e.s.wg.Add(1)
+	go e.accept(e.listener)
+	return nil
 }
 
-// fields returns the header lines that go on to the host, and sets how long
-// the body is. What is between the program and the proxy alone stays.
-func (h *head) fields(lines []string) (keep string, upgrade bool, err error) {
-	var out strings.Builder
-	var protocols []string
-	lengths, coded := 0, false
-	for _, line := range lines {
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
-		if !ok || !isToken(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			return "", false, badHead("a header of the request cannot be read")
-		}
-		switch strings.ToLower(name) {
-		case "host", "proxy-connection", "proxy-authorization", "keep-alive":
+// close stops listening. Open connections remain.
+func (e *egressProxy) close() {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	if e.listener != nil {
+		e.listener.Close()
+	}
+	e.listener, e.port = nil, 0
+}
+
+// accept takes connections until the listener is closed.
+func (e *egressProxy) accept(l *net.TCPListener) {
+	defer e.s.wg.Done()
+	for {
+		tcp, err := l.AcceptTCP()
+		if err == nil {
+			e.serve(tcp)
 			continue
-		case "connection":
-			for token := range strings.SplitSeq(value, ",") {
-				upgrade = upgrade || strings.EqualFold(strings.Trim(token, " \t"), "upgrade")
+		}
+		e.s.mu.Lock()
+		over := e.s.closed || e.listener != l
+		e.s.mu.Unlock()
+		if over || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		// The sandbox may have run out of descriptors.
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// serve serves one connection in a goroutine of its own.
+func (e *egressProxy) serve(tcp *net.TCPConn) {
+	t := &transfer{s: e.s, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), outbound: true, answers: make(chan wire.EgressAnswer, 1)}
+	t.win.limit, t.win.wake = wire.ConnWindow, t.free
+	c := &conn{transfer: t, tcp: tcp, body: -1}
+	t.cut = c.reset
+	e.s.mu.Lock()
+	e.count++
+	t.id = wire.EgressBase + e.count%wire.EgressBase
+	e.s.mu.Unlock()
+	if err := e.s.begin("agent.proxy", t, true); err != nil {
+		_ = tcp.SetDeadline(time.Now().Add(partingLimit))
+		_, _ = tcp.Write(refusal(err)) // into an empty buffer
+		_ = tcp.Close()
+		return
+	}
+	go func() {
+		defer e.s.wg.Done()
+		defer e.s.forget(t, true)
+		_ = tcp.SetDeadline(time.Now().Add(headLimit))
+		h, rest, err := c.head()
+		if err == nil {
+			_ = tcp.SetDeadline(time.Time{})
+			if err = c.ask(h); err == nil && h.tunnel() {
+				_, err = tcp.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n"))
 			}
-			continue
-		case "upgrade":
-			protocols = append(protocols, name+": "+value+"\r\n")
-			continue
-		case "content-length":
-			n, err := strconv.ParseUint(value, 10, 62)
-			if err != nil || lengths > 0 {
-				return "", false, badHead("the length of the request cannot be read")
+		}
+		var known *fault.Error
+		switch {
+		case c.isAborted():
+			c.reset()
+			c.tellCut()
+		case err == nil:
+			rest = h.within(rest)
+			c.before, c.body = append(h.forward, rest...), h.body
+			if c.body > 0 {
+				c.body -= int64(len(rest))
 			}
-			h.body = int64(n)
-			lengths++
-		case "transfer-encoding":
-			coded = true
+			c.serve()
+		case errors.As(err, &known):
+			_ = tcp.SetDeadline(time.Now().Add(partingLimit))
+			_, _ = tcp.Write(refusal(err))
+			parting(tcp)
+		default:
+			_ = tcp.Close() // it went away before it had asked
 		}
-		out.WriteString(name + ": " + value + "\r\n")
-	}
-	if coded {
-		if lengths > 0 {
-			return "", false, badHead("the request has a length and is chunked")
-		}
-		h.body = -1
-	}
-	if upgrade = upgrade && len(protocols) > 0; upgrade {
-		out.WriteString(strings.Join(protocols, ""))
-	}
-	return out.String(), upgrade, nil
+	}()
 }
 
-// authority parts a host and a port; def is the port where there is none, and
-// 0 means that there has to be one. Whether the host is one is for the other
-// end to say.
-func authority(s string, def int) (host string, port int, err error) {
-	if strings.Contains(s, "@") {
-		return "", 0, badHead("the address of the request names a user")
+// within is what of p belongs to the body.
+func (h head) within(p []byte) []byte {
+	if h.body >= 0 && int64(len(p)) > h.body {
+		return p[:h.body]
 	}
-	host, digits := s, ""
-	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
-		host, digits = s[:i], s[i+1:]
-		n, err := strconv.ParseUint(digits, 10, 16)
-		if err != nil {
-			return "", 0, badHead("the port of the request is no number")
+	return p
+}
+
+func (c *conn) head() (h head, rest []byte, err error) {
+	text, rest, err := readHead(c.tcp)
+	if err == nil {
+		h, err = parseHead(text)
+	}
+	return h, rest, err
+}
+
+// ask has the host connect, and waits for that.
+func (c *conn) ask(h head) error {
+	c.s.send(wire.Response{Event: "dial", Channel: c.id, Dial: &wire.EgressTarget{Host: h.host, Port: h.port}})
+	timer := time.NewTimer(answerLimit)
+	defer timer.Stop()
+	for {
+		select {
+		case a := <-c.answers:
+			if a.Error != nil {
+				return a.Error.Err("agent.proxy")
+			}
+			return nil
+		case <-c.moved:
+			if c.isAborted() {
+				return net.ErrClosed
+			}
+		case <-timer.C:
+			// Should the host be at it, it is to stop.
+			body, _ := json.Marshal(fault.Public{Kind: fault.DeadlineExceeded, Message: "nobody waits any more"})
+			c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body}))
+			return fault.New(fault.DeadlineExceeded, "agent.proxy", "the server did not connect in %s", answerLimit)
 		}
-		def = int(n)
 	}
-	if host == "" || len(host) > 256 || def == 0 {
-		return "", 0, badHead("the request names no host and port")
-	}
-	return host, def, nil
 }
 
-// isToken reports whether a method or a header's name is one.
-func isToken(s string) bool {
-	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
-}
-
-// refusal is the proxy's answer to a request that goes nowhere. The message is
-// in the first line too: of an answer to CONNECT most programs show no more.
-func refusal(err error) []byte {
-	p := fault.PublicOf(err)
-	status := 502
-	switch p.Kind {
-	case fault.PermissionDenied:
-		status = 403
-	case fault.Malformed, fault.InvalidArgument:
-		status = 400
-	case fault.TooLarge:
-		status = 431
-	case fault.Exhausted:
-		status = 429
-	case fault.DeadlineExceeded:
-		status = 504
+// answered takes the host's answer to an event dial.
+func (e *egressProxy) handleAnswer(r wire.Request) {
+	var a wire.EgressAnswer
+	e.s.mu.Lock()
+	t := e.s.transfers[r.Channel]
+	e.s.mu.Unlock()
+	if params(r, &a) != nil || t == nil || t.answers == nil {
+		e.s.stray.Add(1) // it went away meanwhile
+		return
 	}
-	line := strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, p.Message)
-	line = "Sandgate: " + line[:min(len(line), 512)]
-	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n", status, line, len(line)+1, line)
-}
-
-// parting ends a connection that was answered: what is still on its way is
-// read for a moment, or the answer would be lost by a reset.
-func parting(tcp *net.TCPConn) {
-	_ = tcp.CloseWrite()
-	_, _ = io.CopyN(io.Discard, tcp, maxHead) // until the deadline
-	_ = tcp.Close()
+	select {
+	case t.answers <- a:
+	default:
+		e.s.stray.Add(1)
+	}
 }

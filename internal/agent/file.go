@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -24,9 +25,17 @@ import (
 // maxPath is the longest path, in bytes.
 const maxPath = 4096
 
-// path makes a path absolute. What the user may reach is for the kernel to
-// say: everything happens with the user's rights.
-func (s *Server) path(op, p string) (string, *fault.Error) {
+// files carries out the operations on files.
+type files struct {
+	s *Server
+	// commit is held while a file takes its place, so that a write replaces
+	// exactly the file that it has checked.
+	commit sync.Mutex
+}
+
+// absPath makes a path absolute. It checks no access: every operation runs with
+// the user's rights.
+func absPath(home, op, p string) (string, *fault.Error) {
 	switch {
 	case p == "":
 		return "", fault.Invalid(op, "path", "a path is needed")
@@ -35,7 +44,7 @@ func (s *Server) path(op, p string) (string, *fault.Error) {
 	case strings.IndexByte(p, 0) >= 0:
 		return "", fault.Invalid(op, "path", "a path holds no NUL byte")
 	case !filepath.IsAbs(p):
-		return filepath.Join(s.cfg.Home, p), nil
+		return filepath.Join(home, p), nil
 	}
 	return filepath.Clean(p), nil
 }
@@ -47,17 +56,17 @@ func (s *Server) path(op, p string) (string, *fault.Error) {
 // natural one, but gVisor does not have it. The real and the saved user stay
 // root: were they the user's, the user's processes could signal this thread,
 // and with it the agent.
-func (s *Server) becomeUser() error {
+func (o *files) becomeUser() error {
 	runtime.LockOSThread()
-	gid := uint32(s.cfg.GID)
+	gid := uint32(o.s.cfg.GID)
 	const keep = ^uintptr(0)
 	if _, _, e := syscall.RawSyscall(syscall.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&gid)), 0); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setgroups failed", Err: e}
 	}
-	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESGID, keep, uintptr(s.cfg.GID), keep); e != 0 {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESGID, keep, uintptr(o.s.cfg.GID), keep); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setresgid failed", Err: e}
 	}
-	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(s.cfg.UID), keep); e != 0 {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(o.s.cfg.UID), keep); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setresuid failed", Err: e}
 	}
 	return nil
@@ -162,7 +171,7 @@ func meets(q wire.FileWrite, path string) error {
 
 // writeFile writes body to path by a temporary name beside it. Whatever goes
 // wrong, nothing is left behind but the parents.
-func (s *Server) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.FileStat, error) {
+func (o *files) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.FileStat, error) {
 	const op = "agent.file.write"
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return wire.FileStat{}, fileError(op, syscall.EISDIR)
@@ -191,8 +200,8 @@ func (s *Server) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.
 		if err := f.Chmod(fs.FileMode(mode)); err != nil {
 			return wire.FileStat{}, err
 		}
-		s.commit.Lock()
-		defer s.commit.Unlock()
+		o.commit.Lock()
+		defer o.commit.Unlock()
 		err := meets(q, path)
 		if err == nil {
 			err = rename(temp, path, !q.IfAbsent)

@@ -151,19 +151,19 @@ func makeFolder(path string) (wire.FileStat, error) {
 }
 
 // moveFile moves a file or a folder, over the border of a filesystem as well.
-func (s *Server) moveFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
+func (o *files) moveFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
 	const op = "agent.file.move"
-	if err := s.checkMove(op, from, to); err != nil {
+	if err := o.checkMove(op, from, to); err != nil {
 		return wire.FileStat{}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return wire.FileStat{}, fileError(op, err)
 	}
-	s.commit.Lock()
+	o.commit.Lock()
 	err := rename(from, to, q.Overwrite)
-	s.commit.Unlock()
+	o.commit.Unlock()
 	if errors.Is(err, syscall.EXDEV) {
-		if err = s.place(from, to, q.Overwrite); err == nil {
+		if err = o.place(from, to, q.Overwrite); err == nil {
 			err = os.RemoveAll(from)
 		}
 	}
@@ -174,15 +174,15 @@ func (s *Server) moveFile(from string, q wire.FileMove, to string) (wire.FileSta
 }
 
 // copyFile copies a file or a folder.
-func (s *Server) copyFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
+func (o *files) copyFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
 	const op = "agent.file.copy"
-	if err := s.checkMove(op, from, to); err != nil {
+	if err := o.checkMove(op, from, to); err != nil {
 		return wire.FileStat{}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return wire.FileStat{}, fileError(op, err)
 	}
-	if err := s.place(from, to, q.Overwrite); err != nil {
+	if err := o.place(from, to, q.Overwrite); err != nil {
 		return wire.FileStat{}, fileError(op, moveError(err))
 	}
 	return moved(op, to)
@@ -196,7 +196,7 @@ func moved(op, to string) (wire.FileStat, error) {
 	return statOf(to, info), nil
 }
 
-func (s *Server) checkMove(op, from, to string) error {
+func (o *files) checkMove(op, from, to string) error {
 	if _, err := os.Lstat(from); err != nil {
 		return fileError(op, err)
 	}
@@ -226,16 +226,16 @@ func moveError(err error) error {
 
 // place copies from to a temporary name beside to, and renames that: a copy is
 // there whole or not at all.
-func (s *Server) place(from, to string, replace bool) error {
+func (o *files) place(from, to string, replace bool) error {
 	if _, err := os.Lstat(to); err == nil && !replace {
 		return syscall.EEXIST
 	}
 	temp := temporary(filepath.Dir(to))
-	err := s.copyTree(from, temp)
+	err := o.copyTree(from, temp)
 	if err == nil {
-		s.commit.Lock()
+		o.commit.Lock()
 		err = rename(temp, to, replace)
-		s.commit.Unlock()
+		o.commit.Unlock()
 	}
 	if err != nil {
 		_ = os.RemoveAll(temp)
@@ -244,12 +244,12 @@ func (s *Server) place(from, to string, replace bool) error {
 }
 
 // copyTree copies files, folders and links, with their permissions and times.
-func (s *Server) copyTree(from, to string) error {
+func (o *files) copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if s.isClosed() {
+		if o.s.isClosed() {
 			return syscall.ECANCELED
 		}
 		rest, err := filepath.Rel(from, path)
@@ -292,7 +292,7 @@ func copyContent(from, to string, info fs.FileInfo) error {
 }
 
 // removeFile removes a file, a link or a folder.
-func (s *Server) removeFile(path string, q wire.FileRemove) error {
+func (o *files) removeFile(path string, q wire.FileRemove) error {
 	const op = "agent.file.remove"
 	info, err := os.Lstat(path)
 	switch {
@@ -300,7 +300,7 @@ func (s *Server) removeFile(path string, q wire.FileRemove) error {
 		return fileError(op, err)
 	case inProc(path):
 		return fileError(op, syscall.EACCES)
-	case path == s.cfg.Home || strings.HasPrefix(s.cfg.Home, strings.TrimSuffix(path, "/")+"/"):
+	case path == o.s.cfg.Home || strings.HasPrefix(o.s.cfg.Home, strings.TrimSuffix(path, "/")+"/"):
 		return fault.Invalid(op, "path", "the home directory stays; remove what is in it")
 	case !info.IsDir():
 		err = os.Remove(path)

@@ -36,6 +36,9 @@ const minRead = 4096
 // frame that is not clear, a reply too, the pipes are emptied of what they
 // hold at that moment, FIONREAD bytes and no more.
 type loop struct {
+	c   *channel
+	fds []unix.PollFd // poll's, kept from call to call
+
 	pipes  [2]int // standard output and error; -1 when ended
 	events int    // the driver's frames; -1 when ended, or a process
 
@@ -69,94 +72,102 @@ type loop struct {
 }
 
 // run moves output until the process has ended and its output has been sent.
-func (c *channel) run() {
-	c.oomKills = oomKills()
-	fds := make([]unix.PollFd, 0, 5)
+func (l *loop) run() {
+	c := l.c
+	l.oomKills = oomKills()
 	for {
-		if c.stall && c.win.free(1) {
-			c.stall = false
+		if l.stall && c.win.free(1) {
+			l.stall = false
 		}
-		c.pump()
-		timeout := c.hold(time.Now())
+		l.pump()
+		timeout := l.hold(time.Now())
 		if timeout < 0 {
-			c.flush()
+			l.flush()
 		}
-		if !c.finished && c.hasEnded() {
-			c.finish()
+		if !l.finished && c.hasEnded() {
+			l.finish()
 			continue
 		}
-		if c.finished {
-			if c.finishDone() {
+		if l.finished {
+			if l.finishDone() {
 				break
 			}
-			timeout = c.finishWait()
-		} else if c.isKernel() && c.events < 0 && !c.bad {
-			if timeout = c.mute(); timeout < 0 {
+			timeout = l.finishWait()
+		} else if c.isKernel() && l.events < 0 && !l.bad {
+			if timeout = l.mute(); timeout < 0 {
 				continue
 			}
 		}
-		fds = append(fds[:0], unix.PollFd{Fd: int32(c.wakeFD), Events: unix.POLLIN})
-		in, ev, p := -1, -1, [2]int{-1, -1}
-		if fd := c.in.waiting(); fd >= 0 {
-			in = len(fds)
-			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
+		l.poll(timeout)
+	}
+	l.leave()
+}
+
+// poll waits for something to do, at most for timeout in milliseconds or for
+// ever below 0, and does it.
+func (l *loop) poll(timeout int) {
+	c := l.c
+	fds := append(l.fds[:0], unix.PollFd{Fd: int32(c.wakeFD), Events: unix.POLLIN})
+	in, ev, p := -1, -1, [2]int{-1, -1}
+	if fd := c.in.waiting(); fd >= 0 {
+		in = len(fds)
+		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
+	}
+	if nap := l.nap(time.Now()); nap && (timeout < 0 || timeout > napTime) {
+		timeout = napTime
+	} else if !nap && !l.stall {
+		if l.events >= 0 {
+			ev = len(fds)
+			fds = append(fds, unix.PollFd{Fd: int32(l.events), Events: unix.POLLIN})
 		}
-		if nap := c.nap(time.Now()); nap && (timeout < 0 || timeout > napTime) {
-			timeout = napTime
-		} else if !nap && !c.stall {
-			if c.events >= 0 {
-				ev = len(fds)
-				fds = append(fds, unix.PollFd{Fd: int32(c.events), Events: unix.POLLIN})
-			}
-			for i, fd := range c.pipes {
-				if fd >= 0 {
-					p[i] = len(fds)
-					fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-				}
-			}
-		}
-		if _, err := unix.Poll(fds, timeout); err != nil {
-			continue // EINTR, also after a restore
-		}
-		if fds[0].Revents != 0 {
-			var b [8]byte
-			syscall.Read(c.wakeFD, b[:])
-		}
-		if in >= 0 && fds[in].Revents != 0 {
-			c.in.flush()
-			c.ackInput()
-		}
-		// A frame may be there although poll looked before it came: look again
-		// whenever a pipe has something.
-		ready := [2]bool{p[0] >= 0 && fds[p[0]].Revents != 0, p[1] >= 0 && fds[p[1]].Revents != 0}
-		if ev >= 0 && (fds[ev].Revents != 0 || ready[0] || ready[1]) {
-			c.takeEvents(fds[ev].Revents != 0)
-			before := c.pipes
-			drained := c.pump()
-			for i := range ready {
-				ready[i] = ready[i] && !drained[i] && before[i] == c.pipes[i]
-			}
-		}
-		if !c.full {
-			for i := range ready {
-				if ready[i] && c.pipes[i] >= 0 {
-					c.readPipe(i, wire.MaxChunk)
-				}
+		for i, fd := range l.pipes {
+			if fd >= 0 {
+				p[i] = len(fds)
+				fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 			}
 		}
 	}
-	c.leave()
+	l.fds = fds
+	if _, err := unix.Poll(fds, timeout); err != nil {
+		return // EINTR, also after a restore
+	}
+	if fds[0].Revents != 0 {
+		var b [8]byte
+		syscall.Read(c.wakeFD, b[:])
+	}
+	if in >= 0 && fds[in].Revents != 0 {
+		c.in.flush()
+		c.ackInput()
+	}
+	// A frame may be there although poll looked before it came: look again
+	// whenever a pipe has something.
+	ready := [2]bool{p[0] >= 0 && fds[p[0]].Revents != 0, p[1] >= 0 && fds[p[1]].Revents != 0}
+	if ev >= 0 && (fds[ev].Revents != 0 || ready[0] || ready[1]) {
+		l.takeEvents(fds[ev].Revents != 0)
+		before := l.pipes
+		drained := l.pump()
+		for i := range ready {
+			ready[i] = ready[i] && !drained[i] && before[i] == l.pipes[i]
+		}
+	}
+	if !l.full {
+		for i := range ready {
+			if ready[i] && l.pipes[i] >= 0 {
+				l.readPipe(i, wire.MaxChunk)
+			}
+		}
+	}
 }
 
 // mute returns how long a driver without its events descriptor may still take
 // to end, in milliseconds. After a second it is killed.
-func (c *channel) mute() int {
-	if c.muteAt.IsZero() {
-		c.muteAt = time.Now()
+func (l *loop) mute() int {
+	if l.muteAt.IsZero() {
+		l.muteAt = time.Now()
 	}
-	left := time.Second - time.Since(c.muteAt)
+	left := time.Second - time.Since(l.muteAt)
 	if left <= 0 {
-		c.garbage("closed its events descriptor")
+		l.garbage("closed its events descriptor")
 		return -1
 	}
 	return int(left/time.Millisecond) + 1
@@ -169,38 +180,38 @@ func (c *channel) hasEnded() bool {
 }
 
 // takeEvents reads all that the events descriptor holds now.
-func (c *channel) takeEvents(polled bool) {
-	if c.off > 0 && c.off == len(c.ev) {
-		c.ev, c.off = c.ev[:0], 0
-		if cap(c.ev) > 1<<20 {
-			c.ev = nil
+func (l *loop) takeEvents(polled bool) {
+	if l.off > 0 && l.off == len(l.ev) {
+		l.ev, l.off = l.ev[:0], 0
+		if cap(l.ev) > 1<<20 {
+			l.ev = nil
 		}
 	}
-	if c.off > cap(c.ev)/2 {
-		c.ev, c.off = c.ev[:copy(c.ev, c.ev[c.off:])], 0
+	if l.off > cap(l.ev)/2 {
+		l.ev, l.off = l.ev[:copy(l.ev, l.ev[l.off:])], 0
 	}
-	if c.ev == nil {
-		c.ev = make([]byte, 0, minRead)
+	if l.ev == nil {
+		l.ev = make([]byte, 0, minRead)
 	}
 	// A read that leaves room has taken everything, and saves asking how much
 	// there is: that is a system call of each cell.
-	if free := cap(c.ev) - len(c.ev); polled && free >= minRead {
-		if m := c.readEvents(free); m < free {
+	if free := cap(l.ev) - len(l.ev); polled && free >= minRead {
+		if m := l.readEvents(free); m < free {
 			return
 		}
 		polled = false
 	}
-	n := queued(c.events)
+	n := queued(l.events)
 	if n == 0 && polled {
 		n = 1 // the end, or nothing
 	}
 	for n > 0 {
-		if free := cap(c.ev) - len(c.ev); free < n {
+		if free := cap(l.ev) - len(l.ev); free < n {
 			// Grow to what the frame will need, so that a large one is not
 			// copied over and over.
-			c.ev = append(make([]byte, 0, max(2*cap(c.ev), len(c.ev)+n, c.off+c.size, minRead)), c.ev...)
+			l.ev = append(make([]byte, 0, max(2*cap(l.ev), len(l.ev)+n, l.off+l.size, minRead)), l.ev...)
 		}
-		m := c.readEvents(n)
+		m := l.readEvents(n)
 		if m == 0 {
 			return
 		}
@@ -210,95 +221,95 @@ func (c *channel) takeEvents(polled bool) {
 
 // readEvents reads once, at most n bytes, and returns how many there were; 0
 // also when the descriptor has ended.
-func (c *channel) readEvents(n int) int {
+func (l *loop) readEvents(n int) int {
 	for {
-		m, err := syscall.Read(c.events, c.ev[len(c.ev):len(c.ev)+n])
+		m, err := syscall.Read(l.events, l.ev[len(l.ev):len(l.ev)+n])
 		switch {
 		case err == syscall.EINTR:
 			continue
 		case err == syscall.EAGAIN:
 			return 0
 		case err != nil || m == 0:
-			c.closeEvents()
+			l.closeEvents()
 			return 0
 		}
-		c.ev = c.ev[:len(c.ev)+m]
-		c.quiet = time.Time{}
+		l.ev = l.ev[:len(l.ev)+m]
+		l.quiet = time.Time{}
 		return m
 	}
 }
 
-func (c *channel) closeEvents() {
-	if c.events >= 0 {
-		syscall.Close(c.events)
-		c.events = -1
+func (l *loop) closeEvents() {
+	if l.events >= 0 {
+		syscall.Close(l.events)
+		l.events = -1
 	}
 }
 
 // pump passes on what has been read of the events, until it is done or the
 // window is used up. It returns which pipes it has read from.
-func (c *channel) pump() (drained [2]bool) {
-	for !c.bad {
-		if c.size == 0 && !c.parse() {
+func (l *loop) pump() (drained [2]bool) {
+	for !l.bad {
+		if l.size == 0 && !l.parse() {
 			return drained
 		}
-		if c.full = len(c.ev)-c.off >= c.size; !c.full {
+		if l.full = len(l.ev)-l.off >= l.size; !l.full {
 			return drained
 		}
-		if !c.seen {
-			c.seen = true
-			if c.head.Flags&stream.FlagClear == 0 {
-				for i, fd := range c.pipes {
-					c.due[i] = queued(fd)
+		if !l.seen {
+			l.seen = true
+			if l.head.Flags&stream.FlagClear == 0 {
+				for i, fd := range l.pipes {
+					l.due[i] = queued(fd)
 				}
 			}
 		}
-		for i := range c.due {
-			for c.due[i] > 0 {
+		for i := range l.due {
+			for l.due[i] > 0 {
 				drained[i] = true
-				n := c.readPipe(i, min(c.due[i], wire.MaxChunk))
+				n := l.readPipe(i, min(l.due[i], wire.MaxChunk))
 				if n < 0 {
 					return drained // stalled
 				}
 				if n == 0 {
-					c.due[i] = 0
+					l.due[i] = 0
 				} else {
-					c.due[i] -= n
+					l.due[i] -= n
 				}
 			}
 		}
-		body := c.size - stream.HeaderSize
-		if c.head.Type == stream.Control {
-			if !c.reply(c.ev[c.off+stream.HeaderSize : c.off+c.size]) {
-				c.garbage("wrote a control message that is none")
+		body := l.size - stream.HeaderSize
+		if l.head.Type == stream.Control {
+			if !l.reply(l.ev[l.off+stream.HeaderSize : l.off+l.size]) {
+				l.garbage("wrote a control message that is none")
 				return drained
 			}
 		} else {
-			if !c.win.room(body) {
-				c.stalled()
+			if !l.c.win.room(body) {
+				l.stalled()
 				return drained
 			}
-			c.win.sentBytes(body)
-			frame := c.ev[c.off : c.off+c.size]
+			l.c.win.sentBytes(body)
+			frame := l.ev[l.off : l.off+l.size]
 			frame[5] = 0 // FlagClear is between driver and agent
-			binary.BigEndian.PutUint32(frame[8:], c.id)
-			if c.size >= maxWrite {
-				c.flush()
-				c.s.host.write(frame)
+			binary.BigEndian.PutUint32(frame[8:], l.c.id)
+			if l.size >= maxWrite {
+				l.flush()
+				l.c.s.host.write(frame)
 			} else {
-				c.out = append(c.out, frame...)
-				c.flushFull()
+				l.out = append(l.out, frame...)
+				l.flushFull()
 			}
 		}
-		c.off += c.size
-		c.size, c.full, c.seen, c.due = 0, false, false, [2]int{}
+		l.off += l.size
+		l.size, l.full, l.seen, l.due = 0, false, false, [2]int{}
 	}
 	return drained
 }
 
 // parse reads the header at off, if it is there.
-func (c *channel) parse() bool {
-	b := c.ev[c.off:]
+func (l *loop) parse() bool {
+	b := l.ev[l.off:]
 	if len(b) < stream.HeaderSize {
 		return false
 	}
@@ -306,44 +317,45 @@ func (c *channel) parse() bool {
 	f, err := stream.ParseMessage(b[4:stream.HeaderSize])
 	switch {
 	case size > stream.MaxBody:
-		c.garbage("wrote a frame of more than 8 MiB")
+		l.garbage("wrote a frame of more than 8 MiB")
 		return false
 	case err != nil || f.Channel != 0:
-		c.garbage("wrote bytes that are no frame")
+		l.garbage("wrote bytes that are no frame")
 		return false
 	}
 	switch f.Type {
 	case stream.Control, stream.Stdout, stream.Stderr, stream.Message:
 	default:
-		c.garbage("wrote a frame of a type that drivers do not write")
+		l.garbage("wrote a frame of a type that drivers do not write")
 		return false
 	}
-	c.head, c.size = f, int(size)+stream.HeaderSize
+	l.head, l.size = f, int(size)+stream.HeaderSize
 	return true
 }
 
 // readPipe reads once, at most n bytes, and makes a frame of it. It returns 0
 // when there is nothing or the pipe has ended, and -1 when the window is used
 // up.
-func (c *channel) readPipe(i, n int) int {
-	fd := c.pipes[i]
+func (l *loop) readPipe(i, n int) int {
+	c := l.c
+	fd := l.pipes[i]
 	if fd < 0 {
 		return 0
 	}
 	if !c.win.room(n) {
 		if n = int(wire.Window - (c.win.sent.Load() - c.win.acked.Load())); n <= 0 || n > wire.MaxChunk || !c.win.room(n) {
-			c.stalled()
+			l.stalled()
 			return -1
 		}
 	}
-	at := len(c.out)
+	at := len(l.out)
 	if c.isTerminal() {
-		return c.readTerminal(fd, n)
+		return l.readTerminal(fd, n)
 	}
-	if need := at + stream.HeaderSize + n; cap(c.out) < need {
-		c.out = append(make([]byte, 0, max(need, 2*cap(c.out))), c.out...)
+	if need := at + stream.HeaderSize + n; cap(l.out) < need {
+		l.out = append(make([]byte, 0, max(need, 2*cap(l.out))), l.out...)
 	}
-	body := c.out[at+stream.HeaderSize : at+stream.HeaderSize+n]
+	body := l.out[at+stream.HeaderSize : at+stream.HeaderSize+n]
 	var m int
 	var err error
 	for {
@@ -356,56 +368,56 @@ func (c *channel) readPipe(i, n int) int {
 	}
 	if err != nil || m <= 0 {
 		syscall.Close(fd)
-		c.pipes[i], c.last[i] = -1, 0
+		l.pipes[i], l.last[i] = -1, 0
 		return 0
 	}
 	kind := stream.Stdout
 	if i == 1 {
 		kind = stream.Stderr
-		if c.isKernel() && len(c.tail) < 1<<16 && !c.isReady() {
-			c.tail = append(c.tail, body[:m]...)
+		if c.isKernel() && len(l.tail) < 1<<16 && !c.isReady() {
+			l.tail = append(l.tail, body[:m]...)
 		}
 	}
 	c.win.sentBytes(m)
-	c.took(m, time.Now())
-	c.last[i] -= m
-	c.quiet = time.Time{}
+	l.took(m, time.Now())
+	l.last[i] -= m
+	l.quiet = time.Time{}
 	// The header goes before the body, which lies where it belongs already.
-	stream.AppendFrame(c.out[:at], stream.Frame{Type: kind, Channel: c.id, Cell: c.cell()})
-	c.out = c.out[:at+stream.HeaderSize+m]
-	binary.BigEndian.PutUint32(c.out[at:], uint32(m))
-	c.flushFull()
+	stream.AppendFrame(l.out[:at], stream.Frame{Type: kind, Channel: c.id, Cell: c.cell()})
+	l.out = l.out[:at+stream.HeaderSize+m]
+	binary.BigEndian.PutUint32(l.out[at:], uint32(m))
+	l.flushFull()
 	return m
 }
 
 // stalled notes that the window is used up.
-func (c *channel) stalled() {
-	if !c.stall {
-		c.s.stalls.Add(1)
+func (l *loop) stalled() {
+	if !l.stall {
+		l.c.s.stalls.Add(1)
 	}
-	c.stall = true
+	l.stall = true
 }
 
 // flush writes what has been gathered.
-func (c *channel) flush() {
-	if len(c.out) > 0 {
-		c.s.host.write(c.out)
-		c.out = c.out[:0]
-		c.joins = false
-		if c.isTerminal() {
-			c.flushed = time.Now()
+func (l *loop) flush() {
+	if len(l.out) > 0 {
+		l.c.s.host.write(l.out)
+		l.out = l.out[:0]
+		l.joins = false
+		if l.c.isTerminal() {
+			l.flushed = time.Now()
 		}
-		if cap(c.out) > 1<<20 {
-			c.out = nil
+		if cap(l.out) > 1<<20 {
+			l.out = nil
 		}
 	}
 }
 
 // flushFull writes what has been gathered once it is a good deal: others wait
 // for as long as that takes.
-func (c *channel) flushFull() {
-	if len(c.out) >= maxWrite {
-		c.flush()
+func (l *loop) flushFull() {
+	if len(l.out) >= maxWrite {
+		l.flush()
 	}
 }
 
@@ -422,9 +434,10 @@ func queued(fd int) int {
 }
 
 // finish begins the end: the process is gone, and what it left is to be sent.
-func (c *channel) finish() {
-	c.finished = true
-	c.deadline = time.Now().Add(drainTime)
+func (l *loop) finish() {
+	c := l.c
+	l.finished = true
+	l.deadline = time.Now().Add(drainTime)
 	c.in.close()
 	if c.isTerminal() {
 		c.terminal.hangUp()
@@ -432,47 +445,48 @@ func (c *channel) finish() {
 	if c.isKernel() {
 		// What a dead kernel has left running is of no use to anybody, and
 		// would stand in the way of the next one.
-		c.s.killTree(c, 0)
+		killTree(c, 0)
 	}
-	for i, fd := range c.pipes {
-		c.last[i] = queued(fd)
+	for i, fd := range l.pipes {
+		l.last[i] = queued(fd)
 	}
 }
 
 // finishDone reports whether all has been sent that will be.
-func (c *channel) finishDone() bool {
-	if c.events < 0 && c.pipes[0] < 0 && c.pipes[1] < 0 && !c.full {
+func (l *loop) finishDone() bool {
+	if l.events < 0 && l.pipes[0] < 0 && l.pipes[1] < 0 && !l.full {
 		return true
 	}
-	if c.stall || c.full || c.last[0] > 0 || c.last[1] > 0 {
+	if l.stall || l.full || l.last[0] > 0 || l.last[1] > 0 {
 		return false
 	}
 	now := time.Now()
-	if c.quiet.IsZero() {
-		c.quiet = now.Add(quietTime)
+	if l.quiet.IsZero() {
+		l.quiet = now.Add(quietTime)
 	}
-	return !now.Before(c.quiet) || !now.Before(c.deadline)
+	return !now.Before(l.quiet) || !now.Before(l.deadline)
 }
 
 // finishWait is how long the loop may sleep, in milliseconds.
-func (c *channel) finishWait() int {
-	if c.stall || c.full {
+func (l *loop) finishWait() int {
+	if l.stall || l.full {
 		return -1
 	}
-	until := c.deadline
-	if !c.quiet.IsZero() && c.quiet.Before(until) {
-		until = c.quiet
+	until := l.deadline
+	if !l.quiet.IsZero() && l.quiet.Before(until) {
+		until = l.quiet
 	}
 	return max(1, int(time.Until(until)/time.Millisecond)+1)
 }
 
 // leave closes what is open and tells the host.
-func (c *channel) leave() {
-	c.closeEvents()
-	for i, fd := range c.pipes {
+func (l *loop) leave() {
+	c := l.c
+	l.closeEvents()
+	for i, fd := range l.pipes {
 		if fd >= 0 {
 			syscall.Close(fd)
-			c.pipes[i] = -1
+			l.pipes[i] = -1
 		}
 	}
 	if c.isTerminal() {
@@ -488,6 +502,6 @@ func (c *channel) leave() {
 	if started {
 		c.s.host.write(appendExit(nil, c.id, x))
 	}
-	c.ev, c.out = nil, nil
+	l.ev, l.out = nil, nil
 	close(c.done)
 }

@@ -63,12 +63,13 @@ func TestEchoOvertakesFloods(t *testing.T) {
 func TestOutputIsWrittenInPieces(t *testing.T) {
 	var sizes []int
 	c := &channel{id: 1, s: &Server{}}
+	c.loop.c = c
 	c.s.host.w = writeFunc(func(p []byte) (int, error) { sizes = append(sizes, len(p)); return len(p), nil })
 	for range 64 {
-		c.out = stream.AppendFrame(c.out, stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, wire.MaxChunk)})
-		c.flushFull()
+		c.loop.out = stream.AppendFrame(c.loop.out, stream.Frame{Type: stream.Stdout, Channel: 1, Body: make([]byte, wire.MaxChunk)})
+		c.loop.flushFull()
 	}
-	c.flush()
+	c.loop.flush()
 	if most := slices.Max(sizes); most > 128<<10 {
 		t.Errorf("a write had %d bytes", most)
 	}
@@ -82,12 +83,13 @@ func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 // printed just before it; a flood beside it is gathered all the same.
 func TestKeysDoNotWait(t *testing.T) {
 	c := &channel{id: 1, terminal: newTerminal(pty.Size{Cols: 80, Rows: 24}), s: &Server{}}
+	c.loop.c = c
 	c.s.host.w = writeFunc(func(p []byte) (int, error) { return len(p), nil })
 	now := time.Now()
 	prints := func() bool { // and is sent at once
-		c.out, c.heldAt, c.flushed = append(c.out, 'x'), now, now
-		sent := c.hold(now) < 0
-		c.flush()
+		c.loop.out, c.loop.heldAt, c.loop.flushed = append(c.loop.out, 'x'), now, now
+		sent := c.loop.hold(now) < 0
+		c.loop.flush()
 		return sent
 	}
 	if prints() {
@@ -143,23 +145,24 @@ func TestNap(t *testing.T) {
 		want   bool
 	}{
 		"small reads":  {func(*channel) {}, true},
-		"a large read": {func(c *channel) { c.took(smallRead, now) }, false},
-		"a pause":      {func(c *channel) { c.took(1, now.Add(2*napReset)) }, false},
+		"a large read": {func(c *channel) { c.loop.took(smallRead, now) }, false},
+		"a pause":      {func(c *channel) { c.loop.took(1, now.Add(2*napReset)) }, false},
 		"a key":        {func(c *channel) { c.typed.Store(now.UnixNano()) }, false},
-		"the end":      {func(c *channel) { c.finished = true }, false},
+		"the end":      {func(c *channel) { c.loop.finished = true }, false},
 		"a kernel":     {func(c *channel) { c.manifest = &kernel.Manifest{} }, false},
 	} {
 		c := &channel{}
+		c.loop.c = c
 		for range smallReads + 1 {
-			if c.nap(now) {
+			if c.loop.nap(now) {
 				t.Errorf("%s: it waits after few reads", name)
 			}
-			c.took(1, now)
+			c.loop.took(1, now)
 		}
-		if x.change(c); c.nap(now) != x.want {
+		if x.change(c); c.loop.nap(now) != x.want {
 			t.Errorf("%s: it waits: %t", name, !x.want)
 		}
-		if c.nap(now.Add(napTime * time.Millisecond)) {
+		if c.loop.nap(now.Add(napTime * time.Millisecond)) {
 			t.Errorf("%s: it waits for longer than a nap", name)
 		}
 	}

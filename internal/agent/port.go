@@ -42,7 +42,7 @@ func (s *Server) portDial(r wire.Request) {
 	case err != nil:
 	case q.Port < 1 || q.Port > 65535:
 		err = fault.Invalid(op, "port", "a port is a number from 1 to 65535")
-	case s.isProxy(q.Port):
+	case s.egress.listensOn(q.Port):
 		err = &fault.Error{Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1, Message: "nothing listens on port " + strconv.Itoa(q.Port) + " but the sandbox's proxy"}
 	}
 	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), conn: true}
@@ -170,13 +170,6 @@ func (c *conn) send() error {
 	}
 }
 
-// isProxy reports whether a port is the agent's own.
-func (s *Server) isProxy(port int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.proxy != nil && s.proxyPort == port
-}
-
 // listening reads which ports programs listen on.
 func (s *Server) listening() wire.Ports {
 	found := wire.Ports{Ports: []wire.Port{}}
@@ -190,7 +183,7 @@ func (s *Server) listening() wire.Ports {
 			if len(fields) < 4 || fields[3] != "0A" { // TCP_LISTEN
 				continue
 			}
-			if p, ok := portOf(fields[1]); ok && !slices.Contains(found.Ports, p) && !s.isProxy(p.Port) {
+			if p, ok := portOf(fields[1]); ok && !slices.Contains(found.Ports, p) && !s.egress.listensOn(p.Port) {
 				found.Ports = append(found.Ports, p)
 			}
 		}

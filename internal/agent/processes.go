@@ -34,7 +34,7 @@ func (s *Server) listProcesses() wire.Processes {
 		if p.pid != os.Getpid() && !ours[p.pid] {
 			continue // of another sandbox, where there is none around this one
 		}
-		d, ok := s.describe(p)
+		d, ok := describe(s.cfg, p)
 		for _, group := range strings.Fields(p.groups) {
 			if id := marks[group]; id != 0 {
 				d.Channel = id
@@ -49,7 +49,7 @@ func (s *Server) listProcesses() wire.Processes {
 }
 
 // describe reads the rest of a process; it is false for one that is gone.
-func (s *Server) describe(p proc) (wire.Process, bool) {
+func describe(cfg Config, p proc) (wire.Process, bool) {
 	dir := "/proc/" + strconv.Itoa(p.pid)
 	d := wire.Process{PID: p.pid, PPID: p.ppid, Command: p.name}
 	stat, err := os.ReadFile(dir + "/stat")
@@ -68,8 +68,8 @@ func (s *Server) describe(p proc) (wire.Process, bool) {
 	switch uid {
 	case 0:
 		d.User = "root"
-	case s.cfg.UID:
-		d.User = s.cfg.User
+	case cfg.UID:
+		d.User = cfg.User
 	default:
 		d.User = strconv.Itoa(uid)
 	}
@@ -86,7 +86,7 @@ func (s *Server) describe(p proc) (wire.Process, bool) {
 // signal everybody, so it is held against what /proc says; the number cannot
 // come to be another's in between, since only the agent collects its children
 // and all others pass through it in their turn.
-func (s *Server) signalProcess(q wire.SignalProcess) error {
+func signalProcess(uid int, q wire.SignalProcess) error {
 	const op = "agent.process.signal"
 	sig, ok := signalByName(q.Signal)
 	if !ok {
@@ -98,7 +98,7 @@ func (s *Server) signalProcess(q wire.SignalProcess) error {
 		if p.pid != q.PID || !ours[p.pid] || p.zombie {
 			continue
 		}
-		if p.uid != s.cfg.UID {
+		if p.uid != uid {
 			return &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "pid", Message: "the process is not the user's"}
 		}
 		if err := syscall.Kill(p.pid, sig); err == nil {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -90,31 +89,26 @@ func (c Config) withDefaults() Config {
 // one loop. Lock order: Server.mu, channel.mu, inbox.mu, wire.turn; reaper.mu is
 // taken alone or before channel.mu.
 type Server struct {
-	cfg   Config
-	host  hostWriter
-	reap  *reaper
-	spawn *spawner
-	langs manifests
+	cfg    Config
+	host   hostWriter
+	reap   *reaper
+	spawn  *spawner
+	langs  manifests
+	files  *files
+	egress *egressProxy
 
 	quit chan struct{} // closed when the wire has ended
 	jobs chan struct{} // one token for each job that runs
 	wg   sync.WaitGroup
 
-	// commit is held while a file takes its place, so that what a write
-	// found there is what it replaces.
-	commit sync.Mutex
-
 	mu        sync.Mutex // guards all below
 	closed    bool
 	channels  map[uint32]*channel
 	transfers map[uint32]*transfer
-	files     int              // operations on files that run
-	watches   int              // of files
-	conns     int              // connections to ports
-	outs      int              // connections to the outside
-	outbounds uint32           // such connections so far
-	proxy     *net.TCPListener // for those
-	proxyPort int
+	fileOps   int               // operations on files that run
+	watches   int               // of files
+	conns     int               // connections to ports
+	outs      int               // connections to the outside
 	env       map[string]string // from the last reseed
 	started   uint32            // channels so far
 
@@ -133,7 +127,9 @@ func NewServer(cfg Config) *Server {
 	}
 	s.langs = readManifests(s.cfg.Langs)
 	s.reap = newReaper()
-	s.spawn = newSpawner(s.reap)
+	s.spawn = newSpawner(s.cfg, s.reap, s.quit, &s.refused)
+	s.files = &files{s: s}
+	s.egress = &egressProxy{s: s}
 	return s
 }
 
@@ -143,7 +139,7 @@ func NewServer(cfg Config) *Server {
 func (s *Server) Serve(r io.Reader, w io.Writer) error {
 	s.host.w = w
 	go s.reap.run(s.quit)
-	go s.spawn.run(s.quit)
+	go s.spawn.run()
 	defer s.shutdown()
 	s.send(wire.Response{Event: "hello", Version: wire.Version})
 	frames := stream.NewReader(r, 0)
@@ -169,8 +165,8 @@ func (s *Server) shutdown() {
 	for _, t := range s.transfers {
 		t.abort()
 	}
-	if s.proxy != nil {
-		s.proxy.Close()
+	if s.egress.listener != nil {
+		s.egress.listener.Close()
 	}
 	s.mu.Unlock()
 	s.host.close()
@@ -180,7 +176,7 @@ func (s *Server) shutdown() {
 	}
 	// SIGKILL leaves no choice, so this ends at once but for a process that
 	// hangs in the kernel; the bound is for that one.
-	s.killAll(5 * time.Second)
+	killAll(5 * time.Second)
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()
 	select {
@@ -211,85 +207,38 @@ func (s *Server) handle(f stream.Frame) {
 	}
 }
 
-// request carries one request out, or has it carried out.
+// request carries one request out, or starts a job that does.
 func (s *Server) request(r wire.Request) {
 	switch r.Op {
 	case wire.OpPing:
 		s.respond(r.ID, struct{}{}, nil)
 	case wire.OpStats:
 		s.respond(r.ID, s.stats(), nil)
-	case wire.OpKernelRequest:
-		var q kernel.Request
-		if err := params(r, &q); err != nil {
-			s.respond(r.ID, nil, err)
-			return
-		}
-		if c, err := s.find(r); err != nil {
-			s.respond(r.ID, nil, err)
-		} else if answered, err := c.request(r.ID, q); err != nil || answered {
-			s.respond(r.ID, struct{}{}, err)
-		}
-	case wire.OpInterrupt:
-		c, err := s.find(r)
-		if err != nil {
-			s.respond(r.ID, nil, err)
-			return
-		}
-		c.interrupt(r.ID)
-	case wire.OpSignal:
-		var q wire.Signal
-		err := params(r, &q)
-		if err == nil {
-			var c *channel
-			if c, err = s.find(r); err == nil && c.isTerminal() {
-				// To whom it goes is read from /proc.
-				s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.signalTerminal(q.Signal)) })
-				return
-			}
-			if err == nil {
-				err = c.signal(q.Signal)
-			}
-		}
-		s.respond(r.ID, struct{}{}, err)
-	case wire.OpResize:
-		var q wire.Resize
-		err := params(r, &q)
-		var c *channel
-		if err == nil {
-			c, err = s.find(r)
-		}
-		if err == nil && q.Redraw {
-			s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.redraw(q.Size)) })
-			return
-		}
-		if err == nil {
-			err = c.resize(q.Size)
-		}
-		s.respond(r.ID, struct{}{}, err)
-	case wire.OpRunning:
-		c, err := s.find(r)
-		if err != nil {
-			s.respond(r.ID, nil, err)
-			return
-		}
-		s.job(r.ID, func() { s.respond(r.ID, wire.Running{Processes: max(len(s.members(c))-1, 0)}, nil) })
 	case wire.OpKernelStart:
 		s.kernelStart(r)
 	case wire.OpProcessStart:
 		s.processStart(r)
 	case wire.OpTerminalStart:
 		s.terminalStart(r)
+	case wire.OpKernelRequest, wire.OpInterrupt, wire.OpSignal, wire.OpResize, wire.OpRunning:
+		c, err := s.find(r)
+		if err != nil {
+			s.respond(r.ID, nil, err)
+			return
+		}
+		c.handle(r)
 	case wire.OpClose:
 		s.mu.Lock()
-		c := s.channels[r.Channel]
+		c := s.channels[r.Channel] // it may have ended
 		s.mu.Unlock()
 		if c == nil {
 			s.respond(r.ID, nil, fault.New(fault.NotFound, "agent.close", "there is no channel %d", r.Channel))
 			return
 		}
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
-	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileStat, wire.OpFileList, wire.OpFileMkdir, wire.OpFileMove, wire.OpFileCopy, wire.OpFileRemove, wire.OpFileLink, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
-		s.file(r)
+	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileStat, wire.OpFileList, wire.OpFileMkdir, wire.OpFileMove, wire.OpFileCopy,
+		wire.OpFileRemove, wire.OpFileLink, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
+		s.files.start(r)
 	case wire.OpProcessList:
 		s.job(r.ID, func() { s.respond(r.ID, s.listProcesses(), nil) })
 	case wire.OpProcessSignal:
@@ -298,13 +247,13 @@ func (s *Server) request(r wire.Request) {
 			s.respond(r.ID, nil, err)
 			return
 		}
-		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, s.signalProcess(q)) })
+		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, signalProcess(s.cfg.UID, q)) })
 	case wire.OpPortDial:
 		s.portDial(r)
 	case wire.OpPortList:
 		s.job(r.ID, func() { s.respond(r.ID, s.listening(), nil) })
 	case wire.OpEgressAnswer:
-		s.answered(r)
+		s.egress.handleAnswer(r)
 	case wire.OpReseed:
 		var q wire.Reseed
 		if err := params(r, &q); err != nil {
@@ -372,9 +321,9 @@ func (s *Server) reseed(q wire.Reseed) error {
 		return err
 	}
 	if q.Proxy == wire.NoProxy {
-		s.closeProxy()
+		s.egress.close()
 	} else if q.Proxy != 0 {
-		if err := s.openProxy(q.Proxy); err != nil {
+		if err := s.egress.open(q.Proxy); err != nil {
 			return err
 		}
 	}
@@ -438,7 +387,7 @@ func (s *Server) stats() wire.Stats {
 			n++
 		}
 	}
-	t := s.files + s.watches + s.conns + s.outs
+	t := s.fileOps + s.watches + s.conns + s.outs
 	s.mu.Unlock()
 	reaped, orphans := s.reap.counts()
 	return wire.Stats{

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -100,20 +101,26 @@ func Prepare(l Limits) error {
 // PR_SET_NO_NEW_PRIVS is set: a child inherits that of the thread that forked
 // it.
 type spawner struct {
-	reap  *reaper
-	tasks chan func(error)
+	cfg     Config
+	reap    *reaper
+	quit    <-chan struct{} // see Server.quit
+	refused *atomic.Uint64  // see Server.refused
+	tasks   chan func(error)
 }
 
-func newSpawner(r *reaper) *spawner { return &spawner{reap: r, tasks: make(chan func(error))} }
+func newSpawner(cfg Config, r *reaper, quit <-chan struct{}, refused *atomic.Uint64) *spawner {
+	return &spawner{cfg: cfg, reap: r, quit: quit, refused: refused, tasks: make(chan func(error))}
+}
 
-func (sp *spawner) run(quit <-chan struct{}) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with this
+// run forks processes until quit is closed.
+func (sp *spawner) run() {
+	runtime.LockOSThread() // it is never unlocked, so the thread ends with run
 	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	for {
 		select {
 		case task := <-sp.tasks:
 			task(err)
-		case <-quit:
+		case <-sp.quit:
 			return
 		}
 	}
@@ -131,9 +138,9 @@ type program struct {
 }
 
 // start starts p as the user, in a session and a process group of its own.
-func (s *Server) start(p program, tell func(ended)) (int, error) {
+func (sp *spawner) start(p program, tell func(ended)) (int, error) {
 	const op = "agent.start"
-	path, err := s.lookPath(op, p.argv)
+	path, err := sp.lookPath(op, p.argv)
 	if err != nil {
 		return 0, err
 	}
@@ -146,7 +153,7 @@ func (s *Server) start(p program, tell func(ended)) (int, error) {
 		Sys: &syscall.SysProcAttr{
 			Setsid:     true,
 			Setctty:    p.terminal, // descriptor 0, which Ctty is by default
-			Credential: &syscall.Credential{Uid: uint32(s.cfg.UID), Gid: uint32(s.cfg.GID), Groups: []uint32{uint32(s.cfg.GID), p.group}},
+			Credential: &syscall.Credential{Uid: uint32(sp.cfg.UID), Gid: uint32(sp.cfg.GID), Groups: []uint32{uint32(sp.cfg.GID), p.group}},
 		},
 	}
 	var pid int
@@ -154,13 +161,13 @@ func (s *Server) start(p program, tell func(ended)) (int, error) {
 	task := func(nnp error) {
 		defer close(done)
 		if err = nnp; err == nil {
-			pid, err = s.reap.start(func() (int, error) { return syscall.ForkExec(path, p.argv, attr) }, tell)
+			pid, err = sp.reap.start(func() (int, error) { return syscall.ForkExec(path, p.argv, attr) }, tell)
 		}
 	}
 	select {
-	case s.spawn.tasks <- task:
+	case sp.tasks <- task:
 		<-done
-	case <-s.quit:
+	case <-sp.quit:
 		err = syscall.ECANCELED
 	}
 	if err == nil {
@@ -174,10 +181,10 @@ func (s *Server) start(p program, tell func(ended)) (int, error) {
 	}
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
-		s.refused.Add(1)
+		sp.refused.Add(1)
 		return fail(fault.Exhausted, "", "the sandbox has as many processes as it may")
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
-		s.refused.Add(1)
+		sp.refused.Add(1)
 		return fail(fault.Exhausted, "", "the sandbox lacks the resources to start a process")
 	case errors.Is(err, fs.ErrPermission):
 		return fail(fault.PermissionDenied, "argv", "the user may not execute "+strconv.Quote(p.argv[0])+", or not enter the folder")
@@ -193,7 +200,7 @@ func (s *Server) start(p program, tell func(ended)) (int, error) {
 
 // lookPath finds argv[0] in the PATH. A name with a slash is taken as it is,
 // relative to the process's folder.
-func (s *Server) lookPath(op string, argv []string) (string, error) {
+func (sp *spawner) lookPath(op string, argv []string) (string, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return "", fault.Invalid(op, "argv", "a program is needed")
 	}
@@ -205,7 +212,7 @@ func (s *Server) lookPath(op string, argv []string) (string, error) {
 	if strings.Contains(argv[0], "/") {
 		return argv[0], nil
 	}
-	for _, dir := range filepath.SplitList(s.cfg.Path) {
+	for _, dir := range filepath.SplitList(sp.cfg.Path) {
 		p := filepath.Join(dir, argv[0])
 		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return p, nil
@@ -215,9 +222,9 @@ func (s *Server) lookPath(op string, argv []string) (string, error) {
 }
 
 // environ joins the maps, later ones winning.
-func (s *Server) environ(maps ...map[string]string) []string {
+func (sp *spawner) environ(maps ...map[string]string) []string {
 	vars := map[string]string{
-		"HOME": s.cfg.Home, "USER": s.cfg.User, "LOGNAME": s.cfg.User, "PATH": s.cfg.Path,
+		"HOME": sp.cfg.Home, "USER": sp.cfg.User, "LOGNAME": sp.cfg.User, "PATH": sp.cfg.Path,
 		"LANG": "C.UTF-8", "TERM": "xterm-256color", "SHELL": "/bin/bash",
 	}
 	for _, m := range maps {
@@ -243,11 +250,11 @@ func checkEnv(op string, env map[string]string) error {
 }
 
 // folder resolves a working directory.
-func (s *Server) folder(op, cwd string) (string, error) {
+func (sp *spawner) folder(op, cwd string) (string, error) {
 	if cwd == "" {
-		return s.cfg.Home, nil
+		return sp.cfg.Home, nil
 	}
-	p, err := s.path(op, cwd)
+	p, err := absPath(sp.cfg.Home, op, cwd)
 	if err != nil {
 		err.Field = "cwd"
 		return "", err

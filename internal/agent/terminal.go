@@ -189,7 +189,7 @@ func (c *channel) signalTerminal(name string) error {
 	first := c.pid
 	c.mu.Unlock()
 	sent := 0
-	for _, p := range c.s.members(c) {
+	for _, p := range members(c.group) {
 		if all || p.pid != first {
 			if syscall.Kill(p.pid, sig) == nil {
 				sent++
@@ -205,26 +205,26 @@ func (c *channel) signalTerminal(name string) error {
 // readTerminal reads what there is of a terminal's output, at most n bytes,
 // and joins it to the frame before it while that has not been sent. It returns
 // as readPipe does. The kernel gives at most a page at a time.
-func (c *channel) readTerminal(fd, n int) int {
+func (l *loop) readTerminal(fd, n int) int {
 	const header = stream.HeaderSize
-	if room := wire.MaxChunk - (len(c.out) - c.held - header); c.joins && room < page {
-		c.joins = false
-	} else if c.joins {
+	if room := wire.MaxChunk - (len(l.out) - l.held - header); l.joins && room < page {
+		l.joins = false
+	} else if l.joins {
 		n = min(n, room)
 	}
-	at := c.held
-	if !c.joins {
-		at = len(c.out)
+	at := l.held
+	if !l.joins {
+		at = len(l.out)
 	}
-	need := len(c.out) + header + n
-	if cap(c.out) < need {
-		c.out = append(make([]byte, 0, max(need, 2*cap(c.out))), c.out...)
+	need := len(l.out) + header + n
+	if cap(l.out) < need {
+		l.out = append(make([]byte, 0, max(need, 2*cap(l.out))), l.out...)
 	}
-	end := len(c.out)
-	if !c.joins {
+	end := len(l.out)
+	if !l.joins {
 		end += header
 	}
-	body := c.out[end : end+n]
+	body := l.out[end : end+n]
 	total, over := 0, false
 	for total < n {
 		m, err := syscall.Read(fd, body[total:])
@@ -241,46 +241,46 @@ func (c *channel) readTerminal(fd, n int) int {
 		total += m
 	}
 	if total > 0 {
-		if !c.joins {
-			stream.AppendFrame(c.out[:at], stream.Frame{Type: stream.Stdout, Channel: c.id})
-			c.held, c.joins, c.heldAt = at, true, time.Now()
+		if !l.joins {
+			stream.AppendFrame(l.out[:at], stream.Frame{Type: stream.Stdout, Channel: l.c.id})
+			l.held, l.joins, l.heldAt = at, true, time.Now()
 		}
-		c.out = c.out[:end+total]
-		binary.BigEndian.PutUint32(c.out[c.held:], uint32(len(c.out)-c.held-header))
-		c.win.sentBytes(total)
-		c.took(total, time.Now())
-		c.quiet = time.Time{}
+		l.out = l.out[:end+total]
+		binary.BigEndian.PutUint32(l.out[l.held:], uint32(len(l.out)-l.held-header))
+		l.c.win.sentBytes(total)
+		l.took(total, time.Now())
+		l.quiet = time.Time{}
 	}
-	c.last[0] = 0
+	l.last[0] = 0
 	if over {
 		syscall.Close(fd)
-		c.pipes[0] = -1
+		l.pipes[0] = -1
 	}
-	c.flushFull()
+	l.flushFull()
 	return total
 }
 
 // hold returns how long output may wait for more, in milliseconds, or -1 when
 // it is to be sent now.
-func (c *channel) hold(now time.Time) int {
-	if !c.isTerminal() || len(c.out) == 0 || c.finished || c.stall || len(c.out) >= wire.MaxChunk {
+func (l *loop) hold(now time.Time) int {
+	if !l.c.isTerminal() || len(l.out) == 0 || l.finished || l.stall || len(l.out) >= wire.MaxChunk {
 		return -1
 	}
-	left := holdTime - now.Sub(c.heldAt)
-	if left <= 0 || now.Sub(c.flushed) > pauseTime || c.echoes(now) {
+	left := holdTime - now.Sub(l.heldAt)
+	if left <= 0 || now.Sub(l.flushed) > pauseTime || l.echoes(now) {
 		return -1
 	}
 	return int(left/time.Millisecond) + 1
 }
 
 // echoes reports whether the output that has come may be the echo of input.
-func (c *channel) echoes(now time.Time) bool {
-	if at := c.typed.Load(); at != c.key {
-		c.key, c.eager = at, keyFrames
+func (l *loop) echoes(now time.Time) bool {
+	if at := l.c.typed.Load(); at != l.key {
+		l.key, l.eager = at, keyFrames
 	}
-	if c.eager == 0 || now.UnixNano()-c.key > int64(keyTime) {
+	if l.eager == 0 || now.UnixNano()-l.key > int64(keyTime) {
 		return false
 	}
-	c.eager--
+	l.eager--
 	return true
 }

@@ -89,16 +89,17 @@ type fileParams struct {
 	Target    string `json:"target"`
 }
 
-// file begins a file operation, beside the wire and as the user.
-func (s *Server) file(r wire.Request) {
+// start carries out an operation on files in a goroutine of its own, as the
+// user.
+func (o *files) start(r wire.Request) {
 	op := "agent." + r.Op
 	var q fileParams
 	err := params(r, &q)
 	var path, to string
 	if err == nil {
 		var bad *fault.Error
-		if path, bad = s.path(op, q.Path); bad == nil && (r.Op == wire.OpFileMove || r.Op == wire.OpFileCopy) {
-			if to, bad = s.path(op, q.To); bad != nil {
+		if path, bad = absPath(o.s.cfg.Home, op, q.Path); bad == nil && (r.Op == wire.OpFileMove || r.Op == wire.OpFileCopy) {
+			if to, bad = absPath(o.s.cfg.Home, op, q.To); bad != nil {
 				bad.Field = "to"
 			}
 		}
@@ -111,35 +112,35 @@ func (s *Server) file(r wire.Request) {
 	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
 		data = true
 	}
-	inHome := strings.HasPrefix(path, s.cfg.Home+"/")
-	t := &transfer{s: s, id: r.Channel, watch: r.Op == wire.OpFileWatch, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+	inHome := strings.HasPrefix(path, o.s.cfg.Home+"/")
+	t := &transfer{s: o.s, id: r.Channel, watch: r.Op == wire.OpFileWatch, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	t.win.wake = t.free
 	if err == nil {
-		err = s.begin(op, t, data)
+		err = o.s.begin(op, t, data)
 	}
 	if err != nil {
-		s.respond(r.ID, nil, err)
+		o.s.respond(r.ID, nil, err)
 		return
 	}
 	go func() {
-		defer s.wg.Done()
-		defer s.forget(t, data)
+		defer o.s.wg.Done()
+		defer o.s.forget(t, data)
 		if r.Op == wire.OpFileLink && !inHome {
 			// Asked for by the one who made the session, before it runs.
-			s.respond(r.ID, struct{}{}, makeLink(path, q.Target, false))
+			o.s.respond(r.ID, struct{}{}, makeLink(path, q.Target, false))
 			return
 		}
-		if err := s.becomeUser(); err != nil {
-			s.respond(r.ID, nil, err)
+		if err := o.becomeUser(); err != nil {
+			o.s.respond(r.ID, nil, err)
 			return
 		}
-		s.touchFile(r, t, q, path, to)
+		o.perform(r, t, q, path, to)
 	}()
 }
 
-// touchFile carries a file operation out. The calling goroutine has the user's
-// rights.
-func (s *Server) touchFile(r wire.Request, t *transfer, q fileParams, path, to string) {
+// perform carries out an operation on files. Preconditions: the calling goroutine
+// has the user's rights.
+func (o *files) perform(r wire.Request, t *transfer, q fileParams, path, to string) {
 	var result any = struct{}{}
 	var err error
 	switch r.Op {
@@ -150,24 +151,24 @@ func (s *Server) touchFile(r wire.Request, t *transfer, q fileParams, path, to s
 	case wire.OpFileMkdir:
 		result, err = makeFolder(path)
 	case wire.OpFileMove:
-		result, err = s.moveFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
+		result, err = o.moveFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
 	case wire.OpFileCopy:
-		result, err = s.copyFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
+		result, err = o.copyFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
 	case wire.OpFileRemove:
-		err = s.removeFile(path, wire.FileRemove{Recursive: q.Recursive})
+		err = o.removeFile(path, wire.FileRemove{Recursive: q.Recursive})
 	case wire.OpFileLink:
 		err = makeLink(path, q.Target, true)
 	case wire.OpFileWatch:
-		s.watchFile(r, t, path, q.Recursive)
+		o.watchFile(r, t, path, q.Recursive)
 		return
 	case wire.OpFileWrite:
-		result, err = s.writeFile(path, q.FileWrite, t)
+		result, err = o.writeFile(path, q.FileWrite, t)
 	case wire.OpTreeWrite:
 		result, err = unpack(path, t)
 	case wire.OpTreeRead:
 		var stat wire.FileStat
 		stat, err = openTree(path, wire.TreeRead{Archive: q.Archive})
-		s.respond(r.ID, stat, err)
+		o.s.respond(r.ID, stat, err)
 		if err == nil {
 			out := &packed{t: t}
 			if err = pack(path, q.Archive, out); err == nil {
@@ -183,13 +184,13 @@ func (s *Server) touchFile(r wire.Request, t *transfer, q fileParams, path, to s
 			defer f.Close()
 			part, err = partOf(f, stat, q)
 		}
-		s.respond(r.ID, part, err)
+		o.s.respond(r.ID, part, err)
 		if err == nil {
 			t.finish(r.Op, t.send(f, part.Length))
 		}
 		return
 	}
-	s.respond(r.ID, result, err)
+	o.s.respond(r.ID, result, err)
 }
 
 // partOf finds the part of a file that is asked for, and goes there.
@@ -233,7 +234,7 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 	case t.outbound && s.outs >= wire.MaxEgress:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress)
-	case !t.conn && !t.watch && !t.outbound && s.files >= wire.MaxTransfers:
+	case !t.conn && !t.watch && !t.outbound && s.fileOps >= wire.MaxTransfers:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d files are on their way", wire.MaxTransfers)
 	case t.conn && s.conns >= wire.MaxConns:
@@ -253,7 +254,7 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 	} else if t.watch {
 		s.watches++
 	} else {
-		s.files++
+		s.fileOps++
 	}
 	s.wg.Add(1)
 	return nil
@@ -269,7 +270,7 @@ func (s *Server) forget(t *transfer, data bool) {
 	} else if t.watch {
 		s.watches--
 	} else {
-		s.files--
+		s.fileOps--
 	}
 	if data && s.transfers[t.id] == t {
 		delete(s.transfers, t.id)

@@ -91,17 +91,17 @@ const markBase = 1 << 30
 // that there is no way out of a tree. (A process that has left its parent and
 // its session could be found by its environment as well, but for reading that
 // of another user's process the agent would need to be allowed to trace it.)
-func (s *Server) members(c *channel) []proc {
+func members(group uint32) []proc {
 	list := processes()
 	ours := descend(list, os.Getpid())
-	mark := " " + strconv.Itoa(int(c.group)) + " "
+	mark := " " + strconv.Itoa(int(group)) + " "
 	return slices.DeleteFunc(list, func(p proc) bool {
 		return p.zombie || !ours[p.pid] || !strings.Contains(p.groups, mark)
 	})
 }
 
 // signalChildren sends sig to the descendants of pid, and not to pid.
-func (s *Server) signalChildren(pid int, sig syscall.Signal) {
+func signalChildren(pid int, sig syscall.Signal) {
 	for child := range descend(processes(), pid) {
 		syscall.Kill(child, sig)
 	}
@@ -109,8 +109,8 @@ func (s *Server) signalChildren(pid int, sig syscall.Signal) {
 
 // killTree ends a channel's process tree: SIGHUP and SIGTERM, and after grace
 // SIGKILL. With a grace of 0 there is SIGKILL alone.
-func (s *Server) killTree(c *channel, grace time.Duration) error {
-	list := func() []proc { return s.members(c) }
+func killTree(c *channel, grace time.Duration) error {
+	list := func() []proc { return members(c.group) }
 	if grace > 0 {
 		for _, p := range list() {
 			syscall.Kill(p.pid, syscall.SIGHUP)
@@ -128,7 +128,7 @@ func (s *Server) killTree(c *channel, grace time.Duration) error {
 }
 
 // killAll ends every process below the agent.
-func (s *Server) killAll(limit time.Duration) bool {
+func killAll(limit time.Duration) bool {
 	return destroy(func() []proc {
 		list := processes()
 		ours := descend(list, os.Getpid())

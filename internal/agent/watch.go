@@ -55,11 +55,11 @@ type watchEvent struct {
 
 // watchFile carries a watch out until it is given up, or what is watched is
 // gone.
-func (s *Server) watchFile(r wire.Request, t *transfer, path string, recursive bool) {
+func (o *files) watchFile(r wire.Request, t *transfer, path string, recursive bool) {
 	w := &watcher{t: t, root: path, deep: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]wire.FileChange{}}
 	stat, err := w.open()
 	if err != nil {
-		s.respond(r.ID, nil, fileError("agent.file.watch", err))
+		o.s.respond(r.ID, nil, fileError("agent.file.watch", err))
 		return
 	}
 	t.mu.Lock()
@@ -76,7 +76,7 @@ func (s *Server) watchFile(r wire.Request, t *transfer, path string, recursive b
 		defer close(done)
 		readEvents(w.file, events, quit)
 	}()
-	s.respond(r.ID, stat, nil)
+	o.s.respond(r.ID, stat, nil)
 	err = w.run(events)
 	close(quit)
 	_ = w.file.Close()
