@@ -2,6 +2,8 @@ package session
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,4 +57,13 @@ func TestGoldenBlobNames(t *testing.T) {
 	golden.Text(t, "blob-names.txt", strings.Join([]string{
 		stateName("s_x"), aboutName("s_x"), viewName("a tenant", "s_x"), checkpointBase("s_x", 258, 7), "",
 	}, "\n"))
+}
+
+// TestGoldenMetrics compares the names, types and labels of the metrics, and the
+// names of the counters in the node's status.
+func TestGoldenMetrics(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Pools = map[string]int{"test": 0} })
+	golden.Text(t, "metrics.txt", golden.Metrics(must[protocol.Metrics](r, protocol.OpMetrics, nil).Text))
+	counters := must[protocol.NodeStatus](r, protocol.OpStatus, nil).Counters
+	golden.Text(t, "counters.txt", strings.Join(slices.Sorted(maps.Keys(counters)), "\n")+"\n")
 }

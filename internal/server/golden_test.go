@@ -1,0 +1,14 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sandgate/sandgate/internal/golden"
+)
+
+// TestGoldenToken compares the record of the token before, and its file's name.
+func TestGoldenToken(t *testing.T) {
+	golden.Records(t, "token.json", map[string]any{"previous token": previousToken{}})
+	golden.Text(t, "token.txt", strings.TrimPrefix(previousPath("/data/token"), "/data/")+"\n")
+}
