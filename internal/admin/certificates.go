@@ -41,3 +41,12 @@ func DelegateNodes(a *console.Invocation, ca, out string) error {
 	fmt.Fprintf(a.Out, "made an authority for nodes alone in %s\n", out)
 	return nil
 }
+
+// InitCluster makes a certificate authority in ca.
+func InitCluster(a *console.Invocation, ca string) error {
+	if err := noderpc.MakeCA(ca); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "made a certificate authority in %s\n", ca)
+	return nil
+}

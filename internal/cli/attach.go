@@ -2,41 +2,40 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
 )
 
-func attachCommand() command {
-	return command{
-		name: "attach", args: "SESSION [TERMINAL]", short: "Come back to a terminal",
-		long: `
-TERMINAL is a channel that ps lists; else the session's newest that runs. What
-it printed last is shown again, in the modes that it was printed in. ~. at the
-beginning of a line detaches. Several can be attached at once: the terminal has
-the size of the one who typed last.
-
-  sandgate attach s_abc
+func attachCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "attach SESSION [TERMINAL]", Short: "Return to a terminal",
+		Long: `
+TERMINAL is a channel that ps lists; else the newest one that runs. Its last output is shown again,
+in the modes in which it was printed. ~. at the beginning of a line detaches. Several users can be
+attached at once: the terminal has the size of the one who typed last.`,
+		Example: `  sandgate attach s_abc
   sandgate attach --read-only s_abc t2`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			readOnly := set.Bool("read-only", false, "Watch, and type nothing.")
-			tail := set.Int64("tail", 64<<10, "How many `bytes` of earlier output to show.")
-			if err := parse(set, args, 1, 2); err != nil {
-				return err
-			}
-			if *tail < 1 {
-				return usagef("--tail is 1 or more")
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			return runAttach(ctx, a, c, set.Arg(0), set.Arg(1), *readOnly, *tail)
-		},
 	}
+	readOnly := c.Flags().Bool("read-only", false, "watch, and type nothing")
+	tail := c.Flags().Int64("tail", 64<<10, "how many `bytes` of earlier output to show")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		if *tail < 1 {
+			return usagef("--tail is 1 or more")
+		}
+		return runAttach(ctx, a, server, args[0], optional(args, 1), *readOnly, *tail)
+	})
+}
+
+// optional returns argument i, or the empty string if it was not given.
+func optional(args []string, i int) string {
+	if i < len(args) {
+		return args[i]
+	}
+	return ""
 }
 
 func runAttach(ctx context.Context, a *app, c *client.Client, id, channel string, readOnly bool, tail int64) error {

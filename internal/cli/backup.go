@@ -2,46 +2,41 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sandgate/sandgate/internal/admin"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/internal/config"
 )
 
-func backupCommand() command {
-	return command{
-		name: "backup", args: "FILE", short: "Save the data directory: sessions, token, audit log, record of use",
-		long: `
-Needs root and a server that is stopped, which takes its sessions to disk first.
-While it runs they are in memory: --without-sessions then saves all else.
+func backupCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "backup FILE", Short: "Save the data directory: sessions, token, audit log, record of use",
+		Long: `
+Needs root and a stopped server, which writes its sessions to disk first. While it runs they are in
+memory: --without-sessions then saves everything else.
 
-FILE is a tar file, compressed if its name ends in .gz, of mode 0600: it holds
-the token, and what the sessions had in memory. Not in it are what the next start
-makes anew (warm snapshots, a copy of runsc), the configuration and the image.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			flags := config.AddFlags(set)
-			without := set.Bool("without-sessions", false, "Leaves the sessions out, and takes a server that runs.")
-			if err := parse(set, args, 1, 1); err != nil {
-				return err
-			}
-			cfg, err := config.Load(flags, a.Env)
-			if err != nil {
-				return err
-			}
-			if !*without {
-				unlock, err := admin.LockStopped(cfg)
-				if err != nil {
-					return err
-				}
-				defer unlock()
-			}
-			files, size, err := admin.Backup(ctx, cfg, set.Arg(0), a.Version, !*without)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Out, "%s: %d files, %s\n", set.Arg(0), files, sizeOf(size))
-			return nil
-		},
+FILE is a tar file, compressed if its name ends in .gz, of mode 0600: it holds the token, and the
+memory of the sessions. It does not hold the files that the next start makes again (warm snapshots,
+a copy of runsc), the configuration and the image.`,
+		Example: "  sudo sandgate backup /var/backups/sandgate.tar.gz",
 	}
+	without := c.Flags().Bool("without-sessions", false, "leave the sessions out, and allow a running server")
+	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, args []string) error {
+		if !*without {
+			unlock, err := admin.LockStopped(cfg)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+		}
+		files, size, err := admin.Backup(ctx, cfg, args[0], a.Version, !*without)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Out, "%s: %d files, %s\n", args[0], files, output.Size(size))
+		return nil
+	})
 }

@@ -1,43 +1,56 @@
 package cli
 
 import (
-	"context"
-	"flag"
-	"fmt"
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/internal/admin"
-	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-func clusterCommand() command {
-	return command{
-		name: "cluster", args: "init FOLDER | join FOLDER NAME | delegate FOLDER", short: "Make the certificates with which a cluster's machines know each other",
-		long: `
-init makes a certificate authority in FOLDER. Keep it: whoever has ca.key can
-make nodes and gateways. join makes, with the authority in FOLDER, what the
-machine NAME needs as a node and as a gateway, in --out: copy that folder to the
-machine's cluster.dir. Certificates are good for a year; join makes new ones.
+func clusterCommand(a *app) *cobra.Command {
+	return group("cluster", "Make the certificates by which a cluster's machines authenticate each other", `
+Certificates are valid for a year; join makes new ones.`,
+		`  sandgate cluster init /root/cluster
+  sandgate cluster join /root/cluster node-1`,
+		clusterInit(a), clusterJoin(a), clusterDelegate(a))
+}
 
-delegate makes in --out an authority that can make nodes and nothing else, for
-machines that join by themselves, as those of Kubernetes do: join takes its
-folder in the place of FOLDER. Its machines cannot pass for gateways.`,
-		run: func(_ context.Context, a *app, set *flag.FlagSet, args []string) error {
-			out := set.String("out", "", "`Folder` that join and delegate write to. Default NAME, or nodes, below FOLDER.")
-			verb, err := verbOf(set, args, map[string][2]int{"init": {1, 1}, "join": {2, 2}, "delegate": {1, 1}})
-			if err != nil {
-				return err
-			}
-			switch verb {
-			case "join":
-				return admin.JoinCluster(a.Invocation, set.Arg(0), set.Arg(1), *out)
-			case "delegate":
-				return admin.DelegateNodes(a.Invocation, set.Arg(0), *out)
-			}
-			if err := noderpc.MakeCA(set.Arg(0)); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Out, "made a certificate authority in %s\n", set.Arg(0))
-			return nil
+func clusterInit(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "init DIRECTORY", Short: "Make a certificate authority",
+		Long: `
+Keep it safe: ca.key can make nodes and gateways.`,
+		Example: "  sandgate cluster init /root/cluster",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return admin.InitCluster(a.Invocation, args[0])
 		},
 	}
+}
+
+func clusterJoin(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "join DIRECTORY NAME", Short: "Make the certificates of one machine",
+		Long: `
+It makes, with the authority in DIRECTORY, the certificates of the machine NAME as a node and as a
+gateway. Copy the folder to the machine's cluster.dir.`,
+		Example: `  sandgate cluster join /root/cluster node-1
+  sandgate cluster join --out /root/for-node-1 /root/cluster node-1`,
+	}
+	out := c.Flags().String("out", "", "`folder` to write to; default NAME below DIRECTORY")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		return admin.JoinCluster(a.Invocation, args[0], args[1], *out)
+	}
+	return c
+}
+
+func clusterDelegate(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "delegate DIRECTORY", Short: "Make an authority that can make nodes alone",
+		Long: `
+It is for machines that join by themselves, as those of Kubernetes do: join takes its folder
+instead of DIRECTORY. Its machines cannot act as gateways.`,
+		Example: "  sandgate cluster delegate --out nodes /root/cluster",
+	}
+	out := c.Flags().String("out", "", "`folder` to write to; default nodes below DIRECTORY")
+	c.RunE = func(_ *cobra.Command, args []string) error { return admin.DelegateNodes(a.Invocation, args[0], *out) }
+	return c
 }

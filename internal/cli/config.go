@@ -2,39 +2,26 @@ package cli
 
 import (
 	"context"
-	"flag"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/internal/config"
 )
 
-func configCommand() command {
-	return command{
-		name: "config", args: "reference | show", short: "Print the settings: their reference page, or those in force",
-		long: "reference  prints docs/configuration.md, which is made from the program.\n" +
-			"show       prints the settings that file, environment and flags add up to, as a\n" +
-			"           file that can be used. Flags come after the word: config show --listen …",
-		run: func(_ context.Context, a *app, set *flag.FlagSet, args []string) error {
-			if len(args) > 0 && args[0] == "reference" {
-				if err := parse(set, args[1:], 0, 0); err != nil {
-					return err
-				}
-				return config.Reference(a.Out)
-			}
-			flags := config.AddFlags(set)
-			if len(args) > 0 && args[0] == "show" {
-				if err := parse(set, args[1:], 0, 0); err != nil {
-					return err
-				}
-				c, err := config.Load(flags, a.Env)
-				if err != nil {
-					return err
-				}
-				return config.Show(a.Out, c)
-			}
-			if err := parse(set, args, 0, 0); err != nil {
-				return err
-			}
-			return usagef("reference or show?")
-		},
+func configCommand(a *app) *cobra.Command {
+	reference := &cobra.Command{
+		Use: "reference", Short: "Print the reference page of all settings, docs/configuration.md",
+		Example: "  sandgate config reference",
+		RunE:    func(*cobra.Command, []string) error { return config.Reference(a.Out) },
 	}
+	show := &cobra.Command{
+		Use: "show", Short: "Print the settings in force, as a file that can be used",
+		Long: `
+They are the sum of the file, the environment and the flags.`,
+		Example: "  sandgate config show --config test.yaml",
+	}
+	return group("config", "Print the settings: their reference page, or those in force", "",
+		`  sandgate config show
+  sandgate config reference`, reference,
+		a.withConfig(show, func(_ context.Context, cfg *config.Config, _ []string) error { return config.Show(a.Out, cfg) }))
 }

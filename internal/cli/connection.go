@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
@@ -14,15 +15,15 @@ import (
 	"github.com/sandgate/sandgate/internal/profile"
 )
 
-// connection are the flags of all commands that speak to a server.
-type connection struct{ url, tokenFile string }
-
-func connectionFlags(set *flag.FlagSet) *connection {
+func connectionFlags(cmd *cobra.Command) *connection {
 	c := new(connection)
-	set.StringVar(&c.url, "url", "", "`address` of the server; else SANDGATE_URL, else the profile's, else http://127.0.0.1:8080.")
-	set.StringVar(&c.tokenFile, "token-from", "", "`file` that holds the token; else SANDGATE_TOKEN, else the profile's.")
+	cmd.Flags().StringVar(&c.url, "url", "", "`address` of the server; else SANDGATE_URL, else the profile's, else http://127.0.0.1:8080")
+	cmd.Flags().StringVar(&c.tokenFile, "token-from", "", "`file` that holds the token; else SANDGATE_TOKEN, else the profile's")
 	return c
 }
+
+// connection are the flags of all commands that speak to a server.
+type connection struct{ url, tokenFile string }
 
 // find returns the address and the token to use.
 func (c *connection) find(a *app) (profile.Profile, error) {

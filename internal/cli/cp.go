@@ -3,12 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
@@ -16,62 +17,56 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func cpCommand() command {
-	return command{
-		name: "cp", args: "FROM TO", short: "Copy a file or a folder into a session, out of it, or within",
-		long: `
-FROM and TO are files or folders here, or SESSION:PATH, at least one of them. A
-relative PATH is in the session's home directory. - is standard input or
-output; of a folder it is a tar archive. A folder goes into the one that TO
-names when that is there or ends in a slash, and becomes TO otherwise. Links
-that lead out of a folder are left out on the way here.
-
-  sandgate cp data.csv s_abc:data.csv
+func cpCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "cp SESSION:PATH|PATH SESSION:PATH|PATH", Short: "Copy a file or a folder into a session, out of it, or within",
+		Long: `
+At least one of the two is SESSION:PATH. A relative PATH is in the session's home directory. - is
+standard input or output; of a folder it is a tar archive. A folder goes into the destination when
+that exists or ends in a slash, and becomes the destination otherwise. Links that lead out of a
+folder are left out when it is copied to this machine.`,
+		Example: `  sandgate cp data.csv s_abc:data.csv
   sandgate cp s_abc:/tmp/plot.png .
   sandgate cp src s_abc:
   sandgate cp s_abc:src - | tar -t
   sandgate cp s_abc:data.csv s_abc:copy.csv
   sandgate cp s_abc:src s_xyz:`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			quiet := set.Bool("q", false, "Show no progress.")
-			set.Bool("r", false, "For the habit: folders are always copied with all below them.")
-			if err := parse(set, args, 2, 2); err != nil {
-				return err
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			from, to := set.Arg(0), set.Arg(1)
-			fromSession, fromPath, fromIs := remote(from)
-			toSession, toPath, toIs := remote(to)
-			if !fromIs && !toIs {
-				return usagef("one of FROM and TO must be SESSION:PATH")
-			}
-			p := &progress{}
-			if !*quiet && console.IsTerminal(a.Err) && (to != "-" || !console.IsTerminal(a.Out)) {
-				defer p.show(a.Err)()
-			}
-			if fromIs && toIs {
-				if toPath, err = within(ctx, c, toSession, fromPath, toPath); err != nil {
-					return err
-				}
-				return copyAny(ctx, c, p, fromSession, fromPath, toSession, toPath)
-			}
-			if toIs {
-				if toPath == "" || strings.HasSuffix(toPath, "/") {
-					toPath += base(from)
-				} else if info, err := os.Stat(from); from != "-" && err == nil && info.IsDir() {
-					if f, err := c.Stat(ctx, toSession, toPath); err == nil && f.Dir {
-						toPath = path.Join(toPath, base(from))
-					}
-				}
-				return uploadAny(ctx, a, c, p, from, toSession, toPath)
-			}
-			return downloadAny(ctx, a, c, p, fromSession, fromPath, to)
-		},
 	}
+	quiet := c.Flags().BoolP("quiet", "q", false, "show no progress")
+	c.Flags().BoolP("recursive", "r", false, "ignored: folders are always copied with all below them")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		return copyFiles(ctx, a, server, args[0], args[1], *quiet)
+	})
+}
+
+func copyFiles(ctx context.Context, a *app, c *client.Client, from, to string, quiet bool) error {
+	fromSession, fromPath, fromIs := remote(from)
+	toSession, toPath, toIs := remote(to)
+	if !fromIs && !toIs {
+		return usagef("one of the two must be SESSION:PATH")
+	}
+	p := &progress{}
+	if !quiet && console.IsTerminal(a.Err) && (to != "-" || !console.IsTerminal(a.Out)) {
+		defer p.show(a.Err)()
+	}
+	if !toIs {
+		return downloadAny(ctx, a, c, p, fromSession, fromPath, to)
+	}
+	if fromIs {
+		toPath, err := within(ctx, c, toSession, fromPath, toPath)
+		if err != nil {
+			return err
+		}
+		return copyAny(ctx, c, p, fromSession, fromPath, toSession, toPath)
+	}
+	if toPath == "" || strings.HasSuffix(toPath, "/") {
+		toPath += base(from)
+	} else if info, err := os.Stat(from); from != "-" && err == nil && info.IsDir() {
+		if f, err := c.Stat(ctx, toSession, toPath); err == nil && f.Dir {
+			toPath = path.Join(toPath, base(from))
+		}
+	}
+	return uploadAny(ctx, a, c, p, from, toSession, toPath)
 }
 
 // base is the last part of a path here, also of one such as "..".

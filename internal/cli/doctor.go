@@ -2,9 +2,10 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
@@ -14,44 +15,37 @@ import (
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 )
 
-func doctorCommand() command {
-	return command{
-		name: "doctor", short: "Look at this machine and the server, and say how to mend what is wrong",
-		long: `
-Exits with 218 when something fails. Without root it looks at what it can and
-says what it could not.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			flags := config.AddFlags(set)
-			if err := parse(set, args, 0, 0); err != nil {
-				return err
-			}
-			cfg, err := config.Load(flags, a.Env)
-			if err != nil {
-				return err
-			}
-			failed := 0
-			d := &admin.Doctor{
-				Config:  cfg,
-				Connect: func() (*client.Client, error) { return conn.client(a) },
-				Report: func(findings ...gvisor.Finding) {
-					for _, f := range findings {
-						a.printFinding(f)
-						if f.Status == gvisor.Fail {
-							failed++
-						}
-					}
-				},
-			}
-			d.Run(ctx)
-			if failed > 0 {
-				fmt.Fprintf(a.Out, "\n%d of these keep Sandgate from working.\n", failed)
-				return console.ExitStatus(fault.Host.Row().Exit)
-			}
-			fmt.Fprintln(a.Out, "\nNothing is in the way.")
-			return nil
-		},
+func doctorCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "doctor", Short: "Check this machine and the server, and print remedies",
+		Long: `
+Exits with 218 when something fails. Without root it checks as much as it can and lists the rest as
+skipped.`,
+		Example: "  sudo sandgate doctor",
 	}
+	conn := connectionFlags(c)
+	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, _ []string) error {
+		failed := 0
+		d := &admin.Doctor{
+			Config:  cfg,
+			Connect: func() (*client.Client, error) { return conn.client(a) },
+			Report: func(findings ...gvisor.Finding) {
+				for _, f := range findings {
+					a.printFinding(f)
+					if f.Status == gvisor.Fail {
+						failed++
+					}
+				}
+			},
+		}
+		d.Run(ctx)
+		if failed > 0 {
+			fmt.Fprintf(a.Out, "\n%d of these keep Sandgate from working.\n", failed)
+			return console.ExitStatus(fault.Host.Row().Exit)
+		}
+		fmt.Fprintln(a.Out, "\nNothing is in the way.")
+		return nil
+	})
 }
 
 // printFinding prints one finding, with the remedy below it unless all is well.

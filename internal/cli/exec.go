@@ -2,64 +2,60 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/protocol"
 )
 
+func execCommand(a *app) *cobra.Command {
+	var o execOptions
+	c := &cobra.Command{
+		Use: "exec SESSION [--] COMMAND [ARGUMENT]...", Short: "Run a command in a session",
+		Long: `
+The command's output and its exit status are this command's. Ctrl-C goes to it; a second one ends
+it. With -d it is left running: its channel is printed, logs shows its output, and only its own
+end, kill or the session's end stops it. For a terminal use shell.`,
+		Example: `  sandgate exec s_abc -- ls -la /tmp
+  tar -c src | sandgate exec -i s_abc -- tar -x
+  sandgate exec -d s_abc -- python3 -m http.server 8000`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usagef("the argument SESSION is missing")
+			case len(args) == 1 || len(args) == 2 && args[1] == "--":
+				return usagef("the argument COMMAND is missing")
+			case o.detach && o.stdin:
+				return usagef("a detached command has no input: use -d or -i")
+			}
+			return nil
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVarP(&o.detach, "detach", "d", false, "leave it running and print its channel")
+	flags.BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on")
+	flags.StringVar(&o.cwd, "cwd", "", "working `directory`, relative to the home; else the home")
+	flags.Var(&o.env, "env", "environment `variable`, NAME=VALUE or NAME; can be given again")
+	passArguments(c)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		argv := args[1:]
+		if argv[0] == "--" {
+			argv = argv[1:]
+		}
+		return execProgram(ctx, a, server, o, args[0], argv)
+	})
+}
+
 type execOptions struct {
 	detach, stdin bool
 	cwd           string
 	env           list
-}
-
-func execCommand() command {
-	return command{
-		name: "exec", args: "SESSION [--] COMMAND [ARGUMENT]...", short: "Run a command in a session",
-		long: `
-The command's output and its exit status are this command's. Ctrl-C goes to it;
-a second one ends it. With -d it is left running: its channel is printed, logs
-shows its output, and nothing but its own end, kill or the session's end ends it.
-For a terminal take shell.
-
-  sandgate exec s_abc -- ls -la /tmp
-  tar -c src | sandgate exec -i s_abc -- tar -x
-  sandgate exec -d s_abc -- python3 -m http.server 8000`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			var o execOptions
-			set.BoolVar(&o.detach, "detach", false, "Leave it running and print its channel.")
-			set.BoolVar(&o.detach, "d", false, "Short for --detach.")
-			set.BoolVar(&o.stdin, "stdin", false, "Pass standard input on.")
-			set.BoolVar(&o.stdin, "i", false, "Short for --stdin.")
-			set.StringVar(&o.cwd, "cwd", "", "Working `directory`, relative to the home; default the home.")
-			set.Var(&o.env, "env", "Environment `variable`, NAME=VALUE or NAME; may be given again.")
-			if err := parse(set, args, 2, -1); err != nil {
-				return err
-			}
-			argv := set.Args()[1:]
-			if argv[0] == "--" {
-				argv = argv[1:]
-			}
-			if len(argv) == 0 {
-				return usagef("a COMMAND is needed")
-			}
-			if o.detach && o.stdin {
-				return usagef("what is detached has nobody to give it input: take -d or -i")
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			return execProgram(ctx, a, c, o, set.Arg(0), argv)
-		},
-	}
 }
 
 func execProgram(ctx context.Context, a *app, c *client.Client, o execOptions, session string, argv []string) error {

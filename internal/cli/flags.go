@@ -81,3 +81,18 @@ func (m *mounts) Set(text string) error {
 	*m = append(*m, one)
 	return nil
 }
+
+// Type implements pflag.Value.
+func (l *list) Type() string { return "value" }
+
+// Type implements pflag.Value.
+func (p pairs) Type() string { return "NAME=VALUE" }
+
+// Type implements pflag.Value.
+func (i *idle) Type() string { return "time" }
+
+// Type implements pflag.Value.
+func (s size) Type() string { return "size" }
+
+// Type implements pflag.Value.
+func (m *mounts) Type() string { return "volume" }

@@ -2,41 +2,37 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
+	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func forkCommand() command {
-	return command{
-		name: "fork", args: "SESSION", short: "Copy a live session with all that runs in it",
-		long: `
-The copies begin where SESSION is now: its variables, files, shells and
-programs go on in each of them, and in SESSION itself. Cells that wait run in
-SESSION alone. The ids of the copies are printed.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			count := set.Int("n", 1, "How many copies to make, at most 32.")
-			name := set.String("name", "", "Name of the copies; empty means that of the session.")
-			if err := parse(set, args, 1, 1); err != nil {
-				return err
-			}
-			if *count < 1 {
-				return usagef("-n must be at least 1")
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			f, err := c.ForkSession(ctx, protocol.SessionFork{Session: set.Arg(0), Count: *count, Name: *name})
-			if err != nil {
-				return err
-			}
-			for _, s := range f.Sessions {
-				fmt.Fprintln(a.Out, s.ID)
-			}
-			return nil
-		},
+func forkCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "fork SESSION", Short: "Copy a live session with all that runs in it",
+		Long: `
+The copies begin at the present state of SESSION: its variables, files, shells and programs
+continue in each of them, and in SESSION itself. Cells that wait run in SESSION alone. The ids of
+the copies are printed.`,
+		Example: `  sandgate fork s_abc
+  sandgate fork -n 3 --name trial s_abc`,
 	}
+	count := c.Flags().IntP("count", "n", 1, "how many copies to make, at most 32")
+	name := c.Flags().String("name", "", "name of the copies; empty means that of the session")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		if *count < 1 {
+			return usagef("-n must be at least 1")
+		}
+		f, err := server.ForkSession(ctx, protocol.SessionFork{Session: args[0], Count: *count, Name: *name})
+		if err != nil {
+			return err
+		}
+		for _, s := range f.Sessions {
+			fmt.Fprintln(a.Out, s.ID)
+		}
+		return nil
+	})
 }

@@ -1,30 +1,32 @@
 package cli
 
 import (
-	"context"
-	"flag"
+	"github.com/spf13/cobra"
 
-	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/server"
 )
 
-func gatewayCommand() command {
-	return command{
-		name: "gateway", short: "Start a gateway alone, before a node that runs already",
-		long: `
-serve does this for you. Alone, the gateway listens itself, reads the token's
-file and reaches the node by the socket in run_dir; run it as a user that may
-do both, and never as root.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			flags := config.AddFlags(set)
-			supervised := set.Bool("supervised", false, "Started by serve: settings, status and socket are descriptors 3, 4 and 5.")
-			if err := parse(set, args, 0, 0); err != nil {
-				return err
-			}
-			if *supervised {
-				return server.GatewaySupervised(ctx, a.Invocation)
-			}
-			return server.Gateway(ctx, a.Invocation, func() (*config.Config, error) { return config.Load(flags, a.Env) })
-		},
+func gatewayCommand(a *app) *cobra.Command {
+	return group("gateway", "Start a gateway alone", `
+The gateway is the part that the network reaches. sandgate serve starts one by itself.`,
+		"  sandgate gateway start --listen 127.0.0.1:8080", gatewayStart(a))
+}
+
+func gatewayStart(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "start", Short: "Start a gateway alone, for a node that already runs",
+		Long: `
+sandgate serve does this for you. Alone, the gateway listens itself, reads the token's file and
+reaches the node by the socket in run_dir; run it as a user that may do both, and never as root.`,
+		Example: "  setpriv --reuid sandgate --regid sandgate --clear-groups sandgate gateway start",
 	}
+	load := a.configFlags(c)
+	supervised := c.Flags().Bool("supervised", false, "started by serve: settings, status and socket are descriptors 3, 4 and 5")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *supervised {
+			return server.GatewaySupervised(cmd.Context(), a.Invocation)
+		}
+		return server.Gateway(cmd.Context(), a.Invocation, load)
+	}
+	return c
 }

@@ -1,71 +1,132 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-func (a *app) overview() {
-	fmt.Fprint(a.Out, "Sandgate runs code in sandboxes and streams what it does.\n\nusage: sandgate COMMAND [FLAGS] [ARGUMENTS]\n\n")
-	for _, c := range commands() {
-		if !c.hidden {
-			fmt.Fprintf(a.Out, "  %-10s %s\n", c.name, c.short)
-		}
-	}
-	fmt.Fprint(a.Out, `
-sandgate COMMAND --help tells more of each. The client's commands find the
-server by --url, by SANDGATE_URL and SANDGATE_TOKEN, or by the profile that
-serve has written to ~/.config/sandgate/client.yaml.
+// helpWidth is the width of a help page, in columns.
+const helpWidth = 100
 
-Exit codes: a program's own status (128+n after signal n); 2 for a command line
-that cannot be understood; 200 and up for errors of Sandgate, one for each kind.
-`)
+// help prints the help page of a command; that of the root is the overview.
+func (a *app) help(c *cobra.Command, _ []string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "usage: %s", useLine(c))
+	fmt.Fprintf(&b, "\n\n%s\n", c.Short)
+	if c.Long != "" {
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Long))
+	}
+	if c.Example != "" {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", strings.Trim(c.Example, "\n"))
+	}
+	for _, g := range c.Groups() {
+		section(&b, g.Title, c, g.ID)
+	}
+	section(&b, "Commands", c, "")
+	if flags := c.Flags(); c.Runnable() && c.HasParent() && flags.HasAvailableFlags() && !c.HasSubCommands() {
+		fmt.Fprint(&b, "\nFlags:\n")
+		flags.VisitAll(func(f *pflag.Flag) { describeFlag(&b, f) })
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\nFor more about a command: %s COMMAND --help\n", c.CommandPath())
+	}
+	fmt.Fprint(a.Out, b.String())
 }
 
-func (a *app) help(c command, set *flag.FlagSet) {
-	line := "usage: sandgate " + c.name
-	flags := 0
-	set.VisitAll(func(*flag.Flag) { flags++ })
-	if flags > 0 {
-		line += " [FLAGS]"
-	}
-	if c.args != "" {
-		line += " " + c.args
-	}
-	fmt.Fprintf(a.Out, "%s\n\n%s\n", line, c.short)
-	if c.long != "" {
-		fmt.Fprintf(a.Out, "\n%s\n", strings.TrimSpace(c.long))
-	}
-	if flags == 0 {
+// describeFlag writes a flag with its text below it.
+func describeFlag(b *strings.Builder, f *pflag.Flag) {
+	if f.Hidden {
 		return
 	}
-	fmt.Fprint(a.Out, "\nFlags:\n")
-	set.VisitAll(func(f *flag.Flag) {
-		name, text := flag.UnquoteUsage(f)
-		head := "--" + f.Name
-		if len(f.Name) == 1 {
-			head = "-" + f.Name
-		}
-		if name != "" && name != "switch" {
-			head += " " + strings.ToUpper(name)
-		}
-		fmt.Fprintf(a.Out, "  %s\n", head)
-		text = strings.TrimSpace(text)
-		if text != "" {
-			text = strings.ToUpper(text[:1]) + text[1:]
-		}
-		for _, l := range console.Wrap(text+defaultOf(f), 72) {
-			fmt.Fprintf(a.Out, "        %s\n", l)
-		}
-	})
+	name, text := pflag.UnquoteUsage(f)
+	head := "--" + f.Name
+	if f.Shorthand != "" {
+		head = "-" + f.Shorthand + ", " + head
+	}
+	if name != "" && f.NoOptDefVal == "" {
+		head += " " + strings.ToUpper(name)
+	}
+	fmt.Fprintf(b, "  %s\n", head)
+	// The text of a setting begins with its type.
+	text = strings.TrimSpace(strings.TrimPrefix(text, name+"  "))
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	switch f.DefValue {
+	case "", "0", "false", "[]", "0s":
+	default:
+		text += " Default " + f.DefValue + "."
+	}
+	for _, l := range console.Wrap(strings.ToUpper(text[:1])+text[1:], helpWidth-8) {
+		fmt.Fprintf(b, "        %s\n", l)
+	}
 }
 
-func defaultOf(f *flag.Flag) string {
-	if f.DefValue == "" || f.DefValue == "false" || f.DefValue == "0" {
-		return ""
+// section lists the commands below c that are in a group.
+func section(b *strings.Builder, title string, c *cobra.Command, id string) {
+	first := true
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() || sub.GroupID != id {
+			continue
+		}
+		if first {
+			fmt.Fprintf(b, "\n%s:\n", title)
+			first = false
+		}
+		fmt.Fprintf(b, "  %-11s %s\n", sub.Name(), sub.Short)
 	}
-	return " Default " + f.DefValue + "."
+}
+
+// useLine is how a command is called.
+func useLine(c *cobra.Command) string {
+	_, arguments, _ := strings.Cut(c.Use, " ")
+	line := c.CommandPath()
+	if c.HasParent() && c.Flags().HasAvailableFlags() && !c.HasSubCommands() {
+		line += " [FLAG]..."
+	}
+	if c.HasSubCommands() && arguments == "" {
+		arguments = "COMMAND"
+	}
+	return strings.TrimSpace(line + " " + arguments)
+}
+
+func helpCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]...", Short: "Print the help page of a command",
+		Example: "  sandgate help session create",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c := cmd.Root()
+			for _, name := range args {
+				if err := subcommandExists(c, name); err != nil {
+					return err
+				}
+				c = child(c, name)
+			}
+			c.InitDefaultHelpFlag()
+			a.help(c, nil)
+			return nil
+		},
+	}
+}
+
+func subcommandExists(c *cobra.Command, name string) error {
+	if child(c, name) != nil {
+		return nil
+	}
+	return subcommand(c, []string{name})
+}
+
+// child returns the command below c with a name, or nil.
+func child(c *cobra.Command, name string) *cobra.Command {
+	for _, sub := range c.Commands() {
+		if sub.Name() == name {
+			return sub
+		}
+	}
+	return nil
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
@@ -15,31 +16,22 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-func logsCommand() command {
-	return command{
-		name: "logs", args: "SESSION CHANNEL", short: "Print what a kernel, terminal or process has printed",
-		long: `
-CHANNEL is one that ps lists. The server keeps the last 64 MiB of each.
-
-  sandgate logs s_abc k1
+func logsCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "logs SESSION CHANNEL", Short: "Print the output of a kernel, terminal or process",
+		Long: `
+CHANNEL is one that ps lists. The server keeps the last 64 MiB of each.`,
+		Example: `  sandgate logs s_abc k1
   sandgate logs -f --tail 4096 s_abc p2`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			follow := set.Bool("f", false, "Go on with what comes, until the channel ends.")
-			tail := set.Int64("tail", 0, "Print the last `bytes` alone.")
-			if err := parse(set, args, 2, 2); err != nil {
-				return err
-			}
-			if *tail < 0 {
-				return usagef("--tail is 0 or more")
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			return runLogs(ctx, a, c, set.Arg(0), set.Arg(1), *follow, *tail)
-		},
 	}
+	follow := c.Flags().BoolP("follow", "f", false, "continue with new output, until the channel ends")
+	tail := c.Flags().Int64("tail", 0, "print the last `bytes` alone")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		if *tail < 0 {
+			return usagef("--tail is 0 or more")
+		}
+		return runLogs(ctx, a, server, args[0], args[1], *follow, *tail)
+	})
 }
 
 func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, follow bool, tail int64) error {

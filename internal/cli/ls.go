@@ -1,91 +1,99 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func lsCommand() command {
-	return command{
-		name: "ls", args: "SESSION:[PATH]...", short: "List files in a session",
-		long: `
-A relative PATH is in the session's home directory. Names that begin with a dot
-are shown with -a.
-
-  sandgate ls s_abc:
+func lsCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "ls SESSION:[PATH]...", Short: "List files in a session",
+		Long: `
+A relative PATH is in the session's home directory. Names that begin with a dot are shown with -a.`,
+		Example: `  sandgate ls s_abc:
   sandgate ls -l s_abc:/tmp s_abc:src`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			long := set.Bool("l", false, "Show mode, size and time too.")
-			all := set.Bool("a", false, "Show names that begin with a dot.")
-			if err := parse(set, args, 1, -1); err != nil {
-				return err
+	}
+	o := outputFlag(c, output.Table)
+	long := c.Flags().BoolP("long", "l", false, "show mode, size and time too, as -o wide does")
+	all := c.Flags().BoolP("all", "a", false, "show names that begin with a dot")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		for _, arg := range args {
+			if _, _, ok := remote(arg); !ok {
+				return usagef("%q is not SESSION:PATH", arg)
 			}
-			for _, arg := range set.Args() {
-				if _, _, ok := remote(arg); !ok {
-					return usagef("%q is not SESSION:PATH", arg)
-				}
+		}
+		if *long && *o == output.Table {
+			*o = output.Wide
+		}
+		return a.eachOf(args, func(arg string) error {
+			if len(args) > 1 && *o != output.JSON {
+				fmt.Fprintf(a.Out, "%s:\n", output.Printable(arg))
 			}
-			c, err := conn.client(a)
+			session, name, _ := remote(arg)
+			files, err := listFiles(ctx, server, session, cmp.Or(name, "."), *all)
 			if err != nil {
 				return err
 			}
-			return a.eachOf(set.Args(), func(arg string) error {
-				if set.NArg() > 1 {
-					fmt.Fprintf(a.Out, "%s:\n", printable(arg))
-				}
-				session, name, _ := remote(arg)
-				return a.listFiles(ctx, c, session, name, *long, *all)
-			})
-		},
-	}
+			return output.List(output.Printer{W: a.Out, Format: *o, NoHeader: true}, files, files.Entries, fileColumns())
+		})
+	})
 }
 
-func (a *app) listFiles(ctx context.Context, c *client.Client, session, name string, long, all bool) error {
-	if name == "" {
-		name = "."
-	}
-	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-	show := func(f protocol.File) {
-		base := printable(path.Base(f.Path))
-		if f.Dir && f.Type == "folder" {
-			base += "/"
-		}
-		if !long {
-			fmt.Fprintln(w, base)
-			return
-		}
-		if f.Target != "" {
-			base += " -> " + printable(f.Target)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", modeOf(f), f.Size, time.UnixMilli(f.ModifiedMS).Format("2006-01-02 15:04"), base)
-	}
+// listFiles lists a folder whole, or one file.
+func listFiles(ctx context.Context, c *client.Client, session, name string, all bool) (protocol.FileListing, error) {
 	f, err := c.Stat(ctx, session, name)
 	if err != nil {
-		return err
+		return protocol.FileListing{}, err
 	}
+	list := protocol.FileListing{Path: f.Path, Entries: []protocol.File{}}
 	if !f.Dir {
-		show(f)
-		return w.Flush()
+		list.Entries = append(list.Entries, f)
+		return list, nil
 	}
 	for f, err := range c.Files(ctx, session, name) {
 		if err != nil {
-			return err
+			return list, err
 		}
 		if all || !strings.HasPrefix(path.Base(f.Path), ".") {
-			show(f)
+			list.Entries = append(list.Entries, f)
 		}
 	}
-	return w.Flush()
+	return list, nil
+}
+
+func fileColumns() []output.Column[protocol.File] {
+	name := func(f protocol.File) string {
+		base := output.Printable(path.Base(f.Path))
+		if f.Dir && f.Type == "folder" {
+			base += "/"
+		}
+		return base
+	}
+	return []output.Column[protocol.File]{
+		{Name: "MODE", Wide: true, Text: modeOf},
+		{Name: "SIZE", Wide: true, Text: func(f protocol.File) string { return fmt.Sprint(f.Size) }},
+		{Name: "MODIFIED", Wide: true, Text: func(f protocol.File) string {
+			return time.UnixMilli(f.ModifiedMS).Format("2006-01-02 15:04")
+		}},
+		{Name: "NAME", Narrow: true, Text: name},
+		{Name: "NAME", Wide: true, Text: func(f protocol.File) string {
+			if f.Target == "" {
+				return name(f)
+			}
+			return name(f) + " -> " + output.Printable(f.Target)
+		}},
+	}
 }
 
 func modeOf(f protocol.File) string {

@@ -2,51 +2,44 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"path"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
 )
 
-func mvCommand() command {
-	return command{
-		name: "mv", args: "SESSION:FROM TO", short: "Move or rename a file or a folder in a session",
-		long: `
-TO is SESSION:PATH, of the same session, or PATH alone. What is moved goes into
-the folder that TO names, when that is there or ends in a slash, and becomes TO
-otherwise. A file that is there is replaced, unless -n.
-
-  sandgate mv s_abc:draft.csv final.csv
+func mvCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "mv SESSION:PATH SESSION:PATH|NAME", Short: "Move or rename a file or a folder in a session",
+		Long: `
+The destination is SESSION:PATH, of the same session, or a path alone. The file goes into the
+folder that it names, when that exists or ends in a slash, and becomes the destination otherwise. A
+file that is already there is replaced, unless -n.`,
+		Example: `  sandgate mv s_abc:draft.csv final.csv
   sandgate mv s_abc:a.csv s_abc:data/`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			keep := set.Bool("n", false, "Replace nothing.")
-			if err := parse(set, args, 2, 2); err != nil {
-				return err
-			}
-			session, from, ok := remote(set.Arg(0))
-			if !ok || from == "" {
-				return usagef("%q is not SESSION:PATH", set.Arg(0))
-			}
-			to := set.Arg(1)
-			if other, name, ok := remote(to); ok && other != session {
-				return usagef("files are moved within a session; between sessions take cp, and rm")
-			} else if ok {
-				to = name
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			if to, err = within(ctx, c, session, from, to); err != nil {
-				return err
-			}
-			_, err = c.Move(ctx, session, from, to, !*keep)
-			return err
-		},
 	}
+	keep := c.Flags().BoolP("no-clobber", "n", false, "replace nothing")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		session, from, ok := remote(args[0])
+		if !ok || from == "" {
+			return usagef("%q is not SESSION:PATH", args[0])
+		}
+		to := args[1]
+		if other, name, ok := remote(to); ok && other != session {
+			return usagef("files are moved within a session; between sessions use cp, and rm")
+		} else if ok {
+			to = name
+		}
+		to, err := within(ctx, server, session, from, to)
+		if err != nil {
+			return err
+		}
+		_, err = server.Move(ctx, session, from, to, !*keep)
+		return err
+	})
 }
 
 // within is where something goes that is moved or copied to a path of a

@@ -5,8 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sandgate/sandgate/internal/profile"
 	"github.com/sandgate/sandgate/internal/server"
+
+	"github.com/sandgate/sandgate/internal/profile"
 )
 
 // TestProfileStaysAtHome: root writes the profile, and no link in the user's

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client"
+
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/stream"

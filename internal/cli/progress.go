@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandgate/sandgate/internal/cli/output"
 )
 
 // progress counts what is on its way.
@@ -59,7 +61,7 @@ func (p *progress) show(w io.Writer) (stop func()) {
 func (p *progress) String() string {
 	done, all := p.done.Load(), p.all.Load()
 	if all <= 0 {
-		return sizeOf(done)
+		return output.Size(done)
 	}
-	return fmt.Sprintf("%s of %s, %d %%", sizeOf(done), sizeOf(all), min(done*100/all, 100))
+	return fmt.Sprintf("%s of %s, %d %%", output.Size(done), output.Size(all), min(done*100/all, 100))
 }

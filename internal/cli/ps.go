@@ -1,57 +1,120 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func psCommand() command {
-	return command{
-		name: "ps", args: "[SESSION...]", short: "List the kernels, terminals and processes of your sessions",
-		long: `
-With -a it lists all that runs in them, as the system's ps does.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			every := set.Bool("a", false, "List every process in them.")
-			if err := parse(set, args, 0, -1); err != nil {
-				return err
+func psCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "ps [SESSION]...", Short: "List the kernels, terminals and processes of your sessions",
+		Long: `
+With -a it lists every process in them, as the system's ps does.`,
+		Example: `  sandgate ps
+  sandgate ps -a s_abc`,
+	}
+	o := outputFlag(c, output.Table)
+	every := c.Flags().BoolP("all", "a", false, "list every process in them")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		all, err := sessionsOf(ctx, server, args)
+		if err != nil {
+			return err
+		}
+		p := output.Printer{W: a.Out, Format: *o}
+		if *every {
+			return printProcesses(ctx, p, server, all)
+		}
+		var rows []sessionChannel
+		for _, s := range all {
+			for _, ch := range s.Channels {
+				rows = append(rows, sessionChannel{s.ID, ch})
 			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			var all []protocol.Session
-			if set.NArg() == 0 {
-				if all, err = c.Sessions(ctx); err != nil {
-					return err
-				}
-			}
-			for _, id := range set.Args() {
-				s, err := c.Session(ctx, id)
-				if err != nil {
-					return err
-				}
-				all = append(all, s)
-			}
-			if *every {
-				return a.listProcesses(ctx, c, all)
-			}
-			w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "SESSION\tCHANNEL\tKIND\tSTATE\tOUTPUT\tWHAT")
-			for _, s := range all {
-				for _, ch := range s.Channels {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, ch.ID, ch.Kind, stateOf(ch), sizeOf(ch.End), whatOf(ch))
-				}
-			}
-			return w.Flush()
-		},
+		}
+		return output.List(p, protocol.SessionList{Sessions: all}, rows, channelColumns())
+	})
+}
+
+// sessionsOf returns the sessions with the given ids, or all of them.
+func sessionsOf(ctx context.Context, c *client.Client, ids []string) ([]protocol.Session, error) {
+	if len(ids) == 0 {
+		return c.Sessions(ctx)
+	}
+	all := []protocol.Session{}
+	for _, id := range ids {
+		s, err := c.Session(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+type sessionChannel struct {
+	session string
+	protocol.Channel
+}
+
+func channelColumns() []output.Column[sessionChannel] {
+	return []output.Column[sessionChannel]{
+		{Name: "SESSION", Text: func(c sessionChannel) string { return c.session }},
+		{Name: "CHANNEL", Text: func(c sessionChannel) string { return c.ID }},
+		{Name: "KIND", Text: func(c sessionChannel) string { return c.Kind }},
+		{Name: "STATE", Text: func(c sessionChannel) string { return stateOf(c.Channel) }},
+		{Name: "OUTPUT", Text: func(c sessionChannel) string { return output.Size(c.End) }},
+		{Name: "LANGUAGE", Wide: true, Text: func(c sessionChannel) string { return c.Language }},
+		{Name: "WHAT", Text: func(c sessionChannel) string { return whatOf(c.Channel) }},
+	}
+}
+
+type sessionProcess struct {
+	Session string `json:"session"`
+	protocol.Process
+}
+
+// printProcesses lists every process that runs in sessions. JSON has one object for each session.
+func printProcesses(ctx context.Context, p output.Printer, c *client.Client, sessions []protocol.Session) error {
+	type processes struct {
+		Session string `json:"session"`
+		protocol.ProcessList
+	}
+	result := []processes{}
+	var rows []sessionProcess
+	for _, s := range sessions {
+		all, err := c.Processes(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		result = append(result, processes{s.ID, protocol.ProcessList{Processes: all}})
+		for _, one := range all {
+			rows = append(rows, sessionProcess{s.ID, one})
+		}
+	}
+	return output.List(p, result, rows, processColumns())
+}
+
+func processColumns() []output.Column[sessionProcess] {
+	return []output.Column[sessionProcess]{
+		{Name: "SESSION", Text: func(p sessionProcess) string { return p.Session }},
+		{Name: "PID", Text: func(p sessionProcess) string { return fmt.Sprint(p.PID) }},
+		{Name: "PPID", Text: func(p sessionProcess) string { return fmt.Sprint(p.PPID) }},
+		{Name: "USER", Text: func(p sessionProcess) string { return output.Printable(p.User) }},
+		{Name: "STATE", Text: func(p sessionProcess) string { return p.State }},
+		{Name: "CPU", Text: func(p sessionProcess) string {
+			return fmt.Sprint((time.Duration(p.CPUMS) * time.Millisecond).Round(10 * time.Millisecond))
+		}},
+		{Name: "MEMORY", Text: func(p sessionProcess) string { return output.Size(p.Memory) }},
+		{Name: "CHANNEL", Text: func(p sessionProcess) string { return cmp.Or(p.Channel, "-") }},
+		{Name: "COMMAND", Text: func(p sessionProcess) string { return output.Printable(p.Command) }},
 	}
 }
 
@@ -79,29 +142,8 @@ func whatOf(ch protocol.Channel) string {
 	if ch.Title != "" {
 		what += " (" + ch.Title + ")"
 	}
-	if r := []rune(printable(what)); len(r) > 80 {
+	if r := []rune(output.Printable(what)); len(r) > 80 {
 		return string(r[:79]) + "…"
 	}
-	return printable(what)
-}
-
-// listProcesses prints all that runs in sessions.
-func (a *app) listProcesses(ctx context.Context, c *client.Client, sessions []protocol.Session) error {
-	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "SESSION\tPID\tPPID\tUSER\tSTATE\tCPU\tMEMORY\tCHANNEL\tCOMMAND")
-	for _, s := range sessions {
-		all, err := c.Processes(ctx, s.ID)
-		if err != nil {
-			return err
-		}
-		for _, p := range all {
-			channel := p.Channel
-			if channel == "" {
-				channel = "-"
-			}
-			cpu := (time.Duration(p.CPUMS) * time.Millisecond).Round(10 * time.Millisecond)
-			fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, p.PID, p.PPID, printable(p.User), p.State, cpu, sizeOf(p.Memory), channel, printable(p.Command))
-		}
-	}
-	return w.Flush()
+	return output.Printable(what)
 }

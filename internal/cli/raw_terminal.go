@@ -11,9 +11,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/sandgate/sandgate/client"
+
 	"golang.org/x/term"
 
-	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/pty"

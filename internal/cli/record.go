@@ -3,49 +3,42 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
+
+	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
 )
 
-func recordCommand() command {
-	return command{
-		name: "record", args: "SESSION CHANNEL", short: "Write a recording of a terminal or a kernel, as an asciicast",
-		long: `
-It holds what the server still has of the channel's output, with its times.
-Whatever plays asciicasts plays it, as does the terminal's page.
-
-  sandgate record -o session.cast s_abc t1
+func recordCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "record SESSION CHANNEL", Short: "Write a recording of a terminal or a kernel, as an asciicast",
+		Long: `
+It holds the output of the channel that the server still has, with its times. Every player of
+asciicasts plays it, as does the terminal's page.`,
+		Example: `  sandgate record -o session.cast s_abc t1
   sandgate record --cell 3 s_abc k1 | asciinema play -`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			out := set.String("o", "-", "Write to this `file`; - is the standard output.")
-			cell := set.Uint("cell", 0, "Only the output of the cell with this `number`.")
-			if err := parse(set, args, 2, 2); err != nil {
-				return err
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			body, err := c.Recording(ctx, set.Arg(0), set.Arg(1), uint32(*cell))
-			if err != nil {
-				return err
-			}
-			defer func() { _ = body.Close() }()
-			if *out == "-" {
-				return copyRecording(a.Out, body)
-			}
-			f, err := os.OpenFile(*out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-			if err != nil {
-				return fault.Wrap(fault.InvalidArgument, "record.open", err)
-			}
-			err = copyRecording(f, body)
-			return errors.Join(err, f.Close())
-		},
 	}
+	out := c.Flags().StringP("output-file", "o", "-", "write to this `file`; - is the standard output")
+	cell := c.Flags().Uint("cell", 0, "only the output of the cell with this `number`")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		body, err := server.Recording(ctx, args[0], args[1], uint32(*cell))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = body.Close() }()
+		if *out == "-" {
+			return copyRecording(a.Out, body)
+		}
+		f, err := os.OpenFile(*out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fault.Wrap(fault.InvalidArgument, "record.open", err)
+		}
+		err = copyRecording(f, body)
+		return errors.Join(err, f.Close())
+	})
 }
 
 func copyRecording(w io.Writer, r io.Reader) error {

@@ -2,38 +2,33 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/server"
 )
 
-func reloadCommand() command {
-	return command{
-		name: "reload", short: "Make the running server read its settings and its token again",
-		long: `
-Needs root. The server reads its file again, with the flags and the environment
-that it was started with, takes up what a running server can (docs/configuration.md
-says which settings those are), and the token. Connections and sessions stay.
-What has changed and what waits for a restart is printed; settings that are not
-valid change nothing. SIGHUP to the server does the same and tells its log.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			flags := config.AddFlags(set)
-			level := set.String("with-log-level", "", "Logs at this `level` until the next reload: debug, info, warn or error.")
-			if err := parse(set, args, 0, 0); err != nil {
-				return err
-			}
-			cfg, err := config.Load(flags, a.Env)
-			if err != nil {
-				return err
-			}
-			report, err := server.AskReload(ctx, cfg, server.ReloadRequest{LogLevel: *level})
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(a.Out, report.Sentence())
-			return nil
-		},
+func reloadCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "reload", Short: "Make the running server read its settings and its token again",
+		Long: `
+Needs root. The server reads its file again, with the flags and the environment of its start, and
+takes up the settings that a running server can change (docs/configuration.md marks them), and the
+token. Connections and sessions stay. The command prints which settings changed and which wait for
+a restart; settings that are not valid change nothing. SIGHUP to the server does the same and
+writes to its log.`,
+		Example: `  sudo sandgate reload
+  sudo sandgate reload --with-log-level debug`,
 	}
+	level := c.Flags().String("with-log-level", "", "log at this `level` until the next reload: debug, info, warn or error")
+	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, _ []string) error {
+		report, err := server.AskReload(ctx, cfg, server.ReloadRequest{LogLevel: *level})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(a.Out, report.Sentence())
+		return nil
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
@@ -21,35 +22,33 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
+func replCommand(a *app) *cobra.Command {
+	var o replOptions
+	c := &cobra.Command{
+		Use: "repl [LANGUAGE]", Short: "Talk to a live kernel, line by line",
+		Long: `
+Ctrl-C interrupts the running cell, or clears the line. Ctrl-D leaves. Tab completes. A block ends
+with an empty line. With standard input from a pipe or a file the lines are taken from there, and
+the exit status is 1 when a cell has failed.
+
+LANGUAGE is python when it is left out.`,
+		Example: `  sandgate repl python
+  echo '6 * 7' | sandgate repl js`,
+	}
+	c.Flags().StringVar(&o.session, "session", "", "use this `session`, which is kept, and its first kernel of the language")
+	c.Flags().BoolVar(&o.keep, "keep", false, "keep the session and print its id on standard error")
+	c.Flags().StringVar(&o.figures, "save-figures", "", "save images to this `directory`")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		if len(args) > 0 {
+			o.language = args[0]
+		}
+		return runREPL(ctx, a, server, o)
+	})
+}
+
 // interruptGrace is how long an interrupted cell may take before its kernel is
 // started anew.
 const interruptGrace = 10 * time.Second
-
-func replCommand() command {
-	return command{
-		name: "repl", args: "[LANGUAGE]", short: "Talk to a live kernel, line by line",
-		long: `
-Ctrl-C interrupts what runs, or clears the line. Ctrl-D leaves. Tab completes.
-A block ends with an empty line. With standard input from a pipe or a file the
-lines are taken from there, and the exit status is 1 when a cell has failed.
-
-LANGUAGE is python when it is left out.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			session := set.String("session", "", "Use this `session`, which is kept, and its first kernel of the language.")
-			keep := set.Bool("keep", false, "Keep the session and print its id on standard error.")
-			figures := set.String("save-figures", "", "Save images to this `directory`.")
-			if err := parse(set, args, 0, 1); err != nil {
-				return err
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			return runREPL(ctx, a, c, replOptions{language: set.Arg(0), session: *session, keep: *keep, figures: *figures})
-		},
-	}
-}
 
 type replOptions struct {
 	language, session, figures string

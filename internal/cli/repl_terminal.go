@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sandgate/sandgate/internal/cli/output"
+
 	"golang.org/x/term"
 
 	"github.com/sandgate/sandgate/fault"
@@ -181,7 +183,7 @@ func (r *repl) complete(ctx context.Context, w io.Writer, before, line string, p
 				names = append(names, "…")
 				break
 			}
-			names = append(names, printable(m.Text))
+			names = append(names, output.Printable(m.Text))
 		}
 		_, _ = fmt.Fprintf(w, "%s\n", strings.Join(names, "  "))
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,11 +10,58 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/protocol"
 )
+
+func runCommand(a *app) *cobra.Command {
+	var o runOptions
+	c := &cobra.Command{
+		Use: "run FILE|- [ARGUMENT]...", Short: "Run a program in a sandbox and exit with its status",
+		Long: `
+FILE is sent to a new session and started there; - reads the program from standard input, and
+-c CODE takes its place. The program's output is shown as it comes. Standard input is passed on
+unless it is a terminal (then with --stdin). Ctrl-C is passed on as SIGINT, the second as SIGKILL.
+
+The exit status is the program's, 128+n after signal n; 200 and up are errors of Sandgate, such as
+216 when the sandbox was lost.`,
+		Example: `  sandgate run script.py --fast
+  sandgate run --file data.csv analyse.py < input.txt
+  echo 'print(6 * 7)' | sandgate run -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if o.session != "" && (o.network || len(o.allow) > 0) {
+				return usagef("--network and --allow are for a new session, not for one that exists")
+			}
+			if o.code == "" && len(args) == 0 {
+				return usagef("the argument FILE is missing; - or -c CODE can take its place")
+			}
+			return nil
+		},
+	}
+	flags := c.Flags()
+	flags.StringVarP(&o.code, "code", "c", "", "`code` to run instead of a file")
+	flags.StringVarP(&o.language, "language", "l", "", "`language` of the program; else by the file's ending, else python")
+	flags.Var(&o.files, "file", "another `file` to send, LOCAL or LOCAL:REMOTE; can be given again")
+	flags.Var(&o.env, "env", "environment `variable`, NAME=VALUE or NAME; can be given again")
+	flags.BoolVar(&o.stdin, "stdin", false, "pass standard input on even when it is a terminal")
+	flags.BoolVar(&o.keep, "keep", false, "keep the session and print its id on standard error")
+	flags.BoolVar(&o.network, "network", false, "let it reach the hosts that the server allows")
+	flags.Var(&o.allow, "allow", "let it reach this `host`, as pypi.org or *.example.org:443; can be given again")
+	flags.StringVar(&o.session, "session", "", "run in this `session`, which is kept")
+	passArguments(c)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		file := ""
+		if o.code == "" {
+			file, args = args[0], args[1:]
+		}
+		return runProgram(ctx, a, server, o, file, args)
+	})
+}
 
 // runOptions are the flags of run.
 type runOptions struct {
@@ -28,57 +74,6 @@ type runOptions struct {
 	session  string
 	network  bool
 	allow    list
-}
-
-func runCommand() command {
-	return command{
-		name: "run", args: "FILE [ARGUMENTS]", short: "Run a program in a sandbox and exit with its status",
-		long: `
-FILE is sent to a new session and started there; - reads the program from
-standard input, -c CODE takes its place. What the program writes is shown as it
-comes. Standard input is passed on unless it is a terminal (then with --stdin).
-Ctrl-C is passed on as SIGINT, the second as SIGKILL.
-
-The exit status is the program's, 128+n after signal n; 200 and up are errors of
-Sandgate, such as 216 when the sandbox was lost.
-
-  sandgate run script.py --fast
-  sandgate run --file data.csv analyse.py < input.txt
-  echo 'print(6 * 7)' | sandgate run -`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			var o runOptions
-			set.StringVar(&o.code, "c", "", "`code` to run in place of a file.")
-			set.StringVar(&o.language, "language", "", "`language` of the program; else by the file's ending, else python.")
-			set.StringVar(&o.language, "l", "", "Short for --language `language`.")
-			set.Var(&o.files, "file", "Another `file` to send, LOCAL or LOCAL:REMOTE; may be given again.")
-			set.Var(&o.env, "env", "Environment `variable`, NAME=VALUE or NAME; may be given again.")
-			set.BoolVar(&o.stdin, "stdin", false, "Pass standard input on even when it is a terminal.")
-			set.BoolVar(&o.keep, "keep", false, "Keep the session and print its id on standard error.")
-			set.BoolVar(&o.network, "network", false, "Let it reach outside what the server lets out.")
-			set.Var(&o.allow, "allow", "Let it reach this `host` outside, as pypi.org or *.example.org:443; may be given again.")
-			set.StringVar(&o.session, "session", "", "Run in this `session`, which is kept.")
-			if err := parse(set, args, 0, -1); err != nil {
-				return err
-			}
-			if o.session != "" && (o.network || len(o.allow) > 0) {
-				return usagef("--network and --allow are for a new session, not for one that is there")
-			}
-			rest := set.Args()
-			file := ""
-			if o.code == "" {
-				if len(rest) == 0 {
-					return usagef("FILE, - or -c CODE is needed")
-				}
-				file, rest = rest[0], rest[1:]
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			return runProgram(ctx, a, c, o, file, rest)
-		},
-	}
 }
 
 // program is what is to be run: its content and its name in the session.
@@ -145,7 +140,7 @@ func runProgram(ctx context.Context, a *app, c *client.Client, o runOptions, fil
 	defer func() { _ = content.Close() }()
 	id := o.session
 	if id == "" {
-		s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language, Name: printable(name), Network: network(o.network, o.allow)})
+		s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language, Name: output.Printable(name), Network: network(o.network, o.allow)})
 		if err != nil {
 			return pass.why(err)
 		}

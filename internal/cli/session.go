@@ -1,131 +1,130 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func sessionsCommand() command {
-	return command{
-		name: "sessions", args: "[ls | create | inspect SESSION | update SESSION | rm SESSION...]", short: "List, make, show, change and end sessions",
-		long: `
-Without a word, or with ls, it lists your sessions.
-
-  sandgate sessions create --language js --idle-hibernate 5m
-  sandgate sessions create --template data --memory 2GiB --cpus 1
-  sandgate sessions update --keep-alive=true s_abc
-  sandgate sessions inspect s_abc
-
-An idle time is a duration, or never. Limits that are not given are those of the
-template, or of the server.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			word := "ls"
-			if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-				word, args = args[0], args[1:]
-			}
-			switch word {
-			case "ls":
-				return listSessions(ctx, a, set, args)
-			case "create":
-				return createSession(ctx, a, set, args)
-			case "inspect":
-				return inspectSession(ctx, a, set, args)
-			case "update":
-				return updateSession(ctx, a, set, args)
-			case "rm":
-				return rmCommand().run(ctx, a, set, args)
-			}
-			return usagef("there is no sessions %s: ls, create, inspect, update or rm", word)
-		},
-	}
+func sessionCommand(a *app) *cobra.Command {
+	return group("session", "Create, list, change and delete sessions", `
+A session is a sandbox with its kernels, terminals, processes and files.`,
+		`  sandgate session create --language js --idle-hibernate 5m
+  sandgate session list -o wide
+  sandgate session delete s_abc`,
+		sessionCreate(a), sessionList(a), sessionGet(a), sessionUpdate(a), sessionDelete(a), sessionFork(a),
+		a.eachSession(&cobra.Command{
+			Use: "pause SESSION...", Short: "Freeze sessions in memory; the next request to them resumes them",
+			Example: "  sandgate session pause s_abc",
+		}, func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.PauseSession(ctx, id)
+			return err
+		}),
+		a.eachSession(&cobra.Command{
+			Use: "hibernate SESSION...", Short: "Write sessions to disk; the next request to them resumes them",
+			Example: "  sandgate session hibernate s_abc",
+		}, func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.HibernateSession(ctx, id)
+			return err
+		}),
+		a.eachSession(&cobra.Command{
+			Use: "resume SESSION...", Short: "Resume paused and hibernated sessions",
+			Example: "  sandgate session resume s_abc",
+		}, func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.ResumeSession(ctx, id)
+			return err
+		}),
+	)
 }
 
-func listSessions(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-	conn := connectionFlags(set)
-	quiet := set.Bool("q", false, "Print the ids alone.")
-	if err := parse(set, args, 0, 0); err != nil {
-		return err
+// eachSession makes a command that does one thing to each of its arguments.
+func (a *app) eachSession(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, ref string) error) *cobra.Command {
+	return a.withClient(cmd, func(ctx context.Context, c *client.Client, args []string) error {
+		return a.eachOf(args, func(ref string) error { return do(ctx, c, ref) })
+	})
+}
+
+func sessionList(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List your sessions",
+		Example: `  sandgate session list
+  sandgate session list -o json | jq -r '.sessions[].id'`,
 	}
-	c, err := conn.client(a)
-	if err != nil {
-		return err
-	}
-	all, err := c.Sessions(ctx)
-	if err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-	if !*quiet && len(all) > 0 {
-		fmt.Fprintln(w, "ID\tLANGUAGE\tSTATE\tAGE\tIDLE\tCHANNELS\tNAME")
-	}
-	for _, s := range all {
-		if *quiet {
-			fmt.Fprintln(w, s.ID)
-			continue
+	o := listFlags(c)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
+		all, err := server.Sessions(ctx)
+		if err != nil {
+			return err
 		}
-		state := s.State
-		if s.Reason != "" {
-			state += " (" + s.Reason + ")"
+		return output.List(o.printer(a), protocol.SessionList{Sessions: all}, all, sessionColumns())
+	})
+}
+
+func sessionGet(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "get SESSION", Short: "Show one session",
+		Example: `  sandgate session get s_abc
+  sandgate session get -o json s_abc`,
+	}
+	o := outputFlag(c, output.Table)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		s, err := server.Session(ctx, args[0])
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.ID, s.Language, state, since(s.CreatedMS), since(s.ActiveMS), len(s.Channels), printable(s.Name))
+		return output.Object(output.Printer{W: a.Out, Format: *o}, s, sessionColumns())
+	})
+}
+
+func sessionColumns() []output.Column[protocol.Session] {
+	return []output.Column[protocol.Session]{
+		{Name: "ID", Text: func(s protocol.Session) string { return s.ID }},
+		{Name: "LANGUAGE", Text: func(s protocol.Session) string { return s.Language }},
+		{Name: "STATE", Text: func(s protocol.Session) string {
+			if s.Reason != "" {
+				return s.State + " (" + s.Reason + ")"
+			}
+			return s.State
+		}},
+		{Name: "AGE", Text: func(s protocol.Session) string { return output.Age(s.CreatedMS) }},
+		{Name: "IDLE", Text: func(s protocol.Session) string { return output.Age(s.ActiveMS) }},
+		{Name: "CHANNELS", Text: func(s protocol.Session) string { return fmt.Sprint(len(s.Channels)) }},
+		{Name: "EXPIRES", Wide: true, Text: func(s protocol.Session) string { return output.Expiry(s.ExpiresMS) }},
+		{Name: "TEMPLATE", Wide: true, Text: func(s protocol.Session) string { return cmp.Or(s.Template, "-") }},
+		{Name: "ORIGIN", Wide: true, Text: func(s protocol.Session) string { return cmp.Or(s.Origin, "-") }},
+		{Name: "DURABLE", Wide: true, Text: func(s protocol.Session) string { return fmt.Sprint(s.Durable) }},
+		{Name: "NAME", Text: func(s protocol.Session) string { return output.Printable(s.Name) }},
 	}
-	return w.Flush()
 }
 
-func hibernateCommand() command {
-	return eachSession("hibernate", "Write sessions to disk; the next work in them wakes them", func(c *client.Client, ctx context.Context, id string) error {
-		_, err := c.HibernateSession(ctx, id)
-		return err
-	})
-}
-
-func pauseCommand() command {
-	return eachSession("pause", "Freeze sessions in memory; the next work in them lets them go on", func(c *client.Client, ctx context.Context, id string) error {
-		_, err := c.PauseSession(ctx, id)
-		return err
-	})
-}
-
-func resumeCommand() command {
-	return eachSession("resume", "Wake paused and hibernated sessions", func(c *client.Client, ctx context.Context, id string) error {
-		_, err := c.ResumeSession(ctx, id)
-		return err
-	})
-}
-
-// eachSession is a command that does one thing to each session it is given.
-func eachSession(name, short string, do func(*client.Client, context.Context, string) error) command {
-	return command{
-		name: name, args: "SESSION...", short: short,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			if err := parse(set, args, 1, -1); err != nil {
-				return err
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			var first error
-			for _, id := range set.Args() {
-				if err := do(c, ctx, id); err != nil {
-					if first == nil {
-						first = err
-					} else {
-						a.fail(err)
-					}
-				}
-			}
-			return first
-		},
+func sessionDelete(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "delete SESSION...", Short: "End sessions and remove all that is in them",
+		Example: "  sandgate session delete s_abc",
 	}
+	force := c.Flags().BoolP("force", "f", false, "a session that does not exist is no error")
+	return a.eachSession(c, func(ctx context.Context, server *client.Client, id string) error {
+		err := server.DeleteSession(ctx, id)
+		if *force && fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+func sessionFork(a *app) *cobra.Command {
+	c := forkCommand(a)
+	c.Example = "  sandgate session fork -n 3 s_abc"
+	return c
 }
 
 // policyFlags are those that create and update have in common.
@@ -136,111 +135,109 @@ type policyFlags struct {
 	name             string
 }
 
-func addPolicyFlags(set *flag.FlagSet) *policyFlags {
+func addPolicyFlags(set *pflag.FlagSet) *policyFlags {
 	p := new(policyFlags)
-	set.StringVar(&p.name, "name", "", "What you call it.")
-	set.Var(&p.pause, "idle-pause", "`time` without work until it is paused, or never.")
-	set.Var(&p.hibernate, "idle-hibernate", "`time` without work until it is hibernated, or never.")
-	set.BoolVar(&p.keep, "keep-alive", false, "`switch` Being idle is no reason to pause or hibernate it.")
-	set.DurationVar(&p.lifetime, "lifetime", 0, "`time` until it ends, whatever it does.")
+	set.StringVar(&p.name, "name", "", "its `name`")
+	set.Var(&p.pause, "idle-pause", "`time` without work until it is paused, or never")
+	set.Var(&p.hibernate, "idle-hibernate", "`time` without work until it is hibernated, or never")
+	set.BoolVar(&p.keep, "keep-alive", false, "never pause or hibernate it for being idle")
+	set.DurationVar(&p.lifetime, "lifetime", 0, "`time` until it ends, busy or not")
 	return p
 }
 
-func createSession(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-	conn := connectionFlags(set)
+func sessionCreate(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "create", Short: "Create a session and print its id",
+		Long: `
+An idle time is a duration, or never. Limits that are not given are those of the template, or of
+the server.`,
+		Example: `  sandgate session create --language js --idle-hibernate 5m
+  sandgate session create --template data --memory 2GiB --cpus 1
+  sandgate session create --snapshot clean
+  sandgate session create --volume data:/home/user/data`,
+	}
+	set := c.Flags()
 	p := addPolicyFlags(set)
-	env := pairs{}
+	env, hosts := pairs{}, list{}
 	var r protocol.SessionCreate
-	var l protocol.Limits
-	set.StringVar(&r.Language, "language", "", "The `language` that is warm in it.")
-	set.StringVar(&r.Template, "template", "", "The `template` that it is made from.")
-	set.StringVar(&r.Snapshot, "snapshot", "", "The `snapshot`, an id or a name, that it goes on from.")
-	durable := set.Bool("durable", false, "It comes back, as of when it last fell idle, after the server was killed.")
-	out := set.Bool("network", false, "It may reach outside what the server lets out.")
-	var hosts list
-	set.Var(&hosts, "allow", "A `host` that it may reach outside, as pypi.org or *.example.org:443; may be given again.")
-	set.Var((*mounts)(&r.Volumes), "volume", "A volume that it has, `NAME[:/PATH][:ro]`, at /volumes/NAME and linked to at PATH; may be given again.")
-	set.Var(env, "env", "A variable, `NAME=VALUE`; may be given again.")
-	set.Var(size{&l.MemoryBytes}, "memory", "Its memory, a `size`.")
-	set.Float64Var(&l.CPUs, "cpus", 0, "Its processors, a `number`.")
-	set.IntVar(&l.Processes, "processes", 0, "Its processes and threads, a `number`.")
-	set.IntVar(&l.OpenFiles, "open-files", 0, "Open files of one process, a `number`.")
-	set.Var(size{&l.DiskBytes}, "disk", "What it may write outside /tmp, a `size`.")
-	set.Var(size{&l.TmpBytes}, "tmp", "The `size` of /tmp.")
-	set.Int64Var(&l.Inodes, "inodes", 0, "Files and folders that it may make, a `number`.")
-	set.Var(size{&l.OutputBytesPerSecond}, "output", "What a channel may print in a second, a `size`.")
-	cell := set.Duration("cell", 0, "The `time` that a cell may run.")
-	if err := parse(set, args, 0, 0); err != nil {
-		return err
-	}
-	c, err := conn.client(a)
-	if err != nil {
-		return err
-	}
-	l.CellSeconds = int64(*cell / time.Second)
-	if l != (protocol.Limits{}) {
-		r.Limits = &l
-	}
-	if *durable {
-		r.Durable = durable
-	}
-	r.Network = network(*out, hosts)
-	r.Name, r.Env, r.KeepAlive = p.name, env, p.keep
-	r.IdlePauseSeconds, r.IdleHibernateSeconds = p.pause.seconds, p.hibernate.seconds
-	r.LifetimeSeconds = int64(p.lifetime / time.Second)
-	s, err := c.CreateSession(ctx, r)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(a.Out, s.ID)
-	return nil
-}
-
-func updateSession(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-	conn := connectionFlags(set)
-	p := addPolicyFlags(set)
-	if err := parse(set, args, 1, 1); err != nil {
-		return err
-	}
-	c, err := conn.client(a)
-	if err != nil {
-		return err
-	}
-	r := protocol.SessionUpdate{Session: set.Arg(0)}
-	seconds := int64(p.lifetime / time.Second)
-	set.Visit(func(f *flag.Flag) {
-		switch f.Name {
-		case "name":
-			r.Name = &p.name
-		case "idle-pause":
-			r.IdlePauseSeconds = &p.pause.seconds
-		case "idle-hibernate":
-			r.IdleHibernateSeconds = &p.hibernate.seconds
-		case "keep-alive":
-			r.KeepAlive = &p.keep
-		case "lifetime":
-			r.LifetimeSeconds = &seconds
+	set.StringVar(&r.Language, "language", "", "the `language` that is warm in it")
+	set.StringVar(&r.Template, "template", "", "the `template` that it is made from")
+	set.StringVar(&r.Snapshot, "snapshot", "", "the `snapshot`, an id or a name, that it continues from")
+	durable := set.Bool("durable", false, "restore it after the server was killed, as of when it was last idle")
+	out := set.Bool("network", false, "let it reach the hosts that the server allows")
+	set.Var(&hosts, "allow", "let it reach this `host`, as pypi.org or *.example.org:443; can be given again")
+	set.Var((*mounts)(&r.Volumes), "volume", "give it a volume, `NAME[:/PATH][:ro]`, at /volumes/NAME with a link at PATH; can be given again")
+	set.Var(env, "env", "a variable, `NAME=VALUE`; can be given again")
+	limits := addLimitFlags(set)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
+		r.Limits = limits()
+		if *durable {
+			r.Durable = durable
 		}
+		r.Network = network(*out, hosts)
+		r.Name, r.Env, r.KeepAlive = p.name, env, p.keep
+		r.IdlePauseSeconds, r.IdleHibernateSeconds = p.pause.seconds, p.hibernate.seconds
+		r.LifetimeSeconds = int64(p.lifetime / time.Second)
+		s, err := server.CreateSession(ctx, r)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(a.Out, s.ID)
+		return nil
 	})
-	s, err := c.UpdateSession(ctx, r)
-	if err != nil {
-		return err
-	}
-	return a.printJSON(s)
 }
 
-func inspectSession(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-	conn := connectionFlags(set)
-	if err := parse(set, args, 1, 1); err != nil {
-		return err
+// addLimitFlags adds the flags of a session's limits, and returns a function that returns them, nil
+// if none was given.
+func addLimitFlags(set *pflag.FlagSet) func() *protocol.Limits {
+	var l protocol.Limits
+	set.Var(size{&l.MemoryBytes}, "memory", "its memory, a `size`")
+	set.Float64Var(&l.CPUs, "cpus", 0, "its processors, a `number`")
+	set.IntVar(&l.Processes, "processes", 0, "its processes and threads, a `number`")
+	set.IntVar(&l.OpenFiles, "open-files", 0, "open files of one process, a `number`")
+	set.Var(size{&l.DiskBytes}, "disk", "the bytes that it may write outside /tmp, a `size`")
+	set.Var(size{&l.TmpBytes}, "tmp", "the `size` of /tmp")
+	set.Int64Var(&l.Inodes, "inodes", 0, "files and folders that it may make, a `number`")
+	set.Var(size{&l.OutputBytesPerSecond}, "output", "the bytes that a channel may print in a second, a `size`")
+	cell := set.Duration("cell", 0, "the `time` that a cell may run")
+	return func() *protocol.Limits {
+		l.CellSeconds = int64(*cell / time.Second)
+		if l == (protocol.Limits{}) {
+			return nil
+		}
+		return &l
 	}
-	c, err := conn.client(a)
-	if err != nil {
-		return err
+}
+
+func sessionUpdate(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "update SESSION", Short: "Change a session's name and its times",
+		Long: `
+Only what is given changes. The session is printed as JSON.`,
+		Example: "  sandgate session update --keep-alive=true s_abc",
 	}
-	s, err := c.Session(ctx, set.Arg(0))
-	if err != nil {
-		return err
-	}
-	return a.printJSON(s)
+	p := addPolicyFlags(c.Flags())
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		r := protocol.SessionUpdate{Session: args[0]}
+		seconds := int64(p.lifetime / time.Second)
+		c.Flags().Visit(func(f *pflag.Flag) {
+			switch f.Name {
+			case "name":
+				r.Name = &p.name
+			case "idle-pause":
+				r.IdlePauseSeconds = &p.pause.seconds
+			case "idle-hibernate":
+				r.IdleHibernateSeconds = &p.hibernate.seconds
+			case "keep-alive":
+				r.KeepAlive = &p.keep
+			case "lifetime":
+				r.LifetimeSeconds = &seconds
+			}
+		})
+		s, err := server.UpdateSession(ctx, r)
+		if err != nil {
+			return err
+		}
+		return output.WriteJSON(a.Out, s)
+	})
 }

@@ -2,54 +2,47 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
 )
 
+func shellCommand(a *app) *cobra.Command {
+	var o shellOptions
+	c := &cobra.Command{
+		Use: "shell [COMMAND] [ARGUMENT]...", Short: "Open a shell, or another program, in a terminal of a sandbox",
+		Long: `
+It behaves as ssh does: full-screen programs, sizes, Ctrl-C and the exit status are those of the
+program. A lost connection is made again, and no output is lost.
+
+At the beginning of a line ~. detaches: the program continues, and attach returns to it. ~~ types
+a ~, and ~? lists the escapes.
+
+Without --session it takes a new session, which is removed when the program ends.`,
+		Example: `  sandgate shell
+  sandgate shell --session s_abc htop`,
+	}
+	flags := c.Flags()
+	flags.StringVar(&o.session, "session", "", "open it in this `session`, which is kept")
+	flags.StringVar(&o.language, "language", "", "`language` that is warm in a new session")
+	flags.StringVar(&o.cwd, "cwd", "", "`directory` to start in; else the home")
+	flags.Var(&o.env, "env", "environment `variable`, NAME=VALUE or NAME; can be given again")
+	flags.BoolVar(&o.keep, "keep", false, "keep the session and print its id on standard error")
+	passArguments(c)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		return runShell(ctx, a, server, o, args)
+	})
+}
+
 // shellOptions are the flags of shell.
 type shellOptions struct {
 	session, language, cwd string
 	env                    list
 	keep                   bool
-}
-
-func shellCommand() command {
-	return command{
-		name: "shell", args: "[COMMAND ARGUMENTS]", short: "Open a shell, or another program, in a terminal of a sandbox",
-		long: `
-It behaves as ssh does: full-screen programs, sizes, Ctrl-C and the exit status
-are those of the program. A lost connection is made anew, and nothing is lost.
-
-At the beginning of a line ~. detaches: the program goes on, and attach comes
-back to it. ~~ types a ~, ~? says what there is.
-
-Without --session it takes a new session, which is removed when the program
-ends.
-
-  sandgate shell
-  sandgate shell --session s_abc htop`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			var o shellOptions
-			set.StringVar(&o.session, "session", "", "Open it in this `session`, which is kept.")
-			set.StringVar(&o.language, "language", "", "`language` that is warm in a new session.")
-			set.StringVar(&o.cwd, "cwd", "", "`directory` to start in; else the home.")
-			set.Var(&o.env, "env", "Environment `variable`, NAME=VALUE or NAME; may be given again.")
-			set.BoolVar(&o.keep, "keep", false, "Keep the session and print its id on standard error.")
-			if err := parse(set, args, 0, -1); err != nil {
-				return err
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			return runShell(ctx, a, c, o, set.Args())
-		},
-	}
 }
 
 func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions, argv []string) (err error) {

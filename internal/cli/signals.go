@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client"
+
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/console"
 )

@@ -2,101 +2,102 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"slices"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func snapshotCommand() command {
-	return command{
-		name: "snapshot", args: "create SESSION | start SNAPSHOT | ls | rm SNAPSHOT...", short: "Keep sessions as they are, for others to go on from",
-		long: `
-  sandgate snapshot create --name clean SESSION   keeps it as it is now; it goes on
-  sandgate snapshot start clean                   makes a session that goes on from it
-  sandgate snapshot ls                            lists what is kept
-  sandgate snapshot rm clean                      removes it
-
-SNAPSHOT is an id or a name.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			name := set.String("name", "", "Name of the snapshot (create) or of the session (start).")
-			expires := set.Duration("expires", 0, "Remove it after this time, such as 48h; 0 means never (create).")
-			quiet := set.Bool("q", false, "Print the ids alone (ls).")
-			// Flags stand before and behind the verb.
-			if err := set.Parse(args); err != nil {
-				return &parseError{err}
-			}
-			verb := set.Arg(0)
-			least, most, known := map[string]int{"create": 1, "start": 1, "rm": 1}[verb], map[string]int{"create": 1, "start": 1, "rm": -1}[verb], slices.Contains([]string{"create", "start", "ls", "rm"}, verb)
-			if !known {
-				return usagef("say create, start, ls or rm")
-			}
-			if err := parse(set, set.Args()[1:], least, most); err != nil {
-				return err
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			switch verb {
-			case "create":
-				s, err := c.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: set.Arg(0), Name: *name, ExpiresSeconds: int64(*expires / time.Second)})
-				if err == nil {
-					fmt.Fprintln(a.Out, s.ID)
-				}
-				return err
-			case "start":
-				s, err := c.CreateSession(ctx, protocol.SessionCreate{Snapshot: set.Arg(0), Name: *name})
-				if err == nil {
-					fmt.Fprintln(a.Out, s.ID)
-				}
-				return err
-			case "rm":
-				return a.removeSnapshots(ctx, c, set.Args())
-			}
-			return a.listSnapshots(ctx, c, *quiet)
-		},
-	}
+func snapshotCommand(a *app) *cobra.Command {
+	return group("snapshot", "Create, list and delete snapshots of sessions", `
+A snapshot is a copy of a session's state that new sessions continue from. SNAPSHOT is an id or a
+name.`,
+		`  sandgate snapshot create --name clean s_abc
+  sandgate session create --snapshot clean`,
+		snapshotCreate(a), snapshotList(a), snapshotGet(a), snapshotStart(a),
+		a.eachSession(&cobra.Command{
+			Use: "delete SNAPSHOT...", Short: "Delete snapshots",
+			Example: "  sandgate snapshot delete clean",
+		}, func(ctx context.Context, c *client.Client, ref string) error { return c.DeleteSnapshot(ctx, ref) }),
+	)
 }
 
-func (a *app) removeSnapshots(ctx context.Context, c *client.Client, refs []string) error {
-	var first error
-	for _, ref := range refs {
-		switch err := c.DeleteSnapshot(ctx, ref); {
-		case err != nil && first == nil:
-			first = err
-		case err != nil:
-			a.fail(err)
+func snapshotCreate(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "create SESSION", Short: "Take a snapshot of a session, which continues, and print its id",
+		Example: "  sandgate snapshot create --name clean --expires 48h s_abc",
+	}
+	name := c.Flags().String("name", "", "its `name`")
+	expires := c.Flags().Duration("expires", 0, "delete it after this `time`, such as 48h; 0 means never")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		s, err := server.TakeSnapshot(ctx, protocol.SnapshotCreate{Session: args[0], Name: *name, ExpiresSeconds: int64(*expires / time.Second)})
+		if err == nil {
+			fmt.Fprintln(a.Out, s.ID)
 		}
-	}
-	return first
-}
-
-func (a *app) listSnapshots(ctx context.Context, c *client.Client, quiet bool) error {
-	all, err := c.Snapshots(ctx)
-	if err != nil {
 		return err
+	})
+}
+
+// snapshotStart is an earlier spelling of session create --snapshot.
+func snapshotStart(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "start SNAPSHOT", Short: "Create a session that continues from a snapshot", Hidden: true,
+		Example: "  sandgate session create --snapshot clean",
 	}
-	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-	if !quiet && len(all) > 0 {
-		fmt.Fprintln(w, "ID\tNAME\tLANGUAGE\tAGE\tSIZE\tEXPIRES\tSESSION")
-	}
-	for _, s := range all {
-		if quiet {
-			fmt.Fprintln(w, s.ID)
-			continue
+	name := c.Flags().String("name", "", "the `name` of the session")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		s, err := server.CreateSession(ctx, protocol.SessionCreate{Snapshot: args[0], Name: *name})
+		if err == nil {
+			fmt.Fprintln(a.Out, s.ID)
 		}
-		expires := "never"
-		if s.ExpiresMS != 0 {
-			expires = "in " + since(2*time.Now().UnixMilli()-s.ExpiresMS)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, printable(s.Name), s.Language, since(s.CreatedMS), config.Size(s.Bytes>>20<<20), expires, s.Session)
+		return err
+	})
+}
+
+func snapshotList(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List the snapshots",
+		Example: "  sandgate snapshot list -q",
 	}
-	return w.Flush()
+	o := listFlags(c)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
+		all, err := server.Snapshots(ctx)
+		if err != nil {
+			return err
+		}
+		return output.List(o.printer(a), protocol.SnapshotList{Snapshots: all}, all, snapshotColumns())
+	})
+}
+
+func snapshotGet(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "get SNAPSHOT", Short: "Show one snapshot",
+		Example: "  sandgate snapshot get clean",
+	}
+	o := outputFlag(c, output.Table)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		s, err := server.Snapshot(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return output.Object(output.Printer{W: a.Out, Format: *o}, s, snapshotColumns())
+	})
+}
+
+func snapshotColumns() []output.Column[protocol.Snapshot] {
+	return []output.Column[protocol.Snapshot]{
+		{Name: "ID", Text: func(s protocol.Snapshot) string { return s.ID }},
+		{Name: "NAME", Text: func(s protocol.Snapshot) string { return output.Printable(s.Name) }},
+		{Name: "LANGUAGE", Text: func(s protocol.Snapshot) string { return s.Language }},
+		{Name: "AGE", Text: func(s protocol.Snapshot) string { return output.Age(s.CreatedMS) }},
+		{Name: "SIZE", Text: func(s protocol.Snapshot) string { return config.Size(s.Bytes >> 20 << 20).String() }},
+		{Name: "EXPIRES", Text: func(s protocol.Snapshot) string { return output.Expiry(s.ExpiresMS) }},
+		{Name: "PAUSE", Wide: true, Text: func(s protocol.Snapshot) string { return fmt.Sprintf("%.1f ms", s.PauseMS) }},
+		{Name: "SESSION", Text: func(s protocol.Snapshot) string { return s.Session }},
+	}
 }

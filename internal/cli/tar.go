@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sandgate/sandgate/internal/cli/output"
+
 	"github.com/sandgate/sandgate/fault"
 )
 
@@ -37,7 +39,7 @@ func sendTree(a *app, root string, w io.Writer) error {
 				return err
 			}
 		case !info.IsDir() && !info.Mode().IsRegular():
-			fmt.Fprintf(a.Err, "sandgate: %s is left out: neither a file, a folder nor a link\n", printable(at))
+			fmt.Fprintf(a.Err, "sandgate: %s is left out: neither a file, a folder nor a link\n", output.Printable(at))
 			return nil
 		}
 		h, err := tar.FileInfoHeader(info, target)
@@ -143,7 +145,7 @@ func unpackEntry(a *app, root *os.Root, name string, h *tar.Header, in io.Reader
 		return root.MkdirAll(name, 0o755)
 	case tar.TypeSymlink:
 		if path.IsAbs(h.Linkname) || !filepath.IsLocal(path.Join(path.Dir(name), h.Linkname)) {
-			fmt.Fprintf(a.Err, "sandgate: the link %s is left out: it leads out of the folder\n", printable(name))
+			fmt.Fprintf(a.Err, "sandgate: the link %s is left out: it leads out of the folder\n", output.Printable(name))
 			return nil
 		}
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,25 +1,41 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/output"
+	"github.com/sandgate/sandgate/protocol"
 )
 
-func templateCommand() command {
-	return command{
-		name: "template", args: "build FILE | ls | inspect NAME | rm NAME...", short: "Make, list, show and remove templates",
-		long: `
-A template is what sessions start from, warm: packages, files, environment, code
-that has run. FILE is YAML; paths in it are relative to its folder:
+func templateCommand(a *app) *cobra.Command {
+	return group("template", "Create, list and delete templates", `
+A template is the warm state that sessions start from: packages, files, environment, code that has
+run.`,
+		`  sandgate template create data.yaml
+  sandgate session create --template data`,
+		templateCreate(a), templateList(a), templateGet(a),
+		a.eachSession(&cobra.Command{
+			Use: "delete TEMPLATE...", Short: "Delete templates",
+			Example: "  sandgate template delete data",
+		}, func(ctx context.Context, c *client.Client, name string) error { return c.DeleteTemplate(ctx, name) }),
+	)
+}
+
+func templateCreate(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "create FILE", Short: "Build a template from a file",
+		Long: `
+FILE is YAML; paths in it are relative to its folder:
 
   name: data
   description: what it is for
@@ -36,51 +52,36 @@ that has run. FILE is YAML; paths in it are relative to its folder:
   run: ["python3 -m compileall lib"]
   code: import lib
   bare: false                 # true leaves out pandas and the like: lighter
-  volumes: ["shared:/data:ro"]       # that its sessions have, as for --volume
+  volumes: ["shared:/data:ro"]       # of its sessions, as for --volume
   build_network: {allow: [pypi.org, files.pythonhosted.org]}  # or true
   session_network: false             # of its sessions that do not say
 
-Packages are installed from the files in the folder that from names and, with
-build_network, from the languages' indexes. That is for packages and run alone:
-a session has no network unless it asks for one, or session_network says so.
-build waits until the template is ready, unless --detach.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-				if err := parse(set, args, 0, 0); err != nil {
-					return err
-				}
-				return usagef("say build, ls, inspect or rm")
-			}
-			switch word, args := args[0], args[1:]; word {
-			case "build":
-				return buildTemplate(ctx, a, set, args)
-			case "ls":
-				return listTemplates(ctx, a, set, args)
-			case "inspect":
-				return inspectTemplate(ctx, a, set, args)
-			case "rm":
-				return eachSession("template rm", "", (*client.Client).DeleteTemplate).run(ctx, a, set, args)
-			default:
-				return usagef("there is no template %s: build, ls, inspect or rm", word)
-			}
-		},
+Packages are installed from the files in the folder that "from" names and, with build_network, from
+the languages' indexes. That is for packages and run alone: a session has no network unless it asks
+for one, or session_network says so. The command waits until the template is ready, unless
+--detach.`,
+		Example: `  sandgate template create data.yaml
+  sandgate template create --detach data.yaml`,
 	}
+	detach := c.Flags().Bool("detach", false, "do not wait until it is ready")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		r, err := readTemplateFile(args[0])
+		if err != nil {
+			return err
+		}
+		t, err := uploadTemplate(ctx, server, r)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Out, "stored %s\n", t.Name)
+		if *detach {
+			return nil
+		}
+		return awaitTemplate(ctx, a, server, t)
+	})
 }
 
-func buildTemplate(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-	conn := connectionFlags(set)
-	detach := set.Bool("detach", false, "Do not wait until it is ready.")
-	if err := parse(set, args, 1, 1); err != nil {
-		return err
-	}
-	c, err := conn.client(a)
-	if err != nil {
-		return err
-	}
-	r, err := readTemplateFile(set.Arg(0))
-	if err != nil {
-		return err
-	}
+func uploadTemplate(ctx context.Context, c *client.Client, r *templateFile) (protocol.Template, error) {
 	in, out := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
@@ -91,22 +92,16 @@ func buildTemplate(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	t, err := c.BuildTemplate(ctx, r.Name, in)
 	_ = in.CloseWithError(io.ErrClosedPipe)
 	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
-		return perr
+		return t, perr
 	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.Out, "stored %s\n", t.Name)
-	if *detach {
-		return nil
-	}
+	return t, err
+}
+
+// awaitTemplate prints the build's log until the template is ready or has failed.
+func awaitTemplate(ctx context.Context, a *app, c *client.Client, t protocol.Template) (err error) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	shown := ""
-	show := func() {
-		fmt.Fprint(a.Out, screened(news(shown, t.Log)))
-		shown = t.Log
-	}
 	for t.State == "building" {
 		select {
 		case <-ticker.C:
@@ -116,7 +111,8 @@ func buildTemplate(ctx context.Context, a *app, set *flag.FlagSet, args []string
 		if t, err = c.Template(ctx, t.Name); err != nil {
 			return err
 		}
-		show()
+		fmt.Fprint(a.Out, screened(news(shown, t.Log)))
+		shown = t.Log
 	}
 	if shown != "" && !strings.HasSuffix(shown, "\n") {
 		fmt.Fprintln(a.Out)
@@ -124,8 +120,51 @@ func buildTemplate(ctx context.Context, a *app, set *flag.FlagSet, args []string
 	if t.State == "failed" {
 		return &fault.Error{Kind: fault.Conflict, Op: "template.build", Message: t.Error}
 	}
-	fmt.Fprintf(a.Out, "ready: sandgate sessions create --template %s\n", t.Name)
+	fmt.Fprintf(a.Out, "ready: sandgate session create --template %s\n", t.Name)
 	return nil
+}
+
+func templateList(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List the templates",
+		Example: "  sandgate template list",
+	}
+	o := listFlags(c)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
+		all, err := server.Templates(ctx)
+		if err != nil {
+			return err
+		}
+		return output.List(o.printer(a), protocol.TemplateList{Templates: all}, all, templateColumns())
+	})
+}
+
+func templateGet(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "get TEMPLATE", Short: "Show one template",
+		Example: "  sandgate template get -o json data",
+	}
+	o := outputFlag(c, output.Table)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		t, err := server.Template(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return output.Object(output.Printer{W: a.Out, Format: *o}, t, templateColumns())
+	})
+}
+
+func templateColumns() []output.Column[protocol.Template] {
+	return []output.Column[protocol.Template]{
+		{Name: "NAME", Text: func(t protocol.Template) string { return t.Name }},
+		{Name: "STATE", Text: func(t protocol.Template) string { return t.State }},
+		{Name: "LANGUAGES", Text: func(t protocol.Template) string { return strings.Join(t.Languages, ",") }},
+		{Name: "AGE", Text: func(t protocol.Template) string { return output.Age(t.CreatedMS) }},
+		{Name: "SIZE", Text: func(t protocol.Template) string { return fmt.Sprintf("%d KiB", (t.Bytes+1023)/1024) }},
+		{Name: "POOL", Text: func(t protocol.Template) string { return fmt.Sprintf("%d of %d", t.Ready, t.Size) }},
+		{Name: "ERROR", Wide: true, Text: func(t protocol.Template) string { return cmp.Or(output.Printable(t.Error), "-") }},
+		{Name: "DESCRIPTION", Text: func(t protocol.Template) string { return output.Printable(t.Spec.Description) }},
+	}
 }
 
 // news is what a log has more than it had. Of a long one only the end is known:
@@ -146,49 +185,10 @@ func screened(s string) string {
 	var out strings.Builder
 	for line := range strings.SplitAfterSeq(s, "\n") {
 		text, end := strings.CutSuffix(line, "\n")
-		out.WriteString(printable(strings.TrimSuffix(text, "\r")))
+		out.WriteString(output.Printable(strings.TrimSuffix(text, "\r")))
 		if end {
 			out.WriteByte('\n')
 		}
 	}
 	return out.String()
-}
-
-func listTemplates(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-	conn := connectionFlags(set)
-	if err := parse(set, args, 0, 0); err != nil {
-		return err
-	}
-	c, err := conn.client(a)
-	if err != nil {
-		return err
-	}
-	all, err := c.Templates(ctx)
-	if err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-	if len(all) > 0 {
-		fmt.Fprintln(w, "NAME\tSTATE\tLANGUAGES\tAGE\tSIZE\tPOOL\tDESCRIPTION")
-	}
-	for _, t := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d KiB\t%d of %d\t%s\n", t.Name, t.State, strings.Join(t.Languages, ","), since(t.CreatedMS), (t.Bytes+1023)/1024, t.Ready, t.Size, printable(t.Spec.Description))
-	}
-	return w.Flush()
-}
-
-func inspectTemplate(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-	conn := connectionFlags(set)
-	if err := parse(set, args, 1, 1); err != nil {
-		return err
-	}
-	c, err := conn.client(a)
-	if err != nil {
-		return err
-	}
-	t, err := c.Template(ctx, set.Arg(0))
-	if err != nil {
-		return err
-	}
-	return a.printJSON(t)
 }

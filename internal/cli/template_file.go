@@ -14,10 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/config"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/image"
 	"github.com/sandgate/sandgate/protocol"
 )

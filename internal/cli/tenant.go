@@ -2,57 +2,84 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func tenantCommand() command {
-	return command{
-		name: "tenant", args: "ls | quota TENANT", short: "List tenants with what they hold, and set their quotas",
-		long: `
-  sandgate tenant ls
-  sandgate tenant quota --max-sessions 20 --max-memory 16GiB acme
-  sandgate tenant quota --max-sessions 5 '*'
-  sandgate tenant quota --clear acme
+func tenantCommand(a *app) *cobra.Command {
+	return group("tenant", "List tenants with what they use, and set their quotas", `
+Quotas take the role admin.`,
+		`  sandgate tenant list
+  sandgate tenant quota --max-sessions 20 --max-memory 16GiB acme`,
+		tenantList(a), tenantQuota(a))
+}
 
-A quota replaces the one before, whole. '*' stands for all tenants that have none
-of their own. Quotas take the role admin.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			q := new(protocol.Quota)
-			quotaFlags(set, q)
-			remove := set.Bool("clear", false, "Take the tenant's own quota away (quota).")
-			verb, err := verbOf(set, args, map[string][2]int{"ls": {0, 0}, "quota": {1, 1}})
-			if err != nil {
-				return err
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			if verb == "quota" {
-				if *remove {
-					q = nil
-				}
-				return c.SetQuota(ctx, set.Arg(0), q)
-			}
-			all, err := c.Tenants(ctx)
-			if err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "TENANT\tSESSIONS\tRUNNING\tCPUS\tMEMORY\tDISK\tSNAPSHOTS\tKEYS\tQUOTA")
-			for _, t := range all {
-				fmt.Fprintf(w, "%s\t%d\t%d\t%g\t%s\t%s\t%d\t%d\t%s\n", t.Name, t.Use.Sessions, t.Use.Running, t.Use.CPUs, sizeOf(t.Use.MemoryBytes), sizeOf(t.Use.DiskBytes), t.Use.Snapshots, t.Keys, quotaText(t.Quota))
-			}
-			return w.Flush()
-		},
+func tenantList(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List the tenants with what they use",
+		Example: "  sandgate tenant list",
 	}
+	o := listFlags(c)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
+		all, err := server.Tenants(ctx)
+		if err != nil {
+			return err
+		}
+		return output.List(o.printer(a), protocol.TenantList{Tenants: all}, all, tenantColumns())
+	})
+}
+
+func tenantColumns() []output.Column[protocol.Tenant] {
+	return []output.Column[protocol.Tenant]{
+		{Name: "TENANT", Text: func(t protocol.Tenant) string { return t.Name }},
+		{Name: "SESSIONS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.Sessions) }},
+		{Name: "RUNNING", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.Running) }},
+		{Name: "CPUS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.CPUs) }},
+		{Name: "MEMORY", Text: func(t protocol.Tenant) string { return output.Size(t.Use.MemoryBytes) }},
+		{Name: "DISK", Text: func(t protocol.Tenant) string { return output.Size(t.Use.DiskBytes) }},
+		{Name: "SNAPSHOTS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Use.Snapshots) }},
+		{Name: "KEYS", Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Keys) }},
+		{Name: "OWN QUOTA", Wide: true, Text: func(t protocol.Tenant) string { return fmt.Sprint(t.Own) }},
+		{Name: "QUOTA", Text: func(t protocol.Tenant) string { return quotaText(t.Quota) }},
+	}
+}
+
+func tenantQuota(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "quota TENANT", Short: "Set a tenant's quota",
+		Long: `
+A quota replaces the previous one, whole. '*' stands for all tenants that have none of their own.`,
+		Example: `  sandgate tenant quota --max-sessions 20 --max-memory 16GiB acme
+  sandgate tenant quota --max-sessions 5 '*'
+  sandgate tenant quota --clear acme`,
+	}
+	q := new(protocol.Quota)
+	quotaFlags(c.Flags(), q)
+	remove := c.Flags().Bool("clear", false, "remove the tenant's own quota")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		if *remove {
+			return server.SetQuota(ctx, args[0], nil)
+		}
+		return server.SetQuota(ctx, args[0], q)
+	})
+}
+
+func quotaFlags(set *pflag.FlagSet, q *protocol.Quota) {
+	set.IntVar(&q.Sessions, "max-sessions", 0, "quota: sessions that exist, hibernated ones included; 0 for none, as with all quotas")
+	set.IntVar(&q.Running, "max-running", 0, "quota: sessions with a sandbox")
+	set.Float64Var(&q.CPUs, "max-cpus", 0, "quota: processors of those, added up")
+	set.Var(size{&q.MemoryBytes}, "max-memory", "quota: memory of those, added up, a `size`")
+	set.Var(size{&q.DiskBytes}, "max-disk", "quota: disk of snapshots, templates and hibernated sessions, a `size`")
+	set.IntVar(&q.Snapshots, "max-snapshots", 0, "quota: snapshots")
+	set.Float64Var(&q.RequestsPerSecond, "max-requests", 0, "quota: requests a second")
 }
 
 // quotaText is a quota on one line; - for none.
@@ -74,14 +101,4 @@ func quotaText(q protocol.Quota) string {
 		return "-"
 	}
 	return strings.Join(all, ", ")
-}
-
-func quotaFlags(set *flag.FlagSet, q *protocol.Quota) {
-	set.IntVar(&q.Sessions, "max-sessions", 0, "Quota: sessions that exist, hibernated ones among them; 0 for none, as with all quotas.")
-	set.IntVar(&q.Running, "max-running", 0, "Quota: sessions with a sandbox.")
-	set.Float64Var(&q.CPUs, "max-cpus", 0, "Quota: processors of those, added up.")
-	set.Var(size{&q.MemoryBytes}, "max-memory", "Quota: memory of those, added up, a `size`.")
-	set.Var(size{&q.DiskBytes}, "max-disk", "Quota: what snapshots, templates and hibernated sessions take, a `size`.")
-	set.IntVar(&q.Snapshots, "max-snapshots", 0, "Quota: snapshots.")
-	set.Float64Var(&q.RequestsPerSecond, "max-requests", 0, "Quota: requests a second.")
 }

@@ -1,17 +1,18 @@
 package cli
 
 import (
-	"context"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/cobra"
 )
 
-func versionCommand() command {
-	return command{name: "version", short: "Print the version", run: func(_ context.Context, a *app, set *flag.FlagSet, args []string) error {
-		if err := parse(set, args, 0, 0); err != nil {
-			return err
-		}
-		fmt.Fprintf(a.Out, "sandgate %s\n", a.Version)
-		return nil
-	}}
+func versionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version",
+		Example: "  sandgate version",
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintf(a.Out, "sandgate %s\n", a.Version)
+			return nil
+		},
+	}
 }

@@ -2,117 +2,143 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"slices"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func volumeCommand() command {
-	return command{
-		name: "volume", args: "create NAME | ls | inspect NAME | rm NAME... | lease NAME | renew NAME | release NAME", short: "Folders that outlive sessions, and that sessions share",
-		long: `
-  sandgate volume create --max 5GiB data
-  sandgate sessions create --volume data:/home/user/data
-  sandgate sessions create --volume data::ro
-  sandgate volume lease --ttl 5m --holder loader data    prints a token
-  sandgate volume renew --token 3 data
-  sandgate volume release --token 3 data
-  sandgate volume rm data
+func volumeCommand(a *app) *cobra.Command {
+	return group("volume", "Create, list, lease and delete volumes", `
+A volume is a folder that outlives sessions, and that sessions share. In a session it is the folder
+/volumes/NAME. A lease is advisory: sessions that share a volume agree to write while they have it.`,
+		`  sandgate volume create --max 5GiB data
+  sandgate session create --volume data:/home/user/data
+  sandgate session create --volume data::ro
+  sandgate volume lease --ttl 5m --holder loader data`,
+		volumeCreate(a), volumeList(a), volumeGet(a),
+		a.eachSession(&cobra.Command{
+			Use: "delete VOLUME...", Short: "Delete volumes",
+			Example: "  sandgate volume delete data",
+		}, func(ctx context.Context, c *client.Client, name string) error { return c.DeleteVolume(ctx, name) }),
+		volumeLease(a), volumeRenew(a), volumeRelease(a),
+	)
+}
 
-In a session a volume is the folder /volumes/NAME. A lease is advisory: those who
-share a volume agree to write while they have it.`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			var most int64
-			set.Var(size{&most}, "max", "What it may hold, a `size` (create).")
-			holder := set.String("holder", "", "Who has the lease, for people (lease).")
-			ttl := set.Duration("ttl", time.Minute, "How long the lease lasts (lease, renew).")
-			token := set.Uint64("token", 0, "The lease's `token` (renew, release).")
-			quiet := set.Bool("q", false, "Print the names alone (ls).")
-			// Flags stand before and behind the verb.
-			if err := set.Parse(args); err != nil {
-				return &parseError{err}
+func volumeCreate(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "create NAME", Short: "Create a volume",
+		Example: "  sandgate volume create --max 5GiB data",
+	}
+	var most int64
+	c.Flags().Var(size{&most}, "max", "the bytes that it may hold, a `size`")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		v, err := server.CreateVolume(ctx, protocol.VolumeCreate{Name: args[0], MaxBytes: most})
+		if err == nil {
+			fmt.Fprintln(a.Out, v.Name)
+		}
+		return err
+	})
+}
+
+func volumeList(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List the volumes",
+		Example: "  sandgate volume list -o wide",
+	}
+	o := listFlags(c)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
+		all, err := server.Volumes(ctx)
+		if err != nil {
+			return err
+		}
+		return output.List(o.printer(a), protocol.VolumeList{Volumes: all}, all, volumeColumns())
+	})
+}
+
+func volumeGet(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "get VOLUME", Short: "Show one volume",
+		Example: "  sandgate volume get -o json data",
+	}
+	o := outputFlag(c, output.Table)
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		v, err := server.Volume(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return output.Object(output.Printer{W: a.Out, Format: *o}, v, volumeColumns())
+	})
+}
+
+func volumeColumns() []output.Column[protocol.Volume] {
+	return []output.Column[protocol.Volume]{
+		{Name: "NAME", Text: func(v protocol.Volume) string { return v.Name }},
+		{Name: "AGE", Text: func(v protocol.Volume) string { return output.Age(v.CreatedMS) }},
+		{Name: "SIZE", Text: func(v protocol.Volume) string { return config.Size(v.Bytes >> 10 << 10).String() }},
+		{Name: "MAX", Text: func(v protocol.Volume) string { return config.Size(v.MaxBytes).String() }},
+		{Name: "FILES", Wide: true, Text: func(v protocol.Volume) string { return fmt.Sprint(v.Files) }},
+		{Name: "SESSIONS", Text: func(v protocol.Volume) string { return fmt.Sprint(v.Sessions) }},
+		{Name: "LEASE", Text: func(v protocol.Volume) string {
+			if v.Lease == nil {
+				return "-"
 			}
-			verb := set.Arg(0)
-			if !slices.Contains([]string{"create", "ls", "inspect", "rm", "lease", "renew", "release"}, verb) {
-				return usagef("say create, ls, inspect, rm, lease, renew or release")
-			}
-			least, most1 := 1, 1
-			switch verb {
-			case "ls":
-				least, most1 = 0, 0
-			case "rm":
-				most1 = -1
-			}
-			if err := parse(set, set.Args()[1:], least, most1); err != nil {
-				return err
-			}
-			if (verb == "renew" || verb == "release") && *token == 0 {
-				return usagef("say which lease: --token")
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			name := set.Arg(0)
-			switch verb {
-			case "create":
-				v, err := c.CreateVolume(ctx, protocol.VolumeCreate{Name: name, MaxBytes: most})
-				if err == nil {
-					fmt.Fprintln(a.Out, v.Name)
-				}
-				return err
-			case "inspect":
-				v, err := c.Volume(ctx, name)
-				if err != nil {
-					return err
-				}
-				return a.printJSON(v)
-			case "rm":
-				return a.eachOf(set.Args(), func(name string) error { return c.DeleteVolume(ctx, name) })
-			case "release":
-				return c.ReleaseVolume(ctx, name, *token)
-			case "lease", "renew":
-				p := protocol.VolumeLease{Name: name, Holder: *holder, TTLSeconds: int64(*ttl / time.Second)}
-				if verb == "renew" {
-					p.Token = *token
-				}
-				l, err := c.LeaseVolume(ctx, p)
-				if err == nil {
-					fmt.Fprintln(a.Out, l.Token)
-				}
-				return err
-			}
-			return a.listVolumes(ctx, c, *quiet)
-		},
+			return fmt.Sprint(v.Lease.Token, " ", output.Printable(v.Lease.Holder))
+		}},
 	}
 }
 
-func (a *app) listVolumes(ctx context.Context, c *client.Client, quiet bool) error {
-	all, err := c.Volumes(ctx)
-	if err != nil {
-		return err
+func volumeLease(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "lease VOLUME", Short: "Take the lease of a volume and print its token",
+		Example: "  sandgate volume lease --ttl 5m --holder loader data",
 	}
-	w := tabwriter.NewWriter(a.Out, 0, 4, 2, ' ', 0)
-	if !quiet && len(all) > 0 {
-		fmt.Fprintln(w, "NAME\tAGE\tSIZE\tMAX\tSESSIONS\tLEASE")
+	holder := c.Flags().String("holder", "", "the `name` of the holder, for people")
+	ttl := c.Flags().Duration("ttl", time.Minute, "how long the lease lasts")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		return a.lease(ctx, server, protocol.VolumeLease{Name: args[0], Holder: *holder, TTLSeconds: int64(*ttl / time.Second)})
+	})
+}
+
+func volumeRenew(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "renew VOLUME", Short: "Renew the lease of a volume",
+		Example: "  sandgate volume renew --token 3 data",
 	}
-	for _, v := range all {
-		if quiet {
-			fmt.Fprintln(w, v.Name)
-			continue
+	token := c.Flags().Uint64("token", 0, "the lease's `token`")
+	holder := c.Flags().String("holder", "", "the `name` of the holder, for people")
+	ttl := c.Flags().Duration("ttl", time.Minute, "how long the lease lasts")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		if *token == 0 {
+			return usagef("--token is missing: which lease?")
 		}
-		lease := "-"
-		if v.Lease != nil {
-			lease = fmt.Sprint(v.Lease.Token, " ", printable(v.Lease.Holder))
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", v.Name, since(v.CreatedMS), config.Size(v.Bytes>>10<<10), config.Size(v.MaxBytes), v.Sessions, lease)
+		return a.lease(ctx, server, protocol.VolumeLease{Name: args[0], Holder: *holder, TTLSeconds: int64(*ttl / time.Second), Token: *token})
+	})
+}
+
+func (a *app) lease(ctx context.Context, c *client.Client, p protocol.VolumeLease) error {
+	l, err := c.LeaseVolume(ctx, p)
+	if err == nil {
+		fmt.Fprintln(a.Out, l.Token)
 	}
-	return w.Flush()
+	return err
+}
+
+func volumeRelease(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "release VOLUME", Short: "Release the lease of a volume",
+		Example: "  sandgate volume release --token 3 data",
+	}
+	token := c.Flags().Uint64("token", 0, "the lease's `token`")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		if *token == 0 {
+			return usagef("--token is missing: which lease?")
+		}
+		return server.ReleaseVolume(ctx, args[0], *token)
+	})
 }

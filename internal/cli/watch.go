@@ -1,64 +1,60 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/internal/cli/output"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-func watchCommand() command {
-	return command{
-		name: "watch", args: "SESSION:[PATH]", short: "Print changes to files in a session as they happen",
-		long: `
-Each line is a kind, created, modified or removed, and a path. A line that says
-overflow means that there was more than could be told.
-
-  sandgate watch -r s_abc:src`,
-		run: func(ctx context.Context, a *app, set *flag.FlagSet, args []string) error {
-			conn := connectionFlags(set)
-			recursive := set.Bool("r", false, "Watch all folders below it too.")
-			if err := parse(set, args, 1, 1); err != nil {
-				return err
-			}
-			session, name, ok := remote(set.Arg(0))
-			if !ok {
-				return usagef("%q is not SESSION:PATH", set.Arg(0))
-			}
-			if name == "" {
-				name = "."
-			}
-			c, err := conn.client(a)
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			link, err := c.Connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = link.Close() }()
-			err = link.Watch(ctx, protocol.FileWatch{FileRef: protocol.FileRef{Session: session, Path: name}, Recursive: *recursive}, func() {
-				fmt.Fprintln(a.Err, "watching")
-			}, func(f protocol.FileChanges) error {
-				for _, one := range f.Changes {
-					if _, err := fmt.Fprintf(a.Out, "%-8s %s\n", one.Kind, printable(one.Path)); err != nil {
-						return err
-					}
-				}
-				if f.Overflow {
-					fmt.Fprintln(a.Out, "overflow")
-				}
-				return nil
-			})
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		},
+func watchCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "watch SESSION:[PATH]", Short: "Print changes to files in a session as they happen",
+		Long: `
+Each line is a kind (created, modified or removed) and a path. A line that says overflow means that
+there were more changes than could be reported.`,
+		Example: `  sandgate watch -r s_abc:src`,
 	}
+	recursive := c.Flags().BoolP("recursive", "r", false, "watch all folders below it too")
+	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
+		session, name, ok := remote(args[0])
+		if !ok {
+			return usagef("%q is not SESSION:PATH", args[0])
+		}
+		return watchFiles(ctx, a, server, protocol.FileWatch{FileRef: protocol.FileRef{Session: session, Path: cmp.Or(name, ".")}, Recursive: *recursive})
+	})
+}
+
+func watchFiles(ctx context.Context, a *app, c *client.Client, w protocol.FileWatch) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	err = conn.Watch(ctx, w, func() {
+		fmt.Fprintln(a.Err, "watching")
+	}, func(f protocol.FileChanges) error {
+		for _, one := range f.Changes {
+			if _, err := fmt.Fprintf(a.Out, "%-8s %s\n", one.Kind, output.Printable(one.Path)); err != nil {
+				return err
+			}
+		}
+		if f.Overflow {
+			fmt.Fprintln(a.Out, "overflow")
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

@@ -79,16 +79,15 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	news := newStartupBanner(a.Out, url(ln.Addr()), token, who)
-	news.notify = a.Getenv("NOTIFY_SOCKET")
 	env := childEnv(a)
 	exe := "/proc/self/exe"
 	parts := []*child{
 		{
-			name: "node", argv: []string{exe, "node", "--supervised"}, env: env, input: settings,
+			name: "node", argv: []string{exe, "node", "start", "--supervised"}, env: env, input: settings,
 			stop: nodeStop + drainLimit(cfg), status: news.status, out: a.Err, log: log,
 		},
 		{
-			name: "gateway", argv: []string{exe, "gateway", "--supervised"}, env: gatewayEnv(env), input: input, user: credential,
+			name: "gateway", argv: []string{exe, "gateway", "start", "--supervised"}, env: gatewayEnv(env), input: input, user: credential,
 			files: []*os.File{socket}, stop: gatewayStop, status: news.status, out: a.Err, log: log,
 		},
 	}

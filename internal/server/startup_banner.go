@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"github.com/sandgate/sandgate/internal/profile"
 )
 
@@ -17,8 +19,6 @@ type startupBanner struct {
 	url   string
 	token string
 	who   Caller
-	// notify is systemd's socket; empty without it.
-	notify string
 
 	mu    sync.Mutex // guards all below
 	ready map[string]bool
@@ -47,7 +47,8 @@ func (n *startupBanner) status(part, line string) {
 		return
 	}
 	n.told = true
-	notify(n.notify, "READY=1")
+	// Nothing is sent where systemd has not started the server.
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	fmt.Fprintf(n.out, "\nSandgate is ready:\n\n  %s/#token=%s\n\n", n.url, n.token)
 	program := "sandgate"
 	if exe, err := os.Executable(); err == nil {

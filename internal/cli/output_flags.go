@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/sandgate/sandgate/internal/cli/output"
+)
+
+// outputFlag adds --output, the format of what a command prints.
+func outputFlag(c *cobra.Command, standard output.Format) *output.Format {
+	f := standard
+	c.Flags().VarP(&f, "output", "o", "print a table, a wide table with more columns, or JSON: `table|wide|json`")
+	// It fails for a flag that is unknown or has a function, and neither is the case.
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	return &f
+}
+
+// listOptions are the flags of a command that lists.
+type listOptions struct {
+	format *output.Format
+	quiet  *bool
+}
+
+func listFlags(c *cobra.Command) listOptions {
+	return listOptions{
+		format: outputFlag(c, output.Table),
+		quiet:  c.Flags().BoolP("quiet", "q", false, "print the ids or names alone"),
+	}
+}
+
+func (o listOptions) printer(a *app) output.Printer {
+	return output.Printer{W: a.Out, Format: *o.format, Quiet: *o.quiet}
+}
