@@ -11,7 +11,7 @@ import (
 // TestGoldenState compares the JSON of a terminal's state and of a guard of
 // pasted text, and reads it.
 func TestGoldenState(t *testing.T) {
-	types := map[string]any{"state": savedState{}, "guard": savedGuard{}, "size": Size{}}
+	types := map[string]any{"state": savedState{}, "guard": savedPasteFilter{}, "size": Size{}}
 	golden.Records(t, "state.json", types)
 	golden.Covers(t, types)
 

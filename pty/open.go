@@ -96,10 +96,10 @@ func Resize(fd int, s Size) error {
 	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(s.Rows), Col: uint16(s.Cols)})
 }
 
-// Key returns the byte that the terminal behind master turns into the signal,
+// SignalKey returns the byte that the terminal behind master turns into the signal,
 // which is SIGINT, SIGQUIT or SIGTSTP. It is false while the program takes its
 // keys as they are.
-func Key(master int, sig syscall.Signal) (byte, bool) {
+func SignalKey(master int, sig syscall.Signal) (byte, bool) {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil || t.Lflag&unix.ISIG == 0 {
 		return 0, false
@@ -112,9 +112,9 @@ func Key(master int, sig syscall.Signal) (byte, bool) {
 	return 0, false
 }
 
-// LastKey returns the position of the last byte of b that the terminal behind
+// LastSignalKey returns the position of the last byte of b that the terminal behind
 // master turns into a signal, and -1 when there is none.
-func LastKey(master int, b []byte) int {
+func LastSignalKey(master int, b []byte) int {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil || t.Lflag&unix.ISIG == 0 || t.Lflag&unix.NOFLSH != 0 {
 		return -1
@@ -138,9 +138,9 @@ func signalKeys() [3]signalKey {
 	return [3]signalKey{{syscall.SIGINT, unix.VINTR}, {syscall.SIGQUIT, unix.VQUIT}, {syscall.SIGTSTP, unix.VSUSP}}
 }
 
-// Flush throws away what was typed and has not been read. It takes the
+// FlushInput throws away what was typed and has not been read. It takes the
 // program's end.
-func Flush(program int) {
+func FlushInput(program int) {
 	_ = unix.IoctlSetInt(program, unix.TCFLSH, unix.TCIFLUSH)
 }
 

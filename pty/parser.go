@@ -15,7 +15,7 @@ const (
 	csi                // ESC [ or U+009B, parameters, intermediates, a final byte
 	osc                // ESC ] or U+009D and a string; what ends it comes after it
 	dcs                // ESC P or U+0090 and a string
-	mute               // ESC X, ESC ^ or ESC _ and a string
+	apc                // ESC X, ESC ^ or ESC _ and a string
 	part               // a piece of a sequence over maxSequence bytes
 	broken             // a sequence that was given up in the middle
 )
@@ -144,7 +144,7 @@ func (p *parser) opened(c byte) {
 	case c == 'P':
 		p.in = dcs
 	case c == 'X', c == '^', c == '_':
-		p.in = mute
+		p.in = apc
 	case c >= 0x30 && c <= 0x7e:
 		p.end(escape)
 	}
@@ -239,14 +239,14 @@ func (p *parser) text(b []byte) {
 	} else {
 		p.tail = append(p.tail, b...)
 	}
-	n := incomplete(p.tail)
+	n := incompleteRune(p.tail)
 	p.tail = append(p.tail[:0], p.tail[len(p.tail)-n:]...)
 	p.emit(plain, b)
 }
 
-// incomplete returns how many bytes at the end of b begin a character that is
+// incompleteRune returns how many bytes at the end of b begin a character that is
 // not there as a whole: 0 to 3.
-func incomplete(b []byte) int {
+func incompleteRune(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {
 			if c >= 0x80 && !utf8.FullRune(b[len(b)-n:]) {

@@ -55,55 +55,55 @@ func appendHarmless(b, text []byte) []byte {
 	return b
 }
 
-// Guard makes pastes harmless that come in brackets already, as terminals send
+// PasteFilter makes pastes harmless that come in brackets already, as terminals send
 // them among the keys. The brackets tell where a paste begins but not for sure
 // where it ends, since the text may hold an end of its own: the last end in a
 // piece of input counts, and what lies before it is text. A paste goes on from
 // piece to piece until there is an end. Ctrl-C as a piece of its own is a key
 // press and ends it too, so that nobody is shut in.
-type Guard struct {
+type PasteFilter struct {
 	open bool
 	tail []byte // an unfinished character, or an unfinished end, of the open paste
 }
 
 // Filter returns the input that may go to the program. It returns b itself when
 // there is no paste in it.
-func (g *Guard) Filter(b []byte) []byte {
-	if !g.open && !bytes.Contains(b, []byte(pasteBegin)) {
+func (f *PasteFilter) Filter(b []byte) []byte {
+	if !f.open && !bytes.Contains(b, []byte(pasteBegin)) {
 		return b
 	}
 	var out []byte
-	if g.open && len(b) == 1 && b[0] == 3 {
-		out = appendHarmless(out, g.tail)
-		g.open, g.tail = false, nil
+	if f.open && len(b) == 1 && b[0] == 3 {
+		out = appendHarmless(out, f.tail)
+		f.open, f.tail = false, nil
 		return append(append(out, pasteEnd...), b...)
 	}
-	if !g.open {
+	if !f.open {
 		i := bytes.Index(b, []byte(pasteBegin))
 		out = append(out, b[:i+len(pasteBegin)]...)
 		b = b[i+len(pasteBegin):]
-		g.open = true
+		f.open = true
 	} else {
-		b = append(g.tail, b...)
+		b = append(f.tail, b...)
 	}
-	g.tail = nil
+	f.tail = nil
 	text, after, ended := b, b[:0], false
 	if i := bytes.LastIndex(b, []byte(pasteEnd)); i >= 0 {
 		text, after, ended = b[:i], b[i:], true
-	} else if n := held(b); n > 0 {
-		text, g.tail = b[:len(b)-n], bytes.Clone(b[len(b)-n:])
+	} else if n := undecided(b); n > 0 {
+		text, f.tail = b[:len(b)-n], bytes.Clone(b[len(b)-n:])
 	}
 	out = appendHarmless(out, text)
 	if !ended {
 		return out
 	}
-	g.open = false
+	f.open = false
 	out = append(out, pasteEnd...)
-	return append(out, g.Filter(after[len(pasteEnd):])...)
+	return append(out, f.Filter(after[len(pasteEnd):])...)
 }
 
-// held is how many bytes at the end of an open paste cannot be judged yet.
-func held(b []byte) int {
+// undecided is how many bytes at the end of an open paste cannot be judged yet.
+func undecided(b []byte) int {
 	for n := min(len(pasteEnd)-1, len(b)); n > 0; n-- {
 		if strings.HasPrefix(pasteEnd, string(b[len(b)-n:])) {
 			return n
@@ -112,5 +112,5 @@ func held(b []byte) int {
 	if n := len(b); n > 0 && b[n-1] == '\r' {
 		return 1
 	}
-	return incomplete(b)
+	return incompleteRune(b)
 }

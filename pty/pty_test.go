@@ -91,7 +91,7 @@ func TestStatesAreValues(t *testing.T) {
 func TestNormal(t *testing.T) {
 	all := "\x1b[?1h\x1b[?7l\x1b[?25l\x1b[?1002;1006;1004;2004h\x1b[4h\x1b=\x1b[3;9r\x1b[>5u\x1b[?1049h\x1b[>7u\x1b[>4;1m\x1b[5 q\x1b]4;3;red\x07\x1b]11;blue\x07\x1b(0\x0e\x1b[31;1m"
 	c := scan(all)
-	c.Write(c.State().Normal())
+	c.Write(c.State().Reset())
 	got, want := c.State(), scan("\x1b[0 q\x1b(B\x1b[0m").State()
 	got.modes.touched, got.wasAlt, got.saved, got.cursor[1] = want.modes.touched, false, want.saved, want.cursor[1]
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
@@ -108,13 +108,13 @@ func questions() []string {
 	}
 }
 
-// TestQuiet: old questions do not pass, in one piece or byte by byte, and
+// TestQueryFilter: old questions do not pass, in one piece or byte by byte, and
 // nothing else is lost.
-func TestQuiet(t *testing.T) {
+func TestQueryFilter(t *testing.T) {
 	for _, ask := range questions() {
 		stream := "a\x1b[31mb" + ask + "\x1b[?1049hc\u20ac"
 		for _, step := range []int{1, 2, 3, len(stream)} {
-			q := NewQuiet()
+			q := NewQueryFilter()
 			var got []byte
 			for i := 0; i < len(stream); i += step {
 				got = q.Append(got, []byte(stream[i:min(i+step, len(stream))]))
@@ -127,21 +127,21 @@ func TestQuiet(t *testing.T) {
 		}
 	}
 	stay := "\x1b[1;31mx\x1b[2J\x1b[3;4H\x1b]2;is it?\x07\x1b]8;;http://a/?b\x07l\x1b]8;;\x07\x1b[5 q\x1b[22;0t\x1b[>4;2m\x1bPq#0\x1b\\\x1b]52;c;aGk=\x07" + strings.Repeat("z", 5000)
-	q := NewQuiet()
+	q := NewQueryFilter()
 	if got := string(q.End(q.Append(nil, []byte(stay)))); got != stay {
 		t.Errorf("%q passes as %q", stay, got)
 	}
 	long := "\x1b]2;" + strings.Repeat("t", 2*maxSequence) + "\x07"
-	q = NewQuiet()
+	q = NewQueryFilter()
 	if got := string(q.End(q.Append(nil, []byte(long)))); got != long {
 		t.Errorf("a long string of %d bytes passes as %d", len(long), len(got))
 	}
-	q = NewQuiet()
+	q = NewQueryFilter()
 	got := string(q.Append(nil, []byte("\x1b[?1004;2004h")))
 	if end := string(q.End(nil)); got != "\x1b[?2004h" || end != "\x1b[?1004h" {
 		t.Errorf("a mode that reports passes as %q and %q", got, end)
 	}
-	q = NewQuiet()
+	q = NewQueryFilter()
 	q.Append(nil, []byte("\x1b[?1004h\x1b[?1004l"))
 	if end := string(q.End(nil)); end != "" {
 		t.Errorf("a mode that is off again comes back: %q", end)
@@ -153,14 +153,14 @@ func TestWithoutAnswers(t *testing.T) {
 		"\x1b[?62;22c", "\x1b[>0;276;0c", "\x1b[12;40R", "\x1b[0n", "\x1b[?2004;1$y", "\x1b]11;rgb:0000/0000/0000\x1b\\", "\x1b]10;rgb:f/f/f\x07",
 		"\x1bP1$r0m\x1b\\", "\x1bP>|XTerm(370)\x1b\\", "\x1b[I", "\x1b[O", "\x1b[8;24;80t", "\x1b[?1u", "\x1b_Gi=1;OK\x1b\\", "\x1b[?997;1n",
 	} {
-		if got := string(WithoutAnswers([]byte("l" + answer + "s"))); got != "ls" {
+		if got := string(StripReplies([]byte("l" + answer + "s"))); got != "ls" {
 			t.Errorf("%q leaves %q", answer, got)
 		}
 	}
 	for _, keys := range []string{
 		"ls\r", "\x1b", "\x1b[A", "\x1bOP", "\x1b[15~", "\x1b[1;5C", "\x1b[<0;10;20M", "\x1b[200~x\x1b[201~", "\x1bx", "\x1b[97;5u", "\x1b[", "\u20ac\x03", "\x1b[M !!", "\x1b\x1b[A",
 	} {
-		if got := string(WithoutAnswers([]byte(keys))); got != keys {
+		if got := string(StripReplies([]byte(keys))); got != keys {
 			t.Errorf("the keys %q became %q", keys, got)
 		}
 	}
@@ -180,7 +180,7 @@ func TestPaste(t *testing.T) {
 	}
 }
 
-func TestGuard(t *testing.T) {
+func TestPasteFilter(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   []string
 		want string
@@ -193,7 +193,7 @@ func TestGuard(t *testing.T) {
 		"a split character": {[]string{"\x1b[200~\xe2\x82", "\xac\r", "\nb\x1b[201~"}, "\x1b[200~\u20ac\rb\x1b[201~"},
 		"two":               {[]string{"\x1b[200~a\x1b[201~", "\x1b[200~b\x1b[201~"}, "\x1b[200~a\x1b[201~\x1b[200~b\x1b[201~"},
 	} {
-		var g Guard
+		var g PasteFilter
 		got := ""
 		for _, in := range c.in {
 			got += string(g.Filter([]byte(in)))
@@ -231,7 +231,7 @@ func FuzzScanner(f *testing.F) {
 			t.Errorf("restored: %q, want %q", got, want)
 		}
 		p := parser{emit: func(k kind, b []byte) {
-			if asks(k, b) {
+			if isQuery(k, b) {
 				t.Errorf("the restored %q asks %q", want, b)
 			}
 		}}
@@ -248,21 +248,21 @@ func cutMatters(before []byte) bool {
 	return p.in == plain || !p.over && len(p.buf) <= maxPartial
 }
 
-// FuzzQuiet: what passes asks nothing and does not depend on the pieces.
-func FuzzQuiet(f *testing.F) {
+// FuzzQueryFilter: what passes asks nothing and does not depend on the pieces.
+func FuzzQueryFilter(f *testing.F) {
 	for _, q := range questions() {
 		f.Add([]byte("x"+q+"y"), 2)
 	}
 	f.Fuzz(func(t *testing.T, out []byte, cut int) {
 		cut = min(max(cut, 0), len(out))
-		a, b := NewQuiet(), NewQuiet()
+		a, b := NewQueryFilter(), NewQueryFilter()
 		whole := a.Append(nil, out)
 		pieces := b.Append(b.Append(nil, out[:cut]), out[cut:])
 		if !bytes.Equal(whole, pieces) {
 			t.Errorf("cut at %d: %q, want %q", cut, pieces, whole)
 		}
 		p := parser{emit: func(k kind, b []byte) {
-			if asks(k, b) || k == plain && bytes.IndexByte(b, enq) >= 0 {
+			if isQuery(k, b) || k == plain && bytes.IndexByte(b, enq) >= 0 {
 				t.Errorf("%q passes and asks %q", whole, b)
 			}
 		}}
@@ -270,13 +270,13 @@ func FuzzQuiet(f *testing.F) {
 	})
 }
 
-// FuzzGuard: whatever is pasted in one piece, there is one end, and it is last.
-func FuzzGuard(f *testing.F) {
+// FuzzPasteFilter: whatever is pasted in one piece, there is one end, and it is last.
+func FuzzPasteFilter(f *testing.F) {
 	f.Add([]byte(hostile))
 	f.Add([]byte("\x1b[201"))
 	f.Add([]byte("\xe2\x82"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var g Guard
+		var g PasteFilter
 		got := g.Filter([]byte(pasteBegin + string(text) + pasteEnd))
 		if g.open || !bytes.HasSuffix(got, []byte(pasteEnd)) || bytes.Count(got, []byte{esc}) != 2 {
 			t.Errorf("%q became %q", text, got)

@@ -85,18 +85,20 @@ func (s *State) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-type savedGuard struct {
+type savedPasteFilter struct {
 	Open bool   `json:"Open"`
 	Tail []byte `json:"Tail,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
-func (g Guard) MarshalJSON() ([]byte, error) { return json.Marshal(savedGuard{g.open, g.tail}) }
+func (f PasteFilter) MarshalJSON() ([]byte, error) {
+	return json.Marshal(savedPasteFilter{f.open, f.tail})
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (g *Guard) UnmarshalJSON(b []byte) error {
-	var v savedGuard
+func (f *PasteFilter) UnmarshalJSON(b []byte) error {
+	var v savedPasteFilter
 	err := json.Unmarshal(b, &v)
-	*g = Guard{v.Open, v.Tail}
+	*f = PasteFilter{v.Open, v.Tail}
 	return err
 }

@@ -34,11 +34,11 @@ func TestSaveState(t *testing.T) {
 	}
 }
 
-func TestSaveGuard(t *testing.T) {
-	var g Guard
+func TestSavePasteFilter(t *testing.T) {
+	var g PasteFilter
 	g.Filter([]byte("\x1b[200~abc\xc3"))
 	b, err := json.Marshal(g)
-	var got Guard
+	var got PasteFilter
 	if err != nil || json.Unmarshal(b, &got) != nil || !reflect.DeepEqual(got, g) || !got.open {
 		t.Errorf("%s gives %+v, want %+v, %v", b, got, g, err)
 	}

@@ -21,7 +21,7 @@ func NewScanner(s Size) *Scanner { return ResumeScanner(newState(s)) }
 func ResumeScanner(s State) *Scanner {
 	c := &Scanner{state: s}
 	c.state.partial = nil
-	c.parser.emit = c.take
+	c.parser.emit = c.emit
 	c.parser.write(s.partial)
 	return c
 }
@@ -46,7 +46,7 @@ func (c *Scanner) State() State {
 	return s
 }
 
-func (c *Scanner) take(k kind, b []byte) {
+func (c *Scanner) emit(k kind, b []byte) {
 	switch k {
 	case plain:
 		if bytes.IndexByte(b, so) >= 0 || bytes.IndexByte(b, si) >= 0 {
@@ -126,10 +126,10 @@ func (s State) Restore() []byte {
 	return append(b, s.partial...)
 }
 
-// Normal returns what brings a terminal in this state back to how a shell
+// Reset returns what brings a terminal in this state back to how a shell
 // expects it: the way out for one that was lent to a program and goes on
 // without it.
-func (s State) Normal() []byte {
+func (s State) Reset() []byte {
 	b := []byte{can}
 	if s.keys[s.screen()].depth > 0 {
 		b = fmt.Appendf(b, "\x1b[<%du", s.keys[s.screen()].depth)

@@ -249,7 +249,7 @@ func (s *State) csi(q sequence) {
 			s.shape = n
 		}
 	case q.is(0, "!", 'p'):
-		s.soft()
+		s.softReset()
 	case q.is(0, "", 's') && q.params == "":
 		s.cursor[1] = s.cursor[0]
 	case q.is(0, "", 'u') && q.params == "":
@@ -299,8 +299,8 @@ func (s *State) region(top, bottom int) {
 	}
 }
 
-// soft is DECSTR.
-func (s *State) soft() {
+// softReset is DECSTR.
+func (s *State) softReset() {
 	for _, n := range []int{1, 6} {
 		s.modes.set(n, false, false)
 	}
@@ -353,7 +353,7 @@ func (s *State) osc(text string) {
 			index, rest, _ = strings.Cut(rest, ";")
 			spec, rest, _ = strings.Cut(rest, ";")
 			if i := number(index); index != "" && i >= 0 && i < 256 && isColour(spec) {
-				s.paint(i, spec)
+				s.setColour(i, spec)
 			}
 		}
 	case n >= 10 && n <= 12:
@@ -367,7 +367,7 @@ func (s *State) osc(text string) {
 		s.palette = nil
 	case n == 104:
 		for p := range strings.SplitSeq(rest, ";") {
-			s.paint(number(p), "")
+			s.setColour(number(p), "")
 		}
 	case n >= 110 && n <= 112:
 		s.colours[n-110] = ""
@@ -381,8 +381,8 @@ func isColour(spec string) bool {
 	})
 }
 
-// paint sets a colour of the palette, or takes it away when spec is empty.
-func (s *State) paint(i int, spec string) {
+// setColour sets a colour of the palette, or takes it away when spec is empty.
+func (s *State) setColour(i int, spec string) {
 	switch {
 	case s.palette == nil && spec == "":
 		return
@@ -412,7 +412,7 @@ func PlainTitle(s string) string {
 	}, s)
 	if len(s) > maxTitle {
 		s = s[:maxTitle]
-		s = s[:len(s)-incomplete([]byte(s))]
+		s = s[:len(s)-incompleteRune([]byte(s))]
 	}
 	return strings.Clone(s)
 }

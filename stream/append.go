@@ -77,7 +77,7 @@ func (l *Log) append(op string, kind Kind, cell uint32, payload []byte, final bo
 				l.seal()
 			}
 			l.startSpill(now)
-			l.wakeParked()
+			l.wakeReaders()
 			return offset, nil
 		}
 		l.mu.Unlock()
@@ -228,11 +228,11 @@ func (l *Log) signalRoom() {
 	}
 }
 
-func (l *Log) wakeParked() {
-	for i, r := range l.parked {
-		r.parked = false
+func (l *Log) wakeReaders() {
+	for i, r := range l.waiters {
+		r.waiting = false
 		r.signal()
-		l.parked[i] = nil
+		l.waiters[i] = nil
 	}
-	l.parked = l.parked[:0]
+	l.waiters = l.waiters[:0]
 }

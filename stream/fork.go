@@ -101,10 +101,10 @@ func (f *Fork) write(dir string) (Saved, error) {
 	return s, out.Close()
 }
 
-// Another returns the saved log as one of its own: the same records at the
+// Clone returns the saved log as one of its own: the same records at the
 // same offsets, in an epoch of its own. Its files are linked from one folder to
 // another.
-func (s Saved) Another(from, to string) (Saved, error) {
+func (s Saved) Clone(from, to string) (Saved, error) {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return Saved{}, fault.Wrap(fault.Host, "stream.fork", err)
 	}

@@ -43,7 +43,7 @@ func TestFork(t *testing.T) {
 			}
 			for _, name := range []string{"b", "c"} {
 				o.Dir = filepath.Join(dir, name)
-				other, err := s.Another(filepath.Join(dir, "kept"), o.Dir)
+				other, err := s.Clone(filepath.Join(dir, "kept"), o.Dir)
 				if err != nil {
 					t.Fatal(err)
 				}

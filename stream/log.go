@@ -117,7 +117,7 @@ type Log struct {
 	room     chan struct{} // closed at the spiller's next progress; nil when nobody waits
 
 	readers map[*LogReader]struct{}
-	parked  []*LogReader // those who wait for an append
+	waiters []*LogReader // readers that wait for an append
 	stats   LogStats
 }
 
@@ -234,7 +234,7 @@ func (l *Log) Close() error {
 	}
 	l.mu.Lock()
 	segments := l.segments
-	l.segments, l.blocks, l.active, l.parked = nil, nil, nil, nil
+	l.segments, l.blocks, l.active, l.waiters = nil, nil, nil, nil
 	l.seal()
 	l.mem, l.dirty, l.onDisk = 0, 0, 0
 	l.mu.Unlock()

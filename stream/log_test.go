@@ -634,8 +634,8 @@ func TestParkedReadersAreForgotten(t *testing.T) {
 		}
 		r.Close()
 	}
-	if len(l.parked) != 0 || len(l.readers) != 0 {
-		t.Errorf("%d parked, %d readers", len(l.parked), len(l.readers))
+	if len(l.waiters) != 0 || len(l.readers) != 0 {
+		t.Errorf("%d wait, %d readers", len(l.waiters), len(l.readers))
 	}
 }
 

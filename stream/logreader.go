@@ -56,7 +56,7 @@ type LogReader struct {
 	behind   int64 // how far the reader may be behind the end; 0 for any
 	before   int64 // where it goes on then, from the end
 	hurry    bool  // to do so without credit, once
-	parked   bool
+	waiting  bool
 	closed   bool
 	err      error
 }
@@ -216,9 +216,9 @@ func (r *LogReader) next(op string) (Chunk, bool, error) {
 		case r.pos == l.end && l.ended:
 			return Chunk{}, false, io.EOF
 		case r.pos == l.end:
-			if !r.parked {
-				r.parked = true
-				l.parked = append(l.parked, r)
+			if !r.waiting {
+				r.waiting = true
+				l.waiters = append(l.waiters, r)
 			}
 			return Chunk{}, false, nil
 		}
@@ -236,7 +236,7 @@ func (r *LogReader) next(op string) (Chunk, bool, error) {
 			return Chunk{}, false, nil
 		}
 		if r.pos >= r.bufAt && r.pos < r.bufAt+int64(len(r.buf)) {
-			return r.take(r.buf[r.pos-r.bufAt:], credit), true, nil
+			return r.chunkOf(r.buf[r.pos-r.bufAt:], credit), true, nil
 		}
 		i := l.find(r.pos)
 		if i == len(l.blocks) {
@@ -251,7 +251,7 @@ func (r *LogReader) next(op string) (Chunk, bool, error) {
 				l.seal()
 			}
 			r.buf = nil
-			return r.take(b.buf[r.pos-b.start:], credit), true, nil
+			return r.chunkOf(b.buf[r.pos-b.start:], credit), true, nil
 		}
 		seg, at := b.seg, b.onDisk()
 		l.mu.Unlock()
@@ -265,9 +265,9 @@ func (r *LogReader) next(op string) (Chunk, bool, error) {
 	}
 }
 
-// take is the chunk of data's first records that credit allows. Needs the
+// chunkOf is the chunk of data's first records that credit allows. Needs the
 // lock.
-func (r *LogReader) take(data []byte, credit int64) Chunk {
+func (r *LogReader) chunkOf(data []byte, credit int64) Chunk {
 	n := fit(data, min(credit, MaxChunk))
 	c := Chunk{Offset: r.pos, Records: data[:n:n]}
 	r.pos += n
@@ -354,9 +354,9 @@ func (r *LogReader) Close() {
 	}
 	r.closed = true
 	delete(l.readers, r)
-	if r.parked {
-		r.parked = false
-		l.parked = slices.DeleteFunc(l.parked, func(p *LogReader) bool { return p == r })
+	if r.waiting {
+		r.waiting = false
+		l.waiters = slices.DeleteFunc(l.waiters, func(p *LogReader) bool { return p == r })
 	}
 	r.signal()
 }

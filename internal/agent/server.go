@@ -424,7 +424,7 @@ func (s *Server) send(r wire.Response) {
 // hostWriter is the way to the host. Each write is one call, and so one system call.
 // Small ones overtake large ones that wait.
 type hostWriter struct {
-	turn stream.Gate // guards all below, and the order on the wire
+	turn stream.WriteLock // guards all below, and the order on the wire
 	w    io.Writer
 	err  error
 }
@@ -432,16 +432,16 @@ type hostWriter struct {
 // write sends whole frames. After an error, and after close, it does nothing:
 // the host is gone, which the reading side finds out as well.
 func (w *hostWriter) write(frames []byte) {
-	w.turn.Enter(len(frames))
-	defer w.turn.Leave(len(frames))
+	w.turn.Lock(len(frames))
+	defer w.turn.Unlock(len(frames))
 	if w.err == nil && len(frames) > 0 {
 		_, w.err = w.w.Write(frames)
 	}
 }
 
 func (w *hostWriter) close() {
-	w.turn.Enter(0)
-	defer w.turn.Leave(0)
+	w.turn.Lock(0)
+	defer w.turn.Unlock(0)
 	if w.err == nil {
 		w.err = io.ErrClosedPipe
 	}

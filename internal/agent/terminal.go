@@ -112,9 +112,9 @@ func (t *terminal) skippable(b []byte) int {
 	if t.master < 0 || t.program < 0 {
 		return -1
 	}
-	i := pty.LastKey(t.master, b)
+	i := pty.LastSignalKey(t.master, b)
 	if i >= 0 {
-		pty.Flush(t.program)
+		pty.FlushInput(t.program)
 	}
 	return i
 }
@@ -125,7 +125,7 @@ func (t *terminal) key(sig syscall.Signal) (byte, bool) {
 	if t.master < 0 {
 		return 0, false
 	}
-	return pty.Key(t.master, sig)
+	return pty.SignalKey(t.master, sig)
 }
 
 // resize gives the channel's terminal a size.

@@ -47,9 +47,9 @@ func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, 
 	p := printer{a: a, view: &view{out: a.Out, err: a.Err, colour: a.Colour(a.Out)}}
 	if ch := v.Channel(); ch.Kind == "terminal" && console.IsTerminal(a.Out) {
 		// A terminal that shows what another one was sent must not answer it.
-		p.quiet = pty.NewQuiet()
+		p.quiet = pty.NewQueryFilter()
 		p.scan = pty.NewScanner(pty.Size{Cols: max(ch.Cols, 1), Rows: max(ch.Rows, 1)})
-		defer func() { _, _ = a.Out.Write(p.scan.State().Normal()) }()
+		defer func() { _, _ = a.Out.Write(p.scan.State().Reset()) }()
 	}
 	end := v.Channel().End
 	for {
@@ -73,7 +73,7 @@ func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, 
 type printer struct {
 	a     *app
 	view  *view
-	quiet *pty.Quiet // for a terminal's output on a terminal
+	quiet *pty.QueryFilter // for a terminal's output on a terminal
 	scan  *pty.Scanner
 }
 

@@ -31,7 +31,7 @@ type rawTerminal struct {
 	// answered reports whether this terminal was there when the output that
 	// is older than the attachment was written, so that its questions are new.
 	answered func() bool
-	old      *pty.Quiet // the filter, while old output is shown
+	old      *pty.QueryFilter // the filter, while old output is shown
 	scan     *pty.Scanner
 }
 
@@ -71,7 +71,7 @@ func (l *rawTerminal) drive(ctx context.Context, t *client.Terminal) (detached b
 	cols, rows := l.size()
 	l.scan = pty.NewScanner(pty.Size{Cols: cols, Rows: rows})
 	defer func() {
-		_, _ = l.out.Write(l.scan.State().Normal())
+		_, _ = l.out.Write(l.scan.State().Reset())
 		_ = term.Restore(int(l.in.Fd()), raw)
 		if detached {
 			fmt.Fprintln(l.a.Err)
@@ -192,7 +192,7 @@ func (l *rawTerminal) filter(b []byte, old bool) []byte {
 		return b
 	}
 	if l.old == nil {
-		l.old = pty.NewQuiet()
+		l.old = pty.NewQueryFilter()
 	}
 	return l.old.Append(nil, b)
 }

@@ -30,7 +30,7 @@ type Link struct {
 	closed       atomic.Bool
 	calls        atomic.Uint64
 
-	turn stream.Gate // guards all below; held over a write
+	turn stream.WriteLock // guards all below; held over a write
 	err  error
 }
 
@@ -102,8 +102,8 @@ func (l *Link) Send(frames ...stream.Frame) error {
 	for _, f := range frames {
 		size += stream.HeaderSize + len(f.Body)
 	}
-	l.turn.Enter(size)
-	defer l.turn.Leave(size)
+	l.turn.Lock(size)
+	defer l.turn.Unlock(size)
 	if l.err != nil {
 		return l.err
 	}

@@ -254,7 +254,7 @@ func (s *Session) settle(ctx context.Context, another bool) error {
 func (m *Manager) another(dir string, v saved) (*Session, error) {
 	for i := range v.Channels {
 		c := &v.Channels[i]
-		l, err := c.Log.Another(filepath.Join(dir, "logs", c.ID), filepath.Join(m.logDir(), v.ID, c.ID))
+		l, err := c.Log.Clone(filepath.Join(dir, "logs", c.ID), filepath.Join(m.logDir(), v.ID, c.ID))
 		if err != nil {
 			return nil, errors.Join(err, os.RemoveAll(filepath.Join(m.logDir(), v.ID)))
 		}

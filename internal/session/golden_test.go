@@ -30,7 +30,7 @@ func TestGoldenRecords(t *testing.T) {
 		"audit line":                                     protocol.AuditEntry{},
 		"view in the blob store":                         protocol.Session{},
 		"resize record":                                  resized{},
-	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.Guard{}, protocol.Network{Allow: []string{"example.org"}})
+	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{}, protocol.Network{Allow: []string{"example.org"}})
 }
 
 // TestGoldenSnapshotName compares the names of templates' snapshots. A snapshot

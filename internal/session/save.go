@@ -95,9 +95,9 @@ type savedMark struct {
 }
 
 type savedWriter struct {
-	Name  string    `json:"name"`
-	Taken uint64    `json:"taken"`
-	Guard pty.Guard `json:"guard"`
+	Name  string          `json:"name"`
+	Taken uint64          `json:"taken"`
+	Guard pty.PasteFilter `json:"guard"`
 }
 
 func (m *Manager) savedFile(id string) string { return filepath.Join(m.sessionDir(id), "session.json") }

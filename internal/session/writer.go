@@ -17,7 +17,7 @@ type writer struct {
 	mu    sync.Mutex // guards all below, and is held while a part is given to the agent
 	owner *Viewer
 	taken uint64 // the number of the last part
-	guard pty.Guard
+	guard pty.PasteFilter
 	// loose: the session came back as of some time ago, and what this writer
 	// has sent since then is lost. It goes on with the next that it sends.
 	loose bool
@@ -116,13 +116,13 @@ func (w *writer) put(ctx context.Context, a *Viewer, p part) error {
 // typed turns a part into what a terminal's program gets. Answers that the
 // viewer's terminal gives to questions pass only when they are new and no
 // other terminal gives them too; pastes are made harmless.
-func (a *Viewer) typed(p part, guard *pty.Guard) []byte {
+func (a *Viewer) typed(p part, guard *pty.PasteFilter) []byte {
 	t := a.channel.terminal
 	if p.paste {
 		t.active(a, pty.Size{})
 		return pty.Paste(p.data, t.paste())
 	}
-	keys := pty.WithoutAnswers(p.data)
+	keys := pty.StripReplies(p.data)
 	if len(keys) > 0 {
 		t.active(a, pty.Size{})
 	}

@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Quiet takes out of old output what would make a terminal answer: questions
+// QueryFilter takes out of old output what would make a terminal answer: questions
 // about its state, colours, size and name. They were answered long ago, and
 // would now be answered into whatever reads the terminal's input. The rest
 // passes through unchanged; a sequence comes once it is complete.
-type Quiet struct {
-	parser parser
-	out    []byte
-	drop   bool // of parts
-	whole  bool // the last piece was no part
-	open   bool // what has passed ends in what only the next piece would end
-	late   [3]bool
+type QueryFilter struct {
+	parser   parser
+	out      []byte
+	drop     bool // of parts
+	whole    bool // the last piece was no part
+	open     bool // what has passed ends in what only the next piece would end
+	deferred [3]bool
 }
 
 // reporting are the modes that make a terminal report as soon as they are
 // turned on.
 func reporting() [3]int { return [3]int{1004, 2031, 2048} }
 
-// NewQuiet returns a filter at the beginning of a stream.
-func NewQuiet() *Quiet {
-	q := &Quiet{whole: true}
-	q.parser.emit = q.take
+// NewQueryFilter returns a filter at the beginning of a stream.
+func NewQueryFilter() *QueryFilter {
+	q := &QueryFilter{whole: true}
+	q.parser.emit = q.emit
 	return q
 }
 
 // Append appends what may pass of b to dst.
-func (q *Quiet) Append(dst, b []byte) []byte {
+func (q *QueryFilter) Append(dst, b []byte) []byte {
 	q.out = dst
 	q.parser.write(b)
 	dst, q.out = q.out, nil
@@ -40,8 +40,8 @@ func (q *Quiet) Append(dst, b []byte) []byte {
 
 // End appends what has been held back, once what follows is new: the modes
 // that report, where the program has them on, and an unfinished sequence.
-func (q *Quiet) End(dst []byte) []byte {
-	for i, on := range q.late {
+func (q *QueryFilter) End(dst []byte) []byte {
+	for i, on := range q.deferred {
 		if on {
 			dst = append(dst, "\x1b[?"+strconv.Itoa(reporting()[i])+"h"...)
 		}
@@ -55,14 +55,14 @@ func (q *Quiet) End(dst []byte) []byte {
 	return dst
 }
 
-func (q *Quiet) take(k kind, b []byte) {
+func (q *QueryFilter) emit(k kind, b []byte) {
 	if k == part {
 		if q.whole {
-			q.drop = q.mayAsk(b)
+			q.drop = q.maybeQuery(b)
 		}
 		q.whole = false
 		if q.drop {
-			q.leave()
+			q.dropPiece()
 		} else {
 			q.out, q.open = append(q.out, b...), true
 		}
@@ -78,21 +78,21 @@ func (q *Quiet) take(k kind, b []byte) {
 			}
 			q.open = i > 0 && b[i-1] >= 0x80 || i == 0 && q.open
 			q.out = append(q.out, b[:i]...)
-			q.leave()
+			q.dropPiece()
 			b = b[i+1:]
 		}
 		if len(b) == 0 {
 			return
 		}
-	case asks(k, b):
-		q.leave()
+	case isQuery(k, b):
+		q.dropPiece()
 		return
 	case k == csi:
-		if b = q.reports(b); len(b) == 0 {
-			q.leave()
+		if b = q.deferModes(b); len(b) == 0 {
+			q.dropPiece()
 		}
 	case k == escape && string(b) == "\x1bc":
-		q.late = [3]bool{}
+		q.deferred = [3]bool{}
 	}
 	q.out = append(q.out, b...)
 	if n := len(b); n > 0 {
@@ -100,30 +100,30 @@ func (q *Quiet) take(k kind, b []byte) {
 	}
 }
 
-// leave is called for a piece that does not pass. The one before it may have
+// dropPiece is called for a piece that does not pass. The one before it may have
 // been waiting to be ended by it.
-func (q *Quiet) leave() {
+func (q *QueryFilter) dropPiece() {
 	if q.open {
 		q.out, q.open = append(q.out, "\x1b\\"...), false
 	}
 }
 
-// mayAsk reports whether a sequence that is too long to be looked at as a whole
+// maybeQuery reports whether a sequence that is too long to be looked at as a whole
 // could be a question.
-func (q *Quiet) mayAsk(begin []byte) bool {
+func (q *QueryFilter) maybeQuery(begin []byte) bool {
 	switch k := q.parser.in; k {
 	case osc:
 		head, _, _ := strings.Cut(content(begin), ";")
-		return number(head) != 52 && asksOSC(head+";?")
-	case dcs, mute:
-		return asks(k, begin)
+		return number(head) != 52 && isOSCQuery(head+";?")
+	case dcs, apc:
+		return isQuery(k, begin)
 	}
 	return true
 }
 
-// reports takes the modes that report out of a CSI ? Pm h and keeps them for
+// deferModes takes the modes that report out of a CSI ? Pm h and keeps them for
 // the end.
-func (q *Quiet) reports(b []byte) []byte {
+func (q *QueryFilter) deferModes(b []byte) []byte {
 	s := parseCSI(b)
 	on := s.is('?', "", 'h')
 	if !on && !s.is('?', "", 'l') {
@@ -134,7 +134,7 @@ func (q *Quiet) reports(b []byte) []byte {
 		late := false
 		for i, n := range reporting() {
 			if number(p) == n {
-				q.late[i], late = on, on
+				q.deferred[i], late = on, on
 			}
 		}
 		if !late {
@@ -150,25 +150,25 @@ func (q *Quiet) reports(b []byte) []byte {
 	return []byte("\x1b[?" + strings.Join(left, ";") + "h")
 }
 
-// asks reports whether a terminal answers to the piece.
-func asks(k kind, b []byte) bool {
+// isQuery reports whether a terminal answers to the piece.
+func isQuery(k kind, b []byte) bool {
 	switch k {
 	case escape:
 		return string(b) == "\x1bZ" || string(b) == "\xc2\x9a"
 	case csi:
-		return parseCSI(b).asks()
+		return parseCSI(b).isQuery()
 	case osc:
-		return asksOSC(content(b))
+		return isOSCQuery(content(b))
 	case dcs:
 		t := strings.TrimLeft(content(b), "0123456789;")
 		return strings.HasPrefix(t, "$q") || strings.HasPrefix(t, "+q") || strings.HasPrefix(t, "+Q")
-	case mute: // pictures of the kitty protocol are acknowledged
+	case apc: // pictures of the kitty protocol are acknowledged
 		return bytes.HasPrefix(b, []byte("\x1b_G")) || bytes.HasPrefix(b, []byte("\xc2\x9fG"))
 	}
 	return false
 }
 
-func (s sequence) asks() bool {
+func (s sequence) isQuery() bool {
 	switch s.inter + string(s.final) {
 	case "c":
 		return s.prefix != '?' // that is an answer
@@ -193,7 +193,7 @@ func (s sequence) asks() bool {
 	return false
 }
 
-func asksOSC(text string) bool {
+func isOSCQuery(text string) bool {
 	head, rest, _ := strings.Cut(text, ";")
 	switch n := number(head); {
 	case head == "":
@@ -205,11 +205,11 @@ func asksOSC(text string) bool {
 	return false
 }
 
-// WithoutAnswers returns input without what a terminal says by itself: its
+// StripReplies returns input without what a terminal says by itself: its
 // answers to questions and its reports of focus. Keys, mouse and text stay.
 // It looks at whole sequences in b alone, and returns b itself when there is
 // nothing to take out.
-func WithoutAnswers(b []byte) []byte {
+func StripReplies(b []byte) []byte {
 	if bytes.IndexByte(b, esc) < 0 {
 		return b
 	}
@@ -217,7 +217,7 @@ func WithoutAnswers(b []byte) []byte {
 	dropped, ended := false, false // ended: the end of a dropped string may follow
 	p := parser{}
 	p.emit = func(k kind, piece []byte) {
-		drop := k == dcs || k == osc || k == mute || k == part || k == csi && parseCSI(piece).answers() || ended && k == escape && string(piece) == "\x1b\\"
+		drop := k == dcs || k == osc || k == apc || k == part || k == csi && parseCSI(piece).isReply() || ended && k == escape && string(piece) == "\x1b\\"
 		ended = drop && k >= osc
 		if drop {
 			dropped = true
@@ -238,8 +238,8 @@ func WithoutAnswers(b []byte) []byte {
 	return kept
 }
 
-// answers reports whether only a terminal sends the sequence, and no key.
-func (s sequence) answers() bool {
+// isReply reports whether only a terminal sends the sequence, and no key.
+func (s sequence) isReply() bool {
 	switch s.inter + string(s.final) {
 	case "c", "u", "S":
 		return s.prefix != 0

@@ -10,16 +10,16 @@ import (
 
 // order makes writes of the given sizes wait at a gate that is held, and
 // returns the order in which they pass it.
-func order(t *testing.T, g *Gate, sizes ...int) []int {
+func order(t *testing.T, g *WriteLock, sizes ...int) []int {
 	t.Helper()
-	g.Enter(1)
+	g.Lock(1)
 	var passed []int
 	var all sync.WaitGroup
 	for i, n := range sizes {
 		all.Go(func() {
-			g.Enter(n)
+			g.Lock(n)
 			passed = append(passed, i) // the gate is the lock
-			g.Leave(n)
+			g.Unlock(n)
 		})
 		for end := time.Now().Add(10 * time.Second); g.Waiting() != i+1; runtime.Gosched() {
 			if time.Now().After(end) {
@@ -27,14 +27,14 @@ func order(t *testing.T, g *Gate, sizes ...int) []int {
 			}
 		}
 	}
-	g.Leave(1)
+	g.Unlock(1)
 	all.Wait()
 	return passed
 }
 
 // TestGateLetsSmallWritesPass: an echo that comes last is the first to go.
 func TestGateLetsSmallWritesPass(t *testing.T) {
-	var g Gate
+	var g WriteLock
 	if got, want := order(t, &g, 64<<10, 32<<10, SmallWrite+1, 30, SmallWrite), []int{3, 4, 0, 1, 2}; !slices.Equal(got, want) {
 		t.Errorf("they passed in the order %v, not %v", got, want)
 	}
@@ -47,21 +47,21 @@ func TestGateLetsSmallWritesPass(t *testing.T) {
 // TestGateStarvesNobody: of a thousand small writes, only as many pass a large
 // one as have its size.
 func TestGateStarvesNobody(t *testing.T) {
-	var g Gate
+	var g WriteLock
 	sizes := []int{64 << 10, 64 << 10}
 	for range 40 {
 		sizes = append(sizes, SmallWrite)
 	}
 	got := order(t, &g, sizes...)
 	first, second := slices.Index(got, 0), slices.Index(got, 1)
-	if first > gateShare/SmallWrite || second > 2*gateShare/SmallWrite+1 {
+	if first > smallShare/SmallWrite || second > 2*smallShare/SmallWrite+1 {
 		t.Errorf("large writes passed as number %d and %d of %d", first, second, len(got))
 	}
 }
 
 // TestGateIsALock: what is done between Enter and Leave is done by one.
 func TestGateIsALock(t *testing.T) {
-	var g Gate
+	var g WriteLock
 	var all sync.WaitGroup
 	n := 0
 	for i := range 8 {
@@ -71,9 +71,9 @@ func TestGateIsALock(t *testing.T) {
 		}
 		all.Go(func() {
 			for range 2000 {
-				g.Enter(size)
+				g.Lock(size)
 				n++
-				g.Leave(size)
+				g.Unlock(size)
 			}
 		})
 	}

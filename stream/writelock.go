@@ -1,0 +1,72 @@
+package stream
+
+import "sync"
+
+// SmallWrite is the size up to which a write passes a WriteLock before larger
+// ones, in bytes: a key's echo, an acknowledgement, a reply.
+const SmallWrite = 4 << 10
+
+// smallShare is how many bytes of small writes pass in a row while a large one
+// waits.
+const smallShare = 64 << 10
+
+// WriteLock lets several goroutines write to one wire, one at a time. Small
+// writes pass before large ones. Writes of one class pass in the order in which
+// they came. An echo therefore waits for the one write that is under way, and
+// not for a piece of each flood. The zero value is unlocked.
+//
+// A goroutine locks once for each write and waits until the write is done, so
+// its writes never overtake each other.
+type WriteLock struct {
+	mu           sync.Mutex // guards all below
+	held         bool
+	small, large []chan struct{} // one for each write that waits; closed to let it through
+	streak       int             // bytes of small writes since a large one began to wait
+}
+
+// Lock waits for the turn of a write of n bytes.
+func (l *WriteLock) Lock(n int) {
+	l.mu.Lock()
+	if !l.held {
+		l.held = true
+		l.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	if n <= SmallWrite {
+		l.small = append(l.small, turn)
+	} else {
+		l.large = append(l.large, turn)
+	}
+	l.mu.Unlock()
+	<-turn
+}
+
+// Unlock ends the turn of a write of n bytes and begins the next one.
+func (l *WriteLock) Unlock(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.large) == 0 || n > SmallWrite {
+		l.streak = 0
+	} else {
+		l.streak += n
+	}
+	queue := &l.small
+	if len(l.small) == 0 || len(l.large) > 0 && l.streak >= smallShare {
+		queue = &l.large
+	}
+	if len(*queue) == 0 {
+		l.held = false
+		return
+	}
+	close((*queue)[0])
+	(*queue)[0] = nil
+	*queue = (*queue)[1:]
+}
+
+// Waiting returns how many writes wait for their turn.
+func (l *WriteLock) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.small) + len(l.large)
+}
