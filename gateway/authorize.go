@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/relay"
 )
 
 // authorize decides whether a request reaches its handler. Every route uses it.
@@ -139,7 +140,7 @@ func (q *request) credentials(from requestOrigin) auth.Request {
 		r.SessionCookie = string(q.Request().Header.Cookie(auth.SessionCookie))
 	}
 	if q.route.Upgrade {
-		r.Subprotocols = subprotocols(q.Ctx)
+		r.Subprotocols = relay.Subprotocols(handshakeHeader(q.Ctx))
 	}
 	return r
 }

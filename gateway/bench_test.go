@@ -18,7 +18,6 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -198,14 +197,4 @@ func BenchmarkTCP(b *testing.B) {
 	defer func() { _ = ws.CloseNow() }()
 	ws.SetReadLimit(-1)
 	echo(b, &client{b, ws}, 16)
-}
-
-func BenchmarkEnvelope(b *testing.B) {
-	msg := []byte(`{"id":12,"op":"execute","ch":1,"params":{"key":"0123456789abcdef","code":"print(\"hello\")\nfor i in range(10):\n    print(i)"}}`)
-	b.SetBytes(int64(len(msg)))
-	for b.Loop() {
-		if e, err := parseEnvelope(msg); err != nil || e.op != protocol.OpExecute {
-			b.Fatal(err)
-		}
-	}
 }

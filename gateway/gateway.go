@@ -22,6 +22,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/relay"
 	"github.com/sandgate/sandgate/gateway/run"
 )
 
@@ -35,6 +36,8 @@ type Gateway struct {
 	server *fasthttp.Server
 	auth   *auth.Authenticator
 	runs   *run.Runner
+	// sockets are the WebSockets.
+	sockets *relay.Server
 	// origins are those that Config.AllowedOrigins lists.
 	origins atomic.Pointer[map[string]bool]
 	// ports is the domain below which ports have host names.
@@ -53,18 +56,13 @@ type Gateway struct {
 	setOut  context.CancelFunc
 	// draining is set before anything is closed.
 	draining atomic.Bool
-	wg       sync.WaitGroup // relays, runs and their clean-up
+	wg       sync.WaitGroup // runs and their clean-up, the following of keys
 
 	mu      sync.Mutex // guards all below; leaf: nothing is locked under it
 	hosts   map[string]bool
 	own     map[string]bool // the hosts of what Serve listens on
 	follows bool            // the keys are followed
 	lns     []*listener
-	relays  map[*relay]struct{}
-	// perWho counts the connections of each principal, of which there may be
-	// perPrincipal.
-	perWho       map[string]int
-	perPrincipal int
 	// denials wait to be told to the audit log; at most 65.
 	denials map[denial]int
 	// waited is set before wg is waited for: nothing is added after it.
@@ -87,11 +85,9 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	}
 	g := &Gateway{
 		cfg: cfg, node: n, log: log,
-		ports:  ports,
-		slots:  make(chan struct{}, cfg.Limits.InFlight),
-		relays: make(map[*relay]struct{}),
-		perWho: make(map[string]int),
-		own:    make(map[string]bool),
+		ports: ports,
+		slots: make(chan struct{}, cfg.Limits.InFlight),
+		own:   make(map[string]bool),
 	}
 	g.base, g.giveUp = context.WithCancel(context.Background())
 	g.leaving, g.setOut = context.WithCancel(g.base)
@@ -109,6 +105,13 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.sockets = relay.New(relay.Config{
+		Open: n.Open, Credentials: g.auth, Observer: socketObserver{g}, Name: "sandgate/" + cfg.Version,
+		Times: relay.Times{
+			Write: cfg.Times.Write, Hello: cfg.Times.Hello, Ping: cfg.Times.Ping, Pong: cfg.Times.Pong, Message: cfg.Times.Message,
+		},
+		Tracer: cfg.Tracer, Logger: log, Base: g.base,
+	})
 	if err := g.Reload(cfg.changeable()); err != nil {
 		return nil, err
 	}
@@ -183,7 +186,7 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	if follow {
 		go func() {
 			defer g.wg.Done()
-			g.auth.Run(g.leaving, g.closeRevoked)
+			g.auth.Run(g.leaving, g.sockets.CloseInvalid)
 		}()
 	}
 	if g.draining.Load() {
@@ -201,6 +204,7 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 		return nil
 	case err := <-failed:
 		if g.draining.Load() {
+			g.sockets.Wait()
 			g.wg.Wait()
 			return nil
 		}
@@ -213,29 +217,24 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 // cuts what is left. It returns ctx's error when something had to be cut.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	if g.draining.Swap(true) {
+		g.sockets.Wait()
 		g.wg.Wait()
 		return nil
 	}
 	g.mu.Lock()
-	relays := make([]*relay, 0, len(g.relays))
-	for r := range g.relays {
-		relays = append(relays, r)
-	}
 	lns := g.lns
 	g.mu.Unlock()
 	g.setOut()
 	for _, l := range lns {
 		_ = l.Close()
 	}
-	for _, r := range relays {
-		go r.end(closeRestart, string(fault.Restarting))
-	}
+	g.sockets.Shutdown()
 	err := g.app.ShutdownWithContext(ctx)
 	g.mu.Lock()
 	g.waited = true
 	g.mu.Unlock()
 	done := make(chan struct{})
-	go func() { g.wg.Wait(); close(done) }()
+	go func() { g.sockets.Wait(); g.wg.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -276,36 +275,4 @@ func (g *Gateway) begin() bool {
 	}
 	g.wg.Add(1)
 	return true
-}
-
-// join counts a WebSocket in, or says why not.
-func (g *Gateway) join(r *relay) error {
-	const op = "gateway.join"
-	who := r.who.Tenant + "\x00" + r.who.Subject
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.draining.Load() {
-		return &fault.Error{Kind: fault.Restarting, Op: op, RetryAfter: 1}
-	}
-	if g.perWho[who] >= g.perPrincipal {
-		g.full(limitSockets)
-		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: "too many connections are open with these credentials"}
-	}
-	g.perWho[who]++
-	g.relays[r] = struct{}{}
-	g.wg.Add(1)
-	g.stats.sockets.Add(1)
-	return nil
-}
-
-func (g *Gateway) leave(r *relay) {
-	who := r.who.Tenant + "\x00" + r.who.Subject
-	g.mu.Lock()
-	delete(g.relays, r)
-	if g.perWho[who]--; g.perWho[who] <= 0 {
-		delete(g.perWho, who)
-	}
-	g.mu.Unlock()
-	g.stats.sockets.Add(-1)
-	g.wg.Done()
 }

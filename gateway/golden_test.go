@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +26,7 @@ func goldenTypes() map[string]any {
 func TestGoldenBodies(t *testing.T) {
 	types := goldenTypes()
 	golden.Records(t, "bodies.json", types, protocol.Network{Allow: []string{"example.org"}})
-	golden.Covers(t, types, "awaited")
+	golden.Covers(t, types)
 }
 
 // TestGoldenRoutes compares the routes with what may use them.
@@ -51,22 +50,6 @@ func TestGoldenRoutes(t *testing.T) {
 	}
 	slices.Sort(lines)
 	golden.Text(t, "routes.txt", strings.Join(lines, "\n")+"\n")
-}
-
-// TestGoldenScopes compares the scopes of the operations over a WebSocket.
-func TestGoldenScopes(t *testing.T) {
-	names, err := os.ReadFile("../protocol/testdata/golden/operations.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	for op := range strings.Lines(string(names)) {
-		op = strings.TrimSpace(op)
-		if scope, ok := opScope(op); ok {
-			fmt.Fprintf(&out, "%s %s\n", op, scope)
-		}
-	}
-	golden.Text(t, "operation-scopes.txt", out.String())
 }
 
 // TestGoldenMetrics compares the names, types and labels of the metrics.

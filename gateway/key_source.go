@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
@@ -53,20 +52,5 @@ func nextKeys(link Link) (n tenant.News, err error) {
 			continue
 		}
 		return n, fault.Wrap(fault.Malformed, "gateway.keys", json.Unmarshal(event.Params, &n))
-	}
-}
-
-// closeRevoked closes the WebSockets whose credentials have ended.
-func (g *Gateway) closeRevoked() {
-	g.mu.Lock()
-	var out []*relay
-	for r := range g.relays {
-		if !g.auth.Keys.Valid(r.who) {
-			out = append(out, r)
-		}
-	}
-	g.mu.Unlock()
-	for _, r := range out {
-		go r.fail(auth.ErrRevoked())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/relay"
 )
 
 // listener bounds the number of open connections and remembers them, so that
@@ -105,8 +106,8 @@ type conn struct {
 	closed atomic.Bool
 	// busy is set from the first byte of a request to the last of its answer.
 	busy atomic.Bool
-	// pending is a relay that was let in and has not taken over yet.
-	pending atomic.Pointer[relay]
+	// pending is a WebSocket that has joined and is not served yet.
+	pending atomic.Pointer[relay.Socket]
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -142,7 +143,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	if r := c.pending.Swap(nil); r != nil {
-		c.l.g.leave(r)
+		r.Abandon()
 	}
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
 		_ = half.CloseWrite()

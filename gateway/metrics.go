@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -99,11 +98,11 @@ func newMetrics(g *Gateway) *metrics {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: metricPrefix + "build_info", Help: "1, with the server's version.", ConstLabels: prometheus.Labels{"version": g.cfg.Version},
 	}, func() float64 { return 1 }))
-	s := &g.stats
+	s, ws := &g.stats, g.sockets.Stats()
 	for _, d := range []struct {
 		direction       string
 		bytes, messages func() int64
-	}{{"in", s.bytesIn.Load, s.messagesIn.Load}, {"out", s.bytesOut.Load, s.messagesOut.Load}} {
+	}{{"in", ws.BytesIn.Load, ws.MessagesIn.Load}, {"out", ws.BytesOut.Load, ws.MessagesOut.Load}} {
 		labels := prometheus.Labels{"direction": d.direction}
 		m.registry.MustRegister(
 			prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -121,8 +120,8 @@ func newMetrics(g *Gateway) *metrics {
 		"requests_let_in_total":     {"Requests that passed the door.", s.requests.Load},
 		"denied_total":              {"Requests that the door turned away.", s.denied.Load},
 		"bad_requests_total":        {"Requests that could not be parsed.", s.badRequests.Load},
-		"slow_clients_total":        {"Clients that took nothing for too long and were cut off.", s.slow.Load},
-		"pings_ignored_total":       {"Clients' pings over 50 a second, which stay unanswered.", s.pongsSaved.Load},
+		"slow_clients_total":        {"Clients that took nothing for too long and were cut off.", func() int64 { return s.slow.Load() + ws.Slow.Load() }},
+		"pings_ignored_total":       {"Clients' pings over 50 a second, which stay unanswered.", ws.PingsIgnored.Load},
 		"audit_notes_lost_total":    {"Entries for the audit log that the node did not take.", s.notesLost.Load},
 		"trace_spans_sent_total":    {"Spans that a collector took.", func() int64 { n, _ := g.cfg.Tracer.Counts(); return n }},
 		"trace_spans_dropped_total": {"Spans that found the queue full, or that the collector did not take.", func() int64 { _, n := g.cfg.Tracer.Counts(); return n }},
@@ -136,7 +135,7 @@ func newMetrics(g *Gateway) *metrics {
 		read func() int64
 	}{
 		"connections":        {"Connections that are open.", s.connections.Load},
-		"websockets":         {"WebSockets that are open.", s.sockets.Load},
+		"websockets":         {"WebSockets that are open.", ws.Open.Load},
 		"requests_under_way": {"HTTP requests that are under way.", func() int64 { return int64(len(g.slots)) }},
 	} {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + name, Help: c.help},
@@ -155,9 +154,9 @@ func closeCodes() []string {
 	return codes
 }
 
-// closed notes the end of a WebSocket.
-func (m *metrics) closed(code websocket.StatusCode) {
-	label := strconv.Itoa(int(code))
+// closed counts the end of a WebSocket.
+func (m *metrics) closed(code int) {
+	label := strconv.Itoa(code)
 	if !slices.Contains(closeCodes(), label) {
 		label = "other"
 	}
@@ -224,3 +223,10 @@ func (g *Gateway) tellMetrics(q *request) error {
 	q.Response().SetBodyRaw(b.Bytes())
 	return nil
 }
+
+// socketObserver counts what happens on WebSockets.
+type socketObserver struct{ g *Gateway }
+
+func (o socketObserver) Full()            { o.g.full(limitSockets) }
+func (o socketObserver) Failed(err error) { o.g.metrics.failed(err) }
+func (o socketObserver) Closed(code int)  { o.g.metrics.closed(code) }

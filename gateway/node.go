@@ -18,15 +18,6 @@ type Node interface {
 // Link is one conversation with a node.
 type Link = nodecall.Link
 
-// thrifty is a Link that knows whether Next will return at once, so that the
-// relay joins frames into one write, and that waits with little memory: none
-// of a flood's after Shrink.
-type thrifty interface {
-	Buffered() bool
-	Wait()
-	Shrink()
-}
-
 // Remote is a Node behind the node protocol.
 func Remote(c *noderpc.Client) Node { return remote{c} }
 

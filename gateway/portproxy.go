@@ -493,3 +493,15 @@ func (g *Gateway) hijack(q *request, tcp *portConn, from io.Reader, head []byte)
 		}()
 	})
 }
+
+// has reports whether a header that is a list has the token.
+func has(c *fiber.Ctx, name, token string) bool {
+	for _, v := range c.Request().Header.PeekAll(name) {
+		for t := range strings.SplitSeq(string(v), ",") {
+			if strings.EqualFold(strings.TrimSpace(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}

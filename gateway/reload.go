@@ -37,10 +37,11 @@ func (g *Gateway) Reload(c Changeable) error {
 	if err != nil {
 		return err
 	}
+	g.sockets.SetLimit(c.PerPrincipal)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	maps.Copy(hosts, g.own)
-	g.hosts, g.perPrincipal = hosts, c.PerPrincipal
+	g.hosts = hosts
 	g.origins.Store(&origins)
 	g.auth.SetTokens(tokens)
 	return nil

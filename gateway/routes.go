@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -148,15 +147,4 @@ func (g *Gateway) preflight(q *request) error {
 	h.Set(fiber.HeaderAccessControlMaxAge, strconv.Itoa(600))
 	q.Status(fiber.StatusNoContent)
 	return nil
-}
-
-// subprotocols returns what the client offers, each trimmed.
-func subprotocols(c *fiber.Ctx) []string {
-	var out []string
-	for _, v := range c.Request().Header.PeekAll(fiber.HeaderSecWebSocketProtocol) {
-		for p := range strings.SplitSeq(string(v), ",") {
-			out = append(out, strings.TrimSpace(p))
-		}
-	}
-	return out
 }

@@ -424,7 +424,7 @@ func TestAbuse20_Frames(t *testing.T) {
 	}{
 		"unmasked":              {[]byte{0x81, 2, '{', '}'}, []websocket.StatusCode{1002}},
 		"length of 2^63":        {[]byte{0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}, []websocket.StatusCode{1002}},
-		"length of 2^62":        {append([]byte{0x82, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}, make([]byte, maxBinary+1)...), []websocket.StatusCode{code(fault.TooLarge)}},
+		"length of 2^62":        {append([]byte{0x82, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}, make([]byte, stream.MessageHeaderSize+8+protocol.MaxInput+1)...), []websocket.StatusCode{code(fault.TooLarge)}},
 		"rsv1":                  {masked(0xc1, []byte("{}")), []websocket.StatusCode{1002}},
 		"rsv2":                  {masked(0xa1, []byte("{}")), []websocket.StatusCode{1002}},
 		"rsv3":                  {masked(0x91, []byte("{}")), []websocket.StatusCode{1002}},
@@ -556,20 +556,8 @@ func TestAbuse19_NeverReads(t *testing.T) {
 	w.fake.await(t, "the link's end", func() bool { return w.fake.links == 0 })
 }
 
-// slow reports whether a relay has met a client that takes nothing.
-func (w *world) slow() bool {
-	w.g.mu.Lock()
-	defer w.g.mu.Unlock()
-	for r := range w.g.relays {
-		r.mu.Lock()
-		e := r.edge
-		r.mu.Unlock()
-		if e != nil && e.slowed.Load() {
-			return true
-		}
-	}
-	return false
-}
+// slow reports whether a client that reads nothing was detected.
+func (w *world) slow() bool { return w.g.Stats().Slow > 0 }
 
 // TestAbuse19_HalfOpen: who answers pings stays, and is asked again; who does not
 // is cut off after one.
@@ -626,29 +614,6 @@ func TestAbuse19_HalfOpen(t *testing.T) {
 		t.Errorf("%d pings", pings)
 	}
 	until(t, "its end", func() bool { return w.g.Stats().Sockets == 0 })
-}
-
-func FuzzEnvelope(f *testing.F) {
-	for _, s := range []string{`{"id":1,"op":"hello"}`, `{"op":"x","ch":4294967295,"params":[1,{"a":"}"}]}`, ` { "params" : "\"}" , "id" : 18446744073709551615 } `, `{}`, `{"id":1e3}`, `{"\u0069d":1}`, `{"a":-0.5e+7,"op":""}`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := parseEnvelope(b)
-		if err != nil {
-			if fault.KindOf(err) != fault.Malformed && fault.KindOf(err) != fault.InvalidArgument {
-				t.Fatalf("%q: %v", b, err)
-			}
-			return
-		}
-		// What passes means the same to the node's parser.
-		var r protocol.Request
-		if err := json.Unmarshal(b, &r); err != nil {
-			t.Fatalf("%q passes here, not there: %v", b, err)
-		}
-		if r.ID != e.id || r.Op != e.op || r.Ch != e.ch {
-			t.Fatalf("%q: %+v here, %+v there", b, e, r)
-		}
-	})
 }
 
 func FuzzHeader(f *testing.F) {

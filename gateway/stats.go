@@ -3,10 +3,9 @@ package gateway
 import "sync/atomic"
 
 type counters struct {
-	connections, sockets                           atomic.Int64
-	refused, slow, denied, badRequests, pongsSaved atomic.Int64
-	requests, runs, notesLost                      atomic.Int64
-	bytesIn, bytesOut, messagesIn, messagesOut     atomic.Int64 // of WebSockets
+	connections                        atomic.Int64
+	refused, slow, denied, badRequests atomic.Int64 // slow lacks the WebSockets
+	requests, runs, notesLost          atomic.Int64
 }
 
 // Stats is what a gateway counts. All but the first two only grow.
@@ -30,11 +29,11 @@ type Stats struct {
 
 // Stats returns the counters.
 func (g *Gateway) Stats() Stats {
-	s := &g.stats
+	s, ws := &g.stats, g.sockets.Stats()
 	return Stats{
-		Connections: s.connections.Load(), Sockets: s.sockets.Load(),
+		Connections: s.connections.Load(), Sockets: ws.Open.Load(),
 		Requests: s.requests.Load(), Denied: s.denied.Load(), Refused: s.refused.Load(),
-		Slow: s.slow.Load(), BadRequests: s.badRequests.Load(), PingsIgnored: s.pongsSaved.Load(),
+		Slow: s.slow.Load() + ws.Slow.Load(), BadRequests: s.badRequests.Load(), PingsIgnored: ws.PingsIgnored.Load(),
 		Runs: s.runs.Load(),
 	}
 }

@@ -193,6 +193,9 @@ func (a *Authenticator) Check(who noderpc.Principal) error {
 	return nil
 }
 
+// Valid reports whether the credentials of a principal have not ended.
+func (a *Authenticator) Valid(who noderpc.Principal) bool { return a.Keys.Valid(who) }
+
 // Meter counts a request against the request quotas of its principal.
 func (a *Authenticator) Meter(who noderpc.Principal) error {
 	const op = "auth.meter"

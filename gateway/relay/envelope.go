@@ -1,4 +1,4 @@
-package gateway
+package relay
 
 import (
 	"encoding/json"
@@ -9,22 +9,22 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// envelope is what the gateway needs to know of a request it relays.
+// envelope is the part of a request that the gateway reads.
 type envelope struct {
 	id uint64
 	op string
 	ch uint32
-	// trace is the client's traceparent, whatever its form.
+	// trace is the client's traceparent, unchecked.
 	trace string
 }
 
 // parseEnvelope reads the envelope of a control message. It is stricter than
-// encoding/json: a name that stands twice, or in other case, could be read in
-// two ways by two parsers, and this one decides what the node's may do.
+// encoding/json: two parsers could read a duplicate name, or one in upper case,
+// differently, and the gateway's parser decides what the node's may do.
 //
-// The id is set in the error's company when the message got that far.
+// On an error, id is set if it was parsed.
 func parseEnvelope(b []byte) (envelope, error) {
-	const op = "gateway.envelope"
+	const op = "relay.envelope"
 	var e envelope
 	if !utf8.Valid(b) {
 		return e, fault.New(fault.Malformed, op, "a control message is UTF-8")
@@ -32,7 +32,7 @@ func parseEnvelope(b []byte) (envelope, error) {
 	if !json.Valid(b) {
 		return e, fault.New(fault.Malformed, op, "a control message is a JSON object")
 	}
-	// From here on b is well-formed: the scan cannot run off its end.
+	// b is well-formed JSON: the scan below cannot run past its end.
 	i := space(b, 0)
 	if b[i] != '{' {
 		return e, fault.New(fault.Malformed, op, "a control message is a JSON object")
@@ -115,7 +115,7 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the index behind the string that begins at i.
+// stringEnd returns the index after the string that begins at i.
 func stringEnd(b []byte, i int) int {
 	for i++; b[i] != '"'; i++ {
 		if b[i] == '\\' {
@@ -125,7 +125,7 @@ func stringEnd(b []byte, i int) int {
 	return i + 1
 }
 
-// valueEnd returns the index behind the value that begins at i.
+// valueEnd returns the index after the value that begins at i.
 func valueEnd(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -139,7 +139,7 @@ func valueEnd(b []byte, i int) int {
 		case '{', '[':
 			depth++
 		case '}', ']':
-			if depth == 0 { // the end of the object that a number stands in
+			if depth == 0 { // the end of the object around a number
 				return i
 			}
 			if depth--; depth == 0 {

@@ -1,4 +1,4 @@
-package gateway
+package relay
 
 import (
 	"io"
@@ -15,7 +15,7 @@ import (
 func TestCorkStartsEmpty(t *testing.T) {
 	for range 50 { // the pool may drop what it is given, so once proves nothing
 		here, there := net.Pipe()
-		e := newEdge(&conn{Conn: here}, nil, time.Minute)
+		e := newCorkedConn(here, nil, time.Minute, new(Stats))
 		used := append(make([]byte, 0, 64), "left over"...)
 		stream.PutBuffer(&used)
 		go func() {

@@ -1,0 +1,52 @@
+package relay
+
+import (
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// operations are the rows of the operation table by name.
+type operations map[string]protocol.Operation
+
+func newOperations() operations {
+	out := operations{}
+	for _, o := range protocol.Operations() {
+		out[o.Name] = o
+	}
+	return out
+}
+
+// check returns an error unless a principal may request an operation over a
+// WebSocket.
+func (t operations) check(who noderpc.Principal, op string) error {
+	const name = "relay.operation"
+	o, ok := t[op]
+	switch {
+	case op == protocol.OpHello:
+		return fault.New(fault.Conflict, name, "hello was sent already")
+	case !ok || o.Transport == protocol.Internal:
+		return fault.New(fault.Unsupported, name, "there is no operation of that name")
+	case o.Transport == protocol.HTTPOnly:
+		return fault.New(fault.Unsupported, name, "this operation is offered over HTTP: %s", routesOf(o))
+	}
+	return auth.Permit(name, who, auth.Scope(o.Scope))
+}
+
+// checkInput returns an error unless a principal may send Input frames. They do
+// what the operation input does.
+func (t operations) checkInput(who noderpc.Principal) error {
+	return auth.Permit("relay.frame", who, auth.Scope(t[protocol.OpInput].Scope))
+}
+
+// routesOf lists the HTTP routes of an operation.
+func routesOf(o protocol.Operation) string {
+	var all []string
+	for _, r := range o.REST {
+		all = append(all, r.Method+" "+r.Path)
+	}
+	return strings.Join(all, ", ")
+}

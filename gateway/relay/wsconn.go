@@ -1,0 +1,129 @@
+package relay
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/stream"
+)
+
+// corkedConn is the connection of a WebSocket. It joins the small writes of one
+// or several messages, and detects a client that does not read.
+type corkedConn struct {
+	net.Conn
+	// early was received before the handshake was answered.
+	early []byte
+	stall time.Duration
+	stats *Stats
+	// slowed is set once a write has taken longer than stall.
+	slowed atomic.Bool
+	// broken is set once a write has stopped within a frame: the client would
+	// read a close frame as part of that frame's payload.
+	broken      atomic.Bool
+	writing     atomic.Bool
+	read, wrote atomic.Int64
+
+	mu     sync.Mutex // guards all below; held over a write
+	corked bool
+	buf    *[]byte
+}
+
+// corkLimit is the number of bytes that a corked connection holds back.
+const corkLimit = 64 << 10
+
+func newCorkedConn(c net.Conn, early []byte, stall time.Duration, stats *Stats) *corkedConn {
+	return &corkedConn{Conn: c, early: early, stall: stall, stats: stats}
+}
+
+func (c *corkedConn) Read(p []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(p, c.early)
+		c.early = c.early[n:]
+		return n, nil
+	}
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	c.stats.BytesIn.Add(int64(n))
+	return n, err
+}
+
+func (c *corkedConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.corked {
+		return c.write(p)
+	}
+	if len(*c.buf)+len(p) > corkLimit {
+		if err := c.flush(); err != nil {
+			return 0, err
+		}
+		if len(p) > corkLimit/2 {
+			return c.write(p)
+		}
+	}
+	*c.buf = append(*c.buf, p...)
+	return len(p), nil
+}
+
+// cork holds writes back until uncork.
+func (c *corkedConn) cork() {
+	c.mu.Lock()
+	if !c.corked {
+		c.corked = true
+		c.buf = stream.GetBuffer()
+	}
+	c.mu.Unlock()
+}
+
+// uncork sends what was held back.
+func (c *corkedConn) uncork() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.corked {
+		return nil
+	}
+	err := c.flush()
+	c.corked = false
+	stream.PutBuffer(c.buf)
+	c.buf = nil
+	return err
+}
+
+func (c *corkedConn) flush() error {
+	if len(*c.buf) == 0 {
+		return nil
+	}
+	_, err := c.write(*c.buf)
+	*c.buf = (*c.buf)[:0]
+	return err
+}
+
+// write waits at most stall for the client to read something. Then it marks the
+// client as slow, and waits half as long again: if the whole frame is sent, a
+// close frame with the reason can follow.
+func (c *corkedConn) write(p []byte) (int, error) {
+	c.writing.Store(true)
+	defer c.writing.Store(false)
+	total := 0
+	for wait := c.stall; ; wait = c.stall / 2 {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(wait)); err != nil {
+			return total, err
+		}
+		n, err := c.Conn.Write(p[total:])
+		total += n
+		c.wrote.Add(int64(n))
+		c.stats.BytesOut.Add(int64(n))
+		if err == nil {
+			return total, nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.slowed.Swap(true) {
+			c.broken.Store(true)
+			return total, err
+		}
+		c.stats.Slow.Add(1)
+	}
+}
