@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/journal"
+	"github.com/sandgate/sandgate/internal/nodeapi"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/session"
 )
@@ -173,6 +174,13 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 	if err != nil {
 		return err
 	}
+	api := nodeapi.Of(m)
+	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = audit, tenants, tracer, a.Version, log
+	handler, err := nodeapi.New(api)
+	if err != nil {
+		cleanup(m.Close)
+		return err
+	}
 	stopBeating := place.run(m)
 	defer stopBeating()
 	defer func() { cleanup(m.Close) }()
@@ -224,7 +232,7 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 		case <-serving.Done():
 		}
 	}()
-	err = serveLinks(serving, ln, abroad, m, log)
+	err = serveLinks(serving, ln, abroad, handler, log)
 	stopServing()
 	<-left
 	return err

@@ -138,9 +138,9 @@ func TestAuditKeepsCodeByPolicy(t *testing.T) {
 	p := r.open()
 	p.attach(1, s.ID, "k1")
 	p.run(1, "print x\x1b[31m")
-	p.run(1, "print "+strings.Repeat("x", maxAuditCode))
+	p.run(1, "print "+strings.Repeat("x", (64<<10)))
 	runs := only(entries(), protocol.OpExecute)
-	if len(runs) != 2 || runs[0].Code != "print x\x1b[31m" || runs[0].Cut || len(runs[1].Code) != maxAuditCode || !runs[1].Cut || runs[1].CodeBytes != maxAuditCode+6 {
+	if len(runs) != 2 || runs[0].Code != "print x\x1b[31m" || runs[0].Cut || len(runs[1].Code) != (64<<10) || !runs[1].Cut || runs[1].CodeBytes != (64<<10)+6 {
 		t.Errorf("%d: %+v", len(runs), runs[0])
 	}
 }

@@ -42,13 +42,6 @@ func (c *Channel) made(cell uint32, n int) {
 	}
 }
 
-// took counts input of the attachment, which may be gone.
-func (a *Viewer) took(n int) {
-	if a != nil {
-		a.session.meter.in.Add(int64(n))
-	}
-}
-
 // ranCell takes note of the end of one of the channel's cells.
 func (c *Channel) ranCell(e queue.Result) {
 	c.session.meter.cells.Add(1)

@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/trace"
+
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
@@ -45,7 +48,62 @@ type Channel struct {
 	order   []*writer // oldest first
 }
 
-// view is the channel as clients see it.
+// ID returns the channel's id, which is unique in its session.
+func (c *Channel) ID() string { return c.id }
+
+// Kind is kernel, process or terminal.
+func (c *Channel) Kind() string { return c.kind }
+
+// Queue returns the execution queue of a kernel; nil for other kinds. The caller
+// holds the session with Acquire for everything that needs the kernel.
+func (c *Channel) Queue() *queue.Queue { return c.queue }
+
+// Execute queues a cell; the span of the cell is part of the one of ctx.
+// Preconditions: the channel is a kernel, and the session is acquired.
+func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Queued, error) {
+	_, span := trace.Start(ctx, "cell")
+	span.Set(trace.Session, c.session.id)
+	span.Set(trace.Channel, c.id)
+	span.Set(trace.Language, c.language)
+	queued, err := c.traces.submit(span, func() (protocol.Queued, error) { return c.queue.Submit(p) })
+	if err == nil && !queued.Repeated {
+		c.session.acknowledged(c.id, queued.Cell, p.Key)
+		c.session.m.count.executes.Add(1)
+	}
+	return queued, err
+}
+
+// Input answers a kernel's request for input. Preconditions: the channel is a
+// kernel, and the session is acquired.
+func (c *Channel) Input(p protocol.InputReply) error {
+	c.session.m.count.inputBytes.Add(int64(len(p.Value)))
+	c.session.meter.in.Add(int64(len(p.Value)))
+	return c.queue.Input(p.Cell, p.Value, p.EOF)
+}
+
+// Interrupt interrupts a kernel, which has the grace to react before it is
+// killed, or sends SIGINT to a process. Preconditions: the session is acquired.
+func (c *Channel) Interrupt(ctx context.Context, grace time.Duration) error {
+	if c.queue != nil {
+		return c.queue.Interrupt(ctx, grace)
+	}
+	return c.Signal(ctx, "SIGINT")
+}
+
+// Signal sends a signal to a process or terminal. It is a Conflict when the
+// process has ended. Preconditions: the session is acquired.
+func (c *Channel) Signal(ctx context.Context, name string) error {
+	err := c.session.agent.Signal(ctx, c.wire, name)
+	if err != nil && c.ended() {
+		return fault.New(fault.Conflict, "session.signal", "the process has ended")
+	}
+	return err
+}
+
+// IsTerminal reports whether the channel is a terminal.
+func (c *Channel) IsTerminal() bool { return c.terminal != nil }
+
+// View returns the channel as clients see it.
 func (c *Channel) View() protocol.Channel {
 	b := c.log.Bounds()
 	v := protocol.Channel{

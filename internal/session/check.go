@@ -22,7 +22,6 @@ const (
 	maxArgs     = 1024      // of a process
 	maxArgBytes = 128 << 10 // all together
 	maxPath     = 4096
-	maxMillis   = int64(24 * time.Hour / time.Millisecond)
 )
 
 // wanted is what a create asks for.
@@ -147,7 +146,7 @@ func (m *Manager) checkOpen(s *Session, r protocol.ChannelOpen) (language string
 		return "", nil, err
 	}
 	if r.Cwd != "" {
-		if err := checkPath(op, "cwd", r.Cwd); err != nil {
+		if err := CheckPath(op, "cwd", r.Cwd); err != nil {
 			return "", nil, err
 		}
 	}
@@ -222,7 +221,7 @@ func (m *Manager) checkProcess(op string, r protocol.ChannelOpen) (language stri
 
 // program returns the arguments that run a file in its language's own way.
 func (m *Manager) program(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
-	if err := checkPath(op, "file", r.File); err != nil {
+	if err := CheckPath(op, "file", r.File); err != nil {
 		return "", nil, err
 	}
 	if r.Language != "" {
@@ -247,43 +246,10 @@ func (m *Manager) program(op string, r protocol.ChannelOpen) (language string, a
 	return language, l.Run(file, r.Args...), nil
 }
 
-func checkPath(op, field, path string) error {
+// CheckPath refuses what no path in a sandbox can be.
+func CheckPath(op, field, path string) error {
 	if path == "" || len(path) > maxPath || strings.ContainsRune(path, 0) {
 		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero", maxPath)
 	}
 	return nil
-}
-
-func checkExecute(e protocol.Execute) error {
-	const op = "execute"
-	switch {
-	case len(e.Key) > protocol.MaxKey:
-		return fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
-	case len(e.Code) > protocol.MaxCode:
-		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
-	case e.TimeoutMS < 0 || e.TimeoutMS > maxMillis:
-		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds", maxMillis)
-	}
-	return nil
-}
-
-func checkComplete(p protocol.Complete) error {
-	const op = "complete"
-	switch {
-	case len(p.Code) > protocol.MaxCode:
-		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
-	case p.Cursor < 0 || p.Cursor > utf8.RuneCountInString(p.Code):
-		return fault.Invalid(op, "cursor", "a cursor lies in the code or at its end")
-	case p.Detail < 0 || p.Detail > 1:
-		return fault.Invalid(op, "detail", "detail is 0 or 1")
-	}
-	return nil
-}
-
-func checkSignal(name string) error {
-	switch name {
-	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT":
-		return nil
-	}
-	return fault.Invalid("signal", "signal", "%.40q is not SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGSTOP or SIGCONT", name)
 }

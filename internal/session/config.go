@@ -228,10 +228,8 @@ func (c Config) language(name string) (kernel.Manifest, bool) {
 // counters count since the manager's start.
 type counters struct {
 	sessionsCreated, sessionsRefused, sessionsDeleted atomic.Int64
-	links, requests, refusedRequests                  atomic.Int64
 	executes, kernelsStarted, processesStarted        atomic.Int64
 	outputBytes, outputDropped, inputBytes            atomic.Int64
-	filesWritten, filesRead, fileBytes                atomic.Int64
 	pauses, resumes, coldBoots, restores              atomic.Int64
 	restoresFailed                                    atomic.Int64
 	hibernations, wakes, gaveWay                      atomic.Int64
@@ -240,13 +238,11 @@ type counters struct {
 	snapshots, forks, preserved, recovered            atomic.Int64
 	checkpoints, checkpointBytes, checkpointsFailed   atomic.Int64
 	takenOver, storeSwept                             atomic.Int64
-	inputRefused                                      atomic.Int64
-	portsOpened, portBytes                            atomic.Int64
 	egressOpened, egressDenied, egressFailed          atomic.Int64
 	egressOver, egressBytes                           atomic.Int64
 	parked, adopted, fenced                           atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
-	volumesCreated, volumesFull, fileChanges          atomic.Int64
+	volumesCreated, volumesFull                       atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
 }
 
@@ -270,9 +266,6 @@ func (c *counters) table() map[string]int64 {
 		"waits_refused":     c.waitsRefused.Load(),
 		"waits_over":        c.waitsOver.Load(),
 		"sessions_deleted":  c.sessionsDeleted.Load(),
-		"links":             c.links.Load(),
-		"requests":          c.requests.Load(),
-		"requests_refused":  c.refusedRequests.Load(),
 		"executes":          c.executes.Load(),
 		"kernels_started":   c.kernelsStarted.Load(),
 		"processes_started": c.processesStarted.Load(),
@@ -282,13 +275,6 @@ func (c *counters) table() map[string]int64 {
 		"output_bytes":      c.outputBytes.Load(),
 		"output_dropped":    c.outputDropped.Load(),
 		"input_bytes":       c.inputBytes.Load(),
-		"input_refused":     c.inputRefused.Load(),
-		"files_written":     c.filesWritten.Load(),
-		"files_read":        c.filesRead.Load(),
-		"file_changes":      c.fileChanges.Load(),
-		"file_bytes":        c.fileBytes.Load(),
-		"ports_opened":      c.portsOpened.Load(),
-		"port_bytes":        c.portBytes.Load(),
 		"egress_opened":     c.egressOpened.Load(),
 		"egress_denied":     c.egressDenied.Load(),
 		"egress_failed":     c.egressFailed.Load(),

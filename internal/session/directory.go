@@ -143,7 +143,7 @@ func (m *Manager) Moved(id cluster.SessionID) {
 	m.remember(s)
 	m.drop(s) // who asks for it here is to look where it is
 	for _, w := range s.viewers() {
-		_ = w.conn.link.Close()
+		w.client.Disconnect()
 	}
 	m.work.Go(func() {
 		s.lose("moved", "another node has taken it over")

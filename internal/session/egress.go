@@ -213,7 +213,7 @@ func (o *outlet) cut(final bool) {
 func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to wire.EgressTarget, n *client.Conn) {
 	e := &AuditRecord{Began: time.Now()}
 	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", o.tenant, o.subject, o.id, o.name
-	e.Host, e.Port = clip(to.Host), to.Port
+	e.Host, e.Port = ClipAudit(to.Host), to.Port
 	var moved atomic.Int64
 	out, err := o.dial(ctx, to, e)
 	if err != nil {
@@ -222,7 +222,7 @@ func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to wire.Egre
 		} else {
 			o.m.count.egressFailed.Add(1)
 		}
-		o.m.recorded(e, nil, err)
+		o.m.cfg.Audit.Finish(e, nil, err)
 		n.Refuse(err)
 		return
 	}
@@ -266,7 +266,7 @@ func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to wire.Egre
 	if known := (*fault.Error)(nil); err != nil && !errors.As(err, &known) {
 		err = fault.New(fault.Canceled, "egress", "the connection was cut")
 	}
-	o.m.recorded(e, nil, err)
+	o.m.cfg.Audit.Finish(e, nil, err)
 }
 
 // dial connects to where a program wants to go, if it may.
@@ -288,7 +288,7 @@ func (o *outlet) dial(ctx context.Context, to wire.EgressTarget, e *AuditRecord)
 	if err := o.within(); err != nil {
 		return nil, err
 	}
-	if err := o.m.announce(ctx, e); err != nil {
+	if err := o.m.cfg.Audit.Announce(ctx, e); err != nil {
 		return nil, err
 	}
 	c, address, err := o.m.cfg.Egress.Gate.Dial(ctx, o.list, target)

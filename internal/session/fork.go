@@ -275,15 +275,3 @@ func (c *Channel) note(event map[string]any) {
 	body, _ := json.Marshal(event)                 // strings and numbers
 	_, _ = c.log.Append(stream.KindEvent, 0, body) // it can only have ended
 }
-
-func opFork(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.SessionFork](r)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.m.Find(c.principal, p.Session)
-	if err != nil {
-		return nil, err
-	}
-	return c.m.Fork(ctx, c.principal, s, p)
-}

@@ -358,7 +358,7 @@ func (s *Session) tellAll(c protocol.StateChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a := range s.watchers {
-		a.tellState(c)
+		a.client.Notify(protocol.EventState, c)
 	}
 }
 

@@ -21,18 +21,17 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Manager keeps the sessions of one node. It is a noderpc.Handler.
+// Manager keeps the sessions of one node.
 //
 // Lock order: Manager.mu, session.mu, channel.mu. No lock is held over a call
 // to the agent, the host, a queue or a link; session.power is held over a
 // pause, a hibernation, a resume or a wake alone.
 type Manager struct {
-	cfg        Config
-	log        *slog.Logger
-	count      counters
-	metrics    *metrics
-	operations map[string]operation
-	templates  map[string]*template // of the languages
+	cfg       Config
+	log       *slog.Logger
+	count     counters
+	metrics   *metrics
+	templates map[string]*template // of the languages
 	// turns is held by those who make a sandbox outside the pools.
 	turns chan struct{}
 	// storing is held while an idle session is hibernated: one at a time.
@@ -93,7 +92,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, log: cfg.Logger, operations: operations(), templates: map[string]*template{}, own: map[string]*template{}, left: map[string]departed{},
+		cfg: cfg, log: cfg.Logger, templates: map[string]*template{}, own: map[string]*template{}, left: map[string]departed{},
 		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*Session{}, logs: map[*stream.Log]struct{}{},
 		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
 		shipping: make(chan struct{}, 1), noting: make(chan struct{}, 1), ending: map[string]bool{},
@@ -159,7 +158,40 @@ func New(cfg Config) (*Manager, error) {
 func (m *Manager) snapshotsDir() string { return filepath.Join(m.cfg.DataDir, "snapshots") }
 func (m *Manager) logDir() string       { return filepath.Join(m.cfg.DataDir, "logs") }
 
-// create makes a session for a tenant.
+// Create makes a session for a tenant, of a template or a snapshot. When ctx
+// ends before it returns, the session is removed again.
+//
+// Errors: InvalidArgument, NotFound, Exhausted at a limit, and others of the
+// sandbox.
+func (m *Manager) Create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (s *Session, err error) {
+	if r.Snapshot != "" {
+		s, err = m.snapshots.start(ctx, p, r)
+	} else {
+		s, err = m.createNew(ctx, p, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil { // the caller has left
+		m.Remove(s)
+		return nil, fault.Wrap(fault.KindOf(err), protocol.OpSessionCreate, err)
+	}
+	return s, nil
+}
+
+// Delete removes a session at a user's request.
+func (m *Manager) Delete(s *Session) {
+	m.count.sessionsDeleted.Add(1)
+	m.Remove(s)
+}
+
+// Snapshots returns the snapshots that users have taken.
+func (m *Manager) Snapshots() *SnapshotStore { return m.snapshots }
+
+// Volumes returns the node's volumes.
+func (m *Manager) Volumes() *Volumes { return m.volumes }
+
+// createNew makes a session from a template or a language.
 func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
 	const op = "session.create"
 	w, err := m.checkCreate(p, r)
@@ -527,4 +559,9 @@ func (m *Manager) store(s *Session, since time.Time) {
 		defer func() { <-m.storing }()
 		s.hibernateIdle(m.ctx, since)
 	})
+}
+
+// sees reports whether a session of the tenant is there for the principal.
+func sees(p noderpc.Principal, tenant, id string) bool {
+	return p.Tenant == tenant && (p.Session == "" || p.Session == id)
 }

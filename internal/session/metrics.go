@@ -1,22 +1,17 @@
 package session
 
 import (
-	"bytes"
-	"context"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/common/expfmt"
 
-	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/kernel/queue"
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -39,7 +34,6 @@ type metrics struct {
 	claims   *prometheus.HistogramVec // language, source
 	cells    *prometheus.CounterVec   // language, status
 	cellTime *prometheus.HistogramVec // language
-	errors   *prometheus.CounterVec   // kind
 	sleep    prometheus.Histogram
 	wake     prometheus.Histogram
 	gaps     prometheus.Counter
@@ -80,7 +74,6 @@ func newMetrics(m *Manager) *metrics {
 		cells: prometheus.NewCounterVec(prometheus.CounterOpts(opts("cells_total", "Cells that have ended.")), []string{"language", "status"}),
 		cellTime: prometheus.NewHistogramVec(seconds("cell_seconds", "Time that cells ran.", 0.001, 600, 12),
 			[]string{"language"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts(opts("errors_total", "Requests that were answered with an error.")), []string{"kind"}),
 		quotas: prometheus.NewCounterVec(prometheus.CounterOpts(opts("quota_refused_total", "What was refused because a tenant or a key was at its quota.")), []string{"quota"}),
 		sleep:  prometheus.NewHistogram(seconds("hibernate_seconds", "Time that hibernations took.", 0.05, 60, 9)),
 		wake:   prometheus.NewHistogram(seconds("wake_seconds", "Time that wakes of hibernated sessions took.", 0.05, 60, 9)),
@@ -102,9 +95,6 @@ func newMetrics(m *Manager) *metrics {
 			x.quotas.WithLabelValues(q)
 		}
 	}
-	for _, r := range fault.Table() {
-		x.errors.WithLabelValues(string(r.Kind))
-	}
 	for name, c := range map[string]struct {
 		help string
 		read func() float64
@@ -114,7 +104,7 @@ func newMetrics(m *Manager) *metrics {
 	} {
 		x.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(opts(name, c.help)), c.read))
 	}
-	x.registry.MustRegister(x.claims, x.cells, x.cellTime, x.errors, x.sleep, x.wake, x.gaps, x.sent, x.frames, x.quotas, newNodeState(m))
+	x.registry.MustRegister(x.claims, x.cells, x.cellTime, x.sleep, x.wake, x.gaps, x.sent, x.frames, x.quotas, newNodeState(m))
 	prometheus.WrapRegistererWithPrefix(metricPrefix, x.registry).MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return x
 }
@@ -137,10 +127,9 @@ func (x *metrics) cell(language string, e queue.Result) {
 	}
 }
 
-// failed notes an error that a client is told.
-func (x *metrics) failed(err error) {
-	x.errors.WithLabelValues(string(fault.PublicOf(err).Kind)).Inc()
-}
+// Metrics returns the registry of the node's metrics. Others may register
+// collectors of their own.
+func (m *Manager) Metrics() *prometheus.Registry { return m.metrics.registry }
 
 // nodeState tells the state at the moment that it is asked, and the counters.
 type nodeState struct {
@@ -160,16 +149,12 @@ type nodeState struct {
 var counterHelp = map[string]string{
 	"volumes_created":    "Volumes that were created.",
 	"volumes_full":       "Times that a session found a volume beyond its limit.",
-	"file_changes":       "Changes to files that watches told of.",
 	"sessions_created":   "Sessions that were created.",
 	"sessions_refused":   "Sessions that were refused, for want of a place or a sandbox.",
 	"waits_served":       "Creates and wakes that waited in line for a place and got it.",
 	"waits_refused":      "Creates and wakes that found no place, and the line full.",
 	"waits_over":         "Creates and wakes that waited in line for a place in vain.",
 	"sessions_deleted":   "Sessions that were deleted by request.",
-	"links":              "Links that gateways opened.",
-	"requests":           "Requests of clients.",
-	"requests_refused":   "Requests over a link's or a channel's limit of those under way.",
 	"executes":           "Cells that were queued.",
 	"kernels_started":    "Kernels that were started, those of snapshots not counted.",
 	"processes_started":  "Processes that were started.",
@@ -179,10 +164,6 @@ var counterHelp = map[string]string{
 	"output_bytes":       "Output of sandboxes that was taken, in bytes.",
 	"output_dropped":     "Output of sandboxes that was dropped, in bytes: of no channel, after its end, or over a limit.",
 	"input_bytes":        "Input that was taken, in bytes.",
-	"input_refused":      "Input frames that were refused.",
-	"files_written":      "Files that were written.",
-	"files_read":         "Files that were read.",
-	"file_bytes":         "Content of files that was written and read, in bytes.",
 	"pauses":             "Sessions that were paused.",
 	"resumes":            "Paused sessions that went on.",
 	"hibernations":       "Sessions that were hibernated.",
@@ -191,8 +172,6 @@ var counterHelp = map[string]string{
 	"forks":              "Sessions that are copies of a running one.",
 	"restores_failed":    "Restores that failed: of a template, or of a session for a wake or a copy.",
 	"snapshots":          "Snapshots that users made.",
-	"ports_opened":       "Connections to ports of sandboxes that were opened.",
-	"port_bytes":         "What went over connections to ports, both ways, in bytes.",
 	"egress_opened":      "Connections of sessions to the outside that were opened.",
 	"egress_denied":      "Connections to the outside that were refused, by a list, an address, a form or a limit.",
 	"egress_failed":      "Connections to the outside that were let out and did not come about.",
@@ -381,19 +360,4 @@ func (m *Manager) poolStats() map[string]pool.Stats {
 		all[label] = sum
 	}
 	return all
-}
-
-// opMetrics answers with the node's metrics in Prometheus' text format.
-func opMetrics(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
-	families, err := c.m.metrics.registry.Gather()
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "metrics", err)
-	}
-	var b bytes.Buffer
-	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&b, f); err != nil {
-			return nil, fault.Wrap(fault.Internal, "metrics", err)
-		}
-	}
-	return protocol.Metrics{Text: b.String()}, nil
 }

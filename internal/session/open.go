@@ -2,8 +2,10 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
@@ -70,8 +72,37 @@ func (s *Session) forget(c *Channel) {
 	}
 }
 
-// open opens a kernel or starts a process or a terminal.
+// openLimit bounds an open whose connection is lost, and its undoing.
+const openLimit = time.Minute
+
+// OpenChannel opens a kernel or starts a process or a terminal, and resumes the
+// session for it. With a key it continues when ctx ends, and a repeat with that
+// key finds the channel. Without one, a channel that was opened when ctx had
+// just ended is closed again.
+//
+// Errors: InvalidArgument, Exhausted with as many channels as may be, and those
+// of Acquire.
 func (s *Session) OpenChannel(ctx context.Context, r protocol.ChannelOpen) (*Channel, error) {
+	if r.Key != "" {
+		// Undone and begun again each time, it would never end while
+		// connections come and go.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), openLimit)
+		defer cancel()
+	}
+	c, err := s.open(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil && r.Key == "" {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), openLimit)
+		defer cancel()
+		return nil, errors.Join(fault.Wrap(fault.KindOf(err), "channel.open", err), s.CloseChannel(undo, c))
+	}
+	return c, nil
+}
+
+func (s *Session) open(ctx context.Context, r protocol.ChannelOpen) (*Channel, error) {
 	language, argv, err := s.m.checkOpen(s, r)
 	if err != nil {
 		return nil, err
@@ -155,7 +186,8 @@ func (s *Session) start(ctx context.Context, c *Channel, r protocol.ChannelOpen)
 	return nil
 }
 
-// close ends a channel and forgets it. Its readers get the rest of the log.
+// CloseChannel ends a channel and forgets it. Its readers get the rest of the
+// log. It resumes the session to end the channel's processes.
 func (s *Session) CloseChannel(ctx context.Context, c *Channel) error {
 	<-c.opened
 	if !s.IsLost() {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
@@ -17,15 +16,11 @@ func TestKeyedOpenOutlivesItsConnection(t *testing.T) {
 	lost, cancel := context.WithCancel(r.ctx)
 	cancel()
 	open := func(ctx context.Context, key string) (protocol.Channel, error) {
-		params, err := json.Marshal(protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "60"}, Key: key})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := opChannelOpen(ctx, &linkHandler{m: r.m, principal: alice}, protocol.Request{Params: params})
+		c, err := r.session(s.ID).OpenChannel(ctx, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "60"}, Key: key})
 		if err != nil {
 			return protocol.Channel{}, err
 		}
-		return got.(protocol.Channel), nil
+		return c.View(), nil
 	}
 	// The answer may come all the same: then it is closed again.
 	for range 50 {

@@ -165,7 +165,7 @@ func (s *Session) park(ctx context.Context) error {
 	s.moving.Store(true)
 	defer s.moving.Store(false)
 	for _, w := range s.viewers() {
-		_ = w.conn.link.Close()
+		w.client.Disconnect()
 	}
 	view := s.View()
 	if err := s.reserve(); err != nil {
@@ -481,28 +481,4 @@ func (m *Manager) Parked(ctx context.Context, p noderpc.Principal) ([]protocol.S
 		}
 	}
 	return all, nil
-}
-
-func opAdopt(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.SessionRef](r)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.m.Adopt(ctx, c.principal, p.Session)
-	if err != nil {
-		return nil, err
-	}
-	return s.View(), nil
-}
-
-func opParked(ctx context.Context, c *linkHandler, _ protocol.Request) (any, error) {
-	all, err := c.m.Parked(ctx, c.principal)
-	return protocol.SessionList{Sessions: all}, err
-}
-
-func opDrain(ctx context.Context, c *linkHandler, _ protocol.Request) (any, error) {
-	if c.principal.Tenant != noderpc.GatewayTenant {
-		return nil, fault.New(fault.PermissionDenied, "node.drain", "only the operator drains a node")
-	}
-	return c.m.Drain(ctx)
 }

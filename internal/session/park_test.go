@@ -135,7 +135,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	}
 	_ = f.Close()
 	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
-	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, nothing{})
+	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{})
 	if err != nil || d != (protocol.Drained{Stayed: 1}) {
 		t.Fatalf("drained over a full disk: %+v %v", d, err)
 	}
@@ -147,7 +147,7 @@ func TestGVisorParkDiskFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = call[protocol.Drained](a, operator, protocol.OpDrain, nothing{}); err != nil || d != (protocol.Drained{Parked: 1}) {
+	if d, err = call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{}); err != nil || d != (protocol.Drained{Parked: 1}) {
 		t.Errorf("drained once there was room: %+v %v", d, err)
 	}
 }
@@ -181,10 +181,10 @@ func TestGVisorPark(t *testing.T) {
 	}
 
 	operator := noderpc.Principal{Tenant: noderpc.GatewayTenant}
-	_, err = call[protocol.Drained](a, alice, protocol.OpDrain, nothing{})
+	_, err = call[protocol.Drained](a, alice, protocol.OpDrain, struct{}{})
 	wantKind(t, "a drain by a user", err, fault.PermissionDenied, "")
 	blobs.fails.Store(true)
-	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, nothing{})
+	d, err := call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{})
 	if err != nil || d != (protocol.Drained{Stayed: 1}) {
 		t.Fatalf("drained into a store that fails: %+v %v", d, err)
 	}
@@ -196,7 +196,7 @@ func TestGVisorPark(t *testing.T) {
 		t.Errorf("it stayed with %q", text)
 	}
 	blobs.fails.Store(false)
-	d, err = call[protocol.Drained](a, operator, protocol.OpDrain, nothing{})
+	d, err = call[protocol.Drained](a, operator, protocol.OpDrain, struct{}{})
 	if err != nil || d != (protocol.Drained{Parked: 1}) {
 		t.Fatalf("drained: %+v %v", d, err)
 	}
@@ -213,7 +213,7 @@ func TestGVisorPark(t *testing.T) {
 		_, err = call[protocol.Session](b, bob, protocol.OpAdopt, ask)
 		wantKind(t, "another tenant's adoption", err, fault.NotFound, "session")
 	}
-	if l := must[protocol.SessionList](b, protocol.OpParked, nothing{}); len(l.Sessions) != 1 || l.Sessions[0].ID != s.ID || l.Sessions[0].State != hibernated {
+	if l := must[protocol.SessionList](b, protocol.OpParked, struct{}{}); len(l.Sessions) != 1 || l.Sessions[0].ID != s.ID || l.Sessions[0].State != hibernated {
 		t.Errorf("parked: %+v", l)
 	}
 	if v := must[protocol.Session](b, protocol.OpAdopt, ref); v.State != hibernated || v.ID != s.ID {
@@ -228,7 +228,7 @@ func TestGVisorPark(t *testing.T) {
 	if err != nil || now.Node != "b" || now.Token <= first.Token {
 		t.Errorf("the directory: %+v %v, before %+v", now, err, first)
 	}
-	if l := must[protocol.SessionList](b, protocol.OpParked, nothing{}); len(l.Sessions) != 0 {
+	if l := must[protocol.SessionList](b, protocol.OpParked, struct{}{}); len(l.Sessions) != 0 {
 		t.Errorf("still parked: %+v", l)
 	}
 	if _, err := store.Get(a.ctx, stateName(s.ID)); !fault.Is(err, fault.NotFound) {

@@ -63,6 +63,10 @@ func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *ri
 	if err != nil {
 		t.Fatal(err)
 	}
+	handler, err := NewHandler(m, m.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(data, "node.sock")
 	ln, err := net.Listen("unix", path)
 	if err != nil {
@@ -71,7 +75,7 @@ func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *ri
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	serving, end := context.WithCancel(ctx)
 	served := make(chan error, 1)
-	go func() { served <- noderpc.Serve(serving, ln, m, nil) }()
+	go func() { served <- noderpc.Serve(serving, ln, handler, nil) }()
 	r := &rig{t: t, ctx: ctx, m: m, data: data, c: noderpc.NewClient(noderpc.Unix(path), noderpc.ClientOptions{})}
 	var once sync.Once
 	r.stop = func() {
@@ -115,7 +119,7 @@ func (l testLog) Write(p []byte) (int, error) {
 
 // ours reports whether a goroutine's stack has something of what is tested.
 func ours(stack string) bool {
-	for _, mark := range []string{"yamux.", "session.(*", "kernel.(*Queue", "agent.(*Client", "stream.(*Log", "pool.(*Pool"} {
+	for _, mark := range []string{"yamux.", "session.(*", "nodeapi.(*", "kernel.(*Queue", "agent.(*Client", "stream.(*Log", "pool.(*Pool"} {
 		if strings.Contains(stack, mark) {
 			return true
 		}

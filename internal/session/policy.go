@@ -167,48 +167,16 @@ func (m *Manager) rest(s *Session, now time.Time) {
 	}
 }
 
-func opSessionUpdate(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.SessionUpdate](r)
+// Keepalive lets a session count as at work for a number of seconds from now.
+// Errors: InvalidArgument beyond the longest idle time, SandboxLost.
+func (m *Manager) Keepalive(s *Session, seconds int64) error {
+	d, err := m.checkIdle(protocol.OpSessionKeepalive, "seconds", seconds, 0)
 	if err != nil {
-		return nil, err
-	}
-	s, err := c.m.Find(c.principal, p.Session)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.m.Update(s, p); err != nil {
-		return nil, err
-	}
-	return s.View(), nil
-}
-
-func opSessionPause(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	s, err := c.ref(r)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Pause(ctx); err != nil {
-		return nil, err
-	}
-	return s.View(), nil
-}
-
-func opSessionKeepalive(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.SessionKeepalive](r)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.m.Find(c.principal, p.Session)
-	if err != nil {
-		return nil, err
-	}
-	d, err := c.m.checkIdle(r.Op, "seconds", p.Seconds, 0)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.IsLost() {
-		return nil, s.LostError()
+		return s.LostError()
 	}
 	s.extend(d)
-	return s.View(), nil
+	return nil
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"maps"
 	"sync"
 	"time"
@@ -26,50 +25,37 @@ type presence struct {
 	timer   *time.Timer // set while a change is about to be told
 }
 
-// presenceWatch is one that is told.
+// presenceWatch is one that is notified.
 type presenceWatch struct {
-	conn   *linkHandler
-	ch     uint32
+	link   LinkID
 	drives bool
-	news   serialQueue
+	notify func(protocol.Presence) bool
 	told   protocol.Presence // guarded by presence.mu
 }
 
-// opSessionWatch tells who is at a session as events under the request's ch,
-// until that is detached.
-func opSessionWatch(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.SessionWatch](r)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.m.Find(c.principal, p.Session)
-	if err != nil {
-		return nil, err
-	}
-	w := &presenceWatch{conn: c, ch: r.Ch, drives: !p.ReadOnly && !c.onlyReads(), news: serialQueue{work: &c.work}}
-	ctx, cancel := context.WithCancel(c.ctx)
-	if err := c.addWatch(r.Op, r.Ch, cancel); err != nil {
-		cancel()
-		return nil, err
-	}
+// WatchPresence passes to notify who is at the session, whenever that changes,
+// until stop is called. The watcher counts as present itself: as a driver if it
+// drives. now is the first state, which is not passed to notify. notify does
+// not wait; while it returns false, the next change is passed to it again.
+func (s *Session) WatchPresence(link LinkID, drives bool, notify func(protocol.Presence) bool) (now protocol.Presence, stop func()) {
+	w := &presenceWatch{link: link, drives: drives, notify: notify}
 	s.presence.mu.Lock()
 	if s.presence.watches == nil {
 		s.presence.watches = map[*presenceWatch]struct{}{}
 	}
 	s.presence.watches[w] = struct{}{}
 	s.presence.mu.Unlock()
-	context.AfterFunc(ctx, func() {
-		s.presence.mu.Lock()
-		delete(s.presence.watches, w)
-		s.presence.mu.Unlock()
-		s.stirPresence()
-	})
-	now, _ := s.present()
+	now, _ = s.present()
 	s.presence.mu.Lock()
 	w.told = now
 	s.presence.mu.Unlock()
 	s.stirPresence()
-	return now, nil
+	return now, func() {
+		s.presence.mu.Lock()
+		delete(s.presence.watches, w)
+		s.presence.mu.Unlock()
+		s.stirPresence()
+	}
 }
 
 // stirPresence has those who watch told soon that somebody has come or left.
@@ -94,7 +80,7 @@ func (s *Session) tellPresence() {
 		}
 		// When too much waits for a peer that does not read, the next change
 		// tells it.
-		if w.conn.later(&w.news, func() { w.conn.event(protocol.EventPresence, w.ch, now) }) {
+		if w.notify(now) {
 			w.told = now
 		}
 	}
@@ -107,8 +93,8 @@ func (s *Session) tellPresence() {
 // present counts who is there. again is when somebody begins to count who has
 // just come; 0 if there is nobody.
 func (s *Session) present() (now protocol.Presence, again time.Duration) {
-	all := map[*linkHandler]bool{} // whether it drives
-	channels := map[string]map[*linkHandler]bool{}
+	all := map[LinkID]bool{} // whether it drives
+	channels := map[string]map[LinkID]bool{}
 	s.mu.Lock()
 	for a := range s.watchers {
 		if age := time.Since(a.came); age < presenceAge {
@@ -117,18 +103,19 @@ func (s *Session) present() (now protocol.Presence, again time.Duration) {
 			}
 			continue
 		}
-		all[a.conn] = all[a.conn] || !a.readOnly
+		link := a.client.Link()
+		all[link] = all[link] || !a.readOnly
 		of := channels[a.channel.id]
 		if of == nil {
-			of = map[*linkHandler]bool{}
+			of = map[LinkID]bool{}
 			channels[a.channel.id] = of
 		}
-		of[a.conn] = of[a.conn] || !a.readOnly
+		of[link] = of[link] || !a.readOnly
 	}
 	s.mu.Unlock()
 	s.presence.mu.Lock()
 	for w := range s.presence.watches {
-		all[w.conn] = all[w.conn] || w.drives
+		all[w.link] = all[w.link] || w.drives
 	}
 	s.presence.mu.Unlock()
 	now = protocol.Presence{Session: s.id, Present: tally(all), Channels: make(map[string]protocol.Present, len(channels))}
@@ -138,7 +125,7 @@ func (s *Session) present() (now protocol.Presence, again time.Duration) {
 	return now, again
 }
 
-func tally(drives map[*linkHandler]bool) (p protocol.Present) {
+func tally(drives map[LinkID]bool) (p protocol.Present) {
 	for _, d := range drives {
 		if d {
 			p.Drivers++

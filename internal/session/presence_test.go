@@ -72,7 +72,8 @@ func TestOneSession(t *testing.T) {
 	if len(list.Sessions) != 1 || list.Sessions[0].ID != s.ID {
 		t.Errorf("listed: %+v", list.Sessions)
 	}
-	for op := range operations() {
+	for _, row := range protocol.Operations() {
+		op := row.Name
 		switch {
 		case op == protocol.OpHello, op == protocol.OpSessionList, op == protocol.OpParked, op == protocol.OpDetach, op == protocol.OpHistory, op == protocol.OpFollow:
 			continue // of no session, or of what is attached
@@ -80,7 +81,7 @@ func TestOneSession(t *testing.T) {
 		params := map[string]any{"session": secret.ID, "channel": "k1", "path": "x", "key": "k"}
 		err := guest.ask(op, 9, params, nil)
 		want := fault.PermissionDenied
-		if forOne[op] {
+		if row.OneSession {
 			want = fault.NotFound
 		}
 		if !fault.Is(err, want) {

@@ -198,9 +198,11 @@ func (s *Session) LostError() error {
 	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
 }
 
-// begin says that work is about to begin, and wakes a paused or hibernated
-// sandbox. The sandbox stays awake until end is called.
-func (s *Session) Acquire(ctx context.Context) (end func(), err error) {
+// Acquire announces work, and resumes a paused or hibernated sandbox. The
+// sandbox runs until release is called. Errors: SandboxLost, Exhausted without
+// room to resume, Unavailable when the node does not know whether the session is
+// its own.
+func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case s.power <- struct{}{}:
 	case <-s.life.Done():
@@ -414,7 +416,7 @@ func (s *Session) lose(reason, message string) {
 		s.endChannel(c, reason, message)
 	}
 	for _, a := range watchers {
-		a.tellLost(s.lostEvent())
+		a.client.NotifyLost(s.lostEvent())
 	}
 	close(s.settled)
 	destroyed.Wait()

@@ -642,6 +642,7 @@ func TestStatusAndClose(t *testing.T) {
 }
 
 func TestTooManyRequests(t *testing.T) {
+	const maxRequests = 64 // of one link
 	r := newRig(t)
 	s := r.create()
 	p := r.open()

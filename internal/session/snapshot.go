@@ -326,43 +326,21 @@ func checkSnapshot(r protocol.SnapshotCreate) error {
 	return nil
 }
 
-func opSnapshot(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.SnapshotCreate](r)
+// Get returns a principal's snapshot by id or name.
+func (h *SnapshotStore) Get(p noderpc.Principal, ref string) (protocol.Snapshot, error) {
+	c, err := h.lookup(p, ref)
 	if err != nil {
-		return nil, err
+		return protocol.Snapshot{}, err
 	}
-	s, err := c.m.Find(c.principal, p.Session)
-	if err != nil {
-		return nil, err
-	}
-	return c.m.snapshots.Create(ctx, c.principal, s, p)
+	return c.view(), nil
 }
 
-func opSnapshotList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
-	return c.m.snapshots.List(c.principal), nil
-}
-
-// snapshotRef finds the snapshot that a request refers to.
-func (c *linkHandler) snapshotRef(r protocol.Request) (*copied, error) {
-	p, err := params[protocol.SnapshotRef](r)
+// Delete removes a principal's snapshot. Sessions that were started from it do
+// not need it.
+func (h *SnapshotStore) Delete(p noderpc.Principal, ref string) error {
+	c, err := h.lookup(p, ref)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return c.m.snapshots.lookup(c.principal, p.Snapshot)
-}
-
-func opSnapshotGet(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	s, err := c.snapshotRef(r)
-	if err != nil {
-		return nil, err
-	}
-	return s.view(), nil
-}
-
-func opSnapshotDelete(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	s, err := c.snapshotRef(r)
-	if err != nil {
-		return nil, err
-	}
-	return nothing{}, c.m.snapshots.drop(s)
+	return h.drop(c)
 }

@@ -113,7 +113,7 @@ func TestGVisorTakeOver(t *testing.T) {
 	}
 	_, err = call[protocol.Session](a, alice, protocol.OpSessionGet, ref)
 	wantKind(t, "asked of the node that had it", err, fault.Unavailable, "")
-	if l := must[protocol.SessionList](a, protocol.OpSessionList, nothing{}); len(l.Sessions) != 0 {
+	if l := must[protocol.SessionList](a, protocol.OpSessionList, struct{}{}); len(l.Sessions) != 0 {
 		t.Errorf("the old node lists %+v", l)
 	}
 
@@ -124,7 +124,7 @@ func TestGVisorTakeOver(t *testing.T) {
 	if text, _ := q.run(1, "print(x)"); text != "6\n" {
 		t.Errorf("it went on with %q", text)
 	}
-	must[nothing](b, protocol.OpSessionDelete, ref)
+	must[struct{}](b, protocol.OpSessionDelete, ref)
 	eventually(t, "nothing in the store", func() bool { return len(namesIn(t, store)) == 0 })
 	_, err = call[protocol.Session](a, alice, protocol.OpAdopt, ref)
 	wantKind(t, "once it was deleted", err, fault.NotFound, "session")

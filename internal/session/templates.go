@@ -176,108 +176,69 @@ func (m *Manager) dropTemplate(t *template) {
 	}
 }
 
-func opTemplateList(_ context.Context, c *linkHandler, _ protocol.Request) (any, error) {
+// Templates are the templates that users have made.
+type Templates struct{ m *Manager }
+
+// Templates returns the templates that users have made.
+func (m *Manager) Templates() Templates { return Templates{m} }
+
+// Store makes a template of a tar. Its snapshot is made later, in the
+// background. It takes the place of a template with its name.
+func (t Templates) Store(p noderpc.Principal, name string, tar io.Reader) (protocol.Template, error) {
+	made, err := t.m.storeTemplate(p, name, tar)
+	if err != nil {
+		return protocol.Template{}, err
+	}
+	return made.view(false), nil
+}
+
+// List returns a tenant's templates, sorted by name.
+func (t Templates) List(p noderpc.Principal) protocol.TemplateList {
 	l := protocol.TemplateList{Templates: []protocol.Template{}}
-	c.m.mu.Lock()
+	t.m.mu.Lock()
 	var all []*template
-	for _, t := range c.m.own {
-		if t.source.Tenant == c.principal.Tenant {
-			all = append(all, t)
+	for _, one := range t.m.own {
+		if one.source.Tenant == p.Tenant {
+			all = append(all, one)
 		}
 	}
-	c.m.mu.Unlock()
+	t.m.mu.Unlock()
 	sort.Slice(all, func(i, j int) bool { return all[i].key < all[j].key })
-	for _, t := range all {
-		l.Templates = append(l.Templates, t.view(false))
+	for _, one := range all {
+		l.Templates = append(l.Templates, one.view(false))
 	}
-	return l, nil
+	return l
 }
 
-func (c *linkHandler) templateAt(r protocol.Request) (*template, error) {
-	p, err := params[protocol.TemplateRef](r)
+// Get returns a tenant's template with the output of its build.
+func (t Templates) Get(p noderpc.Principal, name string) (protocol.Template, error) {
+	one, err := t.m.findTemplate(protocol.OpTemplateGet, "name", p, name)
 	if err != nil {
-		return nil, err
+		return protocol.Template{}, err
 	}
-	return c.m.findTemplate(r.Op, "name", c.principal, p.Name)
+	return one.view(true), nil
 }
 
-func opTemplateGet(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	t, err := c.templateAt(r)
+// Delete removes a tenant's template. Sessions of it continue.
+func (t Templates) Delete(p noderpc.Principal, name string) error {
+	m := t.m
+	one, err := m.findTemplate(protocol.OpTemplateDelete, "name", p, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return t.view(true), nil
-}
-
-func opTemplateDelete(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	t, err := c.templateAt(r)
-	if err != nil {
-		return nil, err
-	}
-	c.m.mu.Lock()
-	there := c.m.own[t.key] == t
+	m.mu.Lock()
+	there := m.own[one.key] == one
 	if there {
-		delete(c.m.own, t.key)
-		c.m.work.Add(1)
+		delete(m.own, one.key)
+		m.work.Add(1)
 	}
-	c.m.mu.Unlock()
+	m.mu.Unlock()
 	if !there {
-		return nil, fault.New(fault.NotFound, r.Op, "there is no such template")
+		return fault.New(fault.NotFound, protocol.OpTemplateDelete, "there is no such template")
 	}
-	defer c.m.work.Done()
-	c.m.dropTemplate(t)
-	return nothing{}, nil
-}
-
-// opTemplateBuild takes a template's tar; the reply comes when it is stored,
-// and the snapshot is made behind it.
-func opTemplateBuild(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.TemplateRef](r)
-	if err != nil {
-		return nil, err
-	}
-	out, u, err := c.beginUpload(r.Op)
-	if err != nil {
-		return nil, err
-	}
-	c.work.Go(func() {
-		t, err := c.m.storeTemplate(c.principal, p.Name, out)
-		c.endUpload(u, out)
-		if err != nil {
-			c.reply(r.ID, nil, err)
-			return
-		}
-		c.reply(r.ID, t.view(false), nil)
-	})
-	return answered{}, nil
-}
-
-// beginUpload lets the link's Data frames be read.
-func (c *linkHandler) beginUpload(op string) (*io.PipeReader, *upload, error) {
-	out, in := io.Pipe()
-	u := &upload{pipe: in}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.attached == nil:
-		return nil, nil, fault.New(fault.Canceled, op, "the link has ended")
-	case c.upload != nil:
-		return nil, nil, fault.New(fault.Conflict, op, "something is being written over this link already")
-	case len(c.attached) > 0:
-		return nil, nil, fault.New(fault.Conflict, op, "this is written over a link of its own")
-	}
-	c.upload = u
-	return out, u, nil
-}
-
-// endUpload passes over what is still to come.
-func (c *linkHandler) endUpload(u *upload, out *io.PipeReader) {
-	_ = out.CloseWithError(io.ErrClosedPipe)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.upload == u {
-		c.upload = nil
-	}
+	defer m.work.Done()
+	m.dropTemplate(one)
+	return nil
 }
 
 // built waits until the template has been built, which goes on when the one who

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -228,4 +229,11 @@ func (v *Volumes) Delete(p noderpc.Principal, name string) error {
 		return err
 	}
 	return fault.Wrap(fault.Host, op, removeVolume(one.dir))
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "one " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

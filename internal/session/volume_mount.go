@@ -50,7 +50,7 @@ func checkMounts(op string, mounts []protocol.Mount) error {
 		if one.Path == "" {
 			continue
 		}
-		if err := checkPath(op, field+"path", one.Path); err != nil {
+		if err := CheckPath(op, field+"path", one.Path); err != nil {
 			return err
 		}
 		below := strings.HasPrefix(one.Path, wire.Home+"/") || strings.Count(one.Path, "/") == 1
@@ -314,7 +314,7 @@ func (s *Session) lockVolume(one *volume) {
 	if machine == nil || !s.m.cfg.Backend.Capabilities().LiveMounts {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.life, opLimit)
+	ctx, cancel := context.WithTimeout(s.life, time.Minute)
 	defer cancel()
 	err := machine.LockVolume(ctx, one.Name)
 	if err != nil {

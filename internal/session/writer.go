@@ -66,18 +66,21 @@ func (c *Channel) forgetWriter() bool {
 	return false
 }
 
-// part is one Input frame.
-type part struct {
-	sequence uint64
-	data     []byte
-	end      bool
-	paste    bool
+// Input is one piece of input to a process or a terminal.
+type Input struct {
+	// Sequence is the number in its writer's stream, from 1; 0 without one.
+	Sequence uint64
+	Data     []byte
+	// End closes the process's standard input after Data.
+	End bool
+	// Paste marks text that was pasted, not typed.
+	Paste bool
 }
 
 // put gives a part to the program, if it has not had it yet. It does not wait:
 // when there is no room the error is Exhausted or Slow and nothing has
 // happened.
-func (w *writer) put(ctx context.Context, a *Viewer, p part) error {
+func (w *writer) put(ctx context.Context, a *Viewer, p Input) error {
 	const op = "link.input"
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,47 +91,47 @@ func (w *writer) put(ctx context.Context, a *Viewer, p part) error {
 		switch {
 		case w.owner != a:
 			return fault.New(fault.Conflict, op, "another attachment has taken this writer over")
-		case p.sequence == 0:
+		case p.Sequence == 0:
 			return fault.New(fault.Malformed, op, "the input of a named writer is numbered from 1")
-		case p.sequence <= w.taken:
+		case p.Sequence <= w.taken:
 			return nil
-		case p.sequence != w.taken+1 && !w.loose:
-			return fault.New(fault.Malformed, op, "input %d came where %d was due", p.sequence, w.taken+1)
+		case p.Sequence != w.taken+1 && !w.loose:
+			return fault.New(fault.Malformed, op, "input %d came where %d was due", p.Sequence, w.taken+1)
 		}
 	}
-	data, guard := p.data, w.guard
+	data, guard := p.Data, w.guard
 	if t := a.channel.terminal; t != nil {
 		if data = a.typed(p, &guard); len(data) == 0 {
-			w.taken, w.guard, w.loose = p.sequence, guard, false
+			w.taken, w.guard, w.loose = p.Sequence, guard, false
 			return nil
 		}
 	}
 	if a.channel.terminal != nil {
 		a.session.agent.ExpectEcho(a.channel.wire)
 	}
-	if err := a.session.agent.Input(a.channel.wire, data, p.end); err != nil {
+	if err := a.session.agent.Input(a.channel.wire, data, p.End); err != nil {
 		return err
 	}
-	w.taken, w.guard, w.loose = p.sequence, guard, false
+	w.taken, w.guard, w.loose = p.Sequence, guard, false
 	return nil
 }
 
 // typed turns a part into what a terminal's program gets. Answers that the
 // viewer's terminal gives to questions pass only when they are new and no
 // other terminal gives them too; pastes are made harmless.
-func (a *Viewer) typed(p part, guard *pty.PasteFilter) []byte {
+func (a *Viewer) typed(p Input, guard *pty.PasteFilter) []byte {
 	t := a.channel.terminal
-	if p.paste {
+	if p.Paste {
 		t.active(a, pty.Size{})
-		return pty.Paste(p.data, t.paste())
+		return pty.Paste(p.Data, t.paste())
 	}
-	keys := pty.StripReplies(p.data)
+	keys := pty.StripReplies(p.Data)
 	if len(keys) > 0 {
 		t.active(a, pty.Size{})
 	}
-	data := p.data
+	data := p.Data
 	if len(keys) < len(data) && (a.reader.Acked() < a.replay || !t.speaks(a)) {
-		a.conn.m.count.answersDropped.Add(1)
+		a.session.m.count.answersDropped.Add(1)
 		data = keys
 	}
 	return guard.Filter(data)

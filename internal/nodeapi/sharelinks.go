@@ -1,4 +1,4 @@
-package session
+package nodeapi
 
 import (
 	"context"
@@ -11,18 +11,14 @@ import (
 // Links for viewing are noted with the keys, so that every gateway is told at
 // once when one ends. Whether the session is there, the gateway has asked.
 
-func opLinkCreate(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.LinkCreate](r)
+func linkCreate(ctx context.Context, c *call, p protocol.LinkCreate) (protocol.NewLink, error) {
+	s, err := c.keys(c.op())
 	if err != nil {
-		return nil, err
-	}
-	s, err := c.keys(r.Op)
-	if err != nil {
-		return nil, err
+		return protocol.NewLink{}, err
 	}
 	made, err := s.AddLink(ctx, tenant.Link{Tenant: c.principal.Tenant, Session: p.Session, By: c.principal.Subject, Expires: time.UnixMilli(p.ExpiresMS).UTC()})
 	if err != nil {
-		return nil, err
+		return protocol.NewLink{}, err
 	}
 	return protocol.NewLink{Link: viewLink(made), Version: version(s)}, nil
 }
@@ -31,14 +27,10 @@ func viewLink(l tenant.Link) protocol.Link {
 	return protocol.Link{ID: l.ID, CreatedBy: l.By, CreatedMS: millis(l.Created), ExpiresMS: millis(l.Expires)}
 }
 
-func opLinkList(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.SessionRef](r)
+func linkList(_ context.Context, c *call, p protocol.SessionRef) (protocol.LinkList, error) {
+	s, err := c.keys(c.op())
 	if err != nil {
-		return nil, err
-	}
-	s, err := c.keys(r.Op)
-	if err != nil {
-		return nil, err
+		return protocol.LinkList{}, err
 	}
 	out := protocol.LinkList{Links: []protocol.Link{}}
 	x, _ := s.Index()
@@ -51,17 +43,13 @@ func opLinkList(_ context.Context, c *linkHandler, r protocol.Request) (any, err
 	return out, nil
 }
 
-func opLinkEnd(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.LinkRef](r)
+func linkEnd(ctx context.Context, c *call, p protocol.LinkRef) (protocol.KeyState, error) {
+	s, err := c.keys(c.op())
 	if err != nil {
-		return nil, err
-	}
-	s, err := c.keys(r.Op)
-	if err != nil {
-		return nil, err
+		return protocol.KeyState{}, err
 	}
 	if err := s.EndLink(ctx, c.principal.Tenant, p.Session, p.Link); err != nil {
-		return nil, err
+		return protocol.KeyState{}, err
 	}
 	return protocol.KeyState{Version: version(s)}, nil
 }

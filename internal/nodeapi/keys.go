@@ -1,9 +1,8 @@
-package session
+package nodeapi
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -15,10 +14,10 @@ import (
 
 // keys returns the store of keys and quotas.
 func (c *linkHandler) keys(op string) (*tenant.Store, error) {
-	if c.m.cfg.Tenants == nil {
+	if c.server.cfg.Tenants == nil {
 		return nil, fault.New(fault.Unsupported, op, "this node keeps no keys")
 	}
-	return c.m.cfg.Tenants, nil
+	return c.server.cfg.Tenants, nil
 }
 
 func (c *linkHandler) admin() bool { return slices.Contains(c.principal.Scopes, tenant.ScopeAdmin) }
@@ -47,36 +46,32 @@ func version(s *tenant.Store) uint64 {
 	return x.Version
 }
 
-func opKeyCreate(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.KeyCreate](r)
+func keyCreate(ctx context.Context, c *call, p protocol.KeyCreate) (protocol.NewKey, error) {
+	s, err := c.keys(c.op())
 	if err != nil {
-		return nil, err
-	}
-	s, err := c.keys(r.Op)
-	if err != nil {
-		return nil, err
+		return protocol.NewKey{}, err
 	}
 	k := tenant.Key{Name: p.Name, Role: tenant.Role(p.Role), By: c.principal.Subject, Quota: tenant.Quota(p.Quota)}
-	if k.Tenant, err = c.tenantFor(r.Op, p.Tenant); err != nil {
-		return nil, err
+	if k.Tenant, err = c.tenantFor(c.op(), p.Tenant); err != nil {
+		return protocol.NewKey{}, err
 	}
 	if k.Role.Known() && !k.Role.Within(c.principal.Scopes) {
-		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: r.Op, Field: "role", Message: "a key has no scope that its maker lacks"}
+		return protocol.NewKey{}, &fault.Error{Kind: fault.PermissionDenied, Op: c.op(), Field: "role", Message: "a key has no scope that its maker lacks"}
 	}
 	if p.ExpiresSeconds < 0 || p.ExpiresSeconds > int64(tenant.MaxLife/time.Second) {
-		return nil, fault.Invalid(r.Op, "expires_seconds", "a key expires within ten years, or with 0 never")
+		return protocol.NewKey{}, fault.Invalid(c.op(), "expires_seconds", "a key expires within ten years, or with 0 never")
 	}
 	if p.ExpiresSeconds > 0 {
 		k.Expires = time.Now().UTC().Add(time.Duration(p.ExpiresSeconds) * time.Second)
 	}
 	made, secret, err := s.Create(ctx, k)
 	if err != nil {
-		return nil, err
+		return protocol.NewKey{}, err
 	}
-	if e := entryOf(ctx); e != nil {
-		e.Key = made.ID
+	if c.record != nil {
+		c.record.Key = made.ID
 	}
-	c.m.log.Info("key created", "key", made.ID, "tenant", made.Tenant, "role", made.Role, "by", made.By)
+	c.server.log.Info("key created", "key", made.ID, "tenant", made.Tenant, "role", made.Role, "by", made.By)
 	return protocol.NewKey{Key: viewKey(made), Secret: secret, Version: version(s)}, nil
 }
 
@@ -96,21 +91,17 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-func opKeyList(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.KeyQuery](r)
+func keyList(_ context.Context, c *call, p protocol.KeyQuery) (protocol.KeyList, error) {
+	s, err := c.keys(c.op())
 	if err != nil {
-		return nil, err
+		return protocol.KeyList{}, err
 	}
-	s, err := c.keys(r.Op)
+	whose, err := c.tenantFor(c.op(), p.Tenant)
 	if err != nil {
-		return nil, err
-	}
-	whose, err := c.tenantFor(r.Op, p.Tenant)
-	if err != nil {
-		return nil, err
+		return protocol.KeyList{}, err
 	}
 	if p.All && !c.admin() {
-		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: r.Op, Field: "all", Message: "another tenant's keys take the scope admin"}
+		return protocol.KeyList{}, &fault.Error{Kind: fault.PermissionDenied, Op: c.op(), Field: "all", Message: "another tenant's keys take the scope admin"}
 	}
 	out := protocol.KeyList{Keys: []protocol.Key{}}
 	x, _ := s.Index()
@@ -122,23 +113,19 @@ func opKeyList(_ context.Context, c *linkHandler, r protocol.Request) (any, erro
 	return out, nil
 }
 
-func opKeyRotate(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.KeyRotate](r)
+func keyRotate(ctx context.Context, c *call, p protocol.KeyRotate) (protocol.NewKey, error) {
+	s, err := c.keysAbout(c.op(), p.ID)
 	if err != nil {
-		return nil, err
-	}
-	s, err := c.keysAbout(r.Op, p.ID)
-	if err != nil {
-		return nil, err
+		return protocol.NewKey{}, err
 	}
 	if p.KeepSeconds < 0 || p.KeepSeconds > int64(tenant.MaxKeep/time.Second) {
-		return nil, fault.Invalid(r.Op, "keep_seconds", "a secret stays good for 0 to %d seconds after its rotation", int64(tenant.MaxKeep/time.Second))
+		return protocol.NewKey{}, fault.Invalid(c.op(), "keep_seconds", "a secret stays good for 0 to %d seconds after its rotation", int64(tenant.MaxKeep/time.Second))
 	}
 	k, secret, err := s.Rotate(ctx, c.realm(), p.ID, time.Duration(p.KeepSeconds)*time.Second)
 	if err != nil {
-		return nil, err
+		return protocol.NewKey{}, err
 	}
-	c.m.log.Info("key rotated", "key", k.ID, "tenant", k.Tenant, "by", c.principal.Subject)
+	c.server.log.Info("key rotated", "key", k.ID, "tenant", k.Tenant, "by", c.principal.Subject)
 	return protocol.NewKey{Key: viewKey(k), Secret: secret, Version: version(s)}, nil
 }
 
@@ -159,46 +146,38 @@ func (c *linkHandler) keysAbout(op, id string) (*tenant.Store, error) {
 	return s, nil
 }
 
-func opKeyRevoke(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.KeyRef](r)
+func keyRevoke(ctx context.Context, c *call, p protocol.KeyRef) (protocol.KeyState, error) {
+	s, err := c.keysAbout(c.op(), p.ID)
 	if err != nil {
-		return nil, err
-	}
-	s, err := c.keysAbout(r.Op, p.ID)
-	if err != nil {
-		return nil, err
+		return protocol.KeyState{}, err
 	}
 	if err := s.Revoke(ctx, c.realm(), p.ID); err != nil {
-		return nil, err
+		return protocol.KeyState{}, err
 	}
-	c.m.log.Info("key revoked", "key", p.ID, "by", c.principal.Subject)
+	c.server.log.Info("key revoked", "key", p.ID, "by", c.principal.Subject)
 	return protocol.KeyState{Version: version(s)}, nil
 }
 
-func opTenantQuota(ctx context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	p, err := params[protocol.TenantQuota](r)
+func tenantQuota(ctx context.Context, c *call, p protocol.TenantQuota) (protocol.KeyState, error) {
+	s, err := c.keys(c.op())
 	if err != nil {
-		return nil, err
-	}
-	s, err := c.keys(r.Op)
-	if err != nil {
-		return nil, err
+		return protocol.KeyState{}, err
 	}
 	if !c.admin() {
-		return nil, fault.New(fault.PermissionDenied, r.Op, "quotas take the scope admin")
+		return protocol.KeyState{}, fault.New(fault.PermissionDenied, c.op(), "quotas take the scope admin")
 	}
 	if err := s.SetQuota(ctx, p.Tenant, (*tenant.Quota)(p.Quota)); err != nil {
-		return nil, err
+		return protocol.KeyState{}, err
 	}
-	c.m.log.Info("quota set", "tenant", p.Tenant, "by", c.principal.Subject)
+	c.server.log.Info("quota set", "tenant", p.Tenant, "by", c.principal.Subject)
 	return protocol.KeyState{Version: version(s)}, nil
 }
 
 // opTenantList tells an admin of all tenants, and others of their own.
-func opTenantList(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
-	s, err := c.keys(r.Op)
+func tenantList(_ context.Context, c *call, _ none) (protocol.TenantList, error) {
+	s, err := c.keys(c.op())
 	if err != nil {
-		return nil, err
+		return protocol.TenantList{}, err
 	}
 	x, _ := s.Index()
 	all := map[string]*protocol.Tenant{}
@@ -216,7 +195,7 @@ func opTenantList(_ context.Context, c *linkHandler, r protocol.Request) (any, e
 	for name := range x.Tenants {
 		add(name)
 	}
-	for name, use := range c.m.Uses() {
+	for name, use := range c.server.cfg.Node.Uses() {
 		add(name).Use = protocol.Use(use)
 	}
 	out := protocol.TenantList{Tenants: []protocol.Tenant{}}
@@ -234,47 +213,46 @@ func opTenantList(_ context.Context, c *linkHandler, r protocol.Request) (any, e
 	return out, nil
 }
 
-// keysAgain is how often a gateway of a cluster is told that the keys it knows
-// are good still: from one that it does not hear of it asks no more.
+// keysAgain is how often a gateway of a cluster gets the table again without a
+// change: it stops trusting a node that it hears nothing from.
 const keysAgain = 2 * time.Second
 
-// opKeyWatch tells a gateway of the table, now and whenever it changes.
-func opKeyWatch(_ context.Context, c *linkHandler, r protocol.Request) (any, error) {
+// keyWatch sends a gateway the table, now and whenever it changes.
+func keyWatch(_ context.Context, c *call, _ none, reply func(tenant.News, error)) error {
 	if c.principal.Tenant != noderpc.GatewayTenant {
-		return nil, fault.New(fault.PermissionDenied, r.Op, "only a gateway is told of keys")
+		return fault.New(fault.PermissionDenied, c.op(), "only a gateway is told of keys")
 	}
-	s, err := c.keys(r.Op)
+	s, err := c.keys(c.op())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	news, changed := s.News(0)
-	c.reply(r.ID, news, nil)
-	told := news.Version
-	c.work.Go(func() {
-		var again <-chan time.Time
-		if news.GraceMS > 0 {
-			tick := time.NewTicker(keysAgain)
-			defer tick.Stop()
-			again = tick.C
+	reply(news, nil)
+	c.background(c.op(), func() { c.sendKeys(s, news, changed) }, c.fail)
+	return nil
+}
+
+// sendKeys sends the table with every change after the one in last.
+func (c *call) sendKeys(s *tenant.Store, last tenant.News, changed <-chan struct{}) {
+	var again <-chan time.Time
+	if last.GraceMS > 0 {
+		tick := time.NewTicker(keysAgain)
+		defer tick.Stop()
+		again = tick.C
+	}
+	sent := last.Version
+	for {
+		select {
+		case <-changed:
+		case <-again:
+		case <-c.ctx.Done():
+			return
 		}
-		for {
-			select {
-			case <-changed:
-			case <-again:
-			case <-c.ctx.Done():
-				return
-			}
-			news, changed = s.News(told)
-			if news.Version != 0 {
-				told = news.Version
-			}
-			params, err := json.Marshal(news)
-			if err != nil {
-				c.m.log.Error("the keys could not be written as JSON", "error", err)
-				return
-			}
-			c.control(protocol.Reply{Event: protocol.EventKeys, Params: params})
+		var news tenant.News
+		news, changed = s.News(sent)
+		if news.Version != 0 {
+			sent = news.Version
 		}
-	})
-	return answered{}, nil
+		c.event(protocol.EventKeys, 0, news)
+	}
 }

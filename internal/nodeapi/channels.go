@@ -1,0 +1,80 @@
+package nodeapi
+
+import (
+	"context"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
+)
+
+func channelOpen(ctx context.Context, c *call, p protocol.ChannelOpen) (protocol.Channel, error) {
+	s, err := c.session(p.Session)
+	if err != nil {
+		return protocol.Channel{}, err
+	}
+	ch, err := s.OpenChannel(ctx, p)
+	if err != nil {
+		return protocol.Channel{}, err
+	}
+	return ch.View(), nil
+}
+
+func channelList(_ context.Context, c *call, p protocol.SessionRef) (protocol.ChannelList, error) {
+	s, err := c.session(p.Session)
+	if err != nil {
+		return protocol.ChannelList{}, err
+	}
+	all := s.Channels()
+	out := protocol.ChannelList{Channels: make([]protocol.Channel, len(all))}
+	for i, ch := range all {
+		out.Channels[i] = ch.View()
+	}
+	return out, nil
+}
+
+func channelClose(ctx context.Context, c *call, p protocol.ChannelRef) (none, error) {
+	s, err := c.session(p.Session)
+	if err != nil {
+		return none{}, err
+	}
+	ch, err := s.Channel(p.Channel)
+	if err != nil {
+		return none{}, err
+	}
+	return none{}, s.CloseChannel(ctx, ch)
+}
+
+func signal(ctx context.Context, c *call, p protocol.Signal) (none, error) {
+	if err := checkSignal(p.Signal); err != nil {
+		return none{}, err
+	}
+	v, err := c.viewer()
+	if err != nil {
+		return none{}, err
+	}
+	if v.Channel().Kind() == "kernel" {
+		return none{}, fault.Invalid(c.op(), "ch", "%d is a kernel: interrupt or restart it", c.request.Ch)
+	}
+	release, err := v.Session().Acquire(ctx)
+	if err != nil {
+		return none{}, err
+	}
+	defer release()
+	return none{}, v.Channel().Signal(ctx, p.Signal)
+}
+
+func resize(ctx context.Context, c *call, p protocol.Resize) (none, error) {
+	size := pty.Size{Cols: p.Cols, Rows: p.Rows}
+	if err := size.Check(c.op()); err != nil {
+		return none{}, err
+	}
+	v, err := c.viewer()
+	if err != nil {
+		return none{}, err
+	}
+	if !v.Channel().IsTerminal() {
+		return none{}, fault.Invalid(c.op(), "ch", "%d is no terminal", c.request.Ch)
+	}
+	return none{}, v.Resize(ctx, size)
+}

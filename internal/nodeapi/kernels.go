@@ -1,0 +1,120 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// withKernel keeps the session of the kernel that the request's ch names awake
+// while do works with it.
+func withKernel[R any](ctx context.Context, c *call, do func(k *session.Channel) (R, error)) (R, error) {
+	var zero R
+	v, err := c.viewer()
+	if err != nil {
+		return zero, err
+	}
+	if v.Channel().Kind() != "kernel" {
+		return zero, fault.Invalid(c.op(), "ch", "%d is no kernel", c.request.Ch)
+	}
+	release, err := v.Session().Acquire(ctx)
+	if err != nil {
+		return zero, err
+	}
+	defer release()
+	return do(v.Channel())
+}
+
+func execute(ctx context.Context, c *call, p protocol.Execute) (protocol.Queued, error) {
+	if err := checkExecute(p); err != nil {
+		return protocol.Queued{}, err
+	}
+	return withKernel(ctx, c, func(k *session.Channel) (protocol.Queued, error) { return k.Execute(ctx, p) })
+}
+
+func input(ctx context.Context, c *call, p protocol.InputReply) (none, error) {
+	if len(p.Value) > protocol.MaxInput {
+		return none{}, fault.Invalid(c.op(), "value", "an input has at most %d bytes", protocol.MaxInput)
+	}
+	return withKernel(ctx, c, func(k *session.Channel) (none, error) { return none{}, k.Input(p) })
+}
+
+// interrupt interrupts a kernel, or a process.
+func interrupt(ctx context.Context, c *call, p protocol.Interrupt) (none, error) {
+	if p.GraceMS < 0 || p.GraceMS > maxMillis {
+		return none{}, fault.Invalid(c.op(), "grace_ms", "a grace has between 0 and %d milliseconds", maxMillis)
+	}
+	v, err := c.viewer()
+	if err != nil {
+		return none{}, err
+	}
+	release, err := v.Session().Acquire(ctx)
+	if err != nil {
+		return none{}, err
+	}
+	defer release()
+	return none{}, v.Channel().Interrupt(ctx, time.Duration(p.GraceMS)*time.Millisecond)
+}
+
+func restart(ctx context.Context, c *call, _ none) (none, error) {
+	return withKernel(ctx, c, func(k *session.Channel) (none, error) { return none{}, k.Queue().Restart(ctx) })
+}
+
+// complete passes complete, inspect and is_complete on.
+func complete(ctx context.Context, c *call, p protocol.Complete) (kernel.Reply, error) {
+	if err := checkComplete(p); err != nil {
+		return kernel.Reply{}, err
+	}
+	return withKernel(ctx, c, func(k *session.Channel) (kernel.Reply, error) {
+		return k.Queue().Ask(ctx, kernel.Request{Op: c.op(), Code: p.Code, Cursor: p.Cursor, Detail: p.Detail})
+	})
+}
+
+func variables(ctx context.Context, c *call, _ none) (kernel.Reply, error) {
+	return withKernel(ctx, c, func(k *session.Channel) (kernel.Reply, error) {
+		return k.Queue().Ask(ctx, kernel.Request{Op: c.op()})
+	})
+}
+
+// history needs no kernel, and so resumes no session.
+func history(_ context.Context, c *call, _ none) (protocol.History, error) {
+	v, err := c.viewer()
+	if err != nil {
+		return protocol.History{}, err
+	}
+	q := v.Channel().Queue()
+	if q == nil {
+		return protocol.History{}, fault.Invalid(c.op(), "ch", "%d is no kernel", c.request.Ch)
+	}
+	return protocol.History{Entries: q.History()}, nil
+}
+
+// comm passes a comm message to a kernel.
+func comm(ctx context.Context, c *call, m kernel.Message) (none, error) {
+	if err := checkComm(m); err != nil {
+		return none{}, err
+	}
+	return withKernel(ctx, c, func(k *session.Channel) (none, error) { return none{}, k.Queue().Comm(ctx, m) })
+}
+
+func checkComm(m kernel.Message) error {
+	const op = protocol.OpComm
+	switch m.Type {
+	case kernel.CommOpenType, kernel.CommMsgType, kernel.CommCloseType:
+	default:
+		return fault.Invalid(op, "msg_type", "%.40q is not comm_open, comm_msg or comm_close", m.Type)
+	}
+	var content kernel.Comm
+	if json.Unmarshal(m.Content, &content) != nil {
+		return fault.Invalid(op, "content", "the content is not that of a comm message")
+	}
+	if content.ID == "" || len(content.ID) > protocol.MaxKey {
+		return fault.Invalid(op, "content.comm_id", "a comm's id has between 1 and %d bytes", protocol.MaxKey)
+	}
+	return nil
+}

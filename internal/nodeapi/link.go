@@ -1,0 +1,262 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// maxRequests is how many requests of one link are under way at once; the
+// next is refused as exhausted.
+const maxRequests = 64
+
+// linkHandler is the server's side of a link, and what hangs on it. One
+// goroutine reads the link; it never waits for a sandbox. Requests that name a
+// channel by ch are carried out in order, one after the other for each channel;
+// all others side by side.
+//
+// Lock order: a session's locks, then mu, then those of a serialQueue.
+type linkHandler struct {
+	server    *Server
+	link      *noderpc.Link
+	id        session.LinkID
+	principal noderpc.Principal
+	ctx       context.Context
+	slots     chan struct{} // one token for each request under way
+	work      sync.WaitGroup
+
+	mu      sync.Mutex         // guards all below
+	viewers map[uint32]*viewer // nil once the link has ended
+	watches map[uint32]func()  // ends each
+	upload  *upload
+}
+
+func (c *linkHandler) serve() error { return c.finish(c.read()) }
+
+// newLinkHandler stays out of ServeLink, whose stack an idle link keeps.
+//
+//go:noinline
+func (s *Server) newLinkHandler(ctx context.Context, l *noderpc.Link) *linkHandler {
+	s.metrics.links.Add(1)
+	return &linkHandler{
+		server: s, link: l, id: session.LinkID(s.links.Add(1)), principal: l.Principal(), ctx: ctx,
+		slots: make(chan struct{}, maxRequests), viewers: map[uint32]*viewer{}, watches: map[uint32]func(){},
+	}
+}
+
+// finish waits for the operations of a link that has ended with err.
+func (c *linkHandler) finish(err error) error {
+	// Operations under way may be sending: they must not wait for a peer that
+	// has left. This ends ctx too.
+	_ = c.link.Close()
+	c.drop()
+	c.work.Wait()
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// read takes the link's frames until it ends.
+func (c *linkHandler) read() error {
+	for {
+		c.link.Wait()
+		if err := c.readOne(); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *linkHandler) readOne() error {
+	f, err := c.link.Next()
+	if err != nil {
+		return err
+	}
+	switch f.Type {
+	case stream.Control:
+		c.request(f.Body)
+	case stream.Ack:
+		if len(f.Body) != 8 {
+			c.reply(0, nil, fault.New(fault.Malformed, "link.ack", "an Ack has 8 bytes"))
+		} else if v := c.find(f.Channel); v != nil {
+			v.ack(int64(binary.BigEndian.Uint64(f.Body)))
+		}
+	case stream.Input:
+		c.input(f)
+	case stream.Data:
+		c.data(f)
+	default:
+		c.reply(0, nil, fault.New(fault.Unsupported, "link.read", "a client sends no frame of type %d", f.Type))
+	}
+	return nil
+}
+
+// request starts a request. It replies at once to one that cannot be started.
+func (c *linkHandler) request(body []byte) {
+	const op = "link.request"
+	c.server.metrics.requests.Add(1)
+	var r protocol.Request
+	if len(body) > protocol.MaxControl {
+		c.reply(0, nil, fault.New(fault.TooLarge, op, "a control message has at most %d bytes", protocol.MaxControl))
+		return
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
+		c.reply(0, nil, &fault.Error{Kind: fault.Malformed, Op: op, Message: "a control message is not the JSON of a request", Err: err})
+		return
+	}
+	o, ok := c.server.operations[r.Op]
+	if !ok {
+		c.reply(r.ID, nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "op", Message: "there is no such operation"})
+		return
+	}
+	if err := c.permit(o, r); err != nil {
+		c.reply(r.ID, nil, err)
+		return
+	}
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		c.refuse(r.ID, "too many requests of this connection are under way")
+		return
+	}
+	c.start(&call{linkHandler: c, operation: o, request: r}, len(body))
+}
+
+// permit refuses operations that a credential for one session, or a read-only
+// viewer, may not use.
+func (c *linkHandler) permit(o *operation, r protocol.Request) error {
+	const op = "link.request"
+	if c.principal.Session != "" && !o.OneSession {
+		return fault.New(fault.PermissionDenied, op, "these credentials are for looking at one session")
+	}
+	if o.Effects != protocol.Reads && o.Channel == protocol.NamesChannel {
+		if v := c.find(r.Ch); v != nil && v.ReadOnly() {
+			return fault.New(fault.PermissionDenied, op, "this viewer is read-only")
+		}
+	}
+	return nil
+}
+
+// refuse replies that there is too much under way.
+func (c *linkHandler) refuse(id uint64, message string) {
+	c.server.metrics.requestsRefused.Add(1)
+	c.reply(id, nil, &fault.Error{Kind: fault.Exhausted, Op: "link.request", RetryAfter: 1, Message: message})
+}
+
+// start performs a call in the order of its operation, and then gives its slot
+// back. size is the request's in bytes.
+func (c *linkHandler) start(x *call, size int) {
+	done := func() { <-c.slots }
+	run := func() {
+		defer done()
+		ctx, cancel := context.WithTimeout(c.ctx, x.operation.Timeout())
+		defer cancel()
+		x.perform(ctx)
+	}
+	switch x.operation.Order {
+	case protocol.Inline:
+		x.perform(c.ctx)
+		done()
+	case protocol.PerChannel:
+		v := c.find(x.request.Ch)
+		if v == nil {
+			c.reply(x.request.ID, nil, fault.Invalid("link.request", "ch", "nothing is attached as %d", x.request.Ch))
+			done()
+			return
+		}
+		if !v.requests.add(task{size: size, run: run}) {
+			c.refuse(x.request.ID, "too much waits for this channel")
+			done()
+		}
+	default:
+		c.work.Go(run)
+	}
+}
+
+// reply sends a reply. An error without an id to repeat is sent with id 0.
+func (c *linkHandler) reply(id uint64, result any, err error) { c.respond(id, "", result, err) }
+
+// respond is reply with the id of a trace, if that is not empty.
+func (c *linkHandler) respond(id uint64, trace string, result any, err error) {
+	if id == 0 && err == nil {
+		return
+	}
+	r := protocol.Reply{ID: id}
+	if err == nil {
+		if r.Result, err = json.Marshal(result); err != nil {
+			err = fault.Wrap(fault.Internal, "link.reply", err)
+		}
+	}
+	if err != nil {
+		if fault.Is(err, fault.Internal) || fault.Is(err, fault.Host) {
+			c.server.log.Error("a request failed", "tenant", c.principal.Tenant, "error", err, "trace", trace)
+		}
+		c.server.metrics.failed(err)
+		p := fault.PublicOf(err)
+		p.Trace = trace
+		r.Result, r.Error = nil, &p
+	}
+	c.control(r)
+}
+
+// control sends a Control frame. A link that cannot take it has ended, which
+// read notices.
+func (c *linkHandler) control(r protocol.Reply) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		c.server.log.Error("a reply could not be written as JSON", "error", err)
+		return
+	}
+	c.send(stream.Frame{Type: stream.Control, Channel: r.Ch, Body: body})
+}
+
+func (c *linkHandler) send(f stream.Frame) {
+	if err := c.link.Send(f); err != nil {
+		_ = c.link.Close()
+	}
+}
+
+// event sends an event.
+func (c *linkHandler) event(name string, ch uint32, params any) {
+	body, err := json.Marshal(params)
+	if err != nil {
+		return
+	}
+	c.control(protocol.Reply{Event: name, Ch: ch, Params: body})
+}
+
+func (c *linkHandler) find(ch uint32) *viewer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.viewers[ch]
+}
+
+// later adds a task to a queue. It is false when the link has ended, or too
+// much waits.
+func (c *linkHandler) later(q *serialQueue, run func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.viewers != nil && q.add(task{run: run})
+}
+
+// drop ends everything that hangs on the link.
+func (c *linkHandler) drop() {
+	c.mu.Lock()
+	all, up := c.viewers, c.upload
+	c.viewers, c.upload = nil, nil
+	c.mu.Unlock()
+	for _, v := range all {
+		v.Close()
+	}
+	if up != nil {
+		up.cut()
+	}
+}

@@ -1,0 +1,101 @@
+package nodeapi
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// metricPrefix begins the name of each of the node's metrics.
+const metricPrefix = "sandgate_node_"
+
+// metrics count since the server's start. Each series exists from the start, so
+// that the rate of its first event can be seen.
+type metrics struct {
+	links, requests, requestsRefused, panics atomic.Int64
+	inputRefused                             atomic.Int64
+	filesWritten, filesRead, fileBytes       atomic.Int64
+	fileChanges                              atomic.Int64
+	portsOpened, portBytes                   atomic.Int64
+
+	errors *prometheus.CounterVec // kind
+}
+
+// counter is one of the counters, by its name in the status and, with a prefix
+// and _total, among the metrics.
+type counter struct {
+	name, help string
+	value      *atomic.Int64
+}
+
+func (x *metrics) counters() []counter {
+	return []counter{
+		{"links", "Links that gateways opened.", &x.links},
+		{"requests", "Requests of clients.", &x.requests},
+		{"requests_refused", "Requests over a link's or a channel's limit of those under way.", &x.requestsRefused},
+		{"operation_panics", "Operations that a panic ended.", &x.panics},
+		{"input_refused", "Input frames that were refused.", &x.inputRefused},
+		{"files_written", "Files that were written.", &x.filesWritten},
+		{"files_read", "Files that were read.", &x.filesRead},
+		{"file_changes", "Changes to files that watches told of.", &x.fileChanges},
+		{"file_bytes", "Content of files that was written and read, in bytes.", &x.fileBytes},
+		{"ports_opened", "Connections to ports of sandboxes that were opened.", &x.portsOpened},
+		{"port_bytes", "What went over connections to ports, both ways, in bytes.", &x.portBytes},
+	}
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	x := &metrics{errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: metricPrefix + "errors_total", Help: "Requests that were answered with an error.",
+	}, []string{"kind"})}
+	for _, row := range fault.Table() {
+		x.errors.WithLabelValues(string(row.Kind))
+	}
+	if err := r.Register(x.errors); err != nil {
+		return nil, err
+	}
+	for _, c := range x.counters() {
+		err := r.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: metricPrefix + c.name + "_total", Help: c.help,
+		}, func() float64 { return float64(c.value.Load()) }))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// failed counts an error that a client gets.
+func (x *metrics) failed(err error) {
+	x.errors.WithLabelValues(string(fault.PublicOf(err).Kind)).Inc()
+}
+
+// nodeStatus returns what an operator sees, with the counters of the operations.
+func nodeStatus(_ context.Context, c *call, _ none) (protocol.NodeStatus, error) {
+	st := c.server.cfg.Node.Status()
+	for _, one := range c.server.metrics.counters() {
+		st.Counters[one.name] = one.value.Load()
+	}
+	return st, nil
+}
+
+// nodeMetrics returns the node's metrics in Prometheus' text format.
+func nodeMetrics(_ context.Context, c *call, _ none) (protocol.Metrics, error) {
+	families, err := c.server.cfg.Node.Metrics().Gather()
+	if err != nil {
+		return protocol.Metrics{}, fault.Wrap(fault.Internal, "metrics", err)
+	}
+	var b bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&b, f); err != nil {
+			return protocol.Metrics{}, fault.Wrap(fault.Internal, "metrics", err)
+		}
+	}
+	return protocol.Metrics{Text: b.String()}, nil
+}

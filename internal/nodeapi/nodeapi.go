@@ -1,0 +1,147 @@
+// Package nodeapi carries out the operations of package protocol on a node. It
+// answers the links that gateways open: it decodes a request, checks it, calls
+// the services of the node, and encodes the reply. It also feeds the viewers of
+// channels, and moves files and the bytes of ports.
+package nodeapi
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Sessions are the sessions of the node.
+type Sessions interface {
+	Create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*session.Session, error)
+	// Find returns a session of the principal. Another tenant's session is as
+	// unknown as one that never was.
+	Find(p noderpc.Principal, id string) (*session.Session, error)
+	List(p noderpc.Principal) []protocol.Session
+	Update(s *session.Session, r protocol.SessionUpdate) error
+	Delete(s *session.Session)
+}
+
+// Lifecycle changes how long a session stays awake, and copies it.
+type Lifecycle interface {
+	Keepalive(s *session.Session, seconds int64) error
+	Fork(ctx context.Context, p noderpc.Principal, s *session.Session, r protocol.SessionFork) (protocol.Forks, error)
+}
+
+// Migration moves sessions between this node and the blob store.
+type Migration interface {
+	Adopt(ctx context.Context, p noderpc.Principal, id string) (*session.Session, error)
+	Parked(ctx context.Context, p noderpc.Principal) ([]protocol.Session, error)
+	Drain(ctx context.Context) (protocol.Drained, error)
+}
+
+// Snapshots are those that users have taken.
+type Snapshots interface {
+	Create(ctx context.Context, p noderpc.Principal, s *session.Session, r protocol.SnapshotCreate) (protocol.Snapshot, error)
+	List(p noderpc.Principal) protocol.SnapshotList
+	Get(p noderpc.Principal, ref string) (protocol.Snapshot, error)
+	Delete(p noderpc.Principal, ref string) error
+}
+
+// Templates are those that users have made.
+type Templates interface {
+	Store(p noderpc.Principal, name string, tar io.Reader) (protocol.Template, error)
+	List(p noderpc.Principal) protocol.TemplateList
+	Get(p noderpc.Principal, name string) (protocol.Template, error)
+	Delete(p noderpc.Principal, name string) error
+}
+
+// Volumes are the named folders that outlive sessions.
+type Volumes interface {
+	Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.Volume, error)
+	List(p noderpc.Principal) protocol.VolumeList
+	Get(p noderpc.Principal, name string) (protocol.Volume, error)
+	Delete(p noderpc.Principal, name string) error
+}
+
+// Leases give one holder at a time a volume.
+type Leases interface {
+	Lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lease, error)
+	Release(p noderpc.Principal, r protocol.VolumeRelease) error
+}
+
+// Node is the state of the node as a whole.
+type Node interface {
+	Status() protocol.NodeStatus
+	// Uses returns what each tenant holds.
+	Uses() map[string]tenant.Use
+	// Metrics is the registry that the operation metrics reports.
+	Metrics() *prometheus.Registry
+}
+
+// Config names the services that a Server calls. Tenants, Tracer and the
+// audit's Journal may be nil; the others are required.
+type Config struct {
+	Sessions  Sessions
+	Lifecycle Lifecycle
+	Migration Migration
+	Snapshots Snapshots
+	Templates Templates
+	Volumes   Volumes
+	Leases    Leases
+	Node      Node
+	// Tenants keeps keys and quotas; nil means that there are none.
+	Tenants *tenant.Store
+	// Audit says what is recorded of the operations.
+	Audit session.Audit
+	// Tracer may be nil.
+	Tracer *trace.Tracer
+	// Version is the server's.
+	Version string
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+// Of returns a Config with the services of a manager. The caller sets the rest.
+func Of(m *session.Manager) Config {
+	return Config{
+		Sessions: m, Lifecycle: m, Migration: m, Snapshots: m.Snapshots(), Templates: m.Templates(),
+		Volumes: m.Volumes(), Leases: m.Volumes(), Node: m,
+	}
+}
+
+// Server answers links. It is a noderpc.Handler.
+type Server struct {
+	cfg        Config
+	log        *slog.Logger
+	operations map[string]*operation
+	metrics    *metrics
+	links      atomic.Uint64 // the last session.LinkID
+}
+
+// New returns a Server. It registers its metrics with the node's, and fails
+// when the handlers do not match the operation table.
+func New(cfg Config) (*Server, error) {
+	const op = "nodeapi.new"
+	all, err := newOperations(protocol.Operations(), handlers())
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, op, err)
+	}
+	s := &Server{cfg: cfg, log: cfg.Logger, operations: all}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.metrics, err = newMetrics(cfg.Node.Metrics()); err != nil {
+		return nil, fault.Wrap(fault.Internal, op, err)
+	}
+	return s, nil
+}
+
+// ServeLink implements noderpc.Handler.
+func (s *Server) ServeLink(ctx context.Context, l *noderpc.Link) error {
+	return s.newLinkHandler(ctx, l).serve()
+}

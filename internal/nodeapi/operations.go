@@ -1,0 +1,275 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// none is the type of parameters and of a result that there are none of. As a
+// result it is sent as {}.
+type none struct{}
+
+// operation is a row of the operation table with its handler.
+type operation struct {
+	protocol.Operation
+	run func(ctx context.Context, c *call) (any, error)
+}
+
+// handler carries out the operation of one name.
+type handler struct {
+	name           string
+	params, result reflect.Type
+	run            func(ctx context.Context, c *call) (any, error)
+}
+
+// handle returns the handler of an operation, whose result is the reply.
+func handle[P, R any](name string, do func(ctx context.Context, c *call, p P) (R, error)) handler {
+	return handler{
+		name: name, params: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
+		run: func(ctx context.Context, c *call) (any, error) {
+			p, err := decode[P](c.request)
+			if err != nil {
+				return nil, err
+			}
+			return do(ctx, c, p)
+		},
+	}
+}
+
+// answered is the result of an operation that replies by itself.
+type answered struct{}
+
+// handleLater returns the handler of an operation that replies by itself, with
+// the given function. It does so at most once with a result, unless it returns
+// an error.
+func handleLater[P, R any](name string, do func(ctx context.Context, c *call, p P, reply func(R, error)) error) handler {
+	return handler{
+		name: name, params: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
+		run: func(ctx context.Context, c *call) (any, error) {
+			p, err := decode[P](c.request)
+			if err != nil {
+				return nil, err
+			}
+			return answered{}, do(ctx, c, p, func(result R, err error) { c.reply(c.request.ID, result, err) })
+		},
+	}
+}
+
+// decode decodes a request's parameters. Missing ones are the zero value.
+func decode[P any](r protocol.Request) (P, error) {
+	var p P
+	if _, ok := any(p).(none); ok || len(r.Params) == 0 {
+		return p, nil
+	}
+	if err := json.Unmarshal(r.Params, &p); err != nil {
+		e := &fault.Error{
+			Kind: fault.InvalidArgument, Op: r.Op, Field: "params",
+			Message: "the parameters are not those of " + r.Op, Err: err,
+		}
+		if t, ok := err.(*json.UnmarshalTypeError); ok && t.Field != "" {
+			e.Field, e.Message = t.Field, "it cannot be a "+t.Value
+		}
+		return p, e
+	}
+	return p, nil
+}
+
+// newOperations joins the rows of the table with their handlers. It fails when
+// a row has no handler, a handler no row, or one the types of another.
+func newOperations(table []protocol.Operation, handlers []handler) (map[string]*operation, error) {
+	byName := make(map[string]handler, len(handlers))
+	var errs []error
+	for _, h := range handlers {
+		if _, twice := byName[h.name]; twice {
+			errs = append(errs, fmt.Errorf("%s has two handlers", h.name))
+		}
+		byName[h.name] = h
+	}
+	all := make(map[string]*operation, len(table))
+	for _, row := range table {
+		h, ok := byName[row.Name]
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s has no handler", row.Name))
+			continue
+		}
+		delete(byName, row.Name)
+		errs = append(errs, sameType(row.Name+"'s parameters", row.Params, h.params), sameType(row.Name+"'s result", row.Result, h.result))
+		all[row.Name] = &operation{Operation: row, run: h.run}
+	}
+	for name := range byName {
+		errs = append(errs, fmt.Errorf("%s has a handler and is not in the operation table", name))
+	}
+	return all, errors.Join(errs...)
+}
+
+// sameType checks a handler's type against a value of the table.
+func sameType(what string, row any, handler reflect.Type) error {
+	want := reflect.TypeFor[none]()
+	if row != nil {
+		want = reflect.TypeOf(row)
+	}
+	if want == reflect.TypeFor[protocol.AnyJSON]() || want == handler {
+		return nil
+	}
+	return fmt.Errorf("%s are %v in the operation table and %v in the handler", what, want, handler)
+}
+
+// withSession finds the session that a request names, and keeps it awake while
+// do works with it.
+func withSession[R any](ctx context.Context, c *call, id string, do func(s *session.Session) (R, error)) (R, error) {
+	var zero R
+	s, err := c.session(id)
+	if err != nil {
+		return zero, err
+	}
+	release, err := s.Acquire(ctx)
+	if err != nil {
+		return zero, err
+	}
+	defer release()
+	return do(s)
+}
+
+// handlers returns the handlers of all operations.
+func handlers() []handler {
+	var all []handler
+	for _, group := range [][]handler{
+		connectionHandlers(), sessionHandlers(), channelHandlers(), kernelHandlers(), fileHandlers(),
+		processHandlers(), resourceHandlers(), keyHandlers(), linkHandlers(), serverHandlers(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+func connectionHandlers() []handler {
+	return []handler{
+		handle(protocol.OpHello, hello),
+		handle(protocol.OpSessionWatch, sessionWatch),
+		handle(protocol.OpAttach, attach),
+		handle(protocol.OpDetach, detach),
+		handle(protocol.OpFollow, follow),
+	}
+}
+
+func sessionHandlers() []handler {
+	return []handler{
+		handle(protocol.OpSessionCreate, sessionCreate),
+		handle(protocol.OpSessionGet, sessionGet),
+		handle(protocol.OpSessionList, sessionList),
+		handle(protocol.OpSessionDelete, sessionDelete),
+		handle(protocol.OpSessionUpdate, sessionUpdate),
+		handle(protocol.OpSessionPause, sessionPause),
+		handle(protocol.OpSessionKeepalive, sessionKeepalive),
+		handle(protocol.OpHibernate, sessionHibernate),
+		handle(protocol.OpResume, sessionResume),
+		handle(protocol.OpFork, sessionFork),
+		handle(protocol.OpSnapshot, sessionSnapshot),
+		handle(protocol.OpAdopt, sessionAdopt),
+		handle(protocol.OpParked, sessionParked),
+		handle(protocol.OpDrain, nodeDrain),
+	}
+}
+
+func channelHandlers() []handler {
+	return []handler{
+		handle(protocol.OpChannelOpen, channelOpen),
+		handle(protocol.OpChannelList, channelList),
+		handle(protocol.OpChannelClose, channelClose),
+		handle(protocol.OpSignal, signal),
+		handle(protocol.OpResize, resize),
+	}
+}
+
+func kernelHandlers() []handler {
+	return []handler{
+		handle(protocol.OpExecute, execute),
+		handle(protocol.OpInput, input),
+		handle(protocol.OpInterrupt, interrupt),
+		handle(protocol.OpComm, comm),
+		handle(protocol.OpRestart, restart),
+		handle(protocol.OpComplete, complete),
+		handle(protocol.OpInspect, complete),
+		handle(protocol.OpIsComplete, complete),
+		handle(protocol.OpVariables, variables),
+		handle(protocol.OpHistory, history),
+	}
+}
+
+func fileHandlers() []handler {
+	return []handler{
+		handleLater(protocol.OpFileWrite, fileWrite),
+		handleLater(protocol.OpFileRead, fileRead),
+		handle(protocol.OpFileStat, fileStat),
+		handle(protocol.OpFileList, fileList),
+		handle(protocol.OpFileMkdir, fileMkdir),
+		handle(protocol.OpFileMove, fileMove),
+		handle(protocol.OpFileCopy, fileCopy),
+		handle(protocol.OpFileRemove, fileRemove),
+		handleLater(protocol.OpFileWatch, fileWatch),
+		handleLater(protocol.OpTreeRead, treeRead),
+		handleLater(protocol.OpTreeWrite, treeWrite),
+	}
+}
+
+func processHandlers() []handler {
+	return []handler{
+		handle(protocol.OpProcessList, processList),
+		handle(protocol.OpProcessSignal, processSignal),
+		handle(protocol.OpPortList, portList),
+		handleLater(protocol.OpPortOpen, portOpen),
+	}
+}
+
+func resourceHandlers() []handler {
+	return []handler{
+		handle(protocol.OpSnapshotList, snapshotList),
+		handle(protocol.OpSnapshotGet, snapshotGet),
+		handle(protocol.OpSnapshotDel, snapshotDelete),
+		handleLater(protocol.OpTemplateBuild, templateBuild),
+		handle(protocol.OpTemplateList, templateList),
+		handle(protocol.OpTemplateGet, templateGet),
+		handle(protocol.OpTemplateDelete, templateDelete),
+		handle(protocol.OpVolumeCreate, volumeCreate),
+		handle(protocol.OpVolumeList, volumeList),
+		handle(protocol.OpVolumeGet, volumeGet),
+		handle(protocol.OpVolumeDelete, volumeDelete),
+		handle(protocol.OpVolumeLease, volumeLease),
+		handle(protocol.OpVolumeRelease, volumeRelease),
+	}
+}
+
+func keyHandlers() []handler {
+	return []handler{
+		handle(protocol.OpKeyCreate, keyCreate),
+		handle(protocol.OpKeyList, keyList),
+		handle(protocol.OpKeyRotate, keyRotate),
+		handle(protocol.OpKeyRevoke, keyRevoke),
+		handleLater(protocol.OpKeyWatch, keyWatch),
+		handle(protocol.OpTenantList, tenantList),
+		handle(protocol.OpTenantQuota, tenantQuota),
+	}
+}
+
+func linkHandlers() []handler {
+	return []handler{
+		handle(protocol.OpLinkCreate, linkCreate),
+		handle(protocol.OpLinkList, linkList),
+		handle(protocol.OpLinkEnd, linkEnd),
+	}
+}
+
+func serverHandlers() []handler {
+	return []handler{
+		handle(protocol.OpStatus, nodeStatus),
+		handle(protocol.OpMetrics, nodeMetrics),
+		handle(protocol.OpAudit, auditNotes),
+	}
+}

@@ -1,0 +1,187 @@
+package nodeapi
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+const (
+	// portIdle is how long a connection to a port may carry nothing.
+	portIdle = 10 * time.Minute
+	// portDial bounds the time until a program has accepted one.
+	portDial = 15 * time.Second
+)
+
+func portList(ctx context.Context, c *call, p protocol.SessionRef) (protocol.PortList, error) {
+	return withSession(ctx, c, p.Session, func(s *session.Session) (protocol.PortList, error) {
+		all, err := s.Agent().Ports.List(ctx)
+		if err != nil {
+			return protocol.PortList{}, err
+		}
+		out := protocol.PortList{Ports: make([]protocol.Port, len(all))}
+		for i, p := range all {
+			out.Ports[i] = protocol.Port(p)
+		}
+		return out, nil
+	})
+}
+
+// portOpen connects the link to a port. After the reply, Data frames carry the
+// bytes in both directions.
+func portOpen(_ context.Context, c *call, p protocol.PortRef, reply func(none, error)) error {
+	if p.Port < 1 || p.Port > 65535 {
+		return fault.Invalid(c.op(), "port", "a port is a number from 1 to 65535")
+	}
+	s, err := c.session(p.Session)
+	if err != nil {
+		return err
+	}
+	u, err := c.addUpload("a port takes a link of its own", "a port takes a link of its own")
+	if err != nil {
+		return err
+	}
+	if !s.AcquirePort() {
+		c.endUpload(u)
+		return &fault.Error{
+			Kind: fault.Exhausted, Op: c.op(), RetryAfter: 1,
+			Message: "too many connections to the session's ports are open",
+		}
+	}
+	c.work.Go(func() {
+		defer s.ReleasePort()
+		var err error
+		if p := c.guard(c.op(), func() { err = c.forward(s, p.Port, u.out, func() { reply(none{}, nil) }) }); p != nil {
+			err = p
+		}
+		_ = u.out.CloseWithError(io.ErrClosedPipe)
+		if err != nil {
+			c.fail(err)
+		}
+		// The end of a connection is the end of its link.
+		_ = c.link.Close()
+	})
+	return nil
+}
+
+// portLink is a connection to a port over a link.
+type portLink struct {
+	*call
+	session *session.Session
+	tcp     *client.Conn
+	in      *io.PipeReader
+	idle    *time.Timer
+}
+
+// forward carries bytes between the link and a port until both have ended. An
+// error before opened is returned; later ones end the link, which cuts the
+// client's connection.
+func (c *call) forward(s *session.Session, port int, in *io.PipeReader, opened func()) error {
+	ctx, cancel := context.WithTimeout(c.ctx, portDial)
+	defer cancel()
+	release, err := s.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	tcp, err := s.Agent().Ports.Dial(ctx, s.NewWire(), port)
+	release()
+	if err != nil {
+		return err
+	}
+	defer tcp.Close()
+	c.server.metrics.portsOpened.Add(1)
+	opened()
+
+	p := &portLink{call: c, session: s, tcp: tcp, in: in}
+	over := func() { p.cut(); _ = c.link.Close() }
+	p.idle = time.AfterFunc(portIdle, over)
+	defer p.idle.Stop()
+	defer context.AfterFunc(s.Life(), over)()
+	defer context.AfterFunc(c.ctx, p.cut)()
+	sent := make(chan struct{})
+	c.work.Go(func() {
+		defer close(sent)
+		defer c.caught(c.op(), func(error) { over() })
+		p.toPort()
+	})
+	p.fromPort()
+	<-sent
+	return nil
+}
+
+func (p *portLink) cut() { _ = p.tcp.Close() }
+
+// traffic counts bytes. Traffic is work: it wakes the session, and keeps it
+// awake.
+func (p *portLink) traffic(n int) {
+	p.idle.Reset(portIdle)
+	p.server.metrics.portBytes.Add(int64(n))
+}
+
+// toPort carries what the client sends.
+func (p *portLink) toPort() {
+	buf := make([]byte, filePart)
+	listens := true
+	for {
+		n, err := p.in.Read(buf)
+		if err == io.EOF {
+			_ = p.tcp.CloseWrite()
+			return
+		}
+		if err == nil && listens {
+			listens, err = p.feed(buf[:n])
+		}
+		if err != nil {
+			p.cut()
+			return
+		}
+		if listens {
+			p.traffic(n)
+		} // else its answer from before it stopped to listen is on the way
+	}
+}
+
+// fromPort carries what the program sends.
+func (p *portLink) fromPort() {
+	out := &download{link: p.link, channel: p.request.Ch}
+	buf := make([]byte, filePart)
+	for {
+		n, err := p.tcp.Read(buf)
+		if n > 0 {
+			p.session.Touch()
+			p.traffic(n)
+			if _, err := out.Write(buf[:n]); err != nil {
+				p.cut()
+				_ = p.in.CloseWithError(err)
+				return
+			}
+		}
+		if err == io.EOF {
+			p.send(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: p.request.Ch})
+			return // the client may still be sending
+		}
+		if err != nil {
+			_ = p.in.CloseWithError(err)
+			_ = p.link.Close() // without an end: it was cut
+			return
+		}
+	}
+}
+
+// feed writes to the port, and resumes the session for it. listens is false once
+// the program takes nothing more.
+func (p *portLink) feed(data []byte) (listens bool, err error) {
+	release, err := p.session.Acquire(p.ctx)
+	if err != nil {
+		return false, err
+	}
+	release() // a program that does not read does not keep the session awake
+	_, err = p.tcp.Write(data)
+	return err == nil, nil
+}

@@ -1,0 +1,73 @@
+package nodeapi
+
+import (
+	"context"
+
+	"github.com/sandgate/sandgate/protocol"
+)
+
+func snapshotList(_ context.Context, c *call, _ none) (protocol.SnapshotList, error) {
+	return c.server.cfg.Snapshots.List(c.principal), nil
+}
+
+func snapshotGet(_ context.Context, c *call, p protocol.SnapshotRef) (protocol.Snapshot, error) {
+	return c.server.cfg.Snapshots.Get(c.principal, p.Snapshot)
+}
+
+func snapshotDelete(_ context.Context, c *call, p protocol.SnapshotRef) (none, error) {
+	return none{}, c.server.cfg.Snapshots.Delete(c.principal, p.Snapshot)
+}
+
+// templateBuild receives a template's tar. The reply comes when it is stored;
+// its snapshot is made afterwards.
+func templateBuild(_ context.Context, c *call, p protocol.TemplateRef, reply func(protocol.Template, error)) error {
+	u, err := c.addUpload("something is being written over this link already", "this is written over a link of its own")
+	if err != nil {
+		return err
+	}
+	c.background(c.op(), func() {
+		t, err := c.server.cfg.Templates.Store(c.principal, p.Name, u.out)
+		c.endUpload(u)
+		reply(t, err)
+	}, func(err error) {
+		c.endUpload(u)
+		c.fail(err)
+	})
+	return nil
+}
+
+func templateList(_ context.Context, c *call, _ none) (protocol.TemplateList, error) {
+	return c.server.cfg.Templates.List(c.principal), nil
+}
+
+func templateGet(_ context.Context, c *call, p protocol.TemplateRef) (protocol.Template, error) {
+	return c.server.cfg.Templates.Get(c.principal, p.Name)
+}
+
+func templateDelete(_ context.Context, c *call, p protocol.TemplateRef) (none, error) {
+	return none{}, c.server.cfg.Templates.Delete(c.principal, p.Name)
+}
+
+func volumeCreate(_ context.Context, c *call, p protocol.VolumeCreate) (protocol.Volume, error) {
+	return c.server.cfg.Volumes.Create(c.principal, p)
+}
+
+func volumeList(_ context.Context, c *call, _ none) (protocol.VolumeList, error) {
+	return c.server.cfg.Volumes.List(c.principal), nil
+}
+
+func volumeGet(_ context.Context, c *call, p protocol.VolumeRef) (protocol.Volume, error) {
+	return c.server.cfg.Volumes.Get(c.principal, p.Name)
+}
+
+func volumeDelete(_ context.Context, c *call, p protocol.VolumeRef) (none, error) {
+	return none{}, c.server.cfg.Volumes.Delete(c.principal, p.Name)
+}
+
+func volumeLease(_ context.Context, c *call, p protocol.VolumeLease) (protocol.Lease, error) {
+	return c.server.cfg.Leases.Lease(c.principal, p)
+}
+
+func volumeRelease(_ context.Context, c *call, p protocol.VolumeRelease) (none, error) {
+	return none{}, c.server.cfg.Leases.Release(c.principal, p)
+}

@@ -1,0 +1,114 @@
+package nodeapi
+
+import (
+	"context"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+func sessionCreate(ctx context.Context, c *call, p protocol.SessionCreate) (protocol.Session, error) {
+	return viewOf(c.server.cfg.Sessions.Create(ctx, c.principal, p))
+}
+
+// viewOf returns a session as clients see it.
+func viewOf(s *session.Session, err error) (protocol.Session, error) {
+	if err != nil {
+		return protocol.Session{}, err
+	}
+	return s.View(), nil
+}
+
+func sessionGet(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
+	s, err := c.session(p.Session)
+	if err != nil {
+		return protocol.Session{}, err
+	}
+	v := s.View()
+	v.Usage = s.Usage(ctx)
+	return v, nil
+}
+
+func sessionList(_ context.Context, c *call, _ none) (protocol.SessionList, error) {
+	return protocol.SessionList{Sessions: c.server.cfg.Sessions.List(c.principal)}, nil
+}
+
+func sessionDelete(_ context.Context, c *call, p protocol.SessionRef) (none, error) {
+	s, err := c.session(p.Session)
+	if err != nil {
+		return none{}, err
+	}
+	c.server.cfg.Sessions.Delete(s)
+	return none{}, nil
+}
+
+// changed finds a session, changes it, and returns it as it is then.
+func changed(c *call, id string, change func(s *session.Session) error) (protocol.Session, error) {
+	s, err := c.session(id)
+	if err == nil {
+		err = change(s)
+	}
+	return viewOf(s, err)
+}
+
+func sessionUpdate(_ context.Context, c *call, p protocol.SessionUpdate) (protocol.Session, error) {
+	return changed(c, p.Session, func(s *session.Session) error { return c.server.cfg.Sessions.Update(s, p) })
+}
+
+func sessionPause(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
+	return changed(c, p.Session, func(s *session.Session) error { return s.Pause(ctx) })
+}
+
+func sessionKeepalive(_ context.Context, c *call, p protocol.SessionKeepalive) (protocol.Session, error) {
+	return changed(c, p.Session, func(s *session.Session) error { return c.server.cfg.Lifecycle.Keepalive(s, p.Seconds) })
+}
+
+func sessionHibernate(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
+	return changed(c, p.Session, func(s *session.Session) error { return s.Hibernate(ctx) })
+}
+
+func sessionResume(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
+	return changed(c, p.Session, func(s *session.Session) error {
+		release, err := s.Acquire(ctx)
+		if err == nil {
+			release()
+		}
+		return err
+	})
+}
+
+func sessionFork(ctx context.Context, c *call, p protocol.SessionFork) (protocol.Forks, error) {
+	s, err := c.session(p.Session)
+	if err != nil {
+		return protocol.Forks{}, err
+	}
+	return c.server.cfg.Lifecycle.Fork(ctx, c.principal, s, p)
+}
+
+func sessionSnapshot(ctx context.Context, c *call, p protocol.SnapshotCreate) (protocol.Snapshot, error) {
+	s, err := c.session(p.Session)
+	if err != nil {
+		return protocol.Snapshot{}, err
+	}
+	return c.server.cfg.Snapshots.Create(ctx, c.principal, s, p)
+}
+
+// sessionAdopt takes a parked session over.
+func sessionAdopt(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
+	return viewOf(c.server.cfg.Migration.Adopt(ctx, c.principal, p.Session))
+}
+
+func sessionParked(ctx context.Context, c *call, _ none) (protocol.SessionList, error) {
+	all, err := c.server.cfg.Migration.Parked(ctx, c.principal)
+	return protocol.SessionList{Sessions: all}, err
+}
+
+// nodeDrain moves all sessions away. No user's principal may ask for it.
+func nodeDrain(ctx context.Context, c *call, _ none) (protocol.Drained, error) {
+	if c.principal.Tenant != noderpc.GatewayTenant {
+		return protocol.Drained{}, fault.New(fault.PermissionDenied, "node.drain", "only the operator drains a node")
+	}
+	return c.server.cfg.Migration.Drain(ctx)
+}

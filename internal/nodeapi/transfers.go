@@ -1,0 +1,244 @@
+package nodeapi
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// filePart is how much of a file one Data frame carries, in bytes.
+const filePart = 64 << 10
+
+// upload receives the Data frames of a link. The link's reader feeds it; where
+// the sandbox is slow, the reader waits, which holds this link back and no
+// other: an upload has a link of its own.
+type upload struct {
+	out  *io.PipeReader
+	pipe *io.PipeWriter
+	once sync.Once
+}
+
+// addUpload begins to receive the link's Data frames. The messages are those of
+// the Conflict when it does so already, or has viewers.
+func (c *call) addUpload(busy, shared string) (*upload, error) {
+	out, in := io.Pipe()
+	u := &upload{out: out, pipe: in}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.viewers == nil:
+		return nil, fault.New(fault.Canceled, c.op(), "the link has ended")
+	case c.upload != nil:
+		return nil, fault.New(fault.Conflict, c.op(), "%s", busy)
+	case len(c.viewers) > 0:
+		return nil, fault.New(fault.Conflict, c.op(), "%s", shared)
+	}
+	c.upload = u
+	return u, nil
+}
+
+// endUpload skips the Data that is still to come.
+func (c *linkHandler) endUpload(u *upload) {
+	_ = u.out.CloseWithError(io.ErrClosedPipe)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.upload == u {
+		c.upload = nil
+	}
+}
+
+// cut ends an upload that is not complete: nothing is written.
+func (u *upload) cut() {
+	u.once.Do(func() {
+		_ = u.pipe.CloseWithError(fault.New(fault.Canceled, "file.write", "the upload was cut short; nothing was written"))
+	})
+}
+
+func (u *upload) finish() { u.once.Do(func() { _ = u.pipe.Close() }) }
+
+// data feeds the upload. Without one, the frame follows a write that failed.
+func (c *linkHandler) data(f stream.Frame) {
+	c.mu.Lock()
+	u := c.upload
+	c.mu.Unlock()
+	if u == nil {
+		return
+	}
+	if len(f.Body) > 0 {
+		// It fails when the write has failed, which its reply reports.
+		_, _ = u.pipe.Write(f.Body)
+	}
+	if f.Flags&stream.FlagEnd != 0 {
+		u.finish()
+	}
+}
+
+// fileWrite receives a file; the reply comes when the file is whole.
+func fileWrite(ctx context.Context, c *call, p protocol.FileWrite, reply func(protocol.File, error)) error {
+	if p.Mode > 0o777 {
+		return fault.Invalid(c.op(), "mode", "a mode is permission bits, at most 0777")
+	}
+	w := wire.FileWrite{Path: p.Path, Mode: p.Mode, IfMatch: p.IfMatch, IfAbsent: p.IfAbsent}
+	return receive(ctx, c, p.FileRef, func(s *session.Session, body io.Reader) (protocol.File, error) {
+		return fileAfter(s.Agent().Files.Write(ctx, s.NewWire(), w, body))
+	}, reply)
+}
+
+// treeWrite receives an archive.
+func treeWrite(ctx context.Context, c *call, p protocol.FileRef, reply func(protocol.Tree, error)) error {
+	return receive(ctx, c, p, func(s *session.Session, body io.Reader) (protocol.Tree, error) {
+		t, err := s.Agent().Files.WriteTree(ctx, s.NewWire(), p.Path, body)
+		return protocol.Tree{Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped, Bytes: t.Bytes}, err
+	}, reply)
+}
+
+// receive passes the Data that follows to write, in the background, and replies
+// with its result.
+func receive[R any](ctx context.Context, c *call, p protocol.FileRef, write func(*session.Session, io.Reader) (R, error), reply func(R, error)) error {
+	if err := session.CheckPath(c.op(), "path", p.Path); err != nil {
+		return err
+	}
+	s, err := c.session(p.Session)
+	if err != nil {
+		return err
+	}
+	u, err := c.addUpload("a file is being written over this link already", "a file is written over a link of its own")
+	if err != nil {
+		return err
+	}
+	c.recordLater = true
+	c.work.Go(func() {
+		// A client that sends nothing more still gets to know the end.
+		stop := context.AfterFunc(s.Life(), func() { _ = u.out.CloseWithError(s.LostError()) })
+		defer stop()
+		var result R
+		var err error
+		if p := c.guard(c.op(), func() { result, err = store(ctx, c, s, u.out, write) }); p != nil {
+			err = p
+		}
+		c.endUpload(u)
+		c.server.cfg.Audit.Finish(c.record, result, err)
+		reply(result, err)
+	})
+	return nil
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// store has write store an upload in a session, and counts its bytes.
+func store[R any](ctx context.Context, c *call, s *session.Session, body io.Reader, write func(*session.Session, io.Reader) (R, error)) (R, error) {
+	var zero R
+	release, err := s.Acquire(ctx)
+	if err != nil {
+		return zero, err
+	}
+	defer release()
+	in := &counted{r: body}
+	result, err := write(s, in)
+	if err != nil {
+		return zero, err
+	}
+	c.server.metrics.filesWritten.Add(1)
+	c.server.metrics.fileBytes.Add(in.n)
+	s.CountTransfer(in.n, 0)
+	if c.record != nil {
+		c.record.Bytes = in.n
+	}
+	return result, nil
+}
+
+// fileRead sends the file's description and then its bytes.
+func fileRead(ctx context.Context, c *call, p protocol.FileRead, reply func(protocol.FilePart, error)) error {
+	read := wire.FileRead{Path: p.Path, Offset: p.Offset, Length: p.Length, IfRange: p.IfRange}
+	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.FilePart), w io.Writer) error {
+		_, err := s.Agent().Files.Read(ctx, s.NewWire(), read, func(f wire.FileOpened) error {
+			opened(protocol.FilePart{File: fileOf(f.FileStat), Offset: f.Offset, Length: f.Length})
+			return nil
+		}, w)
+		return err
+	}, reply)
+}
+
+// treeRead sends a folder's description and then an archive of it.
+func treeRead(ctx context.Context, c *call, p protocol.TreeRead, reply func(protocol.File, error)) error {
+	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.File), w io.Writer) error {
+		return s.Agent().Files.ReadTree(ctx, s.NewWire(), wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
+			opened(fileOf(f))
+			return nil
+		}, w)
+	}, reply)
+}
+
+// transmit replies with what read opens, and sends what it writes as Data. When
+// it fails between the two, an error with the same id follows and the link ends
+// without a last Data frame.
+func transmit[R any](ctx context.Context, c *call, p protocol.FileRef, read func(s *session.Session, opened func(R), w io.Writer) error, reply func(R, error)) error {
+	if err := session.CheckPath(c.op(), "path", p.Path); err != nil {
+		return err
+	}
+	_, err := withSession(ctx, c, p.Session, func(s *session.Session) (none, error) {
+		out := &download{link: c.link, channel: c.request.Ch}
+		began := false
+		err := read(s, func(result R) {
+			began = true
+			reply(result, nil)
+		}, out)
+		if err == nil {
+			err = c.link.Send(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: c.request.Ch})
+		}
+		if err != nil && began {
+			c.fail(err)
+			_ = c.link.Close()
+			return none{}, nil
+		}
+		if err != nil {
+			return none{}, err
+		}
+		c.server.metrics.filesRead.Add(1)
+		c.server.metrics.fileBytes.Add(out.n)
+		s.CountTransfer(0, out.n)
+		if c.record != nil {
+			c.record.Bytes = out.n
+		}
+		return none{}, nil
+	})
+	return err
+}
+
+// download sends what is written to it as Data frames. A slow link holds it
+// back.
+type download struct {
+	link interface {
+		Send(...stream.Frame) error
+	}
+	channel uint32
+	n       int64
+}
+
+func (d *download) Write(p []byte) (int, error) {
+	for sent := 0; sent < len(p); {
+		part := p[sent:min(len(p), sent+filePart)]
+		if err := d.link.Send(stream.Frame{Type: stream.Data, Channel: d.channel, Body: part}); err != nil {
+			return sent, err
+		}
+		sent += len(part)
+		d.n += int64(len(part))
+	}
+	return len(p), nil
+}
