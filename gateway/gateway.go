@@ -22,6 +22,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/native"
 	"github.com/sandgate/sandgate/gateway/relay"
 	"github.com/sandgate/sandgate/gateway/run"
 )
@@ -32,10 +33,12 @@ type Gateway struct {
 	node   Node
 	log    *slog.Logger
 	routes []route
-	app    *fiber.App
-	server *fasthttp.Server
-	auth   *auth.Authenticator
-	runs   *run.Runner
+	// openAPIDocument describes the routes.
+	openAPIDocument []byte
+	app             *fiber.App
+	server          *fasthttp.Server
+	auth            *auth.Authenticator
+	runs            *run.Runner
 	// sockets are the WebSockets.
 	sockets *relay.Server
 	// origins are those that Config.AllowedOrigins lists.
@@ -83,8 +86,13 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	document, err := native.Document()
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "gateway.new", err)
+	}
 	g := &Gateway{
-		cfg: cfg, node: n, log: log,
+		openAPIDocument: document,
+		cfg:             cfg, node: n, log: log,
 		ports: ports,
 		slots: make(chan struct{}, cfg.Limits.InFlight),
 		own:   make(map[string]bool),

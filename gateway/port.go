@@ -225,11 +225,3 @@ func (c *portConn) Close() error {
 	c.once.Do(func() { c.stop(); _ = c.l.Close() })
 	return nil
 }
-
-func (g *Gateway) listPorts(q *request) error {
-	id, err := q.session()
-	if err != nil {
-		return err
-	}
-	return q.call(fiber.StatusOK, protocol.OpPortList, protocol.SessionRef{Session: id}, new(protocol.PortList))
-}

@@ -38,7 +38,7 @@ type route struct {
 // browser's question which of these another origin may use.
 func (g *Gateway) table() []route {
 	const small = 256 << 10
-	return []route{
+	return append(g.nativeRoutes(), []route{
 		{Method: "GET", Path: "/healthz", Access: Open, handler: g.health},
 		{Method: "GET", Path: "/", Access: Open, handler: g.page},
 		{Method: "GET", Path: "/s/*", Access: Open, handler: g.page},
@@ -64,11 +64,6 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/metrics", Access: ScopeMetrics, handler: g.tellMetrics},
 		{Method: "POST", Path: "/v1/tickets", Access: Anyone, Body: 4 << 10, handler: g.issueTicket},
 		{Method: "DELETE", Path: "/v1/tickets/:id", Access: Anyone, handler: g.revokeTicket},
-		{Method: "POST", Path: "/v1/keys", Access: ScopeKeys, Body: 4 << 10, handler: g.createKey},
-		{Method: "GET", Path: "/v1/keys", Access: ScopeKeys, handler: g.listKeys},
-		{Method: "POST", Path: "/v1/keys/:id/rotate", Access: ScopeKeys, Body: 4 << 10, handler: g.rotateKey},
-		{Method: "DELETE", Path: "/v1/keys/:id", Access: ScopeKeys, handler: g.revokeKey},
-		{Method: "GET", Path: "/v1/tenants", Access: ScopeKeys, handler: g.listTenants},
 		{Method: "PUT", Path: "/v1/tenants/:id", Access: ScopeAdmin, Body: 4 << 10, handler: g.setQuota},
 		{Method: "DELETE", Path: "/v1/tenants/:id", Access: ScopeAdmin, handler: g.clearQuota},
 		{Method: "GET", Path: "/v1/ws", Access: Anyone, Upgrade: true, handler: g.socket},
@@ -76,43 +71,14 @@ func (g *Gateway) table() []route {
 		{Method: "POST", Path: "/v1/run/:id/input", Access: ScopeRun, Body: protocol.MaxControl, Run: true, handler: g.feedRun},
 		{Method: "POST", Path: "/v1/run/:id/interrupt", Access: ScopeRun, Body: 4 << 10, Run: true, handler: g.interruptRun},
 
-		{Method: "POST", Path: "/v1/sessions", Access: ScopeManage, Body: small, handler: g.createSession},
-		{Method: "GET", Path: "/v1/sessions", Access: ScopeRead, handler: g.listSessions},
-		{Method: "GET", Path: "/v1/sessions/:id", Access: ScopeRead, handler: g.getSession},
-		{Method: "DELETE", Path: "/v1/sessions/:id", Access: ScopeManage, handler: g.deleteSession},
-		{Method: "PATCH", Path: "/v1/sessions/:id", Access: ScopeManage, Body: small, handler: g.updateSession},
-		{Method: "POST", Path: "/v1/sessions/:id/pause", Access: ScopeWrite, handler: g.pauseSession},
-		{Method: "POST", Path: "/v1/sessions/:id/keepalive", Access: ScopeWrite, Body: 4 << 10, handler: g.keepSession},
-		{Method: "POST", Path: "/v1/sessions/:id/hibernate", Access: ScopeWrite, handler: g.hibernateSession},
-		{Method: "POST", Path: "/v1/sessions/:id/resume", Access: ScopeWrite, handler: g.resumeSession},
-		{Method: "POST", Path: "/v1/sessions/:id/fork", Access: ScopeManage, Body: small, handler: g.forkSession},
-		{Method: "POST", Path: "/v1/sessions/:id/snapshots", Access: ScopeManage, Body: small, handler: g.takeSnapshot},
-		{Method: "GET", Path: "/v1/snapshots", Access: ScopeRead, handler: g.listSnapshots},
-		{Method: "GET", Path: "/v1/snapshots/:id", Access: ScopeRead, handler: g.getSnapshot},
-		{Method: "DELETE", Path: "/v1/snapshots/:id", Access: ScopeManage, handler: g.deleteSnapshot},
-		{Method: "POST", Path: "/v1/volumes", Access: ScopeManage, Body: small, handler: g.createVolume},
-		{Method: "GET", Path: "/v1/volumes", Access: ScopeRead, handler: g.listVolumes},
-		{Method: "GET", Path: "/v1/volumes/:id", Access: ScopeRead, handler: g.getVolume},
-		{Method: "DELETE", Path: "/v1/volumes/:id", Access: ScopeManage, handler: g.deleteVolume},
-		{Method: "POST", Path: "/v1/volumes/:id/lease", Access: ScopeWrite, Body: small, handler: g.leaseVolume},
-		{Method: "POST", Path: "/v1/volumes/:id/release", Access: ScopeWrite, Body: small, handler: g.releaseVolume},
 		{Method: "POST", Path: "/v1/sessions/:id/links", Access: ScopeWrite, Body: 4 << 10, handler: g.createViewLink},
 		{Method: "GET", Path: "/v1/sessions/:id/links", Access: ScopeWrite, handler: g.listViewLinks},
 		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: ScopeWrite, handler: g.deleteViewLink},
-		{Method: "GET", Path: "/v1/sessions/:id/channels", Access: ScopeRead, handler: g.listChannels},
-		{Method: "POST", Path: "/v1/sessions/:id/channels", Access: ScopeWrite, Body: small, handler: g.openChannel},
 		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/cast", Access: ScopeRead, handler: g.cast},
 		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/text", Access: ScopeRead, handler: g.text},
 
-		{Method: "GET", Path: "/v1/templates", Access: ScopeRead, handler: g.listTemplates},
 		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
-		{Method: "GET", Path: "/v1/templates/:id", Access: ScopeRead, handler: g.getTemplate},
-		{Method: "DELETE", Path: "/v1/templates/:id", Access: ScopeManage, handler: g.deleteTemplate},
 
-		{Method: "GET", Path: "/v1/sessions/:id/processes", Access: ScopeRead, handler: g.listProcesses},
-		{Method: "POST", Path: "/v1/sessions/:id/processes/:pid/signal", Access: ScopeWrite, Body: small, handler: g.signalProcess},
-
-		{Method: "GET", Path: "/v1/sessions/:id/ports", Access: ScopeRead, handler: g.listPorts},
 		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: ScopeWrite, Body: small, handler: g.openPort},
 		{Method: "GET", Path: "/v1/sessions/:id/ports/:port", Access: ScopeWrite, Port: true, handler: g.tunnel},
 		{Method: "GET", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, handler: g.proxy},
@@ -127,7 +93,7 @@ func (g *Gateway) table() []route {
 		{Method: "HEAD", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.statFile},
 		{Method: "POST", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: small, handler: g.changeFile},
 		{Method: "DELETE", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, handler: g.removeFile},
-	}
+	}...)
 }
 
 // method is the route's, or the request's for what is in no table.

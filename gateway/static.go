@@ -18,21 +18,10 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// openAPIDocument describes the routes. A test holds it to the table.
-//
-//go:embed openapi.json
-var openAPIDocument []byte
-
 // indexPage stands in for the web application where there is none.
 //
 //go:embed index.html
 var indexPage []byte
-
-func (g *Gateway) openAPI(q *request) error {
-	q.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
-	q.Response().SetBodyRaw(openAPIDocument)
-	return nil
-}
 
 const (
 	// pagePolicy lets the web application load from this server alone, run no

@@ -9,6 +9,11 @@ import "time"
 type Operation struct {
 	// Name is the value of Request.Op.
 	Name string
+	// ID names the operation in the OpenAPI document. It is empty where all routes
+	// are Custom, or there are none.
+	ID string
+	// Summary says in one sentence what the operation does.
+	Summary string
 	// Params and Result are zero values of the Go types of Request.Params and
 	// Reply.Result. Nil means that there is none: the result is then {}. AnyJSON
 	// marks a value that the node passes on as it is.

@@ -68,6 +68,9 @@ func TestOperationsAreConsistent(t *testing.T) {
 	granted := []Scope{ScopeRead, ScopeWrite, ScopeManage, ScopeKeys, ScopeMetrics, ScopeAdmin}
 	for _, o := range Operations() {
 		params := fields(o.Params)
+		if o.Summary == "" || strings.HasSuffix(o.Summary, ".") {
+			t.Errorf("%s needs a summary, one sentence without the full stop", o.Name)
+		}
 		switch o.Transport {
 		case Internal:
 			if o.Scope != ScopeNode || len(o.REST) > 0 {
@@ -116,6 +119,9 @@ func checkRoutes(t *testing.T, o Operation, params []string) {
 	for _, r := range o.REST {
 		if r.Custom {
 			continue
+		}
+		if o.ID == "" {
+			t.Errorf("%s has the route %s and no ID", o.Name, r.Path)
 		}
 		for _, m := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(r.Path, -1) {
 			if !slices.Contains(params, m[1]) {

@@ -1,6 +1,10 @@
 package protocol
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/sandgate/sandgate/kernel"
+)
 
 func get(path string) []Route { return []Route{{Method: http.MethodGet, Path: path}} }
 
@@ -22,23 +26,30 @@ func custom(method, path string) Route { return Route{Method: method, Path: path
 func connectionOperations() []Operation {
 	return []Operation{
 		{
-			Name: OpHello, Params: Hello{}, Result: Welcome{}, Scope: ScopeAny,
+			Name: OpHello, Summary: "Open the connection",
+			Params: Hello{}, Result: Welcome{}, Scope: ScopeAny,
 			Order: Inline, Target: AnyNode, OneSession: true, Unaudited: true,
 		},
 		{
-			Name: OpSessionWatch, Params: SessionWatch{}, Result: Presence{}, Scope: ScopeRead, Channel: ChoosesChannel,
+			Name:    OpSessionWatch,
+			Summary: "Report who is connected to a session, now and with every change",
+			Params:  SessionWatch{}, Result: Presence{}, Scope: ScopeRead, Channel: ChoosesChannel,
 			Order: Inline, Target: SessionNode, OneSession: true, Unaudited: true,
 		},
 		{
-			Name: OpAttach, Params: Attach{}, Result: Attached{}, Scope: ScopeRead, Channel: ChoosesChannel,
+			Name: OpAttach, Summary: "Attach a channel: replay its output and follow it",
+			Params: Attach{}, Result: Attached{}, Scope: ScopeRead, Channel: ChoosesChannel,
 			Order: Inline, Target: SessionNode, OneSession: true,
 		},
 		{
-			Name: OpDetach, Scope: ScopeAny, Channel: NamesChannel,
+			Name: OpDetach, Summary: "Detach a channel number and end its events",
+			Scope: ScopeAny, Channel: NamesChannel,
 			Order: Inline, Target: SessionNode, OneSession: true, Unaudited: true,
 		},
 		{
-			Name: OpFollow, Params: Follow{}, Scope: ScopeRead, Channel: NamesChannel,
+			Name:    OpFollow,
+			Summary: "Change from where and how far ahead the output of an attached channel is sent",
+			Params:  Follow{}, Scope: ScopeRead, Channel: NamesChannel,
 			Order: Inline, Target: SessionNode, OneSession: true, Unaudited: true,
 		},
 	}
@@ -48,51 +59,70 @@ func sessionOperations() []Operation {
 	const sessions, one = "/v1/sessions", "/v1/sessions/{session}"
 	return []Operation{
 		{
-			Name: OpSessionCreate, Params: SessionCreate{}, Result: Session{}, Scope: ScopeManage,
+			Name: OpSessionCreate, ID: "createSession", Summary: "Create a session",
+			Params: SessionCreate{}, Result: Session{}, Scope: ScopeManage,
 			Target: PlacedNode, Effects: Writes, Limit: SlowLimit, REST: create(sessions, OptionalBody),
 		},
 		{
-			Name: OpSessionGet, Params: SessionRef{}, Result: Session{}, Scope: ScopeRead,
+			Name: OpSessionGet, ID: "getSession", Summary: "Get one session",
+			Params: SessionRef{}, Result: Session{}, Scope: ScopeRead,
 			Target: SessionNode, OneSession: true, Unaudited: true, REST: get(one),
 		},
 		{
-			Name: OpSessionList, Result: SessionList{}, Scope: ScopeRead,
+			Name: OpSessionList, ID: "listSessions",
+			Summary: "List the caller's sessions, newest first",
+			Result:  SessionList{}, Scope: ScopeRead,
 			Target: AllNodes, OneSession: true, Unaudited: true, REST: get(sessions),
 		},
 		{
-			Name: OpSessionDelete, Params: SessionRef{}, Scope: ScopeManage,
+			Name: OpSessionDelete, ID: "deleteSession",
+			Summary: "Delete a session and everything in it",
+			Params:  SessionRef{}, Scope: ScopeManage,
 			Target: SessionNode, Effects: Writes, REST: del(one),
 		},
 		{
-			Name: OpSessionUpdate, Params: SessionUpdate{}, Result: Session{}, Scope: ScopeManage,
+			Name: OpSessionUpdate, ID: "updateSession",
+			Summary: "Change a session's name, policy or lifetime",
+			Params:  SessionUpdate{}, Result: Session{}, Scope: ScopeManage,
 			Target: SessionNode, Effects: Writes,
 			REST: []Route{{Method: http.MethodPatch, Path: one, Body: RequiredBody}},
 		},
 		// The reply comes when the sandbox is frozen.
 		{
-			Name: OpSessionPause, Params: SessionRef{}, Result: Session{}, Scope: ScopeWrite,
+			Name: OpSessionPause, ID: "pauseSession",
+			Summary: "Freeze a session in memory; the next work in it resumes it",
+			Params:  SessionRef{}, Result: Session{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, REST: post(one+"/pause", NoBody),
 		},
 		{
-			Name: OpSessionKeepalive, Params: SessionKeepalive{}, Result: Session{}, Scope: ScopeWrite,
+			Name: OpSessionKeepalive, ID: "keepSession",
+			Summary: "Count a session as busy for some time",
+			Params:  SessionKeepalive{}, Result: Session{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Unaudited: true,
 			REST: []Route{{Method: http.MethodPost, Path: one + "/keepalive", Body: OptionalBody, MaxBody: smallBody}},
 		},
 		{
-			Name: OpHibernate, Params: SessionRef{}, Result: Session{}, Scope: ScopeWrite,
+			Name: OpHibernate, ID: "hibernateSession",
+			Summary: "Write a session to disk; the next work in it resumes it",
+			Params:  SessionRef{}, Result: Session{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit, REST: post(one+"/hibernate", NoBody),
 		},
 		// The reply comes when the sandbox runs.
 		{
-			Name: OpResume, Params: SessionRef{}, Result: Session{}, Scope: ScopeWrite,
+			Name: OpResume, ID: "resumeSession", Summary: "Resume a paused or hibernated session",
+			Params: SessionRef{}, Result: Session{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit, REST: post(one+"/resume", NoBody),
 		},
 		{
-			Name: OpFork, Params: SessionFork{}, Result: Forks{}, Scope: ScopeManage,
+			Name: OpFork, ID: "forkSession",
+			Summary: "Copy a live session with all that runs in it, up to 32 times; all copies are made, or none",
+			Params:  SessionFork{}, Result: Forks{}, Scope: ScopeManage,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit, REST: create(one+"/fork", OptionalBody),
 		},
 		{
-			Name: OpSnapshot, Params: SnapshotCreate{}, Result: Snapshot{}, Scope: ScopeManage,
+			Name: OpSnapshot, ID: "takeSnapshot",
+			Summary: "Save the present state of a live session, so that new sessions can start from it",
+			Params:  SnapshotCreate{}, Result: Snapshot{}, Scope: ScopeManage,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit, REST: create(one+"/snapshots", OptionalBody),
 		},
 	}
@@ -102,17 +132,20 @@ func sessionOperations() []Operation {
 func moveOperations() []Operation {
 	return []Operation{
 		{
-			Name: OpAdopt, Params: SessionRef{}, Result: Session{}, Scope: ScopeNode, Transport: Internal,
+			Name: OpAdopt, Summary: "Take over a parked session from the blob store",
+			Params: SessionRef{}, Result: Session{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, Effects: Writes, OneSession: true, Limit: MoveLimit,
 		},
 		// The result lists the parked sessions, which no node has at present.
 		{
-			Name: OpParked, Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
+			Name: OpParked, Summary: "List parked sessions",
+			Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, OneSession: true,
 		},
 		// The reply comes when no session is left on the node that can move.
 		{
-			Name: OpDrain, Result: Drained{}, Scope: ScopeNode, Transport: Internal,
+			Name: OpDrain, Summary: "Move all sessions off a node",
+			Result: Drained{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, Effects: Administers, Limit: MoveLimit,
 		},
 	}
@@ -122,23 +155,29 @@ func channelOperations() []Operation {
 	const channels = "/v1/sessions/{session}/channels"
 	return []Operation{
 		{
-			Name: OpChannelOpen, Params: ChannelOpen{}, Result: Channel{}, Scope: ScopeWrite,
+			Name: OpChannelOpen, ID: "openChannel",
+			Summary: "Open a kernel or a terminal, or start a process",
+			Params:  ChannelOpen{}, Result: Channel{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, REST: create(channels, RequiredBody),
 		},
 		{
-			Name: OpChannelList, Params: SessionRef{}, Result: ChannelList{}, Scope: ScopeRead,
+			Name: OpChannelList, ID: "listChannels", Summary: "List a session's channels, oldest first",
+			Params: SessionRef{}, Result: ChannelList{}, Scope: ScopeRead,
 			Target: SessionNode, OneSession: true, Unaudited: true, REST: get(channels),
 		},
 		{
-			Name: OpChannelClose, Params: ChannelRef{}, Scope: ScopeWrite,
+			Name: OpChannelClose, Summary: "Close a channel and end what runs in it",
+			Params: ChannelRef{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes,
 		},
 		{
-			Name: OpSignal, Params: Signal{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpSignal, Summary: "Send a signal to the process of a channel",
+			Params: Signal{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Order: PerChannel, Target: SessionNode, Effects: Writes,
 		},
 		{
-			Name: OpResize, Params: Resize{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpResize, Summary: "Change the size of a terminal",
+			Params: Resize{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Order: PerChannel, Target: SessionNode, Effects: Writes, Unaudited: true,
 		},
 	}
@@ -149,46 +188,55 @@ func channelOperations() []Operation {
 func kernelOperations() []Operation {
 	return []Operation{
 		{
-			Name: OpExecute, Params: Execute{}, Result: Queued{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpExecute, Summary: "Run code in a kernel, exactly once per key",
+			Params: Execute{}, Result: Queued{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Order: PerChannel, Target: SessionNode, Effects: Writes,
 		},
 		{
-			Name: OpInput, Params: InputReply{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpInput, Summary: "Answer an input request of a cell",
+			Params: InputReply{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Order: PerChannel, Target: SessionNode, Effects: Writes, Unaudited: true,
 		},
 		{
-			Name: OpInterrupt, Params: Interrupt{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpInterrupt, Summary: "Interrupt the running cell, or send SIGINT to a process",
+			Params: Interrupt{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Order: PerChannel, Target: SessionNode, Effects: Writes,
 		},
-		// Params is a kernel.Message that carries a kernel.Comm.
+		// The message's content is a kernel.Comm.
 		{
-			Name: OpComm, Params: AnyJSON{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpComm, Summary: "Send a message to a widget of a kernel",
+			Params: kernel.Message{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Order: PerChannel, Target: SessionNode, Effects: Writes, Unaudited: true,
 		},
 		// The reply comes when the new kernel is ready.
 		{
-			Name: OpRestart, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpRestart, Summary: "Restart a kernel",
+			Scope: ScopeWrite, Channel: NamesChannel,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
 		},
-		// The results of the next four are fields of kernel.Reply.
 		{
-			Name: OpComplete, Params: Complete{}, Result: AnyJSON{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpComplete, Summary: "Complete code at the cursor",
+			Params: Complete{}, Result: kernel.Reply{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Target: SessionNode, Effects: Writes, Unaudited: true,
 		},
 		{
-			Name: OpInspect, Params: Complete{}, Result: AnyJSON{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpInspect, Summary: "Describe the name at the cursor",
+			Params: Complete{}, Result: kernel.Reply{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Target: SessionNode, Effects: Writes, Unaudited: true,
 		},
 		{
-			Name: OpIsComplete, Params: Complete{}, Result: AnyJSON{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpIsComplete, Summary: "Check whether code is complete",
+			Params: Complete{}, Result: kernel.Reply{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Target: SessionNode, Effects: Writes, Unaudited: true,
 		},
 		{
-			Name: OpVariables, Result: AnyJSON{}, Scope: ScopeWrite, Channel: NamesChannel,
+			Name: OpVariables, Summary: "List a kernel's variables",
+			Result: kernel.Reply{}, Scope: ScopeWrite, Channel: NamesChannel,
 			Target: SessionNode, Effects: Writes, Unaudited: true,
 		},
 		{
-			Name: OpHistory, Result: History{}, Scope: ScopeRead, Channel: NamesChannel,
+			Name: OpHistory, Summary: "List the code that a kernel has run",
+			Result: History{}, Scope: ScopeRead, Channel: NamesChannel,
 			Target: SessionNode, OneSession: true, Unaudited: true,
 		},
 	}
@@ -199,58 +247,69 @@ func fileOperations() []Operation {
 	return []Operation{
 		// Data frames with the content follow on a link of its own.
 		{
-			Name: OpFileWrite, Params: FileWrite{}, Result: File{}, Scope: ScopeWrite, Transport: HTTPOnly,
+			Name: OpFileWrite, Summary: "Write a file, completely or not at all",
+			Params: FileWrite{}, Result: File{}, Scope: ScopeWrite, Transport: HTTPOnly,
 			Order: Inline, Target: SessionNode, Effects: Writes, REST: []Route{custom(http.MethodPut, files)},
 		},
 		// The reply is followed by Data frames with the content.
 		{
-			Name: OpFileRead, Params: FileRead{}, Result: FilePart{}, Scope: ScopeRead, Transport: HTTPOnly,
+			Name: OpFileRead, Summary: "Read a file or a part of it",
+			Params: FileRead{}, Result: FilePart{}, Scope: ScopeRead, Transport: HTTPOnly,
 			Target: SessionNode, OneSession: true, Limit: TransferLimit,
 			REST: []Route{custom(http.MethodGet, files)},
 		},
 		{
-			Name: OpFileStat, Params: FileRef{}, Result: File{}, Scope: ScopeRead,
+			Name: OpFileStat, Summary: "Describe a file",
+			Params: FileRef{}, Result: File{}, Scope: ScopeRead,
 			Target: SessionNode, OneSession: true, Unaudited: true,
 			REST: []Route{custom(http.MethodHead, files)},
 		},
 		{
-			Name: OpFileList, Params: FileList{}, Result: FileListing{}, Scope: ScopeRead,
+			Name: OpFileList, Summary: "List a folder",
+			Params: FileList{}, Result: FileListing{}, Scope: ScopeRead,
 			Target: SessionNode, OneSession: true, Unaudited: true,
 			REST: []Route{custom(http.MethodGet, files)},
 		},
 		{
-			Name: OpFileMkdir, Params: FileRef{}, Result: File{}, Scope: ScopeWrite,
+			Name: OpFileMkdir, Summary: "Create a folder and its parents",
+			Params: FileRef{}, Result: File{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, REST: []Route{custom(http.MethodPost, files)},
 		},
 		{
-			Name: OpFileMove, Params: FileMove{}, Result: File{}, Scope: ScopeWrite,
+			Name: OpFileMove, Summary: "Move a file or a folder",
+			Params: FileMove{}, Result: File{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
 			REST: []Route{custom(http.MethodPost, files)},
 		},
 		{
-			Name: OpFileCopy, Params: FileMove{}, Result: File{}, Scope: ScopeWrite,
+			Name: OpFileCopy, Summary: "Copy a file or a folder",
+			Params: FileMove{}, Result: File{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
 			REST: []Route{custom(http.MethodPost, files)},
 		},
 		{
-			Name: OpFileRemove, Params: FileRemove{}, Scope: ScopeWrite,
+			Name: OpFileRemove, Summary: "Remove a file, a link or a folder",
+			Params: FileRemove{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, Limit: SlowLimit,
 			REST: []Route{custom(http.MethodDelete, files)},
 		},
 		// Events follow until the channel number is detached.
 		{
-			Name: OpFileWatch, Params: FileWatch{}, Result: File{}, Scope: ScopeRead, Channel: ChoosesChannel,
+			Name: OpFileWatch, Summary: "Report changes of a file or in a folder",
+			Params: FileWatch{}, Result: File{}, Scope: ScopeRead, Channel: ChoosesChannel,
 			Target: SessionNode, OneSession: true,
 		},
 		// The reply is followed by Data frames with an archive.
 		{
-			Name: OpTreeRead, Params: TreeRead{}, Result: File{}, Scope: ScopeRead, Transport: HTTPOnly,
+			Name: OpTreeRead, Summary: "Read a folder as an archive",
+			Params: TreeRead{}, Result: File{}, Scope: ScopeRead, Transport: HTTPOnly,
 			Target: SessionNode, OneSession: true, Limit: TransferLimit,
 			REST: []Route{custom(http.MethodGet, files)},
 		},
 		// Data frames with an archive follow on a link of its own.
 		{
-			Name: OpTreeWrite, Params: FileRef{}, Result: Tree{}, Scope: ScopeWrite, Transport: HTTPOnly,
+			Name: OpTreeWrite, Summary: "Unpack an archive into a folder",
+			Params: FileRef{}, Result: Tree{}, Scope: ScopeWrite, Transport: HTTPOnly,
 			Order: Inline, Target: SessionNode, Effects: Writes, REST: []Route{custom(http.MethodPut, files)},
 		},
 	}
@@ -260,20 +319,27 @@ func processOperations() []Operation {
 	const one = "/v1/sessions/{session}"
 	return []Operation{
 		{
-			Name: OpProcessList, Params: SessionRef{}, Result: ProcessList{}, Scope: ScopeRead,
+			Name: OpProcessList, ID: "listProcesses",
+			Summary: "List everything that runs in the session's sandbox",
+			Params:  SessionRef{}, Result: ProcessList{}, Scope: ScopeRead,
 			Target: SessionNode, REST: get(one + "/processes"),
 		},
 		{
-			Name: OpProcessSignal, Params: ProcessSignal{}, Scope: ScopeWrite,
+			Name: OpProcessSignal, ID: "signalProcess",
+			Summary: "Send a signal to one of the user's processes",
+			Params:  ProcessSignal{}, Scope: ScopeWrite,
 			Target: SessionNode, Effects: Writes, REST: post(one+"/processes/{pid}/signal", RequiredBody),
 		},
 		{
-			Name: OpPortList, Params: SessionRef{}, Result: PortList{}, Scope: ScopeRead,
+			Name: OpPortList, ID: "listPorts",
+			Summary: "List the TCP ports that programs in the session listen on",
+			Params:  SessionRef{}, Result: PortList{}, Scope: ScopeRead,
 			Target: SessionNode, Unaudited: true, REST: get(one + "/ports"),
 		},
 		// Data frames follow in both directions on a link of its own. FlagEnd ends one direction.
 		{
-			Name: OpPortOpen, Params: PortRef{}, Scope: ScopeWrite, Transport: HTTPOnly,
+			Name: OpPortOpen, Summary: "Connect to a TCP port in the session",
+			Params: PortRef{}, Scope: ScopeWrite, Transport: HTTPOnly,
 			Order: Inline, Target: SessionNode, Effects: Writes,
 			REST: []Route{custom(http.MethodGet, one+"/ports/{port}")},
 		},
@@ -284,15 +350,20 @@ func snapshotOperations() []Operation {
 	const one = "/v1/snapshots/{snapshot}"
 	return []Operation{
 		{
-			Name: OpSnapshotList, Result: SnapshotList{}, Scope: ScopeRead,
+			Name: OpSnapshotList, ID: "listSnapshots",
+			Summary: "List the caller's snapshots, newest first",
+			Result:  SnapshotList{}, Scope: ScopeRead,
 			Target: AllNodes, Unaudited: true, REST: get("/v1/snapshots"),
 		},
 		{
-			Name: OpSnapshotGet, Params: SnapshotRef{}, Result: Snapshot{}, Scope: ScopeRead,
+			Name: OpSnapshotGet, ID: "getSnapshot", Summary: "Get one snapshot, by its id or name",
+			Params: SnapshotRef{}, Result: Snapshot{}, Scope: ScopeRead,
 			Target: ResourceNode, Unaudited: true, REST: get(one),
 		},
 		{
-			Name: OpSnapshotDel, Params: SnapshotRef{}, Scope: ScopeManage,
+			Name: OpSnapshotDel, ID: "deleteSnapshot",
+			Summary: "Delete a snapshot; sessions that started from it continue",
+			Params:  SnapshotRef{}, Scope: ScopeManage,
 			Target: ResourceNode, Effects: Writes, REST: del(one),
 		},
 	}
@@ -303,19 +374,26 @@ func templateOperations() []Operation {
 	return []Operation{
 		// Data frames with a tar follow on a link of its own.
 		{
-			Name: OpTemplateBuild, Params: TemplateRef{}, Result: Template{}, Scope: ScopeManage, Transport: HTTPOnly,
+			Name:    OpTemplateBuild,
+			Summary: "Create or replace a template from a tar; the reply comes when the tar is stored, before the build ends",
+			Params:  TemplateRef{}, Result: Template{}, Scope: ScopeManage, Transport: HTTPOnly,
 			Order: Inline, Target: PlacedNode, Effects: Writes, REST: []Route{custom(http.MethodPut, one)},
 		},
 		{
-			Name: OpTemplateList, Result: TemplateList{}, Scope: ScopeRead,
+			Name: OpTemplateList, ID: "listTemplates", Summary: "List the caller's templates, by name",
+			Result: TemplateList{}, Scope: ScopeRead,
 			Target: AllNodes, Unaudited: true, REST: get("/v1/templates"),
 		},
 		{
-			Name: OpTemplateGet, Params: TemplateRef{}, Result: Template{}, Scope: ScopeRead,
+			Name: OpTemplateGet, ID: "getTemplate",
+			Summary: "Get one template, with the output of its build",
+			Params:  TemplateRef{}, Result: Template{}, Scope: ScopeRead,
 			Target: ResourceNode, Unaudited: true, REST: get(one),
 		},
 		{
-			Name: OpTemplateDelete, Params: TemplateRef{}, Scope: ScopeManage,
+			Name: OpTemplateDelete, ID: "deleteTemplate",
+			Summary: "Delete a template; its sessions continue",
+			Params:  TemplateRef{}, Scope: ScopeManage,
 			Target: ResourceNode, Effects: Writes, Limit: SlowLimit, REST: del(one),
 		},
 	}
@@ -325,27 +403,34 @@ func volumeOperations() []Operation {
 	const volumes, one = "/v1/volumes", "/v1/volumes/{name}"
 	return []Operation{
 		{
-			Name: OpVolumeCreate, Params: VolumeCreate{}, Result: Volume{}, Scope: ScopeManage,
+			Name: OpVolumeCreate, ID: "createVolume",
+			Summary: "Create a volume, a folder that outlives sessions",
+			Params:  VolumeCreate{}, Result: Volume{}, Scope: ScopeManage,
 			Target: PlacedNode, Effects: Writes, REST: create(volumes, RequiredBody),
 		},
 		{
-			Name: OpVolumeList, Result: VolumeList{}, Scope: ScopeRead,
+			Name: OpVolumeList, ID: "listVolumes", Summary: "List the caller's volumes, by name",
+			Result: VolumeList{}, Scope: ScopeRead,
 			Target: AllNodes, Unaudited: true, REST: get(volumes),
 		},
 		{
-			Name: OpVolumeGet, Params: VolumeRef{}, Result: Volume{}, Scope: ScopeRead,
+			Name: OpVolumeGet, ID: "getVolume", Summary: "Get one volume by its name, measured now",
+			Params: VolumeRef{}, Result: Volume{}, Scope: ScopeRead,
 			Target: ResourceNode, Unaudited: true, REST: get(one),
 		},
 		{
-			Name: OpVolumeDelete, Params: VolumeRef{}, Scope: ScopeManage,
+			Name: OpVolumeDelete, ID: "deleteVolume", Summary: "Delete a volume that no session uses",
+			Params: VolumeRef{}, Scope: ScopeManage,
 			Target: ResourceNode, Effects: Writes, Limit: SlowLimit, REST: del(one),
 		},
 		{
-			Name: OpVolumeLease, Params: VolumeLease{}, Result: Lease{}, Scope: ScopeWrite,
+			Name: OpVolumeLease, ID: "leaseVolume", Summary: "Take the lease of a volume, or renew it",
+			Params: VolumeLease{}, Result: Lease{}, Scope: ScopeWrite,
 			Target: ResourceNode, Effects: Writes, REST: post(one+"/lease", OptionalBody),
 		},
 		{
-			Name: OpVolumeRelease, Params: VolumeRelease{}, Scope: ScopeWrite,
+			Name: OpVolumeRelease, ID: "releaseVolume", Summary: "Release the lease of a volume",
+			Params: VolumeRelease{}, Scope: ScopeWrite,
 			Target: ResourceNode, Effects: Writes, REST: post(one+"/release", RequiredBody),
 		},
 	}
@@ -356,34 +441,44 @@ func keyOperations() []Operation {
 	const keys, one, tenants = "/v1/keys", "/v1/keys/{id}", "/v1/tenants"
 	return []Operation{
 		{
-			Name: OpKeyCreate, Params: KeyCreate{}, Result: NewKey{}, Scope: ScopeKeys, Transport: HTTPOnly,
+			Name: OpKeyCreate, ID: "createKey", Summary: "Create a key; only this reply has its secret",
+			Params: KeyCreate{}, Result: NewKey{}, Scope: ScopeKeys, Transport: HTTPOnly,
 			Target: AnyNode, Effects: Administers,
 			REST: []Route{{Method: http.MethodPost, Path: keys, Status: http.StatusCreated, Body: RequiredBody, MaxBody: smallBody}},
 		},
 		{
-			Name: OpKeyList, Params: KeyQuery{}, Result: KeyList{}, Scope: ScopeKeys, Transport: HTTPOnly,
+			Name: OpKeyList, ID: "listKeys", Summary: "List the keys of the caller's tenant",
+			Params: KeyQuery{}, Result: KeyList{}, Scope: ScopeKeys, Transport: HTTPOnly,
 			Target: AnyNode, Unaudited: true, REST: get(keys),
 		},
 		{
-			Name: OpKeyRotate, Params: KeyRotate{}, Result: NewKey{}, Scope: ScopeKeys, Transport: HTTPOnly,
+			Name: OpKeyRotate, ID: "rotateKey",
+			Summary: "Give a key a new secret; the old one can stay valid for a while",
+			Params:  KeyRotate{}, Result: NewKey{}, Scope: ScopeKeys, Transport: HTTPOnly,
 			Target: AnyNode, Effects: Administers,
 			REST: []Route{{Method: http.MethodPost, Path: one + "/rotate", Body: OptionalBody, MaxBody: smallBody}},
 		},
 		{
-			Name: OpKeyRevoke, Params: KeyRef{}, Result: KeyState{}, Scope: ScopeKeys, Transport: HTTPOnly,
+			Name: OpKeyRevoke, ID: "revokeKey",
+			Summary: "Revoke a key and close the WebSockets that were opened with it",
+			Params:  KeyRef{}, Result: KeyState{}, Scope: ScopeKeys, Transport: HTTPOnly,
 			Target: AnyNode, Effects: Administers, REST: del(one),
 		},
 		// The result is a tenant.Table. An EventKeys follows each change.
 		{
-			Name: OpKeyWatch, Result: AnyJSON{}, Scope: ScopeNode, Transport: Internal,
+			Name: OpKeyWatch, Summary: "Send the table of keys, now and with every change",
+			Result: AnyJSON{}, Scope: ScopeNode, Transport: Internal,
 			Order: Inline, Target: AnyNode, Unaudited: true,
 		},
 		{
-			Name: OpTenantList, Result: TenantList{}, Scope: ScopeKeys, Transport: HTTPOnly,
+			Name: OpTenantList, ID: "listTenants",
+			Summary: "List what the caller's tenant holds and may hold; for an admin, all tenants",
+			Result:  TenantList{}, Scope: ScopeKeys, Transport: HTTPOnly,
 			Target: AllNodes, Unaudited: true, REST: get(tenants),
 		},
 		{
-			Name: OpTenantQuota, Params: TenantQuota{}, Result: KeyState{}, Scope: ScopeAdmin, Transport: HTTPOnly,
+			Name: OpTenantQuota, Summary: "Set or remove the quota of a tenant",
+			Params: TenantQuota{}, Result: KeyState{}, Scope: ScopeAdmin, Transport: HTTPOnly,
 			Target: AnyNode, Effects: Administers,
 			REST: []Route{
 				{Method: http.MethodPut, Path: tenants + "/{tenant}", Body: RequiredBody, MaxBody: smallBody, Custom: true},
@@ -398,15 +493,20 @@ func linkOperations() []Operation {
 	const links = "/v1/sessions/{session}/links"
 	return []Operation{
 		{
-			Name: OpLinkCreate, Params: LinkCreate{}, Result: NewLink{}, Scope: ScopeWrite, Transport: HTTPOnly,
+			Name:    OpLinkCreate,
+			Summary: "Create a share link, with which others can watch the session and do nothing else",
+			Params:  LinkCreate{}, Result: NewLink{}, Scope: ScopeWrite, Transport: HTTPOnly,
 			Target: SessionNode, Effects: Writes, REST: []Route{custom(http.MethodPost, links)},
 		},
 		{
-			Name: OpLinkList, Params: SessionRef{}, Result: LinkList{}, Scope: ScopeWrite, Transport: HTTPOnly,
+			Name:    OpLinkList,
+			Summary: "List the session's valid share links, oldest first, without their secrets",
+			Params:  SessionRef{}, Result: LinkList{}, Scope: ScopeWrite, Transport: HTTPOnly,
 			Target: SessionNode, Unaudited: true, REST: []Route{custom(http.MethodGet, links)},
 		},
 		{
-			Name: OpLinkEnd, Params: LinkRef{}, Result: KeyState{}, Scope: ScopeWrite, Transport: HTTPOnly,
+			Name: OpLinkEnd, Summary: "Revoke a share link and close what was opened with it",
+			Params: LinkRef{}, Result: KeyState{}, Scope: ScopeWrite, Transport: HTTPOnly,
 			Target: SessionNode, Effects: Writes, REST: []Route{custom(http.MethodDelete, links+"/{link}")},
 		},
 	}
@@ -415,15 +515,18 @@ func linkOperations() []Operation {
 func serverOperations() []Operation {
 	return []Operation{
 		{
-			Name: OpStatus, Result: NodeStatus{}, Scope: ScopeAdmin,
+			Name: OpStatus, Summary: "Report the state of the gateway and the nodes",
+			Result: NodeStatus{}, Scope: ScopeAdmin,
 			Target: AllNodes, Unaudited: true, REST: []Route{custom(http.MethodGet, "/v1/status")},
 		},
 		{
-			Name: OpMetrics, Result: Metrics{}, Scope: ScopeMetrics,
+			Name: OpMetrics, Summary: "Report the metrics of the gateway and the nodes for Prometheus",
+			Result: Metrics{}, Scope: ScopeMetrics,
 			Target: AllNodes, Unaudited: true, REST: []Route{custom(http.MethodGet, "/metrics")},
 		},
 		{
-			Name: OpAudit, Params: AuditNotes{}, Scope: ScopeNode, Transport: Internal,
+			Name: OpAudit, Summary: "Add entries of a gateway to the node's audit log",
+			Params: AuditNotes{}, Scope: ScopeNode, Transport: Internal,
 			Target: AnyNode, Effects: Administers, Unaudited: true,
 		},
 	}

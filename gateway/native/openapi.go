@@ -1,0 +1,242 @@
+package native
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// document is an OpenAPI document as far as this package changes it.
+type document struct {
+	OpenAPI    string         `json:"openapi"`
+	Info       any            `json:"info"`
+	Servers    any            `json:"servers,omitempty"`
+	Security   any            `json:"security,omitempty"`
+	Paths      map[string]any `json:"paths"`
+	Components struct {
+		SecuritySchemes any            `json:"securitySchemes,omitempty"`
+		Parameters      map[string]any `json:"parameters"`
+		Responses       map[string]any `json:"responses"`
+		Schemas         map[string]any `json:"schemas"`
+	} `json:"components"`
+}
+
+// base describes the routes that are not derived from the operation table, and
+// the types that they alone use. It refers to generated schemas by name.
+//
+//go:embed gateway.json
+var base []byte
+
+// Document returns the OpenAPI document of the gateway: base, the derived routes,
+// a schema for each type that the operation table names, and the kinds of faults.
+func Document() ([]byte, error) {
+	var d document
+	if err := json.Unmarshal(base, &d); err != nil {
+		return nil, err
+	}
+	s, err := newSchemas()
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range Handlers() {
+		item, _ := d.Paths[h.Route.Path].(map[string]any)
+		if item == nil {
+			item = map[string]any{}
+			d.Paths[h.Route.Path] = item
+		}
+		item[strings.ToLower(h.Route.Method)] = s.operation(h)
+	}
+	for _, o := range protocol.Operations() {
+		s.ref(o.Params)
+		s.ref(o.Result)
+	}
+	var kinds []any
+	for _, row := range fault.Table() {
+		kinds = append(kinds, string(row.Kind))
+	}
+	s.all["Fault"].Properties.Set("kind", &jsonschema.Schema{Type: "string", Enum: kinds})
+	for name, schema := range s.all {
+		if _, ok := d.Components.Schemas[name]; ok {
+			return nil, fmt.Errorf("base describes the type %s, which is generated", name)
+		}
+		d.Components.Schemas[name] = schema
+	}
+	return json.Marshal(d)
+}
+
+// schemas collects the schemas of Go types.
+type schemas struct {
+	reflector jsonschema.Reflector
+	all       map[string]*jsonschema.Schema
+}
+
+func newSchemas() (*schemas, error) {
+	comments, err := protocol.Comments()
+	if err != nil {
+		return nil, err
+	}
+	const protocolPath = "github.com/sandgate/sandgate/protocol."
+	s := &schemas{all: map[string]*jsonschema.Schema{}}
+	s.reflector = jsonschema.Reflector{
+		AllowAdditionalProperties: true, // responses may gain fields
+		Mapper:                    special,
+		Namer:                     schemaName,
+		CommentMap:                map[string]string{},
+	}
+	for name, text := range comments {
+		s.reflector.CommentMap[protocolPath+name] = text
+	}
+	s.ref(fault.Public{})
+	return s, nil
+}
+
+// schemaName is the Go name of a type; fault.Public is Fault to users.
+func schemaName(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[fault.Public]():
+		return "Fault"
+	case strings.HasSuffix(t.PkgPath(), "/kernel"):
+		return "Kernel" + t.Name()
+	}
+	return t.Name()
+}
+
+// special describes types whose JSON does not follow from their Go fields.
+func special(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[protocol.AnyJSON]():
+		return &jsonschema.Schema{Description: "Any JSON value."}
+	case reflect.TypeFor[protocol.Network]():
+		hosts := uint64(256)
+		one := uint64(1)
+		properties := jsonschema.NewProperties()
+		properties.Set("allow", &jsonschema.Schema{
+			Type: "array", MinItems: &one, MaxItems: &hosts,
+			Items: &jsonschema.Schema{
+				Type:        "string",
+				Description: "A host, such as example.org, *.example.org or git.example.org:22. Without a port, 80 and 443 are allowed.",
+			},
+		})
+		return &jsonschema.Schema{
+			Description: "What a session may reach: true for everything that the server allows, false for nothing, or some hosts.",
+			OneOf:       []*jsonschema.Schema{{Type: "boolean"}, {Type: "object", Properties: properties, Required: []string{"allow"}}},
+		}
+	}
+	return nil
+}
+
+// ref returns a reference to the schema of a value's type, which it adds with the
+// types that it refers to. Nil and types without fields have no schema.
+func (s *schemas) ref(v any) map[string]any {
+	if v == nil || reflect.TypeOf(v).NumField() == 0 {
+		return map[string]any{}
+	}
+	for name, schema := range s.reflector.Reflect(v).Definitions {
+		if s.all[name] != nil {
+			continue
+		}
+		text, err := json.Marshal(schema)
+		if err != nil {
+			panic(err) // the library's own types marshal
+		}
+		var moved jsonschema.Schema
+		text = []byte(strings.ReplaceAll(string(text), `"#/$defs/`, `"#/components/schemas/`))
+		if err := json.Unmarshal(text, &moved); err != nil {
+			panic(err)
+		}
+		s.all[name] = &moved
+	}
+	return map[string]any{"$ref": "#/components/schemas/" + schemaName(reflect.TypeOf(v))}
+}
+
+// operation describes one derived route.
+func (s *schemas) operation(h Handler) map[string]any {
+	o := h.Operation
+	result, status := "Empty", h.Route.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	if o.Result != nil {
+		result = schemaName(reflect.TypeOf(o.Result))
+	}
+	op := map[string]any{
+		"operationId": o.ID, "summary": o.Summary, "description": fmt.Sprintf("Takes the scope `%s`.", o.Scope),
+		"responses": map[string]any{
+			strconv.Itoa(status): map[string]any{"description": result, "content": content(s.ref(o.Result))},
+			"default":            map[string]any{"$ref": "#/components/responses/Error"},
+		},
+	}
+	if parameters := s.parameters(h); len(parameters) > 0 {
+		op["parameters"] = parameters
+	}
+	if h.Route.Body != protocol.NoBody {
+		op["requestBody"] = map[string]any{"required": h.Route.Body == protocol.RequiredBody, "content": content(s.body(h))}
+	}
+	return op
+}
+
+func content(schema any) map[string]any {
+	return map[string]any{"application/json": map[string]any{"schema": schema}}
+}
+
+// parameters describes the variables of a route's path, and of its query where
+// the route is a GET.
+func (s *schemas) parameters(h Handler) []any {
+	var all []any
+	variables := pathVariables(h.Route.Path)
+	for _, name := range variables {
+		schema := map[string]any{"type": "string", "minLength": 1, "maxLength": maxName}
+		if name == "pid" {
+			schema = map[string]any{"type": "integer", "minimum": 1}
+		}
+		all = append(all, map[string]any{"name": name, "in": "path", "required": true, "schema": schema})
+	}
+	if h.Route.Method != http.MethodGet || h.Operation.Params == nil {
+		return all
+	}
+	fields := fieldsOf(reflect.New(reflect.TypeOf(h.Operation.Params)).Elem())
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if slices.Contains(variables, name) {
+			continue
+		}
+		kind := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.String: "string"}[fields[name].Kind()]
+		if kind == "" {
+			kind = "integer"
+		}
+		all = append(all, map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": kind}})
+	}
+	return all
+}
+
+// body is the schema of a route's body: that of the parameters, of which those in
+// the path may be left out.
+func (s *schemas) body(h Handler) any {
+	ref := s.ref(h.Operation.Params)
+	name := schemaName(reflect.TypeOf(h.Operation.Params))
+	if schema := s.all[name]; schema != nil {
+		inPath := pathVariables(h.Route.Path)
+		schema.Required = slices.DeleteFunc(schema.Required, func(f string) bool { return slices.Contains(inPath, f) })
+	}
+	return ref
+}
+
+// variable matches a variable of a path.
+var variable = regexp.MustCompile(`{(\w+)}`)
+
+// Pattern returns a route's path with each variable replaced by what form
+// returns for its name.
+func Pattern(path string, form func(name string) string) string {
+	return variable.ReplaceAllStringFunc(path, func(v string) string { return form(strings.Trim(v, "{}")) })
+}

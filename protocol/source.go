@@ -1,0 +1,63 @@
+package protocol
+
+import (
+	"embed"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"strings"
+)
+
+// source is this package's own code. Its doc comments describe the fields in the
+// OpenAPI document, so that they are written once.
+//
+//go:embed *.go
+var source embed.FS
+
+// Comments returns the doc comments of this package's types, by "Type", and of
+// their fields, by "Type.Field".
+func Comments() (map[string]string, error) {
+	all := map[string]string{}
+	files, err := fs.Glob(source, "*.go")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := source.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range file.Decls {
+			if types, ok := decl.(*ast.GenDecl); ok && types.Tok == token.TYPE {
+				addComments(all, types)
+			}
+		}
+	}
+	return all, nil
+}
+
+// addComments adds the comments of one declaration of types.
+func addComments(all map[string]string, types *ast.GenDecl) {
+	for _, spec := range types.Specs {
+		t := spec.(*ast.TypeSpec) // a declaration of types has no other
+		all[t.Name.Name] = text(types.Doc)
+		if fields, ok := t.Type.(*ast.StructType); ok {
+			for _, f := range fields.Fields.List {
+				for _, name := range f.Names {
+					all[t.Name.Name+"."+name.Name] = text(f.Doc)
+				}
+			}
+		}
+	}
+}
+
+// text joins the lines of a comment.
+func text(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
