@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sandgate/sandgate/internal/cli/rawterminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -39,7 +41,7 @@ func optional(args []string, i int) string {
 }
 
 func runAttach(ctx context.Context, a *app, c *client.Client, id, channel string, readOnly bool, tail int64) error {
-	l, err := a.takeTerminal()
+	l, err := rawterminal.Take(a.Invocation)
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func runAttach(ctx context.Context, a *app, c *client.Client, id, channel string
 	}
 	o := client.AttachOptions{Offset: -tail, ReadOnly: readOnly}
 	if !readOnly {
-		o.Cols, o.Rows = l.size()
+		o.Cols, o.Rows = l.Size()
 	}
 	t, err := conn.Terminal(ctx, id, channel, o)
 	if err != nil {
@@ -64,8 +66,8 @@ func runAttach(ctx context.Context, a *app, c *client.Client, id, channel string
 	if t.Channel().Kind != "terminal" {
 		return fault.Invalid("attach", "TERMINAL", "%s is a %s; sandgate logs shows its output", channel, t.Channel().Kind)
 	}
-	l.readOnly = readOnly
-	detached, err := l.drive(ctx, t)
+	l.ReadOnly = readOnly
+	detached, err := l.Drive(ctx, t)
 	if detached {
 		fmt.Fprintln(a.Err, "[detached]")
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandgate/sandgate/internal/cli/filecopy"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -55,7 +57,7 @@ func sessionIDs(cmd *cobra.Command, c *client.Client, args []string) ([]string, 
 			continue
 		}
 		kinds := strings.Split(arg.name, "|")
-		session, path, file := remote(given)
+		session, path, file := filecopy.Remote(given)
 		var err error
 		switch {
 		case file && slices.ContainsFunc(kinds, takesFile):

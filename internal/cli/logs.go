@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sandgate/sandgate/internal/cli/render"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -44,7 +46,7 @@ func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, 
 	if err != nil {
 		return err
 	}
-	p := printer{a: a, view: &view{out: a.Out, err: a.Err, colour: a.Colour(a.Out)}}
+	p := printer{a: a, view: &render.View{Out: a.Out, Err: a.Err, Colour: a.Colour(a.Out)}}
 	if ch := v.Channel(); ch.Kind == "terminal" && console.IsTerminal(a.Out) {
 		// A terminal that shows what another one was sent must not answer it.
 		p.quiet = pty.NewQueryFilter()
@@ -72,7 +74,7 @@ func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, 
 // printer prints the records of a channel.
 type printer struct {
 	a     *app
-	view  *view
+	view  *render.View
 	quiet *pty.QueryFilter // for a terminal's output on a terminal
 	scan  *pty.Scanner
 }
@@ -82,7 +84,7 @@ func (p *printer) print(r stream.Record) error {
 	case r.Kind == stream.KindExit:
 		var e protocol.Exit
 		if json.Unmarshal(r.Payload, &e) == nil {
-			p.view.line()
+			p.view.EndLine()
 			return client.ExitError(e)
 		}
 		return nil
@@ -96,6 +98,6 @@ func (p *printer) print(r stream.Record) error {
 		}
 		return nil
 	}
-	_, err := p.view.record(r)
+	_, err := p.view.Record(r)
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/cli/filecopy"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -29,7 +31,7 @@ A relative PATH is in the session's home directory. Names that begin with a dot 
 	all := c.Flags().BoolP("all", "a", false, "show names that begin with a dot")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		for _, arg := range args {
-			if _, _, ok := remote(arg); !ok {
+			if _, _, ok := filecopy.Remote(arg); !ok {
 				return usagef("%q is not SESSION:PATH", arg)
 			}
 		}
@@ -40,7 +42,7 @@ A relative PATH is in the session's home directory. Names that begin with a dot 
 			if len(args) > 1 && *o != output.JSON {
 				fmt.Fprintf(a.Out, "%s:\n", output.Printable(arg))
 			}
-			session, name, _ := remote(arg)
+			session, name, _ := filecopy.Remote(arg)
 			files, err := listFiles(ctx, server, session, cmp.Or(name, "."), *all)
 			if err != nil {
 				return err

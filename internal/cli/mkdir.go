@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 
+	"github.com/sandgate/sandgate/internal/cli/filecopy"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -18,12 +20,12 @@ The folders above it are made too. One that exists is no error.`,
 	}
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		for _, arg := range args {
-			if _, name, ok := remote(arg); !ok || name == "" {
+			if _, name, ok := filecopy.Remote(arg); !ok || name == "" {
 				return usagef("%q is not SESSION:PATH", arg)
 			}
 		}
 		return a.eachOf(args, func(arg string) error {
-			session, name, _ := remote(arg)
+			session, name, _ := filecopy.Remote(arg)
 			_, err := server.Mkdir(ctx, session, name)
 			if fault.Is(err, fault.Conflict) {
 				if f, serr := server.Stat(ctx, session, name); serr == nil && f.Dir {

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"path"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
-	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/filecopy"
 )
 
 func mvCommand(a *app) *cobra.Command {
@@ -23,37 +21,21 @@ file that is already there is replaced, unless -n.`,
 	}
 	keep := c.Flags().BoolP("no-clobber", "n", false, "replace nothing")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
-		session, from, ok := remote(args[0])
+		session, from, ok := filecopy.Remote(args[0])
 		if !ok || from == "" {
 			return usagef("%q is not SESSION:PATH", args[0])
 		}
 		to := args[1]
-		if other, name, ok := remote(to); ok && other != session {
+		if other, name, ok := filecopy.Remote(to); ok && other != session {
 			return usagef("files are moved within a session; between sessions use cp, and rm")
 		} else if ok {
 			to = name
 		}
-		to, err := within(ctx, server, session, from, to)
+		to, err := filecopy.Destination(ctx, server, session, from, to)
 		if err != nil {
 			return err
 		}
 		_, err = server.Move(ctx, session, from, to, !*keep)
 		return err
 	})
-}
-
-// within is where something goes that is moved or copied to a path of a
-// session: into a folder that is there, or is meant by a slash.
-func within(ctx context.Context, c *client.Client, session, from, to string) (string, error) {
-	if to == "" || strings.HasSuffix(to, "/") {
-		return path.Join(to, path.Base(from)), nil
-	}
-	f, err := c.Stat(ctx, session, to)
-	switch {
-	case err == nil && f.Dir:
-		return path.Join(to, path.Base(from)), nil
-	case err != nil && !fault.Is(err, fault.NotFound):
-		return "", err
-	}
-	return to, nil
 }

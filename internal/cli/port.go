@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sandgate/sandgate/internal/cli/forward"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -37,7 +39,7 @@ which programs in the session listen.`,
 		}
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		var all []*forward
+		var all []*forward.Forward
 		for _, arg := range args[1:] {
 			port, local, err := portArg(arg)
 			if err != nil {
@@ -51,7 +53,7 @@ which programs in the session listen.`,
 				fmt.Fprintln(a.Out, u.URL)
 				continue
 			}
-			all = append(all, &forward{a: a, c: server, session: session, port: port, local: net.JoinHostPort(*address, strconv.Itoa(local))})
+			all = append(all, &forward.Forward{Invocation: a.Invocation, Client: server, Session: session, Port: port, Local: net.JoinHostPort(*address, strconv.Itoa(local))})
 		}
 		if *only {
 			return nil
@@ -60,7 +62,7 @@ which programs in the session listen.`,
 		if _, err := server.Ports(ctx, session); err != nil {
 			return err
 		}
-		return forwardAll(ctx, a, all)
+		return forward.All(ctx, all)
 	})
 }
 

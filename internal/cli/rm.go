@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 
+	"github.com/sandgate/sandgate/internal/cli/filecopy"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -22,13 +24,13 @@ func rmCommand(a *app) *cobra.Command {
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		for _, arg := range args {
 			// s_abc: would be the home, and looks like the session.
-			if _, name, ok := remote(arg); ok && name == "" {
+			if _, name, ok := filecopy.Remote(arg); ok && name == "" {
 				return usagef("%q names no file; to end the session leave out the colon", arg)
 			}
 		}
 		return a.eachOf(args, func(arg string) error {
 			var err error
-			if session, name, ok := remote(arg); ok {
+			if session, name, ok := filecopy.Remote(arg); ok {
 				err = server.Remove(ctx, session, name, *recursive)
 			} else {
 				err = server.DeleteSession(ctx, arg)

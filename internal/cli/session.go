@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/cli/flags"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -129,7 +131,7 @@ func sessionFork(a *app) *cobra.Command {
 
 // policyFlags are those that create and update have in common.
 type policyFlags struct {
-	pause, hibernate idle
+	pause, hibernate flags.Idle
 	keep             bool
 	lifetime         time.Duration
 	name             string
@@ -158,7 +160,7 @@ the server.`,
 	}
 	set := c.Flags()
 	p := addPolicyFlags(set)
-	env, hosts := pairs{}, list{}
+	env, hosts := flags.Pairs{}, flags.List{}
 	var r protocol.SessionCreate
 	set.StringVar(&r.Language, "language", "", "the `language` that is warm in it")
 	set.StringVar(&r.Template, "template", "", "the `template` that it is made from")
@@ -166,7 +168,7 @@ the server.`,
 	durable := set.Bool("durable", false, "restore it after the server was killed, as of when it was last idle")
 	out := set.Bool("network", false, "let it reach the hosts that the server allows")
 	set.Var(&hosts, "allow", "let it reach this `host`, as pypi.org or *.example.org:443; can be given again")
-	set.Var((*mounts)(&r.Volumes), "volume", "give it a volume, `NAME[:/PATH][:ro]`, at /volumes/NAME with a link at PATH; can be given again")
+	set.Var((*flags.Mounts)(&r.Volumes), "volume", "give it a volume, `NAME[:/PATH][:ro]`, at /volumes/NAME with a link at PATH; can be given again")
 	set.Var(env, "env", "a variable, `NAME=VALUE`; can be given again")
 	limits := addLimitFlags(set)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
@@ -174,9 +176,9 @@ the server.`,
 		if *durable {
 			r.Durable = durable
 		}
-		r.Network = network(*out, hosts)
+		r.Network = flags.Network(*out, hosts)
 		r.Name, r.Env, r.KeepAlive = p.name, env, p.keep
-		r.IdlePauseSeconds, r.IdleHibernateSeconds = p.pause.seconds, p.hibernate.seconds
+		r.IdlePauseSeconds, r.IdleHibernateSeconds = p.pause.Seconds, p.hibernate.Seconds
 		r.LifetimeSeconds = int64(p.lifetime / time.Second)
 		s, err := server.CreateSession(ctx, r)
 		if err != nil {
@@ -191,14 +193,14 @@ the server.`,
 // if none was given.
 func addLimitFlags(set *pflag.FlagSet) func() *protocol.Limits {
 	var l protocol.Limits
-	set.Var(size{&l.MemoryBytes}, "memory", "its memory, a `size`")
+	set.Var(flags.Size{N: &l.MemoryBytes}, "memory", "its memory, a `size`")
 	set.Float64Var(&l.CPUs, "cpus", 0, "its processors, a `number`")
 	set.IntVar(&l.Processes, "processes", 0, "its processes and threads, a `number`")
 	set.IntVar(&l.OpenFiles, "open-files", 0, "open files of one process, a `number`")
-	set.Var(size{&l.DiskBytes}, "disk", "the bytes that it may write outside /tmp, a `size`")
-	set.Var(size{&l.TmpBytes}, "tmp", "the `size` of /tmp")
+	set.Var(flags.Size{N: &l.DiskBytes}, "disk", "the bytes that it may write outside /tmp, a `size`")
+	set.Var(flags.Size{N: &l.TmpBytes}, "tmp", "the `size` of /tmp")
 	set.Int64Var(&l.Inodes, "inodes", 0, "files and folders that it may make, a `number`")
-	set.Var(size{&l.OutputBytesPerSecond}, "output", "the bytes that a channel may print in a second, a `size`")
+	set.Var(flags.Size{N: &l.OutputBytesPerSecond}, "output", "the bytes that a channel may print in a second, a `size`")
 	cell := set.Duration("cell", 0, "the `time` that a cell may run")
 	return func() *protocol.Limits {
 		l.CellSeconds = int64(*cell / time.Second)
@@ -225,9 +227,9 @@ Only what is given changes. The session is printed as JSON.`,
 			case "name":
 				r.Name = &p.name
 			case "idle-pause":
-				r.IdlePauseSeconds = &p.pause.seconds
+				r.IdlePauseSeconds = &p.pause.Seconds
 			case "idle-hibernate":
-				r.IdleHibernateSeconds = &p.hibernate.seconds
+				r.IdleHibernateSeconds = &p.hibernate.Seconds
 			case "keep-alive":
 				r.KeepAlive = &p.keep
 			case "lifetime":

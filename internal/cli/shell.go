@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sandgate/sandgate/internal/cli/flags"
+	"github.com/sandgate/sandgate/internal/cli/program"
+	"github.com/sandgate/sandgate/internal/cli/rawterminal"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -41,12 +45,12 @@ Without --session it takes a new session, which is removed when the program ends
 // shellOptions are the flags of shell.
 type shellOptions struct {
 	session, language, cwd string
-	env                    list
+	env                    flags.List
 	keep                   bool
 }
 
 func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions, argv []string) (err error) {
-	l, err := a.takeTerminal()
+	l, err := rawterminal.Take(a.Invocation)
 	if err != nil {
 		return err
 	}
@@ -67,7 +71,7 @@ func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions, arg
 			fmt.Fprintf(a.Err, "session %s\n", id)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), program.CleanupLimit)
 		defer cancel()
 		if derr := c.DeleteSession(ctx, id); derr != nil && !fault.Is(derr, fault.NotFound) && err == nil {
 			err = derr
@@ -78,9 +82,9 @@ func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions, arg
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	cols, rows := l.size()
+	cols, rows := l.Size()
 	ch, err := conn.OpenChannel(ctx, protocol.ChannelOpen{
-		Session: id, Kind: "terminal", Argv: argv, Cwd: o.cwd, Env: environment(a, o.env), Cols: cols, Rows: rows,
+		Session: id, Kind: "terminal", Argv: argv, Cwd: o.cwd, Env: program.Environment(a.Invocation, o.env), Cols: cols, Rows: rows,
 	})
 	if err != nil {
 		return err
@@ -89,8 +93,8 @@ func runShell(ctx context.Context, a *app, c *client.Client, o shellOptions, arg
 	if err != nil {
 		return err
 	}
-	l.answered = func() bool { return conn.Reconnects() == 0 }
-	detached, err = l.drive(ctx, t)
+	l.Answered = func() bool { return conn.Reconnects() == 0 }
+	detached, err = l.Drive(ctx, t)
 	if detached {
 		fmt.Fprintf(a.Err, "[detached; sandgate attach %s %s comes back]\n", id, ch.ID)
 	}

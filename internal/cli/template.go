@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/cli/templatefile"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -65,7 +67,7 @@ for one, or session_network says so. The command waits until the template is rea
 	}
 	detach := c.Flags().Bool("detach", false, "do not wait until it is ready")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
-		r, err := readTemplateFile(args[0])
+		r, err := templatefile.Read(args[0])
 		if err != nil {
 			return err
 		}
@@ -81,11 +83,11 @@ for one, or session_network says so. The command waits until the template is rea
 	})
 }
 
-func uploadTemplate(ctx context.Context, c *client.Client, r *templateFile) (protocol.Template, error) {
+func uploadTemplate(ctx context.Context, c *client.Client, r *templatefile.File) (protocol.Template, error) {
 	in, out := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		err := r.pack(ctx, out)
+		err := r.Pack(ctx, out)
 		packed <- err
 		_ = out.CloseWithError(err) // nil is the end
 	}()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandgate/sandgate/internal/cli/flags"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -76,8 +78,8 @@ func quotaFlags(set *pflag.FlagSet, q *protocol.Quota) {
 	set.IntVar(&q.Sessions, "max-sessions", 0, "quota: sessions that exist, hibernated ones included; 0 for none, as with all quotas")
 	set.IntVar(&q.Running, "max-running", 0, "quota: sessions with a sandbox")
 	set.Float64Var(&q.CPUs, "max-cpus", 0, "quota: processors of those, added up")
-	set.Var(size{&q.MemoryBytes}, "max-memory", "quota: memory of those, added up, a `size`")
-	set.Var(size{&q.DiskBytes}, "max-disk", "quota: disk of snapshots, templates and hibernated sessions, a `size`")
+	set.Var(flags.Size{N: &q.MemoryBytes}, "max-memory", "quota: memory of those, added up, a `size`")
+	set.Var(flags.Size{N: &q.DiskBytes}, "max-disk", "quota: disk of snapshots, templates and hibernated sessions, a `size`")
 	set.IntVar(&q.Snapshots, "max-snapshots", 0, "quota: snapshots")
 	set.Float64Var(&q.RequestsPerSecond, "max-requests", 0, "quota: requests a second")
 }

@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/sandgate/sandgate/internal/cli/filecopy"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/client"
@@ -24,7 +26,7 @@ there were more changes than could be reported.`,
 	}
 	recursive := c.Flags().BoolP("recursive", "r", false, "watch all folders below it too")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
-		session, name, ok := remote(args[0])
+		session, name, ok := filecopy.Remote(args[0])
 		if !ok {
 			return usagef("%q is not SESSION:PATH", args[0])
 		}

@@ -1,4 +1,4 @@
-package cli
+package filecopy
 
 import (
 	"archive/tar"
@@ -20,7 +20,7 @@ func TestReceiveTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	var words bytes.Buffer
-	a := &app{&console.Invocation{Err: &words}}
+	a := &console.Invocation{Err: &words}
 	receive := func(entries ...tar.Header) error {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)

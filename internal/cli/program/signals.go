@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client"
-
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/console"
 )

@@ -1,4 +1,5 @@
-package cli
+// Package rawterminal connects the terminal of the caller to a program in a sandbox.
+package rawterminal
 
 import (
 	"context"
@@ -11,42 +12,42 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/sandgate/sandgate/client"
-
 	"golang.org/x/term"
 
+	"github.com/sandgate/sandgate/client"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// rawTerminal is the user's own terminal, lent to a program in a sandbox. However the
+// Terminal is the user's own terminal, lent to a program in a sandbox. However the
 // program and this command end, the user gets it back as it was.
-type rawTerminal struct {
-	a        *app
+type Terminal struct {
+	a        *console.Invocation
 	in, out  *os.File
-	readOnly bool
+	ReadOnly bool
 	changes  chan os.Signal // of its size, since before it was first told
-	// answered reports whether this terminal was there when the output that
+	// Answered reports whether this terminal was there when the output that
 	// is older than the attachment was written, so that its questions are new.
-	answered func() bool
+	Answered func() bool
 	old      *pty.QueryFilter // the filter, while old output is shown
 	scan     *pty.Scanner
 }
 
-// lend takes the terminal that this command was started in.
-func (a *app) takeTerminal() (*rawTerminal, error) {
+// Take takes the terminal that this command was started in.
+func Take(a *console.Invocation) (*Terminal, error) {
 	out, ok := a.Out.(*os.File)
 	if !ok || !console.IsTerminal(a.In) || !console.IsTerminal(out) {
 		return nil, fault.New(fault.InvalidArgument, "shell", "this needs a terminal on standard input and output; sandgate run needs none")
 	}
-	l := &rawTerminal{a: a, in: a.In, out: out, changes: make(chan os.Signal, 1), answered: func() bool { return false }}
+	l := &Terminal{a: a, in: a.In, out: out, changes: make(chan os.Signal, 1), Answered: func() bool { return false }}
 	signal.Notify(l.changes, syscall.SIGWINCH)
 	return l, nil
 }
 
-func (l *rawTerminal) size() (cols, rows int) {
+// Size is the size of the terminal, within the limits of a sandbox's.
+func (l *Terminal) Size() (cols, rows int) {
 	cols, rows, err := term.GetSize(int(l.out.Fd()))
 	if err != nil || cols < 1 || rows < 1 {
 		return pty.DefaultCols, pty.DefaultRows
@@ -54,9 +55,9 @@ func (l *rawTerminal) size() (cols, rows int) {
 	return min(cols, pty.MaxCols), min(rows, pty.MaxRows)
 }
 
-// drive connects the two terminals until the program ends, which gives its
+// Drive connects the two terminals until the program ends, which gives its
 // status as the error, or the user detaches.
-func (l *rawTerminal) drive(ctx context.Context, t *client.Terminal) (detached bool, err error) {
+func (l *Terminal) Drive(ctx context.Context, t *client.Terminal) (detached bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan os.Signal, 1)
@@ -68,7 +69,7 @@ func (l *rawTerminal) drive(ctx context.Context, t *client.Terminal) (detached b
 	if err != nil {
 		return false, fault.Wrap(fault.Host, "shell.terminal", err)
 	}
-	cols, rows := l.size()
+	cols, rows := l.Size()
 	l.scan = pty.NewScanner(pty.Size{Cols: cols, Rows: rows})
 	defer func() {
 		_, _ = l.out.Write(l.scan.State().Reset())
@@ -89,7 +90,7 @@ func (l *rawTerminal) drive(ctx context.Context, t *client.Terminal) (detached b
 				cancel()
 				return
 			case <-l.changes:
-				if cols, rows := l.size(); !l.readOnly {
+				if cols, rows := l.Size(); !l.ReadOnly {
 					_ = t.Resize(ctx, cols, rows) // it can only have ended
 				}
 			case <-ctx.Done():
@@ -123,13 +124,13 @@ func (l *rawTerminal) drive(ctx context.Context, t *client.Terminal) (detached b
 }
 
 // feed passes keys on until the user detaches or the terminal is gone.
-func (l *rawTerminal) feed(ctx context.Context, t *client.Terminal) {
+func (l *Terminal) feed(ctx context.Context, t *client.Terminal) {
 	var e escapes
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := l.in.Read(buf)
 		keys, what := e.feed(buf[:n])
-		if len(keys) > 0 && !l.readOnly {
+		if len(keys) > 0 && !l.ReadOnly {
 			if t.Type(ctx, keys) != nil {
 				<-ctx.Done() // the output says why
 				return
@@ -145,7 +146,7 @@ func (l *rawTerminal) feed(ctx context.Context, t *client.Terminal) {
 }
 
 // show writes the program's output until its end.
-func (l *rawTerminal) show(ctx context.Context, t *client.Terminal) error {
+func (l *Terminal) show(ctx context.Context, t *client.Terminal) error {
 	for {
 		r, err := t.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -157,13 +158,13 @@ func (l *rawTerminal) show(ctx context.Context, t *client.Terminal) error {
 		var b []byte
 		switch r.Kind {
 		case stream.KindStdout:
-			b = l.filter(r.Payload, t.Old() && !l.answered())
+			b = l.filter(r.Payload, t.Old() && !l.Answered())
 		case stream.KindRestore:
 			s, err := client.Restored(r)
 			if err != nil {
 				return err
 			}
-			if l.answered() {
+			if l.Answered() {
 				continue // it is the one that the program began in
 			}
 			b = l.filter(s.Data, true)
@@ -187,7 +188,7 @@ func (l *rawTerminal) show(ctx context.Context, t *client.Terminal) error {
 }
 
 // filter takes questions out of old output.
-func (l *rawTerminal) filter(b []byte, old bool) []byte {
+func (l *Terminal) filter(b []byte, old bool) []byte {
 	if !old {
 		return b
 	}

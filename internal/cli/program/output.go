@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"context"
@@ -11,14 +11,13 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/client"
-
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// environment turns --env into a map; a name alone takes this process's value.
-func environment(a *app, all []string) map[string]string {
+// Environment turns --env into a map; a name alone takes this process's value.
+func Environment(a *console.Invocation, all []string) map[string]string {
 	m := make(map[string]string, len(all))
 	for _, e := range all {
 		name, value, ok := strings.Cut(e, "=")
@@ -30,8 +29,8 @@ func environment(a *app, all []string) map[string]string {
 	return m
 }
 
-// cleanupTimeout is how long the removal of a session may take.
-const cleanupTimeout = 15 * time.Second
+// CleanupLimit is how long the removal of a session may take.
+const CleanupLimit = 15 * time.Second
 
 // feed passes standard input on.
 func feed(ctx context.Context, in io.Reader, p *client.Process) {
@@ -49,7 +48,7 @@ func feed(ctx context.Context, in io.Reader, p *client.Process) {
 }
 
 // show writes the program's output as it comes, until its end.
-func show(ctx context.Context, a *app, p *client.Process) error {
+func show(ctx context.Context, a *console.Invocation, p *client.Process) error {
 	for {
 		r, err := p.Next(ctx)
 		if err == io.EOF {

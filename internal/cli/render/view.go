@@ -1,4 +1,5 @@
-package cli
+// Package render shows the records of a kernel on a terminal or in a pipe.
+package render
 
 import (
 	"encoding/base64"
@@ -13,16 +14,18 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// view shows a kernel's records on a terminal or in a pipe. It is safe for
+// View shows a kernel's records on a terminal or in a pipe. It is safe for
 // concurrent use.
-type view struct {
-	out, err io.Writer
-	figures  string
-	colour   bool
+type View struct {
+	Out, Err io.Writer
+	// Figures is the directory for images; empty to name them only.
+	Figures string
+	Colour  bool
 
 	mu    sync.Mutex // guards all below, and the writing
 	open  bool       // the last line was not ended
@@ -32,7 +35,7 @@ type view struct {
 // escape finds the sequences with which tracebacks are coloured.
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-func (v *view) write(w io.Writer, b []byte) error {
+func (v *View) write(w io.Writer, b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
@@ -43,25 +46,25 @@ func (v *view) write(w io.Writer, b []byte) error {
 	return nil
 }
 
-// line ends a line that the output has left open, so that a prompt stands at
+// EndLine ends a line that the output has left open, so that a prompt stands at
 // the beginning of one. In a pipe nothing is added to what a program wrote.
-func (v *view) line() {
+func (v *View) EndLine() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.open && v.colour {
-		_ = v.write(v.out, []byte("\n"))
+	if v.open && v.Colour {
+		_ = v.write(v.Out, []byte("\n"))
 	}
 }
 
-// record shows one record. It returns what a cell asks for, if it does.
-func (v *view) record(r stream.Record) (*kernel.InputRequest, error) {
+// Record shows one record. It returns what a cell asks for, if it does.
+func (v *View) Record(r stream.Record) (*kernel.InputRequest, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch r.Kind {
 	case stream.KindStdout:
-		return nil, v.write(v.out, r.Payload)
+		return nil, v.write(v.Out, r.Payload)
 	case stream.KindStderr:
-		return nil, v.write(v.err, r.Payload)
+		return nil, v.write(v.Err, r.Payload)
 	case stream.KindGap:
 		var g stream.Gap
 		_ = json.Unmarshal(r.Payload, &g)
@@ -85,16 +88,16 @@ func (v *view) record(r stream.Record) (*kernel.InputRequest, error) {
 	return nil, nil
 }
 
-func (v *view) note(format string, args ...any) error {
-	if v.open && v.colour {
-		if err := v.write(v.err, []byte("\n")); err != nil {
+func (v *View) note(format string, args ...any) error {
+	if v.open && v.Colour {
+		if err := v.write(v.Err, []byte("\n")); err != nil {
 			return err
 		}
 	}
-	return v.write(v.err, []byte("[sandgate: "+fmt.Sprintf(format, args...)+"]\n"))
+	return v.write(v.Err, []byte("[sandgate: "+fmt.Sprintf(format, args...)+"]\n"))
 }
 
-func (v *view) message(payload []byte) (*kernel.InputRequest, error) {
+func (v *View) message(payload []byte) (*kernel.InputRequest, error) {
 	var m kernel.Message
 	if err := json.Unmarshal(payload, &m); err != nil {
 		return nil, fault.Wrap(fault.Malformed, "view.message", err)
@@ -113,8 +116,8 @@ func (v *view) message(payload []byte) (*kernel.InputRequest, error) {
 		}
 		return nil, v.traceback(e)
 	case kernel.ClearOutputType:
-		if v.colour {
-			return nil, v.write(v.out, []byte("\r\x1b[2K"))
+		if v.Colour {
+			return nil, v.write(v.Out, []byte("\r\x1b[2K"))
 		}
 	case kernel.InputRequestType:
 		ask := new(kernel.InputRequest)
@@ -131,26 +134,26 @@ func (v *view) message(payload []byte) (*kernel.InputRequest, error) {
 	return nil, nil
 }
 
-func (v *view) traceback(e kernel.Error) error {
+func (v *View) traceback(e kernel.Error) error {
 	text := strings.Join(e.Traceback, "\n")
 	if text == "" {
 		text = e.EName + ": " + e.EValue
 	}
 	switch {
-	case !v.colour:
+	case !v.Colour:
 		text = escape.ReplaceAllString(text, "")
 	case !strings.Contains(text, "\x1b["):
 		text = "\x1b[31m" + text + "\x1b[0m"
 	}
-	if v.open && v.colour {
+	if v.open && v.Colour {
 		text = "\n" + text
 	}
-	return v.write(v.err, []byte(strings.TrimSuffix(text, "\n")+"\n"))
+	return v.write(v.Err, []byte(strings.TrimSuffix(text, "\n")+"\n"))
 }
 
 // bundle shows the plainest form of a rich result, and says what else there
 // was.
-func (v *view) bundle(b kernel.Bundle) error {
+func (v *View) bundle(b kernel.Bundle) error {
 	var types []string
 	for t := range b.Data {
 		types = append(types, t)
@@ -161,7 +164,7 @@ func (v *view) bundle(b kernel.Bundle) error {
 		if v.open {
 			text = "\n" + text
 		}
-		if err := v.write(v.out, []byte(strings.TrimSuffix(text, "\n")+"\n")); err != nil {
+		if err := v.write(v.Out, []byte(strings.TrimSuffix(text, "\n")+"\n")); err != nil {
 			return err
 		}
 		shown = true
@@ -193,7 +196,7 @@ func textOf(raw json.RawMessage) string {
 	return strings.Join(parts, "")
 }
 
-func (v *view) image(mime, sub string, raw json.RawMessage) error {
+func (v *View) image(mime, sub string, raw json.RawMessage) error {
 	text := textOf(raw)
 	data := []byte(text)
 	if sub != "svg+xml" {
@@ -203,11 +206,11 @@ func (v *view) image(mime, sub string, raw json.RawMessage) error {
 		}
 	}
 	size := fmt.Sprintf("%d KiB", (len(data)+1023)/1024)
-	if v.figures == "" {
+	if v.Figures == "" {
 		return v.note("%s, %s; --save-figures DIRECTORY saves it", mime, size)
 	}
-	if err := os.MkdirAll(v.figures, 0o755); err != nil {
-		return localError(err)
+	if err := os.MkdirAll(v.Figures, 0o755); err != nil {
+		return console.FileError(err)
 	}
 	ending := strings.TrimSuffix(sub, "+xml")
 	for _, r := range ending {
@@ -219,20 +222,20 @@ func (v *view) image(mime, sub string, raw json.RawMessage) error {
 	// A number that is free: earlier figures are kept.
 	for {
 		v.saved++
-		path := filepath.Join(v.figures, fmt.Sprintf("figure-%d.%s", v.saved, ending))
+		path := filepath.Join(v.Figures, fmt.Sprintf("figure-%d.%s", v.saved, ending))
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if os.IsExist(err) {
 			continue
 		}
 		if err != nil {
-			return localError(err)
+			return console.FileError(err)
 		}
 		_, err = f.Write(data)
 		if cerr := f.Close(); err == nil {
 			err = cerr
 		}
 		if err != nil {
-			return localError(err)
+			return console.FileError(err)
 		}
 		return v.note("%s, %s, saved as %s", mime, size, path)
 	}

@@ -1,4 +1,6 @@
-package cli
+// Package templatefile reads the file that describes a template, and packs the template for the
+// server.
+package templatefile
 
 import (
 	"archive/tar"
@@ -14,17 +16,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/config"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/flags"
+	"github.com/sandgate/sandgate/internal/config"
+	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/image"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// templateFile is what a template's file says.
-type templateFile struct {
+// File is what a template's file says.
+type File struct {
 	Name        string            `yaml:"name"`
 	Description string            `yaml:"description"`
 	Image       string            `yaml:"image"`
@@ -83,13 +86,13 @@ func (o *networkYAML) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-func readTemplateFile(file string) (*templateFile, error) {
+func Read(file string) (*File, error) {
 	const op = "template.read"
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, localError(err)
+		return nil, console.FileError(err)
 	}
-	r := &templateFile{dir: filepath.Dir(file)}
+	r := &File{dir: filepath.Dir(file)}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(r); err != nil {
@@ -102,7 +105,7 @@ func readTemplateFile(file string) (*templateFile, error) {
 }
 
 // spec is what the server is told.
-func (r *templateFile) spec() (protocol.TemplateSpec, error) {
+func (r *File) spec() (protocol.TemplateSpec, error) {
 	l := r.Limits
 	s := protocol.TemplateSpec{
 		Description: r.Description, Languages: r.Languages, Env: r.Env, Run: r.Run, Code: r.Code, Bare: r.Bare,
@@ -139,15 +142,15 @@ func (r *templateFile) spec() (protocol.TemplateSpec, error) {
 		return s, fault.Invalid("template.read", "packages.from", "sandboxes have no network: name the folder that the packages are in, or let the build out with build_network")
 	}
 	for i, text := range r.Volumes {
-		if err := (*mounts)(&s.Volumes).Set(text); err != nil {
+		if err := (*flags.Mounts)(&s.Volumes).Set(text); err != nil {
 			return s, fault.Invalid("template.read", fmt.Sprintf("volumes[%d]", i), "%v", err)
 		}
 	}
 	return s, nil
 }
 
-// pack writes the tar that the server takes.
-func (r *templateFile) pack(ctx context.Context, w io.Writer) error {
+// Pack writes the tar that the server takes.
+func (r *File) Pack(ctx context.Context, w io.Writer) error {
 	spec, err := r.spec()
 	if err != nil {
 		return err
@@ -188,7 +191,7 @@ func (r *templateFile) pack(ctx context.Context, w io.Writer) error {
 	return out.Close()
 }
 
-func (r *templateFile) path(p string) string {
+func (r *File) path(p string) string {
 	if filepath.IsAbs(p) {
 		return p
 	}
@@ -196,16 +199,16 @@ func (r *templateFile) path(p string) string {
 }
 
 // packImage packs an image as an OCI layout of one image.
-func (r *templateFile) packImage(ctx context.Context, out *tar.Writer) error {
+func (r *File) packImage(ctx context.Context, out *tar.Writer) error {
 	from := r.Image
 	if _, err := os.Stat(r.path(from)); err == nil {
 		from = r.path(from)
 	} else if strings.HasPrefix(from, ".") || filepath.IsAbs(from) {
-		return localError(err)
+		return console.FileError(err)
 	}
 	dir, err := os.MkdirTemp("", "sandgate-image-")
 	if err != nil {
-		return localError(err)
+		return console.FileError(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if err := image.Fetch(ctx, from, dir); err != nil {
@@ -219,14 +222,14 @@ func (r *templateFile) packImage(ctx context.Context, out *tar.Writer) error {
 func packTree(out *tar.Writer, from, to string) error {
 	info, err := os.Stat(from)
 	if err != nil {
-		return localError(err)
+		return console.FileError(err)
 	}
 	if !info.IsDir() {
 		return packFile(out, from, to)
 	}
 	return filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return localError(err)
+			return console.FileError(err)
 		}
 		rel, err := filepath.Rel(from, p)
 		if err != nil || !d.Type().IsRegular() {
@@ -239,12 +242,12 @@ func packTree(out *tar.Writer, from, to string) error {
 func packFile(out *tar.Writer, from, to string) error {
 	f, err := os.Open(from)
 	if err != nil {
-		return localError(err)
+		return console.FileError(err)
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return localError(err)
+		return console.FileError(err)
 	}
 	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: to, Size: info.Size(), Mode: int64(info.Mode().Perm()), Format: tar.FormatPAX}); err != nil {
 		return err

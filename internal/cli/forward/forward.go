@@ -1,4 +1,5 @@
-package cli
+// Package forward forwards ports of sessions to this machine.
+package forward
 
 import (
 	"context"
@@ -8,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/sandgate/sandgate/client"
-
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/console"
 )
@@ -16,38 +16,38 @@ import (
 // maxForwards is how many connections one forward carries at once.
 const maxForwards = 128
 
-// forward is one port that is forwarded.
-type forward struct {
-	a       *app
-	c       *client.Client
-	session string
-	port    int
-	local   string
+// Forward is one port that is forwarded.
+type Forward struct {
+	*console.Invocation
+	Client  *client.Client
+	Session string
+	Port    int
+	Local   string
 }
 
-// forwardAll listens for all of them, and then serves until ctx ends.
-func forwardAll(ctx context.Context, a *app, all []*forward) error {
+// All listens for all of them, and then serves until ctx ends.
+func All(ctx context.Context, all []*Forward) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	listeners := make([]net.Listener, len(all))
 	for i, f := range all {
-		ln, err := net.Listen("tcp", f.local)
+		ln, err := net.Listen("tcp", f.Local)
 		if err != nil {
-			return &fault.Error{Kind: fault.Host, Op: "port", Message: "cannot listen on " + f.local, Err: err}
+			return &fault.Error{Kind: fault.Host, Op: "port", Message: "cannot listen on " + f.Local, Err: err}
 		}
 		defer func() { _ = ln.Close() }()
 		listeners[i] = ln
 	}
 	var wg sync.WaitGroup
 	for i, f := range all {
-		fmt.Fprintf(a.Err, "%s → port %d of %s\n", listeners[i].Addr(), f.port, f.session)
+		fmt.Fprintf(f.Err, "%s → port %d of %s\n", listeners[i].Addr(), f.Port, f.Session)
 		wg.Go(func() { f.serve(ctx, listeners[i]) })
 	}
 	wg.Wait()
 	return nil
 }
 
-func (f *forward) serve(ctx context.Context, ln net.Listener) {
+func (f *Forward) serve(ctx context.Context, ln net.Listener) {
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	slots := make(chan struct{}, maxForwards)
 	var wg sync.WaitGroup
@@ -61,13 +61,13 @@ func (f *forward) serve(ctx context.Context, ln net.Listener) {
 		case slots <- struct{}{}:
 		default:
 			_ = here.Close()
-			fmt.Fprintf(f.a.Err, "sandgate: port %d: %d connections are open, which is the most there may be\n", f.port, maxForwards)
+			fmt.Fprintf(f.Err, "sandgate: port %d: %d connections are open, which is the most there may be\n", f.Port, maxForwards)
 			continue
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if err := f.carry(ctx, here); err != nil && ctx.Err() == nil {
-				fmt.Fprintf(f.a.Err, "sandgate: port %d: %s (%s)\n", f.port, console.ErrorText(err), fault.KindOf(err))
+				fmt.Fprintf(f.Err, "sandgate: port %d: %s (%s)\n", f.Port, console.ErrorText(err), fault.KindOf(err))
 			}
 		})
 	}
@@ -75,9 +75,9 @@ func (f *forward) serve(ctx context.Context, ln net.Listener) {
 
 // carry connects one connection to the port, until the program has ended it or
 // the one who came is gone.
-func (f *forward) carry(ctx context.Context, here net.Conn) error {
+func (f *Forward) carry(ctx context.Context, here net.Conn) error {
 	defer func() { _ = here.Close() }()
-	there, err := f.c.DialPort(ctx, f.session, f.port)
+	there, err := f.Client.DialPort(ctx, f.Session, f.Port)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cli
+package filecopy
 
 import (
 	"archive/tar"
@@ -11,14 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sandgate/sandgate/internal/cli/output"
-
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/output"
+	"github.com/sandgate/sandgate/internal/console"
 )
 
 // sendTree writes what is below a folder as a tar archive, without the
 // folder's own name.
-func sendTree(a *app, root string, w io.Writer) error {
+func sendTree(a *console.Invocation, root string, w io.Writer) error {
 	out := tar.NewWriter(w)
 	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -63,7 +63,7 @@ func sendTree(a *app, root string, w io.Writer) error {
 		return err
 	})
 	if err != nil {
-		return localError(err)
+		return console.FileError(err)
 	}
 	return out.Close()
 }
@@ -71,14 +71,14 @@ func sendTree(a *app, root string, w io.Writer) error {
 // receiveTree makes a folder of an archive whose names begin with another
 // folder's. What comes out of a sandbox is not trusted: nothing outside of to
 // is touched, and links that lead out of it are not made.
-func receiveTree(a *app, to string, r io.Reader) error {
+func receiveTree(a *console.Invocation, to string, r io.Reader) error {
 	const op = "cp"
 	if err := os.MkdirAll(to, 0o755); err != nil {
-		return localError(err)
+		return console.FileError(err)
 	}
 	root, err := os.OpenRoot(to)
 	if err != nil {
-		return localError(err)
+		return console.FileError(err)
 	}
 	defer func() { _ = root.Close() }()
 	in := tar.NewReader(r)
@@ -102,7 +102,7 @@ func receiveTree(a *app, to string, r io.Reader) error {
 			if errors.As(err, &known) {
 				return err
 			}
-			return localError(err)
+			return console.FileError(err)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func renamed(w io.Writer, r io.Reader) error {
 	}
 }
 
-func unpackEntry(a *app, root *os.Root, name string, h *tar.Header, in io.Reader) error {
+func unpackEntry(a *console.Invocation, root *os.Root, name string, h *tar.Header, in io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}

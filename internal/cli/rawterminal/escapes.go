@@ -1,4 +1,4 @@
-package cli
+package rawterminal
 
 // escapes finds ssh's escapes among keys: ~. and ~? at the beginning of a line.
 type escapes struct {

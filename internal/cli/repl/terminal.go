@@ -1,4 +1,4 @@
-package cli
+package repl
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sandgate/sandgate/internal/cli/output"
-
 	"golang.org/x/term"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/output"
+	"github.com/sandgate/sandgate/internal/cli/render"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -37,7 +37,7 @@ const (
 )
 
 // interactive talks over a terminal.
-func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o replOptions) error {
+func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o Options) error {
 	in := int(r.a.In.Fd())
 	old, err := term.MakeRaw(in)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o replOptio
 		}
 	}()
 
-	r.view = &view{out: t, err: t, figures: o.figures, colour: r.a.Colour(r.a.Out)}
+	r.view = &render.View{Out: t, Err: t, Figures: o.Figures, Colour: r.a.Colour(r.a.Out)}
 	r.kernel.Other(r.background)
 	read := func(prompt string, read func() (string, error)) (string, error) {
 		// An input's prompt goes on in the line that the program began; the

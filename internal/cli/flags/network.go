@@ -1,11 +1,11 @@
-package cli
+package flags
 
 import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// network is what a session is to be let out to; nil for nothing.
-func network(all bool, hosts list) *protocol.Network {
+// Network is the network that a session asks for; nil for none.
+func Network(all bool, hosts List) *protocol.Network {
 	switch {
 	case len(hosts) > 0:
 		return &protocol.Network{Allow: hosts}

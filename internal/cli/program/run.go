@@ -1,0 +1,164 @@
+// Package program runs programs and commands in sessions, with the streams, the signals and the exit
+// status of this process.
+package program
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/filecopy"
+	"github.com/sandgate/sandgate/internal/cli/flags"
+	"github.com/sandgate/sandgate/internal/cli/output"
+	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// RunOptions are the flags of run.
+type RunOptions struct {
+	Code     string
+	Language string
+	Files    flags.List
+	Env      flags.List
+	Stdin    bool
+	Keep     bool
+	Session  string
+	Network  bool
+	Allow    flags.List
+}
+
+// program is what is to be run: its content and its name in the session.
+func (o *RunOptions) program(ctx context.Context, a *console.Invocation, c *client.Client, file string) (name string, content io.ReadCloser, language string, err error) {
+	language = o.Language
+	if file != "" && file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", nil, "", console.FileError(err)
+		}
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			_ = f.Close()
+			return "", nil, "", fault.Invalid("run", "FILE", "%s is a directory", file)
+		}
+		if language == "" {
+			d, err := c.Describe(ctx)
+			if err != nil {
+				_ = f.Close()
+				return "", nil, "", err
+			}
+			for _, l := range d.Languages {
+				for _, e := range l.Extensions {
+					if strings.EqualFold(filepath.Ext(file), e) {
+						language = l.Name
+					}
+				}
+			}
+		}
+		return filepath.Base(file), f, language, nil
+	}
+	name = "main"
+	d, err := c.Describe(ctx)
+	if err != nil {
+		return "", nil, "", err
+	}
+	for _, l := range d.Languages {
+		is := l.Name == language || language == "" && l.Name == "python"
+		for _, alias := range l.Aliases {
+			is = is || alias == language
+		}
+		if is && len(l.Extensions) > 0 {
+			name += l.Extensions[0]
+		}
+	}
+	if file == "-" {
+		return name, io.NopCloser(a.In), language, nil
+	}
+	return name, io.NopCloser(strings.NewReader(o.Code)), language, nil
+}
+
+// Run runs a program in a session, with this process's streams, and returns its exit status as
+// the error.
+func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOptions, file string, args []string) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	pass := &signalPasser{cancel: cancel, interrupts: signals}
+	go pass.loop(ctx)
+
+	name, content, language, err := o.program(ctx, a, c, file)
+	if err != nil {
+		return pass.why(err)
+	}
+	defer func() { _ = content.Close() }()
+	id := o.Session
+	if id == "" {
+		s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: language, Name: output.Printable(name), Network: flags.Network(o.Network, o.Allow)})
+		if err != nil {
+			return pass.why(err)
+		}
+		id = s.ID
+		if o.Keep {
+			fmt.Fprintf(a.Err, "session %s\n", id)
+		} else {
+			defer func() {
+				ctx, cancel := context.WithTimeout(context.Background(), CleanupLimit)
+				defer cancel()
+				if derr := c.DeleteSession(ctx, id); derr != nil && !fault.Is(derr, fault.NotFound) && err == nil {
+					err = derr
+				}
+			}()
+		}
+	}
+	if _, err := c.Upload(ctx, id, name, 0o755, content); err != nil {
+		return pass.why(err)
+	}
+	for _, f := range o.Files {
+		from, to, ok := strings.Cut(f, ":")
+		if !ok {
+			to = filepath.Base(from)
+		}
+		if err := filecopy.Upload(ctx, a, c, from, id, to); err != nil {
+			return pass.why(err)
+		}
+	}
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return pass.why(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stdin := file != "-" && (o.Stdin || !console.IsTerminal(a.In))
+	p, err := conn.Start(ctx, protocol.ChannelOpen{
+		Session: id, Language: language, File: name, Args: args, Env: Environment(a, o.Env), Stdin: stdin,
+	})
+	if err != nil {
+		return pass.why(err)
+	}
+	pass.to(p)
+	if stdin {
+		// Not waited for: a read of standard input cannot be withdrawn, and
+		// the process ends with the program.
+		go feed(ctx, a.In, p)
+	}
+	err = show(ctx, a, p)
+	if err != nil {
+		return pass.why(err)
+	}
+	if e := p.Exit(); e != nil && e.Code != 0 {
+		if err := client.ExitError(*e); err != nil {
+			return err
+		}
+		if e.Reason == "memory" {
+			fmt.Fprintln(a.Err, "sandgate: the program was killed: it ran out of memory")
+		}
+		return console.ExitStatus(e.Code)
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package repl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sandgate/sandgate/client"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cli/program"
+	"github.com/sandgate/sandgate/internal/cli/render"
+	"github.com/sandgate/sandgate/internal/console"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// interruptGrace is how long an interrupted cell may take before its kernel is
+// started anew.
+const interruptGrace = 10 * time.Second
+
+// repl is one conversation with a kernel.
+type repl struct {
+	a      *console.Invocation
+	kernel *client.Kernel
+	view   *render.View
+	// code reads a line of code after a prompt, next one of input to a cell.
+	// errLeave ends the conversation, errClear throws away what was typed.
+	code func(prompt string) (string, error)
+	next func(prompt string) (string, error)
+	// secret reads a line without showing it.
+	secret func(prompt string) (string, error)
+	failed bool
+	exit   *int
+}
+
+// The prompts. They have one width, so that code lines up.
+const (
+	firstPrompt = ">>> "
+	morePrompt  = "... "
+)
+
+var (
+	errLeave = errors.New("leave")
+	errClear = errors.New("clear")
+)
+
+func Run(ctx context.Context, a *console.Invocation, c *client.Client, o Options) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Until the console takes Ctrl-C over it ends the command, in order.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	id := o.Session
+	var warm *protocol.Channel // the kernel that a new session comes with
+	if id == "" {
+		s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: o.Language, Name: "repl"})
+		if err != nil {
+			return err
+		}
+		id = s.ID
+		if len(s.Channels) > 0 {
+			warm = &s.Channels[0]
+		}
+		if o.Keep {
+			fmt.Fprintf(a.Err, "session %s\n", id)
+		} else {
+			defer func() {
+				ctx, cancel := context.WithTimeout(context.Background(), program.CleanupLimit)
+				defer cancel()
+				if derr := c.DeleteSession(ctx, id); derr != nil && !fault.Is(derr, fault.NotFound) && err == nil {
+					err = derr
+				}
+			}()
+		}
+	}
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	var ch protocol.Channel
+	if warm != nil {
+		ch = *warm
+	} else if ch, err = conn.OpenChannel(ctx, protocol.ChannelOpen{Session: id, Kind: "kernel", Key: "repl:" + o.Language, Language: o.Language}); err != nil {
+		return err
+	}
+	k, err := conn.Kernel(ctx, id, ch.ID)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = k.Close() }()
+	r := &repl{a: a, kernel: k}
+	if console.IsTerminal(a.In) && console.IsTerminal(a.Out) {
+		err = r.interactive(ctx, ch, o)
+	} else {
+		err = r.piped(ctx, o)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.exit != nil:
+		return console.ExitStatus(*r.exit & 0xff)
+	case r.failed:
+		return console.ExitStatus(1)
+	}
+	return nil
+}
+
+// piped takes the lines from standard input.
+func (r *repl) piped(ctx context.Context, o Options) error {
+	in := bufio.NewReaderSize(r.a.In, 64<<10)
+	r.view = &render.View{Out: r.a.Out, Err: r.a.Err, Figures: o.Figures, Colour: r.a.Colour(r.a.Out)}
+	r.next = func(string) (string, error) {
+		line, err := in.ReadString('\n')
+		if err != nil && line == "" {
+			return "", errLeave
+		}
+		if len(line) > protocol.MaxCode {
+			return "", fault.New(fault.TooLarge, "repl.read", "a line has over %d bytes", protocol.MaxCode)
+		}
+		return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
+	}
+	r.code, r.secret = r.next, r.next
+	r.kernel.Other(r.background)
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-interrupts:
+				r.interrupt(ctx)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return r.talk(ctx)
+}
+
+// talk reads and executes until one of the two ends.
+func (r *repl) talk(ctx context.Context) error {
+	pending := ""
+	for {
+		prompt := firstPrompt
+		if pending != "" {
+			prompt = morePrompt
+		}
+		line, err := r.code(prompt)
+		switch {
+		case errors.Is(err, errClear):
+			pending = ""
+			continue
+		case errors.Is(err, errLeave):
+			if strings.TrimSpace(pending) != "" {
+				return r.cell(ctx, pending)
+			}
+			return nil
+		case err != nil:
+			return err
+		}
+		first := pending == ""
+		pending += line + "\n"
+		if strings.TrimSpace(pending) == "" {
+			pending = ""
+			continue
+		}
+		if len(pending) > protocol.MaxCode {
+			return fault.New(fault.TooLarge, "repl.read", "a cell has over %d bytes", protocol.MaxCode)
+		}
+		state, err := r.kernel.IsComplete(ctx, pending)
+		// A kernel that has died cannot say; the cell starts it anew.
+		if err != nil && !fault.Is(err, fault.Unsupported) && !fault.Is(err, fault.Conflict) {
+			return err
+		}
+		// A block could end with any of its lines; it does with an empty one, or
+		// with one that is not indented.
+		inside := !first && strings.TrimSpace(line) != "" && strings.TrimLeft(line, " \t") != line
+		if state.IsComplete == "incomplete" || inside && state.IsComplete == "complete" {
+			continue
+		}
+		code := strings.TrimSuffix(pending, "\n")
+		pending = ""
+		if err := r.cell(ctx, code); err != nil {
+			return err
+		}
+		if r.exit != nil {
+			return nil
+		}
+	}
+}
+
+// cell executes code and shows what it does.
+func (r *repl) cell(ctx context.Context, code string) error {
+	cell, err := r.kernel.Execute(ctx, code, client.ExecuteOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cell.Close() }()
+	for {
+		rec, err := cell.Next(ctx)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		ask, err := r.view.Record(rec)
+		if err != nil {
+			return err
+		}
+		if ask != nil {
+			if err := r.answer(ctx, cell, ask); err != nil {
+				return err
+			}
+		}
+	}
+	r.view.EndLine()
+	reply := cell.Reply()
+	if reply.Status != "ok" {
+		r.failed = true
+	}
+	r.exit = reply.ExitCode
+	return nil
+}
+
+// answer reads a line for a cell that asked for one.
+func (r *repl) answer(ctx context.Context, cell *client.Cell, ask *kernel.InputRequest) error {
+	read := r.next
+	if ask.Password {
+		read = r.secret
+	}
+	line, err := read(ask.Prompt)
+	if errors.Is(err, errClear) {
+		r.interrupt(ctx)
+		return nil
+	}
+	eof := errors.Is(err, errLeave)
+	if err != nil && !eof {
+		return err
+	}
+	err = r.kernel.Input(ctx, cell.Number(), line, eof)
+	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
+		return nil // the cell was interrupted meanwhile
+	}
+	return err
+}
+
+// interrupt stops the running cell; it does not wait.
+func (r *repl) interrupt(ctx context.Context) {
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, 2*interruptGrace)
+		defer cancel()
+		_ = r.kernel.Interrupt(ctx, interruptGrace)
+	}()
+}
+
+// background shows what belongs to no cell of ours: threads that go on
+// printing, and the kernel's end.
+func (r *repl) background(rec stream.Record) {
+	if rec.Kind == stream.KindStdout || rec.Kind == stream.KindStderr || rec.Kind == stream.KindEvent {
+		_, _ = r.view.Record(rec)
+	}
+}
