@@ -17,36 +17,35 @@ import (
 //	           update_display_data, execute_result, error, clear_output,
 //	           input_request, kernel_event and comm_*
 //
-// Each output frame carries the cell it is from, also when it comes after that
-// cell's reply: it belongs to the session and is never dropped. Neither descriptor is
-// inherited by child processes. Descriptors 1 and 2 are pipes that the agent
-// reads: what C code and child processes print. The agent empties them before
-// it passes a reply on.
+// Each output frame carries the number of its cell, also after that cell's reply;
+// the session keeps such output. Child processes inherit neither descriptor.
+// Descriptors 1 and 2 are pipes that carry the output of C code and child
+// processes. The agent empties them before it passes a reply on.
 
-// Request is what a driver is asked.
+// Request is a request to a driver.
 type Request struct {
 	// Op is execute, complete, inspect, is_complete, variables, input,
 	// interrupt, reseed or comm. input, interrupt and comm have no reply.
 	Op string `json:"op"`
 	ID uint64 `json:"id,omitempty"`
-	// Cell is the number that the output of an execute carries. An interrupt
-	// names the execute that it is for, which comes before it and may not have
-	// begun; 0 where none is at work.
+	// Cell is the number that the output of an execute carries. An interrupt names
+	// the execute that it is for. That execute was sent before and may not have
+	// started. 0 means that no cell runs.
 	Cell uint32 `json:"cell,omitempty"`
 	Code string `json:"code,omitempty"`
 	// Cursor is a position in Code in Unicode code points.
 	Cursor int `json:"cursor,omitempty"`
-	// Detail is 0 or 1: how much inspect tells.
+	// Detail is 0 or 1: how much inspect returns.
 	Detail int `json:"detail,omitempty"`
 	// Silent executes without result, count or history.
 	Silent bool `json:"silent,omitempty"`
 	// NoInput makes the language's input functions fail at once.
 	NoInput bool `json:"no_input,omitempty"`
-	// Program executes code that is all that is to run. The cell ends where a
-	// program of the language would: JavaScript's when its event loop is empty,
-	// Python's and Java's when their threads have ended that are no daemons;
-	// and what is uncaught ends it as it ends a program. Languages whose
-	// programs end with their last statement need not look at it.
+	// Program executes code as a whole program. The cell ends when a program of
+	// the language would: in JavaScript when the event loop is empty, in Python
+	// and Java when all threads that are no daemons have ended. An uncaught error
+	// ends it as it ends a program. Drivers of languages whose programs end with
+	// their last statement may ignore it.
 	Program bool `json:"program,omitempty"`
 	// Value answers an input_request. EOF true answers it with end of file.
 	Value string `json:"value,omitempty"`
@@ -57,16 +56,16 @@ type Request struct {
 	Seed string            `json:"seed,omitempty"`
 	// Comm is a message for the kernel's end of a widget.
 	Comm json.RawMessage `json:"comm,omitempty"`
-	// Timed has the agent say how long the driver took, which Took, unless nil,
-	// is called with. No driver is told.
+	// Timed asks the agent to measure how long the driver takes. Took, unless nil,
+	// is called with the time. The driver does not get this field.
 	Timed bool                `json:"timed,omitempty"`
 	Took  func(time.Duration) `json:"-"`
-	// Sent, unless nil, is called once the request is on its way: what is sent
-	// from then on comes behind it.
+	// Sent, unless nil, is called once the request has been sent: every later
+	// request arrives after it.
 	Sent func() `json:"-"`
 }
 
-// Reply is what a driver answers.
+// Reply is a driver's answer.
 type Reply struct {
 	// Op is ready or reply.
 	Op string `json:"op"`
@@ -79,7 +78,7 @@ type Reply struct {
 	EValue   string          `json:"evalue,omitempty"`
 	ExitCode *int            `json:"exit_code,omitempty"`
 	Payload  json.RawMessage `json:"payload,omitempty"`
-	// Complete: what may stand in place of the code between Start and End.
+	// Complete: the texts that may replace the code between Start and End.
 	Matches []Match `json:"matches,omitempty"`
 	Start   int     `json:"cursor_start,omitempty"`
 	End     int     `json:"cursor_end,omitempty"`
@@ -89,7 +88,7 @@ type Reply struct {
 	// IsComplete is complete, incomplete, invalid or unknown.
 	IsComplete string `json:"is_complete,omitempty"`
 	Indent     string `json:"indent,omitempty"`
-	// Variables, at most MaxVariables, in the order that helps most.
+	// Variables, at most MaxVariables, the most useful first.
 	Variables []Variable `json:"variables,omitzero"`
 	// Ready.
 	Info *Info `json:"info,omitempty"`
@@ -107,16 +106,16 @@ const (
 	MaxVariableValue = 200 // characters, on one line
 )
 
-// Variable is a name that the user has given something. Listing it runs none
-// of the user's code.
+// Variable is a variable that the user has set. Listing variables runs none of
+// the user's code.
 type Variable struct {
 	Name string `json:"name"`
-	// Type is its type as the language calls it.
+	// Type is the language's name of its type.
 	Type string `json:"type"`
-	// Size is what people of the language look for: a length, a shape, bytes.
+	// Size is the size that is usual in the language: a length, a shape, bytes.
 	// It may be empty.
 	Size string `json:"size,omitempty"`
-	// Value is its value in short.
+	// Value is an abbreviated form of its value.
 	Value string `json:"value"`
 }
 
@@ -124,7 +123,7 @@ type Variable struct {
 type Info struct {
 	// Language is the manifest's name: python, javascript, …
 	Language string `json:"language"`
-	// Version is the language's, as it calls itself.
+	// Version is the version of the language.
 	Version string `json:"version"`
 	// Implementation is the engine's name and version.
 	Implementation string `json:"implementation"`
@@ -134,7 +133,7 @@ type Info struct {
 	PID            int    `json:"pid,omitempty"`
 }
 
-// Manifest is what langs/<language>/manifest.json says of a driver.
+// Manifest describes a driver, as langs/<language>/manifest.json does.
 type Manifest struct {
 	Name    string   `json:"name"`
 	Display string   `json:"display_name"`
@@ -148,16 +147,14 @@ type Manifest struct {
 	// its path.
 	Program []string `json:"program"`
 	// Interrupt is signal: SIGINT to the process group; message: a request; or
-	// announced: a request that names the cell which is meant, then SIGINT. A
-	// driver that takes signals at once and requests in their turn needs the
-	// name to know whether a signal that comes between two cells is for the
-	// first, and late, or for the second, and early.
+	// announced: a request that names the interrupted cell, then SIGINT. A driver
+	// that handles signals at once and requests in order needs the name: a signal
+	// between two cells may be late for the first or early for the second.
 	Interrupt string `json:"interrupt"`
-	// Warm is code that is executed before the snapshot is taken.
+	// Warm is code that the kernel executes before the snapshot is taken.
 	Warm string `json:"warm"`
-	// Prime is code that is executed silently after each restore, before the
-	// sandbox is handed out, so that the pages that every cell needs are in
-	// memory when the first one comes. What it prints is dropped; it must
-	// leave nothing behind.
+	// Prime is code that the kernel executes silently after each restore, before
+	// a session gets the sandbox, so that the pages that every cell needs are in
+	// memory. Its output is dropped, and it must leave no state.
 	Prime string `json:"prime,omitempty"`
 }

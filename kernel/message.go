@@ -50,12 +50,12 @@ type ExecuteReply struct {
 	ExitCode *int `json:"exit_code,omitempty"`
 	// Millis is how long the cell ran, queueing not counted.
 	Millis float64 `json:"elapsed_ms"`
-	// Payload holds what asks for a place of its own, such as pager text.
+	// Payload holds output for a separate view, such as pager text.
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
 // Bundle is the content of display_data, update_display_data and
-// execute_result: one thing in several MIME types.
+// execute_result: one value in several MIME types.
 type Bundle struct {
 	Data      map[string]json.RawMessage `json:"data"`
 	Metadata  map[string]json.RawMessage `json:"metadata"`
@@ -81,8 +81,8 @@ type InputRequest struct {
 	Password bool   `json:"password"`
 }
 
-// KernelEvent is the content of kernel_event: the kernel tells of its own
-// state, such as that a fatal error has cost it some.
+// KernelEvent is the content of kernel_event: the kernel reports a change of its
+// own state, such as a loss of variables through a fatal error.
 type KernelEvent struct {
 	// Event is restored, state_lost or notice.
 	Event string `json:"event"`
@@ -96,9 +96,9 @@ type Status struct {
 	State string `json:"execution_state"`
 }
 
-// Comm is the content of comm_open, comm_msg and comm_close, which the two
-// ends of a widget send each other. The kernel opens a comm, or the client
-// does, under the name of a target; either may close it.
+// Comm is the content of comm_open, comm_msg and comm_close, which the two ends
+// of a widget send each other. The kernel or the client opens a comm under the
+// name of a target. Either may close it.
 type Comm struct {
 	ID       string          `json:"comm_id"`
 	Data     json.RawMessage `json:"data,omitempty"`

@@ -169,7 +169,7 @@ func (v *saved) alone(passed time.Duration) {
 	for i := range v.Channels {
 		c := &v.Channels[i]
 		if c.Queue != nil {
-			q := c.Queue.Alone(owed(v.Agent, c.Wire), passed)
+			q := c.Queue.ForClone(owed(v.Agent, c.Wire), passed)
 			c.Queue = &q
 		}
 	}

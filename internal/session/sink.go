@@ -91,7 +91,7 @@ func (r *frameRouter) Output(n uint32, f stream.Frame) {
 		kind = stream.KindStderr
 	case stream.Message:
 		kind = stream.KindMessage
-		if q := t.channel.queue; q != nil && !q.Took(f.Cell, f.Body) {
+		if q := t.channel.queue; q != nil && !q.Observe(f.Cell, f.Body) {
 			return
 		}
 	default:

@@ -8,10 +8,10 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// Comm passes a message to the kernel's end of a comm, beside the queue. A
-// kernel that is busy handles it when its language next looks; when too much
-// waits for that, it is refused as exhausted. A comm that the kernel does not
-// know is closed by a comm_close in the log.
+// Comm passes a message to the kernel's end of a comm without queueing. A busy
+// kernel handles it when its language next reads messages. When too many wait,
+// Comm returns an exhausted error. The kernel answers a message for an unknown
+// comm with a comm_close in the log.
 func (q *Queue) Comm(ctx context.Context, m kernel.Message) error {
 	const op = "kernel.comm"
 	q.mu.Lock()
@@ -26,6 +26,6 @@ func (q *Queue) Comm(ctx context.Context, m kernel.Message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	_, err = k.driver.Request(ctx, kernel.Request{Op: "comm", Comm: body}) // the agent answers, that it has passed it on
+	_, err = k.driver.Request(ctx, kernel.Request{Op: "comm", Comm: body}) // the agent answers once it has passed the message on
 	return err
 }

@@ -8,14 +8,14 @@ const (
 	MaxHistoryBytes = 1 << 20 // of code
 )
 
-// history is what a queue has run. The newest entry is always kept: code of
-// one execute is never larger than the limit.
+// history has the executions of a queue. It always keeps the newest entry, because
+// the code of one execute is never larger than the limit.
 type history struct {
 	entries []protocol.HistoryEntry // oldest first
 	bytes   int
 }
 
-// set notes an execution, or how it ended.
+// set adds an execution, or records how it ended.
 func (h *history) set(e protocol.HistoryEntry) {
 	for i := len(h.entries) - 1; i >= 0; i-- {
 		if h.entries[i].Cell == e.Cell {
@@ -24,7 +24,7 @@ func (h *history) set(e protocol.HistoryEntry) {
 		}
 	}
 	if e.Status != "running" {
-		return // it has been dropped, or never began
+		return // it has been dropped, or never started
 	}
 	h.entries = append(h.entries, e)
 	h.bytes += len(e.Code)
@@ -35,7 +35,7 @@ func (h *history) set(e protocol.HistoryEntry) {
 	}
 }
 
-// record notes an execution in the history, unless it is silent.
+// record adds an execution to the history, unless it is silent.
 func (q *Queue) record(x *execution, count int, status string) {
 	if x.Silent {
 		return
@@ -45,9 +45,9 @@ func (q *Queue) record(x *execution, count int, status string) {
 	q.history.set(protocol.HistoryEntry{Cell: x.cell, Count: count, Code: x.Code, Status: status})
 }
 
-// History is what the queue has run, oldest first, over all of its kernels:
-// the last MaxHistory executions with at most MaxHistoryBytes of code. Silent
-// and aborted ones are not in it.
+// History returns the last MaxHistory executions with at most MaxHistoryBytes of
+// code, oldest first, over all kernels of the queue. It leaves out silent and
+// aborted ones.
 func (q *Queue) History() []protocol.HistoryEntry {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -23,28 +23,28 @@ const (
 	// forgotten first.
 	MaxKeys = 10_000
 
-	// TimeoutGrace is how long a cell that ran into its timeout may take to
-	// heed the interrupt before the kernel is killed. After four fifths of it
-	// the cell is interrupted once more.
+	// TimeoutGrace is how long a cell may run after the interrupt at its
+	// timeout, before the kernel is killed. After four fifths of it the cell is
+	// interrupted once more.
 	TimeoutGrace = 5 * time.Second
 
 	askLimit       = 10 * time.Second // complete, inspect, is_complete, variables
 	interruptLimit = 5 * time.Second
 	killLimit      = 10 * time.Second
-	// deathLimit is how long after a failed request its kernel's end is
-	// awaited, and after a kernel's end its last reply.
+	// deathLimit is how long the queue waits for the kernel's end after a failed
+	// request, and for the last reply after a kernel's end.
 	deathLimit = 2 * time.Second
 )
 
-// Driver is a kernel that runs.
+// Driver is the connection to the driver process of a kernel that runs.
 type Driver interface {
-	// Request asks and waits for the reply. All output of an execute has
-	// been taken when its reply is returned. It returns soon after ctx ends
-	// or the kernel does.
+	// Request sends a request and waits for the reply. All output of an execute
+	// has been delivered when its reply is returned. It returns soon after ctx
+	// or the kernel ends.
 	Request(ctx context.Context, r kernel.Request) (kernel.Reply, error)
 	// Notify sends a request that has no reply, such as input.
 	Notify(r kernel.Request) error
-	// Interrupt stops what runs and keeps the state.
+	// Interrupt stops the running cell and keeps the kernel's state.
 	Interrupt(ctx context.Context) error
 	// Kill ends the kernel. Queue.Died is called when it has ended.
 	Kill(ctx context.Context) error
@@ -53,7 +53,7 @@ type Driver interface {
 // Starter starts a kernel and returns once it is ready.
 type Starter func(ctx context.Context) (Driver, kernel.Info, error)
 
-// Log is where a queue writes.
+// Log takes the messages that a queue writes.
 type Log interface {
 	Append(kind stream.Kind, cell uint32, payload []byte) (int64, error)
 }
@@ -62,7 +62,7 @@ type Log interface {
 // fails as SandboxLost and not as KernelDied.
 const LostReason = "lost"
 
-// Death says how a kernel or its queue ended.
+// Death describes how a kernel or its queue ended.
 type Death struct {
 	// Reason is one word: exited, signaled, killed, memory, restart, …
 	Reason string
@@ -70,34 +70,33 @@ type Death struct {
 	Message string
 }
 
-// Options are what a queue needs.
+// Options configure a queue.
 type Options struct {
 	Log   Log
 	Start Starter
-	// Driver and Info are of a kernel that already runs. Without one the
+	// Driver and Info describe a kernel that already runs. Without one the
 	// queue starts its own at once.
 	Driver Driver
 	Info   kernel.Info
-	// Saved makes the queue the one that Save ended. Driver is then the kernel
-	// that it had, and Rejoin waits for the reply to the cell that runs in it.
+	// Saved restores a queue that Save ended. Driver is then the kernel that it
+	// had, and Rejoin waits for the reply to the cell that runs in it.
 	Saved  *Saved
 	Rejoin func(context.Context) (kernel.Reply, error)
 	// Changed is called, without locks held, after every change of State. It
 	// may be nil.
 	Changed func()
 	// Ended is called, without locks held, for each execution, right before its
-	// execute_reply is written: who has read that finds it counted. It may be
-	// nil.
+	// execute_reply is written, so that its reader finds the cell counted. It
+	// may be nil.
 	Ended func(Result)
-	// Grace takes the place of TimeoutGrace; 0 means that.
+	// Grace replaces TimeoutGrace unless it is 0.
 	Grace time.Duration
-	// Limit is the longest that a cell may run, whatever it asks for; 0 means
-	// that there is none. Reaching it is a timeout, and an event that names the
-	// limit.
+	// Limit is the longest time that a cell may run, whatever timeout it has; 0
+	// is no limit. A cell that reaches it times out, and an event names the limit.
 	Limit time.Duration
 }
 
-// Result says how an execution ended.
+// Result describes how an execution ended.
 type Result struct {
 	Cell uint32
 	// Status is ok, error, aborted, or died where the kernel did.
@@ -109,10 +108,10 @@ type Result struct {
 	Silent bool
 }
 
-// State is a queue's state at a moment.
+// State is the state of a queue.
 type State struct {
-	// Name is starting, idle, busy or dead. A dead kernel is started anew by
-	// the next execute.
+	// Name is starting, idle, busy or dead. The next execute starts a new kernel
+	// in place of a dead one.
 	Name   string
 	Queued int
 	Info   kernel.Info
@@ -121,23 +120,23 @@ type State struct {
 }
 
 // Queue runs the executions of one kernel, one at a time and in order, and
-// writes what frames them to the log:
+// writes the messages that frame them to the log:
 //
-//	execute_input   the cell begins; all with its number follows
+//	execute_input   the cell begins; everything with its number follows
 //	status busy
 //	…               the cell's output, written by the owner of the log
-//	execute_reply   the cell has ended; of its number follow only
+//	execute_reply   the cell has ended; of its number only these follow:
 //	status idle
-//	…               and what it left running goes on to write
+//	…               and the output of processes and threads that it left running
 //
-// A cell that never ran has an execute_reply with status aborted alone. A cell
-// whose kernel died has an error message and an execute_reply with status
-// error. So each acknowledged execute has exactly one execute_reply.
+// A cell that never ran has only an execute_reply with status aborted. A cell
+// whose kernel died has an error message and an execute_reply with status error.
+// Each acknowledged execute therefore has exactly one execute_reply.
 //
-// Cell numbers rise from 1 and are not used again, whatever happens to the
-// kernel. The queue outlives its kernels.
+// Cell numbers increase from 1 and are never used again, also after a restart of
+// the kernel. The queue outlives its kernels.
 type Queue struct {
-	log     Log
+	out     messages
 	start   Starter
 	changed func()
 	ended   func(Result)
@@ -145,15 +144,16 @@ type Queue struct {
 	limit   time.Duration
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
-	wake    chan struct{} // holds one token: something below has changed
-	// restartAsked holds one token for the cell that runs.
+	wake    chan struct{} // holds one token: a field below has changed
+	// restartAsked holds one token for the cell that runs: Restart was called.
 	restartAsked chan struct{}
 	done         chan struct{} // closed when the queue has ended
 	freeze       chan struct{} // closed by Save
 	freezing     sync.Once
 	rejoin       func(context.Context) (kernel.Reply, error)
-	// What a saved queue has left to be told; of the queue's goroutine.
-	abandoned, missing []*execution
+	// Cells of a saved queue whose end is not written yet. The queue's goroutine
+	// alone uses them.
+	aborted, lost []*execution
 
 	mu      sync.Mutex // guards all below; never held over a call outside
 	state   string
@@ -165,32 +165,23 @@ type Queue struct {
 	running *execution
 	keys    idempotencyKeys
 	history history
-	kernel  *generation // nil when none runs
-	// starting is closed when the start under way has ended; nil when none is.
+	kernel  *instance // nil when none runs
+	// starting is closed when the current start has ended; nil when there is none.
 	starting chan struct{}
-	// interrupting counts interrupts that are on their way. No cell starts
-	// before they have arrived, lest they hit the wrong one.
+	// interrupting counts interrupts that are on their way. No cell starts before
+	// they have arrived, because they would hit the wrong one.
 	interrupting int
-	restarts     []chan error // who waits for a restart
+	restarts     []chan error // one for each caller of Restart
 	restartCause string       // why the next start happens; "" for the first
 	closed       *Death
-	resting      bool // the goroutine waits, for a request, a reply or a start
-}
-
-// generation is one kernel process.
-type generation struct {
-	driver Driver
-	// dead is closed, and death set before, when it has ended.
-	dead  chan struct{}
-	death Death
-	over  bool
+	blocked      bool // the goroutine waits, for a request, a reply or a start
 }
 
 // execution is one cell.
 type execution struct {
 	protocol.Execute
 	cell uint32
-	// graces asks for a kill after a time; input for an end of file.
+	// graces asks for a kill after a time, input for an end of file.
 	graces chan time.Duration
 	input  chan struct{}
 	// sent is closed once the kernel has been asked, or will not be.
@@ -206,7 +197,7 @@ type execution struct {
 // New returns a queue that runs until Close.
 func New(o Options) *Queue {
 	q := &Queue{
-		log: o.Log, start: o.Start, changed: o.Changed, ended: o.Ended, grace: o.Grace, limit: o.Limit,
+		out: messages{o.Log}, start: o.Start, changed: o.Changed, ended: o.Ended, grace: o.Grace, limit: o.Limit,
 		wake: make(chan struct{}, 1), restartAsked: make(chan struct{}, 1), done: make(chan struct{}), state: "starting",
 		freeze: make(chan struct{}), rejoin: o.Rejoin,
 	}
@@ -221,7 +212,7 @@ func New(o Options) *Queue {
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	if o.Driver != nil {
-		q.kernel = &generation{driver: o.Driver, dead: make(chan struct{})}
+		q.kernel = &instance{driver: o.Driver, dead: make(chan struct{})}
 	}
 	switch {
 	case o.Saved != nil:
@@ -244,9 +235,9 @@ func (q *Queue) State() State {
 	return State{Name: q.state, Queued: len(q.waiting), Info: q.info, Work: work && q.closed == nil}
 }
 
-// Submit queues an execution. A key that is remembered returns the cell that
-// it was given to, and queues nothing. More than protocol.MaxQueue executions
-// or MaxCodeBytes of code are refused as exhausted.
+// Submit queues an execution. For a key that it remembers it returns the cell of
+// the first execution with that key, and queues nothing. It refuses more than
+// protocol.MaxQueue executions, or MaxCodeBytes of code, as exhausted.
 func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 	const op = "kernel.execute"
 	q.mu.Lock()
@@ -272,28 +263,28 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 	q.bytes += len(e.Code)
 	q.keys.add(e.Key, x.cell)
 	q.mu.Unlock()
-	q.poke()
+	q.wakeUp()
 	q.changed()
 	return protocol.Queued{Cell: x.cell}, nil
 }
 
-// Interrupt aborts what waits and interrupts what runs. With a grace above 0
-// the kernel is killed and started anew if the cell has not ended by then;
-// after four fifths of it the cell is interrupted once more. It
-// returns once the interrupt has been delivered.
+// Interrupt aborts the cells that wait and interrupts the one that runs. With a
+// grace above 0 the queue restarts the kernel if the cell has not ended by then;
+// after four fifths of it the cell is interrupted once more. Interrupt returns
+// once the interrupt has been delivered.
 func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	q.mu.Lock()
 	if q.closed != nil {
 		defer q.mu.Unlock()
 		return fault.New(fault.Conflict, "kernel.interrupt", "the channel has ended: %s", q.closed.Message)
 	}
-	aborted := q.takeWaiting()
+	aborted := q.drainLocked()
 	x, k := q.running, q.kernel
 	if x != nil {
 		x.interrupted = true
 	}
 	if x == nil || k == nil {
-		// Nothing runs, or its kernel is still starting: it will not run.
+		// No cell runs, or its kernel is still starting and the cell will not run.
 		q.mu.Unlock()
 		q.abort(aborted)
 		return nil
@@ -304,7 +295,7 @@ func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptLimit)
 	var err error
 	select {
-	case <-x.sent: // an interrupt that overtakes its cell would be lost
+	case <-x.sent: // an interrupt that arrives before its cell would be lost
 		err = k.driver.Interrupt(ctx)
 	case <-ctx.Done():
 		err = fault.Wrap(fault.KindOf(ctx.Err()), "kernel.interrupt", ctx.Err())
@@ -313,18 +304,18 @@ func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	if grace > 0 {
 		select {
 		case x.graces <- grace:
-		default: // earlier ones are pending; the first counts
+		default: // the first of several counts
 		}
 	}
 	q.mu.Lock()
 	q.interrupting--
 	q.mu.Unlock()
-	q.poke()
+	q.wakeUp()
 	return err
 }
 
-// Restart kills the kernel and starts a new one. What runs fails, what waits
-// is aborted. It returns once the new kernel is ready.
+// Restart kills the kernel and starts a new one. The running cell fails, and the
+// cells that wait are aborted. Restart returns once the new kernel is ready.
 func (q *Queue) Restart(ctx context.Context) error {
 	const op = "kernel.restart"
 	q.mu.Lock()
@@ -336,7 +327,7 @@ func (q *Queue) Restart(ctx context.Context) error {
 		q.mu.Unlock()
 		return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "too many restarts wait already", RetryAfter: 1}
 	}
-	aborted := q.takeWaiting()
+	aborted := q.drainLocked()
 	ready := make(chan error, 1)
 	q.restarts = append(q.restarts, ready)
 	if q.restartCause == "" {
@@ -348,7 +339,7 @@ func (q *Queue) Restart(ctx context.Context) error {
 	case q.restartAsked <- struct{}{}:
 	default:
 	}
-	q.poke()
+	q.wakeUp()
 	q.changed()
 	select {
 	case err := <-ready:
@@ -372,8 +363,8 @@ func (q *Queue) Input(cell uint32, value string, eof bool) error {
 	return k.driver.Notify(kernel.Request{Op: "input", Cell: cell, Value: value, EOF: eof})
 }
 
-// Ask passes a complete, inspect and the like on, beside the queue. It waits
-// for a kernel that is starting, and takes at most 10 s from then.
+// Ask passes a complete, inspect and the like to the kernel without queueing. It
+// waits for a kernel that is starting, and then takes at most 10 s.
 func (q *Queue) Ask(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
 	const op = "kernel.ask"
 	q.mu.Lock()
@@ -402,10 +393,10 @@ func (q *Queue) Ask(ctx context.Context, r kernel.Request) (kernel.Reply, error)
 	return reply, nil
 }
 
-// Took must be told of each message that the kernel makes, before it is
-// written to the log, and says whether it should be. It keeps track of input
-// requests, and answers those of a cell that may not ask.
-func (q *Queue) Took(cell uint32, message []byte) bool {
+// Observe takes each message of the kernel before the caller writes it to the
+// log, and reports whether to write it. It keeps track of input requests and
+// answers those of a cell without input.
+func (q *Queue) Observe(cell uint32, message []byte) bool {
 	if !isInputRequest(message) {
 		return true
 	}
@@ -431,18 +422,19 @@ func (q *Queue) Took(cell uint32, message []byte) bool {
 func (q *Queue) Died(d Driver, how Death) {
 	q.mu.Lock()
 	k := q.kernel
-	if k == nil || k.driver != d || k.over {
+	if k == nil || k.driver != d || k.ended {
 		q.mu.Unlock()
 		return
 	}
-	k.over, k.death = true, how
+	k.ended, k.death = true, how
 	close(k.dead)
 	q.mu.Unlock()
-	q.poke()
+	q.wakeUp()
 }
 
-// Close ends the queue: what runs fails with how, what waits is aborted, and
-// nothing is written afterwards. The kernel is left to the caller.
+// Close ends the queue: the running cell fails with how, the cells that wait are
+// aborted, and the queue writes nothing afterwards. The caller must end the
+// kernel.
 func (q *Queue) Close(how Death) {
 	q.mu.Lock()
 	if q.closed == nil {
@@ -450,31 +442,31 @@ func (q *Queue) Close(how Death) {
 	}
 	q.mu.Unlock()
 	q.cancel()
-	q.poke()
+	q.wakeUp()
 	<-q.done
 	q.changed()
 }
 
-func (q *Queue) poke() {
+func (q *Queue) wakeUp() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// takeWaiting empties the queue. Preconditions: mu is held.
-func (q *Queue) takeWaiting() []*execution {
+// drainLocked empties the queue. Preconditions: mu is held.
+func (q *Queue) drainLocked() []*execution {
 	all := q.waiting
 	q.waiting, q.bytes = nil, 0
 	return all
 }
 
-// abort tells of executions that will not run. Preconditions: they are in no
-// list any more, and mu is not held.
+// abort writes the replies of executions that will not run. Preconditions: no
+// list contains them any more, and mu is not held.
 func (q *Queue) abort(all []*execution) {
 	for _, x := range all {
 		q.ended(Result{Cell: x.cell, Status: "aborted", Silent: x.Silent})
-		q.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "aborted"})
+		q.out.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "aborted"})
 	}
 	if len(all) > 0 {
 		q.changed()

@@ -214,8 +214,8 @@ func (f *fakeKernel) Request(ctx context.Context, r kernel.Request) (kernel.Repl
 		return kernel.Reply{}, fault.New(fault.TooLarge, "fake", "too large")
 	case "ask":
 		body := []byte(`{"msg_type":"input_request","content":{"prompt":"? ","password":false}}`)
-		if f.queue().Took(r.Cell, body) {
-			_, _ = f.queue().log.Append(stream.KindEvent, r.Cell, []byte(`{"event":"asked"}`))
+		if f.queue().Observe(r.Cell, body) {
+			_, _ = f.queue().out.log.Append(stream.KindEvent, r.Cell, []byte(`{"event":"asked"}`))
 		}
 		select {
 		case in := <-f.input:

@@ -4,18 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/kernel"
-	"github.com/sandgate/sandgate/stream"
 )
 
 // run is the queue's goroutine: it alone starts kernels and runs cells.
 func (q *Queue) run() {
 	defer close(q.done)
-	q.bury()
+	q.reportLost()
 	if q.running != nil && !q.resume() {
 		return
 	}
@@ -30,16 +28,16 @@ func (q *Queue) run() {
 		}
 		switch {
 		case q.closed != nil:
-			aborted, restarts := q.takeWaiting(), q.restarts
+			aborted, restarts := q.drainLocked(), q.restarts
 			q.restarts, q.state, q.kernel = nil, "dead", nil
 			how := *q.closed
 			q.mu.Unlock()
 			q.abort(aborted)
-			answer(restarts, fault.New(fault.Conflict, "kernel.restart", "the channel has ended: %s", how.Message))
+			answerAll(restarts, fault.New(fault.Conflict, "kernel.restart", "the channel has ended: %s", how.Message))
 			return
-		case k != nil && k.over:
+		case k != nil && k.ended:
 			q.mu.Unlock()
-			q.buried(k)
+			q.kernelEnded(k)
 		case frozen:
 			q.mu.Unlock()
 			return
@@ -55,45 +53,45 @@ func (q *Queue) run() {
 			if !q.execute(x) {
 				return
 			}
-			q.ran()
+			q.clearRunning()
 		default:
-			q.resting = true
+			q.blocked = true
 			q.mu.Unlock()
 			select {
 			case <-q.wake:
 			case <-q.freeze:
 			case <-q.ctx.Done():
 			}
-			q.rest(false)
+			q.setBlocked(false)
 		}
 	}
 }
 
-// ran notes that nothing runs any more.
-func (q *Queue) ran() {
+// clearRunning notes that nothing runs any more.
+func (q *Queue) clearRunning() {
 	q.mu.Lock()
-	q.running.passed()
+	q.running.markSent()
 	q.running = nil
 	q.mu.Unlock()
 	q.changed()
 }
 
-// resume goes on with the cell that ran when the queue was saved. It is false
+// resume follows the cell that ran when the queue was saved. It returns false
 // when the queue was saved again.
 func (q *Queue) resume() bool {
 	x, k := q.running, q.kernel
-	x.passed()
+	x.markSent()
 	if k == nil || q.rejoin == nil {
 		q.fail(x, x.began, x.count, Death{Reason: "lost", Message: "the cell was lost"})
-	} else if !q.see(x, k, q.rejoin) {
+	} else if !q.follow(x, k, q.rejoin) {
 		return false
 	}
-	q.ran()
+	q.clearRunning()
 	return true
 }
 
-// set changes the state's name.
-func (q *Queue) set(state string) {
+// setState changes the state's name.
+func (q *Queue) setState(state string) {
 	q.mu.Lock()
 	same := q.state == state
 	q.state = state
@@ -103,8 +101,8 @@ func (q *Queue) set(state string) {
 	}
 }
 
-// buried takes note of a kernel that has ended.
-func (q *Queue) buried(k *generation) {
+// kernelEnded records and reports the end of a kernel.
+func (q *Queue) kernelEnded(k *instance) {
 	q.mu.Lock()
 	if q.kernel == k {
 		q.kernel = nil
@@ -114,32 +112,33 @@ func (q *Queue) buried(k *generation) {
 		q.restartCause = k.death.Reason
 	}
 	q.mu.Unlock()
-	q.event(0, map[string]any{"event": "kernel_died", "reason": k.death.Reason, "message": k.death.Message})
-	q.set("dead") // before it is told: who reads it may ask at once
-	q.status(0, "dead")
+	q.out.event(0, map[string]any{"event": "kernel_died", "reason": k.death.Reason, "message": k.death.Message})
+	q.setState("dead") // before the message: its reader may send a request at once
+	q.out.status(0, "dead")
 }
 
-// restart serves those who wait for a kernel to be started.
-func (q *Queue) restart(k *generation) {
+// restart starts a kernel for the callers that wait for one.
+func (q *Queue) restart(k *instance) {
 	q.mu.Lock()
 	restarts := q.restarts
 	q.mu.Unlock()
 	var err error
 	if k != nil {
-		q.end(k, Death{Reason: "restart", Message: "the kernel was restarted by request"})
-		q.buried(k)
+		q.endKernel(k, Death{Reason: "restart", Message: "the kernel was restarted by request"})
+		q.kernelEnded(k)
 	}
 	if q.ctx.Err() == nil {
-		err = q.begin()
+		err = q.startKernel()
 	}
 	q.mu.Lock()
 	q.restarts = q.restarts[len(restarts):]
 	q.mu.Unlock()
-	answer(restarts, err)
+	answerAll(restarts, err)
 	q.changed()
 }
 
-func answer(waiting []chan error, err error) {
+// answerAll sends err to all callers of Restart.
+func answerAll(waiting []chan error, err error) {
 	for _, c := range waiting {
 		if c != nil {
 			c <- err
@@ -147,24 +146,9 @@ func answer(waiting []chan error, err error) {
 	}
 }
 
-// kill ends a kernel and waits for its end.
-func (q *Queue) kill(k *generation) error {
-	ctx, cancel := context.WithTimeout(q.ctx, killLimit)
-	defer cancel()
-	if err := k.driver.Kill(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-k.dead:
-		return nil
-	case <-ctx.Done():
-		return fault.New(fault.Internal, "kernel.kill", "the kernel did not end within %s", killLimit)
-	}
-}
-
-// begin starts a kernel. A failure leaves the queue without one.
-func (q *Queue) begin() error {
-	q.set("starting")
+// startKernel starts a kernel. A failure leaves the queue without one.
+func (q *Queue) startKernel() error {
+	q.setState("starting")
 	q.mu.Lock()
 	cause := q.restartCause
 	if q.starting == nil {
@@ -178,13 +162,13 @@ func (q *Queue) begin() error {
 		q.mu.Unlock()
 	}()
 	if cause == "" {
-		q.status(0, "starting")
+		q.out.status(0, "starting")
 	} else {
-		q.status(0, "restarting")
+		q.out.status(0, "restarting")
 	}
-	q.rest(true)
+	q.setBlocked(true)
 	d, info, err := q.start(q.ctx)
-	q.rest(false)
+	q.setBlocked(false)
 	if err != nil && q.ctx.Err() != nil {
 		return err
 	}
@@ -192,20 +176,20 @@ func (q *Queue) begin() error {
 		q.mu.Lock()
 		q.restartCause = "start"
 		q.mu.Unlock()
-		q.event(0, map[string]any{"event": "kernel_died", "reason": "start", "message": said(err)})
-		q.set("dead") // before it is told: who reads it may ask at once
-		q.status(0, "dead")
+		q.out.event(0, map[string]any{"event": "kernel_died", "reason": "start", "message": publicMessage(err)})
+		q.setState("dead") // before the message: its reader may send a request at once
+		q.out.status(0, "dead")
 		return err
 	}
 	q.mu.Lock()
-	q.kernel = &generation{driver: d, dead: make(chan struct{})}
+	q.kernel = &instance{driver: d, dead: make(chan struct{})}
 	q.info, q.count, q.restartCause = info, 0, ""
 	q.mu.Unlock()
 	if cause != "" {
-		q.event(0, map[string]any{"event": "kernel_restarted", "reason": cause})
+		q.out.event(0, map[string]any{"event": "kernel_restarted", "reason": cause})
 	}
-	q.status(0, "idle")
-	q.set("idle")
+	q.out.status(0, "idle")
+	q.setState("idle")
 	return nil
 }
 
@@ -214,24 +198,25 @@ type outcome struct {
 	reply kernel.Reply
 	death *Death
 	began time.Time
-	// revive starts a new kernel at once: this one was killed by us.
+	// revive starts a new kernel at once, because the queue killed this one.
 	revive bool
-	// frozen: it has not ended, the queue is saved.
+	// frozen means that the cell has not ended because the queue is being saved.
 	frozen bool
 }
 
-// execute runs one cell. It is false when the queue is saved before its end.
+// execute runs one cell. It returns false when the queue is saved before its
+// end.
 func (q *Queue) execute(x *execution) bool {
 	q.mu.Lock()
 	k := q.kernel
 	q.mu.Unlock()
 	if k == nil {
-		if err := q.begin(); err != nil {
-			d := Death{Reason: "start", Message: "the kernel could not be started: " + said(err)}
+		if err := q.startKernel(); err != nil {
+			d := Death{Reason: "start", Message: "the kernel could not be started: " + publicMessage(err)}
 			if q.ctx.Err() != nil {
-				d = q.closing()
+				d = q.closeDeath()
 			}
-			behind := q.behind()
+			behind := q.drain()
 			q.fail(x, time.Now(), 0, d)
 			q.abort(behind)
 			return true
@@ -253,35 +238,35 @@ func (q *Queue) execute(x *execution) bool {
 	x.count, x.began = count, time.Now()
 	q.mu.Unlock()
 	q.record(x, count, "running")
-	q.message(x.cell, kernel.ExecuteInputType, kernel.ExecuteInput{Key: x.Key, Code: x.Code, Count: count})
-	q.status(x.cell, "busy")
-	q.set("busy")
-	return q.see(x, k, func(ctx context.Context) (kernel.Reply, error) {
+	q.out.message(x.cell, kernel.ExecuteInputType, kernel.ExecuteInput{Key: x.Key, Code: x.Code, Count: count})
+	q.out.status(x.cell, "busy")
+	q.setState("busy")
+	return q.follow(x, k, func(ctx context.Context) (kernel.Reply, error) {
 		return k.driver.Request(ctx, kernel.Request{
-			Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput, Program: x.Program, Sent: x.passed,
+			Op: "execute", Cell: x.cell, Code: x.Code, Silent: x.Silent, NoInput: x.NoInput, Program: x.Program, Sent: x.markSent,
 		})
 	})
 }
 
-// see sees a cell through to its end, and closes it. It is false when the
-// queue is saved before.
-func (q *Queue) see(x *execution, k *generation, ask func(context.Context) (kernel.Reply, error)) bool {
+// follow waits for the end of a cell and writes its reply. It returns false when
+// the queue is saved before.
+func (q *Queue) follow(x *execution, k *instance, ask func(context.Context) (kernel.Reply, error)) bool {
 	count := x.count
 	o := q.await(x, k, ask)
 	if o.frozen {
 		return false
 	}
 	if o.death != nil {
-		behind := q.behind()
+		behind := q.drain()
 		q.fail(x, o.began, count, *o.death)
-		q.status(x.cell, "idle")
+		q.out.status(x.cell, "idle")
 		q.abort(behind)
-		if q.over(k) {
-			q.buried(k)
+		if q.hasEnded(k) {
+			q.kernelEnded(k)
 		}
 		if o.revive && q.ctx.Err() == nil {
-			// The failure is in the log; the next execute tries again.
-			_ = q.begin()
+			// startKernel reports a failure in the log. The next execute tries again.
+			_ = q.startKernel()
 		}
 		return true
 	}
@@ -289,153 +274,85 @@ func (q *Queue) see(x *execution, k *generation, ask func(context.Context) (kern
 	return true
 }
 
-// await passes the cell to the kernel and sees it through to an outcome.
-func (q *Queue) await(x *execution, k *generation, ask func(context.Context) (kernel.Reply, error)) outcome {
-	began, freeze := x.began, q.freeze
+// await passes the cell to the kernel and waits for its outcome.
+func (q *Queue) await(x *execution, k *instance, ask func(context.Context) (kernel.Reply, error)) outcome {
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
-	type answered struct {
-		reply kernel.Reply
-		err   error
-	}
-	result := make(chan answered, 1)
+	f := &follower{q: q, x: x, k: k, ctx: ctx, cancel: cancel, result: make(chan answered, 1)}
 	go func() {
 		r, err := ask(ctx)
-		x.passed()
-		result <- answered{r, err}
+		x.markSent()
+		f.result <- answered{r, err}
 	}()
-	// quit withdraws the request, so that its goroutine is gone on return.
-	quit := func(d Death, revive bool) outcome {
-		cancel()
-		<-result
-		return outcome{death: &d, began: began, revive: revive}
-	}
-	var timeout, again, grace <-chan time.Time
-	var late string // what a kill at the end of the grace is called
-	allowed := time.Duration(x.TimeoutMS) * time.Millisecond
-	limited := q.limit > 0 && (allowed == 0 || allowed > q.limit)
-	if limited {
-		allowed = q.limit
-	}
-	if allowed > 0 {
-		t := time.NewTimer(allowed - time.Since(began))
-		defer t.Stop()
-		timeout = t.C
-	}
-	arm := func(d time.Duration, why string) {
-		if grace == nil {
-			t := time.NewTimer(d)
-			context.AfterFunc(ctx, func() { t.Stop() })
-			grace = t.C
-			// Before its variables are lost, it is interrupted once more.
-			second := time.NewTimer(d - d/5)
-			context.AfterFunc(ctx, func() { second.Stop() })
-			again = second.C
-			late = fmt.Sprintf("the kernel was killed: the cell did not end within %s of %s", d, why)
-		}
-	}
-	defer q.rest(false)
-	for {
-		q.rest(true)
+	defer f.setTimeout()()
+	defer q.setBlocked(false)
+	for freeze := q.freeze; ; {
+		q.setBlocked(true)
 		select {
-		case a := <-result:
-			q.rest(false)
-			if a.err == nil {
-				return outcome{reply: a.reply, began: began}
-			}
-			if !fatal(a.err) {
-				return outcome{reply: kernel.Reply{Status: "error", EName: "ExecuteError", EValue: said(a.err)}, began: began}
-			}
-			result <- a // for quit
-			timer := time.NewTimer(deathLimit)
-			defer timer.Stop()
-			select {
-			case <-k.dead:
-				return quit(q.deathOf(k, Death{}), false)
-			case <-q.ctx.Done():
-				return quit(q.closing(), false)
-			case <-timer.C:
-				// It neither answers nor ends: make it end.
-				return quit(q.end(k, Death{Reason: "killed", Message: "the kernel was killed: " + said(a.err)}), false)
-			}
+		case a := <-f.result:
+			q.setBlocked(false)
+			return f.replied(a)
 		case <-freeze:
 			freeze = nil
-			// What has been answered is no longer under way.
+			// A cell whose reply has come is not saved as running.
 			cancel()
-			a := <-result
-			if fault.Is(a.err, fault.Canceled) && !q.over(k) {
+			a := <-f.result
+			if fault.Is(a.err, fault.Canceled) && !q.hasEnded(k) {
 				return outcome{frozen: true}
 			}
-			result <- a
-		case <-timeout:
-			timeout = nil
-			q.event(x.cell, map[string]any{"event": "cell_timeout", "timeout_ms": allowed.Milliseconds()})
-			if limited {
-				q.event(x.cell, map[string]any{"event": "limit", "limit": "cell_seconds", "max": int64(allowed / time.Second), "lost": "the cell"})
-			}
-			q.interrupt(k)
-			arm(q.grace, "the interrupt at its timeout")
+			f.result <- a
+		case <-f.timeout:
+			f.timedOut()
 		case d := <-x.graces:
-			arm(d, "the interrupt")
+			f.setGrace(d, "the interrupt")
 		case <-x.input:
-			// A kernel that cannot be told is seen to by the other cases.
+			// If the notification fails, the kernel's end follows.
 			_ = k.driver.Notify(kernel.Request{Op: "input", Cell: x.cell, EOF: true})
-		case <-again:
-			again = nil
-			q.interrupt(k)
-		case <-grace:
-			return quit(q.end(k, Death{Reason: "killed", Message: late}), true)
+		case <-f.again:
+			f.again = nil
+			k.interrupt(q.ctx)
+		case <-f.grace:
+			return f.quit(q.endKernel(k, Death{Reason: "killed", Message: f.late}), true)
 		case <-q.restartAsked:
-			// The token may be of a restart that has been served.
+			// The token may be left from a restart that has been served.
 			if q.restarting() {
-				return quit(q.end(k, Death{Reason: "restart", Message: "the kernel was restarted by request"}), false)
+				return f.quit(q.endKernel(k, Death{Reason: "restart", Message: "the kernel was restarted by request"}), false)
 			}
 		case <-k.dead:
-			// Its last reply may be on the way.
-			timer := time.NewTimer(deathLimit)
-			defer timer.Stop()
-			select {
-			case a := <-result:
-				if a.err == nil {
-					return outcome{reply: a.reply, began: began}
-				}
-				result <- a
-			case <-timer.C:
-			}
-			return quit(q.deathOf(k, Death{}), false)
+			return f.kernelDied()
 		case <-q.ctx.Done():
-			return quit(q.closing(), false)
+			return f.quit(q.closeDeath(), false)
 		}
 	}
 }
 
-// restarting reports whether somebody waits for a restart.
+// restarting reports whether a caller waits for a restart.
 func (q *Queue) restarting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.restarts) > 0
 }
 
-func (q *Queue) over(k *generation) bool {
+func (q *Queue) hasEnded(k *instance) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return k.over
+	return k.ended
 }
 
-// end kills k and returns how it ended: as, unless the queue was closed
-// meanwhile. A kernel that cannot be killed is given up as if it had ended.
-func (q *Queue) end(k *generation, as Death) Death {
-	if err := q.kill(k); err != nil {
+// endKernel kills k and returns how it ended, which is as unless the queue was
+// closed meanwhile. A kernel that cannot be killed counts as ended.
+func (q *Queue) endKernel(k *instance, as Death) Death {
+	if err := k.kill(q.ctx); err != nil {
 		if q.ctx.Err() != nil {
-			return q.closing()
+			return q.closeDeath()
 		}
 		q.Died(k.driver, as)
 	}
 	return q.deathOf(k, as)
 }
 
-// deathOf is how k ended, in our words when we ended it.
-func (q *Queue) deathOf(k *generation, ours Death) Death {
+// deathOf returns how k ended. ours replaces it if the queue ended the kernel.
+func (q *Queue) deathOf(k *instance, ours Death) Death {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if ours.Reason != "" {
@@ -444,20 +361,15 @@ func (q *Queue) deathOf(k *generation, ours Death) Death {
 	return k.death
 }
 
-func (q *Queue) closing() Death {
+// closeDeath returns the reason that Close was given.
+func (q *Queue) closeDeath() Death {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return *q.closed
 }
 
-func (q *Queue) interrupt(k *generation) {
-	ctx, cancel := context.WithTimeout(q.ctx, interruptLimit)
-	defer cancel()
-	// When it fails the grace runs out and the kernel is killed.
-	_ = k.driver.Interrupt(ctx)
-}
-
-// finish writes what closes a cell, and aborts what waits behind a failure.
+// finish writes the reply of a cell. After a failure it aborts the cells that
+// wait.
 func (q *Queue) finish(x *execution, o outcome, count int) {
 	r := o.reply
 	if !x.Silent {
@@ -470,81 +382,53 @@ func (q *Queue) finish(x *execution, o outcome, count int) {
 	}
 	var behind []*execution
 	if r.Status != "ok" && !x.KeepGoing {
-		behind = q.behind()
+		behind = q.drain()
 	}
 	q.record(x, count, r.Status)
 	q.ended(Result{Cell: x.cell, Status: r.Status, EName: r.EName, Took: time.Since(o.began), Silent: x.Silent})
-	q.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{
+	q.out.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{
 		Key: x.Key, Status: r.Status, Count: count, EName: r.EName, EValue: r.EValue,
 		ExitCode: r.ExitCode, Millis: millis(o.began), Payload: r.Payload,
 	})
-	q.status(x.cell, "idle")
+	q.out.status(x.cell, "idle")
 	q.abort(behind)
-	q.set("idle")
+	q.setState("idle")
 }
 
-// fail writes what closes a cell whose kernel is gone.
+// fail writes the error and the reply of a cell whose kernel has ended.
 func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 	name, value := "KernelDied", d.Message
 	switch d.Reason {
 	case LostReason:
 		name = "SandboxLost"
-	case "start": // there was none
+	case "start": // no kernel has run
 	default:
 		value += "; the variables it held in memory are gone"
 	}
 	q.record(x, count, "error")
-	q.message(x.cell, kernel.ErrorType, kernel.Error{EName: name, EValue: value, Traceback: []string{}})
+	q.out.message(x.cell, kernel.ErrorType, kernel.Error{EName: name, EValue: value, Traceback: []string{}})
 	q.ended(Result{Cell: x.cell, Status: "died", EName: name, Took: time.Since(began), Silent: x.Silent})
-	q.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
+	q.out.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
 }
 
-// behind takes what waits behind a cell that has failed. It is taken before
-// the failure is told: what a client sends once it has seen that was sent in
-// the knowledge of it, and runs.
-func (q *Queue) behind() []*execution {
+// drain removes the cells that wait behind one that has failed. It must be called
+// before the failure is written: a cell that a client sends after it has read of
+// the failure runs.
+func (q *Queue) drain() []*execution {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.takeWaiting()
+	return q.drainLocked()
 }
 
-func (q *Queue) status(cell uint32, state string) {
-	q.message(cell, kernel.StatusType, kernel.Status{State: state})
-}
-
-func (q *Queue) message(cell uint32, kind string, content any) {
-	c, err := json.Marshal(content)
-	if err != nil { // only a driver's malformed payload can do that
-		c, _ = json.Marshal(kernel.Error{EName: "Internal", EValue: err.Error(), Traceback: []string{}})
-	}
-	body, _ := json.Marshal(kernel.Message{Type: kind, Content: c}) // both parts are valid
-	// A log that has ended takes nothing, and its readers know.
-	_, _ = q.log.Append(stream.KindMessage, cell, body)
-}
-
-func (q *Queue) event(cell uint32, event map[string]any) {
-	body, _ := json.Marshal(event) // strings and numbers
-	_, _ = q.log.Append(stream.KindEvent, cell, body)
-}
-
-// fatal reports whether an execute's error means that its kernel is gone.
-func fatal(err error) bool {
-	switch fault.KindOf(err) {
-	case fault.InvalidArgument, fault.Malformed, fault.TooLarge, fault.Unsupported, fault.Exhausted:
-		return false
-	}
-	return true
-}
-
-// said is an error's public sentence.
-func said(err error) string { return fault.PublicOf(err).Message }
+// publicMessage returns an error's message for users.
+func publicMessage(err error) string { return fault.PublicOf(err).Message }
 
 func millis(began time.Time) float64 {
 	return float64(time.Since(began).Microseconds()) / 1000
 }
 
-// isInputRequest looks at the beginning of a message, where every driver
-// writes the type; only what may be one is parsed.
+// isInputRequest reports whether a message is an input_request. It parses only
+// messages that name that type at their beginning, where every driver writes it.
 func isInputRequest(message []byte) bool {
 	if !bytes.Contains(message[:min(len(message), 256)], []byte(kernel.InputRequestType)) {
 		return false

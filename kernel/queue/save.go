@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Saved is a queue that outlives its process.
+// Saved is the state of a queue, for another process or session.
 type Saved struct {
 	State   string                  `json:"state"`
 	Info    kernel.Info             `json:"info"`
@@ -19,11 +19,12 @@ type Saved struct {
 	Waiting []SavedCell             `json:"waiting,omitempty"`
 	Keys    []SavedKey              `json:"keys,omitempty"` // oldest first
 	History []protocol.HistoryEntry `json:"history,omitempty"`
-	// Abort are executions that will not run: the queue that is made from this
-	// tells so at its start. Lost are others, which had been acknowledged.
+	// Abort are executions that will not run. Lost are acknowledged executions
+	// whose end is unknown. The queue that is restored writes replies for both.
 	Abort []SavedCell `json:"abort,omitempty"`
 	Lost  []SavedCell `json:"lost,omitempty"`
-	// Restart is why the next start of a kernel happens, Due that it waits.
+	// Restart is the cause of the next start of a kernel. Due means that the
+	// restored queue starts one at once.
 	Restart string `json:"restart,omitempty"`
 	Due     bool   `json:"due,omitempty"`
 }
@@ -32,7 +33,7 @@ type Saved struct {
 type SavedCell struct {
 	protocol.Execute
 	Cell uint32 `json:"cell"`
-	// What follows is of the one that runs.
+	// The fields below are set for the cell that runs.
 	Count       int   `json:"count,omitempty"`
 	BeganMS     int64 `json:"began_ms,omitempty"`
 	Asking      bool  `json:"asking,omitempty"`
@@ -46,10 +47,10 @@ type SavedKey struct {
 	Cell uint32 `json:"cell"`
 }
 
-// Save ends the queue and writes nothing: what runs goes on to run, and what
-// waits to wait, for a queue that is made from what it returns, and from the
-// driver, if there is one. Preconditions: the driver's requests do not return
-// any more, but for those that have been answered.
+// Save ends the queue without writing anything. A queue that is restored from the
+// returned state, and from the driver if there is one, continues the running cell
+// and the ones that wait. Preconditions: the driver's requests do not return any
+// more, except those that have been answered.
 func (q *Queue) Save(ctx context.Context) (Saved, Driver, error) {
 	q.freezing.Do(func() { close(q.freeze) })
 	select {
@@ -62,20 +63,19 @@ func (q *Queue) Save(ctx context.Context) (Saved, Driver, error) {
 	if q.closed != nil {
 		return Saved{}, nil, fault.New(fault.Conflict, "kernel.save", "the channel has ended: %s", q.closed.Message)
 	}
-	s, d := q.saved()
+	s, d := q.savedLocked()
 	return s, d, nil
 }
 
-// copyTry is how often Copy looks whether the queue has come to rest.
-const copyTry = 500 * time.Microsecond
+// copyInterval is how often Copy checks whether the queue's goroutine waits.
+const copyInterval = 500 * time.Microsecond
 
-// Copy returns what makes a queue that goes on where this one stands, which it
-// leaves alone. The copy's kernel is a copy of this one's, which stands still
-// meanwhile; outstanding says whether a driver owes the reply to an execute.
-// Copy waits until what has been answered has been taken. Preconditions: no
-// other method is called meanwhile.
+// Copy returns the state of the queue and changes nothing. The kernel is paused
+// meanwhile, and a restored queue gets a copy of it. outstanding reports whether
+// a driver still has to reply to an execute. Copy waits until the queue has taken
+// all replies. Preconditions: no other method is called meanwhile.
 func (q *Queue) Copy(ctx context.Context, outstanding func(Driver) bool) (Saved, Driver, error) {
-	tick := time.NewTicker(copyTry)
+	tick := time.NewTicker(copyInterval)
 	defer tick.Stop()
 	for {
 		q.mu.Lock()
@@ -85,14 +85,14 @@ func (q *Queue) Copy(ctx context.Context, outstanding func(Driver) bool) (Saved,
 			if q.state != "dead" {
 				break // it is closing
 			}
-			s, d := q.saved()
+			s, d := q.savedLocked()
 			return s, d, nil
-		case !q.resting, q.kernel != nil && q.kernel.over:
+		case !q.blocked, q.kernel != nil && q.kernel.ended:
 		case q.running != nil && q.kernel != nil && !outstanding(q.kernel.driver):
 		case q.running == nil && len(q.waiting) > 0 && q.kernel != nil:
 		default:
 			defer q.mu.Unlock()
-			s, d := q.saved()
+			s, d := q.savedLocked()
 			return s, d, nil
 		}
 		q.mu.Unlock()
@@ -104,15 +104,15 @@ func (q *Queue) Copy(ctx context.Context, outstanding func(Driver) bool) (Saved,
 	}
 }
 
-// rest notes whether the queue's goroutine waits for something from outside.
-func (q *Queue) rest(is bool) {
+// setBlocked records whether the queue's goroutine waits for an event.
+func (q *Queue) setBlocked(is bool) {
 	q.mu.Lock()
-	q.resting = is
+	q.blocked = is
 	q.mu.Unlock()
 }
 
-// saved is the queue's state. Preconditions: mu is held.
-func (q *Queue) saved() (Saved, Driver) {
+// savedLocked returns the queue's state. Preconditions: mu is held.
+func (q *Queue) savedLocked() (Saved, Driver) {
 	s := Saved{
 		State: q.state, Info: q.info, Count: q.count, Cells: q.cells, Restart: q.restartCause, Due: len(q.restarts) > 0,
 		History: append([]protocol.HistoryEntry{}, q.history.entries...),
@@ -137,7 +137,7 @@ func (q *Queue) saved() (Saved, Driver) {
 	return s, d
 }
 
-// restore makes a new queue what a saved one was.
+// restore gives a new queue the state of a saved one.
 func (q *Queue) restore(s Saved) {
 	q.state, q.info, q.count, q.cells, q.restartCause = s.State, s.Info, s.Count, s.Cells, s.Restart
 	for _, k := range s.Keys {
@@ -163,10 +163,10 @@ func (q *Queue) restore(s Saved) {
 		q.running = x
 	}
 	for _, c := range s.Abort {
-		q.abandoned = append(q.abandoned, newExecution(c.Execute, c.Cell))
+		q.aborted = append(q.aborted, newExecution(c.Execute, c.Cell))
 	}
 	for _, c := range s.Lost {
-		q.missing = append(q.missing, newExecution(c.Execute, c.Cell))
+		q.lost = append(q.lost, newExecution(c.Execute, c.Cell))
 		q.keys.add(c.Key, c.Cell)
 		q.cells = max(q.cells, c.Cell)
 	}
@@ -177,13 +177,13 @@ func (q *Queue) restore(s Saved) {
 	q.starting = make(chan struct{})
 }
 
-// bury tells of the cells that did not come into this queue with the others.
-func (q *Queue) bury() {
-	for _, x := range q.missing {
+// reportLost writes the replies of the cells in Saved.Lost and Saved.Abort.
+func (q *Queue) reportLost() {
+	for _, x := range q.lost {
 		q.fail(x, time.Now(), 0, Death{Reason: LostReason, Message: "the server was killed, and the session came back as it was before this cell"})
 	}
-	q.abort(q.abandoned)
-	q.missing, q.abandoned = nil, nil
+	q.abort(q.aborted)
+	q.lost, q.aborted = nil, nil
 }
 
 func newExecution(e protocol.Execute, cell uint32) *execution {
@@ -192,14 +192,14 @@ func newExecution(e protocol.Execute, cell uint32) *execution {
 	}
 }
 
-// passed notes that the kernel has been asked, or will not be.
-func (x *execution) passed() { x.sentOnce.Do(func() { close(x.sent) }) }
+// markSent notes that the kernel has the request, or will never get it.
+func (x *execution) markSent() { x.sentOnce.Do(func() { close(x.sent) }) }
 
-// Alone is what a copy of the queue begins with, in another session. The cell
-// that runs goes on there when the copy of its kernel owes its reply, which
-// running says, and counts the time that has passed since then. What waited
-// does not run in the copy: it runs in the original.
-func (s Saved) Alone(running bool, passed time.Duration) Saved {
+// ForClone returns the state for a copy of the queue in another session. If
+// running is true, the copy of the kernel still has to reply to the running cell,
+// and the cell continues in the copy; passed is added to its run time. Cells that
+// wait run only in the original.
+func (s Saved) ForClone(running bool, passed time.Duration) Saved {
 	abort := append([]SavedCell{}, s.Waiting...)
 	if x := s.Running; x != nil {
 		s.Running = nil

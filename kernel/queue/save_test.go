@@ -175,7 +175,7 @@ func TestCopyQueue(t *testing.T) {
 	}
 	e := &sleeper{asked: make(chan kernel.Request, 8), reply: make(chan kernel.Reply, 8)}
 	other := &paper{wrote: make(chan struct{})}
-	alone := s.Alone(true, time.Hour)
+	alone := s.ForClone(true, time.Hour)
 	if alone.Running.BeganMS < s.Running.BeganMS+3_600_000 {
 		t.Error("the cell's time has run on between the two")
 	}
@@ -201,7 +201,7 @@ func TestCopyQueue(t *testing.T) {
 	if s, _, err := q.Copy(ctx, owes); err != nil || s.Running != nil || s.State != "idle" {
 		t.Errorf("copied at rest: %+v, %v", s, err)
 	}
-	if s := s.Alone(false, 0); s.Running != nil || len(s.Abort) != 3 || len(s.History) != 0 || s.State != "idle" {
+	if s := s.ForClone(false, 0); s.Running != nil || len(s.Abort) != 3 || len(s.History) != 0 || s.State != "idle" {
 		t.Errorf("a cell that had not been sent: %+v", s)
 	}
 }
