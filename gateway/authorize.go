@@ -121,7 +121,11 @@ func (g *Gateway) authenticate(q *request, from requestOrigin) (err error) {
 	if err := auth.Permit(op, q.who, q.route.Access); err != nil {
 		return err
 	}
-	if err := withinSession(q); err != nil {
+	session := ""
+	if strings.HasPrefix(q.route.Path, "/v1/sessions/:id") {
+		session = q.Params("id")
+	}
+	if err := g.auth.PermitRoute(q.who, q.route.method(q), q.route.Path, session); err != nil {
 		return err
 	}
 	return g.auth.Meter(q.who)
@@ -173,20 +177,4 @@ func (g *Gateway) originAllowed(origin, host string) (cross bool, err error) {
 		return true, nil
 	}
 	return false, fault.New(fault.PermissionDenied, "gateway.origin", "requests from this origin are not allowed; see allowed_origins")
-}
-
-// withinSession limits credentials for one session to the routes that read that
-// session, and to the few that belong to no session.
-func withinSession(q *request) error {
-	if q.who.Session == "" {
-		return nil
-	}
-	switch path := q.route.Path; {
-	case path == "/v1", path == "/v1/ws", path == "/v1/sessions", path == "/v1/tickets":
-		return nil
-	case (path == "/v1/sessions/:id" || strings.HasPrefix(path, "/v1/sessions/:id/")) &&
-		q.route.Access == ScopeRead && q.Params("id") == q.who.Session:
-		return nil
-	}
-	return fault.New(fault.PermissionDenied, "gateway.authorize", "a link for viewing is for one session alone")
 }

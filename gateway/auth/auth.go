@@ -59,6 +59,8 @@ type Authenticator struct {
 	rateStore RateStore
 	exceeded  func(owner string)
 	provider  *provider // nil without one
+	// oneSession are the routes that credentials for one session open.
+	oneSession routeKeys
 }
 
 // New returns an Authenticator. ctx ends its requests to the OpenID Connect
@@ -71,6 +73,7 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 	keys := NewKeyCache(cfg.Keys, cfg.Logger)
 	a := &Authenticator{
 		log: cfg.Logger, Keys: keys, provider: p, rateStore: cfg.Rates, exceeded: cfg.Exceeded,
+		oneSession:    oneSessionRoutes(),
 		SocketTickets: newTickets("socket", cfg.Tickets, keys, cfg.MaxTickets),
 		PortTickets:   newTickets("port", cfg.Tickets, keys, cfg.MaxTickets),
 		RunTokens:     newRunTokenIssuer(cfg.RunTokens, keys, cfg.Runs, cfg.MaxTickets),

@@ -33,6 +33,9 @@ func (t operations) check(who noderpc.Principal, op string) error {
 	case o.Transport == protocol.HTTPOnly:
 		return fault.New(fault.Unsupported, name, "this operation is offered over HTTP: %s", routesOf(o))
 	}
+	if who.Session != "" && !o.OneSession {
+		return fault.New(fault.PermissionDenied, name, "a link for viewing is for one session alone")
+	}
 	return auth.Permit(name, who, auth.Scope(o.Scope))
 }
 

@@ -41,7 +41,11 @@ func TestOperations(t *testing.T) {
 		if err := table.check(noderpc.Principal{Scopes: all}, o.Name); err != nil {
 			t.Errorf("%s with all scopes: %v", o.Name, err)
 		}
-		err := table.check(noderpc.Principal{Scopes: others}, o.Name)
+		err := table.check(noderpc.Principal{Scopes: all, Session: "s_1"}, o.Name)
+		if fault.Is(err, fault.PermissionDenied) == o.OneSession {
+			t.Errorf("%s for one session: %v", o.Name, err)
+		}
+		err = table.check(noderpc.Principal{Scopes: others}, o.Name)
 		if want := o.Scope != protocol.ScopeAny; fault.Is(err, fault.PermissionDenied) != want {
 			t.Errorf("%s without %s: %v", o.Name, o.Scope, err)
 		}
