@@ -164,7 +164,7 @@ func fillRedis(t *testing.T, r redisCluster) {
 	if v, _, err := r.RunTokenStore().Begin(ctx, "ticket1", "https://a.test", "place", time.Hour); err != nil || v != tenant.Begun {
 		t.Fatal(v, err)
 	}
-	if _, err := r.RateStore().Settle(ctx, []tenant.Spent{{Name: "tenant:a", Rate: 5, Most: 10, Requests: 4}}); err != nil {
+	if _, err := r.RateStore().Settle(ctx, []tenant.Consumption{{Name: "tenant:a", Rate: 5, Most: 10, Requests: 4}}); err != nil {
 		t.Fatal(err)
 	}
 	parked := cluster.ReleasedSession{Session: "s_parked", Until: goldenUntil, Used: cluster.Amounts{1, 0.5}}
@@ -209,7 +209,7 @@ func readRedis(t *testing.T, r redisCluster) {
 	if v, _, err := book.Begin(ctx, "ticket1", "https://a.test", "third", time.Hour); err != nil || v != tenant.Busy {
 		t.Errorf("the third run: %v, %v", v, err)
 	}
-	if left, err := r.RateStore().Settle(ctx, []tenant.Spent{{Name: "tenant:a", Rate: 5, Most: 10}}); err != nil || len(left) != 1 || left[0] < 6 {
+	if left, err := r.RateStore().Settle(ctx, []tenant.Consumption{{Name: "tenant:a", Rate: 5, Most: 10}}); err != nil || len(left) != 1 || left[0] < 6 {
 		t.Errorf("the rate: %v, %v", left, err)
 	}
 	n := register(t, r, beatOf("n2"))

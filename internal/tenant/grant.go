@@ -2,19 +2,19 @@ package tenant
 
 import "time"
 
-// Grant is a run ticket, as it is counted.
+// Grant is a run token as stores count it.
 type Grant struct {
-	// ID names it: letters and digits.
+	// ID consists of letters and digits.
 	ID string
-	// Thing is all else of it, which nobody here reads.
+	// Thing is the rest of the token. Stores do not read it.
 	Thing []byte
-	// Origin is that of the pages which may use it. Embed is for one that is used
-	// by a frame on these.
+	// Origin is the origin of the pages that may use the token. Embed is set if a
+	// frame on those pages uses it.
 	Origin string
 	Embed  bool
 	Life   time.Duration
-	// Uses is how often it begins a run, AtOnce how many go on at a time,
-	// PerMinute how many begin in any minute.
+	// Uses is the number of runs that the token begins, AtOnce how many may be
+	// under way, PerMinute how many may begin in any minute.
 	Uses, AtOnce, PerMinute int
 }
 
@@ -24,23 +24,22 @@ type Verdict string
 // The verdicts.
 const (
 	Begun   Verdict = "begun"
-	Unknown Verdict = "unknown" // there is no such ticket
-	Over    Verdict = "over"    // its time is
-	Used    Verdict = "used"    // as often as it may be
-	Busy    Verdict = "busy"    // as many runs as it allows go on
-	Fast    Verdict = "fast"    // as many as it allows in a minute have begun
+	Unknown Verdict = "unknown" // there is no such token
+	Over    Verdict = "over"    // the token has expired
+	Used    Verdict = "used"    // the token has no uses left
+	Busy    Verdict = "busy"    // the token has AtOnce runs under way
+	Fast    Verdict = "fast"    // the token has begun PerMinute runs in this minute
 )
 
-// MaxSpent is how many buckets are settled in one step.
-const MaxSpent = 256
+// MaxConsumptions is the number of quotas that are settled in one step.
+const MaxConsumptions = 256
 
-// Spent is what a gateway has let through of a quota of requests.
-type Spent struct {
-	// Name is whose quota it is. Rate is its requests a second, Most how many may
-	// come at once.
+// Consumption is what a gateway has admitted of a quota of requests.
+type Consumption struct {
+	// Name identifies the quota. Rate is its requests per second, Most its burst.
 	Name string
 	Rate float64
 	Most float64
-	// Requests are those since the last time.
+	// Requests is the number of requests since the last settlement.
 	Requests int
 }

@@ -19,10 +19,10 @@ func (c *Client) RateStore() RateStore { return RateStore{c} }
 
 // Settle takes requests out of the buckets and returns the number that is left in
 // each; a negative number is a debt.
-func (r RateStore) Settle(ctx context.Context, all []tenant.Spent) ([]float64, error) {
+func (r RateStore) Settle(ctx context.Context, all []tenant.Consumption) ([]float64, error) {
 	const op = "redis.rates"
-	if len(all) > tenant.MaxSpent {
-		return nil, fault.New(fault.TooLarge, op, "%d quotas are settled at once, at most %d can be", len(all), tenant.MaxSpent)
+	if len(all) > tenant.MaxConsumptions {
+		return nil, fault.New(fault.TooLarge, op, "%d quotas are settled at once, at most %d can be", len(all), tenant.MaxConsumptions)
 	}
 	keys, args := make([]string, len(all)), make([]any, 0, 3*len(all))
 	for i, s := range all {
