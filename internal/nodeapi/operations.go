@@ -118,7 +118,7 @@ func sameType(what string, row any, handler reflect.Type) error {
 	if want == reflect.TypeFor[protocol.AnyJSON]() || want == handler {
 		return nil
 	}
-	return fmt.Errorf("%s are %v in the operation table and %v in the handler", what, want, handler)
+	return fmt.Errorf("%s: %v in the operation table, %v in the handler", what, want, handler)
 }
 
 // withSession finds the session that a request names, and keeps it awake while

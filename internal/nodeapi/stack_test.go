@@ -1,0 +1,58 @@
+//go:build !race
+
+// Under the race detector frames are larger; `make unit` runs this without it.
+
+package nodeapi
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// TestIdleStack: the goroutine of a link that waits for requests keeps the
+// smallest stack there is. It runs itself again, since the size that stacks
+// begin with is set when a program starts.
+func TestIdleStack(t *testing.T) {
+	const setting = "adaptivestackstart=0"
+	if os.Getenv("GODEBUG") != setting {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleStack$", "-test.timeout=60s")
+		cmd.Env = append(os.Environ(), "GODEBUG="+setting)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	const links = 1000
+	h := newHarness(t)
+	stacks := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.StackInuse
+	}
+	served := func() int64 { return h.server.metrics.links.Load() }
+	before := stacks()
+	all := make([]*noderpc.Link, links)
+	for i := range all {
+		l, err := h.client.Open(h.ctx, alice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = l
+	}
+	// The node has begun to serve all links once a later one gets an answer.
+	for last := h.open(alice); served() < links+1; {
+		last.ask(protocol.OpHello, 0, protocol.Hello{})
+	}
+	if per := int64(stacks()-before) / links; per > 2816 {
+		t.Errorf("an idle link has %d bytes of stack", per)
+	}
+	for _, l := range all {
+		_ = l.Close()
+	}
+}
