@@ -52,7 +52,7 @@ type channel struct {
 // pending is a kernel request without a reply.
 type pending struct {
 	host uint64     // the host's request, or
-	tell chan error // the agent's own
+	done chan error // the agent's own
 	exec bool
 	// began is when a request that is timed was passed on; zero for others.
 	began time.Time
@@ -67,8 +67,8 @@ func (c *channel) isOver() bool {
 	return c.over
 }
 
-// mark sets the reason that the exit will have. The first reason stays.
-func (c *channel) mark(reason string) {
+// setReason sets the reason that the exit will have. The first reason stays.
+func (c *channel) setReason(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reason == "" && c.end == nil {
@@ -134,9 +134,9 @@ func (c *channel) close() error {
 	if pid == 0 {
 		return nil // it never ran
 	}
-	c.giveUp(fault.New(fault.Canceled, "agent.start", "the channel was closed before it was ready"))
-	c.mark(wire.ReasonKilled)
-	c.win.take(all) // whoever closes does not wait for a reader
+	c.failStart(fault.New(fault.Canceled, "agent.start", "the channel was closed before it was ready"))
+	c.setReason(wire.ReasonKilled)
+	c.win.setAcked(ackAll) // whoever closes does not wait for a reader
 	if err := killTree(c, c.s.cfg.KillGrace); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (c *channel) signal(name string) error {
 	}
 	switch sig {
 	case syscall.SIGTERM, syscall.SIGKILL, syscall.SIGHUP, syscall.SIGQUIT:
-		c.mark(wire.ReasonKilled)
+		c.setReason(wire.ReasonKilled)
 	}
 	return c.kill(op, sig)
 }
@@ -201,12 +201,12 @@ func (c *channel) interrupt(id uint64) {
 	}
 	if !c.isKernel() || c.manifest.Interrupt != "message" {
 		if c.isKernel() && c.manifest.Interrupt == "announced" {
-			c.announce()
+			c.announceInterrupt()
 		}
 		tell(c.kill(op, syscall.SIGINT))
 		return
 	}
-	_, err := c.request(0, kernel.Request{Op: "interrupt", Cell: c.atWork()})
+	_, err := c.request(0, kernel.Request{Op: "interrupt", Cell: c.runningCell()})
 	c.mu.Lock()
 	pid := c.pid
 	c.mu.Unlock()
@@ -223,17 +223,17 @@ func (c *channel) interrupt(id uint64) {
 	})
 }
 
-// announce tells the driver which cell the signal that follows is for. One
+// announceInterrupt tells the driver which cell the signal that follows is for. One
 // that reads nothing any more takes the signal alone.
-func (c *channel) announce() {
-	if cell := c.atWork(); cell != 0 {
-		_ = c.post(kernel.Request{Op: "interrupt", Cell: cell}, nil)
+func (c *channel) announceInterrupt() {
+	if cell := c.runningCell(); cell != 0 {
+		_ = c.sendRequest(kernel.Request{Op: "interrupt", Cell: cell}, nil)
 	}
 }
 
-// atWork is the cell that an interrupt is for: the oldest without a reply; 0
+// runningCell is the cell that an interrupt is for: the oldest without a reply; 0
 // where there is none.
-func (c *channel) atWork() uint32 {
+func (c *channel) runningCell() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.cells) == 0 {
@@ -273,13 +273,13 @@ func (c *channel) ackInput() {
 	if c.isKernel() {
 		return
 	}
-	if total, ok := c.in.due(); ok {
+	if total, ok := c.in.ackDue(); ok {
 		c.s.host.write(appendAck(nil, c.id, total))
 	}
 }
 
-// exit makes the exit event of an ended process.
-func (c *channel) exit(e ended) wire.Exit {
+// exitEvent makes the exit event of an ended process.
+func (c *channel) exitEvent(e ended) wire.Exit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := wire.Exit{Code: e.status.ExitStatus(), Reason: wire.ReasonExited}

@@ -19,8 +19,8 @@ const (
 	// answerLimit is how long the host may take to connect. It has a limit of
 	// its own; this one is for a copy of a sandbox, where nobody answers.
 	answerLimit = 2 * time.Minute
-	// partingLimit is how long a program may take to read that it may not.
-	partingLimit = 5 * time.Second
+	// refusalLimit is how long a program may take to read that it may not.
+	refusalLimit = 5 * time.Second
 )
 
 // egressProxy is the HTTP proxy on a loopback port through which programs
@@ -104,28 +104,28 @@ func (e *egressProxy) accept(l *net.TCPListener) {
 
 // serve serves one connection in a goroutine of its own.
 func (e *egressProxy) serve(tcp *net.TCPConn) {
-	t := &transfer{s: e.s, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), outbound: true, answers: make(chan wire.EgressAnswer, 1)}
-	t.win.limit, t.win.wake = wire.ConnWindow, t.free
-	c := &conn{transfer: t, tcp: tcp, body: -1}
+	t := &transfer{s: e.s, changed: make(chan struct{}, 1), room: make(chan struct{}, 1), egress: true, answers: make(chan wire.EgressAnswer, 1)}
+	t.win.limit, t.win.wake = wire.ConnWindow, t.signalRoom
+	c := &portConn{transfer: t, tcp: tcp, body: -1}
 	t.cut = c.reset
 	e.s.mu.Lock()
 	e.count++
 	t.id = wire.EgressBase + e.count%wire.EgressBase
 	e.s.mu.Unlock()
-	if err := e.s.begin("agent.proxy", t, true); err != nil {
-		_ = tcp.SetDeadline(time.Now().Add(partingLimit))
-		_, _ = tcp.Write(refusal(err)) // into an empty buffer
+	if err := e.s.addTransfer("agent.proxy", t, true); err != nil {
+		_ = tcp.SetDeadline(time.Now().Add(refusalLimit))
+		_, _ = tcp.Write(refusalResponse(err)) // into an empty buffer
 		_ = tcp.Close()
 		return
 	}
 	go func() {
 		defer e.s.wg.Done()
-		defer e.s.forget(t, true)
+		defer e.s.removeTransfer(t, true)
 		_ = tcp.SetDeadline(time.Now().Add(headLimit))
-		h, rest, err := c.head()
+		h, rest, err := c.readRequest()
 		if err == nil {
 			_ = tcp.SetDeadline(time.Time{})
-			if err = c.ask(h); err == nil && h.tunnel() {
+			if err = c.askHost(h); err == nil && h.tunnel() {
 				_, err = tcp.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n"))
 			}
 		}
@@ -133,33 +133,33 @@ func (e *egressProxy) serve(tcp *net.TCPConn) {
 		switch {
 		case c.isAborted():
 			c.reset()
-			c.tellCut()
+			c.reportCut()
 		case err == nil:
-			rest = h.within(rest)
+			rest = h.bodyPart(rest)
 			c.before, c.body = append(h.forward, rest...), h.body
 			if c.body > 0 {
 				c.body -= int64(len(rest))
 			}
 			c.serve()
 		case errors.As(err, &known):
-			_ = tcp.SetDeadline(time.Now().Add(partingLimit))
-			_, _ = tcp.Write(refusal(err))
-			parting(tcp)
+			_ = tcp.SetDeadline(time.Now().Add(refusalLimit))
+			_, _ = tcp.Write(refusalResponse(err))
+			closeAfterResponse(tcp)
 		default:
 			_ = tcp.Close() // it went away before it had asked
 		}
 	}()
 }
 
-// within is what of p belongs to the body.
-func (h head) within(p []byte) []byte {
+// bodyPart is what of p belongs to the body.
+func (h proxyRequest) bodyPart(p []byte) []byte {
 	if h.body >= 0 && int64(len(p)) > h.body {
 		return p[:h.body]
 	}
 	return p
 }
 
-func (c *conn) head() (h head, rest []byte, err error) {
+func (c *portConn) readRequest() (h proxyRequest, rest []byte, err error) {
 	text, rest, err := readHead(c.tcp)
 	if err == nil {
 		h, err = parseHead(text)
@@ -167,8 +167,8 @@ func (c *conn) head() (h head, rest []byte, err error) {
 	return h, rest, err
 }
 
-// ask has the host connect, and waits for that.
-func (c *conn) ask(h head) error {
+// askHost has the host connect, and waits for that.
+func (c *portConn) askHost(h proxyRequest) error {
 	c.s.send(wire.Response{Event: "dial", Channel: c.id, Dial: &wire.EgressTarget{Host: h.host, Port: h.port}})
 	timer := time.NewTimer(answerLimit)
 	defer timer.Stop()
@@ -179,7 +179,7 @@ func (c *conn) ask(h head) error {
 				return a.Error.Err("agent.proxy")
 			}
 			return nil
-		case <-c.moved:
+		case <-c.changed:
 			if c.isAborted() {
 				return net.ErrClosed
 			}

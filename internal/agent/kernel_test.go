@@ -401,8 +401,8 @@ func TestKernelDiesInACell(t *testing.T) {
 // a close waits for the end of orphans, and not for that.
 func children(r *rig, mark string) int {
 	n := 0
-	list := processes()
-	ours := descend(list, r.cmd.Process.Pid)
+	list := readProcesses()
+	ours := descendants(list, r.cmd.Process.Pid)
 	for _, p := range list {
 		if p.zombie || !ours[p.pid] {
 			continue

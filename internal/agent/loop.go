@@ -50,25 +50,25 @@ type loop struct {
 	due  [2]int       // bytes that go before that frame
 	seen bool         // due has been set for that frame
 
-	out      []byte // frames to be written
-	stall    bool   // the window is used up
-	finished bool   // the process has ended
-	last     [2]int // bytes that were in the pipes at the end
-	deadline time.Time
-	quiet    time.Time
-	tail     []byte // the end of standard error, for the message of a failed start
-	bad      bool   // the driver broke the protocol
-	muteAt   time.Time
-	oomKills uint64
+	out            []byte // frames to be written
+	windowFull     bool   // the window is used up
+	finished       bool   // the process has ended
+	last           [2]int // bytes that were in the pipes at the end
+	deadline       time.Time
+	quiet          time.Time
+	tail           []byte // the end of standard error, for the message of a failed start
+	broken         bool   // the driver broke the protocol
+	eventsClosedAt time.Time
+	oomKills       uint64
 
-	held    int       // in out: where the terminal's open frame begins, if joins
-	joins   bool      // there is one
-	heldAt  time.Time // when its first byte came
-	flushed time.Time // the last flush
-	small   int       // reads of little in a row
-	readAt  time.Time // the last read
-	key     int64     // the input after which eager was set
-	eager   int       // how often output still goes at once after it
+	frameAt    int       // in out: where the terminal's open frame begins, if joins
+	frameOpen  bool      // there is one
+	frameSince time.Time // when its first byte came
+	flushed    time.Time // the last flush
+	smallReads int       // reads of little in a row
+	readAt     time.Time // the last read
+	echoInput  int64     // the input after which eager was set
+	echoFrames int       // how often output still goes at once after it
 }
 
 // run moves output until the process has ended and its output has been sent.
@@ -76,11 +76,11 @@ func (l *loop) run() {
 	c := l.c
 	l.oomKills = oomKills()
 	for {
-		if l.stall && c.win.free(1) {
-			l.stall = false
+		if l.windowFull && c.win.fits(1) {
+			l.windowFull = false
 		}
 		l.pump()
-		timeout := l.hold(time.Now())
+		timeout := l.outputDelay(time.Now())
 		if timeout < 0 {
 			l.flush()
 		}
@@ -93,14 +93,14 @@ func (l *loop) run() {
 				break
 			}
 			timeout = l.finishWait()
-		} else if c.isKernel() && l.events < 0 && !l.bad {
-			if timeout = l.mute(); timeout < 0 {
+		} else if c.isKernel() && l.events < 0 && !l.broken {
+			if timeout = l.eventsClosed(); timeout < 0 {
 				continue
 			}
 		}
 		l.poll(timeout)
 	}
-	l.leave()
+	l.close()
 }
 
 // poll waits for something to do, at most for timeout in milliseconds or for
@@ -113,9 +113,9 @@ func (l *loop) poll(timeout int) {
 		in = len(fds)
 		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
 	}
-	if nap := l.nap(time.Now()); nap && (timeout < 0 || timeout > napTime) {
-		timeout = napTime
-	} else if !nap && !l.stall {
+	if nap := l.coalescing(time.Now()); nap && (timeout < 0 || timeout > coalesceTime) {
+		timeout = coalesceTime
+	} else if !nap && !l.windowFull {
 		if l.events >= 0 {
 			ev = len(fds)
 			fds = append(fds, unix.PollFd{Fd: int32(l.events), Events: unix.POLLIN})
@@ -159,15 +159,15 @@ func (l *loop) poll(timeout int) {
 	}
 }
 
-// mute returns how long a driver without its events descriptor may still take
+// eventsClosed returns how long a driver without its events descriptor may still take
 // to end, in milliseconds. After a second it is killed.
-func (l *loop) mute() int {
-	if l.muteAt.IsZero() {
-		l.muteAt = time.Now()
+func (l *loop) eventsClosed() int {
+	if l.eventsClosedAt.IsZero() {
+		l.eventsClosedAt = time.Now()
 	}
-	left := time.Second - time.Since(l.muteAt)
+	left := time.Second - time.Since(l.eventsClosedAt)
 	if left <= 0 {
-		l.garbage("closed its events descriptor")
+		l.protocolError("closed its events descriptor")
 		return -1
 	}
 	return int(left/time.Millisecond) + 1
@@ -249,7 +249,7 @@ func (l *loop) closeEvents() {
 // pump passes on what has been read of the events, until it is done or the
 // window is used up. It returns which pipes it has read from.
 func (l *loop) pump() (drained [2]bool) {
-	for !l.bad {
+	for !l.broken {
 		if l.size == 0 && !l.parse() {
 			return drained
 		}
@@ -281,12 +281,12 @@ func (l *loop) pump() (drained [2]bool) {
 		body := l.size - stream.HeaderSize
 		if l.head.Type == stream.Control {
 			if !l.reply(l.ev[l.off+stream.HeaderSize : l.off+l.size]) {
-				l.garbage("wrote a control message that is none")
+				l.protocolError("wrote a control message that is none")
 				return drained
 			}
 		} else {
 			if !l.c.win.room(body) {
-				l.stalled()
+				l.noteStall()
 				return drained
 			}
 			l.c.win.sentBytes(body)
@@ -317,16 +317,16 @@ func (l *loop) parse() bool {
 	f, err := stream.ParseMessage(b[4:stream.HeaderSize])
 	switch {
 	case size > stream.MaxBody:
-		l.garbage("wrote a frame of more than 8 MiB")
+		l.protocolError("wrote a frame of more than 8 MiB")
 		return false
 	case err != nil || f.Channel != 0:
-		l.garbage("wrote bytes that are no frame")
+		l.protocolError("wrote bytes that are no frame")
 		return false
 	}
 	switch f.Type {
 	case stream.Control, stream.Stdout, stream.Stderr, stream.Message:
 	default:
-		l.garbage("wrote a frame of a type that drivers do not write")
+		l.protocolError("wrote a frame of a type that drivers do not write")
 		return false
 	}
 	l.head, l.size = f, int(size)+stream.HeaderSize
@@ -344,7 +344,7 @@ func (l *loop) readPipe(i, n int) int {
 	}
 	if !c.win.room(n) {
 		if n = int(wire.Window - (c.win.sent.Load() - c.win.acked.Load())); n <= 0 || n > wire.MaxChunk || !c.win.room(n) {
-			l.stalled()
+			l.noteStall()
 			return -1
 		}
 	}
@@ -379,23 +379,23 @@ func (l *loop) readPipe(i, n int) int {
 		}
 	}
 	c.win.sentBytes(m)
-	l.took(m, time.Now())
+	l.noteRead(m, time.Now())
 	l.last[i] -= m
 	l.quiet = time.Time{}
 	// The header goes before the body, which lies where it belongs already.
-	stream.AppendFrame(l.out[:at], stream.Frame{Type: kind, Channel: c.id, Cell: c.cell()})
+	stream.AppendFrame(l.out[:at], stream.Frame{Type: kind, Channel: c.id, Cell: c.outputCell()})
 	l.out = l.out[:at+stream.HeaderSize+m]
 	binary.BigEndian.PutUint32(l.out[at:], uint32(m))
 	l.flushFull()
 	return m
 }
 
-// stalled notes that the window is used up.
-func (l *loop) stalled() {
-	if !l.stall {
+// noteStall notes that the window is used up.
+func (l *loop) noteStall() {
+	if !l.windowFull {
 		l.c.s.stalls.Add(1)
 	}
-	l.stall = true
+	l.windowFull = true
 }
 
 // flush writes what has been gathered.
@@ -403,7 +403,7 @@ func (l *loop) flush() {
 	if len(l.out) > 0 {
 		l.c.s.host.write(l.out)
 		l.out = l.out[:0]
-		l.joins = false
+		l.frameOpen = false
 		if l.c.isTerminal() {
 			l.flushed = time.Now()
 		}
@@ -457,7 +457,7 @@ func (l *loop) finishDone() bool {
 	if l.events < 0 && l.pipes[0] < 0 && l.pipes[1] < 0 && !l.full {
 		return true
 	}
-	if l.stall || l.full || l.last[0] > 0 || l.last[1] > 0 {
+	if l.windowFull || l.full || l.last[0] > 0 || l.last[1] > 0 {
 		return false
 	}
 	now := time.Now()
@@ -469,7 +469,7 @@ func (l *loop) finishDone() bool {
 
 // finishWait is how long the loop may sleep, in milliseconds.
 func (l *loop) finishWait() int {
-	if l.stall || l.full {
+	if l.windowFull || l.full {
 		return -1
 	}
 	until := l.deadline
@@ -479,8 +479,8 @@ func (l *loop) finishWait() int {
 	return max(1, int(time.Until(until)/time.Millisecond)+1)
 }
 
-// leave closes what is open and tells the host.
-func (l *loop) leave() {
+// close closes what is open and tells the host.
+func (l *loop) close() {
 	c := l.c
 	l.closeEvents()
 	for i, fd := range l.pipes {
@@ -497,8 +497,8 @@ func (l *loop) leave() {
 	syscall.Close(c.wakeFD)
 	c.wakeFD = -1
 	c.mu.Unlock()
-	x := c.exit(e)
-	started := c.failAll(x)
+	x := c.exitEvent(e)
+	started := c.failPending(x)
 	if started {
 		c.s.host.write(appendExit(nil, c.id, x))
 	}

@@ -42,7 +42,7 @@ func TestEchoOvertakesFloods(t *testing.T) {
 	first := <-n.begun
 	go w.write(frame(9, 1))
 	order := []uint32{binary.BigEndian.Uint32(first[8:])}
-	agenttest.Eventually(t, "the echo waits", func() bool { return w.turn.Waiting() == 5 })
+	agenttest.Eventually(t, "the echo waits", func() bool { return w.lock.Waiting() == 5 })
 	ahead := len(first)
 	for range 5 {
 		n.resume <- struct{}{}
@@ -87,8 +87,8 @@ func TestKeysDoNotWait(t *testing.T) {
 	c.s.host.w = writeFunc(func(p []byte) (int, error) { return len(p), nil })
 	now := time.Now()
 	prints := func() bool { // and is sent at once
-		c.loop.out, c.loop.heldAt, c.loop.flushed = append(c.loop.out, 'x'), now, now
-		sent := c.loop.hold(now) < 0
+		c.loop.out, c.loop.frameSince, c.loop.flushed = append(c.loop.out, 'x'), now, now
+		sent := c.loop.outputDelay(now) < 0
 		c.loop.flush()
 		return sent
 	}
@@ -145,24 +145,24 @@ func TestNap(t *testing.T) {
 		want   bool
 	}{
 		"small reads":  {func(*channel) {}, true},
-		"a large read": {func(c *channel) { c.loop.took(smallRead, now) }, false},
-		"a pause":      {func(c *channel) { c.loop.took(1, now.Add(2*napReset)) }, false},
+		"a large read": {func(c *channel) { c.loop.noteRead(smallRead, now) }, false},
+		"a pause":      {func(c *channel) { c.loop.noteRead(1, now.Add(2*coalesceReset)) }, false},
 		"a key":        {func(c *channel) { c.typed.Store(now.UnixNano()) }, false},
 		"the end":      {func(c *channel) { c.loop.finished = true }, false},
 		"a kernel":     {func(c *channel) { c.manifest = &kernel.Manifest{} }, false},
 	} {
 		c := &channel{}
 		c.loop.c = c
-		for range smallReads + 1 {
-			if c.loop.nap(now) {
+		for range maxSmallReads + 1 {
+			if c.loop.coalescing(now) {
 				t.Errorf("%s: it waits after few reads", name)
 			}
-			c.loop.took(1, now)
+			c.loop.noteRead(1, now)
 		}
-		if x.change(c); c.loop.nap(now) != x.want {
+		if x.change(c); c.loop.coalescing(now) != x.want {
 			t.Errorf("%s: it waits: %t", name, !x.want)
 		}
-		if c.loop.nap(now.Add(napTime * time.Millisecond)) {
+		if c.loop.coalescing(now.Add(coalesceTime * time.Millisecond)) {
 			t.Errorf("%s: it waits for longer than a nap", name)
 		}
 	}

@@ -21,8 +21,8 @@ const ticks = 100
 
 // listProcesses reads /proc.
 func (s *Server) listProcesses() wire.Processes {
-	all := processes()
-	ours := descend(all, os.Getpid())
+	all := readProcesses()
+	ours := descendants(all, os.Getpid())
 	marks := map[string]uint32{}
 	s.mu.Lock()
 	for id, c := range s.channels {
@@ -92,8 +92,8 @@ func signalProcess(uid int, q wire.SignalProcess) error {
 	if !ok {
 		return fault.Invalid(op, "signal", "there is no signal %q to send", q.Signal)
 	}
-	all := processes()
-	ours := descend(all, os.Getpid())
+	all := readProcesses()
+	ours := descendants(all, os.Getpid())
 	for _, p := range all {
 		if p.pid != q.PID || !ours[p.pid] || p.zombie {
 			continue

@@ -101,16 +101,16 @@ type Server struct {
 	jobs chan struct{} // one token for each job that runs
 	wg   sync.WaitGroup
 
-	mu        sync.Mutex // guards all below
-	closed    bool
-	channels  map[uint32]*channel
-	transfers map[uint32]*transfer
-	fileOps   int               // operations on files that run
-	watches   int               // of files
-	conns     int               // connections to ports
-	outs      int               // connections to the outside
-	env       map[string]string // from the last reseed
-	started   uint32            // channels so far
+	mu          sync.Mutex // guards all below
+	closed      bool
+	channels    map[uint32]*channel
+	transfers   map[uint32]*transfer
+	fileOps     int               // operations on files that run
+	watches     int               // of files
+	portConns   int               // connections to ports
+	egressConns int               // connections to the outside
+	env         map[string]string // from the last reseed
+	started     uint32            // channels so far
 
 	stalls, malformed, stray, garbage, refused atomic.Uint64
 }
@@ -171,8 +171,8 @@ func (s *Server) shutdown() {
 	s.mu.Unlock()
 	s.host.close()
 	for _, c := range live {
-		c.mark(wire.ReasonKilled)
-		c.win.take(all) // nobody will take the output any more
+		c.setReason(wire.ReasonKilled)
+		c.win.setAcked(ackAll) // nobody will take the output any more
 	}
 	// SIGKILL leaves no choice, so this ends at once but for a process that
 	// hangs in the kernel; the bound is for that one.
@@ -337,7 +337,7 @@ func (s *Server) reseed(q wire.Reseed) error {
 	}
 	// In a copy nobody is at the other end of what leads outside.
 	for _, t := range s.transfers {
-		if t.outbound {
+		if t.egress {
 			t.abort()
 		}
 	}
@@ -352,7 +352,7 @@ func (s *Server) reseed(q wire.Reseed) error {
 		// In a copy of a session a cell may be at work. Its kernel is told when
 		// the cell has ended, and is not waited for.
 		busy := c.executing()
-		waits[i] = c.ask(kernel.Request{Op: "reseed", Seed: derive(q.Seed, c.id), Env: q.Env})
+		waits[i] = c.requestOwn(kernel.Request{Op: "reseed", Seed: deriveSeed(q.Seed, c.id), Env: q.Env})
 		if busy {
 			waits[i] = nil
 		}
@@ -376,7 +376,7 @@ func (s *Server) reseed(q wire.Reseed) error {
 // newMachineID gives the machine another id, in the form of machine-id(5). The
 // image has none.
 func (s *Server) newMachineID(seed string) error {
-	return os.WriteFile(s.cfg.MachineID, []byte(derive(seed, ^uint32(0))[:32]+"\n"), 0o644)
+	return os.WriteFile(s.cfg.MachineID, []byte(deriveSeed(seed, ^uint32(0))[:32]+"\n"), 0o644)
 }
 
 func (s *Server) stats() wire.Stats {
@@ -387,7 +387,7 @@ func (s *Server) stats() wire.Stats {
 			n++
 		}
 	}
-	t := s.fileOps + s.watches + s.conns + s.outs
+	t := s.fileOps + s.watches + s.portConns + s.egressConns
 	s.mu.Unlock()
 	reaped, orphans := s.reap.counts()
 	return wire.Stats{
@@ -424,7 +424,7 @@ func (s *Server) send(r wire.Response) {
 // hostWriter is the way to the host. Each write is one call, and so one system call.
 // Small ones overtake large ones that wait.
 type hostWriter struct {
-	turn stream.WriteLock // guards all below, and the order on the wire
+	lock stream.WriteLock // guards all below, and the order on the wire
 	w    io.Writer
 	err  error
 }
@@ -432,16 +432,16 @@ type hostWriter struct {
 // write sends whole frames. After an error, and after close, it does nothing:
 // the host is gone, which the reading side finds out as well.
 func (w *hostWriter) write(frames []byte) {
-	w.turn.Lock(len(frames))
-	defer w.turn.Unlock(len(frames))
+	w.lock.Lock(len(frames))
+	defer w.lock.Unlock(len(frames))
 	if w.err == nil && len(frames) > 0 {
 		_, w.err = w.w.Write(frames)
 	}
 }
 
 func (w *hostWriter) close() {
-	w.turn.Lock(0)
-	defer w.turn.Unlock(0)
+	w.lock.Lock(0)
+	defer w.lock.Unlock(0)
 	if w.err == nil {
 		w.err = io.ErrClosedPipe
 	}

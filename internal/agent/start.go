@@ -114,25 +114,25 @@ func (s *Server) launch(c *channel, argv []string, cwd string, input bool, env .
 	if !s.job(c.startID, func() {
 		err := c.start(argv, cwd, input, env)
 		if err != nil {
-			c.drop()
+			c.abandon()
 			s.respond(c.startID, nil, err)
 			return
 		}
 		close(c.started)
 		if c.isKernel() {
-			c.watchStart()
+			c.startTimeout()
 		} else {
 			s.respond(c.startID, wire.Started{PID: c.pid}, nil)
 		}
 		s.wg.Add(1)
 		go func() { defer s.wg.Done(); c.loop.run() }()
 	}) {
-		c.drop()
+		c.abandon()
 	}
 }
 
-// drop gives up a channel that has no process.
-func (c *channel) drop() {
+// abandon gives up a channel that has no process.
+func (c *channel) abandon() {
 	c.in.close()
 	c.mu.Lock()
 	c.over = true
@@ -287,8 +287,8 @@ func (c *channel) start(argv []string, cwd string, input bool, env []map[string]
 	return nil
 }
 
-// giveUp sets what a start answers that will not succeed.
-func (c *channel) giveUp(err error) {
+// failStart sets what a start answers that will not succeed.
+func (c *channel) failStart(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ready && c.startErr == nil {
@@ -296,10 +296,10 @@ func (c *channel) giveUp(err error) {
 	}
 }
 
-// watchStart gives a driver up that does not get ready in time.
-func (c *channel) watchStart() {
+// startTimeout gives a driver up that does not get ready in time.
+func (c *channel) startTimeout() {
 	c.startTimer = time.AfterFunc(c.s.cfg.ReadyTimeout, func() {
-		c.giveUp(fault.New(fault.DeadlineExceeded, "agent.kernel.start", "the kernel was not ready within %s", c.s.cfg.ReadyTimeout))
+		c.failStart(fault.New(fault.DeadlineExceeded, "agent.kernel.start", "the kernel was not ready within %s", c.s.cfg.ReadyTimeout))
 		c.s.reap.kill(c.pid, true, syscall.SIGKILL) // its tree goes with it
 	})
 }

@@ -19,7 +19,7 @@ type stdin struct {
 
 	mu     sync.Mutex // guards all below
 	fd     int        // -1 before the start and after the end
-	q      []byte
+	queue  []byte
 	begun  bool
 	tty    *terminal // nil for a pipe
 	end    bool      // close after q
@@ -33,13 +33,13 @@ func (b *stdin) open(fd int, tty *terminal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fd, b.begun, b.tty = fd, true, tty
-	b.push()
+	b.flushLocked()
 }
 
-// skip throws away what was typed before a key that is a signal, as terminals
+// discardTypeAhead throws away what was typed before a key that is a signal, as terminals
 // do, and returns the rest of p. Where type-ahead has filled the terminal, the
 // key would wait behind it for a program that does not read.
-func (b *stdin) skip(p []byte) []byte {
+func (b *stdin) discardTypeAhead(p []byte) []byte {
 	if b.tty == nil || b.fd < 0 || bytes.IndexFunc(p, func(r rune) bool { return r < ' ' }) < 0 {
 		return p
 	}
@@ -47,8 +47,8 @@ func (b *stdin) skip(p []byte) []byte {
 	if i < 0 {
 		return p
 	}
-	b.taken += uint64(len(b.q) + i)
-	b.q = b.q[:0]
+	b.taken += uint64(len(b.queue) + i)
+	b.queue = b.queue[:0]
 	return p[i:]
 }
 
@@ -57,7 +57,7 @@ func (b *stdin) skip(p []byte) []byte {
 func (b *stdin) key(c byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.skip([]byte{c})
+	b.discardTypeAhead([]byte{c})
 	if b.fd >= 0 {
 		_, _ = syscall.Write(b.fd, []byte{c})
 	}
@@ -71,21 +71,21 @@ func (b *stdin) write(p []byte, end bool) error {
 		b.taken += uint64(len(p))
 		return nil // nobody reads any more
 	}
-	if len(b.q)+len(p) > b.limit {
-		return fault.New(fault.Exhausted, "agent.input", "%d bytes already wait to be read", len(b.q))
+	if len(b.queue)+len(p) > b.limit {
+		return fault.New(fault.Exhausted, "agent.input", "%d bytes already wait to be read", len(b.queue))
 	}
 	b.end = end
-	p = b.skip(p)
-	if len(b.q) == 0 && b.fd >= 0 {
-		p = b.put(p)
+	p = b.discardTypeAhead(p)
+	if len(b.queue) == 0 && b.fd >= 0 {
+		p = b.writeSome(p)
 	}
-	b.q = append(b.q, p...)
-	b.push()
+	b.queue = append(b.queue, p...)
+	b.flushLocked()
 	return nil
 }
 
-// put writes what the pipe takes and returns the rest.
-func (b *stdin) put(p []byte) []byte {
+// writeSome writes what the pipe takes and returns the rest.
+func (b *stdin) writeSome(p []byte) []byte {
 	for len(p) > 0 {
 		n, err := syscall.Write(b.fd, p)
 		switch {
@@ -96,36 +96,36 @@ func (b *stdin) put(p []byte) []byte {
 		case err == syscall.EAGAIN:
 			return p
 		default:
-			b.shut(len(p))
+			b.closeLocked(len(p))
 			return nil
 		}
 	}
 	return nil
 }
 
-// push writes what waits.
-func (b *stdin) push() {
+// flushLocked writes what waits.
+func (b *stdin) flushLocked() {
 	if b.fd < 0 {
 		return
 	}
-	if len(b.q) > 0 {
-		rest := b.put(b.q)
-		b.q = b.q[:copy(b.q, rest)]
+	if len(b.queue) > 0 {
+		rest := b.writeSome(b.queue)
+		b.queue = b.queue[:copy(b.queue, rest)]
 	}
-	if len(b.q) == 0 {
-		if cap(b.q) > 1<<20 {
-			b.q = nil
+	if len(b.queue) == 0 {
+		if cap(b.queue) > 1<<20 {
+			b.queue = nil
 		}
 		if b.end {
-			b.shut(0)
+			b.closeLocked(0)
 		}
 	}
 }
 
-// shut ends the input; lost bytes besides those that wait go nowhere.
-func (b *stdin) shut(lost int) {
-	b.taken += uint64(lost + len(b.q))
-	b.q = nil
+// closeLocked ends the input; lost bytes besides those that wait go nowhere.
+func (b *stdin) closeLocked(lost int) {
+	b.taken += uint64(lost + len(b.queue))
+	b.queue = nil
 	if b.fd >= 0 {
 		syscall.Close(b.fd)
 	}
@@ -136,7 +136,7 @@ func (b *stdin) shut(lost int) {
 func (b *stdin) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.push()
+	b.flushLocked()
 }
 
 // close ends the input and drops what waits.
@@ -144,7 +144,7 @@ func (b *stdin) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
-		b.shut(0)
+		b.closeLocked(0)
 	}
 }
 
@@ -152,7 +152,7 @@ func (b *stdin) close() {
 func (b *stdin) awaitRead(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
-		unread := len(b.q)
+		unread := len(b.queue)
 		if b.fd >= 0 && unread == 0 {
 			unread, _ = unix.IoctlGetInt(b.fd, unix.TIOCINQ)
 		}
@@ -167,14 +167,14 @@ func (b *stdin) awaitRead(patience time.Duration) {
 func (b *stdin) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.q) == 0 {
+	if len(b.queue) == 0 {
 		return -1
 	}
 	return b.fd
 }
 
-// due returns the total to acknowledge, if it is time.
-func (b *stdin) due() (uint64, bool) {
+// ackDue returns the total to acknowledge, if it is time.
+func (b *stdin) ackDue() (uint64, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.taken-b.told < wire.AckEvery {

@@ -18,8 +18,8 @@ import (
 // and so does what follows a key, so that an echo does not wait; in a flood
 // small writes wait for more.
 const (
-	pauseTime = 16 * time.Millisecond
-	holdTime  = 5 * time.Millisecond
+	pauseTime  = 16 * time.Millisecond
+	gatherTime = 5 * time.Millisecond
 	// What comes within keyTime of input may be its echo. keyFrames times it
 	// goes at once: a program may print before it echoes, and echo in parts.
 	// More would let a flood go piece by piece while somebody types.
@@ -41,13 +41,13 @@ type terminal struct {
 
 func newTerminal(s pty.Size) *terminal { return &terminal{size: s, master: -1, program: -1} }
 
-// ends are descriptors for the channel: in and out are its own to close.
-type ends struct{ in, out, program int }
+// terminalEnds are descriptors for the channel: in and out are its own to close.
+type terminalEnds struct{ in, out, program int }
 
-func (t *terminal) open(uid, gid int) (ends, error) {
+func (t *terminal) open(uid, gid int) (terminalEnds, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	none := ends{-1, -1, -1}
+	none := terminalEnds{-1, -1, -1}
 	master, program, err := pty.Open(t.size, uid, gid)
 	if err != nil {
 		return none, err
@@ -57,7 +57,7 @@ func (t *terminal) open(uid, gid int) (ends, error) {
 		var out int
 		if out, err = unix.FcntlInt(uintptr(master), unix.F_DUPFD_CLOEXEC, 3); err == nil {
 			t.master, t.program = master, program
-			return ends{in, out, program}, nil
+			return terminalEnds{in, out, program}, nil
 		}
 		syscall.Close(in)
 	}
@@ -183,7 +183,7 @@ func (c *channel) signalTerminal(name string) error {
 	}
 	all := sig == syscall.SIGHUP || sig == syscall.SIGKILL
 	if all {
-		c.mark(wire.ReasonKilled)
+		c.setReason(wire.ReasonKilled)
 	}
 	c.mu.Lock()
 	first := c.pid
@@ -207,13 +207,13 @@ func (c *channel) signalTerminal(name string) error {
 // as readPipe does. The kernel gives at most a page at a time.
 func (l *loop) readTerminal(fd, n int) int {
 	const header = stream.HeaderSize
-	if room := wire.MaxChunk - (len(l.out) - l.held - header); l.joins && room < page {
-		l.joins = false
-	} else if l.joins {
+	if room := wire.MaxChunk - (len(l.out) - l.frameAt - header); l.frameOpen && room < page {
+		l.frameOpen = false
+	} else if l.frameOpen {
 		n = min(n, room)
 	}
-	at := l.held
-	if !l.joins {
+	at := l.frameAt
+	if !l.frameOpen {
 		at = len(l.out)
 	}
 	need := len(l.out) + header + n
@@ -221,7 +221,7 @@ func (l *loop) readTerminal(fd, n int) int {
 		l.out = append(make([]byte, 0, max(need, 2*cap(l.out))), l.out...)
 	}
 	end := len(l.out)
-	if !l.joins {
+	if !l.frameOpen {
 		end += header
 	}
 	body := l.out[end : end+n]
@@ -241,14 +241,14 @@ func (l *loop) readTerminal(fd, n int) int {
 		total += m
 	}
 	if total > 0 {
-		if !l.joins {
+		if !l.frameOpen {
 			stream.AppendFrame(l.out[:at], stream.Frame{Type: stream.Stdout, Channel: l.c.id})
-			l.held, l.joins, l.heldAt = at, true, time.Now()
+			l.frameAt, l.frameOpen, l.frameSince = at, true, time.Now()
 		}
 		l.out = l.out[:end+total]
-		binary.BigEndian.PutUint32(l.out[l.held:], uint32(len(l.out)-l.held-header))
+		binary.BigEndian.PutUint32(l.out[l.frameAt:], uint32(len(l.out)-l.frameAt-header))
 		l.c.win.sentBytes(total)
-		l.took(total, time.Now())
+		l.noteRead(total, time.Now())
 		l.quiet = time.Time{}
 	}
 	l.last[0] = 0
@@ -260,27 +260,27 @@ func (l *loop) readTerminal(fd, n int) int {
 	return total
 }
 
-// hold returns how long output may wait for more, in milliseconds, or -1 when
+// outputDelay returns how long output may wait for more, in milliseconds, or -1 when
 // it is to be sent now.
-func (l *loop) hold(now time.Time) int {
-	if !l.c.isTerminal() || len(l.out) == 0 || l.finished || l.stall || len(l.out) >= wire.MaxChunk {
+func (l *loop) outputDelay(now time.Time) int {
+	if !l.c.isTerminal() || len(l.out) == 0 || l.finished || l.windowFull || len(l.out) >= wire.MaxChunk {
 		return -1
 	}
-	left := holdTime - now.Sub(l.heldAt)
-	if left <= 0 || now.Sub(l.flushed) > pauseTime || l.echoes(now) {
+	left := gatherTime - now.Sub(l.frameSince)
+	if left <= 0 || now.Sub(l.flushed) > pauseTime || l.mayBeEcho(now) {
 		return -1
 	}
 	return int(left/time.Millisecond) + 1
 }
 
-// echoes reports whether the output that has come may be the echo of input.
-func (l *loop) echoes(now time.Time) bool {
-	if at := l.c.typed.Load(); at != l.key {
-		l.key, l.eager = at, keyFrames
+// mayBeEcho reports whether the output that has come may be the echo of input.
+func (l *loop) mayBeEcho(now time.Time) bool {
+	if at := l.c.typed.Load(); at != l.echoInput {
+		l.echoInput, l.echoFrames = at, keyFrames
 	}
-	if l.eager == 0 || now.UnixNano()-l.key > int64(keyTime) {
+	if l.echoFrames == 0 || now.UnixNano()-l.echoInput > int64(keyTime) {
 		return false
 	}
-	l.eager--
+	l.echoFrames--
 	return true
 }

@@ -213,7 +213,7 @@ func TestTerminalOutputIsWhole(t *testing.T) {
 	r.sink.Mu.Lock()
 	defer r.sink.Mu.Unlock()
 	// A frame goes when it is full, or when it has waited.
-	if frames, most := len(r.sink.Frames[1]), n/(wire.MaxChunk-page)+int(time.Since(begin)/holdTime)+10; frames > most {
+	if frames, most := len(r.sink.Frames[1]), n/(wire.MaxChunk-page)+int(time.Since(begin)/gatherTime)+10; frames > most {
 		t.Errorf("%d writes of one byte came in %d frames, want at most %d", n, frames, most)
 	}
 	for _, f := range r.sink.Frames[1] {

@@ -24,11 +24,11 @@ type transfer struct {
 	conn bool
 	// outbound says that it is one to the outside, which goes both ways too.
 	// The host's answer comes in answers, which has room for one.
-	outbound bool
-	answers  chan wire.EgressAnswer
+	egress  bool
+	answers chan wire.EgressAnswer
 	// watch says that it tells of changes.
 	watch bool
-	freed chan struct{} // capacity 1
+	room  chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards all below
 	q       []byte     // of a write: what has come and is not yet written
@@ -37,20 +37,20 @@ type transfer struct {
 	cut     func() // of a connection: ends it
 	taken   uint64
 	told    uint64
-	moved   chan struct{} // capacity 1: something above, or the window, has changed
+	changed chan struct{} // capacity 1: something above, or the window, has changed
 }
 
 func (t *transfer) wake() {
 	select {
-	case t.moved <- struct{}{}:
+	case t.changed <- struct{}{}:
 	default:
 	}
 }
 
-// free tells the one who waits for the window.
-func (t *transfer) free() {
+// signalRoom tells the one who waits for the window.
+func (t *transfer) signalRoom() {
 	select {
-	case t.freed <- struct{}{}:
+	case t.room <- struct{}{}:
 	default:
 	}
 }
@@ -62,7 +62,7 @@ func (t *transfer) abort() {
 	cut := t.cut
 	t.mu.Unlock()
 	t.wake()
-	t.free()
+	t.signalRoom()
 	if cut != nil {
 		cut()
 	}
@@ -113,10 +113,10 @@ func (o *files) start(r wire.Request) {
 		data = true
 	}
 	inHome := strings.HasPrefix(path, o.s.cfg.Home+"/")
-	t := &transfer{s: o.s, id: r.Channel, watch: r.Op == wire.OpFileWatch, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
-	t.win.wake = t.free
+	t := &transfer{s: o.s, id: r.Channel, watch: r.Op == wire.OpFileWatch, changed: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	t.win.wake = t.signalRoom
 	if err == nil {
-		err = o.s.begin(op, t, data)
+		err = o.s.addTransfer(op, t, data)
 	}
 	if err != nil {
 		o.s.respond(r.ID, nil, err)
@@ -124,7 +124,7 @@ func (o *files) start(r wire.Request) {
 	}
 	go func() {
 		defer o.s.wg.Done()
-		defer o.s.forget(t, data)
+		defer o.s.removeTransfer(t, data)
 		if r.Op == wire.OpFileLink && !inHome {
 			// Asked for by the one who made the session, before it runs.
 			o.s.respond(r.ID, struct{}{}, makeLink(path, q.Target, false))
@@ -170,7 +170,7 @@ func (o *files) perform(r wire.Request, t *transfer, q fileParams, path, to stri
 		stat, err = openTree(path, wire.TreeRead{Archive: q.Archive})
 		o.s.respond(r.ID, stat, err)
 		if err == nil {
-			out := &packed{t: t}
+			out := &dataWriter{t: t}
 			if err = pack(path, q.Archive, out); err == nil {
 				err = out.flush()
 			}
@@ -220,8 +220,8 @@ func partOf(f io.Seeker, stat wire.FileStat, q fileParams) (wire.FileOpened, err
 	return part, nil
 }
 
-// begin takes a place, and the number if the transfer has Data.
-func (s *Server) begin(op string, t *transfer, data bool) error {
+// addTransfer takes a place, and the number if the transfer has Data.
+func (s *Server) addTransfer(op string, t *transfer, data bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -231,13 +231,13 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 	case t.watch && s.watches >= wire.MaxWatches:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "files are watched in %d places already", wire.MaxWatches)
-	case t.outbound && s.outs >= wire.MaxEgress:
+	case t.egress && s.egressConns >= wire.MaxEgress:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress)
-	case !t.conn && !t.watch && !t.outbound && s.fileOps >= wire.MaxTransfers:
+	case !t.conn && !t.watch && !t.egress && s.fileOps >= wire.MaxTransfers:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d files are on their way", wire.MaxTransfers)
-	case t.conn && s.conns >= wire.MaxConns:
+	case t.conn && s.portConns >= wire.MaxConns:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d connections to ports are open", wire.MaxConns)
 	}
@@ -248,9 +248,9 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 		s.transfers[t.id] = t
 	}
 	if t.conn {
-		s.conns++
-	} else if t.outbound {
-		s.outs++
+		s.portConns++
+	} else if t.egress {
+		s.egressConns++
 	} else if t.watch {
 		s.watches++
 	} else {
@@ -260,13 +260,13 @@ func (s *Server) begin(op string, t *transfer, data bool) error {
 	return nil
 }
 
-func (s *Server) forget(t *transfer, data bool) {
+func (s *Server) removeTransfer(t *transfer, data bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.conn {
-		s.conns--
-	} else if t.outbound {
-		s.outs--
+		s.portConns--
+	} else if t.egress {
+		s.egressConns--
 	} else if t.watch {
 		s.watches--
 	} else {
@@ -331,7 +331,7 @@ func (t *transfer) Read(p []byte) (int, error) {
 		case end:
 			return 0, io.EOF
 		}
-		<-t.moved
+		<-t.changed
 	}
 }
 
@@ -339,7 +339,7 @@ func (t *transfer) Read(p []byte) (int, error) {
 // window has room.
 func (t *transfer) put(buf []byte, n int) error {
 	for !t.win.room(n) {
-		<-t.freed
+		<-t.room
 		if t.isAborted() {
 			return context.Canceled
 		}
@@ -387,14 +387,14 @@ func (t *transfer) finish(op string, err error) {
 	t.s.host.write(stream.AppendFrame(nil, end))
 }
 
-// packed gathers what is written into Data frames; flush sends the rest.
-type packed struct {
+// dataWriter gathers what is written into Data frames; flush sends the rest.
+type dataWriter struct {
 	t   *transfer
 	buf []byte
 	n   int
 }
 
-func (p *packed) Write(b []byte) (int, error) {
+func (p *dataWriter) Write(b []byte) (int, error) {
 	if p.buf == nil {
 		p.buf = make([]byte, stream.HeaderSize+wire.FileChunk)
 	}
@@ -411,7 +411,7 @@ func (p *packed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (p *packed) flush() error {
+func (p *dataWriter) flush() error {
 	n := p.n
 	p.n = 0
 	if n == 0 {

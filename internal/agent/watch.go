@@ -34,17 +34,17 @@ const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOV
 // watcher is one watch. Its goroutine has the user's rights, so that the kernel
 // says what may be watched; another reads the events.
 type watcher struct {
-	t     *transfer
-	file  *os.File // the inotify descriptor
-	root  string
-	only  string // the name in root that matters; "" for all
-	deep  bool
-	paths map[int32]string // of each folder, by its descriptor
-	wds   map[string]int32
-	order []string // of changes, in the order in which they came
-	kinds map[string]wire.FileChange
-	more  bool // changes were left out
-	gone  bool // root is
+	t         *transfer
+	file      *os.File // the inotify descriptor
+	root      string
+	only      string // the name in root that matters; "" for all
+	recursive bool
+	paths     map[int32]string // of each folder, by its descriptor
+	wds       map[string]int32
+	order     []string // of changes, in the order in which they came
+	kinds     map[string]wire.FileChange
+	more      bool // changes were left out
+	gone      bool // root is
 }
 
 type watchEvent struct {
@@ -56,7 +56,7 @@ type watchEvent struct {
 // watchFile carries a watch out until it is given up, or what is watched is
 // gone.
 func (o *files) watchFile(r wire.Request, t *transfer, path string, recursive bool) {
-	w := &watcher{t: t, root: path, deep: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]wire.FileChange{}}
+	w := &watcher{t: t, root: path, recursive: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]wire.FileChange{}}
 	stat, err := w.open()
 	if err != nil {
 		o.s.respond(r.ID, nil, fileError("agent.file.watch", err))
@@ -96,7 +96,7 @@ func (w *watcher) open() (wire.FileStat, error) {
 	stat := statOf(w.root, info)
 	if !info.IsDir() {
 		// Its folder, since many programs replace a file in place of writing it.
-		w.only, w.root, w.deep = filepath.Base(w.root), filepath.Dir(w.root), false
+		w.only, w.root, w.recursive = filepath.Base(w.root), filepath.Dir(w.root), false
 	}
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *watcher) add(path string, tell bool) error {
 		}
 		w.paths[int32(wd)], w.wds[path] = path, int32(wd)
 	}
-	if !w.deep && !tell {
+	if !w.recursive && !tell {
 		return nil
 	}
 	dir, err := openFolder(path)
@@ -152,9 +152,9 @@ func (w *watcher) add(path string, tell bool) error {
 		for _, e := range entries {
 			name := filepath.Join(path, e.Name())
 			if tell {
-				w.note(name, wire.FileCreated, e.IsDir())
+				w.noteChange(name, wire.FileCreated, e.IsDir())
 			}
-			if w.deep && e.IsDir() && !w.more {
+			if w.recursive && e.IsDir() && !w.more {
 				// One that the user may not read is passed over, and so is one
 				// that is gone.
 				_ = w.add(name, tell)
@@ -221,10 +221,10 @@ func (w *watcher) run(events <-chan []watchEvent) error {
 				return context.Canceled
 			}
 			for _, e := range list {
-				w.take(e)
+				w.handleEvent(e)
 			}
 			if w.gone {
-				return w.tell()
+				return w.report()
 			}
 			if !waiting && (len(w.order) > 0 || w.more) {
 				waiting = true
@@ -232,15 +232,15 @@ func (w *watcher) run(events <-chan []watchEvent) error {
 			}
 		case <-timer.C:
 			waiting = false
-			if err := w.tell(); err != nil {
+			if err := w.report(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// take notes one event.
-func (w *watcher) take(e watchEvent) {
+// handleEvent notes one event.
+func (w *watcher) handleEvent(e watchEvent) {
 	if e.mask&unix.IN_Q_OVERFLOW != 0 {
 		w.more = true
 		return
@@ -257,7 +257,7 @@ func (w *watcher) take(e watchEvent) {
 	if e.mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0 {
 		if dir == w.root {
 			w.gone = true
-			w.note(dir, wire.FileRemoved, true)
+			w.noteChange(dir, wire.FileRemoved, true)
 		}
 		return // of others their folder tells
 	}
@@ -267,22 +267,22 @@ func (w *watcher) take(e watchEvent) {
 	path, isDir := filepath.Join(dir, e.name), e.mask&unix.IN_ISDIR != 0
 	switch {
 	case e.mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
-		w.note(path, wire.FileCreated, isDir)
-		if isDir && w.deep {
+		w.noteChange(path, wire.FileCreated, isDir)
+		if isDir && w.recursive {
 			_ = w.add(path, true) // it may be gone already
 		}
 	case e.mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
-		w.note(path, wire.FileRemoved, isDir)
+		w.noteChange(path, wire.FileRemoved, isDir)
 		if isDir && e.mask&unix.IN_MOVED_FROM != 0 {
-			w.drop(path)
+			w.unwatchBelow(path)
 		}
 	default:
-		w.note(path, wire.FileModified, isDir)
+		w.noteChange(path, wire.FileModified, isDir)
 	}
 }
 
-// drop ends the watches of a folder that was moved away, and below it.
-func (w *watcher) drop(path string) {
+// unwatchBelow ends the watches of a folder that was moved away, and below it.
+func (w *watcher) unwatchBelow(path string) {
 	for p, wd := range w.wds {
 		if p == path || strings.HasPrefix(p, path+"/") {
 			_ = w.control(func(fd int) error {
@@ -295,8 +295,8 @@ func (w *watcher) drop(path string) {
 	}
 }
 
-// note puts a change to those of the same path that have not been told.
-func (w *watcher) note(path, kind string, dir bool) {
+// noteChange puts a change to those of the same path that have not been told.
+func (w *watcher) noteChange(path, kind string, dir bool) {
 	before, there := w.kinds[path]
 	switch {
 	case !there && len(w.order) >= maxChanges:
@@ -312,12 +312,12 @@ func (w *watcher) note(path, kind string, dir bool) {
 	w.kinds[path] = wire.FileChange{Path: strings.ToValidUTF8(path, "\uFFFD"), Kind: kind, Dir: dir}
 }
 
-// tell sends what has been noted, in lines of a size that a reader can take.
-func (w *watcher) tell() error {
+// report sends what has been noted, in lines of a size that a reader can take.
+func (w *watcher) report() error {
 	if len(w.order) == 0 && !w.more {
 		return nil
 	}
-	out := &packed{t: w.t}
+	out := &dataWriter{t: w.t}
 	for rest := w.order; ; {
 		var line wire.FileChanges
 		size := 0

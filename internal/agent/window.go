@@ -21,18 +21,18 @@ type window struct {
 // room reports whether a frame with n bytes may go. When it may not, the
 // window is marked as stalled, and wake is called once it may.
 func (w *window) room(n int) bool {
-	if w.free(n) {
+	if w.fits(n) {
 		return true
 	}
 	w.stalled.Store(true)
-	if w.free(n) { // an Ack may have come in between
+	if w.fits(n) { // an Ack may have come in between
 		w.stalled.Store(false)
 		return true
 	}
 	return false
 }
 
-func (w *window) free(n int) bool {
+func (w *window) fits(n int) bool {
 	limit := w.limit
 	if limit == 0 {
 		limit = wire.Window
@@ -43,15 +43,15 @@ func (w *window) free(n int) bool {
 // sentBytes counts n bytes as sent.
 func (w *window) sentBytes(n int) { w.sent.Add(uint64(n)) }
 
-// all is a total that no Ack has: whatever is sent counts as taken.
-const all = 1 << 62
+// ackAll is a total that no Ack has: whatever is sent counts as taken.
+const ackAll = 1 << 62
 
-// take notes that the host has taken total bytes. More than was sent, or less
+// setAcked notes that the host has taken total bytes. More than was sent, or less
 // than before, is no news.
-func (w *window) take(total uint64) {
+func (w *window) setAcked(total uint64) {
 	for {
 		old := w.acked.Load()
-		if total > w.sent.Load() && total != all || total <= old {
+		if total > w.sent.Load() && total != ackAll || total <= old {
 			return
 		}
 		if w.acked.CompareAndSwap(old, total) {
@@ -70,7 +70,7 @@ func (s *Server) ack(f stream.Frame) {
 		return
 	}
 	total := binary.BigEndian.Uint64(f.Body)
-	if total >= all {
+	if total >= ackAll {
 		s.malformed.Add(1)
 		return
 	}
@@ -79,9 +79,9 @@ func (s *Server) ack(f stream.Frame) {
 	s.mu.Unlock()
 	switch {
 	case c != nil:
-		c.win.take(total)
+		c.win.setAcked(total)
 	case t != nil:
-		t.win.take(total)
+		t.win.setAcked(total)
 	default:
 		s.stray.Add(1)
 	}

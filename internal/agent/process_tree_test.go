@@ -53,12 +53,12 @@ func spawnerMain() int {
 	}
 	list := func() []proc {
 		runtime.GC()
-		list := processes()
-		ours := descend(list, os.Getpid())
+		list := readProcesses()
+		ours := descendants(list, os.Getpid())
 		return slices.DeleteFunc(list, func(p proc) bool { return p.zombie || !ours[p.pid] })
 	}
 	for range 100 {
-		destroy(list, 20*time.Millisecond)
+		killUntilGone(list, 20*time.Millisecond)
 	}
 	close(done)
 	println("alive")

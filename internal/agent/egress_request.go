@@ -14,8 +14,8 @@ import (
 // maxHead is how long the head of a request to the proxy may be, in bytes.
 const maxHead = 64 << 10
 
-// head is what a program asks the proxy for.
-type head struct {
+// proxyRequest is what a program asks the proxy for.
+type proxyRequest struct {
 	host string
 	port int
 	// forward is what goes to the host first; empty for CONNECT, where all
@@ -26,7 +26,7 @@ type head struct {
 	body int64
 }
 
-func (h head) tunnel() bool { return len(h.forward) == 0 }
+func (h proxyRequest) tunnel() bool { return len(h.forward) == 0 }
 
 // badHead is the error of a request that is none for a proxy.
 func badHead(format string, args ...any) error {
@@ -56,7 +56,7 @@ func readHead(r io.Reader) (text, rest []byte, err error) {
 }
 
 // parseHead reads CONNECT host:port, or a request for http://host/….
-func parseHead(text []byte) (h head, err error) {
+func parseHead(text []byte) (h proxyRequest, err error) {
 	lines := strings.Split(string(text), "\r\n")
 	method, rest, _ := strings.Cut(lines[0], " ")
 	target, version, _ := strings.Cut(rest, " ")
@@ -100,7 +100,7 @@ func parseHead(text []byte) (h head, err error) {
 
 // fields returns the header lines that go on to the host, and sets how long
 // the body is. What is between the program and the proxy alone stays.
-func (h *head) fields(lines []string) (keep string, upgrade bool, err error) {
+func (h *proxyRequest) fields(lines []string) (keep string, upgrade bool, err error) {
 	var out strings.Builder
 	var protocols []string
 	lengths, coded := 0, false
@@ -172,9 +172,9 @@ func isToken(s string) bool {
 	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// refusal is the proxy's answer to a request that goes nowhere. The message is
+// refusalResponse is the proxy's answer to a request that goes nowhere. The message is
 // in the first line too: of an answer to CONNECT most programs show no more.
-func refusal(err error) []byte {
+func refusalResponse(err error) []byte {
 	p := fault.PublicOf(err)
 	status := 502
 	switch p.Kind {
@@ -199,9 +199,9 @@ func refusal(err error) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n", status, line, len(line)+1, line)
 }
 
-// parting ends a connection that was answered: what is still on its way is
+// closeAfterResponse ends a connection that was answered: what is still on its way is
 // read for a moment, or the answer would be lost by a reset.
-func parting(tcp *net.TCPConn) {
+func closeAfterResponse(tcp *net.TCPConn) {
 	_ = tcp.CloseWrite()
 	_, _ = io.CopyN(io.Discard, tcp, maxHead) // until the deadline
 	_ = tcp.Close()

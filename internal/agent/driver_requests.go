@@ -24,28 +24,28 @@ func (c *channel) request(host uint64, q kernel.Request) (answered bool, err err
 	}
 	switch q.Op {
 	case "input", "interrupt", "comm":
-		return true, c.post(q, nil)
+		return true, c.sendRequest(q, nil)
 	case "execute", "complete", "inspect", "is_complete", "variables", "reseed":
 		p := &pending{host: host, exec: q.Op == "execute"}
 		if q.Timed {
 			q.Timed, p.began = false, time.Now()
 		}
-		return false, c.post(q, p)
+		return false, c.sendRequest(q, p)
 	}
 	return false, fault.Invalid(op, "op", "kernels have no operation %q", q.Op)
 }
 
-// ask sends a request of the agent's own. The channel gets one error or nil.
-func (c *channel) ask(q kernel.Request) chan error {
+// requestOwn sends a request of the agent's own. The channel gets one error or nil.
+func (c *channel) requestOwn(q kernel.Request) chan error {
 	tell := make(chan error, 1)
-	if err := c.post(q, &pending{tell: tell}); err != nil {
+	if err := c.sendRequest(q, &pending{done: tell}); err != nil {
 		tell <- err
 	}
 	return tell
 }
 
-// post writes a request to the driver and keeps who waits for its reply.
-func (c *channel) post(q kernel.Request, p *pending) error {
+// sendRequest writes a request to the driver and keeps who waits for its reply.
+func (c *channel) sendRequest(q kernel.Request, p *pending) error {
 	const op = "agent.kernel.request"
 	c.mu.Lock()
 	q.ID = 0
@@ -88,10 +88,10 @@ type execution struct {
 	cell uint32
 }
 
-// cell is the cell that text from the pipes belongs to: that of the execute
+// outputCell is the cell that text from the pipes belongs to: that of the execute
 // which the driver, taking them in order, works on, or else the last one, whose
 // child processes and threads may write on.
-func (c *channel) cell() uint32 {
+func (c *channel) outputCell() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.cells) == 0 {
@@ -134,7 +134,7 @@ func (l *loop) reply(body []byte) bool {
 		c.ready = c.ready || first
 		c.mu.Unlock()
 		if r.Status == "error" {
-			c.giveUp(fault.New(fault.KernelDied, "agent.kernel.start", "the kernel could not start: %s", clip(r.EValue, 512)))
+			c.failStart(fault.New(fault.KernelDied, "agent.kernel.start", "the kernel could not start: %s", clip(r.EValue, 512)))
 			c.s.reap.kill(c.pid, true, syscall.SIGKILL)
 		}
 		if first {
@@ -168,12 +168,12 @@ func (l *loop) reply(body []byte) bool {
 	switch {
 	case !ok:
 		c.s.stray.Add(1)
-	case p.tell != nil:
+	case p.done != nil:
 		var err error
 		if r.Status == "error" {
 			err = fault.New(fault.Host, "agent.kernel.request", "the kernel answered: %s", clip(r.EValue, 512))
 		}
-		p.tell <- err
+		p.done <- err
 	case p.host == 0:
 	case len(body) > stream.MaxBody-64:
 		c.s.respond(p.host, nil, fault.New(fault.TooLarge, "agent.kernel.request", "the kernel's answer is over 8 MiB"))
@@ -211,10 +211,10 @@ func appendResult(b []byte, id uint64, took int64, result []byte) []byte {
 	return append(b, '}')
 }
 
-// garbage ends a driver that broke the protocol.
-func (l *loop) garbage(what string) {
+// protocolError ends a driver that broke the protocol.
+func (l *loop) protocolError(what string) {
 	c := l.c
-	l.bad, l.full, l.size, l.due = true, false, 0, [2]int{}
+	l.broken, l.full, l.size, l.due = true, false, 0, [2]int{}
 	l.ev, l.off = nil, 0
 	l.closeEvents()
 	c.mu.Lock()
@@ -227,9 +227,9 @@ func (l *loop) garbage(what string) {
 	c.s.reap.kill(c.pid, true, syscall.SIGKILL)
 }
 
-// failAll answers whoever still waits for an ended channel, and frees its
+// failPending answers whoever still waits for an ended channel, and frees its
 // number. It reports whether the channel had been started, as the host saw it.
-func (c *channel) failAll(x wire.Exit) bool {
+func (c *channel) failPending(x wire.Exit) bool {
 	c.mu.Lock()
 	waiting := c.pending
 	c.pending, c.cells, c.over = nil, nil, true
@@ -264,8 +264,8 @@ func (c *channel) failAll(x wire.Exit) bool {
 
 // fail answers a request that will have no reply.
 func (p pending) fail(s *Server, err error) {
-	if p.tell != nil {
-		p.tell <- err
+	if p.done != nil {
+		p.done <- err
 		return
 	}
 	s.respond(p.host, nil, err)

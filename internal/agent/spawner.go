@@ -285,8 +285,8 @@ func readManifests(dir string) manifests {
 	return found
 }
 
-// derive makes a channel's seed from a sandbox's.
-func derive(seed string, channel uint32) string {
+// deriveSeed makes a channel's seed from a sandbox's.
+func deriveSeed(seed string, channel uint32) string {
 	sum := sha256.Sum256([]byte(seed + ":" + strconv.FormatUint(uint64(channel), 10)))
 	return hex.EncodeToString(sum[:])
 }

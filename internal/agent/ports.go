@@ -23,8 +23,8 @@ import (
 // dialLimit is how long a program may take to accept a connection.
 const dialLimit = 10 * time.Second
 
-// conn is a connection to a port. Its transfer takes what the host sends.
-type conn struct {
+// portConn is a connection to a port. Its transfer takes what the host sends.
+type portConn struct {
 	*transfer
 	tcp *net.TCPConn
 	// before goes to the host first. body is how much of what the program
@@ -45,10 +45,10 @@ func (s *Server) portDial(r wire.Request) {
 	case s.egress.listensOn(q.Port):
 		err = &fault.Error{Kind: fault.Unavailable, Op: op, Field: "port", RetryAfter: 1, Message: "nothing listens on port " + strconv.Itoa(q.Port) + " but the sandbox's proxy"}
 	}
-	t := &transfer{s: s, id: r.Channel, moved: make(chan struct{}, 1), freed: make(chan struct{}, 1), conn: true}
-	t.win.limit, t.win.wake = wire.ConnWindow, t.free
+	t := &transfer{s: s, id: r.Channel, changed: make(chan struct{}, 1), room: make(chan struct{}, 1), conn: true}
+	t.win.limit, t.win.wake = wire.ConnWindow, t.signalRoom
 	if err == nil {
-		err = s.begin(op, t, true)
+		err = s.addTransfer(op, t, true)
 	}
 	if err != nil {
 		s.respond(r.ID, nil, err)
@@ -56,11 +56,11 @@ func (s *Server) portDial(r wire.Request) {
 	}
 	go func() {
 		defer s.wg.Done()
-		defer s.forget(t, true)
+		defer s.removeTransfer(t, true)
 		tcp, err := dial(q.Port)
 		s.respond(r.ID, struct{}{}, err)
 		if err == nil {
-			c := &conn{transfer: t, tcp: tcp, body: -1}
+			c := &portConn{transfer: t, tcp: tcp, body: -1}
 			t.mu.Lock()
 			t.cut = c.reset
 			t.mu.Unlock()
@@ -97,10 +97,10 @@ func dial(port int) (*net.TCPConn, error) {
 }
 
 // serve carries bytes both ways until both ends have ended, or one is cut.
-func (c *conn) serve() {
+func (c *portConn) serve() {
 	if c.isAborted() {
 		c.reset() // while it was dialled
-		c.tellCut()
+		c.reportCut()
 		return
 	}
 	sent := make(chan struct{})
@@ -121,25 +121,25 @@ func (c *conn) serve() {
 	<-sent
 	c.tcp.Close()
 	if err != nil || c.isAborted() {
-		c.tellCut()
+		c.reportCut()
 	}
 }
 
-// tellCut tells the host that both directions have ended: it may not be the one
+// reportCut tells the host that both directions have ended: it may not be the one
 // who cut.
-func (c *conn) tellCut() {
+func (c *portConn) reportCut() {
 	body, _ := json.Marshal(fault.Public{Kind: fault.Unavailable, Message: "the connection to the port was cut"})
 	c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body}))
 }
 
 // reset ends the connection as one that was cut.
-func (c *conn) reset() {
+func (c *portConn) reset() {
 	c.tcp.SetLinger(0)
 	c.tcp.Close()
 }
 
 // send takes what the program writes to the host.
-func (c *conn) send() error {
+func (c *portConn) send() error {
 	buf := make([]byte, stream.HeaderSize+wire.MaxChunk)
 	for len(c.before) > 0 {
 		n := copy(buf[stream.HeaderSize:], c.before)

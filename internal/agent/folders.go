@@ -163,14 +163,14 @@ func (o *files) moveFile(from string, q wire.FileMove, to string) (wire.FileStat
 	err := rename(from, to, q.Overwrite)
 	o.commit.Unlock()
 	if errors.Is(err, syscall.EXDEV) {
-		if err = o.place(from, to, q.Overwrite); err == nil {
+		if err = o.copyInto(from, to, q.Overwrite); err == nil {
 			err = os.RemoveAll(from)
 		}
 	}
 	if err != nil {
 		return wire.FileStat{}, fileError(op, moveError(err))
 	}
-	return moved(op, to)
+	return statMoved(op, to)
 }
 
 // copyFile copies a file or a folder.
@@ -182,13 +182,13 @@ func (o *files) copyFile(from string, q wire.FileMove, to string) (wire.FileStat
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return wire.FileStat{}, fileError(op, err)
 	}
-	if err := o.place(from, to, q.Overwrite); err != nil {
+	if err := o.copyInto(from, to, q.Overwrite); err != nil {
 		return wire.FileStat{}, fileError(op, moveError(err))
 	}
-	return moved(op, to)
+	return statMoved(op, to)
 }
 
-func moved(op, to string) (wire.FileStat, error) {
+func statMoved(op, to string) (wire.FileStat, error) {
 	info, err := os.Lstat(to)
 	if err != nil {
 		return wire.FileStat{}, fileError(op, err)
@@ -224,9 +224,9 @@ func moveError(err error) error {
 	return err
 }
 
-// place copies from to a temporary name beside to, and renames that: a copy is
+// copyInto copies from to a temporary name beside to, and renames that: a copy is
 // there whole or not at all.
-func (o *files) place(from, to string, replace bool) error {
+func (o *files) copyInto(from, to string, replace bool) error {
 	if _, err := os.Lstat(to); err == nil && !replace {
 		return syscall.EEXIST
 	}

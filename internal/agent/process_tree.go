@@ -20,8 +20,8 @@ type proc struct {
 	groups    string // with a space before and after each
 }
 
-// processes reads /proc. Processes that end meanwhile are left out.
-func processes() []proc {
+// readProcesses reads /proc. Processes that end meanwhile are left out.
+func readProcesses() []proc {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -61,8 +61,8 @@ func processes() []proc {
 	return list
 }
 
-// descend returns the roots' descendants, without the roots.
-func descend(list []proc, roots ...int) map[int]bool {
+// descendants returns the roots' descendants, without the roots.
+func descendants(list []proc, roots ...int) map[int]bool {
 	children := map[int][]int{}
 	for _, p := range list {
 		children[p.ppid] = append(children[p.ppid], p.pid)
@@ -92,8 +92,8 @@ const markBase = 1 << 30
 // its session could be found by its environment as well, but for reading that
 // of another user's process the agent would need to be allowed to trace it.)
 func members(group uint32) []proc {
-	list := processes()
-	ours := descend(list, os.Getpid())
+	list := readProcesses()
+	ours := descendants(list, os.Getpid())
 	mark := " " + strconv.Itoa(int(group)) + " "
 	return slices.DeleteFunc(list, func(p proc) bool {
 		return p.zombie || !ours[p.pid] || !strings.Contains(p.groups, mark)
@@ -102,7 +102,7 @@ func members(group uint32) []proc {
 
 // signalChildren sends sig to the descendants of pid, and not to pid.
 func signalChildren(pid int, sig syscall.Signal) {
-	for child := range descend(processes(), pid) {
+	for child := range descendants(readProcesses(), pid) {
 		syscall.Kill(child, sig)
 	}
 }
@@ -117,11 +117,11 @@ func killTree(c *channel, grace time.Duration) error {
 			syscall.Kill(p.pid, syscall.SIGTERM)
 			syscall.Kill(p.pid, syscall.SIGCONT) // a stopped one would not notice
 		}
-		if empties(list, grace) {
+		if waitUntilNone(list, grace) {
 			return nil
 		}
 	}
-	if destroy(list, 5*time.Second) {
+	if killUntilGone(list, 5*time.Second) {
 		return nil
 	}
 	return fault.New(fault.DeadlineExceeded, "agent.close", "processes of channel %d outlived SIGKILL", c.id)
@@ -129,14 +129,14 @@ func killTree(c *channel, grace time.Duration) error {
 
 // killAll ends every process below the agent.
 func killAll(limit time.Duration) bool {
-	return destroy(func() []proc {
-		list := processes()
-		ours := descend(list, os.Getpid())
+	return killUntilGone(func() []proc {
+		list := readProcesses()
+		ours := descendants(list, os.Getpid())
 		return slices.DeleteFunc(list, func(p proc) bool { return p.zombie || !ours[p.pid] })
 	}, limit)
 }
 
-// destroy kills until there is nobody left. Processes that fork faster than
+// killUntilGone kills until there is nobody left. Processes that fork faster than
 // they can be killed are stopped first: a stopped process forks no more and
 // still counts against RLIMIT_NPROC, so that there is an end to new ones.
 //
@@ -144,7 +144,7 @@ func killAll(limit time.Duration) bool {
 // until then a thread of the agent waits for it where the garbage collector
 // cannot stop that thread: such a child is killed at once, since stopping it
 // could stop the agent for good.
-func destroy(list func() []proc, limit time.Duration) bool {
+func killUntilGone(list func() []proc, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	self, name := os.Getpid(), ownName()
 	stopped := map[int]bool{}
@@ -174,7 +174,7 @@ func destroy(list func() []proc, limit time.Duration) bool {
 		for _, p := range left {
 			syscall.Kill(p.pid, syscall.SIGKILL)
 		}
-		if empties(list, 50*time.Millisecond) {
+		if waitUntilNone(list, 50*time.Millisecond) {
 			return true
 		}
 	}
@@ -188,9 +188,9 @@ func ownName() string {
 	return strings.TrimSpace(string(b))
 }
 
-// empties waits until list is empty, looking every 2 to 20 ms: there is no
+// waitUntilNone waits until list is empty, looking every 2 to 20 ms: there is no
 // event for the end of a process that is not a child.
-func empties(list func() []proc, limit time.Duration) bool {
+func waitUntilNone(list func() []proc, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	pause := 2 * time.Millisecond
 	t := time.NewTimer(pause)

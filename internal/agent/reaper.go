@@ -39,7 +39,7 @@ func newReaper() *reaper {
 func (r *reaper) run(quit <-chan struct{}) {
 	defer signal.Stop(r.signals)
 	for {
-		for r.one() {
+		for r.reapOne() {
 		}
 		select {
 		case <-r.signals:
@@ -49,8 +49,8 @@ func (r *reaper) run(quit <-chan struct{}) {
 	}
 }
 
-// one collects one child, if one has ended.
-func (r *reaper) one() bool {
+// reapOne collects one child, if one has ended.
+func (r *reaper) reapOne() bool {
 	r.mu.Lock()
 	var status syscall.WaitStatus
 	var usage syscall.Rusage
