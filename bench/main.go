@@ -69,60 +69,39 @@ func main() {
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	if *languages != "" {
-		if err := measureLanguages(ctx, *languages, *rounds, *cells); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
+	var err error
+	var figures []figure
+	switch {
+	case *languages != "":
+		err = measureLanguages(ctx, *languages, *rounds, *cells)
+	case *load > 0:
+		err = measureLoad(ctx, *load, *sandboxes, *rounds)
+	case *recovery:
+		err = measureRecovery(ctx, *rounds)
+	case *life:
+		err = measureLife(ctx, *rounds, *cycles, *sleepers)
+	case *terminals:
+		err = errors.Join(measureTerminals(ctx, *keys, *idle), measureViewers(ctx, *keys))
+	case *page:
+		err = measurePage(ctx, *keys)
+	case *rest:
+		err = measureRest(ctx, *rounds, *keys)
+	default:
+		figures, err = measure(ctx, *rounds, *cells, *megabytes, *code)
 	}
-	if *load > 0 || *recovery {
-		err := error(nil)
-		if *load > 0 {
-			err = measureLoad(ctx, *load, *sandboxes, *rounds)
-		} else {
-			err = measureRecovery(ctx, *rounds)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if *life {
-		if err := measureLife(ctx, *rounds, *cycles, *sleepers); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if *terminals {
-		if err := errors.Join(measureTerminals(ctx, *keys, *idle), measureViewers(ctx, *keys)); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if *page {
-		if err := measurePage(ctx, *keys); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if *rest {
-		if err := measureRest(ctx, *rounds, *keys); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	figures, err := measure(ctx, *rounds, *cells, *megabytes, *code)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-	if *asJSON {
+	printFigures(figures, *asJSON)
+}
+
+// printFigures prints figures beside Jupyter's, or as JSON.
+func printFigures(figures []figure, asJSON bool) {
+	if len(figures) == 0 {
+		return
+	}
+	if asJSON {
 		json.NewEncoder(os.Stdout).Encode(figures)
 		return
 	}
@@ -138,6 +117,19 @@ func main() {
 	}
 }
 
+// comparison measures Sandgate and Jupyter in one run.
+type comparison struct {
+	server  *e2e.Server
+	jupyter *jupyter
+	figures []figure
+}
+
+// add notes the medians of both sides. A nil slice is a side that has no such
+// figure.
+func (c *comparison) add(name, unit string, sandgate, jupyter []float64) {
+	c.figures = append(c.figures, figure{name, unit, median(sandgate), median(jupyter), len(sandgate)})
+}
+
 func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) ([]figure, error) {
 	s, err := e2e.Start(ctx, "pool: {size: 2, memory: 0}")
 	if err != nil {
@@ -149,61 +141,13 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 		return nil, err
 	}
 	defer j.close()
-
-	var figures []figure
-	add := func(name, unit string, sandgate, jupyter []float64) {
-		figures = append(figures, figure{name, unit, median(sandgate), median(jupyter), len(sandgate)})
+	c := &comparison{server: s, jupyter: j}
+	if err := c.firstOutput(ctx, rounds); err != nil {
+		return nil, err
 	}
-
-	// Create to first output.
-	var ours, theirs []float64
-	for range rounds {
-		start := time.Now()
-		k, err := j.kernel(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := k.run(ctx, "print(1)"); err != nil {
-			return nil, err
-		}
-		theirs = append(theirs, ms(time.Since(start)))
-		k.close(ctx)
-
-		if err := s.Warm(ctx); err != nil {
-			return nil, err
-		}
-		w, err := dial(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		id, r, err := w.session(ctx, "python", "print(1)")
-		if err != nil {
-			return nil, err
-		}
-		ours = append(ours, ms(r.first))
-		w.conn.CloseNow()
-		if _, err := s.JSON(ctx, "DELETE", "/v1/sessions/"+id, nil, nil); err != nil {
-			return nil, err
-		}
+	if err := c.runs(ctx, rounds); err != nil {
+		return nil, err
 	}
-	add("claim to first output", "ms", ours, theirs)
-
-	ours = nil
-	for range rounds {
-		if err := s.Warm(ctx); err != nil {
-			return nil, err
-		}
-		start := time.Now()
-		status, err := s.JSON(ctx, "POST", "/v1/run", map[string]any{"language": "python", "code": "print(1)"}, nil)
-		if err != nil {
-			return nil, err
-		}
-		if status != http.StatusOK {
-			return nil, fmt.Errorf("a run ended with status %d", status)
-		}
-		ours = append(ours, ms(time.Since(start)))
-	}
-	add("a run of its own, POST /v1/run", "ms", ours, nil)
 
 	// One session and one kernel for the rest.
 	if err := s.Warm(ctx); err != nil {
@@ -224,21 +168,88 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 	if _, err := k.run(ctx, "print(1)"); err != nil {
 		return nil, err
 	}
+	if err := c.cells(ctx, w, k, cells, trivial); err != nil {
+		return nil, err
+	}
+	err = c.floods(ctx, w, k, megabytes)
+	return c.figures, err
+}
 
-	// In blocks, so that neither side is woken from idleness for each cell by
-	// the other's turn; then once more with a pause before each, as people type.
+// firstOutput measures how long a new session takes to its first output.
+func (c *comparison) firstOutput(ctx context.Context, rounds int) error {
+	s, j := c.server, c.jupyter
+	var ours, theirs []float64
+	for range rounds {
+		start := time.Now()
+		k, err := j.kernel(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := k.run(ctx, "print(1)"); err != nil {
+			return err
+		}
+		theirs = append(theirs, ms(time.Since(start)))
+		k.close(ctx)
+
+		if err := s.Warm(ctx); err != nil {
+			return err
+		}
+		w, err := dial(ctx, s)
+		if err != nil {
+			return err
+		}
+		id, r, err := w.session(ctx, "python", "print(1)")
+		if err != nil {
+			return err
+		}
+		ours = append(ours, ms(r.first))
+		w.conn.CloseNow()
+		if _, err := s.JSON(ctx, "DELETE", "/v1/sessions/"+id, nil, nil); err != nil {
+			return err
+		}
+	}
+	c.add("claim to first output", "ms", ours, theirs)
+	return nil
+}
+
+// runs measures POST /v1/run.
+func (c *comparison) runs(ctx context.Context, rounds int) error {
+	s := c.server
+	var ours []float64
+	for range rounds {
+		if err := s.Warm(ctx); err != nil {
+			return err
+		}
+		start := time.Now()
+		status, err := s.JSON(ctx, "POST", "/v1/run", map[string]any{"language": "python", "code": "print(1)"}, nil)
+		if err != nil {
+			return err
+		}
+		if status != http.StatusOK {
+			return fmt.Errorf("a run ended with status %d", status)
+		}
+		ours = append(ours, ms(time.Since(start)))
+	}
+	c.add("a run of its own, POST /v1/run", "ms", ours, nil)
+	return nil
+}
+
+// cells measures trivial cells in blocks, so that neither side wakes from idleness
+// for each cell while the other has its turn; then once more with a pause before
+// each, as people type.
+func (c *comparison) cells(ctx context.Context, w *wire, k *jupyterKernel, n int, trivial string) error {
 	for _, b := range []struct {
 		name  string
 		pause time.Duration
 		n     int
-	}{{"print(1), one after the other", 0, cells}, {"print(1), 50 ms apart", 50 * time.Millisecond, cells / 4}} {
-		ours, theirs = nil, nil
+	}{{"print(1), one after the other", 0, n}, {"print(1), 50 ms apart", 50 * time.Millisecond, n / 4}} {
+		var ours, theirs []float64
 		for done := 0; done < b.n; done += block {
 			for i := range block {
 				time.Sleep(b.pause)
 				r, err := w.run(ctx, 1, fmt.Sprint(b.name, done+i), trivial)
 				if err != nil {
-					return nil, err
+					return err
 				}
 				ours = append(ours, ms(r.done))
 			}
@@ -246,51 +257,55 @@ func measure(ctx context.Context, rounds, cells, megabytes int, trivial string) 
 				time.Sleep(b.pause)
 				r, err := k.run(ctx, "print(1)")
 				if err != nil {
-					return nil, err
+					return err
 				}
 				theirs = append(theirs, ms(r.done))
 			}
 		}
-		add(b.name, "ms", ours, theirs)
+		c.add(b.name, "ms", ours, theirs)
 	}
+	return nil
+}
 
-	gateway, err := s.Child("gateway")
+// floods measures large output and the gateway's memory before and after it.
+func (c *comparison) floods(ctx context.Context, w *wire, k *jupyterKernel, megabytes int) error {
+	gateway, err := c.server.Child("gateway")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	before, err := rss(gateway)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	floods := []struct{ name, code string }{
 		{"flood in lines", fmt.Sprintf("line = 'x' * 99\nfor _ in range(%d): print(line)", megabytes*10_000)},
 		{"flood in one print", fmt.Sprintf("print('x' * %d)", megabytes*1_000_000)},
 	}
 	for _, flood := range floods {
-		ours, theirs = nil, nil
+		var ours, theirs []float64
 		for i := range 3 {
 			r, err := w.run(ctx, 1, fmt.Sprint(flood.name, i), flood.code)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if want := int64(megabytes) * 1_000_000; r.bytes < want && !r.gap {
-				return nil, fmt.Errorf("%s: %d bytes arrived of %d, and no gap was told", flood.name, r.bytes, want)
+				return fmt.Errorf("%s: %d bytes arrived of %d, and no gap was told", flood.name, r.bytes, want)
 			}
 			ours = append(ours, float64(r.bytes)/1e6/r.done.Seconds())
 			if r, err = k.run(ctx, flood.code); err != nil {
-				return nil, err
+				return err
 			}
 			theirs = append(theirs, float64(r.bytes)/1e6/r.done.Seconds())
 		}
-		add(flood.name, "MB/s", ours, theirs)
+		c.add(flood.name, "MB/s", ours, theirs)
 	}
 	after, err := rss(gateway)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	add("gateway memory before the floods", "MiB", []float64{before}, nil)
-	add("gateway memory after the floods", "MiB", []float64{after}, nil)
-	return figures, nil
+	c.add("gateway memory before the floods", "MiB", []float64{before}, nil)
+	c.add("gateway memory after the floods", "MiB", []float64{after}, nil)
+	return nil
 }
 
 // rss is the largest memory that a process has held, in MiB.

@@ -5,10 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -52,32 +50,6 @@ type Conn struct {
 	err     error // why it has ended
 	last    error // why the last attempt or connection failed
 	links   int   // how many there have been
-}
-
-// link is one WebSocket in the life of a Conn.
-type link struct {
-	ws    *websocket.Conn
-	out   chan message
-	ended context.Context
-	end   context.CancelFunc
-}
-
-type message struct {
-	kind websocket.MessageType
-	body []byte
-}
-
-// call is a request whose reply is awaited.
-type call struct {
-	id   uint64
-	body []byte
-	// repeat says that sending it twice does no harm.
-	repeat bool
-	// sent is the link it went out on; nil while it waits for one.
-	sent *link
-	// reply is told exactly once, on the reading goroutine, unless the
-	// caller has given up before.
-	reply func(json.RawMessage, error)
 }
 
 // Connect opens the WebSocket. It returns once the server has answered hello,
@@ -163,19 +135,6 @@ func (c *Conn) finish(err error) {
 	for _, v := range viewers {
 		v.fail(err)
 	}
-}
-
-// takeCalls removes the calls that match and returns them by age. mu is held.
-func (c *Conn) takeCalls(match func(*call) bool) []*call {
-	var taken []*call
-	for id, p := range c.calls {
-		if match(p) {
-			taken = append(taken, p)
-			delete(c.calls, id)
-		}
-	}
-	slices.SortFunc(taken, func(a, b *call) int { return int(int64(a.id) - int64(b.id)) })
-	return taken
 }
 
 // loop keeps a link up.
@@ -266,147 +225,6 @@ func (c *Conn) once() (useful bool, err error) {
 	_ = l.ws.CloseNow()
 	c.lower(l, err)
 	return useful, err
-}
-
-func linkError(err error) error {
-	const op = "client.conn"
-	code := int(websocket.CloseStatus(err))
-	for _, row := range fault.Table() {
-		if row.Close != code {
-			continue
-		}
-		var ce websocket.CloseError
-		message := row.Advice
-		if errors.As(err, &ce) && ce.Reason != "" {
-			message = ce.Reason
-		}
-		e := fault.New(row.Kind, op, "%s", message)
-		if code >= 3500 && code <= 3999 {
-			return &finalError{e}
-		}
-		return e
-	}
-	if code >= 3500 && code <= 3999 {
-		return &finalError{fault.New(fault.Unsupported, op, "the server ended the connection with code %d", code)}
-	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection was lost", Err: err}
-}
-
-// dial opens a WebSocket and says hello.
-func (c *Conn) dial() (*link, error) {
-	const op = "client.connect"
-	ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
-	defer cancel()
-	header := http.Header{}
-	c.client.authorize(header)
-	ws, resp, err := websocket.Dial(ctx, c.client.endpoint([]string{"v1", "ws"}), &websocket.DialOptions{
-		HTTPClient: c.client.opts.HTTP, HTTPHeader: header, Subprotocols: []string{protocol.Subprotocol},
-	})
-	if err != nil {
-		if resp == nil || resp.StatusCode == http.StatusSwitchingProtocols {
-			return nil, c.client.transportError(ctx, op, err)
-		}
-		if resp.Body == nil {
-			resp.Body = http.NoBody
-		}
-		e := responseError(op, resp)
-		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-			return nil, &finalError{e}
-		}
-		return nil, e
-	}
-	ws.SetReadLimit(stream.MessageHeaderSize + stream.MaxBody + 64)
-	if err := hello(ctx, ws, c.client.opts.Name); err != nil {
-		_ = ws.CloseNow()
-		return nil, err
-	}
-	l := &link{ws: ws, out: make(chan message, outQueue)}
-	l.ended, l.end = context.WithCancel(c.ctx)
-	return l, nil
-}
-
-func hello(ctx context.Context, ws *websocket.Conn, name string) error {
-	const op = "client.hello"
-	params, err := json.Marshal(protocol.Hello{Client: name})
-	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
-	}
-	body, err := json.Marshal(protocol.Request{ID: 1, Op: protocol.OpHello, Params: params})
-	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
-	}
-	if err := ws.Write(ctx, websocket.MessageText, body); err != nil {
-		return linkError(err)
-	}
-	_, text, err := ws.Read(ctx)
-	if err != nil {
-		return linkError(err)
-	}
-	var reply protocol.Reply
-	var welcome protocol.Welcome
-	if err := json.Unmarshal(text, &reply); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the server's first message is no reply", Err: err}
-	}
-	if reply.Error != nil {
-		e := reply.Error.Err(op)
-		if e.Kind.Row().Close >= 3500 {
-			return &finalError{e}
-		}
-		return e
-	}
-	if err := json.Unmarshal(reply.Result, &welcome); err != nil || welcome.Protocol != protocol.Subprotocol {
-		return &finalError{fault.New(fault.Unsupported, op, "the server speaks %q, this client %s", welcome.Protocol, protocol.Subprotocol)}
-	}
-	return nil
-}
-
-// write sends what is queued, in order.
-func (l *link) write() {
-	for {
-		select {
-		case m := <-l.out:
-			ctx, cancel := context.WithTimeout(l.ended, writeTimeout)
-			err := l.ws.Write(ctx, m.kind, m.body)
-			cancel()
-			if err != nil {
-				l.end() // the reader finds out and reports
-				return
-			}
-		case <-l.ended.Done():
-			return
-		}
-	}
-}
-
-// ping finds a network that is gone without a word.
-func (l *link) ping() {
-	ticker := time.NewTicker(pingEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			ctx, cancel := context.WithTimeout(l.ended, pingTimeout)
-			err := l.ws.Ping(ctx)
-			cancel()
-			if err != nil {
-				l.end()
-				return
-			}
-		case <-l.ended.Done():
-			return
-		}
-	}
-}
-
-// send queues a message. false means that the link or ctx ended first.
-func (l *link) send(ctx context.Context, kind websocket.MessageType, body []byte) bool {
-	select {
-	case l.out <- message{kind, body}:
-		return true
-	case <-l.ended.Done():
-	case <-ctx.Done():
-	}
-	return false
 }
 
 // raise makes l the link in use and sends what waited for one: first the
@@ -592,89 +410,4 @@ func (c *Conn) event(l *link, reply protocol.Reply) {
 	for _, v := range viewers {
 		v.fail(fault.New(fault.SandboxLost, "client.viewer", "%s", message))
 	}
-}
-
-// start registers a call and sends it, now or once there is a link.
-func (c *Conn) start(ctx context.Context, name string, ch uint32, params any, repeat bool, reply func(json.RawMessage, error)) (uint64, error) {
-	return c.startOn(ctx, nil, name, ch, params, repeat, reply)
-}
-
-// startOn is start over the link on and no other, unless that is nil.
-func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, params any, repeat bool, reply func(json.RawMessage, error)) (uint64, error) {
-	const op = "client.call"
-	req := protocol.Request{Op: name, Ch: ch}
-	if params != nil {
-		raw, err := json.Marshal(params)
-		if err != nil {
-			return 0, fault.Wrap(fault.InvalidArgument, op, err)
-		}
-		req.Params = raw
-	}
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return 0, c.err
-	}
-	if on != nil && c.link != on {
-		c.mu.Unlock()
-		return 0, fault.New(fault.Unavailable, op, "the connection was lost")
-	}
-	if len(c.calls) >= MaxPending {
-		c.mu.Unlock()
-		return 0, fault.New(fault.Exhausted, op, "%d calls wait for their replies already", MaxPending)
-	}
-	c.nextID++
-	req.ID = c.nextID
-	body, err := json.Marshal(req)
-	if err == nil && len(body) > protocol.MaxControl {
-		err = fault.New(fault.TooLarge, op, "the request has %d bytes, the limit is %d", len(body), protocol.MaxControl)
-	}
-	if err != nil {
-		c.mu.Unlock()
-		return 0, err
-	}
-	p := &call{id: req.ID, body: body, repeat: repeat, reply: reply, sent: c.link}
-	c.calls[p.id] = p
-	l := c.link
-	c.mu.Unlock()
-	if l != nil && !l.send(ctx, websocket.MessageText, body) && ctx.Err() != nil {
-		c.forget(p.id)
-		return 0, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
-	}
-	return p.id, nil
-}
-
-// forget drops a call whose caller has given up.
-func (c *Conn) forget(id uint64) {
-	c.mu.Lock()
-	delete(c.calls, id)
-	c.mu.Unlock()
-}
-
-// call asks and waits for the reply. repeat allows it to be sent again after
-// a reconnect. result may be nil.
-func (c *Conn) call(ctx context.Context, name string, ch uint32, params, result any, repeat bool) error {
-	type answer struct {
-		result json.RawMessage
-		err    error
-	}
-	got := make(chan answer, 1)
-	id, err := c.start(ctx, name, ch, params, repeat, func(r json.RawMessage, err error) { got <- answer{r, err} })
-	if err != nil {
-		return err
-	}
-	var a answer
-	select {
-	case a = <-got:
-	case <-ctx.Done():
-		c.forget(id)
-		return fault.Wrap(fault.KindOf(ctx.Err()), "client."+name, ctx.Err())
-	}
-	if a.err != nil || result == nil {
-		return a.err
-	}
-	if err := json.Unmarshal(a.result, result); err != nil && !errors.Is(err, io.EOF) {
-		return &fault.Error{Kind: fault.Malformed, Op: "client." + name, Message: "the reply cannot be read", Err: err}
-	}
-	return nil
 }

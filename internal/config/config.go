@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +35,7 @@ type Config struct {
 	RunDir   string   `yaml:"run_dir" default:"/run/sandgate" doc:"Directory for sockets and the state of running sandboxes. Owned by root, mode 0711; best on a tmpfs."`
 	Runsc    string   `yaml:"runsc" doc:"Path of the runsc binary. Empty means runsc beside this program, or in ../bin of its directory."`
 	Image    string   `yaml:"image" doc:"Path of the image with the languages, an EROFS file. Empty means image.erofs beside this program, or in ../bin or ../build of its directory."`
-	Platform string   `yaml:"platform" default:"systrap" doc:"gVisor's platform: systrap runs anywhere, kvm needs /dev/kvm and is faster on bare metal."`
+	Platform string   `yaml:"platform" default:"systrap" oneof:"systrap kvm" doc:"gVisor's platform: systrap runs anywhere, kvm needs /dev/kvm and is faster on bare metal."`
 	User     string   `yaml:"gateway_user" doc:"User that the gateway runs as. Empty means sandgate if there is such a user, else nobody, with a warning."`
 	Hosts    []string `yaml:"allowed_hosts" doc:"Host names, without port, that requests may name beside localhost, the loopback addresses and that of listen. Protects against DNS rebinding."`
 	Origins  []string `yaml:"allowed_origins" doc:"Origins of web pages, such as https://app.example.org, that may use the API beside the server's own pages."`
@@ -62,30 +61,30 @@ type Config struct {
 
 // Gateway is about what clients may hold open.
 type Gateway struct {
-	Connections int      `yaml:"connections" default:"10000" doc:"Connections of all clients at one time, at least 16. More are closed at once."`
-	Sockets     int      `yaml:"sockets_per_principal" default:"256" doc:"WebSockets of one principal at one time; at least 1. More are refused with 429."`
-	SelfCheck   Duration `yaml:"self_check" default:"5m" doc:"How old the cell may be that GET /readyz answers from; a question later than that has the gateway run another. 0 means that none is run: ready is then whose node answers."`
+	Connections int      `yaml:"connections" default:"10000" min:"16" doc:"Connections of all clients at one time, at least 16. More are closed at once."`
+	Sockets     int      `yaml:"sockets_per_principal" default:"256" min:"1" doc:"WebSockets of one principal at one time; at least 1. More are refused with 429."`
+	SelfCheck   Duration `yaml:"self_check" default:"5m" min:"0" doc:"How old the cell may be that GET /readyz answers from; a question later than that has the gateway run another. 0 means that none is run: ready is then whose node answers."`
 }
 
 // Pool is about the sandboxes that wait for a session.
 type Pool struct {
-	Size      int      `yaml:"size" default:"2" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot."`
+	Size      int      `yaml:"size" default:"2" min:"0" max:"1000" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot."`
 	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are always kept warm for. The others, and templates, are as they are asked for."`
 	Memory    Size     `yaml:"memory" default:"512MiB" doc:"Memory that sandboxes may hold which are kept ready beyond size: for what was asked for within the last minutes, at most 16 for each language and template. 0 keeps none."`
-	Spare     int      `yaml:"spare" default:"1" doc:"Sandboxes kept half made, 0 to 100, 22 MiB each, so that waking and copying a session do not wait for the making of one."`
+	Spare     int      `yaml:"spare" default:"1" min:"0" max:"100" doc:"Sandboxes kept half made, 0 to 100, 22 MiB each, so that waking and copying a session do not wait for the making of one."`
 }
 
 // Limits are those of one sandbox.
 type Limits struct {
-	Memory  Size     `yaml:"memory" default:"1GiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
-	CPUs    float64  `yaml:"cpus" default:"2" doc:"Processors that one sandbox may use, in fractions from 0.1."`
-	PIDs    int      `yaml:"pids" default:"512" doc:"Processes and threads of the user in one sandbox, 32 to 4096."`
-	Overlay Size     `yaml:"overlay" default:"1GiB" doc:"What a sandbox may write to its filesystem, kept in memory; at least 16MiB."`
-	Tmp     Size     `yaml:"tmp" default:"256MiB" doc:"Size of /tmp in a sandbox; at least 1MiB."`
-	Files   int      `yaml:"open_files" default:"4096" doc:"Open files of one process in a sandbox, at least 64."`
-	Inodes  int      `yaml:"inodes" default:"262144" doc:"Files and folders that may be made in /tmp, in /dev/shm, and outside them, each for itself; at least 64."`
-	Output  Size     `yaml:"output" default:"0" doc:"What each channel may print in a second; at least 64KiB. Who prints faster waits. 0 means no limit."`
-	Cell    Duration `yaml:"cell" default:"0s" doc:"How long a cell may run before it is interrupted, in whole seconds; 0 means no limit."`
+	Memory  Size     `yaml:"memory" default:"1GiB" min:"256MiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
+	CPUs    float64  `yaml:"cpus" default:"2" min:"0.1" doc:"Processors that one sandbox may use, in fractions from 0.1."`
+	PIDs    int      `yaml:"pids" default:"512" min:"32" max:"4096" doc:"Processes and threads of the user in one sandbox, 32 to 4096."`
+	Overlay Size     `yaml:"overlay" default:"1GiB" min:"16MiB" doc:"What a sandbox may write to its filesystem, kept in memory; at least 16MiB."`
+	Tmp     Size     `yaml:"tmp" default:"256MiB" min:"1MiB" doc:"Size of /tmp in a sandbox; at least 1MiB."`
+	Files   int      `yaml:"open_files" default:"4096" min:"64" doc:"Open files of one process in a sandbox, at least 64."`
+	Inodes  int      `yaml:"inodes" default:"262144" min:"64" doc:"Files and folders that may be made in /tmp, in /dev/shm, and outside them, each for itself; at least 64."`
+	Output  Size     `yaml:"output" default:"0" min:"64KiB" off:"0" doc:"What each channel may print in a second; at least 64KiB. Who prints faster waits. 0 means no limit."`
+	Cell    Duration `yaml:"cell" default:"0s" min:"1s" off:"0" doc:"How long a cell may run before it is interrupted, in whole seconds; 0 means no limit."`
 }
 
 // MaxLimits are the most that a session or a template may ask for. One below
@@ -93,7 +92,7 @@ type Limits struct {
 type MaxLimits struct {
 	Memory  Size    `yaml:"memory" default:"4GiB" doc:"The most memory that a session or a template may ask for. This and those below mean what limits says where they are less."`
 	CPUs    float64 `yaml:"cpus" default:"4" doc:"The most processors that a session may ask for."`
-	PIDs    int     `yaml:"pids" default:"4096" doc:"The most processes and threads that a session may ask for, at most 4096."`
+	PIDs    int     `yaml:"pids" default:"4096" max:"4096" doc:"The most processes and threads that a session may ask for, at most 4096."`
 	Overlay Size    `yaml:"overlay" default:"4GiB" doc:"The most that a session may ask to write to its filesystem."`
 	Tmp     Size    `yaml:"tmp" default:"1GiB" doc:"The largest /tmp that a session may ask for."`
 	Files   int     `yaml:"open_files" default:"65536" doc:"The most open files of one process that a session may ask for."`
@@ -102,47 +101,47 @@ type MaxLimits struct {
 
 // Sessions is about sessions and their channels.
 type Sessions struct {
-	Max         int      `yaml:"max" default:"16" doc:"Sessions with a sandbox at one time; at least 1. For further ones those that have been idle longest are hibernated; while none is idle they are refused with 429 and a time to try again."`
-	Lifetime    Duration `yaml:"lifetime" default:"24h" doc:"A session that does not ask for another lifetime ends this long after its creation, whatever it does; at least 1s."`
+	Max         int      `yaml:"max" default:"16" min:"1" doc:"Sessions with a sandbox at one time; at least 1. For further ones those that have been idle longest are hibernated; while none is idle they are refused with 429 and a time to try again."`
+	Lifetime    Duration `yaml:"lifetime" default:"24h" min:"1s" doc:"A session that does not ask for another lifetime ends this long after its creation, whatever it does; at least 1s."`
 	MaxLifetime Duration `yaml:"max_lifetime" default:"168h" doc:"The longest lifetime that a session may ask for; at least that of lifetime."`
-	Pause       Duration `yaml:"idle_pause" default:"60s" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
-	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" doc:"A paused session without work for this long is hibernated: it goes to data_dir and takes no memory, until work wakes it; 0 means never."`
-	Hibernated  int      `yaml:"max_hibernated" default:"1000" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
-	Snapshots   int      `yaml:"max_snapshots" default:"100" doc:"Snapshots that users keep at one time, at least 0. Further ones are refused."`
-	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" doc:"What all snapshots together may take of data_dir; at least 1MiB. One that does not fit is refused."`
-	Volumes     int      `yaml:"max_volumes" default:"100" doc:"Volumes that a tenant may have, at least 0. Further ones are refused."`
-	VolumeMax   Size     `yaml:"max_volume_bytes" default:"10GiB" doc:"The most that one volume may hold, in data_dir; at least 1MiB. It is measured every 5 s while sessions write to it: one that holds more becomes read-only for them, and a session that goes on writing, up to twice as much, is ended."`
+	Pause       Duration `yaml:"idle_pause" default:"60s" min:"0" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
+	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" min:"0" doc:"A paused session without work for this long is hibernated: it goes to data_dir and takes no memory, until work wakes it; 0 means never."`
+	Hibernated  int      `yaml:"max_hibernated" default:"1000" min:"0" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
+	Snapshots   int      `yaml:"max_snapshots" default:"100" min:"0" doc:"Snapshots that users keep at one time, at least 0. Further ones are refused."`
+	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" min:"1MiB" doc:"What all snapshots together may take of data_dir; at least 1MiB. One that does not fit is refused."`
+	Volumes     int      `yaml:"max_volumes" default:"100" min:"0" doc:"Volumes that a tenant may have, at least 0. Further ones are refused."`
+	VolumeMax   Size     `yaml:"max_volume_bytes" default:"10GiB" min:"1MiB" doc:"The most that one volume may hold, in data_dir; at least 1MiB. It is measured every 5 s while sessions write to it: one that holds more becomes read-only for them, and a session that goes on writing, up to twice as much, is ended."`
 	Durable     bool     `yaml:"durable" default:"false" doc:"Makes sessions durable that do not say. A durable session is copied to data_dir when it falls idle after work, while it goes on, and comes back as of then after the server was killed."`
-	DurableRate Duration `yaml:"durable_every" default:"30s" doc:"The least time between two such copies of a session; at least 1s."`
-	DurableMax  Size     `yaml:"durable_max" default:"2GiB" doc:"A durable session whose sandbox holds more memory than this is not copied, which its log says; at least 1MiB."`
-	Shutdown    Duration `yaml:"shutdown_limit" default:"30s" doc:"How long a server that stops takes to hibernate its sessions for the next start, at most 40s; those it cannot in that time are lost, as are all with 0."`
-	Memory      Size     `yaml:"memory" default:"0" doc:"Memory that all sandboxes may hold together. Beyond it sessions that are idle are hibernated, those first that have been longest, and new ones are refused while there are none. 0 means four fifths of the machine's."`
-	MaxIdle     Duration `yaml:"max_idle" default:"24h" doc:"The longest idle_pause or idle_hibernate that a session may ask for; at least 1s."`
-	MaxKeep     int      `yaml:"max_keep_alive" default:"4" doc:"Sessions that may be kept alive at one time, which are never paused or hibernated for being idle; 0 means none."`
-	Queue       int      `yaml:"queue" default:"32" doc:"Sessions that wait to be made or woken while all places are taken, those of one tenant at most half; tenants take turns. Further ones are refused at once; 0 refuses all."`
-	QueueWait   Duration `yaml:"queue_wait" default:"10s" doc:"How long one of them waits before it is refused; at least 100ms."`
-	ClaimWait   Duration `yaml:"claim_wait" default:"30s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
-	LogMemory   Size     `yaml:"log_memory" default:"1MiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
-	LogDisk     Size     `yaml:"log_disk" default:"64MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
+	DurableRate Duration `yaml:"durable_every" default:"30s" min:"1s" doc:"The least time between two such copies of a session; at least 1s."`
+	DurableMax  Size     `yaml:"durable_max" default:"2GiB" min:"1MiB" doc:"A durable session whose sandbox holds more memory than this is not copied, which its log says; at least 1MiB."`
+	Shutdown    Duration `yaml:"shutdown_limit" default:"30s" min:"0" max:"40s" doc:"How long a server that stops takes to hibernate its sessions for the next start, at most 40s; those it cannot in that time are lost, as are all with 0."`
+	Memory      Size     `yaml:"memory" default:"0" min:"0" doc:"Memory that all sandboxes may hold together. Beyond it sessions that are idle are hibernated, those first that have been longest, and new ones are refused while there are none. 0 means four fifths of the machine's."`
+	MaxIdle     Duration `yaml:"max_idle" default:"24h" min:"1s" doc:"The longest idle_pause or idle_hibernate that a session may ask for; at least 1s."`
+	MaxKeep     int      `yaml:"max_keep_alive" default:"4" min:"0" doc:"Sessions that may be kept alive at one time, which are never paused or hibernated for being idle; 0 means none."`
+	Queue       int      `yaml:"queue" default:"32" min:"0" doc:"Sessions that wait to be made or woken while all places are taken, those of one tenant at most half; tenants take turns. Further ones are refused at once; 0 refuses all."`
+	QueueWait   Duration `yaml:"queue_wait" default:"10s" min:"100ms" doc:"How long one of them waits before it is refused; at least 100ms."`
+	ClaimWait   Duration `yaml:"claim_wait" default:"30s" min:"1s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
+	LogMemory   Size     `yaml:"log_memory" default:"1MiB" min:"64KiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
+	LogDisk     Size     `yaml:"log_disk" default:"64MiB" min:"1MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
 }
 
 // Egress is about what sessions may reach outside.
 type Egress struct {
 	Allow       []string `yaml:"allow" doc:"The most that any session may reach outside, if it asks for network: hosts such as pypi.org, *.pythonhosted.org for all below a domain, or * for all; with :port for another than 80 and 443. Empty: no session reaches anything."`
 	Tenants     []string `yaml:"tenants" doc:"Tenants whose sessions may ask for network. Empty means all."`
-	Connections int      `yaml:"connections" default:"64" doc:"Connections to the outside that a session has at one time, 1 to 256. Further ones are refused."`
-	Rate        Size     `yaml:"bytes_per_second" default:"0" doc:"What a session may move in a second, both ways together; at least 64KiB. Who moves more waits. 0 means no limit."`
-	Bytes       Size     `yaml:"bytes" default:"16GiB" doc:"What a session may move in all, both ways together; at least 1MiB. Then its connections are cut, and further ones refused. 0 means no limit."`
-	Dial        Duration `yaml:"dial_timeout" default:"10s" doc:"How long a host's name and a connection to it may take, 100ms to 60s."`
-	Idle        Duration `yaml:"idle_timeout" default:"5m" doc:"A connection that carries nothing for this long is cut; at least 1s."`
+	Connections int      `yaml:"connections" default:"64" min:"1" max:"256" doc:"Connections to the outside that a session has at one time, 1 to 256. Further ones are refused."`
+	Rate        Size     `yaml:"bytes_per_second" default:"0" min:"64KiB" off:"0" doc:"What a session may move in a second, both ways together; at least 64KiB. Who moves more waits. 0 means no limit."`
+	Bytes       Size     `yaml:"bytes" default:"16GiB" min:"1MiB" off:"0" doc:"What a session may move in all, both ways together; at least 1MiB. Then its connections are cut, and further ones refused. 0 means no limit."`
+	Dial        Duration `yaml:"dial_timeout" default:"10s" min:"100ms" max:"60s" doc:"How long a host's name and a connection to it may take, 100ms to 60s."`
+	Idle        Duration `yaml:"idle_timeout" default:"5m" min:"1s" doc:"A connection that carries nothing for this long is cut; at least 1s."`
 	Resolver    string   `yaml:"resolver" doc:"Address and port of the DNS server that is asked for hosts' names, as 10.0.0.2:53. Empty means the machine's own."`
 }
 
 // Templates is about those that users make.
 type Templates struct {
-	Max   int      `yaml:"max" default:"32" doc:"Templates of one tenant; 0 means that none can be made."`
-	Bytes Size     `yaml:"bytes" default:"1GiB" doc:"What one template may bring along: its files, packages and image; at least 1MiB."`
-	Build Duration `yaml:"build" default:"10m" doc:"How long the building of one may take; at least 1s."`
+	Max   int      `yaml:"max" default:"32" min:"0" doc:"Templates of one tenant; 0 means that none can be made."`
+	Bytes Size     `yaml:"bytes" default:"1GiB" min:"1MiB" doc:"What one template may bring along: its files, packages and image; at least 1MiB."`
+	Build Duration `yaml:"build" default:"10m" min:"1s" doc:"How long the building of one may take; at least 1s."`
 }
 
 // Cluster is about several nodes and gateways that are one server.
@@ -155,14 +154,14 @@ type Cluster struct {
 	Listen   string   `yaml:"listen" doc:"Address and port on which the node answers the cluster's gateways, over TLS with certificates on both sides. Empty: only the gateway of this machine reaches it."`
 	Address  string   `yaml:"address" doc:"Address and port that gateways are told to reach this node at. Empty means that of listen, which then must name one."`
 	Dir      string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
-	Lease    Duration `yaml:"lease" default:"45s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
-	Grace    Duration `yaml:"keys_grace" default:"10m" doc:"How long API keys that a gateway knows are good while it cannot ask whether another has revoked them, at least 1s. Keys that it does not know are answered with 503 meanwhile."`
-	Drain    Duration `yaml:"drain_limit" default:"30s" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
+	Lease    Duration `yaml:"lease" default:"45s" min:"1s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
+	Grace    Duration `yaml:"keys_grace" default:"10m" min:"1s" doc:"How long API keys that a gateway knows are good while it cannot ask whether another has revoked them, at least 1s. Keys that it does not know are answered with 503 meanwhile."`
+	Drain    Duration `yaml:"drain_limit" default:"30s" min:"0" max:"10m" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
 	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own."`
 
 	Checkpoints    bool     `yaml:"checkpoints" default:"true" doc:"Copies of durable sessions go to cluster.blobs too, so that another node goes on with them when theirs is gone for good."`
-	CheckpointRate Size     `yaml:"checkpoint_rate" default:"16MiB" doc:"Bytes a second that a node's copies may take on their way there, compressed, all together; at least 1MiB."`
-	TakeOver       Duration `yaml:"take_over" default:"30s" doc:"How long a node is missed, beyond its lease, before another goes on with its durable sessions as of their last copy. A node that is started again within that time keeps them, and what they did since."`
+	CheckpointRate Size     `yaml:"checkpoint_rate" default:"16MiB" min:"1MiB" doc:"Bytes a second that a node's copies may take on their way there, compressed, all together; at least 1MiB."`
+	TakeOver       Duration `yaml:"take_over" default:"30s" min:"0s" doc:"How long a node is missed, beyond its lease, before another goes on with its durable sessions as of their last copy. A node that is started again within that time keeps them, and what they did since."`
 
 	S3Endpoint    string `yaml:"s3_endpoint" doc:"Address of that server, such as https://10.0.0.7:9000. Empty means Amazon's."`
 	S3Region      string `yaml:"s3_region" default:"us-east-1" doc:"Region of the bucket."`
@@ -173,29 +172,29 @@ type Cluster struct {
 // Audit is about the record of who did what.
 type Audit struct {
 	Enabled  bool   `yaml:"enabled" default:"true" doc:"Keeps an audit log in data_dir/audit: who ran, opened, read and wrote what, and who was turned away. docs/operation.md describes it."`
-	Code     string `yaml:"code" default:"hash" doc:"What the audit log has of the code that is run: hash for its SHA-256 alone, whole for its first 64KiB too."`
+	Code     string `yaml:"code" default:"hash" oneof:"hash whole" doc:"What the audit log has of the code that is run: hash for its SHA-256 alone, whole for its first 64KiB too."`
 	Required bool   `yaml:"required" default:"false" doc:"Refuses with 503 what cannot be recorded before it is done, as when the disk is full. Otherwise entries that cannot be written are counted and the server goes on."`
-	MaxFile  Size   `yaml:"max_file" default:"64MiB" doc:"Size of an audit file at which the next one begins; at least 64KiB."`
-	Keep     int    `yaml:"keep" default:"8" doc:"Full audit files that are kept, the oldest goes first; at least 1. Ship them elsewhere to keep more."`
+	MaxFile  Size   `yaml:"max_file" default:"64MiB" min:"64KiB" doc:"Size of an audit file at which the next one begins; at least 64KiB."`
+	Keep     int    `yaml:"keep" default:"8" min:"1" doc:"Full audit files that are kept, the oldest goes first; at least 1. Ship them elsewhere to keep more."`
 }
 
 // Usage is about the record of what sessions use.
 type Usage struct {
-	MaxFile Size `yaml:"max_file" default:"16MiB" doc:"Size of a file of data_dir/usage at which the next one begins; at least 64KiB. A session that runs takes about 250 bytes a minute."`
-	Keep    int  `yaml:"keep" default:"8" doc:"Full usage files that are kept, the oldest goes first; at least 1."`
+	MaxFile Size `yaml:"max_file" default:"16MiB" min:"64KiB" doc:"Size of a file of data_dir/usage at which the next one begins; at least 64KiB. A session that runs takes about 250 bytes a minute."`
+	Keep    int  `yaml:"keep" default:"8" min:"1" doc:"Full usage files that are kept, the oldest goes first; at least 1."`
 }
 
 // Tracing is about OpenTelemetry.
 type Tracing struct {
 	Endpoint string  `yaml:"endpoint" doc:"Address of an OpenTelemetry collector that takes traces over HTTP, such as http://127.0.0.1:4318/v1/traces. Empty: nothing is traced."`
-	Sample   float64 `yaml:"sample" default:"0.1" doc:"Part of the requests that are traced, from 0 to 1. A request with a W3C traceparent is traced if that says so."`
-	Queue    int     `yaml:"queue" default:"4096" doc:"Spans that wait to be sent at most, of gateway and node each; at least 64. Further ones are dropped and counted, and nothing waits."`
+	Sample   float64 `yaml:"sample" default:"0.1" min:"0" max:"1" doc:"Part of the requests that are traced, from 0 to 1. A request with a W3C traceparent is traced if that says so."`
+	Queue    int     `yaml:"queue" default:"4096" min:"64" doc:"Spans that wait to be sent at most, of gateway and node each; at least 64. Further ones are dropped and counted, and nothing waits."`
 }
 
 // Log is about the server's own log, on standard error.
 type Log struct {
-	Level  string `yaml:"level" default:"info" doc:"What is logged: debug, info, warn or error and above."`
-	Format string `yaml:"format" default:"text" doc:"text for people, json for machines."`
+	Level  string `yaml:"level" default:"info" oneof:"debug info warn error" doc:"What is logged: debug, info, warn or error and above."`
+	Format string `yaml:"format" default:"text" oneof:"text json" doc:"text for people, json for machines."`
 }
 
 // Size is a number of bytes. It is written with or without a unit: 1048576,
@@ -353,96 +352,28 @@ func (c *Config) Validate() error {
 	if n := len(c.StateDir()); n > 60 {
 		return fault.Invalid(op, "run_dir", "the path is %d bytes too long for the sockets below it", n-60)
 	}
-	oneOf := func(field, value string, allowed ...string) error {
-		if slices.Contains(allowed, value) {
-			return nil
-		}
-		return fault.Invalid(op, field, "%q is not one of %s", value, strings.Join(allowed, ", "))
+	if err := c.OIDC.validate(op); err != nil {
+		return err
 	}
-	atLeast := func(field string, ok bool, least string) error {
-		if ok {
-			return nil
-		}
-		return fault.Invalid(op, field, "must be at least %s", least)
-	}
-	for _, err := range []error{
-		c.OIDC.validate(op),
-		oneOf("platform", c.Platform, "systrap", "kvm"),
-		oneOf("audit.code", c.Audit.Code, "hash", "whole"),
-		atLeast("cluster.drain_limit", c.Cluster.Drain >= 0, "0"),
-		atLeast("cluster.lease", c.Cluster.Lease >= Duration(time.Second), "1s"),
-		atLeast("cluster.keys_grace", c.Cluster.Grace >= Duration(time.Second), "1s"),
-		atLeast("audit.max_file", c.Audit.MaxFile >= 64<<10, "64KiB"),
-		atLeast("audit.keep", c.Audit.Keep >= 1, "1"),
-		atLeast("usage.max_file", c.Usage.MaxFile >= 64<<10, "64KiB"),
-		atLeast("usage.keep", c.Usage.Keep >= 1, "1"),
-		atLeast("tracing.queue", c.Tracing.Queue >= 64, "64"),
-		oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error"),
-		oneOf("log.format", c.Log.Format, "text", "json"),
-		atLeast("gateway.connections", c.Gateway.Connections >= 16, "16"),
-		atLeast("gateway.sockets_per_principal", c.Gateway.Sockets >= 1, "1"),
-		atLeast("gateway.self_check", c.Gateway.SelfCheck >= 0, "0"),
-		atLeast("pool.size", c.Pool.Size >= 0, "0"),
-		atLeast("pool.spare", c.Pool.Spare >= 0, "0"),
-		atLeast("limits.memory", c.Limits.Memory >= 256<<20, "256MiB"),
-		atLeast("limits.cpus", c.Limits.CPUs >= 0.1, "0.1"),
-		atLeast("limits.pids", c.Limits.PIDs >= 32, "32"),
-		atLeast("limits.overlay", c.Limits.Overlay >= 16<<20, "16MiB"),
-		atLeast("limits.tmp", c.Limits.Tmp >= 1<<20, "1MiB"),
-		atLeast("limits.open_files", c.Limits.Files >= 64, "64"),
-		atLeast("limits.inodes", c.Limits.Inodes >= 64, "64"),
-		atLeast("limits.output", c.Limits.Output == 0 || c.Limits.Output >= 64<<10, "64KiB, or 0"),
-		atLeast("limits.cell", c.Limits.Cell == 0 || c.Limits.Cell >= Duration(time.Second), "1s, or 0"),
-		atLeast("sessions.memory", c.Sessions.Memory >= 0, "0"),
-		atLeast("sessions.max_idle", c.Sessions.MaxIdle >= Duration(time.Second), "1s"),
-		atLeast("sessions.max_keep_alive", c.Sessions.MaxKeep >= 0, "0"),
-		atLeast("egress.connections", c.Egress.Connections >= 1, "1"),
-		atLeast("egress.bytes_per_second", c.Egress.Rate == 0 || c.Egress.Rate >= 64<<10, "64KiB, or 0"),
-		atLeast("egress.bytes", c.Egress.Bytes == 0 || c.Egress.Bytes >= 1<<20, "1MiB, or 0"),
-		atLeast("egress.dial_timeout", c.Egress.Dial >= Duration(100*time.Millisecond), "100ms"),
-		atLeast("egress.idle_timeout", c.Egress.Idle >= Duration(time.Second), "1s"),
-		atLeast("templates.max", c.Templates.Max >= 0, "0"),
-		atLeast("templates.bytes", c.Templates.Bytes >= 1<<20, "1MiB"),
-		atLeast("templates.build", c.Templates.Build >= Duration(time.Second), "1s"),
-		atLeast("sessions.max", c.Sessions.Max >= 1, "1"),
-		atLeast("sessions.lifetime", c.Sessions.Lifetime >= Duration(time.Second), "1s"),
-		atLeast("sessions.max_lifetime", c.Sessions.MaxLifetime >= c.Sessions.Lifetime, "sessions.lifetime"),
-		atLeast("sessions.idle_pause", c.Sessions.Pause >= 0, "0"),
-		atLeast("sessions.idle_hibernate", c.Sessions.Hibernate >= 0, "0"),
-		atLeast("sessions.max_hibernated", c.Sessions.Hibernated >= 0, "0"),
-		atLeast("sessions.max_snapshots", c.Sessions.Snapshots >= 0, "0"),
-		atLeast("sessions.max_snapshot_bytes", c.Sessions.SnapshotMax >= 1<<20, "1MiB"),
-		atLeast("sessions.max_volumes", c.Sessions.Volumes >= 0, "0"),
-		atLeast("sessions.max_volume_bytes", c.Sessions.VolumeMax >= 1<<20, "1MiB"),
-		atLeast("cluster.checkpoint_rate", c.Cluster.CheckpointRate >= 1<<20, "1MiB"),
-		atLeast("cluster.take_over", c.Cluster.TakeOver >= 0, "0s"),
-		atLeast("sessions.durable_every", c.Sessions.DurableRate >= Duration(time.Second), "1s"),
-		atLeast("sessions.durable_max", c.Sessions.DurableMax >= 1<<20, "1MiB"),
-		atLeast("sessions.shutdown_limit", c.Sessions.Shutdown >= 0, "0"),
-		atLeast("sessions.queue", c.Sessions.Queue >= 0, "0"),
-		atLeast("sessions.queue_wait", c.Sessions.QueueWait >= Duration(100*time.Millisecond), "100ms"),
-		atLeast("sessions.claim_wait", c.Sessions.ClaimWait >= Duration(time.Second), "1s"),
-		atLeast("sessions.log_memory", c.Sessions.LogMemory >= 64<<10, "64KiB"),
-		atLeast("sessions.log_disk", c.Sessions.LogDisk >= 1<<20, "1MiB"),
-	} {
-		if err != nil {
+	for _, f := range Fields(c) {
+		if err := f.check(op); err != nil {
 			return err
 		}
 	}
+	if c.Sessions.MaxLifetime < c.Sessions.Lifetime {
+		return fault.Invalid(op, "sessions.max_lifetime", "must be at least sessions.lifetime")
+	}
+	return c.validateReferences(op)
+}
+
+// validateReferences checks the settings that name something: addresses, folders,
+// networks and other settings.
+func (c *Config) validateReferences(op string) error {
 	if b := c.Cluster.Blobs; b != "" && !filepath.IsAbs(b) && !strings.HasPrefix(b, "s3://") {
 		return fault.Invalid(op, "cluster.blobs", "%q is neither an absolute path nor s3://bucket/prefix", b)
 	}
 	if strings.HasPrefix(c.Cluster.Blobs, "s3://") && c.Cluster.S3Credentials == "" {
 		return fault.Invalid(op, "cluster.s3_credentials_file", "a bucket takes credentials")
-	}
-	if c.Cluster.Drain > Duration(10*time.Minute) {
-		return fault.Invalid(op, "cluster.drain_limit", "must be at most 10m")
-	}
-	if c.Egress.Connections > 256 {
-		return fault.Invalid(op, "egress.connections", "must be at most 256")
-	}
-	if c.Egress.Dial > Duration(time.Minute) {
-		return fault.Invalid(op, "egress.dial_timeout", "must be at most 60s")
 	}
 	if r := c.Egress.Resolver; r != "" {
 		if _, err := netip.ParseAddrPort(r); err != nil {
@@ -457,24 +388,6 @@ func (c *Config) Validate() error {
 	}
 	if u, err := url.Parse(c.Tracing.Endpoint); c.Tracing.Endpoint != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil) {
 		return fault.Invalid(op, "tracing.endpoint", "it is no address such as http://127.0.0.1:4318/v1/traces, without a name and a password")
-	}
-	if s := c.Tracing.Sample; s < 0 || s > 1 {
-		return fault.Invalid(op, "tracing.sample", "must be from 0 to 1")
-	}
-	if c.Limits.PIDs > 4096 {
-		return fault.Invalid(op, "limits.pids", "must be at most 4096")
-	}
-	if c.MaxLimits.PIDs > 4096 {
-		return fault.Invalid(op, "max_limits.pids", "must be at most 4096")
-	}
-	if c.Sessions.Shutdown > Duration(40*time.Second) {
-		return fault.Invalid(op, "sessions.shutdown_limit", "must be at most 40s")
-	}
-	if c.Pool.Spare > 100 {
-		return fault.Invalid(op, "pool.spare", "must be at most 100")
-	}
-	if c.Pool.Size > 1000 {
-		return fault.Invalid(op, "pool.size", "must be at most 1000")
 	}
 	if c.Pool.Size > 0 && len(c.Pool.Languages) == 0 {
 		return fault.Invalid(op, "pool.languages", "must name a language when pool.size is above 0")

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sandgate/sandgate/fault"
 )
 
 // Field is one setting of a Config.
@@ -20,6 +23,11 @@ type Field struct {
 	Type    string
 	Default string
 	Doc     string
+	// Min and Max bound the value, as Set takes them; empty is no bound. Off is a
+	// value outside the bounds that turns the setting off.
+	Min, Max, Off string
+	// OneOf lists the allowed values; nil allows all.
+	OneOf []string
 
 	value reflect.Value
 }
@@ -46,6 +54,10 @@ func fieldsOf(v reflect.Value, prefix string) []Field {
 			Type:    typeName(v.Field(i).Interface()),
 			Default: t.Tag.Get("default"),
 			Doc:     t.Tag.Get("doc"),
+			Min:     t.Tag.Get("min"),
+			Max:     t.Tag.Get("max"),
+			Off:     t.Tag.Get("off"),
+			OneOf:   strings.Fields(t.Tag.Get("oneof")),
 			value:   v.Field(i),
 		})
 	}
@@ -81,8 +93,53 @@ func (f Field) String() string {
 // Set parses text as the field's type. A list's items are parted by commas.
 // The error says what would do, without the field's name.
 func (f Field) Set(text string) error {
-	var parsed any
-	var err error
+	parsed, err := f.parse(text)
+	if err != nil {
+		return err
+	}
+	f.value.Set(reflect.ValueOf(parsed))
+	return nil
+}
+
+// check compares the value with the field's bounds.
+func (f Field) check(op string) error {
+	if len(f.OneOf) > 0 && !slices.Contains(f.OneOf, f.String()) {
+		return fault.Invalid(op, f.Path, "%q is not one of %s", f.String(), strings.Join(f.OneOf, ", "))
+	}
+	if f.Off != "" && f.number(f.Off) == toNumber(f.value) {
+		return nil
+	}
+	if f.Min != "" && toNumber(f.value) < f.number(f.Min) {
+		if f.Off != "" {
+			return fault.Invalid(op, f.Path, "must be at least %s, or %s", f.Min, f.Off)
+		}
+		return fault.Invalid(op, f.Path, "must be at least %s", f.Min)
+	}
+	if f.Max != "" && toNumber(f.value) > f.number(f.Max) {
+		return fault.Invalid(op, f.Path, "must be at most %s", f.Max)
+	}
+	return nil
+}
+
+// number parses a bound. A bound that does not parse is a mistake in a tag, which
+// the first load shows.
+func (f Field) number(text string) float64 {
+	parsed, err := f.parse(text)
+	if err != nil {
+		panic("config: the bound of " + f.Path + ": " + err.Error())
+	}
+	return toNumber(reflect.ValueOf(parsed))
+}
+
+func toNumber(v reflect.Value) float64 {
+	if v.CanFloat() {
+		return v.Float()
+	}
+	return float64(v.Int())
+}
+
+// parse reads text as the field's type.
+func (f Field) parse(text string) (any, error) {
 	switch f.value.Interface().(type) {
 	case []string:
 		items := []string{}
@@ -91,36 +148,35 @@ func (f Field) Set(text string) error {
 				items = append(items, s)
 			}
 		}
-		parsed = items
+		return items, nil
 	case int:
-		if parsed, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("%q is not a whole number", text)
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a whole number", text)
 		}
+		return n, nil
 	case float64:
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-			return fmt.Errorf("%q is not a number", text)
+			return nil, fmt.Errorf("%q is not a number", text)
 		}
-		parsed = n
+		return n, nil
 	case bool:
-		if parsed, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%q is neither true nor false", text)
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither true nor false", text)
 		}
+		return on, nil
 	case Size:
-		if parsed, err = ParseSize(text); err != nil {
-			return err
-		}
+		return ParseSize(text)
 	case Duration:
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("%q is not a duration such as 90s or 24h", text)
+			return nil, fmt.Errorf("%q is not a duration such as 90s or 24h", text)
 		}
-		parsed = Duration(d)
-	default:
-		parsed = text
+		return Duration(d), nil
 	}
-	f.value.Set(reflect.ValueOf(parsed))
-	return nil
+	return text, nil
 }
 
 // ParseSize reads a number of bytes with an optional unit: B, KiB, MiB, GiB or
