@@ -43,9 +43,8 @@ func memoryBudget(cfg *config.Config) (int64, error) {
 	return kib << 10 / 5 * 4, nil
 }
 
-// orNone is how a configured 0, which means none, is said where 0 is the
-// default.
-func orNone[T int | int64](n T) T {
+// orNone replaces a setting of 0, which means none, with -1, for a field whose 0 is a default.
+func orNone[T ~int | ~int64](n T) T {
 	if n == 0 {
 		return -1
 	}

@@ -52,7 +52,7 @@ func partMain() {
 	if settings == "stubborn" {
 		signal.Ignore(syscall.SIGTERM)
 	}
-	status.say("%s", statusReady)
+	status.report("%s", statusReady)
 	for {
 		conn, err := ln.Accept()
 		if err != nil {

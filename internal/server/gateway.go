@@ -136,7 +136,7 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 			PerPrincipal: in.Config.Gateway.Sockets,
 		})
 	})
-	status.say(statusReady)
+	status.report(statusReady)
 	return g.Serve(ctx, ln)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,8 +19,12 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/nodeapi"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox/gvisor"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/kernel"
 )
 
 // NodeSupervised runs a node that serve has started: descriptor 3 carries its settings, descriptor
@@ -54,200 +59,201 @@ func Node(ctx context.Context, a *console.Invocation, load func() (*config.Confi
 	})
 }
 
-// closeLimit is how long the end of all sandboxes may take.
-const closeLimit = 50 * time.Second
+// node is a node with its parts, in the order in which they are opened.
+type node struct {
+	cfg     *config.Config
+	version string
+	level   *slog.LevelVar
+	log     *slog.Logger
+	status  *statusPipe
+	// cleanup closes the parts, in the reverse order.
+	cleanup cleanup
 
-// serveNode runs until ctx ends or a signal comes. follow is called once the
-// node can take up new settings.
+	languages  []kernel.Manifest
+	backend    *gvisor.Backend
+	usage      *journal.Journal
+	audit      session.Audit
+	membership *membership
+	tracer     *trace.Tracer
+	tenants    *tenant.Store
+	manager    *session.Manager
+	handler    noderpc.Handler
+}
+
+// serveNode runs until ctx ends or a signal comes. follow is called once the node can take up new
+// settings.
 func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, status *statusPipe, follow func(*reloader)) (err error) {
-	const op = "node.start"
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if os.Geteuid() != 0 {
-		return fault.New(fault.Host, op, "the node needs root, which gVisor's runtime needs to make sandboxes")
+		return fault.New(fault.Host, "node.start", "the node needs root, which gVisor's runtime needs to make sandboxes")
 	}
 	level := new(slog.LevelVar)
-	log := newLogger(cfg, a.Err, level).With("part", "node")
-	languages, err := ReadLanguages(cfg.ImagePath())
-	if err != nil {
-		return err
-	}
-	sizes, err := pools(cfg, languages)
-	if err != nil {
-		return err
-	}
-	what, err := SandboxSpec(cfg)
-	if err != nil {
-		return err
-	}
-	status.say("node: checking the runtime")
-	runsc, err := ReachableRunsc(cfg.RunscPath(), filepath.Join(cfg.DataDir, "bin"))
-	if err != nil {
-		return err
-	}
-	rt, err := gvisor.NewRuntime(gvisor.Config{Runsc: runsc, StateDir: cfg.StateDir(), Platform: cfg.Platform, Log: log})
-	if err != nil {
-		return err
-	}
-	cleanup := func(f func(context.Context) error) {
-		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
-		defer cancel()
-		err = errors.Join(err, f(ctx))
-	}
-	defer func() { cleanup(rt.Close) }()
-	pause := time.Duration(cfg.Sessions.Pause)
-	if pause == 0 {
-		pause = -1 // never; 0 would be the default
-	}
-	hibernate := time.Duration(cfg.Sessions.Hibernate)
-	if hibernate == 0 || cfg.Sessions.Hibernated == 0 {
-		hibernate = -1
-	}
-	shutdown := time.Duration(cfg.Sessions.Shutdown)
-	if shutdown == 0 {
-		shutdown = -1
-	}
-	limits, most := sessionLimits(cfg)
-	memory, err := memoryBudget(cfg)
-	if err != nil {
-		return err
-	}
-	snapshots := cfg.Sessions.Snapshots
-	if snapshots == 0 {
-		snapshots = -1 // none; 0 would be the default
-	}
-	backend := &gvisor.Backend{Runtime: rt, Spec: what}
-	if cfg.Pool.Spare > 0 {
-		backend.Standby = gvisor.NewStandby(backend, cfg.Pool.Spare)
-		defer backend.Standby.Close()
-	}
-	usage, err := journal.Open(journal.Options{Dir: cfg.UsageDir(), Name: "usage", MaxFile: int64(cfg.Usage.MaxFile), Keep: cfg.Usage.Keep, Log: log})
-	if err != nil {
-		return err
-	}
-	defer func() { cleanup(usage.Close) }()
-	audit := session.Audit{Whole: cfg.Audit.Code == "whole", Required: cfg.Audit.Required}
-	if cfg.Audit.Enabled {
-		audit.Journal, err = journal.Open(journal.Options{Dir: cfg.AuditDir(), Name: "audit", MaxFile: int64(cfg.Audit.MaxFile), Keep: cfg.Audit.Keep, Log: log})
-		if err != nil {
+	n := &node{cfg: cfg, version: a.Version, level: level, log: newLogger(cfg, a.Err, level).With("part", "node"), status: status}
+	defer func() { err = errors.Join(err, n.cleanup.run()) }()
+	for _, open := range []func() error{n.openBackend, n.openJournals, n.openCluster, n.openSessions, n.openAPI} {
+		if err := open(); err != nil {
 			return err
 		}
-		defer func() { cleanup(audit.Journal.Close) }()
 	}
-	place, err := joinDirectory(cfg, log)
+	return n.serve(ctx, follow)
+}
+
+// openBackend opens gVisor's runtime and reads the image.
+func (n *node) openBackend() error {
+	var err error
+	if n.languages, err = ReadLanguages(n.cfg.ImagePath()); err != nil {
+		return err
+	}
+	spec, err := SandboxSpec(n.cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, place.close()) }()
-	tracer, sendLast, err := openTracer(cfg, "node", a.Version, log)
+	n.status.report("node: checking the runtime")
+	runsc, err := ReachableRunsc(n.cfg.RunscPath(), filepath.Join(n.cfg.DataDir, "bin"))
 	if err != nil {
 		return err
 	}
-	defer sendLast()
-	tenants, leave, err := openTenants(cfg, place.vault, log)
+	rt, err := gvisor.NewRuntime(gvisor.Config{Runsc: runsc, StateDir: n.cfg.StateDir(), Platform: n.cfg.Platform, Log: n.log})
 	if err != nil {
 		return err
 	}
-	defer leave()
-	outside, err := egressConfig(cfg)
+	n.cleanup.add(rt.Close)
+	n.backend = &gvisor.Backend{Runtime: rt, Spec: spec}
+	if n.cfg.Pool.Spare > 0 {
+		n.backend.Standby = gvisor.NewStandby(n.backend, n.cfg.Pool.Spare)
+		n.cleanup.do(n.backend.Standby.Close)
+	}
+	return nil
+}
+
+// openJournals opens the record of use and the audit log.
+func (n *node) openJournals() error {
+	var err error
+	u, a := n.cfg.Usage, n.cfg.Audit
+	n.usage, err = journal.Open(journal.Options{Dir: n.cfg.UsageDir(), Name: "usage", MaxFile: int64(u.MaxFile), Keep: u.Keep, Log: n.log})
 	if err != nil {
 		return err
 	}
-	m, err := session.New(session.Config{
-		Egress:    outside,
-		Directory: place.leases, Ledger: place.ledger, Blobs: place.blobs, Node: place.name,
-		Checkpoints: cfg.Cluster.Checkpoints && cfg.Cluster.Redis != "", CheckpointRate: int64(cfg.Cluster.CheckpointRate),
-		Audit: audit, Usage: usage, Tenants: tenants, Tracer: tracer,
-		Queue: cfg.Sessions.Queue, QueueWait: time.Duration(cfg.Sessions.QueueWait),
-		MaxSnapshots: snapshots, MaxSnapshotBytes: int64(cfg.Sessions.SnapshotMax),
-		MaxVolumes: orNone(cfg.Sessions.Volumes), MaxVolumeBytes: int64(cfg.Sessions.VolumeMax),
-		Durable: cfg.Sessions.Durable, DurableEvery: time.Duration(cfg.Sessions.DurableRate), DurableBytes: int64(cfg.Sessions.DurableMax),
-		Limits: limits, MaxLimits: most, Memory: memory, PoolMemory: orNone(int64(cfg.Pool.Memory)),
-		MaxIdle: time.Duration(cfg.Sessions.MaxIdle), MaxKeepAlive: orNone(cfg.Sessions.MaxKeep),
-		Images:       imageMaker(cfg.ImagePath(), languages),
-		MaxTemplates: orNone(cfg.Templates.Max), TemplateBytes: int64(cfg.Templates.Bytes), BuildLimit: time.Duration(cfg.Templates.Build),
-		Backend: backend, DataDir: cfg.NodeDir(), Languages: languages, Version: a.Version,
-		Pools: sizes, ClaimWait: time.Duration(cfg.Sessions.ClaimWait), MaxSessions: cfg.Sessions.Max,
-		Lifetime: time.Duration(cfg.Sessions.Lifetime), MaxLifetime: time.Duration(cfg.Sessions.MaxLifetime),
-		PauseAfter: pause, HibernateAfter: hibernate, ShutdownLimit: shutdown, GoOn: true, MaxHibernated: orNone(cfg.Sessions.Hibernated), LogMemory: int64(cfg.Sessions.LogMemory), LogDisk: int64(cfg.Sessions.LogDisk), Logger: log,
-	})
+	n.cleanup.add(n.usage.Close)
+	n.audit = session.Audit{Whole: a.Code == "whole", Required: a.Required}
+	if !a.Enabled {
+		return nil
+	}
+	n.audit.Journal, err = journal.Open(journal.Options{Dir: n.cfg.AuditDir(), Name: "audit", MaxFile: int64(a.MaxFile), Keep: a.Keep, Log: n.log})
 	if err != nil {
 		return err
 	}
-	api := nodeapi.Of(m)
-	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = audit, tenants, tracer, a.Version, log
-	handler, err := nodeapi.New(api)
-	if err != nil {
-		cleanup(m.Close)
+	n.cleanup.add(n.audit.Journal.Close)
+	return nil
+}
+
+// openCluster opens the directory, the keys and the tracer.
+func (n *node) openCluster() error {
+	var err error
+	if n.membership, err = joinDirectory(n.cfg, n.log); err != nil {
 		return err
 	}
-	stopBeating := place.run(m)
-	defer stopBeating()
-	defer func() { cleanup(m.Close) }()
-	abroad, err := listenCluster(cfg, log)
+	n.cleanup.add(func(context.Context) error { return n.membership.close() })
+	tracer, sendLast, err := openTracer(n.cfg, "node", n.version, n.log)
 	if err != nil {
 		return err
 	}
-	ln, err := listenNode(cfg)
+	n.tracer = tracer
+	n.cleanup.do(sendLast)
+	tenants, leave, err := openTenants(n.cfg, n.membership.vault, n.log)
+	if err != nil {
+		return err
+	}
+	n.tenants = tenants
+	n.cleanup.do(leave)
+	return nil
+}
+
+// openSessions opens the manager of sessions.
+func (n *node) openSessions() error {
+	c, err := n.sessionConfig()
+	if err != nil {
+		return err
+	}
+	n.manager, err = session.New(c)
+	return err
+}
+
+// openAPI makes the handler of links, and registers the node in the directory.
+func (n *node) openAPI() error {
+	api := nodeapi.Of(n.manager)
+	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = n.audit, n.tenants, n.tracer, n.version, n.log
+	var err error
+	if n.handler, err = nodeapi.New(api); err != nil {
+		n.cleanup.add(n.manager.Close)
+		return err
+	}
+	n.cleanup.do(n.membership.run(n.manager))
+	n.cleanup.add(n.manager.Close)
+	return nil
+}
+
+// serve serves links until ctx ends.
+func (n *node) serve(ctx context.Context, follow func(*reloader)) error {
+	abroad, err := listenCluster(n.cfg, n.log)
+	if err != nil {
+		return err
+	}
+	ln, err := listenNode(n.cfg)
 	if err != nil {
 		if abroad != nil {
 			_ = abroad.Close()
 		}
 		return err
 	}
-	follow(&reloader{level: level, log: log, cfg: cfg, apply: func(_ context.Context, c *config.Config) error {
-		_ = level.UnmarshalText([]byte(c.Log.Level)) // Validate has checked it
-		if err := tenants.Reload(); err != nil {
-			return err
-		}
-		all, err := pools(c, languages)
-		if err != nil {
-			return err
-		}
-		most := c.Sessions.Hibernated
-		if most == 0 {
-			most = -1
-		}
-		m.Reload(session.Changeable{MaxSessions: c.Sessions.Max, MaxHibernated: most, Pools: all})
-		return nil
-	}})
-	status.say(statusReady)
+	follow(&reloader{level: n.level, log: n.log, cfg: n.cfg, apply: n.reload})
+	n.status.report(statusReady)
 	watching, end := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		watchPool(watching, m, cfg, status)
-	}()
-	defer func() { end(); <-watched }()
-	// Nil once ctx ends: sessions move away first, then the links end, then the
-	// sessions that stayed, then sandboxes.
+	var watched sync.WaitGroup
+	watched.Go(func() { watchPool(watching, n.manager, n.cfg, n.status) })
+	defer func() { end(); watched.Wait() }()
+	// This context ends after ctx: sessions move away first, then the links end, then the sessions
+	// that stayed, then sandboxes.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
+	var left sync.WaitGroup
+	left.Go(func() {
 		select {
 		case <-ctx.Done():
-			place.leave(m, drainLimit(cfg), log)
+			n.membership.leave(n.manager, drainLimit(n.cfg), n.log)
 			stopServing()
 		case <-serving.Done():
 		}
-	}()
-	err = serveLinks(serving, ln, abroad, handler, log)
+	})
+	err = serveLinks(serving, ln, abroad, n.handler, n.log)
 	stopServing()
-	<-left
+	left.Wait()
 	return err
 }
 
-// watchPool tells how the first filling of the pool goes, until it is full or
-// does not get on.
+// reload takes up the settings that a running node can change.
+func (n *node) reload(_ context.Context, c *config.Config) error {
+	_ = n.level.UnmarshalText([]byte(c.Log.Level)) // Validate has checked it
+	if err := n.tenants.Reload(); err != nil {
+		return err
+	}
+	pools, err := poolSizes(c, n.languages)
+	if err != nil {
+		return err
+	}
+	n.manager.Reload(session.Changeable{MaxSessions: c.Sessions.Max, MaxHibernated: orNone(c.Sessions.Hibernated), Pools: pools})
+	return nil
+}
+
+// watchPool reports the progress of the first filling of the pool, until it is full or fails.
 func watchPool(ctx context.Context, m *session.Manager, cfg *config.Config, status *statusPipe) {
-	defer status.say(statusWarm)
+	defer status.report(statusWarm)
 	want := m.Status().Pool.Size
 	if want == 0 {
 		return
 	}
 	names := strings.Join(cfg.Pool.Languages, ", ")
-	status.say("warming %s: the first start makes a snapshot, which takes up to a minute; later ones restore it", names)
+	status.report("warming %s: the first start makes a snapshot, which takes up to a minute; later ones restore it", names)
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	ready := -1
@@ -256,14 +262,14 @@ func watchPool(ctx context.Context, m *session.Manager, cfg *config.Config, stat
 		if p.Ready != ready {
 			ready = p.Ready
 			if ready > 0 {
-				status.say("warming %s: restored %d of %d sandboxes", names, ready, want)
+				status.report("warming %s: restored %d of %d sandboxes", names, ready, want)
 			}
 		}
 		if ready >= want {
 			return
 		}
 		if p.LastError != "" && ready == 0 {
-			status.say("warming %s: %s", names, fmt.Sprintf("failed and will be tried again: %s", p.LastError))
+			status.report("warming %s: %s", names, fmt.Sprintf("failed and will be tried again: %s", p.LastError))
 			return
 		}
 		select {

@@ -89,9 +89,9 @@ func follow[T any](input *json.Decoder, status *statusPipe, apply func(T) error)
 			return
 		}
 		if err := apply(next); err != nil {
-			status.say("%s %s", statusReloaded, strings.ReplaceAll(console.ErrorText(err), "\n", " "))
+			status.report("%s %s", statusReloaded, strings.ReplaceAll(console.ErrorText(err), "\n", " "))
 			continue
 		}
-		status.say("%s", statusReloaded)
+		status.report("%s", statusReloaded)
 	}
 }

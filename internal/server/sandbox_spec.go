@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// spec is what every sandbox is made from.
+// SandboxSpec is the specification of every sandbox.
 func SandboxSpec(cfg *config.Config) (gvisor.Spec, error) {
 	env, err := ImageEnv(cfg.ImagePath())
 	if err != nil {
@@ -27,8 +27,8 @@ func SandboxSpec(cfg *config.Config) (gvisor.Spec, error) {
 	}, nil
 }
 
-// pools says for which languages sandboxes are kept ready.
-func pools(cfg *config.Config, languages []kernel.Manifest) (map[string]int, error) {
+// poolSizes is the number of sandboxes that are kept ready for each language.
+func poolSizes(cfg *config.Config, languages []kernel.Manifest) (map[string]int, error) {
 	all := make(map[string]int)
 	if cfg.Pool.Size == 0 {
 		return all, nil

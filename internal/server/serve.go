@@ -39,23 +39,15 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	}
 	level := new(slog.LevelVar)
 	log := newLogger(cfg, a.Err, level)
-	who := FindCaller(a)
+	caller := FindCaller(a)
 	for _, dir := range []string{cfg.DataDir, cfg.RunDir} {
 		if err := MakeDir(dir); err != nil {
 			return err
 		}
 	}
-	token, err := LoadToken(cfg.TokenFile(), who)
+	token, err := LoadToken(cfg.TokenFile(), caller)
 	if err != nil {
 		return err
-	}
-	credential, name, err := GatewayUser(cfg)
-	if err != nil {
-		return err
-	}
-	if name == "nobody" && cfg.User == "" {
-		fmt.Fprintln(a.Err, "warning: there is no user sandgate, so the gateway runs as nobody, which other services may be too;")
-		fmt.Fprintln(a.Err, "         mend: useradd --system --no-create-home --shell /usr/sbin/nologin sandgate")
 	}
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
@@ -67,32 +59,15 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 		return fault.Wrap(fault.Host, op, err)
 	}
 	defer func() { _ = socket.Close() }()
-	settings, err := json.Marshal(cfg)
-	if err != nil {
-		return fault.Wrap(fault.Internal, op, err)
-	}
-	input, err := gatewaySettings(cfg, token)
+	banner := newStartupBanner(a.Out, url(ln.Addr()), token, caller)
+	node, gateway, err := serverParts(a, cfg, token, socket, banner.status, log)
 	if err != nil {
 		return err
 	}
-
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	news := newStartupBanner(a.Out, url(ln.Addr()), token, who)
-	env := childEnv(a)
-	exe := "/proc/self/exe"
-	parts := []*child{
-		{
-			name: "node", argv: []string{exe, "node", "start", "--supervised"}, env: env, input: settings,
-			stop: nodeStop + drainLimit(cfg), status: news.status, out: a.Err, log: log,
-		},
-		{
-			name: "gateway", argv: []string{exe, "gateway", "start", "--supervised"}, env: gatewayEnv(env), input: input, user: credential,
-			files: []*os.File{socket}, stop: gatewayStop, status: news.status, out: a.Err, log: log,
-		},
-	}
 	r := &reloader{load: load, level: level, log: log, cfg: cfg, apply: func(ctx context.Context, cfg *config.Config) error {
-		return reloadParts(ctx, cfg, who, parts[0], parts[1])
+		return reloadParts(ctx, cfg, caller, node, gateway)
 	}}
 	// What serves the operator ends before the parts do.
 	control, end := context.WithCancel(ctx)
@@ -104,17 +79,48 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	defer func() { end(); wait() }()
 	r.onHangup(control, func() bool { return console.IsTerminal(a.Out) }, stop)
 	fmt.Fprintf(a.Out, "sandgate %s: starting\n", a.Version)
-	err = supervise(ctx, parts)
+	err = supervise(ctx, []*child{node, gateway})
 	if err == nil {
 		fmt.Fprintln(a.Out, "sandgate: stopped")
 	}
 	return err
 }
 
+// serverParts describes the two processes of the server. socket is the listening one, status gets
+// the lines of their status pipes.
+func serverParts(a *console.Invocation, cfg *config.Config, token string, socket *os.File, status func(part, line string), log *slog.Logger) (node, gateway *child, err error) {
+	credential, name, err := GatewayUser(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if name == "nobody" && cfg.User == "" {
+		fmt.Fprintln(a.Err, "warning: there is no user sandgate, so the gateway runs as nobody, which other services may be too;")
+		fmt.Fprintln(a.Err, "         mend: useradd --system --no-create-home --shell /usr/sbin/nologin sandgate")
+	}
+	settings, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, nil, fault.Wrap(fault.Internal, "serve", err)
+	}
+	input, err := gatewaySettings(cfg, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	env := childEnv(a)
+	exe := "/proc/self/exe"
+	node = &child{
+		name: "node", argv: []string{exe, "node", "start", "--supervised"}, env: env, input: settings,
+		stop: nodeStop + drainLimit(cfg), status: status, out: a.Err, log: log,
+	}
+	return node, &child{
+		name: "gateway", argv: []string{exe, "gateway", "start", "--supervised"}, env: gatewayEnv(env), input: input, user: credential,
+		files: []*os.File{socket}, stop: gatewayStop, status: status, out: a.Err, log: log,
+	}, nil
+}
+
 // reloadParts gives the parts new settings. The gateway is the first: what it
 // refuses has changed nothing.
-func reloadParts(ctx context.Context, cfg *config.Config, who Caller, node, gateway *child) error {
-	token, err := LoadToken(cfg.TokenFile(), who)
+func reloadParts(ctx context.Context, cfg *config.Config, caller Caller, node, gateway *child) error {
+	token, err := LoadToken(cfg.TokenFile(), caller)
 	if err != nil {
 		return err
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/sandgate/sandgate/internal/profile"
 )
 
-// startupBanner tells people how far the start is, and once how to go on.
+// startupBanner prints the progress of a start, and once, when the server is ready, its address.
 type startupBanner struct {
-	out   io.Writer
-	url   string
-	token string
-	who   Caller
+	out    io.Writer
+	url    string
+	token  string
+	caller Caller
 
 	mu    sync.Mutex // guards all below
 	ready map[string]bool
 	warm  bool
-	told  bool
+	shown bool
 }
 
-func newStartupBanner(out io.Writer, url, token string, who Caller) *startupBanner {
-	return &startupBanner{out: out, url: url, token: token, who: who, ready: make(map[string]bool)}
+func newStartupBanner(out io.Writer, url, token string, caller Caller) *startupBanner {
+	return &startupBanner{out: out, url: url, token: token, caller: caller, ready: make(map[string]bool)}
 }
 
 func (n *startupBanner) status(part, line string) {
@@ -39,14 +39,14 @@ func (n *startupBanner) status(part, line string) {
 	case statusWarm:
 		n.warm = true
 	default:
-		if !n.told {
+		if !n.shown {
 			fmt.Fprintln(n.out, line)
 		}
 	}
-	if n.told || !n.warm || !n.ready["node"] || !n.ready["gateway"] {
+	if n.shown || !n.warm || !n.ready["node"] || !n.ready["gateway"] {
 		return
 	}
-	n.told = true
+	n.shown = true
 	// Nothing is sent where systemd has not started the server.
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	fmt.Fprintf(n.out, "\nSandgate is ready:\n\n  %s/#token=%s\n\n", n.url, n.token)
@@ -59,7 +59,7 @@ func (n *startupBanner) status(part, line string) {
 			}
 		}
 	}
-	if err := profile.Write(n.who.Home, n.who.UID, n.who.GID, profile.Profile{URL: n.url, Token: n.token}); err != nil {
+	if err := profile.Write(n.caller.Home, n.caller.UID, n.caller.GID, profile.Profile{URL: n.url, Token: n.token}); err != nil {
 		fmt.Fprintf(n.out, "The profile for the command line could not be written (%v). In another terminal, first:\n\n  export SANDGATE_URL=%s/#token=…\n\n", err, n.url)
 	}
 	fmt.Fprintf(n.out, "In another terminal:\n\n  %[1]s run FILE.py\n  %[1]s repl python\n  %[1]s doctor\n\nCtrl-C ends it.\n", program)

@@ -26,7 +26,7 @@ type statusPipe struct {
 	w  io.Writer
 }
 
-func (t *statusPipe) say(format string, args ...any) {
+func (t *statusPipe) report(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.w != nil {
