@@ -139,6 +139,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/agent/agenttest":    {"fault", "stream", "pty", "internal/agent/wire"},
 		"internal/agent/client":       {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
 		"internal/agent/wire":         {"fault", "pty"},
+		"internal/atomicfile":         {},
 		"internal/blob":               {"fault"},
 		"internal/cli":                {"*"},
 		"internal/config":             {"fault", "internal/egress"},
@@ -154,8 +155,8 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/nodecall":           {"fault", "stream", "protocol", "kernel"},
 		"internal/nodeapi": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
-			"internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
-			"internal/egress", "internal/trace",
+			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
+			"internal/egress", "internal/trace", "internal/warm",
 		},
 		"internal/noderpc":        {"fault", "stream", "protocol", "kernel", "internal/trace"},
 		"internal/pool":           {"fault"},
@@ -165,12 +166,16 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/sandbox/gvisor": {"fault", "internal/pool", "internal/sandbox"},
 		"internal/server":         {"*", "!internal/admin", "!internal/cli"},
 		"internal/session": {
-			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/pool", "internal/sandbox", "internal/noderpc",
-			"internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace",
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
+			"internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace", "internal/warm",
 		},
 		"internal/tenant":  {"fault"},
 		"internal/testenv": {},
 		"internal/trace":   {"fault"},
+		"internal/warm": {
+			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
+			"internal/pool", "internal/sandbox", "internal/trace",
+		},
 	}
 	// The layers in which a library may be imported.
 	outside := map[string][]string{

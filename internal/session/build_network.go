@@ -5,43 +5,40 @@ import (
 	"sync/atomic"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/warm"
 )
 
-// letBuildOut gives the build of a template its way out, and tells the commands
-// of it. shut ends it, so that nothing of it is in the snapshot.
-func (m *Manager) letBuildOut(ctx context.Context, mb *Instance, src *source, b *workshop) (shut func() error, err error) {
+// OpenNetwork connects the build of a template with the outside, as far as its
+// tenant may. It implements warm.Host.
+func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client, def *warm.TemplateDef) (*warm.BuildNetwork, error) {
 	const op = "template.build"
-	n, err := m.checkNetwork(op, "build_network", src.Tenant, src.Spec.BuildNetwork)
+	m := h.m
+	n, err := m.checkNetwork(op, "build_network", def.Tenant, def.Spec.BuildNetwork)
 	if err != nil {
-		// The server lets out less than when the template was stored.
+		// The server allows less than when the template was stored.
 		p := fault.PublicOf(err)
 		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: p.Field, Message: p.Message, Err: err}
 	}
 	if n == nil {
-		return func() error { return nil }, nil
+		return nil, nil
 	}
 	life, end := context.WithCancel(ctx)
 	o := &outlet{
-		m: m, what: "build", tenant: src.Tenant, subject: src.Subject, name: src.Name,
+		m: m, what: "build", tenant: def.Tenant, subject: def.Subject, name: def.Name,
 		life: life, touch: func() {}, in: new(atomic.Int64), out: new(atomic.Int64),
 	}
 	if err := o.begin(*n); err != nil {
 		end()
 		return nil, err
 	}
-	mb.agent.Egress.Handle(o.take)
-	shut = func() error {
-		o.cut(true)
-		end()
-		mb.agent.Egress.Handle(nil)
-		return mb.reseed(ctx, nil, wire.NoProxy)
-	}
-	if err := mb.reseed(ctx, nil, m.cfg.Egress.Port); err != nil {
-		o.cut(true)
-		end()
-		return nil, err
-	}
-	b.env, b.out = wayOut(m.cfg.Egress.Port, b.env), true
-	return shut, nil
+	agent.Egress.Handle(o.take)
+	return &warm.BuildNetwork{
+		Port: m.cfg.Egress.Port, Env: wayOut(m.cfg.Egress.Port, nil),
+		Close: func() {
+			o.cut(true)
+			end()
+			agent.Egress.Handle(nil)
+		},
+	}, nil
 }

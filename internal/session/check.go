@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -26,7 +27,7 @@ const (
 
 // wanted is what a create asks for.
 type wanted struct {
-	template *template
+	template *warm.Template
 	language string // the session's default; "" where there is none
 	lifetime time.Duration
 	limits   protocol.Limits
@@ -66,14 +67,14 @@ func (m *Manager) checkCreate(p noderpc.Principal, r protocol.SessionCreate) (w 
 				return w, err
 			}
 		}
-		w.template = m.templates[w.language]
+		w.template = m.provider.Language(w.language)
 	}
 	field, network := "network", r.Network
 	w.volumes = r.Volumes
-	if src := w.template.source; src != nil {
-		w.volumes = withVolumes(r.Volumes, src.Spec.Volumes)
+	if def := w.template.Def(); def != nil {
+		w.volumes = withVolumes(r.Volumes, def.Spec.Volumes)
 		if network == nil {
-			field, network = "template.session_network", src.Spec.SessionNetwork
+			field, network = "template.session_network", def.Spec.SessionNetwork
 		}
 	}
 	if err := checkMounts(op, w.volumes); err != nil {
@@ -82,12 +83,12 @@ func (m *Manager) checkCreate(p noderpc.Principal, r protocol.SessionCreate) (w 
 	if w.network, err = m.checkNetwork(op, field, p.Tenant, network); err != nil {
 		return w, err
 	}
-	w.limits = w.template.limits
+	w.limits = w.template.Limits()
 	if r.Limits != nil {
 		if err := m.checkLimits(op, r.Limits); err != nil {
 			return w, err
 		}
-		w.limits = mergeLimits(w.limits, *r.Limits)
+		w.limits = warm.MergeLimits(w.limits, *r.Limits)
 	}
 	return w, nil
 }

@@ -73,7 +73,7 @@ func (m *Manager) afar() bool { return m.cfg.Blobs != nil && m.cfg.Directory != 
 // ships reports whether the session's copies go to the blob store. What is on
 // this node alone would be missing elsewhere.
 func (m *Manager) ships(s *Session) bool {
-	return m.cfg.Checkpoints && m.afar() && s.durable && s.Instance.layout.Image == "" && len(s.volumes.mounts) == 0
+	return m.cfg.Checkpoints && m.afar() && s.durable && s.layout.Image == "" && len(s.volumes.mounts) == 0
 }
 
 // ship brings a session's last copy to the blob store if it is not there, or

@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -117,7 +118,7 @@ type Config struct {
 	Egress Egress
 	// Images makes root filesystems of what users bring; nil means that there
 	// are none but the host's.
-	Images Images
+	Images warm.Images
 	// Tick is how often expiry and idleness are looked at. Default 1 s.
 	Tick time.Duration
 	// Audit says what is kept of who did what. Default nothing.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/stream"
@@ -189,7 +190,7 @@ func seal(dir string, c *copied) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(work, "session.json"), data); err != nil {
+	if err := atomicfile.Write(filepath.Join(work, "session.json"), data); err != nil {
 		return err
 	}
 	if err := syncTree(filepath.Join(work, "logs")); err != nil {

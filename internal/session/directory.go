@@ -230,15 +230,7 @@ func (m *Manager) ownedSoon(ctx context.Context, id string) error {
 
 // Info is what the node says of itself to those who choose one.
 func (m *Manager) Info() cluster.NodeInfo {
-	info := cluster.NodeInfo{Ready: map[string]int{}}
-	for _, t := range m.all() {
-		t.mu.Lock()
-		p := t.pool
-		t.mu.Unlock()
-		if p != nil && t.source == nil {
-			info.Ready[t.manifest.Name] += p.Stats().Ready
-		}
-	}
+	info := cluster.NodeInfo{Ready: m.warm.Ready()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	info.Most, info.Sessions, info.Draining = m.maxSessions, m.resident(), m.draining || m.closed

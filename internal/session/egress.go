@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -160,11 +161,11 @@ func wayOut(port int, theirs map[string]string) map[string]string {
 }
 
 // reseedFor makes a machine one of its own, with the way out that it is to have.
-func (m *Manager) reseedFor(ctx context.Context, mb *Instance, n *protocol.Network, env map[string]string) error {
+func (m *Manager) reseedFor(ctx context.Context, mb *warm.Instance, n *protocol.Network, env map[string]string) error {
 	if n == nil {
-		return mb.reseed(ctx, env, 0)
+		return mb.Reseed(ctx, env, 0)
 	}
-	return mb.reseed(ctx, wayOut(m.cfg.Egress.Port, env), m.cfg.Egress.Port)
+	return mb.Reseed(ctx, wayOut(m.cfg.Egress.Port, env), m.cfg.Egress.Port)
 }
 
 // take takes a connection that a program asks for. It is called by the one

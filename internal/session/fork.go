@@ -242,7 +242,7 @@ func (s *Session) settle(ctx context.Context, another bool) error {
 		if s.outlet != nil {
 			n = &s.outlet.asked
 		}
-		if err := s.m.reseedFor(ctx, s.Instance, n, s.env); err != nil {
+		if err := s.m.reseedFor(ctx, s.instance(), n, s.env); err != nil {
 			return err
 		}
 	}

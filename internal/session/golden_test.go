@@ -1,15 +1,12 @@
 package session
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandgate/sandgate/internal/golden"
-	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
 )
@@ -23,33 +20,12 @@ func TestGoldenRecords(t *testing.T) {
 		"journal line of a durable session":              journaled{},
 		"sessions/ID/about in the blob store":            about{},
 		"checkpoints/ID/NAME.about in the blob store":    checkpoint{},
-		"snapshots/NAME.json: a warm kernel":             warmKernel{},
-		"templates/NAME/source.json":                     source{},
 		"volumes/ID/volume.json":                         volume{},
 		"usage line":                                     UsageRecord{},
 		"audit line":                                     protocol.AuditEntry{},
 		"view in the blob store":                         protocol.Session{},
 		"resize record":                                  resized{},
 	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{}, protocol.Network{Allow: []string{"example.org"}})
-}
-
-// TestGoldenSnapshotName compares the names of templates' snapshots. A snapshot
-// that has another name is not found any more and has to be made again.
-func TestGoldenSnapshotName(t *testing.T) {
-	var out strings.Builder
-	l := kernel.Manifest{
-		Name: "python", Display: "Python", Aliases: []string{"py"}, Extensions: []string{".py"}, Argv: []string{"/a"},
-		Env: map[string]string{"A": "b"}, Program: []string{"python3", "{file}"}, Interrupt: "signal", Warm: "1", Prime: "2",
-	}
-	src := &source{Digest: "d", Created: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)}
-	for _, stamp := range []string{"", src.stamp()} {
-		name, err := snapshotName("python", "key", l, stamp)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintln(&out, name)
-	}
-	golden.Text(t, "snapshot-name.txt", out.String())
 }
 
 // TestGoldenBlobNames compares the names of objects in the blob store.

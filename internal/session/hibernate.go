@@ -323,8 +323,11 @@ func (s *Session) giveUp(reason, message string) error {
 	return s.LostError()
 }
 
+// discardLimit bounds the destruction of a machine.
+const discardLimit = 20 * time.Second
+
 func (s *Session) destroy(machine sandbox.Machine) {
-	ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), discardLimit)
 	defer cancel()
 	if err := machine.Destroy(ctx); err != nil {
 		s.m.log.Error("a sandbox was not wholly removed", "session", s.id, "error", err)

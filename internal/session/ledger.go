@@ -216,8 +216,8 @@ func (m *Manager) accounts() []holder {
 	for c := range m.arriving {
 		owners = append(owners, holder{c.tenant, c.subject})
 	}
-	for _, t := range m.own {
-		owners = append(owners, holder{t.source.Tenant, ""})
+	for name := range m.warm.Stored() {
+		owners = append(owners, holder{name, ""})
 	}
 	m.mu.Unlock()
 	m.snapshots.mu.Lock()

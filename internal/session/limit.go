@@ -10,37 +10,10 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
-
-// mergeLimits returns base with what over says in its place.
-func mergeLimits(base, over protocol.Limits) protocol.Limits {
-	set(&base.MemoryBytes, over.MemoryBytes)
-	set(&base.CPUs, over.CPUs)
-	set(&base.Processes, over.Processes)
-	set(&base.OpenFiles, over.OpenFiles)
-	set(&base.DiskBytes, over.DiskBytes)
-	set(&base.TmpBytes, over.TmpBytes)
-	set(&base.Inodes, over.Inodes)
-	set(&base.OutputBytesPerSecond, over.OutputBytesPerSecond)
-	set(&base.CellSeconds, over.CellSeconds)
-	return base
-}
-
-// machineLimits is the part of limits that a machine holds.
-func machineLimits(l protocol.Limits) protocol.Limits {
-	l.OutputBytesPerSecond, l.CellSeconds = 0, 0
-	return l
-}
-
-// snapshotLimits is the part of limits that is the same for all machines of
-// one snapshot.
-func snapshotLimits(l protocol.Limits) protocol.Limits {
-	l = machineLimits(l)
-	l.MemoryBytes, l.CPUs = 0, 0
-	return l
-}
 
 // leastLimits are below what a sandbox is of no use.
 func leastLimits() protocol.Limits {
@@ -55,7 +28,7 @@ func (m *Manager) checkLimits(op string, asked *protocol.Limits) error {
 	if asked == nil {
 		return nil
 	}
-	most := mergeLimits(m.cfg.Limits, m.cfg.MaxLimits)
+	most := warm.MergeLimits(m.cfg.Limits, m.cfg.MaxLimits)
 	if most.CellSeconds > 0 && m.cfg.MaxLimits.CellSeconds == 0 {
 		most.CellSeconds = m.cfg.Limits.CellSeconds
 	}
@@ -210,12 +183,5 @@ func (p *pace) close() {
 		if c.timer != nil {
 			c.timer.Stop()
 		}
-	}
-}
-
-func set[T comparable](v *T, value T) {
-	var zero T
-	if value != zero {
-		*v = value
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -27,13 +28,14 @@ import (
 // to the agent, the host, a queue or a link; session.power is held over a
 // pause, a hibernation, a resume or a wake alone.
 type Manager struct {
-	cfg       Config
-	log       *slog.Logger
-	count     counters
-	metrics   *metrics
-	templates map[string]*template // of the languages
-	// turns is held by those who make a sandbox outside the pools.
-	turns chan struct{}
+	cfg     Config
+	log     *slog.Logger
+	count   counters
+	metrics *metrics
+	// warm has the templates and the pools. provider is the part of it that new
+	// sessions need.
+	warm     *warm.Manager
+	provider Provider
 	// storing is held while an idle session is hibernated: one at a time.
 	storing chan struct{}
 	// preserving is held while a durable session is copied.
@@ -61,7 +63,6 @@ type Manager struct {
 	// The most sessions with a sandbox, and hibernated ones.
 	maxSessions, maxHibernated int
 	sessions                   map[string]*Session
-	own                        map[string]*template // the users', by source.key
 	// creating counts creates that have a place but no session yet.
 	creating int
 	// arriving are their claims.
@@ -92,8 +93,8 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, log: cfg.Logger, templates: map[string]*template{}, own: map[string]*template{}, left: map[string]departed{},
-		turns: make(chan struct{}, max(2, cfg.PoolParallel)), sessions: map[string]*Session{}, logs: map[*stream.Log]struct{}{},
+		cfg: cfg, log: cfg.Logger, left: map[string]departed{},
+		sessions: map[string]*Session{}, logs: map[*stream.Log]struct{}{},
 		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
 		shipping: make(chan struct{}, 1), noting: make(chan struct{}, 1), ending: map[string]bool{},
 		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
@@ -105,22 +106,15 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.maxSessions, m.maxHibernated = cfg.MaxSessions, cfg.MaxHibernated
 	m.metrics = newMetrics(m)
-	for _, dir := range []string{m.snapshotsDir(), m.logDir(), m.sessionsDir(), m.templatesDir(), m.userSnapshotsDir(), m.forksDir(), m.durableDir("")} {
+	for _, dir := range []string{m.logDir(), m.sessionsDir(), m.userSnapshotsDir(), m.forksDir(), m.durableDir("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
 	}
-	for _, l := range cfg.Languages {
-		if m.templates[l.Name], err = m.newTemplate(l, nil); err != nil {
-			return nil, err
-		}
+	if m.warm, err = newWarm(m); err != nil {
+		return nil, err
 	}
-	if err := m.loadTemplates(); err != nil {
-		return nil, fault.Wrap(fault.Host, op, err)
-	}
-	if err := m.sweepSnapshots(); err != nil {
-		return nil, fault.Wrap(fault.Host, op, err)
-	}
+	m.provider = m.warm
 	if m.volumes, err = newVolumes(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -132,15 +126,7 @@ func New(cfg Config) (*Manager, error) {
 	if m.snapshots, err = newSnapshotStore(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	for name, size := range cfg.Pools {
-		if size <= 0 {
-			continue
-		}
-		l, _ := cfg.language(name) // resolve has checked it
-		t := m.templates[l.Name]
-		t.least = size
-		m.newPool(t, size)
-	}
+	m.warm.Start()
 	m.work.Go(m.janitor)
 	m.work.Go(m.volumes.watch)
 	m.work.Go(m.unparkAll)
@@ -155,8 +141,7 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-func (m *Manager) snapshotsDir() string { return filepath.Join(m.cfg.DataDir, "snapshots") }
-func (m *Manager) logDir() string       { return filepath.Join(m.cfg.DataDir, "logs") }
+func (m *Manager) logDir() string { return filepath.Join(m.cfg.DataDir, "logs") }
 
 // Create makes a session for a tenant, of a template or a snapshot. When ctx
 // ends before it returns, the session is removed again.
@@ -251,13 +236,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 			m.disown(id)
 		}
 	}()
-	from := w.template
-	if len(w.volumes) > 0 && !from.layout.Volumes {
-		from = from.twin
-	}
-	layout := from.layout
-	layout.Limits = machineLimits(w.limits)
-	mb, err := m.claim(ctx, from, layout)
+	mb, err := m.provider.Claim(ctx, w.template, warm.Sizing{Limits: w.limits, Volumes: len(w.volumes) > 0})
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
 			m.count.sessionsRefused.Add(1)
@@ -266,23 +245,23 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	}
 	if len(r.Env) > 0 || w.network != nil {
 		if err := m.reseedFor(ctx, mb, w.network, r.Env); err != nil {
-			m.discard(mb)
+			m.provider.Discard(mb)
 			return nil, err
 		}
 	}
 	if err := h.mount(ctx, mb, m.cfg.Backend.Capabilities().LiveMounts); err != nil {
-		m.discard(mb)
+		m.provider.Discard(mb)
 		return nil, err
 	}
 	now := time.Now()
 	s := newSession(m, id, p, mb, w, r, h, now)
-	s.meter.begin(mb.machine)
+	s.meter.begin(mb.Machine)
 	if err := s.letOut(w.network, 0); err != nil {
-		m.discard(mb)
+		m.provider.Discard(mb)
 		return nil, err
 	}
-	if err := s.addWarmKernel(mb.info); err != nil {
-		m.discard(mb)
+	if err := s.addWarmKernel(mb); err != nil {
+		m.provider.Discard(mb)
 		return nil, err
 	}
 	s.watch()
@@ -301,7 +280,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	}
 	h.begin(m.volumes)
 	m.count.sessionsCreated.Add(1)
-	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.key)
+	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.Key())
 	return s, nil
 }
 
@@ -360,14 +339,7 @@ func (m *Manager) Status() protocol.NodeStatus {
 	for _, l := range m.cfg.Languages {
 		st.Languages = append(st.Languages, protocol.Language{Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions})
 	}
-	for _, t := range m.all() {
-		t.mu.Lock()
-		p := t.pool
-		t.mu.Unlock()
-		if p == nil {
-			continue
-		}
-		s := p.Stats()
+	for _, s := range m.warm.Stats() {
 		st.Pool.Size += s.Size
 		st.Pool.Ready += s.Ready
 		st.Pool.Claims += int64(s.Claims)
@@ -412,14 +384,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		var wg sync.WaitGroup
 		wg.Go(func() { m.saveAll(all) })
 		m.cancel() // no pool is made from here on
-		for _, t := range m.all() {
-			t.mu.Lock()
-			p := t.pool
-			t.mu.Unlock()
-			if p != nil {
-				wg.Go(p.Close)
-			}
-		}
+		wg.Go(m.warm.Close)
 		wg.Wait()
 		m.work.Wait()
 		m.audit(protocol.AuditEntry{Event: "node.stop"})
@@ -516,7 +481,7 @@ func (m *Manager) janitor() {
 		case now := <-tick.C:
 			m.look(now)
 			m.line.freed() // memory too may have become free
-			m.stock(now)
+			m.warm.Resize(now)
 			m.relieve()
 		}
 	}

@@ -3,13 +3,11 @@ package session
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/sandgate/sandgate/internal/journal"
-	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/stream"
@@ -107,13 +105,6 @@ func newMetrics(m *Manager) *metrics {
 	x.registry.MustRegister(x.claims, x.cells, x.cellTime, x.sleep, x.wake, x.gaps, x.sent, x.frames, x.quotas, newNodeState(m))
 	prometheus.WrapRegistererWithPrefix(metricPrefix, x.registry).MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return x
-}
-
-// claimed notes that a claim that began at the given time was served.
-func (x *metrics) claimed(t *template, source string, began time.Time, err error) {
-	if err == nil {
-		x.claims.WithLabelValues(t.manifest.Name, source).Observe(time.Since(began).Seconds())
-	}
 }
 
 // cell notes the end of a cell.
@@ -292,7 +283,7 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 		total(c.journals["journal_removed_total"], float64(s.Removed), name)
 	}
 	idle := 0
-	for label, s := range m.poolStats() {
+	for label, s := range m.warm.Stats() {
 		idle += s.Ready + s.Making
 		gauge(c.pools["pool_size"], float64(s.Size), label)
 		gauge(c.pools["pool_ready"], float64(s.Ready), label)
@@ -336,28 +327,4 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 	total(c.logs["log_spill_errors_total"], float64(gone.spillErrors.Load()+all.spillErrors.Load()))
 	total(c.logs["log_read_errors_total"], float64(gone.readErrors.Load()+all.readErrors.Load()))
 	total(c.logs["log_stalls_total"], float64(gone.stalls.Load()+all.stalls.Load()))
-}
-
-// poolStats are those of each language's pool; under own those of all
-// templates that users made, whose counters go when such a template does.
-func (m *Manager) poolStats() map[string]pool.Stats {
-	all := map[string]pool.Stats{}
-	for _, t := range m.all() {
-		label := t.manifest.Name
-		if t.source != nil {
-			label = "own"
-		}
-		t.mu.Lock()
-		p := t.pool
-		t.mu.Unlock()
-		sum := all[label]
-		if p != nil {
-			s := p.Stats()
-			sum.Size, sum.Ready, sum.Making, sum.Waiting = sum.Size+s.Size, sum.Ready+s.Ready, sum.Making+s.Making, sum.Waiting+s.Waiting
-			sum.Claims, sum.Misses, sum.Refused = sum.Claims+s.Claims, sum.Misses+s.Misses, sum.Refused+s.Refused
-			sum.Made, sum.Failed, sum.Broken = sum.Made+s.Made, sum.Failed+s.Failed, sum.Broken+s.Broken
-		}
-		all[label] = sum
-	}
-	return all
 }

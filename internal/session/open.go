@@ -160,7 +160,7 @@ func sizeOf(r protocol.ChannelOpen) pty.Size {
 
 // start starts the process of a channel, or forgets the channel.
 func (s *Session) start(ctx context.Context, c *Channel, r protocol.ChannelOpen) error {
-	c.wire = s.router.number()
+	c.wire = s.router.Number()
 	s.router.set(c.wire, target{channel: c})
 	var err error
 	if c.terminal != nil {

@@ -149,7 +149,7 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 func (s *Session) park(ctx context.Context) error {
 	const op = "session.park"
 	m := s.m
-	if s.Instance.layout.Image != "" {
+	if s.layout.Image != "" {
 		return fault.New(fault.Unsupported, op, "it runs on an image that other nodes do not have")
 	}
 	if len(s.volumes.mounts) > 0 {

@@ -214,15 +214,15 @@ func TestHostileTemplates(t *testing.T) {
 		"large":       {templateTar(t, spec, entry("files/x", strings.Repeat("x", 2<<20))), fault.TooLarge, ""},
 		"large spec":  {templateTar(t, entry("template.json", strings.Repeat(" ", 512<<10))), fault.TooLarge, ""},
 	} {
-		_, err := r.m.storeTemplate(alice, "x", bytes.NewReader(x.data))
+		_, err := r.m.warm.Store(alice.Tenant, alice.Subject, "x", bytes.NewReader(x.data))
 		wantKind(t, name, err, x.kind, x.field)
 	}
 	for _, name := range []string{"", "../x", "X", "a/b", "-a", strings.Repeat("x", 64)} {
-		_, err := r.m.storeTemplate(alice, name, bytes.NewReader(templateTar(t, spec)))
+		_, err := r.m.warm.Store(alice.Tenant, alice.Subject, name, bytes.NewReader(templateTar(t, spec)))
 		wantKind(t, name, err, fault.InvalidArgument, "name")
 	}
 	cut := fault.New(fault.Canceled, "file.write", "cut short")
-	if _, err := r.m.storeTemplate(alice, "x", io.MultiReader(bytes.NewReader(templateTar(t, spec)[:600]), failing{cut})); !errors.Is(err, cut) {
+	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "x", io.MultiReader(bytes.NewReader(templateTar(t, spec)[:600]), failing{cut})); !errors.Is(err, cut) {
 		t.Errorf("cut short: %v", err)
 	}
 	entries, err := os.ReadDir(filepath.Join(r.m.cfg.DataDir, "templates"))
@@ -246,20 +246,20 @@ func TestBuildsThatFail(t *testing.T) {
 		return said.Write(p)
 	}), nil))
 	r := newRig(t, func(c *Config) { c.BootLimit, c.BuildLimit, c.Logger = 4*time.Second, time.Second, log })
-	if _, err := r.m.storeTemplate(alice, "slow", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo begun; exec sleep 1000"]}`)))); err != nil {
+	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "slow", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo begun; exec sleep 1000"]}`)))); err != nil {
 		t.Fatal(err)
 	}
 	var v protocol.Template
 	eventually(t, "the build has failed", func() bool {
 		v = must[protocol.Template](r, protocol.OpTemplateGet, protocol.TemplateRef{Name: "slow"})
-		return v.State == failed
+		return v.State == "failed"
 	})
-	if _, err := r.m.storeTemplate(alice, "bad", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo told; exit 3 # s3cret"]}`)))); err != nil {
+	if _, err := r.m.warm.Store(alice.Tenant, alice.Subject, "bad", bytes.NewReader(templateTar(t, entry("template.json", `{"run":["echo told; exit 3 # s3cret"]}`)))); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the build has failed", func() bool {
 		v := must[protocol.Template](r, protocol.OpTemplateGet, protocol.TemplateRef{Name: "bad"})
-		return v.State == failed && strings.Contains(v.Error, "status 3; it said: told")
+		return v.State == "failed" && strings.Contains(v.Error, "status 3; it said: told")
 	})
 	mu.Lock()
 	defer mu.Unlock()
@@ -281,7 +281,7 @@ func TestBuildsThatFail(t *testing.T) {
 func TestTemplatesAreTheirOwners(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxTemplates = 2 })
 	store := func(p noderpc.Principal, name string) error {
-		_, err := r.m.storeTemplate(p, name, bytes.NewReader(templateTar(t, entry("template.json", `{"description":"of `+p.Tenant+`"}`))))
+		_, err := r.m.warm.Store(p.Tenant, p.Subject, name, bytes.NewReader(templateTar(t, entry("template.json", `{"description":"of `+p.Tenant+`"}`))))
 		return err
 	}
 	for _, err := range []error{store(alice, "a"), store(alice, "b"), store(mallo, "a"), store(alice, "a")} {
@@ -302,52 +302,5 @@ func TestTemplatesAreTheirOwners(t *testing.T) {
 	}
 	if v, err := call[protocol.Template](r, mallo, protocol.OpTemplateGet, protocol.TemplateRef{Name: "a"}); err != nil || v.Spec.Description != "of mallory" {
 		t.Errorf("mallory's: %+v, %v", v, err)
-	}
-}
-
-// TestPoolsFollowDemand: what was asked for lately is kept ready, within the
-// memory, and let go when it is not asked for any more.
-func TestPoolsFollowDemand(t *testing.T) {
-	r := newRig(t, func(c *Config) {
-		c.Pools = map[string]int{}
-		c.PoolMemory = 3 * roomNeed
-		c.Tick = time.Hour // only the test looks
-	})
-	tm, other := r.m.templates["test"], r.m.templates["other"]
-	tm.mu.Lock()
-	tm.ready = true // its snapshot is there, in word
-	tm.mu.Unlock()
-	size := func(t *template) int {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.pool == nil {
-			return 0
-		}
-		return t.pool.Stats().Size
-	}
-	now := time.Now()
-	claims := func(n int) {
-		for range n {
-			tm.demanded()
-			other.demanded()
-		}
-	}
-	r.m.stock(now)
-	if size(tm) != 0 {
-		t.Errorf("unasked for there are %d", size(tm))
-	}
-	claims(2)
-	r.m.stock(time.Now())
-	if size(tm) != 2 || size(other) != 0 {
-		t.Errorf("after two claims there are %d, and %d of what has no snapshot", size(tm), size(other))
-	}
-	claims(100)
-	r.m.stock(time.Now())
-	if size(tm) != 3 {
-		t.Errorf("there are %d where the memory allows 3", size(tm))
-	}
-	r.m.stock(time.Now().Add(20 * poolHalf))
-	if size(tm) != 0 {
-		t.Errorf("long afterwards there are %d", size(tm))
 	}
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -31,7 +32,7 @@ func (s *Session) riser() *claim {
 
 // sandboxUse is what a session with a sandbox holds of its tenant's quota.
 func (m *Manager) sandboxUse(l protocol.Limits) tenant.Use {
-	l = mergeLimits(m.cfg.Limits, l)
+	l = warm.MergeLimits(m.cfg.Limits, l)
 	return tenant.Use{Running: 1, CPUs: l.CPUs, MemoryBytes: l.MemoryBytes}
 }
 
@@ -73,11 +74,7 @@ func (m *Manager) holding(name, subject string) (all, own tenant.Use) {
 		u.DiskBytes = 0
 		add(c.tenant, c.subject, u)
 	}
-	for _, t := range m.own {
-		if t.source.Tenant == name {
-			all.DiskBytes += t.source.Bytes
-		}
-	}
+	all.DiskBytes += m.warm.Stored()[name]
 	return all, own
 }
 
@@ -170,8 +167,8 @@ func (m *Manager) Uses() map[string]tenant.Use {
 	for _, s := range m.sessions {
 		out[s.tenant] = tenant.Use{}
 	}
-	for _, t := range m.own {
-		out[t.source.Tenant] = tenant.Use{}
+	for name := range m.warm.Stored() {
+		out[name] = tenant.Use{}
 	}
 	m.mu.Unlock()
 	m.snapshots.mu.Lock()

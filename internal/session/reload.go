@@ -1,7 +1,5 @@
 package session
 
-import "time"
-
 // Changeable are the settings that a manager takes up while it runs; the
 // fields are Config's. Pools holds the languages that had a pool from the
 // start.
@@ -19,14 +17,5 @@ func (m *Manager) Reload(c Changeable) {
 	}
 	m.maxHibernated = c.MaxHibernated
 	m.mu.Unlock()
-	for language, size := range c.Pools {
-		t := m.templates[language]
-		if t == nil || size <= 0 {
-			continue
-		}
-		t.mu.Lock()
-		t.least = size
-		t.mu.Unlock()
-	}
-	m.stock(time.Now())
+	m.warm.SetPools(c.Pools)
 }

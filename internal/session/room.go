@@ -8,20 +8,17 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/warm"
 )
 
 // roomIdle is how long a session must have been idle before it gives way to
 // another.
 const roomIdle = time.Second
 
-// roomNeed is what is reckoned for one more sandbox, in bytes: a warm one of
-// Python with pandas takes 174 MiB.
-const roomNeed = 256 << 20
-
 // full reports whether one more sandbox has no place. Preconditions: mu is
 // held.
 func (m *Manager) full() bool {
-	return m.resident() >= m.maxSessions || m.tight(roomNeed)
+	return m.resident() >= m.maxSessions || m.tight(warm.SandboxBytes)
 }
 
 // tight reports whether the sandboxes hold so much memory that need bytes more

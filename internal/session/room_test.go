@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -23,7 +24,7 @@ func TestGVisorRoomByMemory(t *testing.T) {
 	var more atomic.Int64
 	r := newGVisor(t, t.TempDir(), func(c *Config) {
 		c.Pools, c.PoolMemory = map[string]int{}, -1
-		c.Memory = roomNeed + 5<<20 // beside one sandbox there is no room for a second
+		c.Memory = warm.SandboxBytes + 5<<20 // beside one sandbox there is no room for a second
 		c.Backend = heavy{c.Backend, &more}
 	})
 	create := func() (protocol.Session, error) {

@@ -18,7 +18,7 @@ func (s *Session) Life() context.Context { return s.life }
 func (s *Session) Agent() *client.Client { return s.agent }
 
 // NewWire returns a channel number of the agent's wire that was never used.
-func (s *Session) NewWire() uint32 { return s.router.number() }
+func (s *Session) NewWire() uint32 { return s.router.Number() }
 
 // CountTransfer adds bytes of files to the session's usage.
 func (s *Session) CountTransfer(in, out int64) {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
@@ -34,7 +36,7 @@ type saved struct {
 	Tenant   string            `json:"tenant"`
 	Subject  string            `json:"subject"`
 	Template string            `json:"template,omitempty"`
-	Layout   Layout            `json:"layout"`
+	Layout   warm.Layout       `json:"layout"`
 	Limits   protocol.Limits   `json:"limits"`
 	Policy   policy            `json:"policy"`
 	Name     string            `json:"name,omitempty"`
@@ -129,7 +131,7 @@ func (s *Session) save(ctx context.Context) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, "session.save", err)
 	}
-	if err := writeFile(s.m.savedFile(s.id), data); err != nil {
+	if err := atomicfile.Write(s.m.savedFile(s.id), data); err != nil {
 		return fault.Wrap(fault.Host, "session.save", err)
 	}
 	s.closeKeep(false)
@@ -352,10 +354,10 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 	s := &Session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
-		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.spec(h.sources()), volumes: h,
+		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.Spec(h.sources()), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
-		Instance: &Instance{language: v.Language, layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink)},
-		settled:  make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink),
+		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, watchers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
@@ -45,8 +47,13 @@ type Session struct {
 	limits   protocol.Limits
 	// sandbox is what its sandboxes are restored with.
 	sandbox sandbox.Spec
-	*Instance
-	meter meter
+	// machine is nil in a session of an earlier process that has not resumed.
+	machine sandbox.Machine
+	agent   *client.Client
+	router  *frameRouter
+	layout  warm.Layout
+	info    kernel.Info // of the warm kernel, as the sandbox was claimed
+	meter   meter
 	// life ends when the session is lost; settled is closed once all that
 	// hangs on it has been told.
 	life    context.Context
@@ -70,7 +77,7 @@ type Session struct {
 	moving atomic.Bool
 	sealed bool
 
-	mu       sync.Mutex // guards all below, and member.machine
+	mu       sync.Mutex // guards all below, and machine
 	state    string
 	reason   string
 	message  string
@@ -97,11 +104,12 @@ type Session struct {
 	stale     bool
 }
 
-func newSession(m *Manager, id string, p noderpc.Principal, mb *Instance, w wanted, r protocol.SessionCreate, h *held, now time.Time) *Session {
+func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w wanted, r protocol.SessionCreate, h *held, now time.Time) *Session {
 	s := &Session{
 		m: m, id: id, tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
-		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.layout.spec(h.sources()), volumes: h,
-		created: now, expires: now.Add(w.lifetime), active: now, Instance: mb, state: running, durable: m.wantsDurable(r),
+		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.Layout.Spec(h.sources()), volumes: h,
+		created: now, expires: now.Add(w.lifetime), active: now, state: running, durable: m.wantsDurable(r),
+		machine: mb.Machine, agent: mb.Agent, router: mb.Sink.(*frameRouter), layout: mb.Layout, info: mb.Info,
 		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, watchers: map[*Viewer]struct{}{},
 	}
@@ -118,18 +126,18 @@ func (s *Session) bound() {
 }
 
 // adopt makes the member's warm kernel the session's first channel, k1.
-func (s *Session) addWarmKernel(info kernel.Info) error {
-	if s.Instance.language == "" {
+func (s *Session) addWarmKernel(i *warm.Instance) error {
+	if i.Language == "" {
 		return nil
 	}
 	c, err := s.newChannel("kernel", s.language, nil)
 	if err != nil {
 		return err
 	}
-	d := &driver{session: s, channel: c, wire: warmChannel}
-	c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: info, Changed: s.Touch, Ended: c.ranCell, Limit: s.cellLimit()})
+	d := &driver{session: s, channel: c, wire: warm.KernelChannel}
+	c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: i.Info, Changed: s.Touch, Ended: c.ranCell, Limit: s.cellLimit()})
 	close(c.opened)
-	s.router.set(warmChannel, target{channel: c, driver: d})
+	s.router.set(warm.KernelChannel, target{channel: c, driver: d})
 	return nil
 }
 
@@ -148,7 +156,7 @@ func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.S
 			return nil, kernel.Info{}, err
 		}
 		defer end()
-		d := &driver{session: s, channel: c, wire: s.router.number()}
+		d := &driver{session: s, channel: c, wire: s.router.Number()}
 		s.router.set(d.wire, target{channel: c, driver: d})
 		info, err := s.agent.Kernels.Start(ctx, d.wire, wire.StartKernel{Language: c.language, Env: env, Cwd: cwd})
 		if err != nil {
@@ -402,7 +410,7 @@ func (s *Session) lose(reason, message string) {
 		if s.router.pace != nil {
 			s.router.pace.close()
 		}
-		s.m.discard(s.Instance)
+		s.m.provider.Discard(s.instance())
 		s.volumes.release()
 		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -557,7 +558,7 @@ func TestColdWhenRestoreFails(t *testing.T) {
 	r := newNode(t, h, func(c *Config) { c.Languages = languages(); c.Pools = map[string]int{"test": 1} })
 	r.host = h
 	p := r.open()
-	for i := range maxMisses + 1 {
+	for i := range warm.MaxFailedRestores + 1 {
 		s := r.create()
 		p.attach(uint32(i+1), s.ID, "k1")
 		if text, _ := p.run(uint32(i+1), "print cold"); text != "cold" {
@@ -568,7 +569,7 @@ func TestColdWhenRestoreFails(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(r.data, "snapshots")); err != nil || len(left) != 0 {
 		t.Errorf("a snapshot that cannot be restored is kept: %v, %v", left, err)
 	}
-	if c := r.m.Status().Counters; c["restores"] != 0 || c["cold_boots"] < maxMisses {
+	if c := r.m.Status().Counters; c["restores"] != 0 || c["cold_boots"] < warm.MaxFailedRestores {
 		t.Errorf("counters: %v", c)
 	}
 }

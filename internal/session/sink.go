@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -38,8 +39,8 @@ func newRouter(c *counters, first uint32) *frameRouter {
 	return &frameRouter{counters: c, targets: map[uint32]target{}, next: first}
 }
 
-// number returns a number that was never used on this wire.
-func (r *frameRouter) number() uint32 {
+// Number returns a number that was never used on this wire.
+func (r *frameRouter) Number() uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.next
@@ -51,7 +52,7 @@ func (r *frameRouter) set(n uint32, t target) {
 	r.mu.Lock()
 	r.targets[n] = t
 	early := r.early
-	if n != warmChannel {
+	if n != warm.KernelChannel {
 		early = nil
 	}
 	r.mu.Unlock()
@@ -76,7 +77,7 @@ func (r *frameRouter) remove(n uint32) {
 // Output appends a frame to its channel's log.
 func (r *frameRouter) Output(n uint32, f stream.Frame) {
 	t, ok := r.get(n)
-	if !ok && n == warmChannel {
+	if !ok && n == warm.KernelChannel {
 		return // what warm-up and priming print is for nobody
 	}
 	if !ok {
@@ -124,7 +125,7 @@ func (r *frameRouter) Exit(n uint32, e wire.Exit) {
 	r.mu.Lock()
 	t, ok := r.targets[n]
 	delete(r.targets, n)
-	if !ok && n == warmChannel {
+	if !ok && n == warm.KernelChannel {
 		r.early = &e
 	}
 	r.mu.Unlock()

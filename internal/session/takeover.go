@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/cluster"
 )
 
@@ -97,7 +98,7 @@ func land(dir string, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(filepath.Join(to, "session.json"), data); err != nil {
+		if err := atomicfile.Write(filepath.Join(to, "session.json"), data); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -116,7 +117,7 @@ func (v *Volumes) find(tenant, name string) (*volume, error) {
 func (one *volume) save() error {
 	data, err := json.Marshal(one)
 	if err == nil {
-		err = writeFile(filepath.Join(one.dir, volumeFile), data)
+		err = atomicfile.Write(filepath.Join(one.dir, volumeFile), data)
 	}
 	return fault.Wrap(fault.Host, "volume.save", err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -118,7 +119,7 @@ func (h *held) sources() []sandbox.Volume {
 
 // mount puts the volumes into a member that was claimed, and makes the links.
 // live reports whether the backend can do that.
-func (h *held) mount(ctx context.Context, mb *Instance, live bool) error {
+func (h *held) mount(ctx context.Context, mb *warm.Instance, live bool) error {
 	const op = "session.create"
 	if len(h.volumes) == 0 {
 		return nil
@@ -126,14 +127,14 @@ func (h *held) mount(ctx context.Context, mb *Instance, live bool) error {
 	if !live {
 		return &fault.Error{Kind: fault.Unsupported, Op: op, Field: "volumes", Message: "this server has no volumes"}
 	}
-	if err := mb.machine.Mount(ctx, h.sources()...); err != nil {
+	if err := mb.Machine.Mount(ctx, h.sources()...); err != nil {
 		return err
 	}
 	for i, one := range h.mounts {
 		if one.Path == "" {
 			continue
 		}
-		err := mb.agent.Files.Link(ctx, wire.FileLink{Path: one.Path, Target: sandbox.VolumesPath + "/" + one.Name})
+		err := mb.Agent.Files.Link(ctx, wire.FileLink{Path: one.Path, Target: sandbox.VolumesPath + "/" + one.Name})
 		if err != nil {
 			return &fault.Error{Kind: fault.KindOf(err), Op: op, Field: fmt.Sprintf("volumes[%d].path", i), Message: fault.PublicOf(err).Message, Err: err}
 		}

@@ -1,4 +1,4 @@
-package session
+package warm
 
 import (
 	"strings"
@@ -54,5 +54,12 @@ func TestTailOfOutput(t *testing.T) {
 		if got := tail(text); got != want {
 			t.Errorf("%.20q: %q", text, got)
 		}
+	}
+}
+
+func wantKind(t *testing.T, what string, err error, kind fault.Kind, field string) {
+	t.Helper()
+	if p := fault.PublicOf(err); fault.KindOf(err) != kind || p.Field != field {
+		t.Errorf("%s: %v, want %s of %q", what, err, kind, field)
 	}
 }

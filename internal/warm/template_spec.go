@@ -1,4 +1,4 @@
-package session
+package warm
 
 import (
 	"archive/tar"
@@ -10,48 +10,49 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Limits of what a template may say.
+// Limits of a template.
 const (
 	maxSpec      = 256 << 10 // bytes of template.json
 	maxEntries   = 20_000    // files of a template
 	maxCommands  = 64
+	maxPath      = 4096 // bytes of a path
 	maxBuildLog  = 64 << 10
-	sourceFile   = "source.json"
+	defFile      = "source.json"
 	filesFile    = "files.tar"
 	imageFolder  = "oci"
 	imageFile    = "image.erofs"
 	templateJSON = "template.json"
 )
 
-// source is what a user's template is made from. It lies in a folder of its
-// own: source.json is this, files.tar what is put into the sandbox, and
-// image.erofs the root filesystem where it is not the server's. Nothing of it
+// TemplateDef is the definition of a user's template. It has a folder of its
+// own: source.json is this struct, files.tar holds the files for the sandbox,
+// and image.erofs is the root filesystem if the template has its own. No file
 // is ever opened by a name that a user chose.
-type source struct {
+type TemplateDef struct {
 	Tenant  string                `json:"tenant"`
 	Subject string                `json:"subject,omitempty"`
 	Name    string                `json:"name"`
 	Created time.Time             `json:"created"`
 	Spec    protocol.TemplateSpec `json:"spec"`
 	Bytes   int64                 `json:"bytes"`
-	// Digest is that of all it was made from.
+	// Digest is that of the tar.
 	Digest string `json:"digest"`
-	// OwnImage says that image.erofs is there; Languages are then those it
-	// has, and ImageEnv the agent's environment.
+	// OwnImage reports whether image.erofs exists. ImageEnv is then the agent's
+	// environment, and Languages are those of the image.
 	OwnImage  bool     `json:"own_image,omitempty"`
 	Languages []string `json:"languages"`
 	ImageEnv  []string `json:"image_env,omitempty"`
@@ -68,19 +69,19 @@ type Images interface {
 
 var templateName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-func checkTemplateName(op, name string) error {
+func checkName(op, name string) error {
 	if !templateName.MatchString(name) {
 		return fault.Invalid(op, "name", "%.80q is no name of a template: up to 63 lower-case letters, digits and hyphens", name)
 	}
 	return nil
 }
 
-func (s *source) key() string   { return s.Tenant + "/" + s.Name }
-func (s *source) stamp() string { return s.Digest + s.Created.String() }
+func (s *TemplateDef) key() string   { return s.Tenant + "/" + s.Name }
+func (s *TemplateDef) stamp() string { return s.Digest + s.Created.String() }
 
-// env is what runs in it has in its environment: what its image says, but for
-// who the user is, and over that what the template says.
-func (s *source) env() map[string]string {
+// env returns the environment of its programs: the image's, without the
+// variables that name the user, and then the template's.
+func (s *TemplateDef) env() map[string]string {
 	env := map[string]string{}
 	for _, e := range s.ImageEnv {
 		name, value, _ := strings.Cut(e, "=")
@@ -94,38 +95,27 @@ func (s *source) env() map[string]string {
 	return env
 }
 
-func (s *source) image() string {
+func (s *TemplateDef) image() string {
 	if !s.OwnImage {
 		return ""
 	}
 	return filepath.Join(s.dir, imageFile)
 }
 
-func (m *Manager) templatesDir() string { return filepath.Join(m.cfg.DataDir, "templates") }
-
-// sourceDir is where a template lies. Tenants are not names of folders.
-func (m *Manager) sourceDir(tenant, name string) string {
+// defDir returns the folder of a definition. A tenant is not a folder name.
+func (m *Manager) defDir(tenant, name string) string {
 	sum := sha256.Sum256([]byte(tenant))
 	return filepath.Join(m.templatesDir(), hex.EncodeToString(sum[:12])+"-"+name)
 }
 
-// checkSpec holds what a template says against the server's bounds, and brings
-// it into one form.
+// checkSpec checks a template's specification and normalizes it.
 func (m *Manager) checkSpec(tenant string, s *protocol.TemplateSpec, ownImage bool) (err error) {
 	const op = "template.build"
-	if err := checkEnv(op, s.Env); err != nil {
-		return err
-	}
-	if err := m.checkLimits(op, &s.Limits); err != nil {
+	if err := m.cfg.Host.CheckSpec(tenant, s, ownImage); err != nil {
 		return err
 	}
 	if len(s.Description) > 1024 || strings.ContainsFunc(s.Description, isControl) {
 		return fault.Invalid(op, "description", "a description has at most 1024 bytes, without control characters")
-	}
-	for _, l := range s.Languages {
-		if _, err := m.checkLanguage(op, l); err != nil && !ownImage {
-			return err
-		}
 	}
 	if len(s.Run) > maxCommands {
 		return fault.Invalid(op, "run", "there are at most %d commands", maxCommands)
@@ -138,38 +128,31 @@ func (m *Manager) checkSpec(tenant string, s *protocol.TemplateSpec, ownImage bo
 	if s.Packages, err = checkPackages(op, s.Packages); err != nil {
 		return err
 	}
-	if _, err := m.checkNetwork(op, "build_network", tenant, s.BuildNetwork); err != nil {
-		return err
-	}
-	if _, err := m.checkNetwork(op, "session_network", tenant, s.SessionNetwork); err != nil {
-		return err
-	}
-	if err := checkMounts(op, s.Volumes); err != nil {
-		return err
-	}
 	if len(s.Code) > protocol.MaxCode {
 		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
 	}
 	return nil
 }
 
-// receive reads a template's tar into a new folder, which the caller renames
-// or removes. What it names is checked, and nothing is unpacked by name: files
-// go into another tar, an image's blobs have the names of their digests.
-func (m *Manager) receive(p noderpc.Principal, name string, r io.Reader) (src *source, err error) {
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// receive reads a template's tar into a new folder. The caller renames or
+// removes the folder. Nothing is unpacked by name: files go into another tar,
+// and an image's blobs have the names of their digests.
+func (m *Manager) receive(tenant, subject, name string, r io.Reader) (def *TemplateDef, err error) {
 	const op = "template.build"
 	var suffix [8]byte
 	rand.Read(suffix[:]) // never fails
-	dir := m.sourceDir(p.Tenant, name) + ".partial-" + hex.EncodeToString(suffix[:])
+	dir := m.defDir(tenant, name) + ".partial-" + hex.EncodeToString(suffix[:])
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(storeFault(op, err), os.RemoveAll(dir))
+			err = errors.Join(diskFault(op, err), os.RemoveAll(dir))
 		}
 	}()
-	src = &source{Tenant: p.Tenant, Subject: p.Subject, Name: name, Created: time.Now().UTC().Truncate(time.Second), dir: dir}
+	def = &TemplateDef{Tenant: tenant, Subject: subject, Name: name, Created: time.Now().UTC().Truncate(time.Second), dir: dir}
 	hash := sha256.New()
 	limited := &io.LimitedReader{R: io.TeeReader(r, hash), N: m.cfg.TemplateBytes + 1}
 	in := tar.NewReader(limited)
@@ -209,7 +192,7 @@ func (m *Manager) receive(p noderpc.Principal, name string, r io.Reader) (src *s
 		switch {
 		case n == 0 && h.Name == templateJSON:
 			specs++
-			err = readSpec(in, &src.Spec)
+			err = readSpec(in, &def.Spec)
 		case specs == 0:
 			err = fault.New(fault.Malformed, op, "the tar does not begin with %s", templateJSON)
 		case top == "files" && rest != "", top == "packages" && rest != "":
@@ -241,18 +224,18 @@ func (m *Manager) receive(p noderpc.Principal, name string, r io.Reader) (src *s
 	if ownImage && m.cfg.Images == nil {
 		return nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "image", Message: "this server makes no templates from other images"}
 	}
-	if err := m.checkSpec(p.Tenant, &src.Spec, ownImage); err != nil {
+	if err := m.checkSpec(tenant, &def.Spec, ownImage); err != nil {
 		return nil, err
 	}
-	if n := src.Spec.BuildNetwork; len(src.Spec.Packages) > 0 && !supplied && (n == nil || n.Off) {
+	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !supplied && (n == nil || n.Off) {
 		return nil, fault.Invalid(op, "packages", "there is nothing that they could come from: bring their files, or let the build out to an index with build_network")
 	}
-	src.Digest = hex.EncodeToString(hash.Sum(nil))
-	return src, m.finishSource(src, ownImage)
+	def.Digest = hex.EncodeToString(hash.Sum(nil))
+	return def, m.finishDef(def, ownImage)
 }
 
-// finishSource makes the image and notes all that is known.
-func (m *Manager) finishSource(src *source, ownImage bool) error {
+// finishDef makes the image and writes the definition.
+func (m *Manager) finishDef(def *TemplateDef, ownImage bool) error {
 	const op = "template.build"
 	var have []string
 	for _, l := range m.cfg.Languages {
@@ -260,63 +243,54 @@ func (m *Manager) finishSource(src *source, ownImage bool) error {
 	}
 	if ownImage {
 		var err error
-		oci := filepath.Join(src.dir, imageFolder)
-		src.OwnImage = true
-		if have, src.ImageEnv, err = m.cfg.Images.Make(oci, filepath.Join(src.dir, imageFile)); err != nil {
+		oci := filepath.Join(def.dir, imageFolder)
+		def.OwnImage = true
+		if have, def.ImageEnv, err = m.cfg.Images.Make(oci, filepath.Join(def.dir, imageFile)); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(oci); err != nil {
 			return err
 		}
 	}
-	src.Languages = have
-	if len(src.Spec.Languages) > 0 {
-		src.Languages = nil
-		for _, want := range src.Spec.Languages {
+	def.Languages = have
+	if len(def.Spec.Languages) > 0 {
+		def.Languages = nil
+		for _, want := range def.Spec.Languages {
 			l, ok := m.cfg.language(want)
-			if !ok || !contains(have, l.Name) {
+			if !ok || !slices.Contains(have, l.Name) {
 				return fault.Invalid(op, "languages", "the image has no language %.40q; it has %s", want, strings.Join(have, ", "))
 			}
-			src.Languages = append(src.Languages, l.Name)
+			def.Languages = append(def.Languages, l.Name)
 		}
 	}
-	if src.Spec.Code != "" && len(src.Languages) == 0 {
+	if def.Spec.Code != "" && len(def.Languages) == 0 {
 		return fault.Invalid(op, "code", "the image has no language that could run it")
 	}
-	entries, err := os.ReadDir(src.dir)
+	entries, err := os.ReadDir(def.dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if fi, err := e.Info(); err == nil {
-			src.Bytes += fi.Size()
+			def.Bytes += fi.Size()
 		}
 	}
-	data, err := json.Marshal(src)
+	data, err := json.Marshal(def)
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(src.dir, sourceFile), data)
+	return atomicfile.Write(filepath.Join(def.dir, defFile), data)
 }
 
-// warmLanguage is the one that runs in each of its sandboxes.
-func (m *Manager) warmLanguage(src *source) string {
-	if len(src.Spec.Languages) == 0 && contains(src.Languages, m.cfg.defaultLanguage()) {
-		return m.cfg.defaultLanguage()
+// warmLanguage returns the language whose kernel runs in its sandboxes.
+func (m *Manager) warmLanguage(def *TemplateDef) string {
+	if len(def.Spec.Languages) == 0 && slices.Contains(def.Languages, m.cfg.DefaultLanguage) {
+		return m.cfg.DefaultLanguage
 	}
-	if len(src.Languages) > 0 {
-		return src.Languages[0]
+	if len(def.Languages) > 0 {
+		return def.Languages[0]
 	}
 	return ""
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 func readSpec(r io.Reader, spec *protocol.TemplateSpec) error {
@@ -359,53 +333,11 @@ func writeBlob(dir, name string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// storeFault says what became of the disk.
-func storeFault(op string, err error) error {
+// diskFault makes an error of the file system one of kind Host.
+func diskFault(op string, err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) {
 		return err
 	}
 	return fault.Wrap(fault.Host, op, err)
-}
-
-// loadTemplates finds the templates that earlier processes have stored.
-func (m *Manager) loadTemplates() error {
-	entries, err := os.ReadDir(m.templatesDir())
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		dir := filepath.Join(m.templatesDir(), e.Name())
-		t, err := m.loadTemplate(dir)
-		if err == nil {
-			m.own[t.key] = t
-			continue
-		}
-		m.log.Warn("a template is not whole and is removed", "template", e.Name(), "error", err)
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *Manager) loadTemplate(dir string) (*template, error) {
-	data, err := os.ReadFile(filepath.Join(dir, sourceFile))
-	if err != nil {
-		return nil, err
-	}
-	src := &source{dir: dir}
-	if err := json.Unmarshal(data, src); err != nil {
-		return nil, err
-	}
-	if m.sourceDir(src.Tenant, src.Name) != dir {
-		return nil, fs.ErrInvalid
-	}
-	return m.templateOf(src)
-}
-
-// templateOf is the template of a source.
-func (m *Manager) templateOf(src *source) (*template, error) {
-	l, _ := m.cfg.language(m.warmLanguage(src)) // without one it is empty
-	return m.newTemplate(l, src)
 }

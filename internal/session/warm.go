@@ -1,0 +1,99 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/warm"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Provider provides the sandboxes of new sessions. Package warm implements it.
+type Provider interface {
+	// Claim returns a sandbox of a template that is ready.
+	Claim(ctx context.Context, t *warm.Template, size warm.Sizing) (*warm.Instance, error)
+	// Discard destroys a sandbox, which may have no machine.
+	Discard(i *warm.Instance)
+	// Language returns the template of a language.
+	Language(name string) *warm.Template
+	// Find returns a tenant's template. field is the request's field that names
+	// it.
+	Find(op, field, tenant, name string) (*warm.Template, error)
+}
+
+// newWarm returns the templates and pools of a manager.
+func newWarm(m *Manager) (*warm.Manager, error) {
+	c := m.cfg
+	return warm.New(warm.Config{
+		Backend: c.Backend, DataDir: c.DataDir, Languages: c.Languages, DefaultLanguage: c.defaultLanguage(),
+		Limits: c.Limits, Pools: c.Pools, Parallel: c.PoolParallel, PoolMemory: c.PoolMemory, ClaimWait: c.ClaimWait,
+		BootLimit: c.BootLimit, BuildLimit: c.BuildLimit, MaxTemplates: c.MaxTemplates, TemplateBytes: c.TemplateBytes,
+		Images: c.Images, Host: warmHost{m}, Observer: warmHost{m}, Log: c.Logger,
+	})
+}
+
+// warmHost is what package warm needs of a Manager.
+type warmHost struct{ m *Manager }
+
+// CheckSpec implements warm.Host.
+func (h warmHost) CheckSpec(tenant string, s *protocol.TemplateSpec, ownImage bool) error {
+	const op = "template.build"
+	m := h.m
+	if err := checkEnv(op, s.Env); err != nil {
+		return err
+	}
+	if err := m.checkLimits(op, &s.Limits); err != nil {
+		return err
+	}
+	for _, l := range s.Languages {
+		if _, err := m.checkLanguage(op, l); err != nil && !ownImage {
+			return err
+		}
+	}
+	if _, err := m.checkNetwork(op, "build_network", tenant, s.BuildNetwork); err != nil {
+		return err
+	}
+	if _, err := m.checkNetwork(op, "session_network", tenant, s.SessionNetwork); err != nil {
+		return err
+	}
+	return checkMounts(op, s.Volumes)
+}
+
+// MayStore implements warm.Host.
+func (h warmHost) MayStore(name, subject string) error {
+	return h.m.within("template.build", &claim{tenant: name, subject: subject, use: tenant.Use{DiskBytes: 1}})
+}
+
+// MemoryShort implements warm.Host.
+func (h warmHost) MemoryShort(need int64) bool { return h.m.tight(need) }
+
+// NewSink implements warm.Host.
+func (h warmHost) NewSink() warm.Sink { return newRouter(&h.m.count, warm.KernelChannel+1) }
+
+// Claimed implements warm.Observer.
+func (h warmHost) Claimed(language, source string, took time.Duration) {
+	h.m.metrics.claims.WithLabelValues(language, source).Observe(took.Seconds())
+}
+
+// Restored implements warm.Observer.
+func (h warmHost) Restored(ok bool) {
+	if ok {
+		h.m.count.restores.Add(1)
+	} else {
+		h.m.count.restoresFailed.Add(1)
+	}
+}
+
+// Booted implements warm.Observer.
+func (h warmHost) Booted() { h.m.count.coldBoots.Add(1) }
+
+// KernelStarted implements warm.Observer.
+func (h warmHost) KernelStarted() { h.m.count.kernelsStarted.Add(1) }
+
+// instance returns the session's sandbox as package warm knows it.
+func (s *Session) instance() *warm.Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &warm.Instance{Machine: s.machine, Agent: s.agent, Sink: s.router, Layout: s.layout}
+}

@@ -1,0 +1,105 @@
+package warm
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Config configures a Manager. No field has a default, except Images.
+type Config struct {
+	// Backend starts and restores the sandboxes.
+	Backend sandbox.Backend
+	// DataDir holds the folders snapshots, of this package, and templates, with
+	// the definitions of users' templates.
+	DataDir string
+	// Languages are the kernels of the backend's image. DefaultLanguage is the
+	// name of one.
+	Languages       []kernel.Manifest
+	DefaultLanguage string
+	// Limits are those of sessions that ask for none.
+	Limits protocol.Limits
+	// Pools is how many sandboxes of a language are kept ready, by the name of
+	// the language.
+	Pools map[string]int
+	// Parallel is how many sandboxes a pool makes at a time.
+	Parallel int
+	// PoolMemory bounds the bytes of sandboxes that are kept ready because of
+	// demand, beyond Pools.
+	PoolMemory int64
+	// ClaimWait bounds how long Claim waits for a sandbox.
+	ClaimWait time.Duration
+	// BootLimit bounds a cold boot with its kernel and warm-up. BuildLimit is
+	// added to it for a user's template.
+	BootLimit, BuildLimit time.Duration
+	// MaxTemplates is how many templates a tenant may have. TemplateBytes bounds
+	// the tar of each.
+	MaxTemplates  int
+	TemplateBytes int64
+	// Images makes root filesystems of users' images; nil means that templates
+	// cannot have an image.
+	Images   Images
+	Host     Host
+	Observer Observer
+	Log      *slog.Logger
+}
+
+// Host is the node around a Manager. Its methods are called from several
+// goroutines, without a lock of this package.
+type Host interface {
+	// CheckSpec checks the parts of a template that mean something to sessions:
+	// environment, limits, languages, networks and volumes. ownImage reports
+	// whether the template has an image of its own.
+	CheckSpec(tenant string, spec *protocol.TemplateSpec, ownImage bool) error
+	// MayStore checks the tenant's quota before a template is received.
+	MayStore(tenant, subject string) error
+	// MemoryShort reports whether need more bytes of sandboxes exceed the
+	// node's memory.
+	MemoryShort(need int64) bool
+	// OpenNetwork connects the commands of a build with the outside, through
+	// the sandbox's agent. It returns nil if def asks for no network.
+	OpenNetwork(ctx context.Context, agent *client.Client, def *TemplateDef) (*BuildNetwork, error)
+	// NewSink returns the sink of a new sandbox's agent.
+	NewSink() Sink
+}
+
+// BuildNetwork is the network of a build.
+type BuildNetwork struct {
+	// Port is the proxy's port in the sandbox. Env is what programs need to
+	// find it.
+	Port int
+	Env  map[string]string
+	// Close ends all connections.
+	Close func()
+}
+
+// Sink takes the frames of a sandbox's agent, from its start on.
+type Sink interface {
+	client.Sink
+	// Number returns a channel number that was never used on this wire. The
+	// first is KernelChannel + 1.
+	Number() uint32
+}
+
+// Observer counts events. Its methods must return at once.
+type Observer interface {
+	// Claimed reports a claim that was served: from a pool, after a wait for
+	// one, or by a sandbox that was made for it ("pool", "wait", "cold").
+	Claimed(language, source string, took time.Duration)
+	// Restored reports a restore of a template's snapshot.
+	Restored(ok bool)
+	// Booted reports a cold boot.
+	Booted()
+	// KernelStarted reports the start of a kernel.
+	KernelStarted()
+}
+
+func (c Config) language(name string) (kernel.Manifest, bool) {
+	m, err := kernel.Find(c.Languages, name)
+	return m, err == nil
+}

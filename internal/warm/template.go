@@ -1,0 +1,412 @@
+package warm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/atomicfile"
+	"github.com/sandgate/sandgate/internal/pool"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Template is what sessions are made from: a snapshot of a sandbox with a warm
+// kernel. The snapshot is made once for each state of image, runtime, manifest
+// and definition, and kept over restarts of the node.
+type Template struct {
+	m *Manager
+	// key is the language's name, or TENANT/NAME of a user's template.
+	key string
+	// manifest is that of the warm language. Its Name is empty if the image has
+	// no language.
+	manifest kernel.Manifest
+	// def is a user's definition; nil for a language's template.
+	def    *TemplateDef
+	layout Layout
+	// limits are those of its sessions that ask for none.
+	limits protocol.Limits
+	env    map[string]string
+	// volumes is the same template for sessions with volumes, whose sandboxes
+	// differ; nil in such a template. It is not built before a session asks.
+	volumes *Template
+	// name is the snapshot's folder below snapshots. The file with that name
+	// and the ending .json describes the kernel in it.
+	name string
+
+	// building is held during a build.
+	building chan struct{}
+
+	mu    sync.Mutex // guards all below
+	ready bool
+	warm  warmKernel
+	// unusable is set when this machine cannot restore the snapshot: sandboxes
+	// boot cold.
+	unusable       bool
+	failedRestores int // since the last success
+	failed         time.Time
+	failures       int // builds that failed since the last success
+	err            error
+	output         string   // of the last build's commands
+	builder        *builder // of the build under way
+	deleted        bool
+	// bytes is the measured memory of a waiting sandbox, 0 if unknown.
+	bytes   int64
+	pool    *pool.Pool[*Instance]
+	minimum int // size of the pool
+	// demand is the number of recent claims, decaying over time.
+	demand   float64
+	demandAt time.Time
+}
+
+// newTemplate returns the template of a language, or of a user's definition,
+// with its variant for volumes.
+func (m *Manager) newTemplate(l kernel.Manifest, def *TemplateDef) (*Template, error) {
+	t, err := m.newVariant(l, def, false)
+	if err == nil {
+		t.volumes, err = m.newVariant(l, def, true)
+	}
+	return t, err
+}
+
+func (m *Manager) newVariant(l kernel.Manifest, def *TemplateDef, volumes bool) (*Template, error) {
+	t := &Template{
+		m: m, key: l.Name, manifest: l, limits: m.cfg.Limits, building: make(chan struct{}, 1),
+		layout: Layout{Limits: sandboxLimits(m.cfg.Limits)},
+	}
+	name := l.Name
+	var stamp string
+	if def != nil {
+		t.key, name, stamp = def.key(), "t-"+def.Name, def.stamp()
+		t.def, t.env = def, def.env()
+		t.limits = MergeLimits(m.cfg.Limits, def.Spec.Limits)
+		t.layout = Layout{Image: def.image(), Env: def.ImageEnv, Limits: sandboxLimits(t.limits)}
+	}
+	// If all its sessions have volumes, both variants have them.
+	if t.layout.Volumes = volumes || def != nil && len(def.Spec.Volumes) > 0; volumes {
+		name += "-volumes"
+	}
+	key, err := m.cfg.Backend.Key(t.layout.Spec(nil))
+	if err != nil {
+		return nil, err
+	}
+	if t.name, err = snapshotName(name, key, l, stamp); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// snapshotName names the folder of a template's snapshot. It hashes the JSON of
+// all that the snapshot depends on.
+func snapshotName(name, key string, l kernel.Manifest, stamp string) (string, error) {
+	data, err := json.Marshal([]any{key, l, stamp})
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "session.template", err)
+	}
+	sum := sha256.Sum256(data)
+	return name + "-" + hex.EncodeToString(sum[:10]), nil
+}
+
+// Key returns the language's name, or TENANT/NAME of a user's template.
+func (t *Template) Key() string { return t.key }
+
+// WarmLanguage returns the name of the language whose kernel runs in its
+// sandboxes, "" for none.
+func (t *Template) WarmLanguage() string { return t.manifest.Name }
+
+// Limits returns the limits of sessions that ask for none.
+func (t *Template) Limits() protocol.Limits { return t.limits }
+
+// Def returns a user's definition; nil for a language's template.
+func (t *Template) Def() *TemplateDef { return t.def }
+
+// Failure returns the error of the last build if a repetition would fail too:
+// the template's own commands, packages or code are wrong.
+func (t *Template) Failure() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if fault.Is(t.err, fault.Conflict) {
+		return t.err
+	}
+	return nil
+}
+
+// buildLimit is the time that a user's template may take beyond BootLimit.
+func (t *Template) buildLimit() time.Duration {
+	if t.def == nil {
+		return 0
+	}
+	return t.m.cfg.BuildLimit
+}
+
+// warmKernel describes the kernel in a snapshot.
+type warmKernel struct {
+	Info kernel.Info `json:"info"`
+	// Taken is how many bytes of its output the node had received.
+	Taken uint64 `json:"taken"`
+}
+
+// retryBuild is the longest pause after a failed build. The first pause is a
+// second, since the machine may have been busy; each further one is twice as
+// long.
+const retryBuild = time.Minute
+
+func retryDelay(failures int) time.Duration {
+	return min(retryBuild, time.Second<<min(failures-1, 10))
+}
+
+func (t *Template) dir() string      { return filepath.Join(t.m.snapshotsDir(), t.name) }
+func (t *Template) metaFile() string { return t.dir() + ".json" }
+
+// snapshot returns the snapshot's folder and the description of its kernel. The
+// folder is empty when sandboxes have to boot cold. If there is no snapshot,
+// build decides whether one is made.
+func (t *Template) snapshot(ctx context.Context, build bool) (string, warmKernel, error) {
+	if dir, warm, done, err := t.cached(); done {
+		return dir, warm, err
+	}
+	if !build && len(t.building) > 0 {
+		return "", warmKernel{}, nil // do not wait for the build
+	}
+	select {
+	case t.building <- struct{}{}:
+		defer func() { <-t.building }()
+	case <-ctx.Done():
+		return "", warmKernel{}, ctx.Err()
+	}
+	if dir, warm, done, err := t.cached(); done {
+		return dir, warm, err
+	}
+	warm, err := t.load()
+	if errors.Is(err, fs.ErrNotExist) {
+		if !build {
+			return "", warmKernel{}, nil
+		}
+		warm, err = t.build(ctx)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		if t.def != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = &fault.Error{
+				Kind: fault.Conflict, Op: "template.build", Err: err,
+				Message: fmt.Sprintf("it was not built in %s, which is the most that it may take (templates.build)", t.m.cfg.BootLimit+t.buildLimit()),
+			}
+		}
+		if ctx.Err() == nil || fault.Is(err, fault.Conflict) {
+			t.failed, t.err = time.Now(), err
+			t.failures++
+			t.logFailure(err)
+		}
+		return "", warmKernel{}, err
+	}
+	t.ready, t.warm, t.err, t.failures = true, warm, nil, 0
+	if !t.m.cfg.Backend.Capabilities().Checkpoint {
+		t.unusable = true // the build was a trial: each sandbox is built anew
+		return "", warm, nil
+	}
+	return t.dir(), warm, nil
+}
+
+// logFailure logs a failed build. The commands of a user and their output may
+// be secret: only the template's view has them.
+func (t *Template) logFailure(err error) {
+	text := err.Error()
+	if field := fault.PublicOf(err).Field; fault.Is(err, fault.Conflict) && (field == "run" || field == "code" || field == "packages") {
+		text = field + " failed"
+	}
+	t.m.log.Warn("a template could not be built", "template", t.key, "kind", fault.KindOf(err), "tries", t.failures, "error", text)
+}
+
+// cached returns what is known without the disk. done is false if the disk has
+// to be read.
+func (t *Template) cached() (dir string, warm warmKernel, done bool, err error) {
+	if !t.m.cfg.Backend.Capabilities().Checkpoint && t.def == nil {
+		return "", warmKernel{}, true, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.unusable:
+		return "", warmKernel{}, true, nil
+	case t.ready:
+		return t.dir(), t.warm, true, nil
+	case t.err != nil && time.Since(t.failed) < retryDelay(t.failures):
+		return "", warmKernel{}, true, t.err
+	}
+	return "", warmKernel{}, false, nil
+}
+
+// MaxFailedRestores is how many restores in a row may fail before the snapshot
+// is removed. A single failure may be due to load. All fail after a change of
+// the CPU, for example.
+const MaxFailedRestores = 3
+
+// restored records a successful restore.
+func (t *Template) restored(ctx context.Context, i *Instance) {
+	u, err := i.Machine.Usage(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failedRestores = 0
+	if err == nil && u.Memory > 0 {
+		t.bytes = u.Memory
+	}
+}
+
+// restoreFailed records a failed restore. After MaxFailedRestores it removes
+// the snapshot, so that the next process makes another one. This process boots
+// cold.
+func (t *Template) restoreFailed(dir string) {
+	t.mu.Lock()
+	t.failedRestores++
+	remove := t.failedRestores >= MaxFailedRestores && !t.unusable
+	if remove {
+		t.ready, t.unusable = false, true
+	}
+	t.mu.Unlock()
+	if !remove {
+		return
+	}
+	t.m.log.Error("a snapshot cannot be restored on this machine; booting cold from now on", "snapshot", t.name)
+	for _, err := range []error{os.RemoveAll(t.metaFile()), os.RemoveAll(dir)} {
+		if err != nil {
+			t.m.log.Warn("an unusable snapshot was not removed", "error", err)
+		}
+	}
+}
+
+// load finds the snapshot of an earlier process.
+func (t *Template) load() (warmKernel, error) {
+	var warm warmKernel
+	data, err := os.ReadFile(t.metaFile())
+	if err != nil {
+		return warm, err
+	}
+	if _, err := os.Stat(t.dir()); err != nil {
+		return warm, err
+	}
+	return warm, json.Unmarshal(data, &warm)
+}
+
+// build boots a sandbox, warms its kernel and checkpoints it.
+func (t *Template) build(ctx context.Context) (warmKernel, error) {
+	const op = "session.template"
+	begin := time.Now()
+	if err := os.RemoveAll(t.dir()); err != nil { // one without its description
+		return warmKernel{}, fault.Wrap(fault.Host, op, err)
+	}
+	i, output, err := t.m.boot(ctx, t, t.layout)
+	t.mu.Lock()
+	t.output = output
+	t.mu.Unlock()
+	if err != nil {
+		return warmKernel{}, err
+	}
+	booted := time.Since(begin)
+	if t.manifest.Warm != "" && !t.bare() {
+		r, err := i.Agent.Kernels.Request(ctx, KernelChannel, kernel.Request{Op: "execute", Code: t.manifest.Warm, Silent: true})
+		if err != nil {
+			return warmKernel{}, t.m.failed(i, err)
+		}
+		if r.Status != "ok" {
+			// Slower than it should be, but correct.
+			t.m.log.Warn("the warm-up of a language failed", "language", t.manifest.Name, "ename", r.EName, "evalue", r.EValue)
+		}
+	}
+	// When the answer arrives, all earlier output has arrived.
+	if err := i.Agent.Ping(ctx); err != nil {
+		return warmKernel{}, t.m.failed(i, err)
+	}
+	warm := warmKernel{Info: i.Info}
+	if i.Language != "" {
+		warm.Taken = i.Agent.Delivered(KernelChannel)
+	}
+	if !t.m.cfg.Backend.Capabilities().Checkpoint {
+		t.m.Discard(i)
+		return warm, nil
+	}
+	err = i.Machine.Checkpoint(ctx, t.dir())
+	t.m.Discard(i)
+	if err != nil {
+		return warmKernel{}, err
+	}
+	data, err := json.Marshal(warm)
+	if err == nil {
+		err = atomicfile.Write(t.metaFile(), data)
+	}
+	if err != nil {
+		return warmKernel{}, fault.Wrap(fault.Host, op, err)
+	}
+	t.m.log.Info("made a warm snapshot", "template", t.key, "snapshot", t.name, "boot", booted, "took", time.Since(begin))
+	return warm, nil
+}
+
+// bare reports whether nothing is loaded but the language.
+func (t *Template) bare() bool { return t.def != nil && t.def.Spec.Bare }
+
+// buildLater builds the snapshot of a template without a pool in the
+// background, unless a build is under way.
+func (t *Template) buildLater() {
+	m := t.m
+	if len(t.building) > 0 {
+		return
+	}
+	if _, _, done, _ := t.cached(); done {
+		return
+	}
+	if m.begin("template.build") != nil {
+		return
+	}
+	go func() {
+		defer m.work.Done()
+		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.BootLimit+t.buildLimit())
+		defer cancel()
+		_, _, _ = t.snapshot(ctx, true) // it logs what went wrong
+	}()
+}
+
+// waitBuilt waits until the template is built, at most ClaimWait. The build
+// continues when the caller leaves.
+func (t *Template) waitBuilt(ctx context.Context) error {
+	const op = "session.create"
+	if _, _, done, err := t.cached(); done {
+		return err
+	}
+	m := t.m
+	if err := m.begin(op); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer m.work.Done()
+		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.BootLimit+t.buildLimit())
+		defer cancel()
+		_, _, err := t.snapshot(ctx, true)
+		done <- err
+	}()
+	timer := time.NewTimer(m.cfg.ClaimWait)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return &fault.Error{Kind: fault.Exhausted, Op: op, Field: "template", RetryAfter: 10, Message: "the template is being built"}
+	case <-ctx.Done():
+		return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+	}
+}
+
+func (t *Template) currentPool() *pool.Pool[*Instance] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pool
+}
