@@ -9,25 +9,25 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Limits of what the gateway tells the node's audit log.
+// Limits of the entries that the gateway sends to the node's audit log.
 const (
-	// auditDelay is how long what happens again is added up before it is
-	// told.
+	// auditDelay is how long equal entries are counted before they are sent.
 	auditDelay = 250 * time.Millisecond
-	// maxDenials is how many different denials are told apart meanwhile; the
-	// others are told as one.
+	// maxDenials is the number of different entries that are counted separately.
+	// Further ones are counted together.
 	maxDenials = 63
 	// auditTimeout is how long the node may take.
 	auditTimeout = 10 * time.Second
 )
 
-// denial is somebody whom the door turned away, or who has signed in. The address is the peer's: a
-// proxy's, if there is one.
+// denial is a refused request or a sign-in. The address is that of the TCP peer,
+// which may be a proxy.
 type denial struct {
 	event, outcome, route, address, tenant, subject string
 }
 
-// deny notes a denial for the audit log. A flood of them is a few entries.
+// deny records a refused request for the audit log. A flood of equal requests
+// becomes a few entries.
 func (g *Gateway) deny(q *request, err error) {
 	g.stats.denied.Add(1)
 	kind := fault.KindOf(err)
@@ -37,7 +37,7 @@ func (g *Gateway) deny(q *request, err error) {
 	g.note(q, "auth.failed", string(kind))
 }
 
-// note notes for the audit log what became of somebody at the door.
+// note records the outcome of an authentication for the audit log.
 func (g *Gateway) note(q *request, event, outcome string) {
 	d := denial{event: event, outcome: outcome, route: q.route.Path, tenant: q.who.Tenant, subject: q.who.Subject}
 	if host, _, err := net.SplitHostPort(q.Context().RemoteAddr().String()); err == nil {
@@ -55,12 +55,12 @@ func (g *Gateway) note(q *request, event, outcome string) {
 	g.denials[d]++
 	if first && !g.waited {
 		g.wg.Add(1)
-		time.AfterFunc(auditDelay, g.tellDenials)
+		time.AfterFunc(auditDelay, g.sendDenials)
 	}
 }
 
-// tellDenials tells the node what was noted.
-func (g *Gateway) tellDenials() {
+// sendDenials sends the recorded entries to the node.
+func (g *Gateway) sendDenials() {
 	defer g.wg.Done()
 	g.mu.Lock()
 	all := g.denials

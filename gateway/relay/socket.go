@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// closeRestart is RFC 6455's "service restart". 1000 and 1001 would tell
-	// Jupyter's clients not to come back.
+	// closeRestart is "service restart" of RFC 6455. After 1000 or 1001 Jupyter's
+	// clients do not reconnect.
 	closeRestart  = websocket.StatusServiceRestart
 	closeProtocol = websocket.StatusProtocolError
-	// maxBinary is the largest binary message of a client: a frame's header,
+	// maxBinary is the largest binary message of a client: the header of a frame,
 	// a sequence number and the data.
 	maxBinary = stream.MessageHeaderSize + 8 + protocol.MaxInput
-	// maxPings is how many pings of a client are answered in a second.
+	// maxPings is the number of a client's pings that are answered per second.
 	maxPings = 50
 	// closeWait is how long a client may take to answer a close frame.
 	closeWait = 5 * time.Second
@@ -61,9 +61,8 @@ type Socket struct {
 	why   string
 }
 
-// begin answers the handshake and hello, and hands the connection to the two
-// goroutines that serve it: theirs begin with small stacks, while a handshake
-// leaves a large one.
+// begin answers the handshake and hello, and starts the two goroutines that serve
+// the socket. They have small stacks; the handshake has grown this one.
 func (s *Socket) begin(key string) {
 	if err := s.welcome(key); err != nil {
 		if s.ws != nil {
@@ -97,7 +96,7 @@ func (s *Socket) welcome(key string) error {
 	s.ws, s.ready = ws, true
 	code, why, ended := s.code, s.why, s.ended
 	s.mu.Unlock()
-	if ended { // a shutdown came in between
+	if ended { // by a shutdown during the handshake
 		s.close(code, why)
 		return fault.New(fault.Restarting, "relay.upgrade", "the gateway is shut down")
 	}
@@ -112,7 +111,7 @@ func (s *Socket) serve(pumped <-chan struct{}) {
 	<-pumped
 }
 
-// leave is the relay's last act.
+// leave releases everything that the socket holds. It is called once.
 func (s *Socket) leave() {
 	_ = s.conn.Close()
 	s.spans.close()
@@ -120,8 +119,8 @@ func (s *Socket) leave() {
 	s.server.leave(s)
 }
 
-// hello awaits the first request, which must be hello, and opens the link: a
-// connection that says nothing costs the node nothing.
+// hello waits for the first request, which must be hello, and opens the link. A
+// client that sends nothing causes no work on the node.
 func (s *Socket) hello() error {
 	const op = "relay.hello"
 	s.deadline(s.server.cfg.Times.Hello)
@@ -195,7 +194,7 @@ func (s *Socket) readOne() error {
 		err = s.server.cfg.Credentials.Meter(s.who)
 	}
 	if err != nil {
-		// A request without an id has no reply, not even this one.
+		// A request without an id gets no reply, and no error.
 		return s.refuse(e.id, err)
 	}
 	*buf = s.startSpan(e, *buf)
@@ -208,7 +207,7 @@ func (s *Socket) send(f stream.Frame) error {
 	return s.link.Send(f)
 }
 
-// checkFrame lets a client send input and acknowledgements, nothing else.
+// checkFrame refuses frames other than input and acknowledgements.
 func (s *Socket) checkFrame(b []byte) (stream.Frame, error) {
 	const op = "relay.frame"
 	f, err := stream.ParseMessage(b)
@@ -262,7 +261,7 @@ func (s *Socket) pumpOne(link bufferedLink) error {
 	return err
 }
 
-// write sends a frame of the node's as a message.
+// write sends a frame of the node as a message.
 func (s *Socket) write(f stream.Frame) error {
 	if f.Type == stream.Control {
 		return s.ws.Write(context.Background(), websocket.MessageText, f.Body)
@@ -273,16 +272,16 @@ func (s *Socket) write(f stream.Frame) error {
 	return s.ws.Write(context.Background(), websocket.MessageBinary, *buf)
 }
 
-// ping finds out whether the other end is still there, and comes again.
+// ping checks that the client still answers, and schedules the next check.
 func (s *Socket) ping() {
-	if !s.server.cfg.Credentials.Valid(s.who) { // it has expired since
+	if !s.server.cfg.Credentials.Valid(s.who) { // they have expired
 		s.fail(errEnded())
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.server.cfg.Times.Pong)
 	defer cancel()
 	err := s.ws.Ping(ctx)
-	busy := s.conn.writing.Load() || s.sending.Load() // with deadlines of their own
+	busy := s.conn.writing.Load() || s.sending.Load() // which have deadlines of their own
 	if err != nil && !busy {
 		s.server.stats.Slow.Add(1)
 		s.fail(fault.New(fault.Slow, "relay.ping", "the client did not answer a ping for %s", s.server.cfg.Times.Pong))
@@ -373,8 +372,8 @@ func fill(src io.Reader, buf *[]byte, limit int) error {
 	}
 }
 
-// deadline bounds what follows on the reading side; 0 means no bound. Once
-// the end has begun it is close's business.
+// deadline bounds the reads that follow; 0 means no bound. Once the socket ends,
+// close sets the deadline.
 func (s *Socket) deadline(d time.Duration) {
 	var t time.Time
 	if d > 0 {
@@ -387,14 +386,14 @@ func (s *Socket) deadline(d time.Duration) {
 	}
 }
 
-// fail ends the connection with what err says to the client.
+// fail ends the connection with the close code of an error.
 func (s *Socket) fail(err error) {
 	var known *fault.Error
 	switch {
 	case websocket.CloseStatus(err) != -1:
 		s.end(websocket.CloseStatus(err), "client")
 	case errors.As(err, &known) && known.Kind == fault.Canceled:
-		// The link was closed by this side: whoever did has said why.
+		// This side has closed the link, and has called end with the reason.
 		s.end(websocket.StatusNormalClosure, "client")
 	case errors.As(err, &known):
 		s.end(websocket.StatusCode(known.Kind.Row().Close), string(known.Kind))
@@ -426,8 +425,8 @@ func (s *Socket) end(code websocket.StatusCode, why string) {
 }
 
 func (s *Socket) close(code websocket.StatusCode, why string) {
-	// coder/websocket waits for the peer's answer, and may wait in a frame
-	// that never ends.
+	// coder/websocket waits for the client's answer, and would read a frame that
+	// never ends.
 	_ = s.conn.SetReadDeadline(time.Now().Add(closeWait))
 	_ = s.conn.uncork()
 	if code == websocket.StatusAbnormalClosure || s.conn.broken.Load() {
@@ -453,8 +452,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// isGone reports whether err is the connection's end rather than a breach of
-// the protocol.
+// isGone reports whether err is the end of the connection rather than a protocol
+// error.
 func isGone(err error) bool {
 	var op interface{ Temporary() bool } // net.OpError and its like
 	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &op)
@@ -466,7 +465,7 @@ type pingLimit struct {
 	n      int
 }
 
-// allow returns a function that says whether one more ping is answered.
+// allow returns a function that reports whether one more ping is answered.
 func (p *pingLimit) allow(ignored *atomic.Int64) func() bool {
 	return func() bool {
 		if now := time.Now().Unix(); now != p.second {
