@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/relay"
 )
 
@@ -22,11 +23,11 @@ func (g *Gateway) authorize(q *request) error {
 	host := strings.ToLower(string(q.Request().Header.Host()))
 	var badPort error // reported only after authentication
 	if q.route.Port {
-		if q.port, _ = g.ports.target(host); q.port == nil {
-			q.port, badPort = portOfPath(q.Ctx)
+		if q.port, _ = g.ports.Target(host); q.port == nil {
+			q.port, badPort = ports.TargetOfPath(q.Params("id"), q.Params("port"))
 		}
 	}
-	ownHost := q.port != nil && q.port.own
+	ownHost := q.port != nil && q.port.OwnHost
 	if !ownHost && !g.hostAllowed(host) {
 		return fault.New(fault.PermissionDenied, op, "this server does not answer to that Host; see allowed_hosts")
 	}
@@ -144,7 +145,7 @@ func (q *request) credentials(from requestOrigin) auth.Request {
 		r.SessionCookie = string(q.Request().Header.Cookie(auth.SessionCookie))
 	}
 	if q.route.Upgrade {
-		r.Subprotocols = relay.Subprotocols(handshakeHeader(q.Ctx))
+		r.Subprotocols = relay.Subprotocols(q.x.r.Header)
 	}
 	return r
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/trace"
 )
@@ -43,6 +44,8 @@ type Config struct {
 	Tickets   auth.OneTimeStore
 	RunTokens auth.SharedRunTokenStore
 	Rates     auth.RateStore
+	// Surfaces are protocol surfaces beside those that the gateway has.
+	Surfaces []surface.Surface
 	// Tracer makes spans of requests; nil makes none.
 	Tracer *trace.Tracer
 	Limits Limits

@@ -145,6 +145,12 @@ func (g *Gateway) writeFile(ctx context.Context, who noderpc.Principal, p protoc
 	return f, g.upload(ctx, who, protocol.OpFileWrite, p, r, &f)
 }
 
+// writeText writes a small file.
+func (g *Gateway) writeText(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error {
+	_, err := g.writeFile(ctx, who, protocol.FileWrite{FileRef: file}, strings.NewReader(content))
+	return err
+}
+
 // upload sends what r holds to the node as the Data of an operation, over a
 // link of its own.
 func (g *Gateway) upload(ctx context.Context, who noderpc.Principal, op string, params any, r io.Reader, result any) error {

@@ -74,7 +74,13 @@ func TestAbuse30_Paths(t *testing.T) {
 	w.session()
 	for _, p := range []string{"../etc/passwd", "a/../../b", "%2e%2e/a", "a/%2e%2e", "a%00b", "%ff", "%zz", "", "dir/", "..%2fa", strings.Repeat("a", 4097), "%c0%ae%c0%ae/a"} {
 		text := "GET /v1/sessions/fixed/files/" + p + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n"
-		wantFault(t, w.raw(text), fault.InvalidArgument)
+		kind := fault.InvalidArgument
+		if p == "%zz" {
+			// net/http refuses a target that is not percent-encoded before it has a
+			// path, and closes the connection.
+			kind = fault.Malformed
+		}
+		wantFault(t, w.raw(text), kind)
 	}
 }
 

@@ -3,26 +3,25 @@
 // unprivileged and holds no state of a session, so that it can be restarted
 // under running sandboxes.
 //
-// Fiber carries HTTP, coder/websocket the WebSocket; no type of either leaves
-// this package.
+// net/http serves the connections, Fiber routes the requests and answers those
+// of the native REST API, and package relay serves the WebSockets. No type of
+// Fiber leaves this package. Other protocols are packages of their own; see
+// package surface.
 package gateway
 
 import (
 	"context"
 	"log/slog"
-	"math"
-	"net"
-	"slices"
+	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/native"
+	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/relay"
 	"github.com/sandgate/sandgate/gateway/run"
 )
@@ -35,20 +34,25 @@ type Gateway struct {
 	routes []route
 	// openAPIDocument describes the routes.
 	openAPIDocument []byte
-	app             *fiber.App
-	server          *fasthttp.Server
-	auth            *auth.Authenticator
-	runs            *run.Runner
+	server          *http.Server
+	// fiber routes all requests. contexts are for its use.
+	fiber    fasthttp.RequestHandler
+	contexts sync.Pool
+	auth     *auth.Authenticator
+	runs     *run.Runner
 	// sockets are the WebSockets.
 	sockets *relay.Server
 	// origins are those that Config.AllowedOrigins lists.
 	origins atomic.Pointer[map[string]bool]
-	// ports is the domain below which ports have host names.
-	ports   portDomain
-	info    *infoCache
-	stats   counters
-	check   selfCheck
-	metrics *metrics
+	// ports is the domain below which ports have host names. portHost is the
+	// route of requests to such a name.
+	ports       ports.Domain
+	portSurface *ports.Surface
+	portHost    *route
+	info        *infoCache
+	stats       counters
+	check       selfCheck
+	metrics     *metrics
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
 	// base ends when requests under way are given up.
@@ -57,6 +61,10 @@ type Gateway struct {
 	// leaving ends when a shutdown begins.
 	leaving context.Context
 	setOut  context.CancelFunc
+	// serving ends once every connection is closed. Every request's context
+	// comes from it.
+	serving context.Context
+	served  context.CancelFunc
 	// draining is set before anything is closed.
 	draining atomic.Bool
 	wg       sync.WaitGroup // runs and their clean-up, the following of keys
@@ -82,7 +90,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	cfg = cfg.withDefaults()
-	ports, err := parsePortDomain(cfg.PortsDomain)
+	domain, err := ports.ParseDomain(cfg.PortsDomain)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +101,14 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	g := &Gateway{
 		openAPIDocument: document,
 		cfg:             cfg, node: n, log: log,
-		ports: ports,
+		ports: domain,
 		slots: make(chan struct{}, cfg.Limits.InFlight),
 		own:   make(map[string]bool),
 	}
 	g.base, g.giveUp = context.WithCancel(context.Background())
 	g.leaving, g.setOut = context.WithCancel(g.base)
-	g.runs = &run.Runner{Node: runNode{g}, Log: log, Base: g.base, Call: cfg.Times.Call}
+	g.serving, g.served = context.WithCancel(context.Background())
+	g.runs = &run.Runner{Node: surfaceNode{g}, Log: log, Base: g.base, Call: cfg.Times.Call}
 	g.auth, err = auth.New(g.base, auth.Config{
 		Keys: keySource{n}, SignIn: cfg.SignIn,
 		Tickets: cfg.Tickets, RunTokens: cfg.RunTokens, Rates: cfg.Rates, MaxTickets: cfg.Limits.Tickets,
@@ -124,154 +133,12 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		return nil, err
 	}
 	g.info = &infoCache{node: n, version: cfg.Version}
-	g.build()
+	g.portSurface = ports.New(g.portsConfig(domain))
+	if err := g.build(); err != nil {
+		return nil, err
+	}
 	g.metrics = newMetrics(g)
 	return g, nil
-}
-
-// build makes the Fiber application out of the route table.
-func (g *Gateway) build() {
-	g.app = fiber.New(fiber.Config{
-		CaseSensitive: true, StrictRouting: true, Immutable: true,
-		DisableStartupMessage: true,
-		// Bodies are limited route by route as they are read. A limit here
-		// would make fasthttp buffer before the door has looked.
-		StreamRequestBody: true, DisablePreParseMultipartForm: true, BodyLimit: math.MaxInt,
-		ReadBufferSize: g.cfg.Limits.Header,
-		ReadTimeout:    g.cfg.Times.Header,
-		IdleTimeout:    g.cfg.Times.Idle,
-		// A little more than ours, whose refusal is typed.
-		Concurrency:  g.cfg.Limits.Connections + 64,
-		ErrorHandler: g.serverError,
-	})
-	g.routes = g.table()
-	named := &route{Path: "(port)", Access: ScopeWrite, Body: g.cfg.Limits.File, Port: true, handler: g.proxy}
-	g.app.Use(func(c *fiber.Ctx) error {
-		if _, ok := g.ports.target(string(c.Request().Header.Host())); ok {
-			return g.serve(c, named)
-		}
-		return c.Next()
-	})
-	for i := range g.routes {
-		r := &g.routes[i]
-		g.app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return g.serve(c, r) })
-	}
-	missing := &route{Path: noRoute, Access: Open, handler: func(*request) error {
-		return fault.New(fault.NotFound, "gateway.route", "there is no such route; see /v1/openapi.json")
-	}}
-	g.app.Use(func(c *fiber.Ctx) error { return g.serve(c, missing) })
-	inner := g.app.Handler()
-	g.server = g.app.Server()
-	g.server.Handler = g.guard(inner)
-	g.server.CloseOnShutdown = true
-	// The bridge hands a hijacked connection to the relay and returns, which
-	// gives fasthttp its buffers back.
-	g.server.KeepHijackedConns = true
-	g.server.NoDefaultServerHeader = true
-	g.server.ConnState = func(nc net.Conn, state fasthttp.ConnState) {
-		if c, ok := nc.(*conn); ok {
-			c.busy.Store(state == fasthttp.StateActive)
-		}
-	}
-}
-
-// Serve accepts connections on ln until ctx ends or Shutdown is called, and
-// then returns nil once everything is closed. It takes at most Times.Drain
-// for that, and a little.
-func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
-	l := &listener{Listener: ln, g: g, conns: make(map[*conn]struct{})}
-	g.mu.Lock()
-	if host, ok := listenHost(ln.Addr()); ok {
-		g.hosts[host], g.own[host] = true, true
-	}
-	g.lns = append(g.lns, l)
-	follow := !g.follows && !g.waited
-	if follow {
-		g.follows = true
-		g.wg.Add(1)
-	}
-	g.mu.Unlock()
-	if follow {
-		go func() {
-			defer g.wg.Done()
-			g.auth.Run(g.leaving, g.sockets.CloseInvalid)
-		}()
-	}
-	if g.draining.Load() {
-		_ = ln.Close()
-		return fault.New(fault.Restarting, "gateway.serve", "the gateway is shut down")
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- g.server.Serve(l) }()
-	select {
-	case <-ctx.Done():
-		drain, cancel := context.WithTimeout(context.Background(), g.cfg.Times.Drain)
-		defer cancel()
-		_ = g.Shutdown(drain)
-		<-failed
-		return nil
-	case err := <-failed:
-		if g.draining.Load() {
-			g.sockets.Wait()
-			g.wg.Wait()
-			return nil
-		}
-		return fault.Wrap(fault.Host, "gateway.serve", err)
-	}
-}
-
-// Shutdown stops accepting, closes every WebSocket with 1012, which asks its
-// client to come back, and lets HTTP requests finish until ctx ends. Then it
-// cuts what is left. It returns ctx's error when something had to be cut.
-func (g *Gateway) Shutdown(ctx context.Context) error {
-	if g.draining.Swap(true) {
-		g.sockets.Wait()
-		g.wg.Wait()
-		return nil
-	}
-	g.mu.Lock()
-	lns := g.lns
-	g.mu.Unlock()
-	g.setOut()
-	for _, l := range lns {
-		_ = l.Close()
-	}
-	g.sockets.Shutdown()
-	err := g.app.ShutdownWithContext(ctx)
-	g.mu.Lock()
-	g.waited = true
-	g.mu.Unlock()
-	done := make(chan struct{})
-	go func() { g.sockets.Wait(); g.wg.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	g.giveUp()
-	flush(lns)
-	for _, l := range lns {
-		l.cut()
-	}
-	select {
-	case <-done:
-	case <-time.After(cleanupTimeout):
-		err = fault.New(fault.DeadlineExceeded, "gateway.shutdown", "some requests did not end")
-	}
-	return err
-}
-
-// flushLimit is how long requests that were given up may take to say so.
-const flushLimit = 3 * time.Second
-
-// flush gives them that time. A request's place among those under way is free
-// before its answer is written, so it is the connections that tell.
-func flush(lns []*listener) {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(flushLimit); slices.ContainsFunc(lns, (*listener).busy) && time.Now().Before(end); {
-		<-tick.C
-	}
 }
 
 // begin counts something in that a shutdown waits for; leave it with wg.Done.

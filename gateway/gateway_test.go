@@ -216,12 +216,16 @@ func TestUnparsable(t *testing.T) {
 		text string
 		kind fault.Kind
 	}{
-		"garbage":          {"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", fault.Malformed},
-		"method":           {"BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
-		"connect":          {"CONNECT evil:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
-		"absolute target":  {"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
-		"two hosts":        {"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n", fault.Malformed},
-		"no host":          {"GET /healthz HTTP/1.1\r\nAccept: x\r\n\r\n", fault.PermissionDenied},
+		"garbage":         {"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", fault.Malformed},
+		"method":          {"BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
+		"connect":         {"CONNECT evil:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
+		"absolute target": {"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
+		"two hosts":       {"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n", fault.Malformed},
+		// HTTP/1.1 requires a Host. net/http refuses the request before there is
+		// one that could be denied.
+		"no host":          {"GET /healthz HTTP/1.1\r\nAccept: x\r\n\r\n", fault.Malformed},
+		"empty host":       {"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n", fault.PermissionDenied},
+		"no host, old":     {"GET /healthz HTTP/1.0\r\n\r\n", fault.PermissionDenied},
 		"two origins":      {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\nOrigin: http://localhost\r\n\r\n", fault.Malformed},
 		"two lengths":      {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", fault.Malformed},
 		"length and chunk": {"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + auth + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", fault.Malformed},

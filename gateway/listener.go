@@ -1,21 +1,21 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/relay"
 )
 
 // listener bounds the number of open connections and remembers them, so that
-// a shutdown can cut what does not end.
+// a shutdown can close those that do not end.
 type listener struct {
 	net.Listener
 	g    *Gateway
@@ -25,15 +25,15 @@ type listener struct {
 	conns map[*conn]struct{}
 }
 
-// Close may be called twice: by us at once, by fasthttp before it waits.
+// Close may be called twice: at once by Shutdown, and by net/http.
 func (l *listener) Close() error {
 	var err error
 	l.once.Do(func() { err = l.Listener.Close() })
 	return err
 }
 
-// Accept returns the next connection within the limit. One over it gets a
-// typed refusal and is closed.
+// Accept returns the next connection within the limit. It refuses one over the
+// limit with a typed error and closes it.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -56,30 +56,43 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // refuse never blocks: a fresh connection's send buffer takes the answer.
 func refuse(nc net.Conn) {
-	err := &fault.Error{Kind: fault.Exhausted, Op: "gateway.accept", RetryAfter: 5, Message: "the server holds all the connections it can"}
+	err := &fault.Error{
+		Kind: fault.Exhausted, Op: "gateway.accept", RetryAfter: 5,
+		Message: "the server holds all the connections it can",
+	}
 	_ = nc.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	_, _ = nc.Write(rawError(err))
+	_, _ = nc.Write(rawError(err)) // a client that has gone needs no answer
 	_ = nc.Close()
 }
 
-// busy reports whether somebody is being answered.
+// busy reports whether a request is under way.
 func (l *listener) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if c.busy.Load() {
+		if http.ConnState(c.state.Load()) == http.StateActive {
 			return true
 		}
 	}
 	return false
 }
 
-// cut closes every connection.
-func (l *listener) cut() {
+// closeSilent closes the connections that have not sent a byte yet. net/http
+// would wait 5 s for each.
+func (l *listener) closeSilent() {
+	l.closeIf(func(c *conn) bool { return !c.spoke.Load() })
+}
+
+// closeAll closes every connection.
+func (l *listener) closeAll() { l.closeIf(func(*conn) bool { return true }) }
+
+func (l *listener) closeIf(chosen func(*conn) bool) {
 	l.mu.Lock()
-	conns := make([]*conn, 0, len(l.conns))
+	var conns []*conn
 	for c := range l.conns {
-		conns = append(conns, c)
+		if chosen(c) {
+			conns = append(conns, c)
+		}
 	}
 	l.mu.Unlock()
 	for _, c := range conns {
@@ -87,66 +100,149 @@ func (l *listener) cut() {
 	}
 }
 
-// conn is a client's connection under fasthttp.
+// conn is a client's connection below net/http. It checks the requests as they
+// arrive, gives the answers of net/http the one shape of errors, and bounds how
+// long a client may take nothing.
 type conn struct {
 	net.Conn
 	l *listener
-	// stall is how long a write may take nothing off our hands.
+	// stall is how long a write may make no progress.
 	stall time.Duration
-	// ended is set once a read has met the end of the stream or an error. A
-	// body whose end was found with it set was cut short: its last byte does
-	// not need another read.
-	ended atomic.Bool
-	// dry makes reads report the end at once, so that the bridge can take
-	// what a buffered reader already holds and no more.
-	dry atomic.Bool
-	// linger makes Close take some of what the client is still sending, lest
-	// the reset that unread bytes cause destroy our answer.
+	// check and refused belong to the goroutine that reads, which is one at a
+	// time.
+	check   requestCheck
+	refused error
+	// spoke is set with the first byte from the client.
+	spoke atomic.Bool
+	// state is the http.ConnState.
+	state atomic.Int32
+	// handling is set while a handler or its answer is under way, and for good
+	// once the connection was hijacked. What is written otherwise is an answer
+	// of net/http to what it cannot parse.
+	handling atomic.Bool
+	// linger makes Close discard some of what the client is still sending.
+	// Otherwise unread bytes would reset the connection and destroy the answer.
 	linger atomic.Bool
 	closed atomic.Bool
-	// busy is set from the first byte of a request to the last of its answer.
-	busy atomic.Bool
-	// pending is a WebSocket that has joined and is not served yet.
-	pending atomic.Pointer[relay.Socket]
+}
+
+// connState follows the connections of a server.
+func connState(nc net.Conn, s http.ConnState) {
+	c, ok := nc.(*conn)
+	if !ok {
+		return
+	}
+	c.state.Store(int32(s))
+	switch s {
+	case http.StateIdle:
+		c.handling.Store(false)
+		if c.check.where == unchecked { // its upgrade was refused
+			_ = c.Close()
+		}
+	case http.StateHijacked:
+		c.check.where = unchecked
+	}
 }
 
 func (c *conn) Read(p []byte) (int, error) {
-	if c.dry.Load() {
-		return 0, io.EOF
+	if c.refused != nil {
+		return 0, c.refused
 	}
 	n, err := c.Conn.Read(p)
-	if err != nil {
-		c.ended.Store(true)
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && !c.handling.Load() {
+		c.late()
+	}
+	if n > 0 && !c.spoke.Load() {
+		c.spoke.Store(true)
+	}
+	if good, bad := c.check.take(p[:n]); bad != nil {
+		c.refused = bad
+		if n = good; n == 0 {
+			return 0, bad
+		}
 	}
 	return n, err
 }
 
-// Write gives the client stall for every write of at most a few KiB, rather
-// than a time for the whole response, which may be a large file.
+// late answers a request whose header does not arrive in time. A connection
+// that waits for its next request is closed without an answer.
+func (c *conn) late() {
+	if c.check.idle() && http.ConnState(c.state.Load()) == http.StateIdle {
+		return
+	}
+	c.l.g.stats.badRequests.Add(1)
+	_ = c.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+	err := fault.New(fault.DeadlineExceeded, "gateway.http", "the request did not arrive in time")
+	_, _ = c.Conn.Write(rawError(err)) // the connection ends in any case
+}
+
 func (c *conn) Write(p []byte) (int, error) {
-	if err := c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+	if c.handling.Load() {
+		return c.write(p)
+	}
+	c.l.g.stats.badRequests.Add(1)
+	c.linger.Store(true)
+	if _, err := c.write(rawError(c.refusal(p))); err != nil {
 		return 0, err
 	}
-	n, err := c.Conn.Write(p)
-	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		c.l.g.stats.slow.Add(1)
-	}
-	return n, err
+	return len(p), nil
 }
 
-// lingerBytes is how much Close takes at most, in a second at most. A client on
-// the same machine sends so much before it has seen the answer.
+// refusal is the typed error for what net/http answers to a request that it
+// cannot parse.
+func (c *conn) refusal(answer []byte) error {
+	const op = "gateway.http"
+	switch {
+	case c.refused != nil:
+		return c.refused
+	case bytes.HasPrefix(answer, []byte("HTTP/1.1 431 ")):
+		return fault.New(fault.TooLarge, op, "the request's header is over %d bytes", c.l.g.cfg.Limits.Header)
+	}
+	return fault.New(fault.Malformed, op, "the request is no valid HTTP")
+}
+
+// write gives the client stall for every progress, and not a time for the whole
+// response, which may be a large file.
+func (c *conn) write(p []byte) (int, error) {
+	for done := 0; ; {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+			return done, err
+		}
+		n, err := c.Conn.Write(p[done:])
+		done += n
+		if err == nil {
+			return done, nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return done, err
+		}
+		if n == 0 {
+			c.l.g.stats.slow.Add(1)
+			return done, err
+		}
+	}
+}
+
+// hijacked reports whether net/http has given the connection away.
+func (c *conn) hijacked() bool { return http.ConnState(c.state.Load()) == http.StateHijacked }
+
+// CloseWrite ends what is sent to the client.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// lingerBytes is how much Close discards at most, in at most one second. A
+// client on the same machine sends that much before it has seen the answer.
 const lingerBytes = 256 << 20
 
 func (c *conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	if r := c.pending.Swap(nil); r != nil {
-		r.Abandon()
-	}
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Load() {
-		_ = half.CloseWrite()
+	if c.linger.Load() && c.CloseWrite() == nil {
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
 		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 	}
@@ -156,40 +252,4 @@ func (c *conn) Close() error {
 	c.l.mu.Unlock()
 	c.l.g.stats.connections.Add(-1)
 	return err
-}
-
-// watch tells when the client hangs up while nobody reads from it. It must
-// not run beside a Read; stop ends it and must be called. A TLS connection
-// cannot be watched: there a write finds out.
-func (c *conn) watch() (gone <-chan struct{}, stop func()) {
-	hangup := make(chan struct{})
-	sc, ok := c.Conn.(syscall.Conn)
-	if !ok {
-		return hangup, func() {}
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return hangup, func() {}
-	}
-	_ = c.SetReadDeadline(time.Time{})
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		_ = raw.Read(func(fd uintptr) bool {
-			var b [1]byte
-			n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-			switch {
-			case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR):
-				return false
-			case err != nil, n == 0:
-				close(hangup)
-			}
-			return true
-		})
-	}()
-	return hangup, sync.OnceFunc(func() {
-		_ = c.SetReadDeadline(time.Unix(1, 0))
-		<-exited
-		_ = c.SetReadDeadline(time.Time{})
-	})
 }

@@ -1,20 +1,16 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/trace"
 )
@@ -32,12 +28,10 @@ type request struct {
 	runToken *auth.RunToken
 	// user has signed in; it is set on routes that take the session cookie.
 	user *auth.User
-	conn *conn
-	body *body
-	port *portTarget // of a route that is a port's
-	// early says that a port's program answered before the body was read: it
-	// belongs to whoever sends it.
-	early bool
+	// x is the request in net/http.
+	x     *exchange
+	body  *body
+	port  *ports.Target // of a route that leads to a port
 	start time.Time
 	// streams is set by a handler whose response outlives it; it must then
 	// call finish itself, once.
@@ -47,88 +41,16 @@ type request struct {
 	ctx  context.Context
 }
 
-// guard stands around Fiber: it refuses requests whose header two parsers
-// could read differently, and keeps a bug from taking the process along.
-func (g *Gateway) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	return func(ctx *fasthttp.RequestCtx) {
-		defer func() {
-			if p := recover(); p != nil {
-				g.log.Error("a request's handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				g.failed(ctx, fault.New(fault.Internal, "gateway.http", "%v", p))
-			}
-		}()
-		if err := checkHeader(&ctx.Request.Header); err != nil {
-			g.failed(ctx, err)
-			return
-		}
-		next(ctx)
-	}
-}
-
-func (g *Gateway) failed(ctx *fasthttp.RequestCtx, err error) {
-	c := g.app.AcquireCtx(ctx)
-	defer g.app.ReleaseCtx(c)
-	_ = g.serverError(c, err)
-}
-
-// checkHeader refuses what fasthttp accepts and a proxy in front of it may
-// read in another way: folded lines, a repeated header that must be single, a
-// body of two lengths, an unknown method, a target that is no path.
-func checkHeader(h *fasthttp.RequestHeader) error {
-	const op = "gateway.header"
-	switch string(h.Method()) {
-	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
-	default:
-		return fault.New(fault.Malformed, op, "the method is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
-	}
-	if uri := h.RequestURI(); len(uri) == 0 || uri[0] != '/' {
-		return fault.New(fault.Malformed, op, "the request's target must be a path")
-	}
-	return checkLines(h.RawHeaders())
-}
-
-func checkLines(raw []byte) error {
-	const op = "gateway.header"
-	single := [...]string{"host", "origin", "authorization", "content-length", "transfer-encoding", "sec-websocket-key", "sec-websocket-version"}
-	var seen [len(single)]bool
-	for line := range bytes.Lines(raw) {
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) == 0 {
-			continue
-		}
-		if line[0] == ' ' || line[0] == '\t' {
-			return fault.New(fault.Malformed, op, "a header line is folded")
-		}
-		name, value, ok := bytes.Cut(line, []byte(":"))
-		if !ok {
-			return fault.New(fault.Malformed, op, "a header line has no colon")
-		}
-		for i, s := range single {
-			if !strings.EqualFold(string(name), s) {
-				continue
-			}
-			if seen[i] {
-				return fault.New(fault.Malformed, op, "the header %s is there twice", s)
-			}
-			seen[i] = true
-			if s == "transfer-encoding" && !strings.EqualFold(string(bytes.TrimSpace(value)), "chunked") {
-				return fault.New(fault.Malformed, op, "the only transfer encoding is chunked")
-			}
-		}
-	}
-	if seen[3] && seen[4] {
-		return fault.New(fault.Malformed, op, "a body has a length or is chunked, not both")
-	}
-	return nil
-}
-
-// serve is the way of every request: the door, a place among those under way,
-// the handler, the access log.
+// serve is the way of every request: authorization, a place among the requests
+// under way, the handler, the access log.
 func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
-	q := &request{Ctx: c, g: g, route: r, start: time.Now()}
+	x, ok := c.Context().UserValue(exchangeKey{}).(*exchange)
+	if !ok {
+		return fault.New(fault.Internal, "gateway.serve", "the request did not come through net/http")
+	}
+	q := &request{Ctx: c, x: x, g: g, route: r, start: time.Now()}
 	q.method = r.method(q)
-	q.conn, _ = c.Context().Conn().(*conn)
-	q.body = newBody(q)
+	q.body = newBody(x.r, x.conn, r.Body, g.cfg.Times.Body)
 	c.Response().Header.Set("X-Content-Type-Options", "nosniff")
 	err := g.authorize(q)
 	if err == nil {
@@ -137,18 +59,12 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	} else {
 		g.deny(q, err)
 	}
+	q.closeUnlessRead()
+	if x.answered {
+		return nil
+	}
 	if err != nil {
 		writeError(c, err, q.span.ID())
-	}
-	if q.early || !q.body.whole() {
-		// What is left of the body would be taken for the next request.
-		c.Context().SetConnectionClose()
-		if q.conn != nil {
-			q.conn.linger.Store(true)
-		}
-	}
-	if g.draining.Load() {
-		c.Context().SetConnectionClose()
 	}
 	if !q.streams {
 		q.finish(c.Response().StatusCode(), int64(len(c.Response().Body())), err)
@@ -156,11 +72,27 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	return nil
 }
 
+// closeUnlessRead closes the connection after the response if some of the
+// request's body was not read: it would be taken for the next request. It does
+// the same while the gateway drains.
+func (q *request) closeUnlessRead() {
+	whole := q.body.whole()
+	if !q.x.answered && (!whole || q.g.draining.Load()) {
+		q.Context().SetConnectionClose()
+	}
+	if whole || q.x.conn == nil || q.x.conn.hijacked() {
+		return
+	}
+	q.x.conn.linger.Store(true)
+	// net/http reads on, in the hope that the rest is short.
+	_ = q.x.conn.SetReadDeadline(time.Now().Add(time.Second)) // a closed connection needs none
+}
+
 // handle runs the handler within the limit of requests under way.
 func (q *request) handle() error {
 	g := q.g
 	if q.route.Upgrade { // counted as a connection, not as a request
-		return q.route.handler(q)
+		return q.answer()
 	}
 	select {
 	case g.slots <- struct{}{}:
@@ -173,6 +105,15 @@ func (q *request) handle() error {
 			<-g.slots
 		}
 	}()
+	return q.answer()
+}
+
+// answer runs the handler.
+func (q *request) answer() error {
+	if q.route.standard != nil {
+		q.serveStandard(q.route.standard)
+		return nil
+	}
 	return q.route.handler(q)
 }
 

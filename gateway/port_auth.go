@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -50,15 +51,15 @@ func (g *Gateway) openPort(q *request) error {
 	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
 		return err
 	}
-	t := portTarget{session: id, port: p.Port}
-	address := g.ports.url(id, p.Port, string(q.Request().Header.Host()))
+	t := ports.Target{Session: id, Port: p.Port}
+	address := g.ports.URL(id, p.Port, string(q.Request().Header.Host()))
 	if address == "" {
 		if p.Embed {
 			return fault.New(fault.Unsupported, op, "ports have no host names here; see ports_domain")
 		}
 		address = "/v1/sessions/" + id + "/ports/" + strconv.Itoa(p.Port) + "/"
 	}
-	purpose := t.key()
+	purpose := t.Key()
 	if p.Embed {
 		purpose += embedMark
 	}
@@ -69,7 +70,7 @@ func (g *Gateway) openPort(q *request) error {
 		}
 		return err
 	}
-	return q.json(fiber.StatusCreated, portReply{Port: p.Port, URL: address + "?" + ticketParam + "=" + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
+	return q.json(fiber.StatusCreated, portReply{Port: p.Port, URL: address + "?" + ports.TicketParam + "=" + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
 }
 
 // embedMark follows the port in the purpose of a ticket for a frame on a page of
@@ -83,14 +84,14 @@ const embedMark = "+embed"
 func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 	const op = "gateway.authenticate"
 	p := q.port
-	if secret := string(q.Context().QueryArgs().Peek(ticketParam)); secret != "" {
+	if secret := string(q.Context().QueryArgs().Peek(ports.TicketParam)); secret != "" {
 		who, purpose, ok, err := g.auth.PortTickets.Take(g.base, secret)
 		if err != nil {
 			return who, err
 		}
 		embed := false
-		if purpose, embed = strings.CutSuffix(purpose, embedMark); ok && purpose == p.key() {
-			p.ticket = true
+		if purpose, embed = strings.CutSuffix(purpose, embedMark); ok && purpose == p.Key() {
+			p.TicketUsed = true
 			g.setPortCookie(q, who, embed)
 			return who, nil
 		}
@@ -100,7 +101,7 @@ func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 		if secret, ok := auth.BearerToken(h); ok {
 			who, err := g.auth.Bearer(secret)
 			if err == nil {
-				p.ours = true
+				p.BearerUsed = true
 				return who, nil
 			}
 			if fault.Is(err, fault.Unavailable) {
@@ -108,7 +109,7 @@ func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 			}
 		}
 	}
-	who, ok := g.auth.OpenPortCookie(string(q.Request().Header.Cookie(g.portCookieName(p))), p.key())
+	who, ok := g.auth.OpenPortCookie(string(q.Request().Header.Cookie(g.portCookieName(p))), p.Key())
 	if !ok {
 		return noderpc.Principal{}, fault.New(fault.Unauthenticated, op, "a bearer token is needed, or a link from POST /v1/sessions/{id}/ports")
 	}
@@ -135,24 +136,24 @@ func ownPage(q *request) error {
 
 // portCookieName returns the name of a port's cookie. Over TLS it has the prefix
 // that keeps neighbouring hosts from setting it.
-func (g *Gateway) portCookieName(p *portTarget) string {
-	if p.own && g.ports.scheme == "https" {
+func (g *Gateway) portCookieName(p *ports.Target) string {
+	if p.OwnHost && g.ports.Scheme == "https" {
 		return "__Host-sandgate-port"
 	}
 	return "sandgate-port"
 }
 
 func (g *Gateway) setPortCookie(q *request, who noderpc.Principal, embed bool) {
-	value, ok := g.auth.NewPortCookie(who, q.port.key())
+	value, ok := g.auth.NewPortCookie(who, q.port.Key())
 	if !ok {
 		return
 	}
 	c := &http.Cookie{
-		Name: g.portCookieName(q.port), Value: value, Path: q.port.prefix + "/",
+		Name: g.portCookieName(q.port), Value: value, Path: q.port.Prefix + "/",
 		MaxAge: int(auth.PortCookieLife / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		Secure: g.ports.scheme == "https" && q.port.own,
+		Secure: g.ports.Scheme == "https" && q.port.OwnHost,
 	}
-	if embed && q.port.own {
+	if embed && q.port.OwnHost {
 		// The cookie belongs to the page around the frame as well as to the port.
 		c.SameSite, c.Secure, c.Partitioned = http.SameSiteNoneMode, true, true
 	}

@@ -229,9 +229,3 @@ func (c *infoCache) languages(ctx context.Context) ([]protocol.Language, error) 
 	}
 	return s.Languages, nil
 }
-
-// unknownField finds the name in encoding/json's error, which has no type.
-func unknownField(err error) (string, bool) {
-	name, ok := strings.CutPrefix(err.Error(), "json: unknown field ")
-	return strings.Trim(name, `"`), ok
-}

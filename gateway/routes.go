@@ -1,11 +1,10 @@
 package gateway
 
 import (
+	"net/http"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
-
-	"github.com/sandgate/sandgate/protocol"
 )
 
 // route is one row of the table. What is not in the table is not served, and
@@ -29,8 +28,11 @@ type route struct {
 	Cookie bool
 	// Port marks what is passed to a program in a sandbox, and so takes other
 	// credentials too.
-	Port    bool
-	handler func(*request) error
+	Port bool
+	// A route has either of them: a handler of the native API, or a standard one
+	// of a surface.
+	handler  func(*request) error
+	standard http.Handler
 }
 
 // table returns all routes. Open are: the health checks, which tell nothing
@@ -67,9 +69,6 @@ func (g *Gateway) table() []route {
 		{Method: "PUT", Path: "/v1/tenants/:id", Access: ScopeAdmin, Body: 4 << 10, handler: g.setQuota},
 		{Method: "DELETE", Path: "/v1/tenants/:id", Access: ScopeAdmin, handler: g.clearQuota},
 		{Method: "GET", Path: "/v1/ws", Access: Anyone, Upgrade: true, handler: g.socket},
-		{Method: "POST", Path: "/v1/run", Access: ScopeRun, Body: g.cfg.Limits.RunBody, Run: true, handler: g.run},
-		{Method: "POST", Path: "/v1/run/:id/input", Access: ScopeRun, Body: protocol.MaxControl, Run: true, handler: g.feedRun},
-		{Method: "POST", Path: "/v1/run/:id/interrupt", Access: ScopeRun, Body: 4 << 10, Run: true, handler: g.interruptRun},
 
 		{Method: "POST", Path: "/v1/sessions/:id/links", Access: ScopeWrite, Body: 4 << 10, handler: g.createViewLink},
 		{Method: "GET", Path: "/v1/sessions/:id/links", Access: ScopeWrite, handler: g.listViewLinks},
@@ -80,13 +79,6 @@ func (g *Gateway) table() []route {
 		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
 
 		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: ScopeWrite, Body: small, handler: g.openPort},
-		{Method: "GET", Path: "/v1/sessions/:id/ports/:port", Access: ScopeWrite, Port: true, handler: g.tunnel},
-		{Method: "GET", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, handler: g.proxy},
-		{Method: "HEAD", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, handler: g.proxy},
-		{Method: "POST", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, Body: g.cfg.Limits.File, handler: g.proxy},
-		{Method: "PUT", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, Body: g.cfg.Limits.File, handler: g.proxy},
-		{Method: "PATCH", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, Body: g.cfg.Limits.File, handler: g.proxy},
-		{Method: "DELETE", Path: "/v1/sessions/:id/ports/:port/*", Access: ScopeWrite, Port: true, Body: g.cfg.Limits.File, handler: g.proxy},
 
 		{Method: "PUT", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.putFile},
 		{Method: "GET", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.getFile},

@@ -615,9 +615,3 @@ func TestAbuse19_HalfOpen(t *testing.T) {
 	}
 	until(t, "its end", func() bool { return w.g.Stats().Sockets == 0 })
 }
-
-func FuzzHeader(f *testing.F) {
-	f.Add([]byte("Host: a\r\nOrigin: b\r\n"))
-	f.Add([]byte("\n:\r\n \t"))
-	f.Fuzz(func(t *testing.T, b []byte) { _ = checkLines(b) })
-}

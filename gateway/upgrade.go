@@ -1,46 +1,42 @@
 package gateway
 
 import (
-	"io"
 	"net"
 	"net/http"
-
-	"github.com/gofiber/fiber/v2"
+	"slices"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/relay"
 )
 
-// socket turns the request into a WebSocket. fasthttp sends no response and
-// releases the connection once the handler has returned.
+// socket turns the request into a WebSocket. It takes the connection over from
+// net/http and returns, so that an idle WebSocket holds nothing of the request
+// and none of net/http's buffers.
 func (g *Gateway) socket(q *request) error {
-	key, err := relay.CheckHandshake(q.Request().Header.IsHTTP11(), handshakeHeader(q.Ctx))
+	r := q.x.r
+	key, err := relay.CheckHandshake(r.ProtoAtLeast(1, 1), r.Header)
 	if err != nil {
 		return err
 	}
-	if q.conn == nil {
+	if q.x.conn == nil {
 		return fault.New(fault.Internal, "gateway.upgrade", "the connection did not come through Serve")
 	}
 	s, err := g.sockets.Join(q.who, q.route.Path, q.start)
 	if err != nil {
 		return err
 	}
-	c := q.conn
-	c.pending.Store(s)
-	q.streams = true
-	q.Context().HijackSetNoResponse(true)
-	q.Context().Hijack(func(nc net.Conn) {
-		c.dry.Store(true)
-		early, _ := io.ReadAll(nc)
-		if len(early) == 0 {
-			early = nil // which would hold a buffer
-		}
-		c.dry.Store(false)
-		if c.pending.Swap(nil) == nil {
-			return
-		}
-		s.Serve(rawConn{c.Conn, c}, early, key)
-	})
+	_, buffered, err := http.NewResponseController(q.x.w).Hijack()
+	if err != nil {
+		s.Abandon()
+		return fault.Wrap(fault.Internal, "gateway.upgrade", err)
+	}
+	q.x.answered = true
+	q.streams = true // the relay logs the end
+	early, _ := buffered.Peek(buffered.Reader.Buffered())
+	if early = slices.Clone(early); len(early) == 0 {
+		early = nil // which would hold a buffer
+	}
+	s.Serve(rawConn{q.x.conn.Conn, q.x.conn}, early, key)
 	return nil
 }
 
@@ -51,14 +47,3 @@ type rawConn struct {
 }
 
 func (c rawConn) Close() error { return c.owner.Close() }
-
-// handshakeHeader returns the headers of a WebSocket handshake.
-func handshakeHeader(c *fiber.Ctx) http.Header {
-	h := http.Header{}
-	for _, name := range []string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Key", "Sec-Websocket-Protocol"} {
-		for _, v := range c.Request().Header.PeekAll(name) {
-			h.Add(name, string(v))
-		}
-	}
-	return h
-}

@@ -37,7 +37,8 @@ func Scopes() []Scope {
 	return all
 }
 
-func knownScope(s Scope) bool { return slices.Contains(tenant.Scopes(), string(s)) }
+// Known reports whether s is a scope that can be granted.
+func Known(s Scope) bool { return slices.Contains(tenant.Scopes(), string(s)) }
 
 // Permit returns an error unless a principal has the scope that a route, an
 // operation or a frame requires. All such checks use it.

@@ -43,7 +43,7 @@ func ParseTokens(in map[string]noderpc.Principal, until map[string]time.Time) (T
 			return nil, fault.Invalid(op, "tokens", "a token needs a tenant")
 		}
 		for _, s := range who.Scopes {
-			if !knownScope(Scope(s)) {
+			if !Known(Scope(s)) {
 				return nil, fault.Invalid(op, "tokens", "there is no scope %q", s)
 			}
 		}

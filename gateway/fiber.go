@@ -1,0 +1,225 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/surface"
+)
+
+// This file connects net/http, which serves the connections, with Fiber, which
+// routes all requests and answers those of the native REST API. A request's
+// head is copied to Fiber. Its body is not: handlers read it from net/http. The
+// response of a Fiber handler is copied back and streamed; a standard handler
+// writes to net/http itself.
+
+// exchange is the net/http side of a request.
+type exchange struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	conn *conn // nil outside of Serve
+	// answered is set once a standard handler has the response.
+	answered bool
+}
+
+// exchangeKey is where Fiber's handlers find the exchange.
+type exchangeKey struct{}
+
+// connKey is where a request's context has the conn.
+type connKey struct{}
+
+// ServeHTTP answers one request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{w: w, r: r}
+	x.conn, _ = r.Context().Value(connKey{}).(*conn)
+	if x.conn != nil {
+		x.conn.handling.Store(true)
+	}
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if p != http.ErrAbortHandler {
+			if err := g.panicked(p); !x.answered {
+				g.reject(w, err)
+				return
+			}
+		}
+		panic(http.ErrAbortHandler) // cut what was begun
+	}()
+	if err := checkHead(r); err != nil {
+		g.reject(w, err)
+		return
+	}
+	ctx := g.contexts.Get().(*fasthttp.RequestCtx)
+	defer func() {
+		ctx.ResetUserValues()
+		ctx.Request.Reset()
+		ctx.Response.Reset()
+		g.contexts.Put(ctx)
+	}()
+	if x.conn != nil {
+		ctx.SetRemoteAddr(x.conn.RemoteAddr())
+	}
+	copyHead(&ctx.Request.Header, r)
+	ctx.Response.Header.SetNoDefaultContentType(true)
+	ctx.SetUserValue(exchangeKey{}, x)
+	g.fiber(ctx)
+	if !x.answered {
+		x.copyResponse(&ctx.Response)
+	}
+}
+
+// panicked logs the panic of a handler and returns it as an error.
+func (g *Gateway) panicked(p any) error {
+	g.log.Error("a request's handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return fault.New(fault.Internal, "gateway.http", "%v", p)
+}
+
+// reject answers a request that reaches no route, and closes its connection.
+func (g *Gateway) reject(w http.ResponseWriter, err error) {
+	g.stats.badRequests.Add(1)
+	w.Header().Set("Connection", "close")
+	surface.WriteError(w, err, "")
+}
+
+// checkHead refuses requests that net/http accepts and this server does not
+// expect: a method that no route has, and a target that is no path.
+// requestCheck has refused ambiguous headers before.
+func checkHead(r *http.Request) error {
+	const op = "gateway.header"
+	switch r.Method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
+	default:
+		return fault.New(fault.Malformed, op, "the method is not one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS")
+	}
+	if r.RequestURI == "" || r.RequestURI[0] != '/' {
+		return fault.New(fault.Malformed, op, "the request's target must be a path")
+	}
+	return nil
+}
+
+func newRequestCtx() any {
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init(&fasthttp.Request{}, nil, log.New(io.Discard, "", 0))
+	return ctx
+}
+
+// copyHead copies the head of a request without the framing of its body.
+func copyHead(h *fasthttp.RequestHeader, r *http.Request) {
+	h.SetMethod(r.Method)
+	h.SetRequestURI(r.RequestURI)
+	h.SetHost(r.Host)
+	for name, values := range r.Header {
+		if name == "Content-Length" {
+			continue
+		}
+		for _, v := range values {
+			h.Add(name, v)
+		}
+	}
+}
+
+// copyHeader copies the header of Fiber's response.
+func copyHeader(to http.Header, from *fasthttp.ResponseHeader) {
+	from.VisitAll(func(name, value []byte) { to.Add(string(name), string(value)) })
+}
+
+// copyResponse sends the response of a Fiber handler. What comes from a stream
+// of unknown length is flushed as it comes. A stream that fails cuts the
+// response, so that a client can tell its end from the end of the body.
+func (x *exchange) copyResponse(resp *fasthttp.Response) {
+	defer func() { _ = resp.CloseBodyStream() }() // the handler's stream logs its error
+	h := x.w.Header()
+	copyHeader(h, &resp.Header)
+	if len(h["Content-Type"]) == 0 {
+		h["Content-Type"] = nil // net/http would guess one
+	}
+	if x.r.Header.Get("Upgrade") != "" {
+		h.Set("Connection", "close") // see requestCheck
+	}
+	stream := resp.BodyStream()
+	if stream == nil {
+		x.w.WriteHeader(resp.StatusCode())
+		if len(resp.Body()) > 0 && !resp.SkipBody {
+			_, _ = x.w.Write(resp.Body()) // a client that has gone needs no answer
+		}
+		return
+	}
+	flush := func() error { return nil }
+	if resp.Header.ContentLength() < 0 {
+		h.Del("Transfer-Encoding") // net/http decides
+		flush = http.NewResponseController(x.w).Flush
+	}
+	x.w.WriteHeader(resp.StatusCode())
+	if err := copyStream(x.w, stream, flush); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// streamPart is how much of a stream is copied at once, in bytes.
+const streamPart = 32 << 10
+
+func copyStream(w io.Writer, r io.Reader, flush func() error) error {
+	buf := make([]byte, streamPart)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return werr
+			}
+			if ferr := flush(); ferr != nil {
+				return ferr
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// newFiber makes the router and the native API out of the route table.
+func (g *Gateway) newFiber() fasthttp.RequestHandler {
+	app := fiber.New(fiber.Config{
+		CaseSensitive: true, StrictRouting: true, Immutable: true,
+		DisableStartupMessage: true, ErrorHandler: g.fiberError,
+	})
+	// A port of a sandbox may have a host name of its own. Then all paths are
+	// the program's.
+	app.Use(func(c *fiber.Ctx) error {
+		if _, ok := g.ports.Target(string(c.Request().Header.Host())); ok {
+			return g.serve(c, g.portHost)
+		}
+		return c.Next()
+	})
+	for i := range g.routes {
+		r := &g.routes[i]
+		app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return g.serve(c, r) })
+	}
+	missing := &route{Path: noRoute, Access: Open, handler: func(*request) error {
+		return fault.New(fault.NotFound, "gateway.route", "there is no such route; see /v1/openapi.json")
+	}}
+	app.Use(func(c *fiber.Ctx) error { return g.serve(c, missing) })
+	return app.Handler()
+}
+
+// fiberError answers what Fiber refuses by itself.
+func (g *Gateway) fiberError(c *fiber.Ctx, err error) error {
+	g.stats.badRequests.Add(1)
+	g.log.Log(c.Context(), slog.LevelWarn, "the router refused a request", "error", err)
+	writeError(c, fault.Wrap(fault.Malformed, "gateway.http", err), "")
+	c.Context().SetConnectionClose()
+	return nil
+}

@@ -1,0 +1,152 @@
+package ports
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/sandgate/sandgate/gateway/auth"
+)
+
+// pathPolicy keeps a page that a program shows below the gateway's host name
+// from acting as a page of the gateway: its origin is opaque.
+const pathPolicy = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads"
+
+// ofOrigin are headers of a response that speak for the whole origin, which
+// below the gateway's host name is not the program's.
+var ofOrigin = [...]string{
+	"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", "Service-Worker-Allowed",
+	"Nel", "Report-To", "Reporting-Endpoints", "Origin-Agent-Cluster", "Www-Authenticate",
+	"Accept-Ch", "Critical-Ch", "Public-Key-Pins", "Referrer-Policy", "Sourcemap",
+}
+
+// requestHeader changes a request's header to that which the program gets:
+// without the gateway's credentials, and as if the client had sent it to the
+// port itself.
+func (s *Surface) requestHeader(h http.Header, t *Target, host string) {
+	local := "localhost:" + strconv.Itoa(t.Port)
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") {
+			delete(h, name)
+		}
+	}
+	for _, name := range []string{"Expect", "Forwarded", "Proxy-Connection"} {
+		h.Del(name)
+	}
+	if t.BearerUsed || !t.OwnHost {
+		h.Del("Authorization")
+	}
+	s.cookies(h, t)
+	if offers := h["Sec-Websocket-Protocol"]; len(offers) > 0 {
+		h.Del("Sec-Websocket-Protocol")
+		if others := withoutTickets(strings.Join(offers, ",")); others != "" {
+			h.Set("Sec-Websocket-Protocol", others)
+		}
+	}
+	if _, rest, ok := strings.Cut(h.Get("Origin"), "://"); ok && strings.EqualFold(rest, host) {
+		h.Set("Origin", "http://"+local)
+	}
+	scheme := "http"
+	if t.OwnHost {
+		scheme = s.cfg.Domain.Scheme
+	} else {
+		h.Del("Referer")
+	}
+	h.Set("X-Forwarded-Host", host)
+	h.Set("X-Forwarded-Proto", scheme)
+	if t.Prefix != "" {
+		h.Set("X-Forwarded-Prefix", t.Prefix)
+	}
+}
+
+// cookies removes the gateway's cookies. Those of a path are all the gateway's.
+func (s *Surface) cookies(h http.Header, t *Target) {
+	own := s.cfg.Cookie(t)
+	var others []string
+	for _, line := range h["Cookie"] {
+		for part := range strings.SplitSeq(line, ";") {
+			part = strings.TrimSpace(part)
+			if name, _, _ := strings.Cut(part, "="); part != "" && name != own {
+				others = append(others, part)
+			}
+		}
+	}
+	h.Del("Cookie")
+	if t.OwnHost && len(others) > 0 {
+		h.Set("Cookie", strings.Join(others, "; "))
+	}
+}
+
+func withoutTickets(offers string) string {
+	var others []string
+	for part := range strings.SplitSeq(offers, ",") {
+		if part = strings.TrimSpace(part); part != "" && !strings.HasPrefix(part, auth.TicketPrefix) {
+			others = append(others, part)
+		}
+	}
+	return strings.Join(others, ", ")
+}
+
+// responseHeader changes the header of a program's response to that which the
+// client gets.
+func (s *Surface) responseHeader(h http.Header, t *Target) {
+	h.Del("Date")
+	if !t.OwnHost {
+		for _, name := range ofOrigin {
+			h.Del(name)
+		}
+		for name := range h {
+			if strings.HasPrefix(name, "Access-Control-") {
+				delete(h, name)
+			}
+		}
+	}
+	if lines := h["Set-Cookie"]; len(lines) > 0 {
+		h.Del("Set-Cookie")
+		own := s.cfg.Cookie(t)
+		for _, line := range lines {
+			if cookieMayPass(line, own) {
+				h.Add("Set-Cookie", line)
+			}
+		}
+	}
+	if to := h.Get("Location"); to != "" {
+		h.Set("Location", location(to, t))
+	}
+	if !t.OwnHost {
+		h.Add("Content-Security-Policy", pathPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
+}
+
+// cookieMayPass keeps a program from replacing the gateway's cookie, and from
+// setting one for neighbouring host names.
+func cookieMayPass(line, own string) bool {
+	name, _, _ := strings.Cut(line, "=")
+	if strings.TrimSpace(name) == own {
+		return false
+	}
+	for part := range strings.SplitSeq(line, ";") {
+		attribute, _, _ := strings.Cut(part, "=")
+		if strings.EqualFold(strings.TrimSpace(attribute), "Domain") {
+			return false
+		}
+	}
+	return true
+}
+
+// location keeps a redirect below the port. The program knows itself as
+// localhost, and no path before its own.
+func location(to string, t *Target) string {
+	for _, self := range []string{"http://localhost:", "http://127.0.0.1:"} {
+		if rest, ok := strings.CutPrefix(to, self+strconv.Itoa(t.Port)); ok && (rest == "" || rest[0] == '/') {
+			to = "/" + strings.TrimPrefix(rest, "/")
+		}
+	}
+	if strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "//") {
+		return t.Prefix + to
+	}
+	return to
+}

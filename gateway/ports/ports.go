@@ -1,0 +1,173 @@
+// Package ports is the surface that leads to programs in sandboxes: a reverse
+// proxy for HTTP and its upgrades, and a tunnel for any other protocol over TCP.
+//
+// A port is reached below /v1/sessions/{id}/ports/{port}/, or by a host name of
+// its own. The header of a program's response has at most 256 KiB. Every request
+// has a link of its own to the node.
+package ports
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/internal/noderpc"
+)
+
+// Node is what the surface needs of a node.
+type Node interface {
+	// Open opens a link that speaks for who.
+	Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
+}
+
+// Config is a Surface's. Every field is required but Domain.
+type Config struct {
+	Domain Domain
+	Node   Node
+	// Call is how long the node may take to open a port.
+	Call time.Duration
+	// Leaving ends when the gateway shuts down. It closes all connections.
+	Leaving context.Context
+	// MaxBody is the largest body of a request, in bytes.
+	MaxBody int64
+	// Cookie returns the name of the gateway's cookie for a port.
+	Cookie func(t *Target) string
+}
+
+// Surface is the reverse proxy and the tunnel.
+type Surface struct {
+	cfg   Config
+	proxy *httputil.ReverseProxy
+}
+
+// New returns a Surface.
+func New(cfg Config) *Surface {
+	s := &Surface{cfg: cfg}
+	s.proxy = s.newProxy()
+	return s
+}
+
+// Routes returns the routes below /v1. Handler has what is for host names.
+func (s *Surface) Routes() []surface.Route {
+	const path = "/v1/sessions/:id/ports/:port"
+	tunnel := surface.HandlerFunc(s.tunnel)
+	routes := []surface.Route{{Method: "GET", Path: path, Access: auth.ScopeWrite, Port: true, Handler: tunnel}}
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+		r := surface.Route{Method: method, Path: path + "/*", Access: auth.ScopeWrite, Port: true, Handler: s.Handler()}
+		if method != "GET" && method != "HEAD" {
+			r.MaxBody = s.cfg.MaxBody
+		}
+		routes = append(routes, r)
+	}
+	return routes
+}
+
+// Handler passes requests to a program and its answers back. It takes the port
+// from the request's context; see WithTarget.
+func (s *Surface) Handler() http.Handler { return surface.HandlerFunc(s.forward) }
+
+func (s *Surface) forward(w http.ResponseWriter, r *http.Request) error {
+	t, err := targetOf(r)
+	if err != nil {
+		return err
+	}
+	if t.TicketUsed {
+		s.withoutTicket(w, r, t)
+		return nil
+	}
+	w.Header().Del("X-Content-Type-Options") // the program decides
+	s.proxy.ServeHTTP(finalOnly{w}, r)
+	return nil
+}
+
+// withoutTicket redirects a browser that came with a ticket to the same address
+// without it.
+func (s *Surface) withoutTicket(w http.ResponseWriter, r *http.Request, t *Target) {
+	h := w.Header()
+	to := t.Prefix + t.uri(r.RequestURI)
+	if t.OwnHost { // the path may begin with two slashes
+		to = s.cfg.Domain.Scheme + "://" + r.Host + to
+	}
+	h.Set("Location", to)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h["Content-Type"] = nil
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// tunnel connects the client to a port, byte by byte.
+func (s *Surface) tunnel(w http.ResponseWriter, r *http.Request) error {
+	const op = "ports.tunnel"
+	if !strings.EqualFold(upgradeOf(r.Header), "tcp") {
+		return fault.New(fault.Malformed, op,
+			"this route takes Upgrade: tcp; what the program shows is at the same address with a slash at its end")
+	}
+	t, err := targetOf(r)
+	if err != nil {
+		return err
+	}
+	port, err := s.dial(r.Context(), surface.CallOf(r).Who, t)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = port.Close() }()
+	client, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	defer func() { _ = client.Close() }()
+	defer context.AfterFunc(s.cfg.Leaving, func() { _ = client.Close() })()
+	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+	if _, err := io.WriteString(client, head); err != nil {
+		return nil // the client has gone
+	}
+	carry(client, buffered.Reader, port)
+	return nil
+}
+
+// carry carries bytes both ways until both have ended.
+func carry(client io.WriteCloser, from io.Reader, port *conn) {
+	up := make(chan struct{})
+	go func() {
+		defer close(up)
+		_, err := io.CopyBuffer(struct{ io.Writer }{port}, struct{ io.Reader }{from}, make([]byte, copyPart))
+		if err != nil || port.CloseWrite() != nil {
+			_ = port.Close()
+		}
+	}()
+	_, err := io.CopyBuffer(struct{ io.Writer }{client}, struct{ io.Reader }{port}, make([]byte, copyPart))
+	half, ok := client.(interface{ CloseWrite() error })
+	if err != nil || !ok || half.CloseWrite() != nil {
+		_ = client.Close()
+	} else {
+		// The program has sent everything. The client may take as long for the
+		// rest as the node lets it.
+		go func() {
+			port.wait()
+			_ = client.Close()
+		}()
+	}
+	<-up
+}
+
+// copyPart is the size of a copy's buffer, in bytes.
+const copyPart = 16 << 10
+
+// upgradeOf returns the protocol that a request or a response switches to.
+func upgradeOf(h http.Header) string {
+	for _, line := range h["Connection"] {
+		for token := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return h.Get("Upgrade")
+			}
+		}
+	}
+	return ""
+}

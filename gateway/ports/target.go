@@ -1,0 +1,168 @@
+package ports
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Target is the port of a session that a request is for.
+type Target struct {
+	Session string
+	Port    int
+	// Prefix is the part of the path that is the gateway's. It is empty if the
+	// port has a host name of its own.
+	Prefix string
+	// OwnHost is set if the request came by that host name.
+	OwnHost bool
+	// BearerUsed is set if the request's Authorization was for the gateway and
+	// not for the program.
+	BearerUsed bool
+	// TicketUsed is set if the request came with a ticket in its query.
+	TicketUsed bool
+}
+
+// Key names the port in tickets and cookies.
+func (t *Target) Key() string { return t.Session + ":" + strconv.Itoa(t.Port) }
+
+type targetKey struct{}
+
+// WithTarget returns a context for requests to the port.
+func WithTarget(ctx context.Context, t *Target) context.Context {
+	return context.WithValue(ctx, targetKey{}, t)
+}
+
+func targetOf(r *http.Request) (*Target, error) {
+	if t, ok := r.Context().Value(targetKey{}).(*Target); ok {
+		return t, nil
+	}
+	return nil, fault.New(fault.Internal, "ports.target", "the request is for no port")
+}
+
+// TargetOfPath returns the port that a path names by its session and number.
+func TargetOfPath(session, port string) (*Target, error) {
+	const op = "ports.target"
+	number, ok := portNumber(port)
+	switch {
+	case !validID(session):
+		return nil, fault.New(fault.NotFound, op, "there is no such session")
+	case !ok:
+		return nil, fault.Invalid(op, "port", "a port is a number from 1 to 65535")
+	}
+	prefix := "/v1/sessions/" + session + "/ports/" + strconv.Itoa(number)
+	return &Target{Session: session, Port: number, Prefix: prefix}, nil
+}
+
+func validID(id string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return id != "" && len(id) <= 128 && strings.Trim(id, letters+"0123456789_-") == ""
+}
+
+func portNumber(s string) (int, bool) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return int(n), err == nil && n > 0 && s[0] != '0'
+}
+
+// Domain is the domain below which ports have host names:
+// <port>-<session>.<host>. The zero value has none.
+type Domain struct {
+	Scheme, Host, Port string
+}
+
+// ParseDomain reads a domain such as ports.example.org. A scheme may precede it
+// and a port may follow.
+func ParseDomain(s string) (Domain, error) {
+	d := Domain{Scheme: "http"}
+	if s == "" {
+		return Domain{}, nil
+	}
+	rest := strings.ToLower(s)
+	if scheme, host, ok := strings.Cut(rest, "://"); ok {
+		d.Scheme, rest = scheme, host
+	}
+	d.Host, d.Port, _ = strings.Cut(rest, ":")
+	_, err := strconv.ParseUint(d.Port, 10, 16)
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789.-"
+	if d.Scheme != "http" && d.Scheme != "https" || d.Host == "" || strings.Trim(d.Host, letters) != "" || d.Port != "" && err != nil {
+		return d, fault.Invalid("ports.domain", "ports_domain", "%q is no domain such as https://ports.example.org", s)
+	}
+	return d, nil
+}
+
+// sessionPrefix begins every session id. A host name cannot contain it.
+const sessionPrefix = "s_"
+
+// Target returns the port that a Host header names.
+func (d Domain) Target(host string) (*Target, bool) {
+	if d.Host == "" {
+		return nil, false
+	}
+	name, _, _ := strings.Cut(strings.ToLower(host), ":")
+	label, ok := strings.CutSuffix(name, "."+d.Host)
+	number, id, dash := strings.Cut(label, "-")
+	port, valid := portNumber(number)
+	if !ok || !dash || !valid || !validID(id) || strings.Contains(id, "_") {
+		return nil, false
+	}
+	return &Target{Session: sessionPrefix + id, Port: port, OwnHost: true}, true
+}
+
+// URL returns the address of a port for a browser that reached the gateway by
+// host. It is empty if the port has no host name there.
+func (d Domain) URL(session string, port int, host string) string {
+	id, ok := strings.CutPrefix(session, sessionPrefix)
+	if d.Host == "" || !ok || strings.ContainsAny(id, "_-") {
+		return ""
+	}
+	name, at := host, d.Port
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		name = host[:i]
+		if at == "" && d.Scheme == "http" {
+			at = host[i+1:]
+		}
+	}
+	if d.Host == "localhost" && !slices.Contains([]string{"localhost", "127.0.0.1", "[::1]"}, name) {
+		return "" // that would be the browser's machine, and not this one
+	}
+	if at != "" {
+		at = ":" + at
+	}
+	return d.Scheme + "://" + strconv.Itoa(port) + "-" + id + "." + d.Host + at + "/"
+}
+
+// TicketParam is the name of the query parameter that carries a ticket to a
+// port, once.
+const TicketParam = "sandgate_ticket"
+
+// uri returns the target that the program gets: the path without the gateway's
+// part, and the query without the ticket.
+func (t *Target) uri(requestURI string) string {
+	path, query, _ := strings.Cut(requestURI, "?")
+	path = strings.TrimPrefix(path, t.Prefix)
+	if path == "" || path[0] != '/' {
+		path = "/" + path
+	}
+	if query = withoutTicket(query); query != "" {
+		return path + "?" + query
+	}
+	return path
+}
+
+func withoutTicket(query string) string {
+	var others []string
+	for part := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if part != "" && name != TicketParam {
+			others = append(others, part)
+		}
+	}
+	return strings.Join(others, "&")
+}

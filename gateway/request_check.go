@@ -1,0 +1,204 @@
+package gateway
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// requestCheck follows the requests of one connection as bytes and finds
+// headers that two HTTP parsers may read differently: folded lines, lines
+// without a colon, a repeated header that must be single, a body with two
+// lengths. net/http accepts some of these, as RFC 9112 allows, and forgets how
+// they were written. A proxy in front of the gateway may read them in another
+// way, and a request could then hide in the body of another.
+//
+// It needs no memory but a line's beginning, and does not hold bytes back. It
+// agrees with net/http on where a body ends; if it did not, net/http would
+// refuse what it takes for a request. The zero value expects a request.
+type requestCheck struct {
+	where checkState
+	// left is the rest of a body or a chunk, in bytes.
+	left int64
+	// line is the beginning of the present line, and size its length.
+	line [48]byte
+	size int
+	// tail is the end of the request line, which names the version.
+	tail [len("HTTP/1.0\r")]byte
+	// What the header has so far.
+	seen    [len(singleHeaders)]bool
+	length  int64
+	chunked bool
+	old     bool // HTTP/1.0 or older
+	upgrade bool
+}
+
+type checkState uint8
+
+const (
+	atRequestLine checkState = iota
+	inHeader
+	inBody
+	atChunkSize
+	inChunk
+	inTrailer
+	// unchecked is a connection that may stop to speak HTTP.
+	unchecked
+)
+
+// singleHeaders may not be repeated.
+var singleHeaders = [...]string{
+	"host", "origin", "authorization", "content-length", "transfer-encoding",
+	"sec-websocket-key", "sec-websocket-version",
+}
+
+// The places in singleHeaders.
+const (
+	contentLength    = 3
+	transferEncoding = 4
+)
+
+// idle reports whether no byte of a request has been read.
+func (s *requestCheck) idle() bool { return s.where == atRequestLine && s.size == 0 }
+
+// take follows the bytes of p. It returns how many of them come before the
+// first line that is refused, and why that line is.
+func (s *requestCheck) take(p []byte) (n int, err error) {
+	for n < len(p) {
+		switch s.where {
+		case unchecked:
+			return len(p), nil
+		case inBody, inChunk:
+			part := min(s.left, int64(len(p)-n))
+			s.left -= part
+			n += int(part)
+			if s.left > 0 {
+				return n, nil
+			}
+			if s.where == inBody {
+				*s = requestCheck{}
+			} else {
+				s.where = atChunkSize
+			}
+		default:
+			i := bytes.IndexByte(p[n:], '\n')
+			if i < 0 {
+				s.add(p[n:])
+				return len(p), nil
+			}
+			s.add(p[n : n+i])
+			if err := s.endLine(); err != nil {
+				return n, err
+			}
+			n += i + 1
+		}
+	}
+	return n, nil
+}
+
+func (s *requestCheck) add(p []byte) {
+	if s.size < len(s.line) {
+		copy(s.line[s.size:], p)
+	}
+	s.size += len(p)
+	if s.where == atRequestLine {
+		for _, b := range p[max(0, len(p)-len(s.tail)):] {
+			copy(s.tail[:], s.tail[1:])
+			s.tail[len(s.tail)-1] = b
+		}
+	}
+}
+
+// endLine takes a complete line.
+func (s *requestCheck) endLine() error {
+	line := bytes.TrimRight(s.line[:min(s.size, len(s.line))], "\r")
+	size := s.size
+	s.size = 0
+	switch s.where {
+	case atRequestLine:
+		if len(line) > 0 { // RFC 9112 allows empty lines before a request
+			s.where = inHeader
+			s.old = !bytes.Contains(s.tail[:], []byte("HTTP/1.")) || bytes.Contains(s.tail[:], []byte("HTTP/1.0"))
+		}
+	case inHeader:
+		if len(line) > 0 {
+			return s.header(line, size)
+		}
+		s.endHeader()
+	case atChunkSize:
+		text, _, _ := bytes.Cut(line, []byte(";"))
+		n, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 16, 62)
+		switch {
+		case err != nil:
+			s.where = unchecked // net/http refuses it, and the connection ends
+		case n == 0:
+			s.where = inTrailer
+		default:
+			s.where, s.left = inChunk, int64(n)+2 // the chunk ends with CRLF
+		}
+	case inTrailer:
+		if len(line) == 0 {
+			*s = requestCheck{}
+		}
+	}
+	return nil
+}
+
+// header takes a line of size bytes, of which line is the beginning.
+func (s *requestCheck) header(line []byte, size int) error {
+	const op = "gateway.header"
+	if line[0] == ' ' || line[0] == '\t' {
+		return fault.New(fault.Malformed, op, "a header line is folded")
+	}
+	name, value, ok := bytes.Cut(line, []byte(":"))
+	if !ok {
+		if size > len(s.line) {
+			return nil // a long name whose colon was not kept
+		}
+		return fault.New(fault.Malformed, op, "a header line has no colon")
+	}
+	value = bytes.TrimSpace(value)
+	if bytes.EqualFold(name, []byte("upgrade")) {
+		s.upgrade = true
+	}
+	for i, single := range singleHeaders {
+		if !strings.EqualFold(string(name), single) {
+			continue
+		}
+		if s.seen[i] {
+			return fault.New(fault.Malformed, op, "the header %s is there twice", single)
+		}
+		s.seen[i] = true
+		if (i == contentLength || i == transferEncoding) && size > len(s.line) {
+			return fault.New(fault.Malformed, op, "the header %s is too long", single)
+		}
+		switch i {
+		case contentLength:
+			s.length, _ = strconv.ParseInt(string(value), 10, 64) // net/http refuses another form
+		case transferEncoding:
+			if s.chunked = strings.EqualFold(string(value), "chunked"); !s.chunked || s.old {
+				return fault.New(fault.Malformed, op, "the only transfer encoding is chunked")
+			}
+		}
+	}
+	if s.seen[contentLength] && s.seen[transferEncoding] {
+		return fault.New(fault.Malformed, op, "a body has a length or is chunked, not both")
+	}
+	return nil
+}
+
+// endHeader decides what follows the header.
+func (s *requestCheck) endHeader() {
+	switch {
+	case s.upgrade:
+		s.where = unchecked
+	case s.chunked:
+		*s = requestCheck{where: atChunkSize}
+	case s.length > 0:
+		*s = requestCheck{where: inBody, left: s.length}
+	default:
+		*s = requestCheck{}
+	}
+}

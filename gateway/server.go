@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// headerSlop is what net/http reads beyond MaxHeaderBytes, in bytes.
+const headerSlop = 4 << 10
+
+// build makes the route table, the router and the server.
+func (g *Gateway) build() error {
+	g.routes = g.table()
+	for _, s := range g.surfaces() {
+		for _, r := range s.Routes() {
+			row, err := routeOf(r)
+			if err != nil {
+				return err
+			}
+			g.routes = append(g.routes, row)
+		}
+	}
+	g.portHost = &route{
+		Path: "(port)", Access: ScopeWrite, Body: g.cfg.Limits.File, Port: true, standard: g.portSurface.Handler(),
+	}
+	g.contexts.New = newRequestCtx
+	g.fiber = g.newFiber()
+	g.server = &http.Server{
+		Handler:           g,
+		ReadHeaderTimeout: g.cfg.Times.Header,
+		IdleTimeout:       g.cfg.Times.Idle,
+		MaxHeaderBytes:    max(1, g.cfg.Limits.Header-headerSlop),
+		BaseContext:       func(net.Listener) context.Context { return g.serving },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+		ConnState:                    connState,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+	}
+	return nil
+}
+
+// Serve accepts connections on ln until ctx ends or Shutdown is called, and
+// then returns nil once everything is closed. It takes at most Times.Drain
+// for that, and a little.
+func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
+	l := &listener{Listener: ln, g: g, conns: make(map[*conn]struct{})}
+	g.mu.Lock()
+	if host, ok := listenHost(ln.Addr()); ok {
+		g.hosts[host], g.own[host] = true, true
+	}
+	g.lns = append(g.lns, l)
+	follow := !g.follows && !g.waited
+	if follow {
+		g.follows = true
+		g.wg.Add(1)
+	}
+	g.mu.Unlock()
+	if follow {
+		go func() {
+			defer g.wg.Done()
+			g.auth.Run(g.leaving, g.sockets.CloseInvalid)
+		}()
+	}
+	if g.draining.Load() {
+		_ = ln.Close()
+		return fault.New(fault.Restarting, "gateway.serve", "the gateway is shut down")
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- g.server.Serve(l) }()
+	select {
+	case <-ctx.Done():
+		drain, cancel := context.WithTimeout(context.Background(), g.cfg.Times.Drain)
+		defer cancel()
+		_ = g.Shutdown(drain)
+		<-failed
+		return nil
+	case err := <-failed:
+		if g.draining.Load() {
+			<-g.serving.Done()
+			return nil
+		}
+		return fault.Wrap(fault.Host, "gateway.serve", err)
+	}
+}
+
+// Shutdown stops accepting, closes every WebSocket with 1012, which asks its
+// client to come back, and lets HTTP requests finish until ctx ends. Then it
+// cuts what is left. It returns ctx's error when something had to be cut.
+func (g *Gateway) Shutdown(ctx context.Context) error {
+	if g.draining.Swap(true) {
+		<-g.serving.Done()
+		return nil
+	}
+	g.mu.Lock()
+	lns := g.lns
+	g.mu.Unlock()
+	g.setOut()
+	for _, l := range lns {
+		_ = l.Close()
+	}
+	g.sockets.Shutdown()
+	for _, l := range lns {
+		l.closeSilent()
+	}
+	err := g.server.Shutdown(ctx)
+	g.mu.Lock()
+	g.waited = true
+	g.mu.Unlock()
+	done := make(chan struct{})
+	go func() { g.sockets.Wait(); g.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	g.giveUp()
+	flush(lns)
+	for _, l := range lns {
+		l.closeAll()
+	}
+	g.served()
+	select {
+	case <-done:
+	case <-time.After(cleanupTimeout):
+		err = fault.New(fault.DeadlineExceeded, "gateway.shutdown", "some requests did not end")
+	}
+	return err
+}
+
+// flushLimit is how long requests that were given up may take to say so.
+const flushLimit = 3 * time.Second
+
+// flush gives them that time. A request's place among those under way is free
+// before its answer is written, so it is the connections that tell.
+func flush(lns []*listener) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(flushLimit); slices.ContainsFunc(lns, (*listener).busy) && time.Now().Before(end); {
+		<-tick.C
+	}
+}

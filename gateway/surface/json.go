@@ -1,0 +1,130 @@
+package surface
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// PublicOf returns what a client may know of err. It adds a time to retry after
+// to the kinds of error that pass by themselves, so that no client retries in a
+// tight loop.
+func PublicOf(err error) fault.Public {
+	p := fault.PublicOf(err)
+	if p.RetryAfter == 0 {
+		switch p.Kind {
+		case fault.Exhausted, fault.Unavailable, fault.Restarting:
+			p.RetryAfter = 1
+		}
+	}
+	return p
+}
+
+// errorBody is the body of every response that is an error.
+type errorBody struct {
+	Error fault.Public `json:"error"`
+}
+
+// ErrorBody returns the body of the response for err. trace is the id of the
+// request's trace; empty without one.
+func ErrorBody(err error, trace string) (body []byte, p fault.Public) {
+	p = PublicOf(err)
+	p.Trace = trace
+	body, merr := json.Marshal(errorBody{p})
+	if merr != nil {
+		body = []byte(`{"error":{"kind":"internal","message":""}}`)
+	}
+	return body, p
+}
+
+// SetErrorHeader sets the headers of the response for an error.
+func SetErrorHeader(set func(name, value string), p fault.Public) {
+	if p.RetryAfter > 0 {
+		set("Retry-After", strconv.Itoa(p.RetryAfter))
+	}
+	if p.Kind == fault.Unauthenticated {
+		set("Www-Authenticate", `Bearer realm="sandgate"`)
+	}
+	set("Content-Type", "application/json")
+	set("Cache-Control", "no-store")
+}
+
+// WriteError answers with err. The status is that of the error's kind.
+func WriteError(w http.ResponseWriter, err error, trace string) {
+	body, p := ErrorBody(err, trace)
+	h := w.Header()
+	h.Del("Content-Length")
+	SetErrorHeader(h.Set, p)
+	w.WriteHeader(p.Kind.Row().HTTP)
+	_, _ = w.Write(body) // a client that has gone needs no answer
+}
+
+// Fail answers a request with err and reports it to the gateway's log and
+// metrics.
+//
+// Preconditions: the handler has not written anything yet.
+func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	c := CallOf(r)
+	c.Err = err
+	WriteError(w, err, c.Trace)
+}
+
+// HandlerFunc is a handler that returns an error in place of a response. It
+// must not have written anything then.
+type HandlerFunc func(w http.ResponseWriter, r *http.Request) error
+
+// ServeHTTP answers with the error if there is one.
+func (f HandlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := f(w, r); err != nil {
+		Fail(w, r, err)
+	}
+}
+
+// WriteJSON answers with v.
+func WriteJSON(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "surface.json", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that has gone needs no answer
+	return nil
+}
+
+// DecodeJSON reads one JSON value from body into v. It refuses fields that v
+// does not have. An error of the body itself is returned as it is.
+func DecodeJSON(body io.Reader, v any) error {
+	const op = "surface.decode"
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		_, more := d.Token()
+		if more == io.EOF {
+			return nil
+		}
+		if known, ok := errors.AsType[*fault.Error](more); ok {
+			return known
+		}
+		return fault.New(fault.Malformed, op, "the body has more than one JSON value")
+	}
+	if known, ok := errors.AsType[*fault.Error](err); ok {
+		return known
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fault.Invalid(op, wrong.Field, "this value must not be a JSON %s", wrong.Value)
+	}
+	// encoding/json has no type for this error.
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fault.Invalid(op, strings.Trim(name, `"`), "there is no such field")
+	}
+	return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the body is no valid JSON", Err: err}
+}

@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/ports"
+	"github.com/sandgate/sandgate/gateway/run"
+	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// surfaces is the registry of protocol surfaces: one line for each.
+func (g *Gateway) surfaces() []surface.Surface {
+	return append([]surface.Surface{
+		run.New(g.runConfig()),
+		g.portSurface,
+	}, g.cfg.Surfaces...)
+}
+
+func (g *Gateway) runConfig() run.Config {
+	return run.Config{
+		Runner: g.runs, MaxBody: g.cfg.Limits.RunBody, KeepAlive: g.cfg.Times.KeepAlive,
+		Begin: func(_ context.Context, t *auth.RunToken, life time.Duration) (func(), error) {
+			place, err := g.auth.RunTokens.Begin(g.base, t, life)
+			if err != nil {
+				if !fault.Is(err, fault.Unavailable) {
+					g.full(limitRuns)
+				}
+				return nil, err
+			}
+			return place.Leave, nil
+		},
+		Go: func(f func()) bool {
+			if !g.begin() {
+				return false
+			}
+			g.stats.runs.Add(1)
+			go func() {
+				defer g.wg.Done()
+				f()
+			}()
+			return true
+		},
+	}
+}
+
+func (g *Gateway) portsConfig(d ports.Domain) ports.Config {
+	return ports.Config{
+		Domain: d, Node: surfaceNode{g}, Call: g.cfg.Times.Call, Leaving: g.leaving,
+		MaxBody: g.cfg.Limits.File, Cookie: g.portCookieName,
+	}
+}
+
+// surfaceNode is the gateway's node as surfaces use it.
+type surfaceNode struct{ g *Gateway }
+
+func (n surfaceNode) Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error) {
+	return n.g.open(ctx, who)
+}
+
+func (n surfaceNode) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
+	return n.g.node.Call(ctx, who, op, params, result)
+}
+
+func (n surfaceNode) WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error {
+	return n.g.writeText(ctx, who, file, content)
+}
+
+// routeOf is a surface's route as a row of the route table. It refuses a route
+// that lacks what the contract requires.
+func routeOf(r surface.Route) (route, error) {
+	if r.Access == "" || r.Method == "" || r.Path == "" || r.Path[0] != '/' || r.Handler == nil {
+		return route{}, fault.New(fault.Internal, "gateway.surface",
+			"the route %q %q lacks a method, a path, a handler or what it takes", r.Method, r.Path)
+	}
+	if r.Access != Open && r.Access != Anyone && !auth.Known(r.Access) {
+		return route{}, fault.New(fault.Internal, "gateway.surface", "the route %s %s takes an unknown scope", r.Method, r.Path)
+	}
+	return route{
+		Method: r.Method, Path: r.Path, Access: r.Access, Body: r.MaxBody,
+		Run: r.RunTokens, Port: r.Port, Upgrade: r.Upgrade, standard: r.Handler,
+	}, nil
+}
+
+// response is the http.ResponseWriter of a standard handler. It notes what the
+// access log says of the response.
+type response struct {
+	http.ResponseWriter
+	q      *request
+	status int
+	sent   int64
+	// release is set once the handler has the connection.
+	release func() bool
+}
+
+func (w *response) WriteHeader(status int) {
+	if status >= http.StatusOK && w.status == 0 {
+		w.status = status
+		if !w.q.body.whole() {
+			// What is left of the body would be taken for the next request.
+			w.Header().Set("Connection", "close")
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.sent += int64(n)
+	return n, err
+}
+
+// Flush sends what was written.
+func (w *response) Flush() {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // the next write fails, too
+}
+
+// Hijack takes the connection over. A shutdown closes it at its beginning, and
+// waits until the handler returns.
+func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	g := w.q.g
+	if !g.begin() {
+		return nil, nil, &fault.Error{Kind: fault.Restarting, Op: "gateway.hijack", RetryAfter: 1}
+	}
+	c, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		g.wg.Done()
+		return nil, nil, err
+	}
+	w.release = context.AfterFunc(g.leaving, func() { _ = c.Close() })
+	w.q.finish(http.StatusSwitchingProtocols, 0, nil)
+	return c, buffered, nil
+}
+
+// Unwrap is for http.ResponseController.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// serveStandard lets a standard handler answer. It returns once the response is
+// complete.
+func (q *request) serveStandard(h http.Handler) {
+	x := q.x
+	x.answered = true
+	q.streams = true
+	copyHeader(x.w.Header(), &q.Response().Header)
+	call := &surface.Call{Who: q.who, RunToken: q.runToken, Trace: q.span.ID()}
+	ctx := surface.WithCall(trace.With(x.r.Context(), q.base()), call)
+	if q.port != nil {
+		ctx = ports.WithTarget(ctx, q.port)
+	}
+	r := x.r.WithContext(ctx)
+	r.Body = q.body
+	for _, name := range q.Route().Params {
+		r.SetPathValue(pathValueName(name), q.Params(name))
+	}
+	w := &response{ResponseWriter: x.w, q: q}
+	_ = http.NewResponseController(x.w).EnableFullDuplex() // HTTP/1 has it
+	defer func() {
+		_ = q.body.Close()
+		if w.release != nil {
+			w.release()
+			q.g.wg.Done()
+			return
+		}
+		p := recover()
+		switch {
+		case p == nil:
+		case p == http.ErrAbortHandler:
+			call.Err = fault.New(fault.Canceled, "gateway.surface", "the response was cut")
+		default:
+			call.Err = q.g.panicked(p)
+			if w.status == 0 {
+				surface.WriteError(w, call.Err, call.Trace)
+				p = nil
+			}
+		}
+		q.finishStandard(w, call.Err)
+		if p != nil {
+			panic(http.ErrAbortHandler) // cut what was begun
+		}
+	}()
+	h.ServeHTTP(w, r)
+}
+
+func (q *request) finishStandard(w *response, err error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	q.finish(w.status, w.sent, err)
+}
+
+// pathValueName is the name of a path's parameter for http.Request.PathValue:
+// Fiber numbers the "*".
+func pathValueName(param string) string {
+	if param != "" && param[0] == '*' {
+		return "*"
+	}
+	return param
+}
