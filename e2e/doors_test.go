@@ -60,8 +60,8 @@ POST /v1/keys                                        401 400 403 403 403
 POST /v1/keys/{id}/rotate                            401 404 403 403 403
 DELETE /v1/keys/{id}                                 401 404 403 403 403
 GET /v1/tenants                                      401 200 403 403 403
-PUT /v1/tenants/{tenant}                             401 403 403 403 403
-DELETE /v1/tenants/{tenant}                          401 403 403 403 403
+PUT /v1/tenants/{id}                                 401 403 403 403 403
+DELETE /v1/tenants/{id}                              401 403 403 403 403
 
 POST /v1/run                                         401 200 403 200 401
 POST /v1/run/{id}/input                              401 404 403 404 401
@@ -69,52 +69,52 @@ POST /v1/run/{id}/interrupt                          401 404 403 404 401
 
 GET /v1/sessions                                     401 200 200 403 403
 POST /v1/sessions                                    401 400 403 403 403
-GET /v1/sessions/{session}                           401 404 200 403 403
-PATCH /v1/sessions/{session}                         401 404 403 403 403
-DELETE /v1/sessions/{session}                        401 404 403 403 403
-POST /v1/sessions/{session}/pause                    401 404 403 403 403
-POST /v1/sessions/{session}/keepalive                401 404 403 403 403
-POST /v1/sessions/{session}/hibernate                401 404 403 403 403
-POST /v1/sessions/{session}/resume                   401 404 403 403 403
-POST /v1/sessions/{session}/fork                     401 404 403 403 403
-POST /v1/sessions/{session}/snapshots                401 404 403 403 403
+GET /v1/sessions/{id}                                401 404 200 403 403
+PATCH /v1/sessions/{id}                              401 404 403 403 403
+DELETE /v1/sessions/{id}                             401 404 403 403 403
+POST /v1/sessions/{id}/pause                         401 404 403 403 403
+POST /v1/sessions/{id}/keepalive                     401 404 403 403 403
+POST /v1/sessions/{id}/hibernate                     401 404 403 403 403
+POST /v1/sessions/{id}/resume                        401 404 403 403 403
+POST /v1/sessions/{id}/fork                          401 404 403 403 403
+POST /v1/sessions/{id}/snapshots                     401 404 403 403 403
 GET /v1/snapshots                                    401 200 200 403 403
-GET /v1/snapshots/{snapshot}                         401 404 200 403 403
-DELETE /v1/snapshots/{snapshot}                      401 404 403 403 403
+GET /v1/snapshots/{id}                               401 404 200 403 403
+DELETE /v1/snapshots/{id}                            401 404 403 403 403
 GET /v1/volumes                                      401 200 200 403 403
 POST /v1/volumes                                     401 400 403 403 403
-GET /v1/volumes/{name}                               401 404 200 403 403
-DELETE /v1/volumes/{name}                            401 404 403 403 403
-POST /v1/volumes/{name}/lease                        401 404 403 403 403
-POST /v1/volumes/{name}/release                      401 404 403 403 403
+GET /v1/volumes/{id}                                 401 404 200 403 403
+DELETE /v1/volumes/{id}                              401 404 403 403 403
+POST /v1/volumes/{id}/lease                          401 404 403 403 403
+POST /v1/volumes/{id}/release                        401 404 403 403 403
 GET /v1/templates                                    401 200 200 403 403
-GET /v1/templates/{name}                             401 404 404 403 403
-PUT /v1/templates/{name}                             401 400 403 403 403
-DELETE /v1/templates/{name}                          401 404 403 403 403
+GET /v1/templates/{id}                               401 404 404 403 403
+PUT /v1/templates/{id}                               401 400 403 403 403
+DELETE /v1/templates/{id}                            401 404 403 403 403
 
-GET /v1/sessions/{session}/links                     401 404 403 403 403
-POST /v1/sessions/{session}/links                    401 404 403 403 403
-DELETE /v1/sessions/{session}/links/{link}           401 404 403 403 403
-GET /v1/sessions/{session}/channels                  401 404 200 403 403
-POST /v1/sessions/{session}/channels                 401 404 403 403 403
-GET /v1/sessions/{session}/channels/{channel}/cast   401 404 200 403 403
-GET /v1/sessions/{session}/channels/{channel}/text   401 404 200 403 403
-GET /v1/sessions/{session}/processes                 401 404 200 403 403
-POST /v1/sessions/{session}/processes/{pid}/signal   401 404 403 403 403
-GET /v1/sessions/{session}/ports                     401 404 200 403 403
-POST /v1/sessions/{session}/ports                    401 404 403 403 403
-GET /v1/sessions/{session}/ports/{port}              401 404 403 403 401
-GET /v1/sessions/{session}/ports/{port}/{path}       401 404 403 403 401
-HEAD /v1/sessions/{session}/ports/{port}/{path}      401 404 403 403 401
-POST /v1/sessions/{session}/ports/{port}/{path}      401 404 403 403 401
-PUT /v1/sessions/{session}/ports/{port}/{path}       401 404 403 403 401
-PATCH /v1/sessions/{session}/ports/{port}/{path}     401 404 403 403 401
-DELETE /v1/sessions/{session}/ports/{port}/{path}    401 404 403 403 401
-GET /v1/sessions/{session}/files/{path}              401 404 200 403 403
-HEAD /v1/sessions/{session}/files/{path}             401 404 200 403 403
-PUT /v1/sessions/{session}/files/{path}              401 404 403 403 403
-POST /v1/sessions/{session}/files/{path}             401 404 403 403 403
-DELETE /v1/sessions/{session}/files/{path}           401 404 403 403 403
+GET /v1/sessions/{id}/links                          401 404 403 403 403
+POST /v1/sessions/{id}/links                         401 404 403 403 403
+DELETE /v1/sessions/{id}/links/{link}                401 404 403 403 403
+GET /v1/sessions/{id}/channels                       401 404 200 403 403
+POST /v1/sessions/{id}/channels                      401 404 403 403 403
+GET /v1/sessions/{id}/channels/{channel}/cast        401 404 200 403 403
+GET /v1/sessions/{id}/channels/{channel}/text        401 404 200 403 403
+GET /v1/sessions/{id}/processes                      401 404 200 403 403
+POST /v1/sessions/{id}/processes/{pid}/signal        401 404 403 403 403
+GET /v1/sessions/{id}/ports                          401 404 200 403 403
+POST /v1/sessions/{id}/ports                         401 404 403 403 403
+GET /v1/sessions/{id}/ports/{port}                   401 404 403 403 401
+GET /v1/sessions/{id}/ports/{port}/{path}            401 404 403 403 401
+HEAD /v1/sessions/{id}/ports/{port}/{path}           401 404 403 403 401
+POST /v1/sessions/{id}/ports/{port}/{path}           401 404 403 403 401
+PUT /v1/sessions/{id}/ports/{port}/{path}            401 404 403 403 401
+PATCH /v1/sessions/{id}/ports/{port}/{path}          401 404 403 403 401
+DELETE /v1/sessions/{id}/ports/{port}/{path}         401 404 403 403 401
+GET /v1/sessions/{id}/files/{path}                   401 404 200 403 403
+HEAD /v1/sessions/{id}/files/{path}                  401 404 200 403 403
+PUT /v1/sessions/{id}/files/{path}                   401 404 403 403 403
+POST /v1/sessions/{id}/files/{path}                  401 404 403 403 403
+DELETE /v1/sessions/{id}/files/{path}                401 404 403 403 403
 `
 
 // opDoors says the same of the operations of the WebSocket, which takes a
@@ -202,27 +202,27 @@ tree.write         unsupported unsupported unsupported
 // the session.
 func bodies() map[string]string {
 	return map[string]string{
-		"PATCH /v1/sessions/{session}":                       `{"name":"x"}`,
-		"POST /v1/sessions/{session}/channels":               `{"kind":"terminal"}`,
-		"POST /v1/sessions/{session}/ports":                  `{"port":80}`,
-		"POST /v1/sessions/{session}/processes/{pid}/signal": `{"signal":"SIGTERM"}`,
-		"POST /v1/sessions/{session}/files/{path}":           `{"op":"mkdir"}`,
-		"POST /v1/run/{id}/input":                            `{"channel":"k1","cell":1,"value":"x"}`,
-		"POST /v1/run/{id}/interrupt":                        `{"channel":"k1"}`,
-		"POST /v1/run":                                       `{"language":"bash","code":"echo on"}`,
-		"POST /v1/sessions":                                  `{"language":"none"}`,
-		"POST /v1/keys":                                      `{"role":"none"}`,
-		"PUT /v1/tenants/{tenant}":                           `{"sessions":1000}`,
-		"POST /v1/tickets":                                   `{"scopes":[]}`,
-		"PUT /v1/sessions/{session}/files/{path}":            `x`,
-		"PUT /v1/templates/{name}":                           `x`,
-		"PUT /v1/sessions/{session}/ports/{port}/{path}":     `x`,
-		"POST /v1/sessions/{session}/ports/{port}/{path}":    `x`,
-		"PATCH /v1/sessions/{session}/ports/{port}/{path}":   `x`,
-		"POST /v1/keys/{id}/rotate":                          `{}`,
-		"POST /v1/volumes":                                   `{"name":""}`,
-		"POST /v1/volumes/{name}/lease":                      `{}`,
-		"POST /v1/volumes/{name}/release":                    `{"token":1}`,
+		"PATCH /v1/sessions/{id}":                       `{"name":"x"}`,
+		"POST /v1/sessions/{id}/channels":               `{"kind":"terminal"}`,
+		"POST /v1/sessions/{id}/ports":                  `{"port":80}`,
+		"POST /v1/sessions/{id}/processes/{pid}/signal": `{"signal":"SIGTERM"}`,
+		"POST /v1/sessions/{id}/files/{path}":           `{"op":"mkdir"}`,
+		"POST /v1/run/{id}/input":                       `{"channel":"k1","cell":1,"value":"x"}`,
+		"POST /v1/run/{id}/interrupt":                   `{"channel":"k1"}`,
+		"POST /v1/run":                                  `{"language":"bash","code":"echo on"}`,
+		"POST /v1/sessions":                             `{"language":"none"}`,
+		"POST /v1/keys":                                 `{"role":"none"}`,
+		"PUT /v1/tenants/{id}":                          `{"sessions":1000}`,
+		"POST /v1/tickets":                              `{"scopes":[]}`,
+		"PUT /v1/sessions/{id}/files/{path}":            `x`,
+		"PUT /v1/templates/{id}":                        `x`,
+		"PUT /v1/sessions/{id}/ports/{port}/{path}":     `x`,
+		"POST /v1/sessions/{id}/ports/{port}/{path}":    `x`,
+		"PATCH /v1/sessions/{id}/ports/{port}/{path}":   `x`,
+		"POST /v1/keys/{id}/rotate":                     `{}`,
+		"POST /v1/volumes":                              `{"name":""}`,
+		"POST /v1/volumes/{id}/lease":                   `{}`,
+		"POST /v1/volumes/{id}/release":                 `{"token":1}`,
 	}
 }
 
@@ -259,11 +259,17 @@ func TestEveryDoor(t *testing.T) {
 
 	knock := func(method, path, secret string) int {
 		id := s.ID
-		if strings.HasPrefix(path, "/v1/keys") {
+		switch {
+		case strings.HasPrefix(path, "/v1/snapshots"):
+			id = snap.ID
+		case strings.HasPrefix(path, "/v1/volumes"):
+			id = "kept"
+		case strings.HasPrefix(path, "/v1/keys"):
 			id = mine[0].ID
+		case strings.HasPrefix(path, "/v1/tenants"):
+			id = "local"
 		}
-		address := strings.NewReplacer("{session}", s.ID, "{snapshot}", snap.ID, "{name}", "kept", "{tenant}", "local", "{id}", id,
-			"{port}", "80", "{pid}", "1", "{channel}", "k1", "{link}", "x", "{path}", "a.txt").Replace(path)
+		address := strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1", "{link}", "x", "{path}", "a.txt").Replace(path)
 		var body *strings.Reader
 		if text := bodies()[method+" "+path]; text != "" {
 			body = strings.NewReader(text)
@@ -281,7 +287,7 @@ func TestEveryDoor(t *testing.T) {
 		if secret == ticket.Ticket {
 			req.Header.Set("Origin", srv.URL)
 		}
-		if path == "/v1/sessions/{session}/ports/{port}" {
+		if path == "/v1/sessions/{id}/ports/{port}" {
 			req.Header.Set("Connection", "Upgrade")
 			req.Header.Set("Upgrade", "tcp")
 		}

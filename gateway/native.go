@@ -21,17 +21,7 @@ func (g *Gateway) nativeRoutes() []route {
 
 // fiberPath writes a path of the operation table as a template of Fiber's.
 func fiberPath(path string) string {
-	return native.Pattern(path, func(name string) string { return ":" + fiberName(name) })
-}
-
-// fiberName is the name of a path's variable in Fiber's templates, which are
-// labels of public metrics: the resource itself is always the id.
-func fiberName(name string) string {
-	switch name {
-	case "session", "snapshot", "name", "tenant":
-		return "id"
-	}
-	return name
+	return native.Pattern(path, func(name string) string { return ":" + native.PublicName(name) })
 }
 
 // serveNative answers with the result of a handler's operation. A change of the
@@ -61,7 +51,7 @@ func (g *Gateway) serveNative(h native.Handler) func(*request) error {
 // nativeRequest is a request as package native sees it.
 type nativeRequest struct{ q *request }
 
-func (r nativeRequest) Param(name string) string          { return r.q.Params(fiberName(name)) }
+func (r nativeRequest) Param(name string) string          { return r.q.Params(native.PublicName(name)) }
 func (r nativeRequest) Query(name string) string          { return r.q.Query(name) }
 func (r nativeRequest) Decode(v any, optional bool) error { return r.q.body.decode(v, optional) }
 

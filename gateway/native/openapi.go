@@ -51,10 +51,11 @@ func Document() ([]byte, error) {
 		return nil, err
 	}
 	for _, h := range Handlers() {
-		item, _ := d.Paths[h.Route.Path].(map[string]any)
+		path := Pattern(h.Route.Path, func(name string) string { return "{" + PublicName(name) + "}" })
+		item, _ := d.Paths[path].(map[string]any)
 		if item == nil {
 			item = map[string]any{}
-			d.Paths[h.Route.Path] = item
+			d.Paths[path] = item
 		}
 		item[strings.ToLower(h.Route.Method)] = s.operation(h)
 	}
@@ -201,7 +202,7 @@ func (s *schemas) parameters(h Handler) []any {
 		if name == "pid" {
 			schema = map[string]any{"type": "integer", "minimum": 1}
 		}
-		all = append(all, map[string]any{"name": name, "in": "path", "required": true, "schema": schema})
+		all = append(all, map[string]any{"name": PublicName(name), "in": "path", "required": true, "schema": schema})
 	}
 	if h.Route.Method != http.MethodGet || h.Operation.Params == nil {
 		return all
@@ -234,6 +235,17 @@ func (s *schemas) body(h Handler) any {
 
 // variable matches a variable of a path.
 var variable = regexp.MustCompile(`{(\w+)}`)
+
+// PublicName is the name of a path's variable in the OpenAPI document and in the
+// labels of metrics, both of which clients read: the resource that a path is about
+// is always the id.
+func PublicName(name string) string {
+	switch name {
+	case "session", "snapshot", "name", "tenant":
+		return "id"
+	}
+	return name
+}
 
 // Pattern returns a route's path with each variable replaced by what form
 // returns for its name.
