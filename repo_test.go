@@ -132,6 +132,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"client":       {"fault", "stream", "protocol", "kernel"},
 		"gateway": {
 			"fault", "stream", "protocol", "kernel", "internal/kernelclient", "internal/nodecall", "internal/noderpc",
+			"internal/cluster", "internal/cluster/local",
 			"internal/tenant", "internal/trace",
 		},
 		"internal/admin":              {"*", "!internal/cli"},
@@ -146,8 +147,8 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/console":            {"fault"},
 		"internal/egress":             {"fault"},
 		"internal/cluster/local":      {"fault", "internal/cluster"},
-		"internal/cluster/redis":      {"fault", "internal/cluster", "internal/tenant"},
-		"internal/cluster/noderouter": {"fault", "stream", "protocol", "kernel", "internal/noderpc", "internal/cluster", "internal/tenant", "internal/trace"},
+		"internal/cluster/redis":      {"fault", "internal/cluster"},
+		"internal/cluster/noderouter": {"fault", "stream", "protocol", "kernel", "internal/noderpc", "internal/cluster", "internal/trace"},
 		"internal/golden":             {},
 		"internal/image":              {"fault", "stream", "protocol", "kernel"},
 		"internal/journal":            {"fault"},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/kernel"
@@ -630,7 +631,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	w := &world{t: t, fake: newFake(), log: &safeBuffer{}}
 	path := filepath.Join(t.TempDir(), "n.sock")
 	var err error
-	if w.fake.keys, err = tenant.Open(filepath.Join(t.TempDir(), "tenants.json")); err != nil {
+	if w.fake.keys, err = tenant.Open(local.NewKeyTableStore(filepath.Join(t.TempDir(), "tenants.json"))); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("unix", path)

@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/run"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	redisstore "github.com/sandgate/sandgate/internal/cluster/redis"
 	"github.com/sandgate/sandgate/internal/testenv"
 )
@@ -43,7 +44,7 @@ type countedStore struct {
 
 func newCountedStore() *countedStore {
 	s := &countedStore{left: make(chan string, 100)}
-	s.SharedRunTokenStore = auth.NewLocalRunTokenStore(func() time.Time {
+	s.SharedRunTokenStore = local.NewRunTokenStore(func() time.Time {
 		return time.Now().Add(time.Duration(s.ahead.Load()))
 	})
 	return s

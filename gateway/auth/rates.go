@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 type RateStore interface {
 	// Settle subtracts admitted requests from the shared buckets, and returns
 	// what is left in each.
-	Settle(ctx context.Context, all []tenant.Consumption) ([]float64, error)
+	Settle(ctx context.Context, all []cluster.Consumption) ([]float64, error)
 }
 
 // rateLimiter enforces the request quotas of tenants and keys. No request
@@ -100,14 +100,14 @@ func (r *rateLimiter) sweep(now time.Time) {
 // settle reports what this gateway has admitted, and subtracts what the others
 // have. It never repeats a report that failed: the store may have applied it.
 func (r *rateLimiter) settle(ctx context.Context, store RateStore, now func() time.Time) error {
-	var all []tenant.Consumption
+	var all []cluster.Consumption
 	var of []*allowance
 	r.mu.Lock()
 	for name, a := range r.pending {
-		if len(all) == tenant.MaxConsumptions {
+		if len(all) == cluster.MaxConsumptions {
 			break // the next time
 		}
-		all = append(all, tenant.Consumption{Name: name, Rate: a.perSecond, Most: a.burst, Requests: a.taken})
+		all = append(all, cluster.Consumption{Name: name, Rate: a.perSecond, Burst: a.burst, Requests: a.taken})
 		of = append(of, a)
 		a.taken = 0
 		delete(r.pending, name)

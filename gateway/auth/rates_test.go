@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster/local"
+	"github.com/sandgate/sandgate/internal/cluster/redis"
 	"github.com/sandgate/sandgate/internal/testenv"
 )
 
@@ -44,12 +46,33 @@ func TestRates(t *testing.T) {
 // TestRatesOverGateways: what several gateways let through is what one quota
 // allows, but for what each lets through before it has heard of the others.
 func TestRatesOverGateways(t *testing.T) {
-	address := testenv.Redis(t)
-	gateways := []*rateLimiter{{}, {}, {}}
-	var stores []RateStore
-	for range gateways {
-		stores = append(stores, joined(t, address).RateStore())
+	t.Run("local", func(t *testing.T) {
+		store := local.NewRateStore()
+		overGateways(t, []RateStore{store, store, store})
+	})
+	t.Run("redis", func(t *testing.T) {
+		address := testenv.Redis(t)
+		var stores []RateStore
+		for range 3 {
+			stores = append(stores, joined(t, address).RateStore())
+		}
+		overGateways(t, stores)
+	})
+}
+
+// joined is one more connection to a Redis server.
+func joined(t *testing.T, address string) *redis.Client {
+	t.Helper()
+	r, err := redis.Open(redis.Options{URL: "redis://" + address + "/0"})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func overGateways(t *testing.T, stores []RateStore) {
+	gateways := []*rateLimiter{{}, {}, {}}
 	settle := func() {
 		t.Helper()
 		for i, r := range gateways {

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
 // RunTokenStore keeps run tokens and counts their uses. The gateways of a
 // cluster share one.
 type RunTokenStore interface {
 	// Add stores a token. It fails with Exhausted if the store has limit tokens.
-	Add(ctx context.Context, g tenant.Grant, limit int) error
+	Add(ctx context.Context, g cluster.RunToken, limit int) error
 	// Find returns the value of a token that is valid, or has a run under way;
 	// nil means that there is none.
 	Find(ctx context.Context, id string) ([]byte, error)
@@ -19,7 +19,7 @@ type RunTokenStore interface {
 	End(ctx context.Context, id, origin string) (bool, error)
 	// Begin uses a token once and reserves a place among its runs. Leave gives
 	// the place back; without it the place is free again after life.
-	Begin(ctx context.Context, id, origin, place string, life time.Duration) (tenant.Verdict, time.Duration, error)
+	Begin(ctx context.Context, id, origin, place string, life time.Duration) (cluster.RunTokenVerdict, time.Duration, error)
 	Leave(ctx context.Context, id, origin, place string) error
 }
 

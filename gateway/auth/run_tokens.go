@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // A run token ("run ticket" in the HTTP API) lets the pages of one origin run
@@ -134,8 +135,8 @@ type RunTokenIssuer struct {
 func newRunTokenIssuer(shared SharedRunTokenStore, keys *KeyCache, bounds RunBounds, limit int) *RunTokenIssuer {
 	m := &RunTokenIssuer{limit: limit, bounds: bounds}
 	if shared == nil {
-		local := NewLocalRunTokenStore(nil)
-		m.store, m.origins = local, local
+		memory := local.NewRunTokenStore(nil)
+		m.store, m.origins = memory, memory
 		return m
 	}
 	m.store, m.origins, m.keys = shared, shared, keys
@@ -166,9 +167,9 @@ func (m *RunTokenIssuer) Issue(ctx context.Context, who noderpc.Principal, spec 
 	if err != nil {
 		return nil, "", err
 	}
-	err = m.store.Add(ctx, tenant.Grant{
-		ID: t.ID, Thing: value, Origin: t.Origin, Embed: t.Embed, Life: life,
-		Uses: spec.Uses, AtOnce: t.Limits.Concurrent, PerMinute: t.Limits.PerMinute,
+	err = m.store.Add(ctx, cluster.RunToken{
+		ID: t.ID, Data: value, Origin: t.Origin, Embed: t.Embed, Life: life,
+		Uses: spec.Uses, Concurrent: t.Limits.Concurrent, PerMinute: t.Limits.PerMinute,
 	}, m.limit)
 	if fault.Is(err, fault.Exhausted) {
 		err = &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 30, Message: "too many run tickets are valid at once"}
@@ -269,13 +270,13 @@ func (m *RunTokenIssuer) Begin(ctx context.Context, t *RunToken, life time.Durat
 		return nil, err
 	}
 	switch verdict {
-	case tenant.Begun:
+	case cluster.RunTokenAccepted:
 		return p, nil
-	case tenant.Over, tenant.Unknown:
+	case cluster.RunTokenExpired, cluster.RunTokenUnknown:
 		return nil, fault.New(fault.Unauthenticated, op, "the run ticket has expired")
-	case tenant.Used:
+	case cluster.RunTokenUsedUp:
 		return nil, fault.New(fault.Unauthenticated, op, "the run ticket is used up")
-	case tenant.Busy:
+	case cluster.RunTokenBusy:
 		return nil, &fault.Error{
 			Kind: fault.Exhausted, Op: op, RetryAfter: seconds(wait),
 			Message: "the run ticket has as many runs as it allows at once",

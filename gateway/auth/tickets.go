@@ -12,6 +12,7 @@ import (
 	bucket "golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
@@ -50,7 +51,7 @@ type Tickets struct {
 // tickets in memory.
 func newTickets(kind string, shared OneTimeStore, keys *KeyCache, limit int) *Tickets {
 	if shared == nil {
-		return &Tickets{store: NewLocalOneTimeStore(limit), kind: kind, life: TicketLife}
+		return &Tickets{store: local.NewOneTimeStore(limit), kind: kind, life: TicketLife}
 	}
 	return &Tickets{
 		store: shared, kind: kind, life: TicketLife, keys: keys,
@@ -102,7 +103,11 @@ func (s *Tickets) Issue(ctx context.Context, who noderpc.Principal, purpose stri
 	if err != nil {
 		return "", err
 	}
-	return secret, s.store.Put(ctx, name, value, s.life)
+	err = s.store.Put(ctx, name, value, s.life)
+	if fault.Is(err, fault.Exhausted) {
+		err = errTickets(s.life)
+	}
+	return secret, err
 }
 
 // Take uses a ticket up, and returns whom and what it was issued for. The

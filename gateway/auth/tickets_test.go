@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
@@ -41,7 +42,7 @@ func TestTickets(t *testing.T) {
 // TestTicketsOverGateways: two gateways with one store redeem each other's
 // tickets, each once. Values that another program stores open nothing.
 func TestTicketsOverGateways(t *testing.T) {
-	store := NewLocalOneTimeStore(100)
+	store := local.NewOneTimeStore(100)
 	one := testAuthenticator(t, Config{Tickets: store}).SocketTickets
 	other := testAuthenticator(t, Config{Tickets: store}).SocketTickets
 	ctx, who := t.Context(), testPrincipal()

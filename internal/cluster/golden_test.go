@@ -19,7 +19,6 @@ import (
 
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/golden"
-	"github.com/sandgate/sandgate/internal/tenant"
 )
 
 // goldenUntil is when the records of the golden files end.
@@ -155,16 +154,16 @@ func fillRedis(t *testing.T, r redisCluster) {
 		r.Release(ctx, "s_parked", token, true),
 		vault.Restore(ctx, 7, []byte("table")),
 		r.OneTimeStore().Put(ctx, "name", []byte("thing"), time.Hour),
-		r.RunTokenStore().Add(ctx, tenant.Grant{ID: "ticket1", Thing: []byte("thing"), Origin: "https://a.test", Embed: true, Life: time.Hour, Uses: 3, AtOnce: 2, PerMinute: 5}, 10),
+		r.RunTokenStore().Add(ctx, cluster.RunToken{ID: "ticket1", Data: []byte("thing"), Origin: "https://a.test", Embed: true, Life: time.Hour, Uses: 3, Concurrent: 2, PerMinute: 5}, 10),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if v, _, err := r.RunTokenStore().Begin(ctx, "ticket1", "https://a.test", "place", time.Hour); err != nil || v != tenant.Begun {
+	if v, _, err := r.RunTokenStore().Begin(ctx, "ticket1", "https://a.test", "place", time.Hour); err != nil || v != cluster.RunTokenAccepted {
 		t.Fatal(v, err)
 	}
-	if _, err := r.RateStore().Settle(ctx, []tenant.Consumption{{Name: "tenant:a", Rate: 5, Most: 10, Requests: 4}}); err != nil {
+	if _, err := r.RateStore().Settle(ctx, []cluster.Consumption{{Name: "tenant:a", Rate: 5, Burst: 10, Requests: 4}}); err != nil {
 		t.Fatal(err)
 	}
 	parked := cluster.ReleasedSession{Session: "s_parked", Until: goldenUntil, Used: cluster.Amounts{1, 0.5}}
@@ -203,13 +202,13 @@ func readRedis(t *testing.T, r redisCluster) {
 	if all, err := book.Framing(ctx); err != nil || !slices.Equal(all, []string{"https://a.test"}) {
 		t.Errorf("the origins of frames: %v, %v", all, err)
 	}
-	if v, _, err := book.Begin(ctx, "ticket1", "https://a.test", "other", time.Hour); err != nil || v != tenant.Begun {
+	if v, _, err := book.Begin(ctx, "ticket1", "https://a.test", "other", time.Hour); err != nil || v != cluster.RunTokenAccepted {
 		t.Errorf("the second run: %v, %v", v, err)
 	}
-	if v, _, err := book.Begin(ctx, "ticket1", "https://a.test", "third", time.Hour); err != nil || v != tenant.Busy {
+	if v, _, err := book.Begin(ctx, "ticket1", "https://a.test", "third", time.Hour); err != nil || v != cluster.RunTokenBusy {
 		t.Errorf("the third run: %v, %v", v, err)
 	}
-	if left, err := r.RateStore().Settle(ctx, []tenant.Consumption{{Name: "tenant:a", Rate: 5, Most: 10}}); err != nil || len(left) != 1 || left[0] < 6 {
+	if left, err := r.RateStore().Settle(ctx, []cluster.Consumption{{Name: "tenant:a", Rate: 5, Burst: 10}}); err != nil || len(left) != 1 || left[0] < 6 {
 		t.Errorf("the rate: %v, %v", left, err)
 	}
 	n := register(t, r, beatOf("n2"))

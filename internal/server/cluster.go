@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/cluster/redis"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -96,9 +97,9 @@ func OpenBlobs(cfg *config.Config) (blob.Store, error) {
 	return store, nil
 }
 
-// sealedVault is where the cluster's keys are. The Redis server can neither read
-// nor make what is in it.
-func sealedVault(cfg *config.Config, server *redis.Client) (tenant.Vault, error) {
+// sealedKeyTable returns the store of the cluster's key table. The Redis server can
+// neither read nor forge the table.
+func sealedKeyTable(cfg *config.Config, server *redis.Client) (tenant.KeyTableStore, error) {
 	secret, err := noderpc.ReadSecret(cfg.ClusterDir())
 	if err != nil {
 		return nil, err
@@ -108,12 +109,17 @@ func sealedVault(cfg *config.Config, server *redis.Client) (tenant.Vault, error)
 
 // openTenants opens the keys of this machine, or those of the cluster, and
 // follows these until stop is called.
-func openTenants(cfg *config.Config, vault tenant.Vault, log *slog.Logger) (s *tenant.Store, stop func(), err error) {
-	if vault == nil {
-		s, err = tenant.Open(cfg.TenantsFile())
+func openTenants(
+	cfg *config.Config, tables tenant.KeyTableStore, log *slog.Logger,
+) (s *tenant.Store, stop func(), err error) {
+	file := local.NewKeyTableStore(cfg.TenantsFile())
+	if tables == nil {
+		s, err = tenant.Open(file)
 		return s, func() {}, err
 	}
-	s = tenant.New(tenant.Options{Vault: vault, Copy: cfg.TenantsFile(), Grace: time.Duration(cfg.Cluster.Grace), Logger: log})
+	s = tenant.New(tenant.Options{
+		Tables: tables, Copy: file, Grace: time.Duration(cfg.Cluster.Grace), Logger: log,
+	})
 	// So that the first request finds them. Without the directory they are
 	// waited for in the background.
 	if err := s.Reload(); err != nil {

@@ -22,8 +22,8 @@ type membership struct {
 	name   cluster.NodeID
 	leases *cluster.LeaseHolder
 	blobs  session.Blobs
-	vault  tenant.Vault   // of the cluster's keys; nil without a cluster
-	ledger session.Ledger // of what tenants hold; nil without a cluster
+	tables tenant.KeyTableStore // the key table; nil without a cluster
+	ledger session.Ledger       // the usage of tenants; nil without a cluster
 	close  func() error
 	// others reports whether another node takes sessions; nil where there is
 	// no other.
@@ -78,7 +78,7 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		ms.others = func(ctx context.Context) bool {
 			return others(ctx, remote.Directory(), name, time.Duration(cfg.Cluster.Lease))
 		}
-		if ms.vault, err = sealedVault(cfg, remote); err != nil {
+		if ms.tables, err = sealedKeyTable(cfg, remote); err != nil {
 			return nil, errors.Join(err, remote.Close())
 		}
 	}

@@ -161,7 +161,7 @@ func (n *node) openCluster() error {
 	}
 	n.tracer = tracer
 	n.cleanup.do(sendLast)
-	tenants, leave, err := openTenants(n.cfg, n.membership.vault, n.log)
+	tenants, leave, err := openTenants(n.cfg, n.membership.tables, n.log)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
@@ -14,7 +15,7 @@ import (
 
 func withTenants(t *testing.T, c *Config) *tenant.Store {
 	t.Helper()
-	s, err := tenant.Open(filepath.Join(t.TempDir(), "tenants.json"))
+	s, err := tenant.Open(local.NewKeyTableStore(filepath.Join(t.TempDir(), "tenants.json")))
 	if err != nil {
 		t.Fatal(err)
 	}

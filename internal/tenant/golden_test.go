@@ -51,7 +51,7 @@ func TestGoldenSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := Sealed(goldenVault{version, raw}, key)
+	v, err := Sealed(goldenStore{version, raw}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,15 +74,15 @@ func TestGoldenSecret(t *testing.T) {
 	}
 }
 
-// goldenVault has one version.
-type goldenVault struct {
+// goldenStore has one version.
+type goldenStore struct {
 	version uint64
 	data    []byte
 }
 
-func (v goldenVault) Load(context.Context, uint64) (uint64, []byte, error) {
+func (v goldenStore) Load(context.Context, uint64) (uint64, []byte, error) {
 	return v.version, v.data, nil
 }
-func (goldenVault) Replace(context.Context, uint64, uint64, []byte) error { return nil }
-func (goldenVault) Restore(context.Context, uint64, []byte) error         { return nil }
-func (goldenVault) Watch(context.Context) <-chan struct{}                 { return nil }
+func (goldenStore) Replace(context.Context, uint64, uint64, []byte) error { return nil }
+func (goldenStore) Restore(context.Context, uint64, []byte) error         { return nil }
+func (goldenStore) Watch(context.Context) <-chan struct{}                 { return nil }

@@ -10,12 +10,12 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// SealKey is how many bytes the key of a sealed vault has.
+// SealKey is how many bytes the key of a sealed store has.
 const SealKey = 32
 
-// Sealed returns a vault that keeps in another what only who has the key can
+// Sealed returns a store that keeps in another what only who has the key can
 // read or make: AES-256-GCM, bound to the version.
-func Sealed(v Vault, key []byte) (Vault, error) {
+func Sealed(v KeyTableStore, key []byte) (KeyTableStore, error) {
 	if len(key) != SealKey {
 		return nil, fault.New(fault.Host, "tenant.seal", "the key has %d bytes, and not %d", len(key), SealKey)
 	}
@@ -27,11 +27,11 @@ func Sealed(v Vault, key []byte) (Vault, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, "tenant.seal", err)
 	}
-	return &sealed{Vault: v, aead: aead}, nil
+	return &sealed{KeyTableStore: v, aead: aead}, nil
 }
 
 type sealed struct {
-	Vault
+	KeyTableStore
 	aead cipher.AEAD
 }
 
@@ -48,7 +48,7 @@ func (s *sealed) shut(version uint64, table []byte) []byte {
 
 // Load opens what is there. What was made with another key is an error.
 func (s *sealed) Load(ctx context.Context, have uint64) (uint64, []byte, error) {
-	version, b, err := s.Vault.Load(ctx, have)
+	version, b, err := s.KeyTableStore.Load(ctx, have)
 	if err != nil || b == nil {
 		return version, nil, err
 	}
@@ -64,9 +64,9 @@ func (s *sealed) Load(ctx context.Context, have uint64) (uint64, []byte, error) 
 }
 
 func (s *sealed) Replace(ctx context.Context, was, is uint64, table []byte) error {
-	return s.Vault.Replace(ctx, was, is, s.shut(is, table))
+	return s.KeyTableStore.Replace(ctx, was, is, s.shut(is, table))
 }
 
 func (s *sealed) Restore(ctx context.Context, is uint64, table []byte) error {
-	return s.Vault.Restore(ctx, is, s.shut(is, table))
+	return s.KeyTableStore.Restore(ctx, is, s.shut(is, table))
 }

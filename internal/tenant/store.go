@@ -1,6 +1,6 @@
 // Package tenant knows who may come in and how much each may hold: API keys
 // with their roles, and the quotas of tenants and keys. One node keeps them in
-// a file, the nodes of a cluster in a vault that they share; gateways are given
+// a file, the nodes of a cluster in a store that they share; gateways are given
 // the table of it and hold nothing else.
 package tenant
 
@@ -22,15 +22,13 @@ const (
 	// tenants have a quota of their own. A table of so many has at most 5 MiB, and a frame 8.
 	MaxKeys    = 5_000
 	MaxTenants = 1_000
-	// MaxTable is how large a table may be that a store reads, in bytes.
-	MaxTable = 16 << 20
-	// DefaultGrace is how long keys are good without word from a vault that is
+	// DefaultGrace is how long keys are good without word from a store that is
 	// shared, unless the settings say otherwise.
 	DefaultGrace = 10 * time.Minute
 
 	// seal is how many bytes a table's secret has.
 	seal = 32
-	// look is how often a shared vault is asked whether it has changed: it is
+	// look is how often a shared store is asked whether it has changed: it is
 	// told of changes at once, and asking shows that it is still there.
 	look = time.Second
 	// lookWait bounds one look, changeWait a change of the table.
@@ -40,71 +38,78 @@ const (
 	changeTries = 20
 )
 
-// Vault is where a table is kept. Versions rise.
-type Vault interface {
-	// Load returns the version that is there, 0 for none, and its bytes unless
-	// it is the one that the caller has.
+// KeyTableStore keeps the key table. Versions increase.
+type KeyTableStore interface {
+	// Load returns the stored version, 0 for none, and its bytes unless the version
+	// is have.
 	Load(ctx context.Context, have uint64) (version uint64, table []byte, err error)
-	// Replace puts a table in the place of the version was. Conflict says that
-	// another is there by now, Restarting that the vault has just begun, and may
-	// not be changed before all had the time to put back what it has lost.
+	// Replace replaces version was by version is. Conflict means that another
+	// version is stored. Restarting means that the store is new and accepts no
+	// changes before all nodes had the time to restore what it has lost.
 	Replace(ctx context.Context, was, is uint64, table []byte) error
-	// Restore puts a table where there is none or an older one, and else does
-	// nothing.
+	// Restore stores a version unless the same or a later one is stored.
 	Restore(ctx context.Context, is uint64, table []byte) error
-	// Watch tells, until ctx ends, that another version may be there. One event
-	// may stand for many.
+	// Watch reports until ctx ends that another version may be stored. One event
+	// may stand for several.
 	Watch(ctx context.Context) <-chan struct{}
 }
 
-// Options are a store's.
+// Copy keeps a copy of the key table on a node.
+type Copy interface {
+	// Load returns the version of the copy, 0 for none, and its bytes unless the
+	// version is have.
+	Load(ctx context.Context, have uint64) (version uint64, table []byte, err error)
+	// Put replaces the copy.
+	Put(table []byte) error
+}
+
+// Options are the options of a Store.
 type Options struct {
-	Vault Vault
-	// Copy is a file in which the last table that was seen is kept, to be put
-	// back into a vault that has lost it. Empty for none.
-	Copy string
-	// Grace is how long keys are good without word from the vault; 0 for ever,
-	// as it is right for a vault that is nobody else's.
+	Tables KeyTableStore
+	// Copy gets each new version of the table. The node restores it in a key table
+	// store that has lost its data. nil is none.
+	Copy Copy
+	// Grace is how long keys are valid while the key table store is unreachable; 0 is
+	// for ever, which is right for a store that nobody shares.
 	Grace  time.Duration
 	Logger *slog.Logger
 }
 
-// Store has the table of a vault. It is safe for concurrent use; each change is
-// in the vault before it is seen.
+// Store serves and changes the key table of a KeyTableStore. It is safe for concurrent
+// use. A change is stored before it is visible.
 type Store struct {
-	vault Vault
-	grace time.Duration
-	keep  *File // nil without a copy
-	log   *slog.Logger
+	tables KeyTableStore
+	grace  time.Duration
+	copy   Copy // nil without one
+	log    *slog.Logger
 
-	writing chan struct{} // held over what speaks to the vault; a lock with a context
+	writing chan struct{} // held over what uses the key table store; a lock with a context
 
 	mu      sync.Mutex // guards all below; leaf
-	index   *Index     // of version 0 before the vault has told
+	index   *Index     // of version 0 before the first load
 	known   *Table     // the last one that was seen; nil for none
-	away    bool       // the vault does not answer
+	away    bool       // the key table store does not answer
 	heard   time.Time  // when it last did
 	changed chan struct{}
 }
 
-// Open opens the table in a file. One that is not there is made.
-func Open(path string) (*Store, error) {
-	s := New(Options{Vault: NewFile(path)})
+// Open returns a store that has read the table. It creates a table that is missing.
+func Open(tables KeyTableStore) (*Store, error) {
+	s := New(Options{Tables: tables})
 	return s, s.Reload()
 }
 
 // New returns a store that knows nothing before it is told to Reload or Run.
 func New(o Options) *Store {
 	s := &Store{
-		vault: o.Vault, grace: o.Grace, log: o.Logger, writing: make(chan struct{}, 1),
+		tables: o.Tables, copy: o.Copy, grace: o.Grace, log: o.Logger, writing: make(chan struct{}, 1),
 		index: NewIndex(Table{}), changed: make(chan struct{}), heard: time.Now(),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if o.Copy != "" {
-		s.keep = NewFile(o.Copy)
-		if t, err := read(context.Background(), s.keep, 0); err == nil {
+	if s.copy != nil {
+		if t, err := read(context.Background(), s.copy, 0); err == nil {
 			s.known = t
 		} else {
 			s.log.Warn("the copy of the keys cannot be read", "error", err)
@@ -113,11 +118,11 @@ func New(o Options) *Store {
 	return s
 }
 
-// Run follows a shared vault until ctx ends.
+// Run follows a shared store until ctx ends.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	changed := s.vault.Watch(ctx)
+	changed := s.tables.Watch(ctx)
 	for {
 		_ = s.reload(ctx) // who asks for keys meanwhile is told
 		select {
@@ -132,7 +137,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Reload looks into the vault: another program may have changed what is there.
+// Reload loads the table: another program may have changed what is there.
 // What cannot be read changes nothing.
 func (s *Store) Reload() error { return s.reload(context.Background()) }
 
@@ -157,10 +162,15 @@ func (s *Store) lock(ctx context.Context) error {
 
 func (s *Store) unlock() { <-s.writing }
 
-// read returns the table in a vault unless it is the one of version have; nil
+// loader is a KeyTableStore or a Copy.
+type loader interface {
+	Load(ctx context.Context, have uint64) (version uint64, table []byte, err error)
+}
+
+// read returns the table in a store unless it is the one of version have; nil
 // for that, and for none.
-func read(ctx context.Context, v Vault, have uint64) (*Table, error) {
-	version, b, err := v.Load(ctx, have)
+func read(ctx context.Context, from loader, have uint64) (*Table, error) {
+	version, b, err := from.Load(ctx, have)
 	if err != nil || version == have || version == 0 {
 		return nil, err
 	}
@@ -181,15 +191,15 @@ func parse(version uint64, b []byte) (*Table, error) {
 	return &t, nil
 }
 
-// sync takes what the vault has, or puts back what it has lost. writing is held.
+// sync loads the stored table, or puts back what it has lost. writing is held.
 func (s *Store) sync(ctx context.Context) error {
 	s.mu.Lock()
 	known, have := s.known, s.index.Version
 	s.mu.Unlock()
-	version, b, err := s.vault.Load(ctx, have)
+	version, b, err := s.tables.Load(ctx, have)
 	if err == nil && (version == 0 || known != nil && version < known.Version) {
 		if known != nil {
-			s.log.Warn("the vault of keys has lost what this node knows, which is put back", "version", known.Version, "found", version)
+			s.log.Warn("the key table store has lost a table that this node has: it is restored", "version", known.Version, "found", version)
 		} else {
 			// Anybody's who knows more goes before it.
 			known = &Table{Version: 1, Seal: make([]byte, seal)}
@@ -197,10 +207,10 @@ func (s *Store) sync(ctx context.Context) error {
 		}
 		var out []byte
 		if out, err = encode(*known); err == nil {
-			err = s.vault.Restore(ctx, known.Version, out)
+			err = s.tables.Restore(ctx, known.Version, out)
 		}
 		if err == nil {
-			version, b, err = s.vault.Load(ctx, 0)
+			version, b, err = s.tables.Load(ctx, 0)
 		}
 	}
 	var t *Table
@@ -235,7 +245,7 @@ func (t *Table) check() error {
 	return nil
 }
 
-// set has those who wait see the table, which is the vault's; nil for the one
+// set has those who wait see the table, which is the stored one; nil for the one
 // they see. writing is held.
 func (s *Store) set(t *Table) {
 	s.mu.Lock()
@@ -249,28 +259,28 @@ func (s *Store) set(t *Table) {
 	}
 	s.mu.Unlock()
 	if back {
-		s.log.Info("the vault of keys answers again")
+		s.log.Info("the key table store answers again")
 	}
-	if s.keep == nil || t == nil {
+	if s.copy == nil || t == nil {
 		return
 	}
 	b, err := encode(*t)
 	if err == nil {
-		err = s.keep.put(b)
+		err = s.copy.Put(b)
 	}
 	if err != nil {
 		s.log.Warn("the copy of the keys cannot be written", "error", err)
 	}
 }
 
-// lost notes that the vault does not answer.
+// lost notes that the key table store does not answer.
 func (s *Store) lost(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.away && s.grace > 0 {
 		s.away = true
 		s.tell()
-		s.log.Warn("the vault of keys does not answer", "error", err, "good_for", s.grace)
+		s.log.Warn("the key table store does not answer", "error", err, "good_for", s.grace)
 	}
 }
 
@@ -303,7 +313,7 @@ func (s *Store) News(have uint64) (News, <-chan struct{}) {
 	return n, s.changed
 }
 
-// change puts the table into the vault that f makes of a copy of the present one.
+// change puts the table into the store that f makes of a copy of the present one.
 func (s *Store) change(ctx context.Context, f func(t *Table) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeWait)
 	defer cancel()
@@ -354,7 +364,7 @@ func (s *Store) try(ctx context.Context, f func(t *Table) error) error {
 	t.Version = max(now.Version+1, uint64(time.Now().UnixMicro()))
 	b, err := encode(t)
 	if err == nil {
-		err = s.vault.Replace(ctx, now.Version, t.Version, b)
+		err = s.tables.Replace(ctx, now.Version, t.Version, b)
 	}
 	if err != nil {
 		return err

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 )
 
 func open(t *testing.T) (*Store, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tenants.json")
-	s, err := Open(path)
+	s, err := Open(local.NewKeyTableStore(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestKeyLifeOnDisk(t *testing.T) {
 		t.Errorf("mode %v", info.Mode())
 	}
 	// Another process finds it.
-	again, err := Open(path)
+	again, err := Open(local.NewKeyTableStore(path))
 	if err != nil || !opens(again, secret) {
 		t.Fatalf("after a restart: %v", err)
 	}
@@ -132,7 +133,7 @@ func TestBadFileChangesNothing(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := Open(path); err == nil {
+	if _, err := Open(local.NewKeyTableStore(path)); err == nil {
 		t.Error("a bad file opens")
 	}
 }

@@ -21,8 +21,8 @@ type Table struct {
 type News struct {
 	// Table is the present one; of version 0 when it is the one told before.
 	Table
-	// Away says that the vault does not answer: what is not in the table may be
-	// in the vault.
+	// Away says that the key table store does not answer: what is not in the table may be
+	// in the store.
 	Away bool `json:"away,omitempty"`
 	// GraceMS is for how long the table is good without further news; 0 for
 	// ever.

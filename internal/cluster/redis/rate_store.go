@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
 // RateStore holds one bucket of requests per quota, which all gateways of the
@@ -19,16 +19,16 @@ func (c *Client) RateStore() RateStore { return RateStore{c} }
 
 // Settle takes requests out of the buckets and returns the number that is left in
 // each; a negative number is a debt.
-func (r RateStore) Settle(ctx context.Context, all []tenant.Consumption) ([]float64, error) {
+func (r RateStore) Settle(ctx context.Context, all []cluster.Consumption) ([]float64, error) {
 	const op = "redis.rates"
-	if len(all) > tenant.MaxConsumptions {
-		return nil, fault.New(fault.TooLarge, op, "%d quotas are settled at once, at most %d can be", len(all), tenant.MaxConsumptions)
+	if len(all) > cluster.MaxConsumptions {
+		return nil, fault.New(fault.TooLarge, op, "%d quotas are settled at once, at most %d can be", len(all), cluster.MaxConsumptions)
 	}
 	keys, args := make([]string, len(all)), make([]any, 0, 3*len(all))
 	for i, s := range all {
 		sum := sha256.Sum256([]byte(s.Name)) // a name may contain any character
 		keys[i] = r.c.prefix + "rate:" + hex.EncodeToString(sum[:16])
-		args = append(args, s.Rate, s.Most, s.Requests)
+		args = append(args, s.Rate, s.Burst, s.Requests)
 	}
 	out, err := r.c.run(ctx, op, r.c.scripts.rateSettle, keys, args...)
 	if err != nil {

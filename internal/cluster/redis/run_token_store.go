@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
 // maxEmbedded is the maximum number of run tokens whose embedding origins are
@@ -39,13 +39,13 @@ func (s RunTokenStore) originKey(origin string) string {
 }
 
 // Add stores a token. It is Exhausted when most tokens are stored.
-func (s RunTokenStore) Add(ctx context.Context, g tenant.Grant, most int) error {
+func (s RunTokenStore) Add(ctx context.Context, g cluster.RunToken, most int) error {
 	const op = "redis.run_tokens"
-	if len(g.Thing) > maxValue {
-		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(g.Thing), maxValue)
+	if len(g.Data) > maxValue {
+		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(g.Data), maxValue)
 	}
 	out, err := s.c.run(ctx, op, s.c.scripts.runTokenAdd, s.keys(g.ID, g.Origin),
-		g.ID, g.Thing, g.Uses, g.AtOnce, g.PerMinute, g.Life.Milliseconds(), most, g.Origin, flag(g.Embed))
+		g.ID, g.Data, g.Uses, g.Concurrent, g.PerMinute, g.Life.Milliseconds(), most, g.Origin, flag(g.Embed))
 	if err == nil && out[0] == "full" {
 		err = fault.New(fault.Exhausted, op, "%d run tickets are out", most)
 	}
@@ -70,7 +70,7 @@ func (s RunTokenStore) End(ctx context.Context, id, origin string) (bool, error)
 // Begin uses a token once and reserves one of its concurrent runs for life, unless
 // Leave ends the reservation before. One of several gateways gets the last use. With
 // the verdicts Busy and Fast it returns the time to wait before another try.
-func (s RunTokenStore) Begin(ctx context.Context, id, origin, place string, life time.Duration) (tenant.Verdict, time.Duration, error) {
+func (s RunTokenStore) Begin(ctx context.Context, id, origin, place string, life time.Duration) (cluster.RunTokenVerdict, time.Duration, error) {
 	const op = "redis.run_tokens"
 	out, err := s.c.run(ctx, op, s.c.scripts.runTokenBegin, s.keys(id, origin), id, origin, place, life.Milliseconds())
 	if err != nil {
@@ -80,7 +80,7 @@ func (s RunTokenStore) Begin(ctx context.Context, id, origin, place string, life
 	if err != nil {
 		return "", 0, fault.Wrap(fault.Internal, op, err)
 	}
-	return tenant.Verdict(out[0]), time.Duration(wait) * time.Second, nil
+	return cluster.RunTokenVerdict(out[0]), time.Duration(wait) * time.Second, nil
 }
 
 // Leave ends a reservation.

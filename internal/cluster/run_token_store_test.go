@@ -1,4 +1,4 @@
-package auth
+package cluster_test
 
 import (
 	"fmt"
@@ -7,49 +7,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sandgate/sandgate/fault"
-	shared "github.com/sandgate/sandgate/internal/cluster/redis"
-	"github.com/sandgate/sandgate/internal/tenant"
-	"github.com/sandgate/sandgate/internal/testenv"
+	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 )
 
 const chat = "https://chat.example"
-
-// until waits for a condition that no event reports.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came: %s", what)
-		}
-	}
-}
-
-// joined is one more connection to a Redis server.
-func joined(t *testing.T, address string) *shared.Client {
-	t.Helper()
-	r, err := shared.Open(shared.Options{URL: "redis://" + address + "/0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	return r
-}
 
 // TestRunTokenStores runs the same tests on both stores. On Redis every other
 // step uses the connection of another gateway.
 func TestRunTokenStores(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
-		b := NewLocalRunTokenStore(nil)
+		b := local.NewRunTokenStore(nil)
 		conformRunTokenStore(t, b, b)
 	})
 	t.Run("cluster", func(t *testing.T) {
-		address := testenv.Redis(t)
-		conformRunTokenStore(t, joined(t, address).RunTokenStore(), joined(t, address).RunTokenStore())
+		server := startRedis(t)
+		conformRunTokenStore(t, server.join(t, "c").RunTokenStore(), server.join(t, "c").RunTokenStore())
 		// Nothing stays for ever.
-		c := redis.NewClient(&redis.Options{Addr: address})
+		c := server.client()
 		defer func() { _ = c.Close() }()
 		keys, err := c.Keys(t.Context(), "*").Result()
 		if err != nil || len(keys) == 0 {
@@ -63,7 +40,7 @@ func TestRunTokenStores(t *testing.T) {
 	})
 }
 
-func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
+func conformRunTokenStore(t *testing.T, a, b auth.SharedRunTokenStore) {
 	ctx := t.Context()
 	ok := func(err error) {
 		t.Helper()
@@ -71,15 +48,15 @@ func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
 			t.Fatal(err)
 		}
 	}
-	begin := func(on RunTokenStore, id, place string, life time.Duration, want tenant.Verdict) {
+	begin := func(on auth.RunTokenStore, id, place string, life time.Duration, want cluster.RunTokenVerdict) {
 		t.Helper()
 		got, wait, err := on.Begin(ctx, id, chat, place, life)
 		ok(err)
-		if got != want || (wait > 0) != (want == tenant.Busy || want == tenant.Fast) || wait > time.Minute+time.Second {
+		if got != want || (wait > 0) != (want == cluster.RunTokenBusy || want == cluster.RunTokenTooFast) || wait > time.Minute+time.Second {
 			t.Errorf("place %s of %s: %s after %s, want %s", place, id, got, wait, want)
 		}
 	}
-	named := func(on RunTokenOrigins, want bool) {
+	named := func(on auth.RunTokenOrigins, want bool) {
 		t.Helper()
 		got, err := on.Names(ctx, chat)
 		ok(err)
@@ -87,7 +64,7 @@ func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
 			t.Errorf("the origin is named: %t", got)
 		}
 	}
-	found := func(on RunTokenStore, id, want string) {
+	found := func(on auth.RunTokenStore, id, want string) {
 		t.Helper()
 		got, err := on.Find(ctx, id)
 		ok(err)
@@ -95,11 +72,11 @@ func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
 			t.Errorf("ticket %s is %q, want %q", id, got, want)
 		}
 	}
-	grant := tenant.Grant{ID: "one", Thing: []byte("thing"), Origin: chat, Life: time.Minute, Uses: 3, AtOnce: 2, PerMinute: 50}
+	token := cluster.RunToken{ID: "one", Data: []byte("thing"), Origin: chat, Life: time.Minute, Uses: 3, Concurrent: 2, PerMinute: 50}
 	named(a, false)
 	found(a, "one", "")
-	begin(a, "one", "p", time.Minute, tenant.Unknown)
-	ok(a.Add(ctx, grant, 3))
+	begin(a, "one", "p", time.Minute, cluster.RunTokenUnknown)
+	ok(a.Add(ctx, token, 3))
 	found(b, "one", "thing")
 	named(b, true)
 	if all, err := b.Framing(ctx); err != nil || len(all) != 0 {
@@ -107,43 +84,43 @@ func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
 	}
 
 	// Two at once, three in all, over both.
-	begin(a, "one", "p1", time.Minute, tenant.Begun)
-	begin(b, "one", "p2", time.Minute, tenant.Begun)
-	begin(a, "one", "p3", time.Minute, tenant.Busy)
+	begin(a, "one", "p1", time.Minute, cluster.RunTokenAccepted)
+	begin(b, "one", "p2", time.Minute, cluster.RunTokenAccepted)
+	begin(a, "one", "p3", time.Minute, cluster.RunTokenBusy)
 	ok(b.Leave(ctx, "one", chat, "p1"))
 	ok(b.Leave(ctx, "one", chat, "p1"))
-	begin(b, "one", "p3", time.Minute, tenant.Begun)
+	begin(b, "one", "p3", time.Minute, cluster.RunTokenAccepted)
 	ok(a.Leave(ctx, "one", chat, "p3"))
-	begin(a, "one", "p4", time.Minute, tenant.Used)
+	begin(a, "one", "p4", time.Minute, cluster.RunTokenUsedUp)
 	found(b, "one", "thing")
 
 	// The rate.
-	grant.ID, grant.Uses, grant.PerMinute, grant.Embed = "two", 9, 2, true
-	ok(b.Add(ctx, grant, 3))
+	token.ID, token.Uses, token.PerMinute, token.Embed = "two", 9, 2, true
+	ok(b.Add(ctx, token, 3))
 	if all, err := a.Framing(ctx); err != nil || len(all) != 1 || all[0] != chat {
 		t.Errorf("framing: %v %v", all, err)
 	}
-	begin(a, "two", "p1", time.Minute, tenant.Begun)
+	begin(a, "two", "p1", time.Minute, cluster.RunTokenAccepted)
 	ok(a.Leave(ctx, "two", chat, "p1"))
-	begin(b, "two", "p2", time.Minute, tenant.Begun)
+	begin(b, "two", "p2", time.Minute, cluster.RunTokenAccepted)
 	ok(b.Leave(ctx, "two", chat, "p2"))
-	begin(a, "two", "p3", time.Minute, tenant.Fast)
+	begin(a, "two", "p3", time.Minute, cluster.RunTokenTooFast)
 
 	// Many at once: each use is given out once.
-	grant.ID, grant.Uses, grant.PerMinute, grant.AtOnce = "three", 5, 600, 16
-	ok(a.Add(ctx, grant, 3))
-	if err := b.Add(ctx, tenant.Grant{ID: "more", Origin: chat, Life: time.Minute}, 3); !fault.Is(err, fault.Exhausted) {
+	token.ID, token.Uses, token.PerMinute, token.Concurrent = "three", 5, 600, 16
+	ok(a.Add(ctx, token, 3))
+	if err := b.Add(ctx, cluster.RunToken{ID: "more", Origin: chat, Life: time.Minute}, 3); !fault.Is(err, fault.Exhausted) {
 		t.Errorf("a fourth of three: %v", err)
 	}
 	var begun atomic.Int32
 	var all sync.WaitGroup
 	for n := range 20 {
 		all.Go(func() {
-			got, _, err := []RunTokenStore{a, b}[n%2].Begin(ctx, "three", chat, fmt.Sprint("p", n), time.Minute)
+			got, _, err := []auth.RunTokenStore{a, b}[n%2].Begin(ctx, "three", chat, fmt.Sprint("p", n), time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
-			if got == tenant.Begun {
+			if got == cluster.RunTokenAccepted {
 				begun.Add(1)
 			}
 		})
@@ -158,7 +135,7 @@ func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
 			t.Errorf("the end of %s: %t %v", id, there, err)
 		}
 		found(a, id, "")
-		begin(a, id, "p", time.Minute, tenant.Unknown)
+		begin(a, id, "p", time.Minute, cluster.RunTokenUnknown)
 		ok(a.Leave(ctx, id, chat, "p"))
 	}
 	if there, err := a.End(ctx, "one", chat); err != nil || there {
@@ -167,16 +144,16 @@ func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
 	named(a, false)
 
 	// One that has expired is known while a run goes on, and begins no other.
-	grant.ID, grant.Life, grant.Uses = "four", 3*time.Second, 9
-	ok(a.Add(ctx, grant, 3))
-	begin(a, "four", "p1", time.Minute, tenant.Begun)
-	until(t, "its end", func() bool {
+	token.ID, token.Life, token.Uses = "four", 3*time.Second, 9
+	ok(a.Add(ctx, token, 3))
+	begin(a, "four", "p1", time.Minute, cluster.RunTokenAccepted)
+	eventually(t, "its end", func() bool {
 		v, _, err := b.Begin(ctx, "four", chat, "late", time.Minute)
 		ok(err)
 		ok(b.Leave(ctx, "four", chat, "late"))
-		return v == tenant.Over
+		return v == cluster.RunTokenExpired
 	})
-	begin(b, "four", "p2", time.Minute, tenant.Over)
+	begin(b, "four", "p2", time.Minute, cluster.RunTokenExpired)
 	found(b, "four", "thing")
 	named(b, true)
 	ok(a.Leave(ctx, "four", chat, "p1"))
@@ -185,22 +162,22 @@ func conformRunTokenStore(t *testing.T, a, b SharedRunTokenStore) {
 	if all, err := a.Framing(ctx); err != nil || len(all) != 0 {
 		t.Errorf("framing: %v %v", all, err)
 	}
-	grant.ID = "five"
-	ok(a.Add(ctx, grant, 1)) // the others' places are free
+	token.ID = "five"
+	ok(a.Add(ctx, token, 1)) // the others' places are free
 }
 
 // TestRunTokenPlacesEnd: the places of a killed gateway become free.
 func TestRunTokenPlacesEnd(t *testing.T) {
-	b := joined(t, testenv.Redis(t)).RunTokenStore()
+	b := startRedis(t).join(t, "c").RunTokenStore()
 	ctx := t.Context()
-	if err := b.Add(ctx, tenant.Grant{ID: "one", Thing: []byte("x"), Origin: chat, Life: time.Minute, Uses: 1000, AtOnce: 1, PerMinute: 600}, 1); err != nil {
+	if err := b.Add(ctx, cluster.RunToken{ID: "one", Data: []byte("x"), Origin: chat, Life: time.Minute, Uses: 1000, Concurrent: 1, PerMinute: 600}, 1); err != nil {
 		t.Fatal(err)
 	}
-	if v, _, err := b.Begin(ctx, "one", chat, "dead", 100*time.Millisecond); err != nil || v != tenant.Begun {
+	if v, _, err := b.Begin(ctx, "one", chat, "dead", 100*time.Millisecond); err != nil || v != cluster.RunTokenAccepted {
 		t.Fatal(v, err)
 	}
-	until(t, "its place", func() bool {
+	eventually(t, "its place", func() bool {
 		v, _, err := b.Begin(ctx, "one", chat, "next", time.Minute)
-		return err == nil && v == tenant.Begun
+		return err == nil && v == cluster.RunTokenAccepted
 	})
 }

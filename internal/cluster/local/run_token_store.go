@@ -1,4 +1,4 @@
-package auth
+package local
 
 import (
 	"context"
@@ -7,49 +7,48 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/cluster"
 )
 
-// LocalRunTokenStore is a RunTokenStore in memory, for a gateway without a
-// cluster.
-type LocalRunTokenStore struct {
+// RunTokenStore holds run tokens in memory and counts their uses.
+type RunTokenStore struct {
 	now func() time.Time
 
 	mu      sync.Mutex // guards all below; leaf
-	m       map[string]*localRunToken
+	m       map[string]*runToken
 	origins map[string]int // number of tokens for each
 	frames  map[string]int // the same, for tokens to embed
 	soonest time.Time      // no token expires before
 }
 
-type localRunToken struct {
-	tenant.Grant
+type runToken struct {
+	cluster.RunToken
 	expires time.Time
 	minute  time.Time // when the present minute of the rate began
 	begun   int       // runs of that minute
 	places  map[string]struct{}
 }
 
-// NewLocalRunTokenStore returns an empty store. now is its clock; nil means
+// NewRunTokenStore returns an empty store. now is its clock; nil means
 // time.Now.
-func NewLocalRunTokenStore(now func() time.Time) *LocalRunTokenStore {
+func NewRunTokenStore(now func() time.Time) *RunTokenStore {
 	if now == nil {
 		now = time.Now
 	}
-	return &LocalRunTokenStore{
-		now: now, m: map[string]*localRunToken{}, origins: map[string]int{}, frames: map[string]int{},
+	return &RunTokenStore{
+		now: now, m: map[string]*runToken{}, origins: map[string]int{}, frames: map[string]int{},
 	}
 }
 
-// Add implements RunTokenStore.
-func (s *LocalRunTokenStore) Add(_ context.Context, g tenant.Grant, limit int) error {
+// Add implements auth.RunTokenStore.
+func (s *RunTokenStore) Add(_ context.Context, g cluster.RunToken, limit int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
 	if len(s.m) >= limit {
-		return fault.New(fault.Exhausted, "auth.run_token", "%d run tickets are out", limit)
+		return fault.New(fault.Exhausted, "local.run_tokens", "%d run tickets are out", limit)
 	}
-	t := &localRunToken{Grant: g, expires: s.now().Add(g.Life), places: map[string]struct{}{}}
+	t := &runToken{RunToken: g, expires: s.now().Add(g.Life), places: map[string]struct{}{}}
 	s.m[g.ID] = t
 	s.origins[g.Origin]++
 	if g.Embed {
@@ -63,7 +62,7 @@ func (s *LocalRunTokenStore) Add(_ context.Context, g tenant.Grant, limit int) e
 
 // sweep removes expired tokens once the first has expired. A token with a run
 // under way stays until that run ends. mu is held.
-func (s *LocalRunTokenStore) sweep() {
+func (s *RunTokenStore) sweep() {
 	now := s.now()
 	if len(s.m) == 0 || now.Before(s.soonest) {
 		return
@@ -81,7 +80,7 @@ func (s *LocalRunTokenStore) sweep() {
 	}
 }
 
-func (s *LocalRunTokenStore) remove(t *localRunToken) {
+func (s *RunTokenStore) remove(t *runToken) {
 	delete(s.m, t.ID)
 	count := func(all map[string]int) {
 		if all[t.Origin]--; all[t.Origin] <= 0 {
@@ -94,8 +93,8 @@ func (s *LocalRunTokenStore) remove(t *localRunToken) {
 	}
 }
 
-// Find implements RunTokenStore.
-func (s *LocalRunTokenStore) Find(_ context.Context, id string) ([]byte, error) {
+// Find implements auth.RunTokenStore.
+func (s *RunTokenStore) Find(_ context.Context, id string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
@@ -103,11 +102,11 @@ func (s *LocalRunTokenStore) Find(_ context.Context, id string) ([]byte, error) 
 	if t == nil || !s.now().Before(t.expires) && len(t.places) == 0 {
 		return nil, nil
 	}
-	return t.Thing, nil
+	return t.Data, nil
 }
 
-// End implements RunTokenStore.
-func (s *LocalRunTokenStore) End(_ context.Context, id, _ string) (bool, error) {
+// End implements auth.RunTokenStore.
+func (s *RunTokenStore) End(_ context.Context, id, _ string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.m[id]
@@ -118,36 +117,38 @@ func (s *LocalRunTokenStore) End(_ context.Context, id, _ string) (bool, error) 
 	return true, nil
 }
 
-// Begin implements RunTokenStore. The place stays reserved until Leave, which
+// Begin implements auth.RunTokenStore. The place stays reserved until Leave, which
 // this process calls in any case.
-func (s *LocalRunTokenStore) Begin(_ context.Context, id, _, place string, _ time.Duration) (tenant.Verdict, time.Duration, error) {
+func (s *RunTokenStore) Begin(
+	_ context.Context, id, _, place string, _ time.Duration,
+) (cluster.RunTokenVerdict, time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, t := s.now(), s.m[id]
 	if t == nil {
-		return tenant.Unknown, 0, nil
+		return cluster.RunTokenUnknown, 0, nil
 	}
 	if now.Sub(t.minute) >= time.Minute {
 		t.minute, t.begun = now, 0
 	}
 	switch {
 	case !now.Before(t.expires):
-		return tenant.Over, 0, nil
+		return cluster.RunTokenExpired, 0, nil
 	case t.Uses == 0:
-		return tenant.Used, 0, nil
-	case len(t.places) >= t.AtOnce:
-		return tenant.Busy, 2 * time.Second, nil
+		return cluster.RunTokenUsedUp, 0, nil
+	case len(t.places) >= t.Concurrent:
+		return cluster.RunTokenBusy, 2 * time.Second, nil
 	case t.begun >= t.PerMinute:
-		return tenant.Fast, (time.Minute - now.Sub(t.minute)).Truncate(time.Second) + time.Second, nil
+		return cluster.RunTokenTooFast, (time.Minute - now.Sub(t.minute)).Truncate(time.Second) + time.Second, nil
 	}
 	t.Uses--
 	t.begun++
 	t.places[place] = struct{}{}
-	return tenant.Begun, 0, nil
+	return cluster.RunTokenAccepted, 0, nil
 }
 
-// Leave implements RunTokenStore.
-func (s *LocalRunTokenStore) Leave(_ context.Context, id, _, place string) error {
+// Leave implements auth.RunTokenStore.
+func (s *RunTokenStore) Leave(_ context.Context, id, _, place string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.m[id]; t != nil {
@@ -159,17 +160,17 @@ func (s *LocalRunTokenStore) Leave(_ context.Context, id, _, place string) error
 	return nil
 }
 
-// Names implements RunTokenOrigins. A token without uses left counts, so that
+// Names implements auth.RunTokenOrigins. A token without uses left counts, so that
 // its page can read the error.
-func (s *LocalRunTokenStore) Names(_ context.Context, origin string) (bool, error) {
+func (s *RunTokenStore) Names(_ context.Context, origin string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
 	return s.origins[strings.ToLower(origin)] > 0, nil
 }
 
-// Framing implements RunTokenOrigins.
-func (s *LocalRunTokenStore) Framing(context.Context) ([]string, error) {
+// Framing implements auth.RunTokenOrigins.
+func (s *RunTokenStore) Framing(context.Context) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()

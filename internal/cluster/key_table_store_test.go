@@ -12,26 +12,28 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/cluster/redis"
+	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// TestVault holds both vaults of API keys to the same contract.
-func TestVault(t *testing.T) {
+// TestKeyTableStore runs the same tests on all key table stores.
+func TestKeyTableStore(t *testing.T) {
 	t.Run("file", func(t *testing.T) {
-		vaultConforms(t, func(t *testing.T) tenant.Vault { return tenant.NewFile(filepath.Join(t.TempDir(), "keys")) })
+		conformKeyTable(t, func(t *testing.T) tenant.KeyTableStore {
+			return local.NewKeyTableStore(filepath.Join(t.TempDir(), "keys"))
+		})
 	})
 	t.Run("redis", func(t *testing.T) {
 		s := startRedis(t)
-		vaultConforms(t, func(t *testing.T) tenant.Vault { return s.open(t).KeyTableStore() })
+		conformKeyTable(t, func(t *testing.T) tenant.KeyTableStore { return s.open(t).KeyTableStore() })
 	})
 	t.Run("sealed", func(t *testing.T) {
 		s := startRedis(t)
-		vaultConforms(t, func(t *testing.T) tenant.Vault { return sealed(t, s.open(t).KeyTableStore(), 7) })
+		conformKeyTable(t, func(t *testing.T) tenant.KeyTableStore { return sealed(t, s.open(t).KeyTableStore(), 7) })
 	})
 }
 
-func sealed(t *testing.T, v tenant.Vault, key byte) tenant.Vault {
+func sealed(t *testing.T, v tenant.KeyTableStore, key byte) tenant.KeyTableStore {
 	t.Helper()
 	out, err := tenant.Sealed(v, bytes.Repeat([]byte{key}, tenant.SealKey))
 	if err != nil {
@@ -44,7 +46,7 @@ func sealed(t *testing.T, v tenant.Vault, key byte) tenant.Vault {
 func table(n int) []byte { return fmt.Appendf(nil, `{"version":%d,"text":"table %d"}`, n, n) }
 
 // patient waits until the vault takes changes.
-func patient(t *testing.T, v tenant.Vault, was, is uint64, b []byte) error {
+func patient(t *testing.T, v tenant.KeyTableStore, was, is uint64, b []byte) error {
 	t.Helper()
 	for ctx := within(t); ; time.Sleep(50 * time.Millisecond) {
 		err := v.Replace(ctx, was, is, b)
@@ -54,7 +56,7 @@ func patient(t *testing.T, v tenant.Vault, was, is uint64, b []byte) error {
 	}
 }
 
-func vaultConforms(t *testing.T, open func(t *testing.T) tenant.Vault) {
+func conformKeyTable(t *testing.T, open func(t *testing.T) tenant.KeyTableStore) {
 	v := open(t)
 	ctx := within(t)
 	holds := func(want uint64) {
@@ -136,7 +138,11 @@ func vaultConforms(t *testing.T, open func(t *testing.T) tenant.Vault) {
 func (s *redisServer) keysOf(t *testing.T, copy string) *tenant.Store {
 	t.Helper()
 	r := s.join(t, "c")
-	store := tenant.New(tenant.Options{Vault: sealed(t, r.KeyTableStore(), 1), Copy: copy, Grace: time.Minute})
+	o := tenant.Options{Tables: sealed(t, r.KeyTableStore(), 1), Grace: time.Minute}
+	if copy != "" {
+		o.Copy = local.NewKeyTableStore(copy)
+	}
+	store := tenant.New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { store.Run(ctx) })
@@ -264,45 +270,4 @@ func TestKeysWithoutVault(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the end of the doubt", func() bool { n, _ := a.News(0); return !n.Away })
-}
-
-// TestShelf: what was put there is taken once, by one of all gateways, and ends
-// by itself; without the server nothing is taken.
-func TestShelf(t *testing.T) {
-	s := startRedis(t)
-	a, b := s.join(t, "c").OneTimeStore(), s.join(t, "c").OneTimeStore()
-	ctx := within(t)
-	if err := a.Put(ctx, "x", []byte("thing"), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	var got atomic.Int32
-	var all sync.WaitGroup
-	for n := range 20 {
-		all.Go(func() {
-			thing, err := []redis.OneTimeStore{a, b}[n%2].Take(ctx, "x")
-			if err != nil {
-				t.Error(err)
-			}
-			if string(thing) == "thing" {
-				got.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if got.Load() != 1 {
-		t.Errorf("%d took it", got.Load())
-	}
-	if err := a.Put(ctx, "y", []byte("thing"), 20*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
-	c := s.client()
-	defer func() { _ = c.Close() }()
-	eventually(t, "its end", func() bool { return c.Exists(ctx, "sandgate:{c}:once:y").Val() == 0 })
-	if err := a.Put(ctx, "z", make([]byte, (16<<10)+1), time.Minute); !fault.Is(err, fault.TooLarge) {
-		t.Errorf("something large: %v", err)
-	}
-	s.kill()
-	if _, err := b.Take(ctx, "x"); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("without the server: %v", err)
-	}
 }
