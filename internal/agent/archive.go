@@ -17,8 +17,8 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// Limits of an archive that is unpacked. What it takes on the disk is for the
-// disk's own limit to say; these are for what is no content.
+// Limits of an archive that is unpacked. The disk's own limit bounds its
+// content. These limits bound holes and metadata.
 const (
 	maxUnpacked = 4 << 30 // bytes of files, holes included
 	maxUnpackN  = 200_000 // entries
@@ -26,8 +26,7 @@ const (
 
 // packer writes one form of archive.
 type packer interface {
-	// add begins an entry; what is a file has its content written to the
-	// result.
+	// add begins an entry. The caller writes the content of a file to the result.
 	add(name, target string, info fs.FileInfo) (io.Writer, error)
 	Close() error
 }
@@ -39,7 +38,7 @@ func (p tarPacker) add(name, target string, info fs.FileInfo) (io.Writer, error)
 	if err != nil {
 		return nil, err
 	}
-	// Whose it is means nothing elsewhere.
+	// The owner means nothing outside the sandbox.
 	h.Name, h.Uid, h.Gid, h.Uname, h.Gname = name, 0, 0, "", ""
 	h.AccessTime, h.ChangeTime = time.Time{}, time.Time{}
 	h.Format = tar.FormatPAX
@@ -63,9 +62,9 @@ func (p zipPacker) add(name, target string, info fs.FileInfo) (io.Writer, error)
 	return w, err
 }
 
-// pack writes what is below root to w. Names begin with that of root.
-// Sockets, fifos and devices are left out, and so is what is gone by the time
-// that it is its turn.
+// pack writes everything below root to w. Names begin with the name of root.
+// pack leaves out sockets, fifos, devices, and files that are gone when it
+// reaches them.
 func pack(root, form string, w io.Writer) error {
 	const op = "agent.tree.read"
 	var p packer = tarPacker{tar.NewWriter(w)}
@@ -140,7 +139,7 @@ func packFile(p packer, at, name string) error {
 	return err
 }
 
-// openTree finds the folder of an archive that is read.
+// openTree checks the folder of an archive that is read.
 func openTree(root string, q wire.TreeRead) (wire.FileStat, error) {
 	const op = "agent.tree.read"
 	if q.Archive != wire.Tar && q.Archive != wire.Zip {
@@ -154,10 +153,10 @@ func openTree(root string, q wire.TreeRead) (wire.FileStat, error) {
 	return statFile(root)
 }
 
-// unpack makes what a tar archive holds below dir, which is made. Each file is
-// there whole or not at all; the tree as a whole is not, and an error leaves
-// what came before it. Nothing outside of dir is touched, also not through
-// links: links are made as they are, and not followed out of dir.
+// unpack unpacks a tar archive below dir, which it makes. Each file appears
+// whole or not at all. After an error the entries before it remain. unpack
+// changes nothing outside dir, also not through links: it makes links as they
+// are and does not follow them out of dir.
 func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 	const op = "agent.tree.write"
 	done := wire.TreeStat{Path: dir}
@@ -198,19 +197,20 @@ func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 			folders = append(folders, h)
 		}
 	}
-	// Permissions and times of folders last: what is made in them changes both.
+	// Permissions and times of folders come last, because files in them change
+	// both.
 	for i := len(folders) - 1; i >= 0; i-- {
 		_ = root.Chmod(folders[i].Name, fs.FileMode(folders[i].Mode).Perm()|0o700)
 		_ = root.Chtimes(folders[i].Name, folders[i].ModTime, folders[i].ModTime)
 	}
-	// What follows the archive's end, up to the end of what was sent.
+	// Read what follows the end of the archive.
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return done, archiveError(op, err)
 	}
 	return done, nil
 }
 
-// entryName makes a name relative, and refuses one that climbs.
+// entryName makes a name relative, and refuses one with "..".
 func entryName(name string) (string, error) {
 	const op = "agent.tree.write"
 	if strings.IndexByte(name, 0) >= 0 || len(name) > maxPath {
@@ -257,7 +257,7 @@ func unpackOne(root *os.Root, h *tar.Header, in io.Reader, done *wire.TreeStat) 
 			_ = root.Remove(temp)
 			return err
 		}
-		// A hard link that is renamed over itself stays, by POSIX.
+		// By POSIX, renaming a hard link over itself does nothing.
 		_ = root.Remove(temp)
 		done.Links++
 		return nil
@@ -292,7 +292,7 @@ func unpackFile(root *os.Root, h *tar.Header, in io.Reader) (n int64, err error)
 	return n, root.Rename(temp, h.Name)
 }
 
-// entryError says at which entry it stopped.
+// entryError adds the name of the entry to an error.
 func entryError(name string, err error) error {
 	e := &fault.Error{Op: "agent.tree.write", Kind: fault.KindOf(err), Err: err}
 	known, ok := fileError("agent.tree.write", err).(*fault.Error)
@@ -309,7 +309,7 @@ func entryError(name string, err error) error {
 	return e
 }
 
-// archiveError is fileError for what may also be a bad archive.
+// archiveError is fileError for errors that may also come from a bad archive.
 func archiveError(op string, err error) error {
 	switch {
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrInsecurePath):

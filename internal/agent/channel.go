@@ -26,7 +26,7 @@ type channel struct {
 	startID  uint64           // the host's request that started it
 	win      window
 	in       stdin
-	typed    atomic.Int64  // when the last input came, in ns since 1970
+	typed    atomic.Int64  // time of the last input, in ns since 1970
 	wakeFD   int           // eventfd
 	started  chan struct{} // closed when pid is set or the start has failed
 	done     chan struct{} // closed after the last frame
@@ -35,11 +35,11 @@ type channel struct {
 
 	mu       sync.Mutex // guards all below
 	pid      int
-	over     bool // the number is free; the process tree may live on
+	over     bool // the number is free; the process tree may still run
 	end      *ended
 	reason   string // set before the end: killed or protocol
 	message  string
-	startErr error // what a start that is given up answers
+	startErr error // the error that a failed start returns
 	ready    bool
 	pending  map[uint64]pending
 	nextID   uint64
@@ -67,7 +67,7 @@ func (c *channel) isOver() bool {
 	return c.over
 }
 
-// setReason sets the reason that the exit will have. The first reason stays.
+// setReason sets the reason of the exit event, unless it has one already.
 func (c *channel) setReason(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *channel) setReason(reason string) {
 	}
 }
 
-// wake makes the loop look again.
+// wake makes the loop run another round.
 func (c *channel) wake() {
 	one := [8]byte{0: 1}
 	c.mu.Lock() // the loop closes wakeFD under it
@@ -127,7 +127,7 @@ func (c *channel) handle(r wire.Request) {
 // close ends the whole process tree. When it returns, the channel's exit event
 // is on the wire.
 func (c *channel) close() error {
-	<-c.started // a start takes milliseconds: it waits for exec alone
+	<-c.started // a start waits only for exec, which takes milliseconds
 	c.mu.Lock()
 	pid := c.pid
 	c.mu.Unlock()
@@ -136,7 +136,7 @@ func (c *channel) close() error {
 	}
 	c.failStart(fault.New(fault.Canceled, "agent.start", "the channel was closed before it was ready"))
 	c.setReason(wire.ReasonKilled)
-	c.win.setAcked(ackAll) // whoever closes does not wait for a reader
+	c.win.setAcked(ackAll) // the caller does not wait for the host to read output
 	if err := killTree(c, c.s.cfg.KillGrace); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (c *channel) close() error {
 	}
 }
 
-// signals are those that a host may send.
+// signalByName returns a signal that a host may send.
 func signalByName(name string) (syscall.Signal, bool) {
 	switch name {
 	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT":
@@ -186,12 +186,13 @@ func (c *channel) kill(op string, sig syscall.Signal) error {
 	return nil
 }
 
-// readPatience is how long an interrupt waits for the driver to read of it.
+// readPatience is how long an interrupt waits for the driver to read its
+// message.
 const readPatience = 50 * time.Millisecond
 
-// interrupt stops what runs and leaves the process alive, if the process wants
-// it so. It answers the host's request when all is done: a cell that begins
-// after the answer has no child that is hit.
+// interrupt interrupts the running program and keeps the process alive, unless
+// the program decides otherwise. It answers the request when all signals are
+// sent: a cell that starts after the answer has no child that gets one.
 func (c *channel) interrupt(id uint64) {
 	const op = "agent.interrupt"
 	tell := func(err error) { c.s.respond(id, struct{}{}, err) }
@@ -214,8 +215,8 @@ func (c *channel) interrupt(id uint64) {
 		tell(err)
 		return
 	}
-	// The walk reads /proc, which takes a while with many processes. Before, the
-	// driver gets to know why they end: else a cell that waits for one goes on.
+	// Reading /proc takes a while with many processes. The driver reads its message
+	// first. Otherwise a cell that waits for a child would continue.
 	c.s.job(id, func() {
 		c.in.awaitRead(readPatience)
 		signalChildren(pid, syscall.SIGINT)
@@ -223,16 +224,16 @@ func (c *channel) interrupt(id uint64) {
 	})
 }
 
-// announceInterrupt tells the driver which cell the signal that follows is for. One
-// that reads nothing any more takes the signal alone.
+// announceInterrupt sends the driver the number of the cell that the next
+// signal is for. A driver that does not read any more gets only the signal.
 func (c *channel) announceInterrupt() {
 	if cell := c.runningCell(); cell != 0 {
 		_ = c.sendRequest(kernel.Request{Op: "interrupt", Cell: cell}, nil)
 	}
 }
 
-// runningCell is the cell that an interrupt is for: the oldest without a reply; 0
-// where there is none.
+// runningCell returns the cell that an interrupt is for: the oldest without a
+// reply, or 0.
 func (c *channel) runningCell() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +269,7 @@ func (s *Server) input(f stream.Frame) {
 	}
 }
 
-// ackInput tells the host what has been taken, now and then.
+// ackInput acknowledges input, once for each wire.AckEvery bytes.
 func (c *channel) ackInput() {
 	if c.isKernel() {
 		return
@@ -278,7 +279,7 @@ func (c *channel) ackInput() {
 	}
 }
 
-// exitEvent makes the exit event of an ended process.
+// exitEvent returns the exit event of an ended process.
 func (c *channel) exitEvent(e ended) wire.Exit {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,10 +2,11 @@ package agent
 
 import "time"
 
-// A program that writes byte by byte would have the agent woken for each: a
-// switch of processes that costs many times the write. After smallReads reads
-// of less than smallRead bytes, each within napReset of the one before, the
-// loop lets the pipe fill for napTime. It holds 64 KiB, so the program goes on.
+// A program that writes byte by byte would wake the agent for each byte: a
+// process switch that costs many times as much as the write. After
+// maxSmallReads reads of less than smallRead bytes, each within coalesceReset
+// of the one before, the loop lets the pipe fill for coalesceTime. The pipe
+// holds 64 KiB, so the program does not block.
 const (
 	maxSmallReads = 16
 	smallRead     = 4 << 10
@@ -13,7 +14,7 @@ const (
 	coalesceTime  = 1 // ms
 )
 
-// noteRead notes that n bytes of output were read.
+// noteRead records a read of n bytes.
 func (l *loop) noteRead(n int, now time.Time) {
 	if n >= smallRead || now.Sub(l.readAt) > coalesceReset {
 		l.smallReads = 0
@@ -23,8 +24,9 @@ func (l *loop) noteRead(n int, now time.Time) {
 	l.readAt = now
 }
 
-// coalescing reports whether output is to gather before it is read. A kernel's frames
-// have an order that reading decides, and an echo is waited for.
+// coalescing reports whether the loop lets the pipe fill before it reads. It
+// never does so for a kernel, because reading decides the order of its frames,
+// nor while somebody waits for an echo.
 func (l *loop) coalescing(now time.Time) bool {
 	return l.smallReads >= maxSmallReads && !l.c.isKernel() && !l.finished && now.Sub(l.readAt) < coalesceTime*time.Millisecond &&
 		now.UnixNano()-l.c.typed.Load() > int64(keyTime)

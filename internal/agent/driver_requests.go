@@ -15,8 +15,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// request passes a request on to the driver. It is answered when the driver
-// has replied, or at once, which answered says, when it has no reply.
+// request passes a request to the driver. The driver's reply answers it.
+// answered is true for a request that has no reply.
 func (c *channel) request(host uint64, q kernel.Request) (answered bool, err error) {
 	const op = "agent.kernel.request"
 	if !c.isKernel() {
@@ -35,7 +35,8 @@ func (c *channel) request(host uint64, q kernel.Request) (answered bool, err err
 	return false, fault.Invalid(op, "op", "kernels have no operation %q", q.Op)
 }
 
-// requestOwn sends a request of the agent's own. The channel gets one error or nil.
+// requestOwn sends a request of the agent itself. The returned channel gets one
+// error or nil.
 func (c *channel) requestOwn(q kernel.Request) chan error {
 	tell := make(chan error, 1)
 	if err := c.sendRequest(q, &pending{done: tell}); err != nil {
@@ -44,7 +45,7 @@ func (c *channel) requestOwn(q kernel.Request) chan error {
 	return tell
 }
 
-// sendRequest writes a request to the driver and keeps who waits for its reply.
+// sendRequest writes a request to the driver and keeps p until its reply.
 func (c *channel) sendRequest(q kernel.Request, p *pending) error {
 	const op = "agent.kernel.request"
 	c.mu.Lock()
@@ -88,9 +89,10 @@ type execution struct {
 	cell uint32
 }
 
-// outputCell is the cell that text from the pipes belongs to: that of the execute
-// which the driver, taking them in order, works on, or else the last one, whose
-// child processes and threads may write on.
+// outputCell returns the cell that text from the pipes belongs to. It is the
+// oldest execute without a reply, because the driver takes them in order.
+// Without one it is the last execute, whose child processes and threads may
+// still write.
 func (c *channel) outputCell() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +115,8 @@ func (c *channel) isReady() bool {
 	return c.ready
 }
 
-// reply takes a control message of the driver's, and reports whether it was
-// one. What goes to the host is appended to out.
+// reply handles a control message of the driver and reports whether it was a
+// valid one. It appends the response to the host to out.
 func (l *loop) reply(body []byte) bool {
 	c := l.c
 	var r struct {
@@ -183,8 +185,8 @@ func (l *loop) reply(body []byte) bool {
 	return true
 }
 
-// took is how many microseconds a timed request has taken, at least one; 0 for
-// others.
+// took returns how many microseconds a timed request has taken, at least 1, or
+// 0 for a request that is not timed.
 func (p pending) took() int64 {
 	if p.began.IsZero() {
 		return 0
@@ -192,8 +194,8 @@ func (p pending) took() int64 {
 	return max(1, time.Since(p.began).Microseconds())
 }
 
-// appendResult appends the frame of a Response whose result is a piece of JSON
-// that has been read before, and so need not be checked again.
+// appendResult appends the frame of a Response whose result is valid JSON
+// already.
 func appendResult(b []byte, id uint64, took int64, result []byte) []byte {
 	head := strconv.AppendUint(nil, id, 10)
 	if took > 0 {
@@ -227,8 +229,8 @@ func (l *loop) protocolError(what string) {
 	c.s.reap.kill(c.pid, true, syscall.SIGKILL)
 }
 
-// failPending answers whoever still waits for an ended channel, and frees its
-// number. It reports whether the channel had been started, as the host saw it.
+// failPending answers all requests that wait for an ended channel, and frees
+// its number. It reports whether the start of the channel had succeeded.
 func (c *channel) failPending(x wire.Exit) bool {
 	c.mu.Lock()
 	waiting := c.pending
@@ -262,7 +264,7 @@ func (c *channel) failPending(x wire.Exit) bool {
 	return started
 }
 
-// fail answers a request that will have no reply.
+// fail answers a request that gets no reply.
 func (p pending) fail(s *Server, err error) {
 	if p.done != nil {
 		p.done <- err

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// headLimit is how long a program may take to say where it wants to go.
+	// headLimit is how long a program may take to send its request.
 	headLimit = 30 * time.Second
-	// answerLimit is how long the host may take to connect. It has a limit of
-	// its own; this one is for a copy of a sandbox, where nobody answers.
+	// answerLimit is how long the host may take to connect. The host has a limit of
+	// its own. This one is for a copy of a sandbox, where nobody answers.
 	answerLimit = 2 * time.Minute
-	// refusalLimit is how long a program may take to read that it may not.
+	// refusalLimit is how long a program may take to read a refusal.
 	refusalLimit = 5 * time.Second
 )
 
@@ -31,7 +31,7 @@ type egressProxy struct {
 	s *Server
 
 	// All below are guarded by Server.mu.
-	listener *net.TCPListener // nil while there is no way out
+	listener *net.TCPListener // nil while there is no egress
 	port     int
 	count    uint32 // connections so far
 }
@@ -43,8 +43,8 @@ func (e *egressProxy) listensOn(port int) bool {
 	return e.listener != nil && e.port == port
 }
 
-// open listens on a loopback port. It may be called again with the same
-// one: the listener is in snapshots, too.
+// open listens on a loopback port. It may be called again with the same port,
+// because snapshots contain the listener.
 func (e *egressProxy) open(port int) error {
 	const op = "agent.proxy"
 	if port < 1 || port > 65535 {
@@ -146,12 +146,12 @@ func (e *egressProxy) serve(tcp *net.TCPConn) {
 			_, _ = tcp.Write(refusalResponse(err))
 			closeAfterResponse(tcp)
 		default:
-			_ = tcp.Close() // it went away before it had asked
+			_ = tcp.Close() // it closed before it had sent a request
 		}
 	}()
 }
 
-// bodyPart is what of p belongs to the body.
+// bodyPart returns the part of p that belongs to the body.
 func (h proxyRequest) bodyPart(p []byte) []byte {
 	if h.body >= 0 && int64(len(p)) > h.body {
 		return p[:h.body]
@@ -167,7 +167,7 @@ func (c *portConn) readRequest() (h proxyRequest, rest []byte, err error) {
 	return h, rest, err
 }
 
-// askHost has the host connect, and waits for that.
+// askHost asks the host to connect, and waits for the answer.
 func (c *portConn) askHost(h proxyRequest) error {
 	c.s.send(wire.Response{Event: "dial", Channel: c.id, Dial: &wire.EgressTarget{Host: h.host, Port: h.port}})
 	timer := time.NewTimer(answerLimit)
@@ -184,7 +184,7 @@ func (c *portConn) askHost(h proxyRequest) error {
 				return net.ErrClosed
 			}
 		case <-timer.C:
-			// Should the host be at it, it is to stop.
+			// Stop the host if it is still connecting.
 			body, _ := json.Marshal(fault.Public{Kind: fault.DeadlineExceeded, Message: "nobody waits any more"})
 			c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body}))
 			return fault.New(fault.DeadlineExceeded, "agent.proxy", "the server did not connect in %s", answerLimit)
@@ -192,14 +192,14 @@ func (c *portConn) askHost(h proxyRequest) error {
 	}
 }
 
-// answered takes the host's answer to an event dial.
+// handleAnswer takes the host's answer to an event dial.
 func (e *egressProxy) handleAnswer(r wire.Request) {
 	var a wire.EgressAnswer
 	e.s.mu.Lock()
 	t := e.s.transfers[r.Channel]
 	e.s.mu.Unlock()
 	if params(r, &a) != nil || t == nil || t.answers == nil {
-		e.s.stray.Add(1) // it went away meanwhile
+		e.s.stray.Add(1) // the program has closed the connection
 		return
 	}
 	select {

@@ -14,27 +14,27 @@ import (
 // maxHead is how long the head of a request to the proxy may be, in bytes.
 const maxHead = 64 << 10
 
-// proxyRequest is what a program asks the proxy for.
+// proxyRequest is a program's request to the proxy.
 type proxyRequest struct {
 	host string
 	port int
-	// forward is what goes to the host first; empty for CONNECT, where all
-	// that goes is the program's.
+	// forward goes to the destination first. It is empty for CONNECT, where the
+	// program sends everything itself.
 	forward []byte
-	// body is how much of what follows goes too; below 0 all does. One
-	// connection carries one request: the next may be for another host.
+	// body is how many of the following bytes go too; a negative one means all. One
+	// connection carries one request, because the next may be for another host.
 	body int64
 }
 
 func (h proxyRequest) tunnel() bool { return len(h.forward) == 0 }
 
-// badHead is the error of a request that is none for a proxy.
+// badHead is the error of an invalid request.
 func badHead(format string, args ...any) error {
 	return fault.New(fault.Malformed, "agent.proxy", format, args...)
 }
 
-// readHead reads up to the empty line, and returns what has come behind it
-// too.
+// readHead reads up to the empty line, and also returns the bytes after it that
+// have come.
 func readHead(r io.Reader) (text, rest []byte, err error) {
 	buf := make([]byte, 0, 4096)
 	for {
@@ -98,8 +98,8 @@ func parseHead(text []byte) (h proxyRequest, err error) {
 	return h, nil
 }
 
-// fields returns the header lines that go on to the host, and sets how long
-// the body is. What is between the program and the proxy alone stays.
+// fields returns the header lines that go to the destination, and sets the
+// length of the body. It drops headers that are meant for the proxy.
 func (h *proxyRequest) fields(lines []string) (keep string, upgrade bool, err error) {
 	var out strings.Builder
 	var protocols []string
@@ -145,9 +145,8 @@ func (h *proxyRequest) fields(lines []string) (keep string, upgrade bool, err er
 	return out.String(), upgrade, nil
 }
 
-// authority parts a host and a port; def is the port where there is none, and
-// 0 means that there has to be one. Whether the host is one is for the other
-// end to say.
+// authority splits a host and a port. def is the default port; 0 means that a
+// port is required. The host's end checks the host name.
 func authority(s string, def int) (host string, port int, err error) {
 	if strings.Contains(s, "@") {
 		return "", 0, badHead("the address of the request names a user")
@@ -172,8 +171,9 @@ func isToken(s string) bool {
 	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// refusalResponse is the proxy's answer to a request that goes nowhere. The message is
-// in the first line too: of an answer to CONNECT most programs show no more.
+// refusalResponse returns the proxy's answer to a refused request. The status
+// line contains the message too, because most programs show nothing else of an
+// answer to CONNECT.
 func refusalResponse(err error) []byte {
 	p := fault.PublicOf(err)
 	status := 502
@@ -199,8 +199,8 @@ func refusalResponse(err error) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n", status, line, len(line)+1, line)
 }
 
-// closeAfterResponse ends a connection that was answered: what is still on its way is
-// read for a moment, or the answer would be lost by a reset.
+// closeAfterResponse ends a connection that was answered. It first reads
+// remaining data for a moment, because a reset would discard the answer.
 func closeAfterResponse(tcp *net.TCPConn) {
 	_ = tcp.CloseWrite()
 	_, _ = io.CopyN(io.Discard, tcp, maxHead) // until the deadline

@@ -50,12 +50,12 @@ func absPath(home, op, p string) (string, *fault.Error) {
 }
 
 // becomeUser gives the calling goroutine a thread with the user's rights. The
-// goroutine must end soon after, and the thread ends with it.
+// goroutine must end soon, and the thread ends with it.
 //
-// The calls are raw because Go's own change all threads. setfsuid would be the
-// natural one, but gVisor does not have it. The real and the saved user stay
-// root: were they the user's, the user's processes could signal this thread,
-// and with it the agent.
+// The calls are raw because Go's own functions change all threads. setfsuid
+// would be the natural call, but gVisor does not have it. The real and the
+// saved user remain root. Otherwise the user's processes could signal this
+// thread, and with it the agent.
 func (o *files) becomeUser() error {
 	runtime.LockOSThread()
 	gid := uint32(o.s.cfg.GID)
@@ -72,7 +72,7 @@ func (o *files) becomeUser() error {
 	return nil
 }
 
-// fileError says what a failed call means to the caller.
+// fileError converts the error of a failed system call.
 func fileError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -136,8 +136,8 @@ func typeOf(m fs.FileMode) string {
 	return "device"
 }
 
-// etagOf names a state of a file. The time of the last change to the inode is
-// part of it, which no program can set.
+// etagOf returns a tag for the state of a file. The tag includes the time of
+// the last change to the inode, which no program can set.
 func etagOf(info fs.FileInfo) string {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -146,7 +146,7 @@ func etagOf(info fs.FileInfo) string {
 	return strconv.FormatInt(s.Mtim.Nano(), 36) + "-" + strconv.FormatInt(s.Ctim.Nano(), 36) + "-" + strconv.FormatInt(s.Size, 36)
 }
 
-// meets holds what is at path against the conditions of a write.
+// meets checks the file at path against the conditions of a write.
 func meets(q wire.FileWrite, path string) error {
 	const op = "agent.file.write"
 	if q.IfAbsent {
@@ -169,14 +169,14 @@ func meets(q wire.FileWrite, path string) error {
 	return nil
 }
 
-// writeFile writes body to path by a temporary name beside it. Whatever goes
-// wrong, nothing is left behind but the parents.
+// writeFile writes body to path by a temporary name beside it. After an error
+// it leaves nothing but the parents.
 func (o *files) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.FileStat, error) {
 	const op = "agent.file.write"
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return wire.FileStat{}, fileError(op, syscall.EISDIR)
 	}
-	if err := meets(q, path); err != nil { // rather now than when all has come
+	if err := meets(q, path); err != nil { // check before the data comes
 		return wire.FileStat{}, fileError(op, err)
 	}
 	dir := filepath.Dir(path)
@@ -216,28 +216,28 @@ func (o *files) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.F
 		return statOf(path, info), nil
 	}()
 	if err != nil {
-		os.Remove(temp) // gone already if the rename was done
+		os.Remove(temp) // it is gone if the rename succeeded
 		return wire.FileStat{}, fileError(op, err)
 	}
 	return stat, nil
 }
 
-// temporary is a name in dir that nothing has.
+// temporary returns an unused name in dir.
 func temporary(dir string) string {
 	var suffix [8]byte
 	rand.Read(suffix[:]) // never fails
 	return filepath.Join(dir, ".sandgate-"+hex.EncodeToString(suffix[:]))
 }
 
-// rename is os.Rename, and fails with EEXIST where something is there unless
-// it may be replaced.
+// rename is os.Rename. It fails with EEXIST if to exists, unless replace is
+// true.
 func rename(from, to string, replace bool) error {
 	if replace {
 		return os.Rename(from, to)
 	}
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
-		// A filesystem that has no such thing.
+		// The filesystem does not support RENAME_NOREPLACE.
 		if _, err := os.Lstat(to); err == nil {
 			return syscall.EEXIST
 		}
@@ -246,16 +246,16 @@ func rename(from, to string, replace bool) error {
 	return err
 }
 
-// inProc reports whether path is one of /proc's, which are not for this way:
-// the thread has the user's rights, but to /proc it is the agent, whose memory
-// and descriptors must not be reached through /proc/self.
+// inProc reports whether path is in /proc, which operations on files refuse.
+// Their thread has the user's rights, but /proc shows it as the agent, whose
+// memory and descriptors /proc/self would expose.
 func inProc(path string) bool {
 	var st syscall.Statfs_t
 	return path == "/proc" || strings.HasPrefix(path, "/proc/") || syscall.Statfs(path, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC
 }
 
-// openFile opens a regular file. It never waits for the other end of a FIFO.
-// Files of /proc are refused, see inProc.
+// openFile opens a regular file. It never waits for the other end of a FIFO. It
+// refuses files of /proc, see inProc.
 func openFile(path string) (*os.File, wire.FileStat, error) {
 	const op = "agent.file.read"
 	if inProc(path) {
@@ -275,7 +275,7 @@ func openFile(path string) (*os.File, wire.FileStat, error) {
 		}
 	}
 	if err == nil {
-		// Again, for the path may lead elsewhere by now.
+		// Check again, because the path may lead elsewhere by now.
 		var after syscall.Statfs_t
 		if err = syscall.Fstatfs(int(f.Fd()), &after); err == nil && after.Type == unix.PROC_SUPER_MAGIC {
 			err = syscall.EACCES

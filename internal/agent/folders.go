@@ -19,11 +19,11 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// maxListing is how many bytes of names one page has at most; their JSON is at
-// most six times that.
+// maxListing is the most bytes of names in one page. Their JSON has at most six
+// times as many.
 const maxListing = 256 << 10
 
-// names keeps the n smallest of those it is given; its root is the greatest.
+// names is a heap of the n smallest names; its root is the greatest.
 type names []string
 
 func (h names) Len() int           { return len(h) }
@@ -37,8 +37,8 @@ func (h *names) Pop() any {
 	return last
 }
 
-// listFolder returns one page of a folder. However many names there are, no
-// more are kept than the page has.
+// listFolder returns one page of a folder. It never keeps more names than the
+// page has.
 func listFolder(path string, q wire.FileList) (wire.FileListing, error) {
 	const op = "agent.file.list"
 	page := wire.FileListing{Path: path, Entries: []wire.FileStat{}}
@@ -99,7 +99,7 @@ func listFolder(path string, q wire.FileList) (wire.FileListing, error) {
 	return page, nil
 }
 
-// openFolder opens a folder for what its names are.
+// openFolder opens a folder for reading its names.
 func openFolder(path string) (*os.File, error) {
 	if inProc(path) {
 		return nil, syscall.EACCES
@@ -107,7 +107,7 @@ func openFolder(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 }
 
-// entryOf describes what a folder has under a name, unless it is gone.
+// entryOf describes the entry of a folder. ok is false if it is gone.
 func entryOf(dir, name string) (wire.FileStat, bool) {
 	path := filepath.Join(dir, name)
 	info, err := os.Lstat(path)
@@ -150,7 +150,7 @@ func makeFolder(path string) (wire.FileStat, error) {
 	return statFile(path)
 }
 
-// moveFile moves a file or a folder, over the border of a filesystem as well.
+// moveFile moves a file or a folder, also to another filesystem.
 func (o *files) moveFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
 	const op = "agent.file.move"
 	if err := o.checkMove(op, from, to); err != nil {
@@ -211,7 +211,7 @@ func (o *files) checkMove(op, from, to string) error {
 	return nil
 }
 
-// moveError names the field of what stands in the way.
+// moveError converts the error of a move whose target exists.
 func moveError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOTEMPTY):
@@ -224,8 +224,8 @@ func moveError(err error) error {
 	return err
 }
 
-// copyInto copies from to a temporary name beside to, and renames that: a copy is
-// there whole or not at all.
+// copyInto copies from to a temporary name beside to, and renames the copy: it
+// appears whole or not at all.
 func (o *files) copyInto(from, to string, replace bool) error {
 	if _, err := os.Lstat(to); err == nil && !replace {
 		return syscall.EEXIST
@@ -305,7 +305,8 @@ func (o *files) removeFile(path string, q wire.FileRemove) error {
 	case !info.IsDir():
 		err = os.Remove(path)
 	case q.Recursive:
-		// Past what may not be removed it goes on, and then says so.
+		// RemoveAll continues after a file that may not be removed, and then returns an
+		// error.
 		err = os.RemoveAll(path)
 	default:
 		err = unix.Rmdir(path)

@@ -11,43 +11,43 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// How long a channel's output is waited for after its process has ended, while
-// other processes hold the pipes open: until nothing came for quietTime, and
-// at most drainTime. What they print later is lost; what was in the pipes at
-// the end of the process is not.
+// After a process has ended, other processes may hold its pipes open. The loop
+// then reads until nothing came for quietTime, and at most for drainTime. Later
+// output is lost. Output that was in the pipes at the end of the process is
+// not.
 const (
 	quietTime = 100 * time.Millisecond
 	drainTime = 2 * time.Second
 )
 
-// minRead is the room for a read of a driver's frames, in bytes. Those of a
-// small cell fit in.
+// minRead is the room for a read of a driver's frames, in bytes. The frames of
+// a small cell fit in.
 const minRead = 4096
 
-// loop is the state of a channel's loop, which alone touches it.
+// loop moves a channel's output to the host. One goroutine runs it, and no
+// other goroutine uses it.
 //
-// The order of what comes through the events descriptor and of what comes
-// through the pipes is kept as the driver protocol defines it. The reasoning:
-// the loop is the only reader. If poll says that a pipe holds something, that
-// pipe is not empty until the loop reads it, so no driver can write a frame
-// with FlagClear until then. Whatever frames are there after the poll and
-// before the read belong before the pipe's bytes if they are clear. Therefore
-// each round polls, then takes the frames, then reads each pipe once. Before a
-// frame that is not clear, a reply too, the pipes are emptied of what they
-// hold at that moment, FIONREAD bytes and no more.
+// The loop keeps the order of driver frames and pipe output that the driver
+// protocol defines. It is the only reader of both. If poll reports that a pipe
+// has data, the pipe is not empty until the loop reads it, and no driver can
+// write a frame with FlagClear until then. Frames with FlagClear that the loop
+// reads after the poll therefore come before the pipe's data. So each round
+// polls, takes the frames, and then reads each pipe once. Before any other
+// frame, including a reply, the loop reads as many bytes from the pipes as
+// FIONREAD reports at that moment.
 type loop struct {
 	c   *channel
-	fds []unix.PollFd // poll's, kept from call to call
+	fds []unix.PollFd // kept by poll between calls
 
 	pipes  [2]int // standard output and error; -1 when ended
 	events int    // the driver's frames; -1 when ended, or a process
 
-	ev   []byte // what was read of events; [off:] is to be done
+	ev   []byte // data read from events; [off:] is not handled yet
 	off  int
 	head stream.Frame // the frame at off, if size is above 0; no body
 	size int          // of that frame with its header, 0 for unknown
 	full bool         // that frame is complete
-	due  [2]int       // bytes that go before that frame
+	due  [2]int       // bytes of the pipes that go before that frame
 	seen bool         // due has been set for that frame
 
 	out            []byte // frames to be written
@@ -61,14 +61,14 @@ type loop struct {
 	eventsClosedAt time.Time
 	oomKills       uint64
 
-	frameAt    int       // in out: where the terminal's open frame begins, if joins
-	frameOpen  bool      // there is one
+	frameAt    int       // where the terminal's open frame begins in out, if frameOpen
+	frameOpen  bool      // the last frame in out may get more bytes
 	frameSince time.Time // when its first byte came
 	flushed    time.Time // the last flush
-	smallReads int       // reads of little in a row
+	smallReads int       // consecutive small reads
 	readAt     time.Time // the last read
-	echoInput  int64     // the input after which eager was set
-	echoFrames int       // how often output still goes at once after it
+	echoInput  int64     // the input for which echoFrames was set
+	echoFrames int       // how many more frames go at once after it
 }
 
 // run moves output until the process has ended and its output has been sent.
@@ -103,8 +103,8 @@ func (l *loop) run() {
 	l.close()
 }
 
-// poll waits for something to do, at most for timeout in milliseconds or for
-// ever below 0, and does it.
+// poll waits for an event and handles it. timeout is in milliseconds; a
+// negative one means no limit.
 func (l *loop) poll(timeout int) {
 	c := l.c
 	fds := append(l.fds[:0], unix.PollFd{Fd: int32(c.wakeFD), Events: unix.POLLIN})
@@ -139,8 +139,7 @@ func (l *loop) poll(timeout int) {
 		c.in.flush()
 		c.ackInput()
 	}
-	// A frame may be there although poll looked before it came: look again
-	// whenever a pipe has something.
+	// A frame may have come after the poll. Look again whenever a pipe has data.
 	ready := [2]bool{p[0] >= 0 && fds[p[0]].Revents != 0, p[1] >= 0 && fds[p[1]].Revents != 0}
 	if ev >= 0 && (fds[ev].Revents != 0 || ready[0] || ready[1]) {
 		l.takeEvents(fds[ev].Revents != 0)
@@ -159,8 +158,9 @@ func (l *loop) poll(timeout int) {
 	}
 }
 
-// eventsClosed returns how long a driver without its events descriptor may still take
-// to end, in milliseconds. After a second it is killed.
+// eventsClosed returns how long a driver that has closed its events descriptor
+// may still run, in milliseconds. After a second it kills the driver and
+// returns -1.
 func (l *loop) eventsClosed() int {
 	if l.eventsClosedAt.IsZero() {
 		l.eventsClosedAt = time.Now()
@@ -179,7 +179,7 @@ func (c *channel) hasEnded() bool {
 	return c.end != nil
 }
 
-// takeEvents reads all that the events descriptor holds now.
+// takeEvents reads all data that the events descriptor has now.
 func (l *loop) takeEvents(polled bool) {
 	if l.off > 0 && l.off == len(l.ev) {
 		l.ev, l.off = l.ev[:0], 0
@@ -193,8 +193,8 @@ func (l *loop) takeEvents(polled bool) {
 	if l.ev == nil {
 		l.ev = make([]byte, 0, minRead)
 	}
-	// A read that leaves room has taken everything, and saves asking how much
-	// there is: that is a system call of each cell.
+	// A read that leaves room has taken everything. That saves one system call per
+	// cell, the one for the number of bytes.
 	if free := cap(l.ev) - len(l.ev); polled && free >= minRead {
 		if m := l.readEvents(free); m < free {
 			return
@@ -207,8 +207,7 @@ func (l *loop) takeEvents(polled bool) {
 	}
 	for n > 0 {
 		if free := cap(l.ev) - len(l.ev); free < n {
-			// Grow to what the frame will need, so that a large one is not
-			// copied over and over.
+			// Grow to the size of the frame, so that a large one is copied only once.
 			l.ev = append(make([]byte, 0, max(2*cap(l.ev), len(l.ev)+n, l.off+l.size, minRead)), l.ev...)
 		}
 		m := l.readEvents(n)
@@ -219,7 +218,7 @@ func (l *loop) takeEvents(polled bool) {
 	}
 }
 
-// readEvents reads once, at most n bytes, and returns how many there were; 0
+// readEvents reads once, at most n bytes, and returns the number of bytes; 0
 // also when the descriptor has ended.
 func (l *loop) readEvents(n int) int {
 	for {
@@ -246,8 +245,8 @@ func (l *loop) closeEvents() {
 	}
 }
 
-// pump passes on what has been read of the events, until it is done or the
-// window is used up. It returns which pipes it has read from.
+// pump handles the frames that were read from events, until none is left or the
+// window is full. It returns the pipes that it has read from.
 func (l *loop) pump() (drained [2]bool) {
 	for !l.broken {
 		if l.size == 0 && !l.parse() {
@@ -307,7 +306,7 @@ func (l *loop) pump() (drained [2]bool) {
 	return drained
 }
 
-// parse reads the header at off, if it is there.
+// parse reads the header at off, if it is complete.
 func (l *loop) parse() bool {
 	b := l.ev[l.off:]
 	if len(b) < stream.HeaderSize {
@@ -333,9 +332,9 @@ func (l *loop) parse() bool {
 	return true
 }
 
-// readPipe reads once, at most n bytes, and makes a frame of it. It returns 0
-// when there is nothing or the pipe has ended, and -1 when the window is used
-// up.
+// readPipe reads once, at most n bytes, and makes a frame of the data. It
+// returns 0 when there is no data or the pipe has ended, and -1 when the window
+// is full.
 func (l *loop) readPipe(i, n int) int {
 	c := l.c
 	fd := l.pipes[i]
@@ -382,7 +381,7 @@ func (l *loop) readPipe(i, n int) int {
 	l.noteRead(m, time.Now())
 	l.last[i] -= m
 	l.quiet = time.Time{}
-	// The header goes before the body, which lies where it belongs already.
+	// The header goes before the body, which is already in place.
 	stream.AppendFrame(l.out[:at], stream.Frame{Type: kind, Channel: c.id, Cell: c.outputCell()})
 	l.out = l.out[:at+stream.HeaderSize+m]
 	binary.BigEndian.PutUint32(l.out[at:], uint32(m))
@@ -390,7 +389,7 @@ func (l *loop) readPipe(i, n int) int {
 	return m
 }
 
-// noteStall notes that the window is used up.
+// noteStall records that the window is full.
 func (l *loop) noteStall() {
 	if !l.windowFull {
 		l.c.s.stalls.Add(1)
@@ -398,7 +397,7 @@ func (l *loop) noteStall() {
 	l.windowFull = true
 }
 
-// flush writes what has been gathered.
+// flush writes the gathered frames.
 func (l *loop) flush() {
 	if len(l.out) > 0 {
 		l.c.s.host.write(l.out)
@@ -413,8 +412,8 @@ func (l *loop) flush() {
 	}
 }
 
-// flushFull writes what has been gathered once it is a good deal: others wait
-// for as long as that takes.
+// flushFull writes the gathered frames once they exceed maxWrite. Other
+// channels wait for as long as one write takes.
 func (l *loop) flushFull() {
 	if len(l.out) >= maxWrite {
 		l.flush()
@@ -433,7 +432,8 @@ func queued(fd int) int {
 	return n
 }
 
-// finish begins the end: the process is gone, and what it left is to be sent.
+// finish starts the end: the process has ended, and its remaining output is
+// sent.
 func (l *loop) finish() {
 	c := l.c
 	l.finished = true
@@ -443,8 +443,8 @@ func (l *loop) finish() {
 		c.terminal.hangUp()
 	}
 	if c.isKernel() {
-		// What a dead kernel has left running is of no use to anybody, and
-		// would stand in the way of the next one.
+		// Processes that a dead kernel has left running are useless and would disturb
+		// the next kernel.
 		killTree(c, 0)
 	}
 	for i, fd := range l.pipes {
@@ -452,7 +452,7 @@ func (l *loop) finish() {
 	}
 }
 
-// finishDone reports whether all has been sent that will be.
+// finishDone reports whether all remaining output has been sent.
 func (l *loop) finishDone() bool {
 	if l.events < 0 && l.pipes[0] < 0 && l.pipes[1] < 0 && !l.full {
 		return true
@@ -467,7 +467,7 @@ func (l *loop) finishDone() bool {
 	return !now.Before(l.quiet) || !now.Before(l.deadline)
 }
 
-// finishWait is how long the loop may sleep, in milliseconds.
+// finishWait returns how long the loop may wait, in milliseconds.
 func (l *loop) finishWait() int {
 	if l.windowFull || l.full {
 		return -1
@@ -479,7 +479,7 @@ func (l *loop) finishWait() int {
 	return max(1, int(time.Until(until)/time.Millisecond)+1)
 }
 
-// close closes what is open and tells the host.
+// close closes all descriptors and sends the exit event.
 func (l *loop) close() {
 	c := l.c
 	l.closeEvents()

@@ -23,12 +23,13 @@ import (
 // dialLimit is how long a program may take to accept a connection.
 const dialLimit = 10 * time.Second
 
-// portConn is a connection to a port. Its transfer takes what the host sends.
+// portConn is a connection to a port, or to the outside. Its transfer takes
+// data from the host.
 type portConn struct {
 	*transfer
 	tcp *net.TCPConn
-	// before goes to the host first. body is how much of what the program
-	// sends goes behind it, below 0 all; the rest is thrown away.
+	// before goes to the host first. body is how many bytes from the program go
+	// after it, and the rest is dropped. A negative body means all.
 	before []byte
 	body   int64
 }
@@ -69,7 +70,7 @@ func (s *Server) portDial(r wire.Request) {
 	}()
 }
 
-// dial connects to a port of the sandbox's own addresses, and of no other.
+// dial connects to a port on the sandbox's loopback addresses.
 func dial(port int) (*net.TCPConn, error) {
 	const op = "agent.port.dial"
 	var err error
@@ -96,10 +97,11 @@ func dial(port int) (*net.TCPConn, error) {
 	return nil, e
 }
 
-// serve carries bytes both ways until both ends have ended, or one is cut.
+// serve carries bytes both ways until both directions have ended, or one is
+// cut.
 func (c *portConn) serve() {
 	if c.isAborted() {
-		c.reset() // while it was dialled
+		c.reset() // it was aborted while it was dialled
 		c.reportCut()
 		return
 	}
@@ -115,7 +117,7 @@ func (c *portConn) serve() {
 		err = c.tcp.CloseWrite()
 	}
 	if err != nil {
-		// Whoever was cut, the other end is told, and nobody waits any more.
+		// Report the cut to the other end, so that nobody waits.
 		c.abort()
 	}
 	<-sent
@@ -125,20 +127,20 @@ func (c *portConn) serve() {
 	}
 }
 
-// reportCut tells the host that both directions have ended: it may not be the one
-// who cut.
+// reportCut reports to the host that both directions have ended. The host may
+// not have been the one that cut the connection.
 func (c *portConn) reportCut() {
 	body, _ := json.Marshal(fault.Public{Kind: fault.Unavailable, Message: "the connection to the port was cut"})
 	c.s.host.write(stream.AppendFrame(nil, stream.Frame{Type: stream.Data, Flags: stream.FlagEnd | wire.FlagAbort, Channel: c.id, Body: body}))
 }
 
-// reset ends the connection as one that was cut.
+// reset closes the connection with a TCP reset.
 func (c *portConn) reset() {
 	c.tcp.SetLinger(0)
 	c.tcp.Close()
 }
 
-// send takes what the program writes to the host.
+// send sends the program's data to the host.
 func (c *portConn) send() error {
 	buf := make([]byte, stream.HeaderSize+wire.MaxChunk)
 	for len(c.before) > 0 {
@@ -170,7 +172,7 @@ func (c *portConn) send() error {
 	}
 }
 
-// listening reads which ports programs listen on.
+// listening returns the ports that programs listen on.
 func (s *Server) listening() wire.Ports {
 	found := wire.Ports{Ports: []wire.Port{}}
 	for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -198,8 +200,8 @@ func (s *Server) listening() wire.Ports {
 	return found
 }
 
-// portOf reads an address of /proc/net: words of four bytes in the host's
-// order, which is little-endian on all that gVisor runs on, and a port.
+// portOf parses an address of /proc/net: words of four bytes in the byte order
+// of the host, which is little-endian wherever gVisor runs, and a port.
 func portOf(s string) (wire.Port, bool) {
 	address, number, _ := strings.Cut(s, ":")
 	raw, err := hex.DecodeString(address)

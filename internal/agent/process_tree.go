@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// proc is what /proc/<pid>/status says.
+// proc has the fields of /proc/<pid>/status that the agent uses.
 type proc struct {
 	pid, ppid int
 	uid       int
@@ -20,7 +20,7 @@ type proc struct {
 	groups    string // with a space before and after each
 }
 
-// readProcesses reads /proc. Processes that end meanwhile are left out.
+// readProcesses reads /proc. It leaves out processes that end meanwhile.
 func readProcesses() []proc {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -61,7 +61,7 @@ func readProcesses() []proc {
 	return list
 }
 
-// descendants returns the roots' descendants, without the roots.
+// descendants returns the descendants of roots, without the roots.
 func descendants(list []proc, roots ...int) map[int]bool {
 	children := map[int][]int{}
 	for _, p := range list {
@@ -81,16 +81,16 @@ func descendants(list []proc, roots ...int) map[int]bool {
 	return found
 }
 
-// markBase is the first of the groups that mark process trees. No file has
-// such a group, so that it gives no right to anything.
+// markBase is the first of the groups that mark process trees. No file has such
+// a group, so it grants no access.
 const markBase = 1 << 30
 
-// members returns the living processes of a channel's tree: those that have
+// members returns the running processes of a channel's tree: those that have
 // the channel's supplementary group. A process inherits its groups whatever
-// session, parent and environment it takes, and only root can change them, so
-// that there is no way out of a tree. (A process that has left its parent and
-// its session could be found by its environment as well, but for reading that
-// of another user's process the agent would need to be allowed to trace it.)
+// session, parent and environment it has, and only root can change them, so no
+// process can leave its tree. (The environment would also identify a process,
+// but to read it the agent would need the right to trace processes of another
+// user.)
 func members(group uint32) []proc {
 	list := readProcesses()
 	ours := descendants(list, os.Getpid())
@@ -107,15 +107,15 @@ func signalChildren(pid int, sig syscall.Signal) {
 	}
 }
 
-// killTree ends a channel's process tree: SIGHUP and SIGTERM, and after grace
-// SIGKILL. With a grace of 0 there is SIGKILL alone.
+// killTree ends a channel's process tree with SIGHUP and SIGTERM, and after
+// grace with SIGKILL. With a grace of 0 it sends only SIGKILL.
 func killTree(c *channel, grace time.Duration) error {
 	list := func() []proc { return members(c.group) }
 	if grace > 0 {
 		for _, p := range list() {
 			syscall.Kill(p.pid, syscall.SIGHUP)
 			syscall.Kill(p.pid, syscall.SIGTERM)
-			syscall.Kill(p.pid, syscall.SIGCONT) // a stopped one would not notice
+			syscall.Kill(p.pid, syscall.SIGCONT) // a stopped process would not handle them
 		}
 		if waitUntilNone(list, grace) {
 			return nil
@@ -136,14 +136,14 @@ func killAll(limit time.Duration) bool {
 	}, limit)
 }
 
-// killUntilGone kills until there is nobody left. Processes that fork faster than
-// they can be killed are stopped first: a stopped process forks no more and
-// still counts against RLIMIT_NPROC, so that there is an end to new ones.
+// killUntilGone kills processes until none is left. It stops processes that
+// fork faster than it can kill them: a stopped process does not fork and still
+// counts against RLIMIT_NPROC, so the number of new ones is limited.
 //
-// A child of the agent's that has its name is about to become a program, and
-// until then a thread of the agent waits for it where the garbage collector
-// cannot stop that thread: such a child is killed at once, since stopping it
-// could stop the agent for good.
+// A child with the agent's own name has not executed its program yet. Until
+// then a thread of the agent waits for it in a state in which the garbage
+// collector cannot stop that thread. Stopping such a child could stop the
+// agent, so it is killed at once.
 func killUntilGone(list func() []proc, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	self, name := os.Getpid(), ownName()
@@ -181,15 +181,15 @@ func killUntilGone(list func() []proc, limit time.Duration) bool {
 	return false
 }
 
-// ownName is what /proc calls the agent, and a child of it until that has
-// become another program.
+// ownName returns the name that /proc has for the agent, and for its children
+// until they execute their programs.
 func ownName() string {
 	b, _ := os.ReadFile("/proc/self/comm")
 	return strings.TrimSpace(string(b))
 }
 
-// waitUntilNone waits until list is empty, looking every 2 to 20 ms: there is no
-// event for the end of a process that is not a child.
+// waitUntilNone waits until list is empty, and checks every 2 to 20 ms: there
+// is no event for the end of a process that is not a child.
 func waitUntilNone(list func() []proc, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	pause := 2 * time.Millisecond
@@ -208,8 +208,9 @@ func waitUntilNone(list func() []proc, limit time.Duration) bool {
 	}
 }
 
-// oomKills is the kernel's count of processes it killed for want of memory; 0
-// where there is none, as in gVisor, and where it counts other people's too.
+// oomKills returns the kernel's count of out-of-memory kills. It returns 0
+// where there is none, as in gVisor, and where the count includes other
+// sandboxes.
 func oomKills() uint64 {
 	if os.Getpid() != 1 {
 		return 0
@@ -217,9 +218,9 @@ func oomKills() uint64 {
 	return procNumber("/proc/vmstat", "oom_kill ")
 }
 
-// outOfMemory reports whether a SIGKILL that nobody here has sent was most
-// likely the kernel's: it counts one more, or the process held four fifths of
-// all memory.
+// outOfMemory reports whether a SIGKILL that the agent did not send came most
+// likely from the kernel: its count has increased, or the process held four
+// fifths of all memory.
 func outOfMemory(e ended, before uint64) bool {
 	if oomKills() > before {
 		return true
@@ -228,7 +229,7 @@ func outOfMemory(e ended, before uint64) bool {
 	return total > 0 && uint64(e.maxRSS) > total/5*4
 }
 
-// procNumber reads the number after a name at the beginning of a line.
+// procNumber returns the number after name at the beginning of a line.
 func procNumber(path, name string) uint64 {
 	b, err := os.ReadFile(path)
 	if err != nil {

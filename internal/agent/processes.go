@@ -12,11 +12,11 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// maxCommand is how much of a command line is told, in bytes.
+// maxCommand is the most bytes of a command line that are reported.
 const maxCommand = 256
 
-// ticks are what /proc counts processor time in, for a second. It is the same
-// on every Linux that Go runs on.
+// ticks is the unit of processor time in /proc, per second. It is the same on
+// every Linux that Go runs on.
 const ticks = 100
 
 // listProcesses reads /proc.
@@ -32,7 +32,7 @@ func (s *Server) listProcesses() wire.Processes {
 	out := wire.Processes{Processes: []wire.Process{}}
 	for _, p := range all {
 		if p.pid != os.Getpid() && !ours[p.pid] {
-			continue // of another sandbox, where there is none around this one
+			continue // a process of another sandbox, if the agent runs without one
 		}
 		d, ok := describe(s.cfg, p)
 		for _, group := range strings.Fields(p.groups) {
@@ -48,7 +48,7 @@ func (s *Server) listProcesses() wire.Processes {
 	return out
 }
 
-// describe reads the rest of a process; it is false for one that is gone.
+// describe returns the details of a process. ok is false if it is gone.
 func describe(cfg Config, p proc) (wire.Process, bool) {
 	dir := "/proc/" + strconv.Itoa(p.pid)
 	d := wire.Process{PID: p.pid, PPID: p.ppid, Command: p.name}
@@ -56,7 +56,7 @@ func describe(cfg Config, p proc) (wire.Process, bool) {
 	if err != nil {
 		return d, false
 	}
-	// Behind the name, which may hold anything.
+	// The fields follow the name, which may contain anything.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) > 12 {
 		d.State = map[string]string{"R": "running", "S": "sleeping", "D": "waiting", "T": "stopped", "t": "stopped", "Z": "zombie", "X": "zombie"}[fields[0]]
@@ -82,10 +82,10 @@ func describe(cfg Config, p proc) (wire.Process, bool) {
 	return d, true
 }
 
-// signalProcess signals a process of the user's. The agent's own user may
-// signal everybody, so it is held against what /proc says; the number cannot
-// come to be another's in between, since only the agent collects its children
-// and all others pass through it in their turn.
+// signalProcess signals a process of the user. The agent may signal all
+// processes, so it checks the owner in /proc. The number cannot be reused
+// meanwhile, because only the agent collects its children, and all other
+// processes become its children first.
 func signalProcess(uid int, q wire.SignalProcess) error {
 	const op = "agent.process.signal"
 	sig, ok := signalByName(q.Signal)

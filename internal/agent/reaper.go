@@ -7,19 +7,20 @@ import (
 	"syscall"
 )
 
-// ended is how a process ended.
+// ended describes how a process ended.
 type ended struct {
 	status syscall.WaitStatus
 	// maxRSS is the largest resident size it had, in KiB.
 	maxRSS int64
 }
 
-// reaper collects every child of the agent, those it started and those it
-// inherited as the first process of the sandbox. It alone calls wait4.
+// reaper collects every child of the agent: the processes that it started and
+// those that it inherited as the first process of the sandbox. Nothing else
+// calls wait4.
 //
-// A process is started under mu, and its end is collected under mu, so that
-// no child can end before the reaper knows whom to tell, and no signal goes to
-// a number that belongs to another process by then.
+// Processes are started and collected under mu. No child can therefore end
+// before its callback is registered, and no signal goes to a number that
+// another process has meanwhile.
 type reaper struct {
 	mu      sync.Mutex
 	waiters map[int]func(ended)
@@ -76,8 +77,8 @@ func (r *reaper) reapOne() bool {
 	return true
 }
 
-// start forks and registers tell, which is called once, by the reaper's
-// goroutine, when the process has ended.
+// start forks and registers tell. The reaper's goroutine calls tell once, when
+// the process has ended.
 func (r *reaper) start(fork func() (int, error), tell func(ended)) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +89,8 @@ func (r *reaper) start(fork func() (int, error), tell func(ended)) (int, error) 
 	return pid, err
 }
 
-// kill sends a signal to the process, or to its group when group is true, if
-// the process has not been collected.
+// kill sends a signal to a process, or to its group if group is true, unless
+// the process has been collected.
 func (r *reaper) kill(pid int, group bool, sig syscall.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +98,7 @@ func (r *reaper) kill(pid int, group bool, sig syscall.Signal) error {
 		return syscall.ESRCH
 	}
 	if group {
-		// The leader may have left its group; then there is at least itself.
+		// The leader may have left its group. Then the signal goes to the leader.
 		if err := syscall.Kill(-pid, sig); err == nil {
 			return nil
 		}

@@ -28,17 +28,17 @@ const (
 	maxWrite = 64 << 10 // bytes of output after which a channel writes them
 )
 
-// Config is what a Server is told at its start. The zero value of each field
-// means the default given with it.
+// Config configures a Server. The zero value of each field means the default
+// given with it.
 type Config struct {
 	Langs string // folder of the languages' folders: /opt/sandgate/langs
 	Home  string // the user's home: /home/user
 	User  string // the user's name: user
 	UID   int    // 1000
 	GID   int    // 1000
-	// Path is the PATH of what is started; the default is that of Debian.
+	// Path is the PATH of started processes; the default is Debian's.
 	Path string
-	// ReadyTimeout is how long a driver may take to get ready: 60 s.
+	// ReadyTimeout is how long a driver may take until it is ready: 60 s.
 	ReadyTimeout time.Duration
 	// KillGrace is the time from SIGTERM to SIGKILL at a close: 2 s.
 	KillGrace time.Duration
@@ -84,10 +84,10 @@ func (c Config) withDefaults() Config {
 
 // Server is the agent's end of the wire.
 //
-// One goroutine reads the wire and never waits for anything but the wire:
-// whatever may take longer has a goroutine of its own, and each channel has
-// one loop. Lock order: Server.mu, channel.mu, inbox.mu, wire.turn; reaper.mu is
-// taken alone or before channel.mu.
+// One goroutine reads the wire and waits for nothing else. Operations that may
+// take longer run in jobs, and each channel has one loop. Lock order:
+// Server.mu, channel.mu, stdin.mu, hostWriter.lock. reaper.mu is taken alone or
+// before channel.mu.
 type Server struct {
 	cfg    Config
 	host   hostWriter
@@ -115,8 +115,8 @@ type Server struct {
 	stalls, malformed, stray, garbage, refused atomic.Uint64
 }
 
-// NewServer returns a server. Its process collects all children with wait4,
-// so that nothing else in it may use os/exec; see Prepare.
+// NewServer returns a server. Its process collects all children with wait4, so
+// nothing else in the process may use os/exec. See Prepare.
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		cfg:       cfg.withDefaults(),
@@ -133,9 +133,9 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// Serve speaks the protocol until r ends. It then kills every process that
-// the agent has started or inherited, drops unfinished files, and returns nil
-// unless the wire ended for being malformed. It may be called once.
+// Serve speaks the protocol until r ends. It then kills all processes that the
+// agent has started or inherited, and drops unfinished files. It returns an
+// error only for malformed input. It may be called once.
 func (s *Server) Serve(r io.Reader, w io.Writer) error {
 	s.host.w = w
 	go s.reap.run(s.quit)
@@ -146,7 +146,7 @@ func (s *Server) Serve(r io.Reader, w io.Writer) error {
 	for {
 		f, err := frames.Next()
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return nil // the host may end at any moment, within a frame as well
+			return nil // the host may end at any time, also within a frame
 		}
 		if err != nil {
 			return fault.Wrap(fault.Malformed, "agent.serve", err)
@@ -172,10 +172,10 @@ func (s *Server) shutdown() {
 	s.host.close()
 	for _, c := range live {
 		c.setReason(wire.ReasonKilled)
-		c.win.setAcked(ackAll) // nobody will take the output any more
+		c.win.setAcked(ackAll) // the host takes no more output
 	}
-	// SIGKILL leaves no choice, so this ends at once but for a process that
-	// hangs in the kernel; the bound is for that one.
+	// SIGKILL ends all processes at once, except one that hangs in the kernel. The
+	// limit is for that one.
 	killAll(5 * time.Second)
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()
@@ -186,7 +186,7 @@ func (s *Server) shutdown() {
 	close(s.quit)
 }
 
-// handle takes one frame of the host's.
+// handle takes one frame from the host.
 func (s *Server) handle(f stream.Frame) {
 	switch f.Type {
 	case stream.Control:
@@ -207,7 +207,7 @@ func (s *Server) handle(f stream.Frame) {
 	}
 }
 
-// request carries one request out, or starts a job that does.
+// request carries out one request, or starts a job that does.
 func (s *Server) request(r wire.Request) {
 	switch r.Op {
 	case wire.OpPing:
@@ -277,7 +277,7 @@ func params(r wire.Request, v any) error {
 	return nil
 }
 
-// job runs f beside the wire, or refuses it.
+// job runs f in a goroutine of its own, or refuses it.
 func (s *Server) job(id uint64, f func()) bool {
 	select {
 	case s.jobs <- struct{}{}:
@@ -294,7 +294,7 @@ func (s *Server) job(id uint64, f func()) bool {
 	return true
 }
 
-// find returns the request's channel if it lives.
+// find returns the request's channel if it runs.
 func (s *Server) find(r wire.Request) (*channel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,8 +305,9 @@ func (s *Server) find(r wire.Request) (*channel, error) {
 	return c, nil
 }
 
-// reseed makes the sandbox a machine of its own. Each kernel gets a seed that
-// is derived from the one given, so that two kernels draw different numbers.
+// reseed gives the sandbox an identity of its own. Each kernel gets a seed that
+// is derived from the given one, so that two kernels draw different random
+// numbers.
 func (s *Server) reseed(q wire.Reseed) error {
 	const op = "agent.reseed"
 	if q.Hostname != "" {
@@ -335,7 +336,7 @@ func (s *Server) reseed(q wire.Reseed) error {
 			kernels = append(kernels, c)
 		}
 	}
-	// In a copy nobody is at the other end of what leads outside.
+	// In a copy of a sandbox nothing serves connections to the outside.
 	for _, t := range s.transfers {
 		if t.egress {
 			t.abort()
@@ -349,8 +350,8 @@ func (s *Server) reseed(q wire.Reseed) error {
 	defer cancel()
 	waits := make([]chan error, len(kernels))
 	for i, c := range kernels {
-		// In a copy of a session a cell may be at work. Its kernel is told when
-		// the cell has ended, and is not waited for.
+		// In a copy of a session a cell may be running. Its kernel gets the request
+		// when the cell has ended, and reseed does not wait for it.
 		busy := c.executing()
 		waits[i] = c.requestOwn(kernel.Request{Op: "reseed", Seed: deriveSeed(q.Seed, c.id), Env: q.Env})
 		if busy {
@@ -373,7 +374,7 @@ func (s *Server) reseed(q wire.Reseed) error {
 	return nil
 }
 
-// newMachineID gives the machine another id, in the form of machine-id(5). The
+// newMachineID writes a new machine id, in the format of machine-id(5). The
 // image has none.
 func (s *Server) newMachineID(seed string) error {
 	return os.WriteFile(s.cfg.MachineID, []byte(deriveSeed(seed, ^uint32(0))[:32]+"\n"), 0o644)
@@ -397,7 +398,7 @@ func (s *Server) stats() wire.Stats {
 	}
 }
 
-// respond answers a request. Requests with ID 0 have no answer.
+// respond answers a request. Requests with ID 0 get no answer.
 func (s *Server) respond(id uint64, result any, err error) {
 	if id == 0 {
 		return
@@ -421,16 +422,16 @@ func (s *Server) send(r wire.Response) {
 	s.host.write(stream.AppendFrame(make([]byte, 0, stream.HeaderSize+len(body)), stream.Frame{Type: stream.Control, Body: body}))
 }
 
-// hostWriter is the way to the host. Each write is one call, and so one system call.
-// Small ones overtake large ones that wait.
+// hostWriter writes to the host, with one system call for each write. Small
+// writes overtake large ones that wait.
 type hostWriter struct {
-	lock stream.WriteLock // guards all below, and the order on the wire
+	lock stream.WriteLock // guards the fields below, and the order on the wire
 	w    io.Writer
 	err  error
 }
 
 // write sends whole frames. After an error, and after close, it does nothing:
-// the host is gone, which the reading side finds out as well.
+// the host is gone, and Serve notices that as well.
 func (w *hostWriter) write(frames []byte) {
 	w.lock.Lock(len(frames))
 	defer w.lock.Unlock(len(frames))

@@ -21,13 +21,13 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// Limits are the limits that every process of the user inherits. A hard limit
-// that the agent was itself started with is never raised; where it is at most
-// 8192, whoever made the sandbox has set it, and it is the default.
+// Limits are the resource limits that every process of the user inherits. The
+// agent never raises a hard limit that it was started with. A hard limit of at
+// most 8192 was set by the creator of the sandbox and is the default.
 type Limits struct {
-	// Processes is RLIMIT_NPROC, for the user as a whole: 512.
+	// Processes is RLIMIT_NPROC, for all processes of the user: 512.
 	Processes uint64
-	// Files is the soft RLIMIT_NOFILE: 4096. The agent shares it.
+	// Files is the soft RLIMIT_NOFILE: 4096. It holds for the agent too.
 	Files uint64
 }
 
@@ -42,12 +42,12 @@ func choose(want, normal, inherited uint64) uint64 {
 	return normal
 }
 
-// Prepare makes the calling process fit to be an agent. It is called once,
-// before NewServer, by a program that is nothing else: the limits are set on
-// the agent itself, because children inherit them without a moment in which
-// they are not yet there (RLIMIT_NPROC binds no process of root's). Nobody may
-// trace the agent, it holds no descriptor that children inherit, and orphans
-// come to it even where it is not the first process.
+// Prepare sets up the calling process as an agent. It is called once, before
+// NewServer, by a program that does nothing else. It sets the limits on the
+// agent itself, so that children never run without them (RLIMIT_NPROC does not
+// bind processes of root). After it no process may trace the agent, children
+// inherit no descriptor, and the agent adopts orphans even if it is not the
+// first process.
 func Prepare(l Limits) error {
 	const op = "agent.prepare"
 	fail := func(what string, err error) error {
@@ -67,8 +67,8 @@ func Prepare(l Limits) error {
 		}
 	}
 	syscall.Umask(0o022)
-	// A signal with a handler goes back to its default in a child, one that is
-	// ignored would stay ignored there.
+	// A child resets signals that have a handler. It would keep ignoring signals
+	// that are ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	var files, processes syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -97,9 +97,8 @@ func Prepare(l Limits) error {
 	return nil
 }
 
-// spawner starts all processes from one thread of its own, on which
-// PR_SET_NO_NEW_PRIVS is set: a child inherits that of the thread that forked
-// it.
+// spawner starts all processes from one thread, on which PR_SET_NO_NEW_PRIVS is
+// set. A child inherits that flag from the thread that forked it.
 type spawner struct {
 	cfg     Config
 	reap    *reaper
@@ -133,7 +132,7 @@ type program struct {
 	dir   string
 	files []int  // descriptors 0, 1, 2, …
 	group uint32 // marks the process tree
-	// terminal says that descriptor 0 is to be the controlling terminal.
+	// terminal makes descriptor 0 the controlling terminal.
 	terminal bool
 }
 
@@ -152,7 +151,7 @@ func (sp *spawner) start(p program, tell func(ended)) (int, error) {
 		Dir: p.dir, Env: p.env, Files: files,
 		Sys: &syscall.SysProcAttr{
 			Setsid:     true,
-			Setctty:    p.terminal, // descriptor 0, which Ctty is by default
+			Setctty:    p.terminal, // of descriptor 0, the default of Ctty
 			Credential: &syscall.Credential{Uid: uint32(sp.cfg.UID), Gid: uint32(sp.cfg.GID), Groups: []uint32{uint32(sp.cfg.GID), p.group}},
 		},
 	}
@@ -198,8 +197,8 @@ func (sp *spawner) start(p program, tell func(ended)) (int, error) {
 	return fail(fault.Internal, "", "the process could not be started")
 }
 
-// lookPath finds argv[0] in the PATH. A name with a slash is taken as it is,
-// relative to the process's folder.
+// lookPath finds argv[0] in the PATH. A name with a slash is relative to the
+// process's working directory.
 func (sp *spawner) lookPath(op string, argv []string) (string, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return "", fault.Invalid(op, "argv", "a program is needed")
@@ -221,7 +220,7 @@ func (sp *spawner) lookPath(op string, argv []string) (string, error) {
 	return "", &fault.Error{Kind: fault.NotFound, Op: op, Field: "argv", Message: "there is no program " + strconv.Quote(argv[0])}
 }
 
-// environ joins the maps, later ones winning.
+// environ joins the maps. Later ones override earlier ones.
 func (sp *spawner) environ(maps ...map[string]string) []string {
 	vars := map[string]string{
 		"HOME": sp.cfg.Home, "USER": sp.cfg.User, "LOGNAME": sp.cfg.User, "PATH": sp.cfg.Path,
@@ -239,7 +238,7 @@ func (sp *spawner) environ(maps ...map[string]string) []string {
 	return env
 }
 
-// checkEnv refuses what an environment cannot hold.
+// checkEnv refuses names and values that an environment cannot hold.
 func checkEnv(op string, env map[string]string) error {
 	for k, v := range env {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 {
@@ -265,8 +264,8 @@ func (sp *spawner) folder(op, cwd string) (string, error) {
 // manifests are the languages by name and by alias.
 type manifests map[string]*kernel.Manifest
 
-// readManifests reads what can be read. A language whose manifest is broken
-// is not there.
+// readManifests reads all manifests. It leaves out a language whose manifest is
+// invalid.
 func readManifests(dir string) manifests {
 	found := manifests{}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*", "manifest.json"))
@@ -285,7 +284,7 @@ func readManifests(dir string) manifests {
 	return found
 }
 
-// deriveSeed makes a channel's seed from a sandbox's.
+// deriveSeed returns a channel's seed, derived from the sandbox's seed.
 func deriveSeed(seed string, channel uint32) string {
 	sum := sha256.Sum256([]byte(seed + ":" + strconv.FormatUint(uint64(channel), 10)))
 	return hex.EncodeToString(sum[:])

@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// register makes a channel for the request, or says why not.
+// register makes a channel for the request, or returns why it cannot.
 func (s *Server) register(r wire.Request, m *kernel.Manifest) (*channel, error) {
 	op := "agent." + r.Op
 	s.mu.Lock()
@@ -108,8 +108,8 @@ func (s *Server) processStart(r wire.Request) {
 	s.launch(c, q.Argv, q.Cwd, q.Stdin, q.Env)
 }
 
-// launch starts the channel's process and runs its loop, beside the wire.
-// Later maps of the environment win.
+// launch starts the channel's process and its loop in a job. Later maps of the
+// environment override earlier ones.
 func (s *Server) launch(c *channel, argv []string, cwd string, input bool, env ...map[string]string) {
 	if !s.job(c.startID, func() {
 		err := c.start(argv, cwd, input, env)
@@ -131,7 +131,7 @@ func (s *Server) launch(c *channel, argv []string, cwd string, input bool, env .
 	}
 }
 
-// abandon gives up a channel that has no process.
+// abandon ends a channel that has no process.
 func (c *channel) abandon() {
 	c.in.close()
 	c.mu.Lock()
@@ -146,10 +146,11 @@ func (c *channel) abandon() {
 	close(c.done)
 }
 
-// descriptors are those of a process that is being started. -1 is none.
+// descriptors are the descriptors of a process that is being started. -1 means
+// none.
 type descriptors struct {
 	in, out, errs, events, wake int   // the agent's ends
-	child                       []int // what becomes 0, 1, 2, … in the process
+	child                       []int // the process's descriptors 0, 1, 2, …
 	ours, theirs                []int // all, for closing
 }
 
@@ -287,7 +288,7 @@ func (c *channel) start(argv []string, cwd string, input bool, env []map[string]
 	return nil
 }
 
-// failStart sets what a start answers that will not succeed.
+// failStart sets the error that the start returns, unless the kernel is ready.
 func (c *channel) failStart(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +297,7 @@ func (c *channel) failStart(err error) {
 	}
 }
 
-// startTimeout gives a driver up that does not get ready in time.
+// startTimeout kills a driver that is not ready in time.
 func (c *channel) startTimeout() {
 	c.startTimer = time.AfterFunc(c.s.cfg.ReadyTimeout, func() {
 		c.failStart(fault.New(fault.DeadlineExceeded, "agent.kernel.start", "the kernel was not ready within %s", c.s.cfg.ReadyTimeout))

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stdin is what goes into a process: a program's standard input or a driver's
-// requests. Bytes are written at once where the pipe takes them; the channel's
-// loop writes the rest when it does.
+// stdin is the input of a process: a program's standard input, or a driver's
+// requests. A write goes directly to the pipe as far as the pipe takes it. The
+// channel's loop writes the rest.
 type stdin struct {
 	limit int // bytes that may wait
 
@@ -22,13 +22,13 @@ type stdin struct {
 	queue  []byte
 	begun  bool
 	tty    *terminal // nil for a pipe
-	end    bool      // close after q
+	end    bool      // close after queue is written
 	closed bool
-	taken  uint64 // bytes that went into the pipe, or nowhere
-	told   uint64 // of these, what the host knows of
+	taken  uint64 // bytes that went into the pipe or were dropped
+	told   uint64 // the total of the last Ack
 }
 
-// open hands the inbox its descriptor, which may be a terminal's.
+// open sets the descriptor, which may be a terminal's.
 func (b *stdin) open(fd int, tty *terminal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,9 +36,9 @@ func (b *stdin) open(fd int, tty *terminal) {
 	b.flushLocked()
 }
 
-// discardTypeAhead throws away what was typed before a key that is a signal, as terminals
-// do, and returns the rest of p. Where type-ahead has filled the terminal, the
-// key would wait behind it for a program that does not read.
+// discardTypeAhead drops input that was typed before a signal key, as terminals
+// do, and returns the rest of p. Otherwise, in a terminal that is full of
+// type-ahead, the key would wait for a program that does not read.
 func (b *stdin) discardTypeAhead(p []byte) []byte {
 	if b.tty == nil || b.fd < 0 || bytes.IndexFunc(p, func(r rune) bool { return r < ' ' }) < 0 {
 		return p
@@ -52,8 +52,8 @@ func (b *stdin) discardTypeAhead(p []byte) []byte {
 	return p[i:]
 }
 
-// key types a key that is a signal, ahead of all that waits. It is not part of
-// what the host sends.
+// key writes a signal key before all input that waits. The key does not count
+// as input from the host.
 func (b *stdin) key(c byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +69,7 @@ func (b *stdin) write(p []byte, end bool) error {
 	defer b.mu.Unlock()
 	if b.closed || b.end {
 		b.taken += uint64(len(p))
-		return nil // nobody reads any more
+		return nil // the input has ended
 	}
 	if len(b.queue)+len(p) > b.limit {
 		return fault.New(fault.Exhausted, "agent.input", "%d bytes already wait to be read", len(b.queue))
@@ -84,7 +84,7 @@ func (b *stdin) write(p []byte, end bool) error {
 	return nil
 }
 
-// writeSome writes what the pipe takes and returns the rest.
+// writeSome writes as much as the pipe takes and returns the rest.
 func (b *stdin) writeSome(p []byte) []byte {
 	for len(p) > 0 {
 		n, err := syscall.Write(b.fd, p)
@@ -103,7 +103,7 @@ func (b *stdin) writeSome(p []byte) []byte {
 	return nil
 }
 
-// flushLocked writes what waits.
+// flushLocked writes the input that waits. Preconditions: mu is held.
 func (b *stdin) flushLocked() {
 	if b.fd < 0 {
 		return
@@ -122,7 +122,8 @@ func (b *stdin) flushLocked() {
 	}
 }
 
-// closeLocked ends the input; lost bytes besides those that wait go nowhere.
+// closeLocked ends the input. lost is how many bytes are dropped in addition to
+// those that wait. Preconditions: mu is held.
 func (b *stdin) closeLocked(lost int) {
 	b.taken += uint64(lost + len(b.queue))
 	b.queue = nil
@@ -132,14 +133,14 @@ func (b *stdin) closeLocked(lost int) {
 	b.fd, b.closed = -1, true
 }
 
-// flush writes what the pipe takes.
+// flush writes the input that waits, as far as the pipe takes it.
 func (b *stdin) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.flushLocked()
 }
 
-// close ends the input and drops what waits.
+// close ends the input and drops the bytes that wait.
 func (b *stdin) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,7 +149,7 @@ func (b *stdin) close() {
 	}
 }
 
-// awaitRead waits until all that was written has been read, but not for long.
+// awaitRead waits until the program has read all input, at most for patience.
 func (b *stdin) awaitRead(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
@@ -163,7 +164,7 @@ func (b *stdin) awaitRead(patience time.Duration) {
 	}
 }
 
-// waiting returns the descriptor to watch for room, or -1.
+// waiting returns the descriptor to poll for room, or -1.
 func (b *stdin) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,7 +174,7 @@ func (b *stdin) waiting() int {
 	return b.fd
 }
 
-// ackDue returns the total to acknowledge, if it is time.
+// ackDue returns the total to acknowledge, if an Ack is due.
 func (b *stdin) ackDue() (uint64, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

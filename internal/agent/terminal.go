@@ -14,24 +14,24 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// How a terminal's output is gathered. What comes after a pause goes at once,
-// and so does what follows a key, so that an echo does not wait; in a flood
-// small writes wait for more.
+// A terminal's output is gathered. Output after a pause goes at once, and so
+// does output after a key, so that an echo does not wait. In a flood small
+// writes wait for more.
 const (
 	pauseTime  = 16 * time.Millisecond
 	gatherTime = 5 * time.Millisecond
-	// What comes within keyTime of input may be its echo. keyFrames times it
-	// goes at once: a program may print before it echoes, and echo in parts.
-	// More would let a flood go piece by piece while somebody types.
+	// Output within keyTime of input may be its echo. keyFrames frames of it go at
+	// once, because a program may print before it echoes, and may echo in parts. A
+	// higher number would let a flood go piece by piece while somebody types.
 	keyTime   = 50 * time.Millisecond
 	keyFrames = 4
-	page      = 4 << 10 // bytes that the kernel gives at once
-	// redrawTime is how long a terminal has another size to make its program
-	// draw anew.
+	page      = 4 << 10 // bytes that the kernel returns from one read
+	// redrawTime is how long a terminal has another size, so that its program
+	// redraws the screen.
 	redrawTime = 50 * time.Millisecond
 )
 
-// terminal is the agent's ends of a channel's terminal.
+// terminal has the agent's descriptors of a channel's terminal.
 type terminal struct {
 	mu      sync.Mutex // guards all below
 	size    pty.Size
@@ -41,7 +41,8 @@ type terminal struct {
 
 func newTerminal(s pty.Size) *terminal { return &terminal{size: s, master: -1, program: -1} }
 
-// terminalEnds are descriptors for the channel: in and out are its own to close.
+// terminalEnds are descriptors for the channel. The channel must close in and
+// out.
 type terminalEnds struct{ in, out, program int }
 
 func (t *terminal) open(uid, gid int) (terminalEnds, error) {
@@ -66,8 +67,8 @@ func (t *terminal) open(uid, gid int) (terminalEnds, error) {
 	return none, err
 }
 
-// hangUp lets go of the program's end: what is in the terminal can be read,
-// and then it ends unless other processes hold it.
+// hangUp closes the program's end. The output in the terminal can still be
+// read. Then reading ends, unless other processes have the terminal open.
 func (t *terminal) hangUp() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +78,8 @@ func (t *terminal) hangUp() {
 	}
 }
 
-// close lets the terminal go. What still has it as its controlling terminal is
-// sent SIGHUP by the kernel.
+// close closes the terminal. The kernel sends SIGHUP to the processes that have
+// it as their controlling terminal.
 func (t *terminal) close() {
 	t.hangUp()
 	t.mu.Lock()
@@ -89,7 +90,7 @@ func (t *terminal) close() {
 	}
 }
 
-// set gives the terminal a size.
+// set changes the size of the terminal.
 func (t *terminal) set(s pty.Size) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,9 +104,9 @@ func (t *terminal) set(s pty.Size) error {
 	return nil
 }
 
-// skippable returns the position of the last byte of b that is a key for a
-// signal, and throws away what was typed before it and has not been read. It
-// returns -1 when there is none, or the program wants its type-ahead kept.
+// skippable returns the position of the last signal key in b, and drops typed
+// input before it that the program has not read. It returns -1 when there is no
+// such key, or the program wants its type-ahead kept.
 func (t *terminal) skippable(b []byte) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,7 +129,7 @@ func (t *terminal) key(sig syscall.Signal) (byte, bool) {
 	return pty.SignalKey(t.master, sig)
 }
 
-// resize gives the channel's terminal a size.
+// resize changes the size of the channel's terminal.
 func (c *channel) resize(s pty.Size) error {
 	const op = "agent.resize"
 	if !c.isTerminal() {
@@ -145,8 +146,8 @@ func (c *channel) resize(s pty.Size) error {
 	}
 }
 
-// redraw makes the program draw its screen anew, by another size for a moment:
-// a program may pay no heed to a SIGWINCH that changes nothing.
+// redraw makes the program redraw its screen, by another size for a moment. A
+// program may ignore a SIGWINCH without a change of size.
 func (c *channel) redraw(s pty.Size) error {
 	other := s
 	if other.Rows++; other.Rows > pty.MaxRows {
@@ -164,12 +165,12 @@ func (c *channel) redraw(s pty.Size) error {
 	return c.resize(s)
 }
 
-// signalTerminal sends a signal to what runs in a terminal. SIGINT and SIGQUIT
-// go through the terminal, as its keys, while the program leaves them to it.
+// signalTerminal sends a signal to the programs in a terminal. SIGINT and
+// SIGQUIT go through the terminal as keys, unless the program reads raw keys.
 // SIGHUP and SIGKILL reach all processes of the terminal. Other signals, and
-// those two while a program takes its keys as they are, reach what the first
-// process, the shell as a rule, has started, and the first one alone when there
-// is nothing else.
+// SIGINT and SIGQUIT to a program that reads raw keys, reach the descendants of
+// the first process, which is usually a shell. If there are none, they reach
+// the first process.
 func (c *channel) signalTerminal(name string) error {
 	const op = "agent.signal"
 	sig, ok := signalByName(name)
@@ -202,9 +203,9 @@ func (c *channel) signalTerminal(name string) error {
 	return nil
 }
 
-// readTerminal reads what there is of a terminal's output, at most n bytes,
-// and joins it to the frame before it while that has not been sent. It returns
-// as readPipe does. The kernel gives at most a page at a time.
+// readTerminal reads a terminal's output, at most n bytes. It appends the data
+// to the last frame if that has not been sent. It returns as readPipe does. The
+// kernel returns at most a page from one read.
 func (l *loop) readTerminal(fd, n int) int {
 	const header = stream.HeaderSize
 	if room := wire.MaxChunk - (len(l.out) - l.frameAt - header); l.frameOpen && room < page {
@@ -260,8 +261,8 @@ func (l *loop) readTerminal(fd, n int) int {
 	return total
 }
 
-// outputDelay returns how long output may wait for more, in milliseconds, or -1 when
-// it is to be sent now.
+// outputDelay returns how long output may wait for more, in milliseconds, or -1
+// when it must be sent now.
 func (l *loop) outputDelay(now time.Time) int {
 	if !l.c.isTerminal() || len(l.out) == 0 || l.finished || l.windowFull || len(l.out) >= wire.MaxChunk {
 		return -1
@@ -273,7 +274,7 @@ func (l *loop) outputDelay(now time.Time) int {
 	return int(left/time.Millisecond) + 1
 }
 
-// mayBeEcho reports whether the output that has come may be the echo of input.
+// mayBeEcho reports whether new output may be the echo of input.
 func (l *loop) mayBeEcho(now time.Time) bool {
 	if at := l.c.typed.Load(); at != l.echoInput {
 		l.echoInput, l.echoFrames = at, keyFrames

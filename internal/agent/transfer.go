@@ -14,30 +14,30 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// transfer is a file on its way, in either direction.
+// transfer is a file, an archive, a watch or a connection on the wire.
 type transfer struct {
 	s   *Server
 	id  uint32
 	win window // of a read
-	// conn says that it is a connection to a port, which goes both ways:
-	// another goroutine then waits for the window, and is told by freed.
+	// conn marks a connection to a port, which goes both ways. The goroutine that
+	// sends waits for room.
 	conn bool
-	// outbound says that it is one to the outside, which goes both ways too.
-	// The host's answer comes in answers, which has room for one.
+	// egress marks a connection to the outside, which also goes both ways. answers
+	// has capacity 1 and gets the host's answer.
 	egress  bool
 	answers chan wire.EgressAnswer
-	// watch says that it tells of changes.
+	// watch marks a watch for changes of files.
 	watch bool
 	room  chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards all below
-	q       []byte     // of a write: what has come and is not yet written
+	q       []byte     // of a write: data that is not written yet
 	end     bool
 	aborted bool
-	cut     func() // of a connection: ends it
+	cut     func() // of a connection: closes it
 	taken   uint64
 	told    uint64
-	changed chan struct{} // capacity 1: something above, or the window, has changed
+	changed chan struct{} // capacity 1: a field above, or the window, has changed
 }
 
 func (t *transfer) wake() {
@@ -47,7 +47,7 @@ func (t *transfer) wake() {
 	}
 }
 
-// signalRoom tells the one who waits for the window.
+// signalRoom wakes the goroutine that waits for the window.
 func (t *transfer) signalRoom() {
 	select {
 	case t.room <- struct{}{}:
@@ -55,7 +55,7 @@ func (t *transfer) signalRoom() {
 	}
 }
 
-// abort gives the transfer up.
+// abort ends the transfer.
 func (t *transfer) abort() {
 	t.mu.Lock()
 	t.aborted, t.q = true, nil
@@ -74,7 +74,7 @@ func (t *transfer) isAborted() bool {
 	return t.aborted
 }
 
-// fileParams has the fields of all parameters of file operations.
+// fileParams has the parameters of all operations on files.
 type fileParams struct {
 	wire.FileWrite
 	Offset    int64  `json:"offset"`
@@ -126,7 +126,7 @@ func (o *files) start(r wire.Request) {
 		defer o.s.wg.Done()
 		defer o.s.removeTransfer(t, data)
 		if r.Op == wire.OpFileLink && !inHome {
-			// Asked for by the one who made the session, before it runs.
+			// The creator of the session asks for this link, before any user code runs.
 			o.s.respond(r.ID, struct{}{}, makeLink(path, q.Target, false))
 			return
 		}
@@ -193,7 +193,7 @@ func (o *files) perform(r wire.Request, t *transfer, q fileParams, path, to stri
 	o.s.respond(r.ID, result, err)
 }
 
-// partOf finds the part of a file that is asked for, and goes there.
+// partOf returns the requested part of a file and seeks to its beginning.
 func partOf(f io.Seeker, stat wire.FileStat, q fileParams) (wire.FileOpened, error) {
 	const op = "agent.file.read"
 	part := wire.FileOpened{FileStat: stat, Length: stat.Size}
@@ -220,7 +220,7 @@ func partOf(f io.Seeker, stat wire.FileStat, q fileParams) (wire.FileOpened, err
 	return part, nil
 }
 
-// addTransfer takes a place, and the number if the transfer has Data.
+// addTransfer registers a transfer, also by its number if it has Data.
 func (s *Server) addTransfer(op string, t *transfer, data bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,14 +277,13 @@ func (s *Server) removeTransfer(t *transfer, data bool) {
 	}
 }
 
-// data takes a part of a file that is written, or the news that a transfer is
-// given up.
+// data takes a part of a file that is written, or the abort of a transfer.
 func (s *Server) data(f stream.Frame) {
 	s.mu.Lock()
 	t := s.transfers[f.Channel]
 	s.mu.Unlock()
 	if t == nil {
-		s.stray.Add(1) // a write that has failed
+		s.stray.Add(1) // the write has failed
 		return
 	}
 	if f.Flags&wire.FlagAbort != 0 {
@@ -305,7 +304,7 @@ func (s *Server) data(f stream.Frame) {
 	t.wake()
 }
 
-// Read gives what the host has sent, for a write.
+// Read returns data from the host, for a write.
 func (t *transfer) Read(p []byte) (int, error) {
 	for {
 		t.mu.Lock()
@@ -335,8 +334,8 @@ func (t *transfer) Read(p []byte) (int, error) {
 	}
 }
 
-// put sends n bytes of buf, which leaves room for a header, once the host's
-// window has room.
+// put sends n bytes of buf, which has room for a header in front, once the
+// host's window has room.
 func (t *transfer) put(buf []byte, n int) error {
 	for !t.win.room(n) {
 		<-t.room
@@ -354,7 +353,7 @@ func (t *transfer) put(buf []byte, n int) error {
 	return nil
 }
 
-// send sends size bytes of a file, for a read.
+// send sends size bytes of a file.
 func (t *transfer) send(f io.Reader, size int64) error {
 	buf := make([]byte, stream.HeaderSize+wire.FileChunk)
 	for size > 0 {
@@ -374,7 +373,7 @@ func (t *transfer) send(f io.Reader, size int64) error {
 	return nil
 }
 
-// finish tells the host that all has been sent, or why not.
+// finish sends the end of the data, or the error.
 func (t *transfer) finish(op string, err error) {
 	if t.isAborted() {
 		return
@@ -387,7 +386,7 @@ func (t *transfer) finish(op string, err error) {
 	t.s.host.write(stream.AppendFrame(nil, end))
 }
 
-// dataWriter gathers what is written into Data frames; flush sends the rest.
+// dataWriter gathers data into Data frames. flush sends the rest.
 type dataWriter struct {
 	t   *transfer
 	buf []byte

@@ -22,29 +22,29 @@ import (
 
 // Limits of watching files.
 const (
-	maxChanges   = 1024                  // changes that are told at once, or that wait
-	maxChangePut = 32 << 10              // bytes of one line, about
-	watchPause   = 50 * time.Millisecond // from a change until it is told, with all that came behind it
+	maxChanges   = 1024                  // changes in one report, or that wait
+	maxChangePut = 32 << 10              // approximate bytes of one line
+	watchPause   = 50 * time.Millisecond // from a change to its report, together with the ones after it
 )
 
-// watchMask is what a folder is watched for.
+// watchMask has the events of a watched folder.
 const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
 // watcher is one watch. Its goroutine has the user's rights, so that the kernel
-// says what may be watched; another reads the events.
+// decides what the user may watch. Another goroutine reads the events.
 type watcher struct {
 	t         *transfer
 	file      *os.File // the inotify descriptor
 	root      string
-	only      string // the name in root that matters; "" for all
+	only      string // the name in root to watch; "" for all
 	recursive bool
-	paths     map[int32]string // of each folder, by its descriptor
+	paths     map[int32]string // paths of folders by their watch descriptors
 	wds       map[string]int32
-	order     []string // of changes, in the order in which they came
+	order     []string // paths of changes in the order in which they came
 	kinds     map[string]wire.FileChange
 	more      bool // changes were left out
-	gone      bool // root is
+	gone      bool // root is gone
 }
 
 type watchEvent struct {
@@ -53,8 +53,7 @@ type watchEvent struct {
 	name string
 }
 
-// watchFile carries a watch out until it is given up, or what is watched is
-// gone.
+// watchFile watches until the transfer is aborted or the watched path is gone.
 func (o *files) watchFile(r wire.Request, t *transfer, path string, recursive bool) {
 	w := &watcher{t: t, root: path, recursive: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]wire.FileChange{}}
 	stat, err := w.open()
@@ -84,7 +83,7 @@ func (o *files) watchFile(r wire.Request, t *transfer, path string, recursive bo
 	t.finish(r.Op, err)
 }
 
-// open begins to watch.
+// open starts to watch.
 func (w *watcher) open() (wire.FileStat, error) {
 	if inProc(w.root) {
 		return wire.FileStat{}, syscall.EACCES
@@ -95,7 +94,8 @@ func (w *watcher) open() (wire.FileStat, error) {
 	}
 	stat := statOf(w.root, info)
 	if !info.IsDir() {
-		// Its folder, since many programs replace a file in place of writing it.
+		// Watch the folder of a file, because many programs replace a file instead of
+		// writing it.
 		w.only, w.root, w.recursive = filepath.Base(w.root), filepath.Dir(w.root), false
 	}
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -113,8 +113,9 @@ func (w *watcher) open() (wire.FileStat, error) {
 	return stat, nil
 }
 
-// add watches a folder, and with deep all below it. With tell what is in there
-// is told as created: it may have been before the watch was.
+// add watches a folder, and all folders below it if the watch is recursive.
+// With tell it reports the folder's entries as created, because they may be
+// older than the watch.
 func (w *watcher) add(path string, tell bool) error {
 	if _, there := w.wds[path]; !there {
 		if len(w.paths) >= wire.MaxFolders {
@@ -155,8 +156,7 @@ func (w *watcher) add(path string, tell bool) error {
 				w.noteChange(name, wire.FileCreated, e.IsDir())
 			}
 			if w.recursive && e.IsDir() && !w.more {
-				// One that the user may not read is passed over, and so is one
-				// that is gone.
+				// Skip a folder that the user may not read, or that is gone.
 				_ = w.add(name, tell)
 			}
 		}
@@ -181,7 +181,7 @@ func (w *watcher) control(do func(fd int) error) error {
 	return inner
 }
 
-// readEvents passes on what the kernel tells until the file is closed.
+// readEvents passes events on until the file is closed.
 func readEvents(f *os.File, out chan<- []watchEvent, quit <-chan struct{}) {
 	defer close(out)
 	buf := make([]byte, 64<<10)
@@ -208,7 +208,7 @@ func readEvents(f *os.File, out chan<- []watchEvent, quit <-chan struct{}) {
 	}
 }
 
-// run tells of changes, each batch watchPause after its first.
+// run reports changes, each batch watchPause after its first change.
 func (w *watcher) run(events <-chan []watchEvent) error {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
@@ -239,7 +239,7 @@ func (w *watcher) run(events <-chan []watchEvent) error {
 	}
 }
 
-// handleEvent notes one event.
+// handleEvent records one event.
 func (w *watcher) handleEvent(e watchEvent) {
 	if e.mask&unix.IN_Q_OVERFLOW != 0 {
 		w.more = true
@@ -259,7 +259,7 @@ func (w *watcher) handleEvent(e watchEvent) {
 			w.gone = true
 			w.noteChange(dir, wire.FileRemoved, true)
 		}
-		return // of others their folder tells
+		return // for other folders, their parent reports it
 	}
 	if e.name == "" || w.only != "" && e.name != w.only {
 		return
@@ -281,7 +281,7 @@ func (w *watcher) handleEvent(e watchEvent) {
 	}
 }
 
-// unwatchBelow ends the watches of a folder that was moved away, and below it.
+// unwatchBelow stops watching a folder that was moved away, and all below it.
 func (w *watcher) unwatchBelow(path string) {
 	for p, wd := range w.wds {
 		if p == path || strings.HasPrefix(p, path+"/") {
@@ -295,7 +295,7 @@ func (w *watcher) unwatchBelow(path string) {
 	}
 }
 
-// noteChange puts a change to those of the same path that have not been told.
+// noteChange merges a change with the unreported ones of the same path.
 func (w *watcher) noteChange(path, kind string, dir bool) {
 	before, there := w.kinds[path]
 	switch {
@@ -305,14 +305,14 @@ func (w *watcher) noteChange(path, kind string, dir bool) {
 	case !there:
 		w.order = append(w.order, path)
 	case kind == wire.FileModified:
-		kind, dir = before.Kind, before.Dir // also of what is new
+		kind, dir = before.Kind, before.Dir // a modified new file is still new
 	case kind == wire.FileCreated && before.Kind == wire.FileRemoved && !dir && !before.Dir:
 		kind = wire.FileModified // it was replaced
 	}
 	w.kinds[path] = wire.FileChange{Path: strings.ToValidUTF8(path, "\uFFFD"), Kind: kind, Dir: dir}
 }
 
-// report sends what has been noted, in lines of a size that a reader can take.
+// report sends the recorded changes, in lines of a limited size.
 func (w *watcher) report() error {
 	if len(w.order) == 0 && !w.more {
 		return nil
@@ -350,7 +350,7 @@ func (w *watcher) report() error {
 	return out.flush()
 }
 
-// makeLink makes a symbolic link. With parents they are made, too.
+// makeLink makes a symbolic link, and its parents if parents is true.
 func makeLink(path, target string, parents bool) error {
 	const op = "agent.file.link"
 	if target == "" || len(target) > maxPath || strings.IndexByte(target, 0) >= 0 {

@@ -8,18 +8,18 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// window is how far one channel's output may be ahead of the host's Ack.
+// window limits how far one channel's output may be ahead of the host's Ack.
 type window struct {
 	limit   int64 // 0 means Window
 	sent    atomic.Uint64
 	acked   atomic.Uint64
 	stalled atomic.Bool
-	// wake is called when a stalled sender may go on.
+	// wake is called when a stalled sender may continue.
 	wake func()
 }
 
-// room reports whether a frame with n bytes may go. When it may not, the
-// window is marked as stalled, and wake is called once it may.
+// room reports whether a frame with n bytes may be sent. If not, it marks the
+// window as stalled, and wake is called once there is room.
 func (w *window) room(n int) bool {
 	if w.fits(n) {
 		return true
@@ -43,11 +43,11 @@ func (w *window) fits(n int) bool {
 // sentBytes counts n bytes as sent.
 func (w *window) sentBytes(n int) { w.sent.Add(uint64(n)) }
 
-// ackAll is a total that no Ack has: whatever is sent counts as taken.
+// ackAll is a total that no Ack has: everything that is sent counts as taken.
 const ackAll = 1 << 62
 
-// setAcked notes that the host has taken total bytes. More than was sent, or less
-// than before, is no news.
+// setAcked records that the host has taken total bytes. It ignores a total
+// above what was sent or below the last one.
 func (w *window) setAcked(total uint64) {
 	for {
 		old := w.acked.Load()
