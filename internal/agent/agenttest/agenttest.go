@@ -13,7 +13,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Eventually waits for something that has no event.
+// Eventually polls for a condition that has no event.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -78,7 +78,7 @@ func (r *Recorder) Exit(ch uint32, e wire.Exit) {
 	r.notify()
 }
 
-// Until waits for a condition that is looked at under the lock.
+// Until waits for a condition, which it checks with Mu held.
 func (r *Recorder) Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	end := time.After(40 * time.Second)
@@ -105,7 +105,7 @@ func (r *Recorder) WaitExit(t testing.TB, ch uint32) wire.Exit {
 	return r.Exits[ch]
 }
 
-// Text is the plain output of a cell.
+// Text returns the text output of a cell.
 func (r *Recorder) Text(ch, cell uint32) string {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()

@@ -11,22 +11,22 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// maxBacklog is how many bytes may wait for the agent to read them.
+// maxBacklog is how many bytes may wait for the agent.
 const maxBacklog = 4 << 20
 
-// sender is the way to the agent. A frame is written at once, by the caller
-// and in one system call, where the pipe takes it; a goroutine writes what it
-// does not take, so that no caller waits for a sandbox that does not read,
-// because it is paused, say.
+// sender writes frames to the agent. The caller writes a frame with one system
+// call as far as the pipe takes it. A goroutine writes the rest, so that no
+// caller waits for a sandbox that does not read, for example because it is
+// paused.
 type sender struct {
 	kick chan struct{} // capacity 1
 
 	mu    sync.Mutex // guards all below
 	w     io.Writer
-	raw   syscall.RawConn // nil if writing might wait
-	buf   []byte          // waits to be written
+	raw   syscall.RawConn // nil if a write might block
+	buf   []byte          // data to be written
 	busy  bool            // the goroutine writes
-	held  bool            // what is sent goes to later
+	held  bool            // frames go to later
 	later []byte
 	err   error
 	room  chan struct{} // closed and renewed when buf or later becomes smaller
@@ -36,7 +36,7 @@ func newSender(w io.Writer) *sender {
 	return &sender{w: w, raw: rawOf(w), room: make(chan struct{}), kick: make(chan struct{}, 1)}
 }
 
-// rawOf returns what a writer can be written by without waiting, or nil.
+// rawOf returns the connection for writing without blocking, or nil.
 func rawOf(w io.Writer) (found syscall.RawConn) {
 	if f, ok := w.(*os.File); ok {
 		if raw, err := f.SyscallConn(); err == nil {
@@ -51,25 +51,26 @@ func rawOf(w io.Writer) (found syscall.RawConn) {
 	return found
 }
 
-// send sends a frame, and waits for room behind what already waits.
+// send sends a frame. It waits while the backlog is full.
 func (s *sender) send(ctx context.Context, f stream.Frame) error {
 	return s.put(ctx, f, maxBacklog)
 }
 
-// post sends a frame without waiting: it fails with Slow when there is no room.
+// post sends a frame without waiting. It fails with Slow when the backlog is
+// full.
 func (s *sender) post(f stream.Frame) error {
 	var never context.Context
 	return s.put(never, f, maxBacklog)
 }
 
-// ack posts a small frame that must not be lost for want of room: it may go
-// 1 MiB beyond the backlog.
+// ack posts a small frame that must not get lost. It may exceed the backlog by
+// 1 MiB.
 func (s *sender) ack(f stream.Frame) error {
 	var never context.Context
 	return s.put(never, f, maxBacklog+1<<20)
 }
 
-// put sends a frame. With a nil ctx it does not wait.
+// put sends a frame. It does not wait if ctx is nil.
 func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 	const op = "agent.send"
 	if len(f.Body) > stream.MaxBody {
@@ -105,7 +106,7 @@ func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 	return nil
 }
 
-// hold sends f, and then nothing more before release.
+// hold sends f, and keeps every later frame until release.
 func (s *sender) hold(f stream.Frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +121,7 @@ func (s *sender) hold(f stream.Frame) error {
 	return nil
 }
 
-// release sends what was held back, by w unless that is nil.
+// release sends the frames that were kept, to w unless it is nil.
 func (s *sender) release(w io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +142,8 @@ func (s *sender) release(w io.Writer) {
 	}
 }
 
-// write writes a frame, or has the goroutine write what the pipe does not
-// take. Preconditions: mu is held.
+// write writes a frame, and leaves what the pipe does not take to the
+// goroutine. Preconditions: mu is held.
 func (s *sender) write(f stream.Frame) {
 	if s.busy {
 		s.buf = stream.AppendFrame(s.buf, f)
@@ -155,7 +156,7 @@ func (s *sender) write(f stream.Frame) {
 			for len(rest) > 0 {
 				n, err := syscall.Write(int(fd), rest)
 				if n <= 0 && err != syscall.EINTR {
-					break // the goroutine meets the error, if it is one
+					break // the goroutine gets the error, if it is one
 				}
 				rest = rest[max(n, 0):]
 			}
@@ -177,8 +178,7 @@ func (s *sender) write(f stream.Frame) {
 	}
 }
 
-// run writes what waits, until done is closed. It tells failed of the first
-// error.
+// run writes data until done is closed. It calls failed with the first error.
 func (s *sender) run(done <-chan struct{}, failed func(error)) {
 	var spare []byte
 	for {
@@ -210,7 +210,7 @@ func (s *sender) run(done <-chan struct{}, failed func(error)) {
 	}
 }
 
-// fail makes every later send fail.
+// fail makes every later send return err.
 func (s *sender) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,25 +2,24 @@ package wire
 
 import "github.com/sandgate/sandgate/fault"
 
-// A program that is let out speaks to the agent as to an HTTP proxy on a
-// loopback port. The agent tells the host where it wants to go, by the event
-// dial, and the host answers with OpOutbound. From then on Data goes both ways,
-// as over a connection to a port.
+// A program with network access uses the agent as an HTTP proxy on a loopback
+// port. The agent sends the destination to the host with an event dial, and the
+// host answers with OpEgressAnswer. From then on Data goes both ways, as over a
+// connection to a port.
 
-// MaxEgress is how many programs' connections to the outside the agent holds
-// at once.
+// MaxEgress is how many connections to the outside the agent holds at once.
 const MaxEgress = 256
 
-// EgressBase is where the numbers of these connections begin, which the
-// agent gives. The host's are below.
+// EgressBase is the first number of these connections. The agent chooses their
+// numbers. The host's numbers are below.
 const EgressBase = 1 << 31
 
-// OpEgressAnswer answers an event dial: Answer, with the event's Channel and
-// without an ID.
+// OpEgressAnswer answers an event dial: EgressAnswer, with the event's Channel
+// and without an ID.
 const OpEgressAnswer = "outbound"
 
-// EgressTarget is where a program wants to go. Nothing is certain of it but that
-// the port has 16 bits.
+// EgressTarget is the destination that a program asks for. Only the range of
+// the port has been checked.
 type EgressTarget struct {
 	Host string `json:"host"`
 	Port int    `json:"port"`
@@ -31,5 +30,5 @@ type EgressAnswer struct {
 	Error *fault.Public `json:"error,omitempty"`
 }
 
-// NoProxy in place of a port has the agent listen for nobody any more.
+// NoProxy instead of a port closes the proxy's listener.
 const NoProxy = -1

@@ -1,6 +1,6 @@
 package wire
 
-// Limits of the agent. Over one of them a request fails with Exhausted and is
+// Limits of the agent. A request over one of them fails with Exhausted and is
 // counted in Stats.Refused.
 const (
 	MaxChannels  = 256 // kernels and processes that live at once

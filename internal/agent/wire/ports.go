@@ -3,7 +3,7 @@ package wire
 // MaxConns is how many connections to ports the agent holds at once.
 const MaxConns = 256
 
-// ConnWindow is the window of a connection to a port, each way, in bytes.
+// ConnWindow is the window of a connection, in each direction, in bytes.
 const ConnWindow = 256 << 10
 
 // The operations on ports.
@@ -24,7 +24,7 @@ type Ports struct {
 	Ports []Port `json:"ports"`
 }
 
-// Port is one of them.
+// Port is a TCP port that a program listens on.
 type Port struct {
 	Port    int    `json:"port"`
 	Address string `json:"address"`

@@ -13,15 +13,15 @@ const (
 	FileRemoved  = "removed"
 )
 
-// FileWatch asks for what changes in a folder, or of a file.
+// FileWatch requests the changes of a file or a folder.
 type FileWatch struct {
 	Path string `json:"path"`
 	// Recursive includes all folders below it, at most MaxFolders.
 	Recursive bool `json:"recursive,omitempty"`
 }
 
-// FileChange is what became of a path since it was told of last. What was
-// moved has been removed in one place and created in another.
+// FileChange is the change of a path since its last report. A moved file is
+// removed in one place and created in another.
 type FileChange struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
@@ -31,6 +31,6 @@ type FileChange struct {
 // FileChanges is one line of a watch's Data, in JSON.
 type FileChanges struct {
 	Changes []FileChange `json:"changes"`
-	// Overflow says that there were more than could be told: look for yourself.
+	// Overflow means that changes were left out: the reader must look for itself.
 	Overflow bool `json:"overflow,omitempty"`
 }
