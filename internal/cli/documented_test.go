@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sandgate/sandgate/internal/console"
+)
+
+// commandLines finds the calls of sandgate in a text: in code of Markdown, in shell scripts, in
+// units of systemd and in lists of YAML.
+func commandLines(name, text string) []string {
+	var found []string
+	call := regexp.MustCompile(`(?:^|[\s"'=(])(?:/usr/bin/|/usr/lib/sandgate/|bin/)?sandgate((?: [^|;&)>#<\n` + "`" + `]*)?)`)
+	list := regexp.MustCompile(`"/usr/bin/sandgate", (.*?)\]`)
+	inline := regexp.MustCompile("`((?:sudo )?(?:bin/)?sandgate [^`]+)`")
+	fenced := false
+	for line := range strings.SplitSeq(text, "\n") {
+		markdown := strings.HasSuffix(name, ".md")
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			fenced = !fenced
+			continue
+		}
+		if m := list.FindStringSubmatch(line); m != nil {
+			found = append(found, strings.NewReplacer(`"`, "", ",", "").Replace(m[1]))
+			continue
+		}
+		code := []string{line}
+		switch {
+		case markdown && !fenced:
+			code = nil
+			for _, m := range inline.FindAllStringSubmatch(line, -1) {
+				code = append(code, m[1])
+			}
+		case strings.HasPrefix(strings.TrimSpace(line), "#") && !strings.Contains(line, " exec sandgate "):
+			continue // a comment
+		case !markdown && !strings.HasPrefix(line, "Exec") && !strings.Contains(line, "sandgate cluster"):
+			continue
+		}
+		for _, c := range code {
+			for _, m := range call.FindAllStringSubmatch(c, -1) {
+				if strings.TrimSpace(m[1]) != "" {
+					found = append(found, strings.TrimSpace(m[1]))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// shellWords splits a command line at spaces outside of quotes.
+func shellWords(line string) []string {
+	var all []string
+	for _, w := range regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`).FindAllString(line, -1) {
+		all = append(all, strings.NewReplacer("'", "", `"`, "").Replace(w))
+	}
+	return all
+}
+
+// understood parses a command line without running it.
+func understood(args []string, whole bool) error {
+	root := newRoot(&app{&console.Invocation{}})
+	cmd, rest, err := root.Find(canonical(root, args))
+	if err != nil {
+		return err
+	}
+	if cmd == root {
+		return errors.New("there is no such command")
+	}
+	if cmd.HasSubCommands() {
+		if len(rest) > 0 {
+			return errors.New("there is no such command below " + cmd.CommandPath())
+		}
+		return nil
+	}
+	cmd.InitDefaultHelpFlag()
+	if err := cmd.ParseFlags(rest); err != nil && (whole || !strings.Contains(err.Error(), "needs an argument")) {
+		return err
+	}
+	// A mention of a command in a sentence may leave its arguments out.
+	if !whole || len(cmd.Flags().Args()) == 0 || cmd.Args == nil {
+		return nil
+	}
+	return cmd.Args(cmd, cmd.Flags().Args())
+}
+
+// TestDocumentedCommands: the command line understands every call of sandgate in the documentation
+// and in the files of a deployment.
+func TestDocumentedCommands(t *testing.T) {
+	const top = "../.."
+	checked := 0
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(top, path)
+		if d.IsDir() {
+			if strings.HasPrefix(d.Name(), ".") && name != "." || d.Name() == "node_modules" || name == "bin" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".md") && !strings.HasPrefix(name, "deploy/") || !d.Type().IsRegular() {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) > 1<<20 {
+			return err
+		}
+		for _, line := range commandLines(name, string(text)) {
+			checked++
+			if err := understood(shellWords(line), true); err != nil {
+				t.Errorf("%s: sandgate %s: %v", name, line, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked < 50 {
+		t.Errorf("only %d command lines were found", checked)
+	}
+}
+
+// TestCommandsOfTheEndToEndTests: the same for the calls in e2e, as far as their arguments are
+// literals.
+func TestCommandsOfTheEndToEndTests(t *testing.T) {
+	files, err := filepath.Glob("../../e2e/*_test.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	checked := 0
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if name, ok := call.Fun.(*ast.Ident); !ok || name.Name != "sandgate" {
+				return true
+			}
+			var args []string
+			for _, a := range call.Args {
+				lit, ok := a.(*ast.BasicLit)
+				switch {
+				case ok && lit.Kind == token.STRING:
+					s, _ := strconv.Unquote(lit.Value)
+					args = append(args, s)
+				case len(args) > 0:
+					args = append(args, "x")
+				}
+			}
+			if len(args) > 0 {
+				checked++
+				if err := understood(args, false); err != nil {
+					t.Errorf("%s: sandgate %q: %v", file, args, err)
+				}
+			}
+			return true
+		})
+	}
+	if checked < 10 {
+		t.Errorf("only %d calls were found", checked)
+	}
+}
