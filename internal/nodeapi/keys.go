@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// keys returns the store of keys and quotas.
+// keys returns the store of keys and quotas. Errors: Unsupported without one.
 func (c *linkHandler) keys(op string) (*tenant.Store, error) {
 	if c.server.cfg.Tenants == nil {
 		return nil, fault.New(fault.Unsupported, op, "this node keeps no keys")
@@ -129,8 +129,8 @@ func keyRotate(ctx context.Context, c *call, p protocol.KeyRotate) (protocol.New
 	return protocol.NewKey{Key: viewKey(k), Secret: secret, Version: version(s)}, nil
 }
 
-// keysAbout returns the keys, of which one is to be changed. One of more scopes
-// than the caller has is refused: who rotates it gets its secret.
+// keysAbout returns the store, of which one key is to be changed. A key with scopes
+// that the caller lacks is refused: rotating it would give the caller its secret.
 func (c *linkHandler) keysAbout(op, id string) (*tenant.Store, error) {
 	s, err := c.keys(op)
 	if err != nil {
@@ -173,7 +173,7 @@ func tenantQuota(ctx context.Context, c *call, p protocol.TenantQuota) (protocol
 	return protocol.KeyState{Version: version(s)}, nil
 }
 
-// opTenantList tells an admin of all tenants, and others of their own.
+// tenantList lists all tenants for an admin, and the caller's own for others.
 func tenantList(_ context.Context, c *call, _ none) (protocol.TenantList, error) {
 	s, err := c.keys(c.op())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Links for viewing are noted with the keys, so that every gateway is told at
-// once when one ends. Whether the session is there, the gateway has asked.
+// Share links are stored with the keys, so that every gateway learns at once when
+// one ends. The gateway has checked that the session exists.
 
 func linkCreate(ctx context.Context, c *call, p protocol.LinkCreate) (protocol.NewLink, error) {
 	s, err := c.keys(c.op())

@@ -24,7 +24,7 @@ func (o *cellOutput) add(cell uint32, n int) {
 	}
 }
 
-// of is how many bytes the cell has printed, 0 if a newer one has since.
+// of returns how many bytes the cell has printed, 0 if a newer one has printed.
 func (o *cellOutput) of(cell uint32) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -34,16 +34,16 @@ func (o *cellOutput) of(cell uint32) int64 {
 	return o.bytes
 }
 
-// made counts output of the channel.
-func (c *Channel) made(cell uint32, n int) {
+// countOutput counts output of the channel.
+func (c *Channel) countOutput(cell uint32, n int) {
 	c.session.meter.out.Add(int64(n))
 	if c.queue != nil {
 		c.output.add(cell, n)
 	}
 }
 
-// ranCell takes note of the end of one of the channel's cells.
-func (c *Channel) ranCell(e queue.Result) {
+// cellEnded records the end of one of the channel's cells.
+func (c *Channel) cellEnded(e queue.Result) {
 	c.session.meter.cells.Add(1)
 	c.session.m.metrics.cell(c.language, e)
 	c.auditCell(e, c.output.of(e.Cell), c.traces.end(e))

@@ -20,7 +20,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// channel is a kernel, a process or a terminal of a session.
+// Channel is a kernel, a process or a terminal of a session.
 type Channel struct {
 	session  *Session
 	id       string
@@ -124,7 +124,7 @@ func (c *Channel) View() protocol.Channel {
 	}
 	if c.terminal != nil {
 		var size pty.Size
-		size, v.Title = c.terminal.now()
+		size, v.Title = c.terminal.sizeAndTitle()
 		v.Cols, v.Rows = size.Cols, size.Rows
 	}
 	switch {
@@ -155,7 +155,7 @@ func (c *Channel) working(ctx context.Context, since time.Time) bool {
 	if c.queue != nil {
 		return c.queue.State().Work
 	}
-	return !c.ended() && (c.terminal == nil || c.busy(ctx, since))
+	return !c.ended() && (c.terminal == nil || c.terminalBusy(ctx, since))
 }
 
 func (c *Channel) ended() bool {
@@ -173,17 +173,18 @@ func (c *Channel) end(e protocol.Exit) {
 	}
 	c.exit = &e
 	c.mu.Unlock()
-	c.conclude(e)
+	c.endLog(e)
 }
 
-// conclude ends the log, unless it has ended.
-func (c *Channel) conclude(e protocol.Exit) {
+// endLog ends the log, unless it has ended.
+func (c *Channel) endLog(e protocol.Exit) {
 	body, _ := json.Marshal(e) // a number and strings
 	_ = c.log.End(stream.KindExit, body)
 }
 
-// hold keeps the log for a reader until release.
-func (c *Channel) hold() bool {
+// addReader keeps the log until removeReader. It is false when the channel has
+// been closed.
+func (c *Channel) addReader() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.retired {
@@ -193,7 +194,7 @@ func (c *Channel) hold() bool {
 	return true
 }
 
-func (c *Channel) release() {
+func (c *Channel) removeReader() {
 	c.mu.Lock()
 	c.readers--
 	last := c.retired && c.readers == 0
@@ -216,8 +217,8 @@ func (c *Channel) retire() {
 	}
 }
 
-// watched reports whether somebody reads the channel.
-func (c *Channel) watched() bool {
+// hasReaders reports whether a viewer reads the channel.
+func (c *Channel) hasReaders() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.readers > 0

@@ -1,6 +1,6 @@
-// Package session is what a node does: it keeps sessions. A session is a
-// claimed sandbox, the agent in it, and channels, each with a log. The Manager
-// answers the links of package node with the operations of package protocol.
+// Package session keeps the sessions of a node. A session is a claimed sandbox,
+// the agent in it, and channels, each with a log. Package nodeapi calls it for
+// the operations of package protocol.
 package session
 
 import (

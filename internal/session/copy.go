@@ -29,7 +29,7 @@ const partial = ".partial"
 // for each channel's log, and session.json all else. It has its name once it
 // is whole. What goes on from a copy leaves it as it is.
 
-// still is a session as it was at a moment.
+// captured is a session as it was at one moment.
 type captured struct {
 	saved saved
 	forks []*stream.Fork // of the channels' logs, in their order
@@ -50,8 +50,8 @@ type copied struct {
 }
 
 // copyTo makes a copy of the session as it is now in dir. It calls release,
-// which gives the power back, when the session goes on, which is before the
-// copy is on disk. Preconditions: power is held, no request is under way, and
+// which releases lifecycle, when the session goes on, which is before the
+// copy is on disk. Preconditions: lifecycle is held, no request is under way, and
 // the machine runs.
 func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release func(*captured)) (*captured, error) {
 	var st *captured
@@ -94,7 +94,7 @@ func (s *Session) current() sandbox.Machine {
 	return s.machine
 }
 
-// awake lets the machine run. Preconditions: power is held.
+// awake lets the machine run. Preconditions: lifecycle is held.
 func (s *Session) awake(ctx context.Context) error {
 	s.mu.Lock()
 	state, machine := s.state, s.machine

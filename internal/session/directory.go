@@ -142,7 +142,7 @@ func (m *Manager) Moved(id cluster.SessionID) {
 	}
 	m.remember(s)
 	m.drop(s) // who asks for it here is to look where it is
-	for _, w := range s.viewers() {
+	for _, w := range s.attachedViewers() {
 		w.client.Disconnect()
 	}
 	m.work.Go(func() {

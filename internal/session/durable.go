@@ -92,11 +92,11 @@ func (m *Manager) preserve(s *Session, now time.Time) {
 	m.work.Go(func() {
 		defer func() { <-m.preserving }()
 		select {
-		case s.power <- struct{}{}:
+		case s.lifecycle <- struct{}{}:
 		default:
 			return // somebody begins to work
 		}
-		unlock := sync.OnceFunc(func() { <-s.power })
+		unlock := sync.OnceFunc(func() { <-s.lifecycle })
 		defer unlock()
 		if !s.due(now) || s.is(hibernated) {
 			return
@@ -129,7 +129,7 @@ func (s *Session) due(now time.Time) bool {
 }
 
 // preserve copies the session now. It calls unlock when the session goes on.
-// Preconditions: power is held, and no request is under way.
+// Preconditions: lifecycle is held, and no request is under way.
 func (s *Session) preserve(ctx context.Context, unlock func()) (err error) {
 	const op = "session.preserve"
 	s.keep.mu.Lock()
@@ -177,7 +177,7 @@ func (s *Session) preserve(ctx context.Context, unlock func()) (err error) {
 	if err == nil {
 		err = seal(dir, &copied{saved: st.saved, At: st.at, Pause: st.pause, Session: s.id})
 	}
-	if s.IsLost() && s.ended() != "restarting" {
+	if s.IsLost() && s.lostReason() != "restarting" {
 		return errors.Join(err, journal.Close(), os.RemoveAll(s.m.durableDir(s.id)))
 	}
 	if err = s.replaceKeep(st, journal, n, known, begun, err); err != nil {

@@ -76,7 +76,8 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Princ
 	return release, nil
 }
 
-// fork makes copies of a live session, all or none.
+// Fork makes copies of a session, all or none, and resumes it for that. Errors:
+// InvalidArgument, Exhausted without room for all.
 func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SessionFork) (protocol.Forks, error) {
 	const op = "session.fork"
 	var none protocol.Forks
@@ -95,7 +96,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	defer release()
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
-	unlock, err := s.quiet(ctx)
+	unlock, err := s.acquireIdle(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -184,8 +185,8 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 		m.disown(v.ID)
 		return nil, err
 	}
-	s.power <- struct{}{} // nothing begins in it before it is a machine of its own
-	defer func() { <-s.power }()
+	s.lifecycle <- struct{}{} // nothing begins in it before it is a machine of its own
+	defer func() { <-s.lifecycle }()
 	machine, err := m.cfg.Backend.Restore(ctx, filepath.Join(b.dir, "snapshot"), s.sandbox, sandbox.RestoreOptions{Urgent: true})
 	if err != nil {
 		s.undo()
@@ -207,13 +208,13 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 	}
 	s.connectAll(v)
 	s.agent.Reconnect(machine.Wire())
-	if err := s.settle(ctx, true); err != nil {
+	if err := s.finalizeRestore(ctx, true); err != nil {
 		m.couldNotRestore("a copy did not answer after it was started", err, "session", v.ID, "origin", b.origin)
 		s.lose("crashed", "it did not answer after it was started")
 		s.retire()
 		return nil, unavailable(op, "the copy did not answer after it was started; what it is a copy of is as it was", err)
 	}
-	s.watch()
+	s.watchMachine()
 	s.enter(running)
 	m.mu.Lock()
 	closed := m.closed
@@ -231,9 +232,9 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 	return s, nil
 }
 
-// settle sees that a restored machine answers, and makes it one of its own if
-// it is not the only one with this past.
-func (s *Session) settle(ctx context.Context, another bool) error {
+// finalizeRestore checks that a restored machine answers, and gives it randomness
+// and variables of its own if another machine has the same past.
+func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 	if err := s.agent.Ping(ctx); err != nil {
 		return err
 	}

@@ -23,14 +23,14 @@ const (
 	wakeLimit = 90 * time.Second
 )
 
-// hibernate writes the session's sandbox to disk and ends it. What runs in it
+// Hibernate writes the session's sandbox to disk and ends it. What runs in it
 // goes on when the session wakes. Requests under way are waited for. When it
 // fails the session goes on as it was, unless it is lost.
 func (s *Session) Hibernate(ctx context.Context) (err error) {
 	ctx, span := s.m.cfg.Tracer.Part(ctx, "hibernate")
 	span.Set(trace.Session, s.id)
 	defer func() { span.End(err) }()
-	release, err := s.quiet(ctx)
+	release, err := s.acquireIdle(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Session) Hibernate(ctx context.Context) (err error) {
 			s.m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
 		}
 	}
-	return s.freeze(ctx)
+	return s.hibernateLocked(ctx)
 }
 
 // worked reports whether the session has done work since then.
@@ -58,12 +58,12 @@ func (s *Session) worked(then time.Time) bool {
 	return s.active.After(then)
 }
 
-// quiet takes the power when no request is under way.
-func (s *Session) quiet(ctx context.Context) (release func(), err error) {
+// acquireIdle takes the lifecycle lock once no request is under way.
+func (s *Session) acquireIdle(ctx context.Context) (release func(), err error) {
 	const op = "session.hibernate"
 	for {
 		select {
-		case s.power <- struct{}{}:
+		case s.lifecycle <- struct{}{}:
 		case <-s.life.Done():
 			return nil, s.LostError()
 		case <-ctx.Done():
@@ -77,7 +77,7 @@ func (s *Session) quiet(ctx context.Context) (release func(), err error) {
 		}
 		busy := s.ops > 0
 		s.mu.Unlock()
-		release = func() { <-s.power }
+		release = func() { <-s.lifecycle }
 		if !busy {
 			return release, nil
 		}
@@ -92,8 +92,9 @@ func (s *Session) quiet(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// freeze is hibernate for one who holds the power while nothing is under way.
-func (s *Session) freeze(ctx context.Context) error {
+// hibernateLocked hibernates the session. Preconditions: lifecycle is held, and no
+// request is under way.
+func (s *Session) hibernateLocked(ctx context.Context) error {
 	const op = "session.hibernate"
 	s.mu.Lock()
 	state, machine := s.state, s.machine
@@ -128,19 +129,19 @@ func (s *Session) freeze(ctx context.Context) error {
 	}
 	// From here on the end of the machine is ours to judge. What has begun is
 	// ended, whatever becomes of the one who asked.
-	s.unwatch()
+	s.stopWatch()
 	s.measure(false, "")
 	begin := time.Now()
 	if err := machine.Checkpoint(context.WithoutCancel(ctx), dir); err != nil {
 		s.agent.Unquiesce()
-		s.watch()
+		s.watchMachine()
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
 	}
 	if err := s.settleOut(machine); err != nil {
 		s.lose("crashed", "its last output could not be read")
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
 	}
-	s.weigh()
+	s.measureDisk()
 	s.outlet.cut(false)
 	if !s.enter(hibernated) {
 		s.agent.End()
@@ -149,13 +150,13 @@ func (s *Session) freeze(ctx context.Context) error {
 	s.m.count.hibernations.Add(1)
 	s.m.metrics.sleep.Observe(time.Since(begin).Seconds())
 	s.m.log.Info("session hibernated", "session", s.id, "took", time.Since(begin))
-	s.tell(hibernated)
+	s.notifyState(hibernated)
 	s.m.line.freed()
 	return nil
 }
 
-// weigh notes what the session takes on disk.
-func (s *Session) weigh() {
+// measureDisk notes how many bytes the session takes on disk.
+func (s *Session) measureDisk() {
 	n, _ := sizeOfTree(s.m.sessionDir(s.id)) // what cannot be read counts as nothing
 	s.mu.Lock()
 	s.stored = n
@@ -176,7 +177,7 @@ func (s *Session) settleOut(machine sandbox.Machine) error {
 
 // wake restores a hibernated session's sandbox. When that cannot be now, the
 // session stays hibernated; when it can never be, it is lost. Preconditions:
-// power is held. of is what it is woken for, and may end before it.
+// lifecycle is held. of is what it is woken for, and may end before it.
 func (s *Session) wake(of context.Context) (err error) {
 	const op = "session.resume"
 	ctx, cancel := context.WithTimeout(trace.With(s.life, of), wakeLimit)
@@ -186,22 +187,22 @@ func (s *Session) wake(of context.Context) (err error) {
 	defer func() { span.End(err) }()
 	waits := s.m.crowded()
 	if waits {
-		s.tellPhase(protocol.PhaseRoom, 0)
+		s.notifyPhase(protocol.PhaseRoom, 0)
 	}
 	if err := s.m.admit(ctx, s); err != nil {
 		if waits {
-			s.tell(hibernated)
+			s.notifyState(hibernated)
 		}
 		return err
 	}
 	defer s.m.work.Done()
 	if err := s.m.confirm(ctx, op, s.riser()); err != nil {
 		s.enter(hibernated)
-		s.tell(hibernated)
+		s.notifyState(hibernated)
 		s.m.line.freed()
 		return err
 	}
-	s.tellPhase(protocol.PhaseMemory, 10)
+	s.notifyPhase(protocol.PhaseMemory, 10)
 	begin := time.Now()
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
 	// From here on the file tells of the past.
@@ -220,7 +221,7 @@ func (s *Session) wake(of context.Context) (err error) {
 		return s.giveUp("upgraded", "its snapshot is of another version of the server or its image")
 	case err != nil:
 		s.enter(hibernated)
-		s.tell(hibernated)
+		s.notifyState(hibernated)
 		s.m.couldNotRestore("a session could not be woken, and stays hibernated", err, "session", s.id)
 		return unavailable(op, "the session could not be woken, and stays hibernated", err)
 	}
@@ -234,7 +235,7 @@ func (s *Session) wake(of context.Context) (err error) {
 		s.destroy(machine)
 		return s.LostError()
 	}
-	s.tellPhase(protocol.PhaseKernels, 80)
+	s.notifyPhase(protocol.PhaseKernels, 80)
 	s.volumes.forget()
 	s.meter.woke(machine)
 	s.agent.Reconnect(machine.Wire())
@@ -242,12 +243,12 @@ func (s *Session) wake(of context.Context) (err error) {
 	stale := s.stale
 	s.stale = false
 	s.mu.Unlock()
-	if err := s.settle(ctx, stale); err != nil {
+	if err := s.finalizeRestore(ctx, stale); err != nil {
 		// It has run on: its snapshot is of the past.
 		s.m.log.Error("a session did not wake", "session", s.id, "error", err)
 		return s.giveUp("crashed", "it did not answer after it was woken")
 	}
-	s.watch()
+	s.watchMachine()
 	if !s.enter(running) {
 		return s.LostError()
 	}
@@ -258,7 +259,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	s.m.count.wakes.Add(1)
 	s.m.metrics.wake.Observe(time.Since(begin).Seconds())
 	s.m.log.Info("session woken", "session", s.id, "took", time.Since(begin))
-	s.tell(running)
+	s.notifyState(running)
 	return nil
 }
 
@@ -348,19 +349,19 @@ func (s *Session) enter(state string) bool {
 	return true
 }
 
-// tell tells the viewers of a new state. It does not wait.
-func (s *Session) tell(state string) { s.tellAll(protocol.StateChange{State: state}) }
+// notifyState reports a new state to the viewers. It does not wait.
+func (s *Session) notifyState(state string) { s.notifyViewers(protocol.StateChange{State: state}) }
 
-// tellPhase tells them how far a wake has come.
-func (s *Session) tellPhase(phase string, percent int) {
-	s.tellAll(protocol.StateChange{State: resuming, Phase: phase, Percent: percent})
+// notifyPhase reports the progress of a resume to the viewers.
+func (s *Session) notifyPhase(phase string, percent int) {
+	s.notifyViewers(protocol.StateChange{State: resuming, Phase: phase, Percent: percent})
 }
 
-func (s *Session) tellAll(c protocol.StateChange) {
+func (s *Session) notifyViewers(c protocol.StateChange) {
 	c.Session = s.id
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for a := range s.watchers {
+	for a := range s.viewers {
 		a.client.Notify(protocol.EventState, c)
 	}
 }
@@ -369,8 +370,8 @@ func (s *Session) tellAll(c protocol.StateChange) {
 // the given time.
 func (s *Session) hibernateIdle(ctx context.Context, since time.Time) {
 	select {
-	case s.power <- struct{}{}:
-		defer func() { <-s.power }()
+	case s.lifecycle <- struct{}{}:
+		defer func() { <-s.lifecycle }()
 	default:
 		return // somebody begins to work
 	}
@@ -385,7 +386,7 @@ func (s *Session) hibernateIdle(ctx context.Context, since time.Time) {
 		return
 	}
 	defer s.m.work.Done()
-	if err := s.freeze(ctx); err != nil && !s.IsLost() {
+	if err := s.hibernateLocked(ctx); err != nil && !s.IsLost() {
 		s.m.log.Warn("a session could not be hibernated", "session", s.id, "error", err)
 		s.Touch() // try again after the same time
 	}

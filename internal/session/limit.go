@@ -65,8 +65,8 @@ func (s *Session) cellLimit() time.Duration {
 	return time.Duration(s.limits.CellSeconds) * time.Second
 }
 
-// reached notes in a channel's log that a limit was met.
-func (c *Channel) reached(cell uint32, r protocol.Reached) {
+// noteLimit notes in the channel's log that a limit was reached.
+func (c *Channel) noteLimit(cell uint32, r protocol.Reached) {
 	c.session.m.count.limitsReached.Add(1)
 	body, err := json.Marshal(struct {
 		Event string `json:"event"`

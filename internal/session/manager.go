@@ -25,7 +25,7 @@ import (
 // Manager keeps the sessions of one node.
 //
 // Lock order: Manager.mu, session.mu, channel.mu. No lock is held over a call
-// to the agent, the host, a queue or a link; session.power is held over a
+// to the agent, the host, a queue or a link; Session.lifecycle is held over a
 // pause, a hibernation, a resume or a wake alone.
 type Manager struct {
 	cfg     Config
@@ -264,7 +264,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		m.provider.Discard(mb)
 		return nil, err
 	}
-	s.watch()
+	s.watchMachine()
 	m.mu.Lock()
 	m.creating--
 	delete(m.arriving, arrival)
@@ -284,8 +284,9 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	return s, nil
 }
 
-// find returns a tenant's session. One of another tenant is as unknown as one
-// that never was: the answers are equal.
+// Find returns a session of the principal. Errors: NotFound, which is the same
+// for another tenant's session as for one that never existed; and
+// Unavailable for one that is being moved to another node.
 func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	m.mu.Lock()
 	s := m.sessions[id]
@@ -300,7 +301,7 @@ func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	return s, nil
 }
 
-// list returns a tenant's sessions, newest first.
+// List returns the principal's sessions, newest first.
 func (m *Manager) List(p noderpc.Principal) []protocol.Session {
 	m.mu.Lock()
 	var mine []*Session
@@ -323,7 +324,7 @@ func (m *Manager) List(p noderpc.Principal) []protocol.Session {
 	return views
 }
 
-// remove forgets a session, ending it if it lives.
+// Remove ends a session, and forgets it.
 func (m *Manager) Remove(s *Session) {
 	m.mu.Lock()
 	delete(m.sessions, s.id)
@@ -479,7 +480,7 @@ func (m *Manager) janitor() {
 		case <-m.ctx.Done():
 			return
 		case now := <-tick.C:
-			m.look(now)
+			m.tick(now)
 			m.line.freed() // memory too may have become free
 			m.warm.Resize(now)
 			m.relieve()
@@ -487,7 +488,7 @@ func (m *Manager) janitor() {
 	}
 }
 
-func (m *Manager) look(now time.Time) {
+func (m *Manager) tick(now time.Time) {
 	m.mu.Lock()
 	all := make([]*Session, 0, len(m.sessions))
 	for _, s := range m.sessions {
@@ -504,10 +505,10 @@ func (m *Manager) look(now time.Time) {
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
 			m.work.Go(func() { m.Remove(s) })
-		case !s.IsLost() && now.After(s.lives()):
+		case !s.IsLost() && now.After(s.expiresAt()):
 			m.work.Go(func() { s.lose("expired", "the session's lifetime is over") })
 		default:
-			m.rest(s, now)
+			m.applyIdlePolicy(s, now)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (s *Session) newChannel(kind, language string, argv []string) (*Channel, er
 	var old *Channel
 	s.mu.Lock()
 	if len(s.order) >= protocol.MaxChannels {
-		i := slices.IndexFunc(s.order, func(c *Channel) bool { return c.ended() && !c.watched() })
+		i := slices.IndexFunc(s.order, func(c *Channel) bool { return c.ended() && !c.hasReaders() })
 		if i < 0 {
 			s.mu.Unlock()
 			return nil, fault.New(fault.Exhausted, op, "a session has at most %d channels; close one", protocol.MaxChannels)
@@ -135,7 +135,7 @@ func (s *Session) open(ctx context.Context, r protocol.ChannelOpen) (*Channel, e
 	}
 	if r.Kind == "kernel" {
 		c.env, c.cwd = r.Env, r.Cwd
-		c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.Touch, Ended: c.ranCell, Limit: s.cellLimit()})
+		c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, r.Env, r.Cwd), Changed: s.Touch, Ended: c.cellEnded, Limit: s.cellLimit()})
 		close(c.opened)
 	} else if err := s.start(ctx, c, r); err != nil {
 		return nil, err

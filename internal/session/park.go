@@ -164,7 +164,7 @@ func (s *Session) park(ctx context.Context) error {
 	}
 	s.moving.Store(true)
 	defer s.moving.Store(false)
-	for _, w := range s.viewers() {
+	for _, w := range s.attachedViewers() {
 		w.client.Disconnect()
 	}
 	view := s.View()
@@ -219,12 +219,12 @@ func (s *Session) lastActive() time.Time {
 	return s.active
 }
 
-// viewers are those attached now.
-func (s *Session) viewers() []*Viewer {
+// attachedViewers returns the viewers at this moment.
+func (s *Session) attachedViewers() []*Viewer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*Viewer
-	for a := range s.watchers {
+	for a := range s.viewers {
 		all = append(all, a)
 	}
 	return all
@@ -291,7 +291,7 @@ func (m *Manager) giveUp(ctx context.Context, id string, works bool) error {
 	return m.cfg.Directory.Release(ctx, cluster.SessionID(id), works)
 }
 
-// adopt makes a parked session one of this node's.
+// Adopt makes a parked session one of this node's.
 func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*Session, error) {
 	const op = "session.adopt"
 	unknown := func() error {
@@ -449,7 +449,7 @@ func (m *Manager) unparkFetched(ctx context.Context, a about, token cluster.Toke
 	return m.cfg.Blobs.Remove(ctx, aboutName(a.ID))
 }
 
-// parked lists a tenant's sessions that are in the blob store, in no order.
+// Parked lists a tenant's sessions that are in the blob store, in no order.
 func (m *Manager) Parked(ctx context.Context, p noderpc.Principal) ([]protocol.Session, error) {
 	all := []protocol.Session{}
 	if m.cfg.Blobs == nil {

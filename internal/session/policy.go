@@ -61,7 +61,8 @@ func (m *Manager) mayKeep(op string) error {
 	return nil
 }
 
-// update changes what may change of a session.
+// Update changes a session's name, policy and lifetime. Errors: InvalidArgument,
+// Exhausted when as many sessions are kept alive as may be.
 func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 	const op = "session.update"
 	if r.Name != nil {
@@ -123,9 +124,10 @@ func (s *Session) idleSince(t time.Time) bool {
 	return !s.policy.KeepAlive && s.ops == 0 && s.active.Before(t) && s.until.Before(t)
 }
 
-// pause freezes the session's sandbox with all that runs in it. Work wakes it.
+// Pause freezes the session's sandbox with everything that runs in it. Acquire
+// resumes it. It waits until no request is under way. Errors: SandboxLost.
 func (s *Session) Pause(ctx context.Context) error {
-	release, err := s.quiet(ctx)
+	release, err := s.acquireIdle(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,7 +140,7 @@ func (s *Session) Pause(ctx context.Context) error {
 		return s.LostError()
 	case running:
 	default:
-		return nil // it rests already
+		return nil // it is paused or hibernated already
 	}
 	if err := machine.SetPaused(ctx, true); err != nil {
 		if s.IsLost() {
@@ -154,8 +156,9 @@ func (s *Session) Pause(ctx context.Context) error {
 	return nil
 }
 
-// rest does what the session's policy says at a time.
-func (m *Manager) rest(s *Session, now time.Time) {
+// applyIdlePolicy pauses or hibernates the session if its policy says so at the
+// given time.
+func (m *Manager) applyIdlePolicy(s *Session, now time.Time) {
 	s.mu.Lock()
 	p, state := s.policy, s.state
 	s.mu.Unlock()

@@ -55,9 +55,9 @@ func (s *Session) ReleasePort() { s.ports.done() }
 // awake, and a session that nobody watches is left alone.
 func (s *Session) lookAtPorts() {
 	s.mu.Lock()
-	watchers := make([]*Viewer, 0, len(s.watchers))
+	watchers := make([]*Viewer, 0, len(s.viewers))
 	if s.state == running {
-		for a := range s.watchers {
+		for a := range s.viewers {
 			watchers = append(watchers, a)
 		}
 	}

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// presenceDelay is how long who comes and leaves is added up before those
-	// who watch are told: four times a second at most.
+	// presenceDelay collects changes before watches are notified: at most four
+	// times a second.
 	presenceDelay = 250 * time.Millisecond
-	// presenceAge is how long somebody is attached before it counts: who only
-	// reads the end of a log has left by then.
+	// presenceAge is how long a viewer is attached before it counts. A client that
+	// only reads the end of a log has left by then.
 	presenceAge = time.Second
 )
 
-// presence is who watches over who is at a session. Those that are there are
-// the session's attachments and the watches themselves, by connection.
+// presence holds the watches over who is at a session. Present are the session's
+// viewers and the watches themselves, counted by connection.
 type presence struct {
 	mu      sync.Mutex // guards all below; taken after the session's, never before
 	watches map[*presenceWatch]struct{}
@@ -49,28 +49,28 @@ func (s *Session) WatchPresence(link LinkID, drives bool, notify func(protocol.P
 	s.presence.mu.Lock()
 	w.told = now
 	s.presence.mu.Unlock()
-	s.stirPresence()
+	s.schedulePresence()
 	return now, func() {
 		s.presence.mu.Lock()
 		delete(s.presence.watches, w)
 		s.presence.mu.Unlock()
-		s.stirPresence()
+		s.schedulePresence()
 	}
 }
 
-// stirPresence has those who watch told soon that somebody has come or left.
-func (s *Session) stirPresence() { s.presenceIn(presenceDelay) }
+// schedulePresence notifies the watches soon that somebody has come or left.
+func (s *Session) schedulePresence() { s.presenceIn(presenceDelay) }
 
 func (s *Session) presenceIn(d time.Duration) {
 	s.presence.mu.Lock()
 	defer s.presence.mu.Unlock()
 	if len(s.presence.watches) > 0 && s.presence.timer == nil {
-		s.presence.timer = time.AfterFunc(d, s.tellPresence)
+		s.presence.timer = time.AfterFunc(d, s.sendPresence)
 	}
 }
 
-// tellPresence tells those who watch what they have not been told yet.
-func (s *Session) tellPresence() {
+// sendPresence notifies the watches of what they do not know yet.
+func (s *Session) sendPresence() {
 	now, again := s.present()
 	s.presence.mu.Lock()
 	s.presence.timer = nil
@@ -78,8 +78,6 @@ func (s *Session) tellPresence() {
 		if w.told.Present == now.Present && maps.Equal(w.told.Channels, now.Channels) {
 			continue
 		}
-		// When too much waits for a peer that does not read, the next change
-		// tells it.
 		if w.notify(now) {
 			w.told = now
 		}
@@ -90,14 +88,14 @@ func (s *Session) tellPresence() {
 	}
 }
 
-// present counts who is there. again is when somebody begins to count who has
-// just come; 0 if there is nobody.
+// present counts who is there. again is the time until a viewer that has just
+// attached counts; 0 if there is none.
 func (s *Session) present() (now protocol.Presence, again time.Duration) {
 	all := map[LinkID]bool{} // whether it drives
 	channels := map[string]map[LinkID]bool{}
 	s.mu.Lock()
-	for a := range s.watchers {
-		if age := time.Since(a.came); age < presenceAge {
+	for a := range s.viewers {
+		if age := time.Since(a.joinedAt); age < presenceAge {
 			if left := presenceAge - age; again == 0 || left < again {
 				again = left
 			}

@@ -160,7 +160,7 @@ func yields(quota string) bool {
 	return quota == tenant.QuotaRunning || quota == tenant.QuotaCPUs || quota == tenant.QuotaMemory
 }
 
-// uses is what all tenants hold.
+// Uses returns what each tenant holds.
 func (m *Manager) Uses() map[string]tenant.Use {
 	out := map[string]tenant.Use{}
 	m.mu.Lock()

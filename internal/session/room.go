@@ -155,8 +155,8 @@ func (m *Manager) makeRoom(ctx context.Context, tenant string) bool {
 // giveWay hibernates the session if it has been idle since the given time.
 func (s *Session) giveWay(ctx context.Context, since time.Time) bool {
 	select {
-	case s.power <- struct{}{}:
-		defer func() { <-s.power }()
+	case s.lifecycle <- struct{}{}:
+		defer func() { <-s.lifecycle }()
 	default:
 		return false // somebody begins to work
 	}
@@ -178,7 +178,7 @@ func (s *Session) giveWay(ctx context.Context, since time.Time) bool {
 		return false
 	}
 	defer s.m.work.Done()
-	if err := s.freeze(ctx); err != nil {
+	if err := s.hibernateLocked(ctx); err != nil {
 		if !s.IsLost() {
 			s.m.log.Warn("a session could not give way", "session", s.id, "error", err)
 			s.Touch()

@@ -107,7 +107,7 @@ func (m *Manager) savedFile(id string) string { return filepath.Join(m.sessionDi
 // save hibernates the session for the next process, and ends it in this one
 // without a word to its queues and logs. After an error it is to be lost.
 func (s *Session) save(ctx context.Context) error {
-	release, err := s.quiet(ctx)
+	release, err := s.acquireIdle(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,11 +116,11 @@ func (s *Session) save(ctx context.Context) error {
 		s.works = true
 		s.mu.Unlock()
 	}
-	if err := s.freeze(ctx); err != nil {
+	if err := s.hibernateLocked(ctx); err != nil {
 		release()
 		return err
 	}
-	// From here on the power is not given back: nothing begins any more.
+	// From here on lifecycle is not released: nothing begins any more.
 	s.sealed = true
 	_ = os.Remove(s.reserved())
 	v, err := s.record(ctx)
@@ -287,7 +287,7 @@ func (m *Manager) load() error {
 		s, err := m.revive(e.Name())
 		if err == nil {
 			m.sessions[s.id] = s
-			s.weigh()
+			s.measureDisk()
 			continue
 		}
 		if !strings.HasSuffix(e.Name(), wokenSuffix) {
@@ -357,11 +357,11 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.Spec(h.sources()), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
 		layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink),
-		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
-		channels: map[string]*Channel{}, keys: map[string]*Channel{}, watchers: map[*Viewer]struct{}{},
+		settled: make(chan struct{}), lifecycle: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.bound()
+	s.limitOutput()
 	if err := s.letOut(v.Network, v.Moved); err != nil {
 		s.undo()
 		return nil, err
@@ -409,7 +409,7 @@ func (s *Session) reviveChannel(v savedChannel, l *stream.Log) *Channel {
 		opened: make(chan struct{}), exit: v.Exit, writers: map[string]*writer{},
 	}
 	if c.exit != nil {
-		c.conclude(*c.exit) // it may have been saved just before that
+		c.endLog(*c.exit) // it may have been saved just before that
 	}
 	for _, w := range v.Writers {
 		c.writers[w.Name] = &writer{name: w.Name, taken: w.Taken, guard: w.Guard}
@@ -436,7 +436,7 @@ func (c *Channel) loosen(is bool) {
 // connect connects a channel to its numbers on the wire, and starts its queue.
 func (s *Session) connect(c *Channel, v savedChannel, wires map[uint32]string) {
 	defer close(c.opened)
-	o := queue.Options{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.Touch, Ended: c.ranCell, Limit: s.cellLimit()}
+	o := queue.Options{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.Touch, Ended: c.cellEnded, Limit: s.cellLimit()}
 	if v.Queue == nil {
 		c.wire = v.Wire
 	}

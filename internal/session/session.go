@@ -33,7 +33,7 @@ const (
 // to end by itself and say why.
 const wireGrace = 2 * time.Second
 
-// session is a claimed sandbox and the channels in it.
+// Session is a claimed sandbox and the channels in it.
 type Session struct {
 	m               *Manager
 	id              string
@@ -59,20 +59,20 @@ type Session struct {
 	life    context.Context
 	end     context.CancelFunc
 	settled chan struct{}
-	// power is held by the one who pauses, hibernates, resumes or wakes, and by
-	// those who begin to work meanwhile.
-	power chan struct{}
-	// unwatch ends the watch over the machine. It belongs to who has power.
-	unwatch func()
-	origin  string // the session or snapshot that this is a copy of
-	durable bool
-	keep    keep // of a durable session
+	// lifecycle is a lock with a context. It is held while the session is paused,
+	// hibernated or resumed, and by Acquire.
+	lifecycle chan struct{}
+	// stopWatch stops watchMachine. Guarded by lifecycle.
+	stopWatch func()
+	origin    string // the session or snapshot that this is a copy of
+	durable   bool
+	keep      keep // of a durable session
 	// opening is held by the one who opens a channel with a key.
 	opening chan struct{}
 	ports   ports
 	outlet  *outlet // nil without a network
 	volumes *held
-	// moving is set while it is parked; sealed, by who has power, once there is
+	// moving is set while it is parked; sealed, with lifecycle held, once there is
 	// no way back from that.
 	moving atomic.Bool
 	sealed bool
@@ -95,7 +95,7 @@ type Session struct {
 	order    []*Channel
 	keys     map[string]*Channel
 	numbers  int // the last number in a channel's id
-	watchers map[*Viewer]struct{}
+	viewers  map[*Viewer]struct{}
 	presence presence
 	// recovered is the time as of which the session came back after the server
 	// was killed, if it did. stale says that its machine has run on from here
@@ -110,22 +110,22 @@ func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w
 		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.Layout.Spec(h.sources()), volumes: h,
 		created: now, expires: now.Add(w.lifetime), active: now, state: running, durable: m.wantsDurable(r),
 		machine: mb.Machine, agent: mb.Agent, router: mb.Sink.(*frameRouter), layout: mb.Layout, info: mb.Info,
-		settled: make(chan struct{}), power: make(chan struct{}, 1), opening: make(chan struct{}, 1),
-		channels: map[string]*Channel{}, keys: map[string]*Channel{}, watchers: map[*Viewer]struct{}{},
+		settled: make(chan struct{}), lifecycle: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.bound()
+	s.limitOutput()
 	return s
 }
 
-// bound lets the session's output be held to its limit.
-func (s *Session) bound() {
+// limitOutput makes the router hold the session's output to its limit.
+func (s *Session) limitOutput() {
 	if rate := s.limits.OutputBytesPerSecond; rate > 0 {
 		s.router.pace = newPace(rate, s.agent)
 	}
 }
 
-// adopt makes the member's warm kernel the session's first channel, k1.
+// addWarmKernel makes the instance's warm kernel the session's first channel, k1.
 func (s *Session) addWarmKernel(i *warm.Instance) error {
 	if i.Language == "" {
 		return nil
@@ -135,7 +135,7 @@ func (s *Session) addWarmKernel(i *warm.Instance) error {
 		return err
 	}
 	d := &driver{session: s, channel: c, wire: warm.KernelChannel}
-	c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: i.Info, Changed: s.Touch, Ended: c.ranCell, Limit: s.cellLimit()})
+	c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: i.Info, Changed: s.Touch, Ended: c.cellEnded, Limit: s.cellLimit()})
 	close(c.opened)
 	s.router.set(warm.KernelChannel, target{channel: c, driver: d})
 	return nil
@@ -168,7 +168,7 @@ func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.S
 	}
 }
 
-// touch notes that the session is active.
+// Touch notes that the session is active.
 func (s *Session) Touch() {
 	s.mu.Lock()
 	s.active = time.Now()
@@ -184,10 +184,11 @@ func (s *Session) is(state string) bool {
 	return s.state == state
 }
 
+// IsLost reports whether the session has ended.
 func (s *Session) IsLost() bool { return s.life.Err() != nil }
 
-// ended is why the session is lost.
-func (s *Session) ended() string {
+// lostReason returns why the session is lost.
+func (s *Session) lostReason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reason
@@ -199,7 +200,7 @@ func (s *Session) lostBefore(t time.Time) bool {
 	return s.state == lost && s.lostAt.Before(t)
 }
 
-// gone is the error of a session that is lost.
+// LostError returns the error of a session that is lost, SandboxLost.
 func (s *Session) LostError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,13 +213,13 @@ func (s *Session) LostError() error {
 // its own.
 func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	select {
-	case s.power <- struct{}{}:
+	case s.lifecycle <- struct{}{}:
 	case <-s.life.Done():
 		return nil, s.LostError()
 	case <-ctx.Done():
 		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.begin", ctx.Err())
 	}
-	defer func() { <-s.power }()
+	defer func() { <-s.lifecycle }()
 	if s.IsLost() {
 		return nil, s.LostError()
 	}
@@ -264,8 +265,8 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	}, nil
 }
 
-// beginOwned is begin for input, which nobody asks to be repeated: while the
-// node does not know whether the session is still its own, it waits.
+// acquireOwned is Acquire for input, which clients do not repeat: while the node
+// does not know whether the session is its own, it waits.
 func (s *Session) acquireOwned(ctx context.Context) (end func(), err error) {
 	for {
 		end, err = s.Acquire(ctx)
@@ -282,8 +283,8 @@ func (s *Session) acquireOwned(ctx context.Context) (end func(), err error) {
 // time and nothing is under way.
 func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 	select {
-	case s.power <- struct{}{}:
-		defer func() { <-s.power }()
+	case s.lifecycle <- struct{}{}:
+		defer func() { <-s.lifecycle }()
 	default:
 		return // somebody begins to work
 	}
@@ -318,19 +319,20 @@ func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 	s.mu.Unlock()
 }
 
-// watch begins to wait for the end of the machine, however it comes.
-// Preconditions: power is held, or the session is not in the lists yet.
-func (s *Session) watch() {
+// watchMachine waits for the end of the machine in the background, and then ends
+// the session.
+// Preconditions: lifecycle is held, or the session is not in the lists yet.
+func (s *Session) watchMachine() {
 	s.mu.Lock()
 	machine := s.machine
 	s.mu.Unlock()
 	stop, done := make(chan struct{}), make(chan struct{})
-	s.unwatch = func() {
+	s.stopWatch = func() {
 		close(stop)
 		<-done
 	}
 	s.m.work.Go(func() {
-		reason, message, ended := s.await(machine, stop)
+		reason, message, ended := s.awaitMachine(machine, stop)
 		close(done)
 		if ended {
 			s.lose(reason, message)
@@ -338,9 +340,9 @@ func (s *Session) watch() {
 	})
 }
 
-// await waits for the end of the machine, and says why it came. It is false
-// when stop or the session's end came first.
-func (s *Session) await(machine sandbox.Machine, stop <-chan struct{}) (reason, message string, ended bool) {
+// awaitMachine waits for the end of the machine, and returns its reason. It is
+// false when stop or the session's end came first.
+func (s *Session) awaitMachine(machine sandbox.Machine, stop <-chan struct{}) (reason, message string, ended bool) {
 	select {
 	case <-machine.Done():
 	case <-s.life.Done():
@@ -396,8 +398,8 @@ func (s *Session) lose(reason, message string) {
 	s.end()
 	s.outlet.cut(true)
 	all := s.order
-	watchers := make([]*Viewer, 0, len(s.watchers))
-	for a := range s.watchers {
+	watchers := make([]*Viewer, 0, len(s.viewers))
+	for a := range s.viewers {
 		watchers = append(watchers, a)
 	}
 	s.mu.Unlock()
@@ -459,7 +461,7 @@ func (s *Session) retire() {
 	_ = os.Remove(filepath.Join(s.m.logDir(), s.id))
 }
 
-// view is the session as clients see it.
+// View returns the session as clients see it, without its usage.
 func (s *Session) View() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
@@ -495,7 +497,7 @@ func seconds(d time.Duration) int64 {
 	return max(1, int64(d/time.Second))
 }
 
-// use is what the session's sandbox uses; nil without one.
+// Usage returns what the session's sandbox uses now; nil without a sandbox.
 func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	s.mu.Lock()
 	state, machine := s.state, s.machine
@@ -510,8 +512,8 @@ func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 	return &protocol.Usage{MemoryBytes: u.Memory, MemoryPeakBytes: u.MemoryPeak, CPUMS: u.CPU.Milliseconds(), Tasks: u.Tasks}
 }
 
-// lives returns the session's expiry.
-func (s *Session) lives() time.Time {
+// expiresAt returns the end of the session's lifetime.
+func (s *Session) expiresAt() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.expires
@@ -525,14 +527,15 @@ func views(all []*Channel) []protocol.Channel {
 	return out
 }
 
-// list returns the channels, oldest first.
+// Channels returns the channels, oldest first. The caller does not change the
+// slice.
 func (s *Session) Channels() []*Channel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.order
 }
 
-// channel finds a channel by its id.
+// Channel finds a channel by its id. Errors: NotFound.
 func (s *Session) Channel(id string) (*Channel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -543,23 +546,23 @@ func (s *Session) Channel(id string) (*Channel, error) {
 	return c, nil
 }
 
-// addWatcher registers a viewer; it is false when the session is lost already
-// and the viewer has to be told by itself.
-func (s *Session) addWatcher(a *Viewer) bool {
+// addViewer registers a viewer. It is false when the session is lost already:
+// the caller then notifies the viewer.
+func (s *Session) addViewer(a *Viewer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == lost {
 		return false
 	}
-	a.came = time.Now()
-	s.watchers[a] = struct{}{}
-	s.stirPresence()
+	a.joinedAt = time.Now()
+	s.viewers[a] = struct{}{}
+	s.schedulePresence()
 	return true
 }
 
-func (s *Session) removeWatcher(a *Viewer) {
+func (s *Session) removeViewer(a *Viewer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.watchers, a)
-	s.stirPresence()
+	delete(s.viewers, a)
+	s.schedulePresence()
 }

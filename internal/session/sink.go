@@ -20,7 +20,7 @@ type target struct {
 	driver *driver
 }
 
-// router is the agent's sink: it finds the channel of each frame. Its methods
+// frameRouter is the agent's sink: it finds the channel of each frame. Its methods
 // are called from the one goroutine that reads the agent's wire, so the order
 // of output, exits and replies is the agent's.
 type frameRouter struct {
@@ -114,9 +114,9 @@ func (r *frameRouter) Output(n uint32, f stream.Frame) {
 		return
 	}
 	r.counters.outputBytes.Add(int64(len(f.Body)))
-	t.channel.made(f.Cell, len(f.Body))
+	t.channel.countOutput(f.Cell, len(f.Body))
 	if r.pace != nil && r.pace.took(n, f.Cell, len(f.Body)) {
-		t.channel.reached(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.pace.rate})
+		t.channel.noteLimit(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.pace.rate})
 	}
 }
 

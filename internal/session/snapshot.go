@@ -18,8 +18,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// shelf keeps the snapshots that users have taken: copies of sessions, for
-// other sessions to go on from. What is on it is whole.
+// SnapshotStore keeps the snapshots that users have taken: copies of sessions, for
+// other sessions to start from. Each in it is complete.
 type SnapshotStore struct {
 	m *Manager
 
@@ -40,7 +40,8 @@ func owned(c *copied, p noderpc.Principal) bool   { return c.Tenant == p.Tenant 
 func (c *copied) past(now time.Time) bool         { return !c.Ends.IsZero() && now.After(c.Ends) }
 func nameOf(p noderpc.Principal, n string) string { return p.Tenant + "\x00" + n }
 
-// newShelf finds the snapshots of before, and removes what is not whole.
+// newSnapshotStore finds the snapshots of earlier processes, and removes those that
+// are not complete.
 func newSnapshotStore(m *Manager) (*SnapshotStore, error) {
 	h := &SnapshotStore{m: m, all: map[string]*copied{}, names: map[string]bool{}, takers: map[*noderpc.Principal]struct{}{}}
 	entries, err := os.ReadDir(m.userSnapshotsDir())
@@ -62,7 +63,8 @@ func newSnapshotStore(m *Manager) (*SnapshotStore, error) {
 	return h, nil
 }
 
-// take takes a snapshot of a session.
+// Create takes a snapshot of a session, and resumes the session for that. Errors:
+// InvalidArgument, Conflict for a name that is taken, Exhausted at a limit.
 func (h *SnapshotStore) Create(ctx context.Context, p noderpc.Principal, s *Session, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
 	var none protocol.Snapshot
 	if err := checkSnapshot(r); err != nil {
@@ -76,7 +78,7 @@ func (h *SnapshotStore) Create(ctx context.Context, p noderpc.Principal, s *Sess
 	if err := h.m.confirm(ctx, "session.snapshot", &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}); err != nil {
 		return none, err
 	}
-	unlock, err := s.quiet(ctx)
+	unlock, err := s.acquireIdle(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -153,7 +155,7 @@ func (h *SnapshotStore) reserve(p noderpc.Principal, name string) (done func(), 
 	}, nil
 }
 
-// add puts a snapshot on the shelf, if it fits.
+// add adds a snapshot, if it fits.
 func (h *SnapshotStore) add(c *copied) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,8 +188,8 @@ func (h *SnapshotStore) find(p noderpc.Principal, ref string) *copied {
 	return nil
 }
 
-// get returns a principal's snapshot. One of another is as unknown as one that
-// never was.
+// lookup returns a principal's snapshot. Errors: NotFound, also for another
+// tenant's snapshot.
 func (h *SnapshotStore) lookup(p noderpc.Principal, ref string) (*copied, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,6 +200,7 @@ func (h *SnapshotStore) lookup(p noderpc.Principal, ref string) (*copied, error)
 	return c, nil
 }
 
+// List returns the tenant's snapshots, newest first.
 func (h *SnapshotStore) List(p noderpc.Principal) protocol.SnapshotList {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,7 +218,7 @@ func (h *SnapshotStore) List(p noderpc.Principal) protocol.SnapshotList {
 	return out
 }
 
-// remove takes a snapshot off the shelf and deletes it. Sessions that were
+// drop deletes a snapshot. Sessions that were
 // started from it do not need it.
 func (h *SnapshotStore) drop(c *copied) error {
 	h.mu.Lock()

@@ -26,13 +26,13 @@ const (
 	scanTries = 4
 )
 
-// terminal is what the node knows of a terminal beside its log: the state that
-// the program's output has brought it into, now and at marks on the way, its
-// size, and who drives it.
+// Terminal is the node's state of a terminal, beside its log: the state that the
+// program's output has brought it into, now and at marks on the way, its size,
+// and its drivers, the viewers that may type.
 //
-// The size is that of the driver who was active last: who typed, changed the
-// size or came. The others' sizes wait for their turn; a tab that was left open
-// on a telephone makes nobody's screen small.
+// The size is the one of the driver that was active last: it typed, changed its
+// size or attached. A tab that was left open on a telephone makes nobody's screen
+// small.
 type Terminal struct {
 	shell  bool // nobody asked for another program
 	output atomic.Int64
@@ -45,7 +45,7 @@ type Terminal struct {
 	size    pty.Size
 	drivers []*Viewer // the one in front is last
 	driven  bool      // there has been one
-	// turn is held by the one who tells the agent of a size.
+	// turn is held while the agent changes the size.
 	turn chan struct{}
 }
 
@@ -61,7 +61,7 @@ func newTerminal(size pty.Size, shell bool) *Terminal {
 	return t
 }
 
-// append adds output to the log and reads it.
+// append adds output to the log and scans it.
 func (t *Terminal) append(log *stream.Log, body []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,8 +200,8 @@ type resized struct {
 	pty.Size
 }
 
-// now is the terminal's size and title.
-func (t *Terminal) now() (size pty.Size, title string) {
+// sizeAndTitle returns the terminal's size and title.
+func (t *Terminal) sizeAndTitle() (size pty.Size, title string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.size, t.scan.State().Title()
@@ -221,10 +221,10 @@ func (t *Terminal) alternate() bool {
 	return t.scan.State().Alternate()
 }
 
-// join makes an attachment a driver: in front, unless it only goes on after a
-// lost connection while others are there. It reports whether a is the first
-// there has been.
-func (t *Terminal) join(a *Viewer, again bool) (first bool) {
+// addDriver makes a viewer a driver: in front, unless it continues after a lost
+// connection while others are there. It reports whether it is the first driver
+// that the terminal has had.
+func (t *Terminal) addDriver(a *Viewer, again bool) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	first, t.driven = !t.driven, true
@@ -236,14 +236,14 @@ func (t *Terminal) join(a *Viewer, again bool) (first bool) {
 	return first
 }
 
-func (t *Terminal) leave(a *Viewer) {
+func (t *Terminal) removeDriver(a *Viewer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drivers = slices.DeleteFunc(t.drivers, func(d *Viewer) bool { return d == a })
 }
 
-// active puts a driver in front. A size of its own comes with it, or not.
-func (t *Terminal) active(a *Viewer, size pty.Size) {
+// bringForward puts a driver in front, with another size unless size is zero.
+func (t *Terminal) bringForward(a *Viewer, size pty.Size) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if size != (pty.Size{}) {
@@ -255,9 +255,9 @@ func (t *Terminal) active(a *Viewer, size pty.Size) {
 	t.drivers = append(slices.DeleteFunc(t.drivers, func(d *Viewer) bool { return d == a }), a)
 }
 
-// wanted is the size of the foremost driver that has one, and whether the
-// terminal has another.
-func (t *Terminal) wanted() (pty.Size, bool) {
+// wantedSize returns the size of the foremost driver that has one, and whether
+// the terminal has another.
+func (t *Terminal) wantedSize() (pty.Size, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.foremost(); d != nil {
@@ -266,9 +266,9 @@ func (t *Terminal) wanted() (pty.Size, bool) {
 	return t.size, false
 }
 
-// speaks reports whether a driver's terminal is the one whose answers the
-// program gets: with several, each question would be answered several times.
-func (t *Terminal) speaks(a *Viewer) bool {
+// answers reports whether the program gets the answers of this driver's terminal
+// to its questions. With several drivers, only one answers.
+func (t *Terminal) answers(a *Viewer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.foremost(); d != nil {
@@ -286,11 +286,11 @@ func (t *Terminal) foremost() *Viewer {
 	return nil
 }
 
-// fit gives the terminal the size that is wanted, if it has another. A sandbox
-// that sleeps is not woken for it: the next input brings it along.
+// fit gives the terminal the wanted size, if it has another. It does not resume a
+// session for that: the next input does it.
 func (c *Channel) fit(ctx context.Context) error {
 	t := c.terminal
-	if _, other := t.wanted(); !other || c.ended() {
+	if _, other := t.wantedSize(); !other || c.ended() {
 		return nil
 	}
 	if c.session.asleep() {
@@ -304,7 +304,7 @@ func (c *Channel) fit(ctx context.Context) error {
 	return c.fitAwake(ctx)
 }
 
-// fitAwake is fit between begin and its end.
+// fitAwake is fit for a session that is acquired.
 func (c *Channel) fitAwake(ctx context.Context) error {
 	t := c.terminal
 	select {
@@ -313,7 +313,7 @@ func (c *Channel) fitAwake(ctx context.Context) error {
 	case <-ctx.Done():
 		return fault.Wrap(fault.KindOf(ctx.Err()), "session.resize", ctx.Err())
 	}
-	size, other := t.wanted()
+	size, other := t.wantedSize()
 	if !other || c.ended() {
 		return nil
 	}
@@ -331,15 +331,14 @@ func (c *Channel) fitAwake(ctx context.Context) error {
 	return nil
 }
 
-// redraw has a program that draws a screen of its own draw it anew, for a
-// viewer who has not seen all of it. For viewers who come while it does, it is
-// done once more, however many they are.
+// redraw makes a full-screen program draw its screen again, for a viewer that has
+// not seen all of it. For all viewers that attach meanwhile it is done once more.
 func (c *Channel) redraw() {
 	t := c.terminal
-	if !t.alternate() || c.ended() || c.session.asleep() || !t.drawn.begin() {
+	if !t.alternate() || c.ended() || c.session.asleep() || !t.drawn.start() {
 		return
 	}
-	for again := true; again; again = t.drawn.end() {
+	for again := true; again; again = t.drawn.finish() {
 		ctx, cancel := context.WithTimeout(c.session.life, fitLimit)
 		c.redrawOnce(ctx)
 		cancel()
@@ -359,19 +358,19 @@ func (c *Channel) redrawOnce(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	size, _ := t.now()
+	size, _ := t.sizeAndTitle()
 	_ = c.session.agent.Resize(ctx, c.wire, wire.Resize{Size: size, Redraw: true}) // it can only have ended
 }
 
-// joined makes one of what several want at the same time, begun after the last
-// of them wanted it.
+// coalescer makes one run of several requests at the same time. The run starts
+// after the last of the requests.
 type coalescer struct {
 	mu             sync.Mutex // guards all below
 	running, again bool
 }
 
-// begin reports whether the caller is to do it.
-func (j *coalescer) begin() bool {
+// start reports whether the caller runs it.
+func (j *coalescer) start() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.again = j.running
@@ -380,20 +379,20 @@ func (j *coalescer) begin() bool {
 	return first
 }
 
-// end reports whether it is to be done once more.
-func (j *coalescer) end() bool {
+// finish reports whether it is to be run once more.
+func (j *coalescer) finish() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.running, j.again = j.again, false
 	return j.running
 }
 
-// busyLimit is how long the agent may take to say what runs.
+// busyLimit bounds the question to the agent what runs in a terminal.
 const busyLimit = 2 * time.Second
 
-// busy reports whether a terminal keeps its sandbox awake: it has printed
-// something of late, or its shell has started something that runs.
-func (c *Channel) busy(ctx context.Context, since time.Time) bool {
+// terminalBusy reports whether a terminal keeps its sandbox awake: it has printed
+// something since the given time, or its shell has started something that runs.
+func (c *Channel) terminalBusy(ctx context.Context, since time.Time) bool {
 	t := c.terminal
 	if !t.shell || t.output.Load() > since.UnixNano() {
 		return true

@@ -47,17 +47,17 @@ type Viewer struct {
 	cancel  context.CancelFunc
 	once    sync.Once
 
-	readOnly bool
-	name     string   // of its writer
-	asked    pty.Size // that it came with
-	writer   *writer
-	came     time.Time // when it became one of the session's; guarded by the session
+	readOnly      bool
+	name          string   // of its writer
+	requestedSize pty.Size // that it came with
+	writer        *writer
+	joinedAt      time.Time // when it became one of the session's; guarded by the session
 	// fresh reports that the viewer has seen nothing of a terminal yet: it
 	// begins with a restore.
-	fresh  bool
-	begin  int64    // the offset at which it begins
-	replay int64    // the end of the log when it came: everything before is old
-	size   pty.Size // of the viewer's terminal, if it has one; guarded by the channel's terminal
+	fresh       bool
+	firstOffset int64    // the offset at which it begins
+	replayEnd   int64    // the end of the log when it came: everything before is old
+	size        pty.Size // of the viewer's terminal, if it has one; guarded by the channel's terminal
 }
 
 // fitLimit bounds the change of size that a driver's leaving brings about.
@@ -86,7 +86,7 @@ func (s *Session) Attach(ctx context.Context, client Client, p protocol.Attach) 
 			return nil, err
 		}
 	}
-	if !ch.hold() {
+	if !ch.addReader() {
 		return nil, fault.New(fault.NotFound, op, "the channel has been closed")
 	}
 	window := p.Window
@@ -105,16 +105,16 @@ func (s *Session) Attach(ctx context.Context, client Client, p protocol.Attach) 
 	}
 	if err != nil {
 		reader.Close()
-		ch.release()
+		ch.removeReader()
 		return nil, err
 	}
 	v := &Viewer{
 		client: client, session: s, channel: ch, reader: reader,
-		readOnly: p.ReadOnly, name: p.Writer, asked: size, begin: start,
+		readOnly: p.ReadOnly, name: p.Writer, requestedSize: size, firstOffset: start,
 	}
 	v.ctx, v.cancel = context.WithCancel(ctx)
 	b := ch.log.Bounds()
-	v.replay, v.fresh = b.End, ch.terminal != nil && (p.Epoch != b.Epoch || p.Offset < 0)
+	v.replayEnd, v.fresh = b.End, ch.terminal != nil && (p.Epoch != b.Epoch || p.Offset < 0)
 	return v, nil
 }
 
@@ -131,14 +131,14 @@ func (v *Viewer) Join() (protocol.Attached, error) {
 			return protocol.Attached{}, err
 		}
 		if ch.terminal != nil {
-			v.size = v.asked
-			if first := ch.terminal.join(v, !v.fresh || v.asked == (pty.Size{})); first {
-				v.replay = 0 // nobody has answered what was asked before it came
+			v.size = v.requestedSize
+			if first := ch.terminal.addDriver(v, !v.fresh || v.requestedSize == (pty.Size{})); first {
+				v.replayEnd = 0 // nobody has answered what was asked before it came
 			}
 		}
 	}
 	c := ch.View()
-	return protocol.Attached{Epoch: c.Epoch, Offset: v.begin, Channel: c, Input: taken}, nil
+	return protocol.Attached{Epoch: c.Epoch, Offset: v.firstOffset, Channel: c, Input: taken}, nil
 }
 
 // Start makes the viewer one of the session's: it is notified of changes, or at
@@ -148,7 +148,7 @@ func (v *Viewer) Start() {
 	if v.channel.terminal != nil {
 		v.client.Go(v.showScreen)
 	}
-	if !v.session.addWatcher(v) {
+	if !v.session.addViewer(v) {
 		v.client.NotifyLost(v.session.lostEvent())
 	} else if v.session.is(hibernated) {
 		v.client.Notify(protocol.EventState, protocol.StateChange{Session: v.session.id, State: hibernated})
@@ -158,13 +158,13 @@ func (v *Viewer) Start() {
 // showScreen gives the terminal the new driver's size, and shows the viewer the
 // whole screen of a program that draws one.
 func (v *Viewer) showScreen() {
-	size, _ := v.channel.terminal.now()
+	size, _ := v.channel.terminal.sizeAndTitle()
 	if !v.readOnly {
 		if err := v.channel.fit(v.ctx); err != nil {
 			return // the sandbox has ended, or the viewer has left
 		}
 	}
-	if now, _ := v.channel.terminal.now(); now == size && v.fresh && v.begin > 0 {
+	if now, _ := v.channel.terminal.sizeAndTitle(); now == size && v.fresh && v.firstOffset > 0 {
 		v.channel.redraw()
 	}
 }
@@ -174,7 +174,7 @@ func (v *Viewer) showScreen() {
 // sent, and does not keep the records.
 func (v *Viewer) Pump(send func(offset int64, records []byte) int) {
 	if v.fresh {
-		v.restore(v.begin, send)
+		v.restore(v.firstOffset, send)
 	}
 	for {
 		chunk, err := v.reader.Next(v.ctx)
@@ -295,7 +295,7 @@ func (v *Viewer) Fit() {
 // Resize changes the size of the viewer's terminal, and puts the viewer in
 // front. Errors: InvalidArgument for a channel that is not a terminal.
 func (v *Viewer) Resize(ctx context.Context, size pty.Size) error {
-	v.channel.terminal.active(v, size)
+	v.channel.terminal.bringForward(v, size)
 	return v.channel.fit(ctx)
 }
 
@@ -315,11 +315,11 @@ func (v *Viewer) Done() <-chan struct{} { return v.ctx.Done() }
 func (v *Viewer) Close() {
 	v.once.Do(func() {
 		v.cancel()
-		v.session.removeWatcher(v)
+		v.session.removeViewer(v)
 		if t := v.channel.terminal; t != nil {
-			t.leave(v)
+			t.removeDriver(v)
 			// The next driver's size, when there is one.
-			if _, other := t.wanted(); other {
+			if _, other := t.wantedSize(); other {
 				v.client.Go(func() {
 					ctx, cancel := context.WithTimeout(v.session.life, fitLimit)
 					defer cancel()
@@ -328,6 +328,6 @@ func (v *Viewer) Close() {
 			}
 		}
 		v.reader.Close()
-		v.channel.release()
+		v.channel.removeReader()
 	})
 }

@@ -56,7 +56,7 @@ type volume struct {
 	gone     bool
 }
 
-// volumes are those of a node.
+// Volumes are the named folders of a node.
 type Volumes struct {
 	m   *Manager
 	dir string
@@ -122,6 +122,7 @@ func (one *volume) save() error {
 	return fault.Wrap(fault.Host, "volume.save", err)
 }
 
+// Create makes a volume. Errors: InvalidArgument, Conflict, Exhausted.
 func (v *Volumes) Create(p noderpc.Principal, r protocol.VolumeCreate) (protocol.Volume, error) {
 	const op = "volume.create"
 	var none protocol.Volume
@@ -179,7 +180,7 @@ func (one *volume) view() protocol.Volume {
 	}
 }
 
-// get returns a volume, measured now.
+// Get returns a volume, measured now.
 func (v *Volumes) Get(p noderpc.Principal, name string) (protocol.Volume, error) {
 	v.mu.Lock()
 	one, err := v.find(p.Tenant, name)
@@ -193,6 +194,7 @@ func (v *Volumes) Get(p noderpc.Principal, name string) (protocol.Volume, error)
 	return one.view(), nil
 }
 
+// List returns the tenant's volumes, sorted by name.
 func (v *Volumes) List(p noderpc.Principal) protocol.VolumeList {
 	out := protocol.VolumeList{Volumes: []protocol.Volume{}}
 	v.mu.Lock()
@@ -206,7 +208,7 @@ func (v *Volumes) List(p noderpc.Principal) protocol.VolumeList {
 	return out
 }
 
-// remove deletes a volume that no session has.
+// Delete removes a volume that no session has.
 func (v *Volumes) Delete(p noderpc.Principal, name string) error {
 	const op = "volume.delete"
 	v.change.Lock()

@@ -21,7 +21,7 @@ func (one *volume) lease(now time.Time) *protocol.Lease {
 	return &protocol.Lease{Token: one.Fence, Holder: one.Holder, ExpiresMS: one.Ends.UnixMilli()}
 }
 
-// lease takes or renews the lease of a volume. It is on disk before it is
+// Lease takes or renews the lease of a volume. It is on disk before it is
 // answered, so that no token is ever given twice.
 func (v *Volumes) Lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lease, error) {
 	const op = "volume.lease"
@@ -72,7 +72,7 @@ func lostLease(op string) error {
 	return &fault.Error{Kind: fault.Conflict, Op: op, Field: "token", Message: "this lease is over: it has expired, or somebody else has taken it since"}
 }
 
-// release gives a lease back. The token is not used again.
+// Release gives a lease back. The token is not used again.
 func (v *Volumes) Release(p noderpc.Principal, r protocol.VolumeRelease) error {
 	return v.alter(p, r.Name, func(one *volume, now time.Time) error {
 		if held := one.lease(now); held == nil || held.Token != r.Token {

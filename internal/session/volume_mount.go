@@ -307,7 +307,7 @@ func (s *Session) lockVolume(one *volume) {
 		s.m.count.volumesFull.Add(1)
 		for _, c := range s.Channels() {
 			if c.queue != nil {
-				c.reached(0, protocol.Reached{Limit: "volume_bytes", Max: one.MaxBytes, Lost: "the right to write to the volume " + one.Name})
+				c.noteLimit(0, protocol.Reached{Limit: "volume_bytes", Max: one.MaxBytes, Lost: "the right to write to the volume " + one.Name})
 			}
 		}
 	}

@@ -9,22 +9,23 @@ import (
 	"github.com/sandgate/sandgate/pty"
 )
 
-// writer is a stream of input to a channel. One that has a name goes on over
-// lost connections: what was taken is taken once, whatever is sent again.
+// writer is a stream of input to a channel. A named one continues over lost
+// connections: input that is sent again is taken once.
 type writer struct {
 	name string
 
-	mu    sync.Mutex // guards all below, and is held while a part is given to the agent
+	mu    sync.Mutex // guards all below, and is held while input is passed to the agent
 	owner *Viewer
-	taken uint64 // the number of the last part
+	taken uint64 // the sequence number of the last input
 	guard pty.PasteFilter
 	// loose: the session came back as of some time ago, and what this writer
 	// has sent since then is lost. It goes on with the next that it sends.
 	loose bool
 }
 
-// adopt finds the writer of that name, or makes it, and gives it to a. It
-// returns the number of the last part that was taken.
+// claimWriter finds the writer of that name, or makes it, and gives it to a. It
+// returns the sequence number of the last input that was taken. Without a name
+// each viewer has a writer of its own.
 func (c *Channel) claimWriter(name string, a *Viewer) (*writer, uint64, error) {
 	if name == "" {
 		return &writer{owner: a}, 0, nil
@@ -77,7 +78,7 @@ type Input struct {
 	Paste bool
 }
 
-// put gives a part to the program, if it has not had it yet. It does not wait:
+// put passes input to the program, unless it was passed before. It does not wait:
 // when there is no room the error is Exhausted or Slow and nothing has
 // happened.
 func (w *writer) put(ctx context.Context, a *Viewer, p Input) error {
@@ -116,21 +117,21 @@ func (w *writer) put(ctx context.Context, a *Viewer, p Input) error {
 	return nil
 }
 
-// typed turns a part into what a terminal's program gets. Answers that the
+// typed turns input into what a terminal's program gets. Answers that the
 // viewer's terminal gives to questions pass only when they are new and no
 // other terminal gives them too; pastes are made harmless.
 func (a *Viewer) typed(p Input, guard *pty.PasteFilter) []byte {
 	t := a.channel.terminal
 	if p.Paste {
-		t.active(a, pty.Size{})
+		t.bringForward(a, pty.Size{})
 		return pty.Paste(p.Data, t.paste())
 	}
 	keys := pty.StripReplies(p.Data)
 	if len(keys) > 0 {
-		t.active(a, pty.Size{})
+		t.bringForward(a, pty.Size{})
 	}
 	data := p.Data
-	if len(keys) < len(data) && (a.reader.Acked() < a.replay || !t.speaks(a)) {
+	if len(keys) < len(data) && (a.reader.Acked() < a.replayEnd || !t.answers(a)) {
 		a.session.m.count.answersDropped.Add(1)
 		data = keys
 	}
