@@ -157,4 +157,41 @@ type Manifest struct {
 	// a session gets the sandbox, so that the pages that every cell needs are in
 	// memory. Its output is dropped, and it must leave no state.
 	Prime string `json:"prime,omitempty"`
+	// Needs are patterns of paths in an image, without a slash at the beginning.
+	// The language runs in a user's image that has one of them, or if there are
+	// none.
+	Needs []string `json:"needs,omitempty"`
+	// Packages is how templates install packages; nil if they cannot.
+	Packages *Packages `json:"packages,omitempty"`
+	// Editor is how other tools call and show the language.
+	Editor *Editor `json:"editor,omitempty"`
+}
+
+// Packages is how templates install a language's packages.
+type Packages struct {
+	// Form describes a package's name to users.
+	Form string `json:"form"`
+	// Pattern is a regular expression that matches the whole name of a package.
+	// No name that it matches may be an option of a command, or mean something
+	// to a shell or as a path.
+	Pattern string `json:"pattern"`
+	// Install is a file in the language's folder: a script for sh that installs
+	// packages for the user. Its $0 is the folder with the files that the
+	// template brings, which may not exist. Its arguments are the packages.
+	// SANDGATE_INDEX is not empty if it may ask a package index.
+	Install string `json:"install"`
+	// Script is the text of Install. Load reads it.
+	Script string `json:"-"`
+}
+
+// Editor is how other tools call and show a language.
+type Editor struct {
+	// Jupyter is the name of a kernelspec, VSCode that of a language mode.
+	Jupyter string `json:"jupyter,omitempty"`
+	VSCode  string `json:"vscode,omitempty"`
+	// Comment begins a comment that ends with the line.
+	Comment string `json:"comment,omitempty"`
+	// Color is #RRGGBB. Short is a label of at most 4 letters.
+	Color string `json:"color,omitempty"`
+	Short string `json:"short,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,6 +55,14 @@ func Load(dir string) ([]Manifest, error) {
 				return nil, fault.Invalid(op, "aliases", "%q is claimed by %s and by %s", claim, other, m.Name)
 			}
 			owner[claim] = m.Name
+		}
+		if p := m.Packages; p != nil {
+			// Without the script, the language runs and has no packages.
+			script, err := os.ReadFile(filepath.Join(dir, e.Name(), p.Install))
+			if err != nil && !os.IsNotExist(err) {
+				return nil, fault.Wrap(fault.Internal, op, err)
+			}
+			p.Script = string(script)
 		}
 		list = append(list, m)
 	}
@@ -110,6 +119,26 @@ func (m Manifest) check() error {
 	}
 	if m.Interrupt != "signal" && m.Interrupt != "message" && m.Interrupt != "announced" {
 		return fault.Invalid(op, "interrupt", "%q is none of signal, message and announced", m.Interrupt)
+	}
+	return m.Packages.check()
+}
+
+var installName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
+
+// check reports the first field that is wrong. A nil Packages is right.
+func (p *Packages) check() error {
+	const op = "kernel.manifest"
+	if p == nil {
+		return nil
+	}
+	if _, err := regexp.Compile(p.Pattern); err != nil || !strings.HasPrefix(p.Pattern, "^") || !strings.HasSuffix(p.Pattern, "$") {
+		return fault.Invalid(op, "packages.pattern", "%q is no regular expression from ^ to $", p.Pattern)
+	}
+	if p.Form == "" {
+		return fault.Invalid(op, "packages.form", "nothing describes the name of a package")
+	}
+	if !installName.MatchString(p.Install) {
+		return fault.Invalid(op, "packages.install", "%q is no file of the language's folder", p.Install)
 	}
 	return nil
 }

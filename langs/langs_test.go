@@ -28,6 +28,12 @@ func TestManifests(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(m.Name, "README.md")); err != nil {
 			t.Errorf("%s has no README.md", m.Name)
 		}
+		if m.Editor == nil || m.Editor.Jupyter == "" || m.Editor.Short == "" {
+			t.Errorf("%s does not say how editors show it", m.Name)
+		}
+		if m.Packages != nil && m.Packages.Script == "" {
+			t.Errorf("%s has no installer %s", m.Name, m.Packages.Install)
+		}
 		if m.Warm == "" {
 			t.Errorf("%s warms nothing up", m.Name)
 		}

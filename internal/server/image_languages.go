@@ -14,7 +14,7 @@ import (
 // langsDir is where an image keeps its drivers.
 var langsDir = [...]string{"opt", "sandgate", "langs"}
 
-// maxManifest bounds a manifest, in bytes.
+// maxManifest bounds a manifest and an installer, in bytes.
 const maxManifest = 1 << 20
 
 // ReadLanguages reads the languages out of an image, so that what the node
@@ -64,6 +64,16 @@ func ReadLanguages(path string) ([]kernel.Manifest, error) {
 		if err := json.Unmarshal(text, &m); err != nil {
 			return err
 		}
+		if p := m.Packages; p != nil {
+			// Without the script, the language runs and has no packages.
+			if file, err := lookup(image, language, p.Install); err == nil {
+				script, err := content(image, file)
+				if err != nil {
+					return err
+				}
+				p.Script = string(script)
+			}
+		}
 		all = append(all, m)
 		return nil
 	})
@@ -108,7 +118,7 @@ func lookup(image *erofs.Image, dir erofs.Inode, name string) (erofs.Inode, erro
 // content is a small file's. Its bytes lie in one or two ranges of the image.
 func content(image *erofs.Image, file erofs.Inode) ([]byte, error) {
 	if file.Size() > maxManifest {
-		return nil, fault.New(fault.TooLarge, "image.read", "a manifest has over %d bytes", maxManifest)
+		return nil, fault.New(fault.TooLarge, "image.read", "a file of a language has over %d bytes", maxManifest)
 	}
 	ranges, err := file.DataRanges()
 	if err != nil {

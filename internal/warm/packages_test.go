@@ -5,11 +5,18 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/testenv"
+	"github.com/sandgate/sandgate/kernel"
 )
 
 // TestNamesOfPackages: what a package manager would take for something else
 // than a package is refused.
 func TestNamesOfPackages(t *testing.T) {
+	languages, err := kernel.Load(testenv.Path("langs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPackages := Config{Languages: languages}.checkPackages
 	for language, names := range map[string][]string{
 		"python":     {"tinydb", "typing_extensions", "httpx[http2,socks]", "numpy==2.1.0", "a >= 1, < 2", "x~=1.4.2"},
 		"javascript": {"left-pad", "left-pad@1.3.0", "@types/node", "@types/node@^20", "JSONStream", "lodash@latest"},
@@ -34,7 +41,7 @@ func TestNamesOfPackages(t *testing.T) {
 	for i := range many {
 		many[i] = "a"
 	}
-	_, err := checkPackages("x", map[string][]string{"python": many, "javascript": many})
+	_, err = checkPackages("x", map[string][]string{"python": many, "javascript": many})
 	wantKind(t, "too many", err, fault.InvalidArgument, "packages")
 	_, err = checkPackages("x", map[string][]string{"go": {"a.b/c"}, "golang": {"a.b/c"}})
 	wantKind(t, "twice", err, fault.InvalidArgument, "packages")

@@ -108,6 +108,7 @@ func (m *Manager) newVariant(l kernel.Manifest, def *TemplateDef, volumes bool) 
 // snapshotName names the folder of a template's snapshot. It hashes the JSON of
 // all that the snapshot depends on.
 func snapshotName(name, key string, l kernel.Manifest, stamp string) (string, error) {
+	l.Needs, l.Packages, l.Editor = nil, nil, nil // no part of a snapshot
 	data, err := json.Marshal([]any{key, l, stamp})
 	if err != nil {
 		return "", fault.Wrap(fault.Internal, "session.template", err)

@@ -32,7 +32,7 @@ func (m *Manager) buildTemplate(ctx context.Context, i *Instance, t *Template) (
 	if err != nil {
 		return b.log.String(), err
 	}
-	err = b.build(ctx, i, t.def)
+	err = b.build(ctx, m.cfg, i, t.def)
 	if cerr := closeNetwork(); err == nil {
 		err = cerr
 	}
@@ -103,9 +103,9 @@ func (b *builder) Exit(n uint32, e wire.Exit) {
 }
 
 // build installs the packages and runs the commands.
-func (b *builder) build(ctx context.Context, i *Instance, def *TemplateDef) error {
+func (b *builder) build(ctx context.Context, cfg Config, i *Instance, def *TemplateDef) error {
 	for _, language := range slices.Sorted(maps.Keys(def.Spec.Packages)) {
-		argv, err := install(def.Spec, language)
+		argv, err := cfg.install(language, def.Spec.Packages[language])
 		if err != nil {
 			return err
 		}

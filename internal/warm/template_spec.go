@@ -125,7 +125,7 @@ func (m *Manager) checkSpec(tenant string, s *protocol.TemplateSpec, ownImage bo
 			return fault.Invalid(op, "run", "a command has between 1 and 65536 bytes, none of them zero")
 		}
 	}
-	if s.Packages, err = checkPackages(op, s.Packages); err != nil {
+	if s.Packages, err = m.cfg.checkPackages(op, s.Packages); err != nil {
 		return err
 	}
 	if len(s.Code) > protocol.MaxCode {

@@ -49,12 +49,9 @@ type File struct {
 		To   string `yaml:"to"`
 	} `yaml:"files"`
 	Packages struct {
-		From       string   `yaml:"from"`
-		Python     []string `yaml:"python"`
-		JavaScript []string `yaml:"javascript"`
-		Go         []string `yaml:"go"`
-		PHP        []string `yaml:"php"`
-		Java       []string `yaml:"java"`
+		From string `yaml:"from"`
+		// Languages are packages by the name of a language that the server has.
+		Languages map[string][]string `yaml:",inline"`
 	} `yaml:"packages"`
 	Run            []string    `yaml:"run"`
 	Code           string      `yaml:"code"`
@@ -130,9 +127,7 @@ func (r *File) spec() (protocol.TemplateSpec, error) {
 		*x.to = int64(n)
 	}
 	s.Packages = map[string][]string{}
-	for language, names := range map[string][]string{
-		"python": r.Packages.Python, "javascript": r.Packages.JavaScript, "go": r.Packages.Go, "php": r.Packages.PHP, "java": r.Packages.Java,
-	} {
+	for language, names := range r.Packages.Languages {
 		if len(names) > 0 {
 			s.Packages[language] = names
 		}

@@ -32,18 +32,8 @@ func environment(said []string) []string {
 	return env
 }
 
-// beside is what a driver needs of an image beside its program, as patterns of
-// paths; one of each language's must be there.
-func beside(language string) []string {
-	switch language {
-	case "python":
-		return []string{"usr/lib/python3*/dist-packages/IPython", "usr/lib/python3*/site-packages/IPython"}
-	}
-	return nil
-}
-
-// runs reports whether a tree has what the driver of a language needs. The
-// driver itself, and what lies beside it, is added.
+// runs reports whether a tree has what the driver of a language needs: its
+// programs, and one of the manifest's Needs. The driver itself is added later.
 func runs(root *os.Root, l kernel.Manifest, env []string) bool {
 	if len(l.Argv) == 0 || len(l.Program) == 0 {
 		return false
@@ -54,13 +44,12 @@ func runs(root *os.Root, l kernel.Manifest, env []string) bool {
 	if !strings.HasPrefix(l.Program[0], "/opt/sandgate/") && !found(root, l.Program[0], env) {
 		return false
 	}
-	patterns := beside(l.Name)
-	for _, p := range patterns {
+	for _, p := range l.Needs {
 		if m, err := fs.Glob(root.FS(), p); err == nil && len(m) > 0 {
 			return true
 		}
 	}
-	return len(patterns) == 0
+	return len(l.Needs) == 0
 }
 
 func found(root *os.Root, name string, env []string) bool {
