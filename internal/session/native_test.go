@@ -138,8 +138,9 @@ func driverMain() {
 // native is a backend whose machines are agents without a sandbox.
 type native struct {
 	t          testing.TB
-	canRestore bool // Checkpoint and Snapshot work, and Restore fails
-	folders    bool // Snapshot makes an empty folder
+	canRestore bool   // Checkpoint and Snapshot work, and Restore fails
+	folders    bool   // Snapshot makes an empty folder
+	langs      string // the folder of its languages; "" means languages()
 	mu         sync.Mutex
 	booted     int
 	live       int
@@ -198,7 +199,14 @@ func (h *native) Boot(context.Context, sandbox.Spec) (sandbox.Machine, error) {
 	if err := errors.Join(os.Chmod(root, 0o755), os.Mkdir(home, 0o755), os.Chown(home, 1000, 1000)); err != nil {
 		return nil, err
 	}
-	for _, l := range languages() {
+	all := languages()
+	if h.langs != "" {
+		all = nil
+		if err := h.install(filepath.Join(root, "langs")); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range all {
 		dir := filepath.Join(root, "langs", l.Name)
 		body, err := json.Marshal(l)
 		if err := errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "manifest.json"), body, 0o644)); err != nil {
