@@ -21,6 +21,7 @@ import (
 func commandLines(name, text string) []string {
 	var found []string
 	call := regexp.MustCompile(`(?:^|[\s"'=(])(?:/usr/bin/|/usr/lib/sandgate/|bin/)?sandgate((?: [^|;&)>#<\n` + "`" + `]*)?)`)
+	value := regexp.MustCompile(`--?[a-z-]+ sandgate\b`) // a user or a group
 	list := regexp.MustCompile(`"/usr/bin/sandgate", (.*?)\]`)
 	inline := regexp.MustCompile("`((?:sudo )?(?:bin/)?sandgate [^`]+)`")
 	fenced := false
@@ -47,8 +48,11 @@ func commandLines(name, text string) []string {
 			continue
 		}
 		for _, c := range code {
+			c = value.ReplaceAllString(c, "")
 			for _, m := range call.FindAllStringSubmatch(c, -1) {
-				if strings.TrimSpace(m[1]) != "" {
+				// The program's name may stand for a user or be one of several files.
+				words := strings.Fields(m[1])
+				if len(words) > 0 && !strings.ContainsAny(words[0], "/(") {
 					found = append(found, strings.TrimSpace(m[1]))
 				}
 			}
