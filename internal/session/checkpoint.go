@@ -156,7 +156,7 @@ func (s *Session) shipCopy(ctx context.Context, number int) error {
 		return err
 	}
 	view := s.View()
-	view.State, view.Reason, view.Usage = hibernated, "", nil
+	view.State, view.Reason, view.Usage = hibernated.String(), "", nil
 	if err := m.putJSON(ctx, viewName(s.tenant, s.id), view); err != nil {
 		return err
 	}

@@ -234,10 +234,6 @@ func (m *Manager) Info() cluster.NodeInfo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	info.Most, info.Sessions, info.Draining = m.maxSessions, m.resident(), m.draining || m.closed
-	for _, s := range m.sessions {
-		if s.is(hibernated) {
-			info.Hibernated++
-		}
-	}
+	info.Hibernated = m.totals.count()[hibernated]
 	return info
 }

@@ -283,7 +283,7 @@ func (m *Manager) recoverAll() error {
 			s, err = m.recover(id, number)
 		}
 		if err == nil {
-			m.sessions[id] = s
+			m.list(s)
 			m.count.recovered.Add(1)
 			m.log.Info("a durable session came back after the server was killed", "session", id, "as_of", s.recovered)
 			continue

@@ -200,7 +200,10 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 		}
 		return nil, unavailable(op, "the copy could not be started; what it is a copy of is as it was", err)
 	}
-	s.machine, s.state = machine, resuming
+	s.mu.Lock()
+	s.machine = machine
+	s.transition(resuming)
+	s.mu.Unlock()
 	for i, ch := range s.order {
 		// Up to here it is the original's, at the same offsets.
 		l := c.Channels[i].Log
@@ -219,7 +222,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 	m.mu.Lock()
 	closed := m.closed
 	if !closed {
-		m.sessions[s.id] = s
+		m.list(s)
 	}
 	m.mu.Unlock()
 	if closed {

@@ -89,7 +89,7 @@ func TestGVisorFork(t *testing.T) {
 	}
 	o := r.open()
 	for i, v := range f.Sessions {
-		if v.ID == s.ID || v.Origin != s.ID || v.State != running || v.Name != "first" || len(v.Channels) != 3 {
+		if v.ID == s.ID || v.Origin != s.ID || v.State != running.String() || v.Name != "first" || len(v.Channels) != 3 {
 			t.Errorf("a fork: %+v", v)
 		}
 		ch := uint32(10 * (i + 1))
@@ -271,7 +271,7 @@ func TestGVisorSnapshots(t *testing.T) {
 		begin := time.Now()
 		s := must[protocol.Session](r, protocol.OpSessionCreate, protocol.SessionCreate{Snapshot: "base", Name: "again", Env: map[string]string{"B": "c"}})
 		t.Logf("a start: %s", time.Since(begin))
-		if s.Origin != n.ID || s.Name != "again" || s.State != running {
+		if s.Origin != n.ID || s.Name != "again" || s.State != running.String() {
 			t.Errorf("started: %+v", s)
 		}
 		p.attach(i+1, s.ID, "k1")
@@ -394,7 +394,7 @@ func TestGVisorDurable(t *testing.T) {
 	for range 2 { // killed again before it is woken
 		r = newGVisor(t, dead, durable)
 		v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
-		if v.State != hibernated || v.RecoveredMS == 0 || !v.Durable || len(v.Channels) != 2 || v.Channels[0].State != "idle" {
+		if v.State != hibernated.String() || v.RecoveredMS == 0 || !v.Durable || len(v.Channels) != 2 || v.Channels[0].State != "idle" {
 			t.Fatalf("recovered: %+v", v)
 		}
 		again := t.TempDir()

@@ -110,7 +110,7 @@ func TestGVisor(t *testing.T) {
 	sess := r.session(s.ID)
 	eventually(t, "it is paused", func() bool {
 		sess.pauseIdle(r.ctx, time.Now())
-		return sess.View().State == paused
+		return sess.View().State == paused.String()
 	})
 	begin = time.Now()
 	if text, _ := p.run(1, "print(x)"); text != "41\n" {

@@ -160,6 +160,7 @@ func (s *Session) measureDisk() {
 	n, _ := sizeOfTree(s.m.sessionDir(s.id)) // what cannot be read counts as nothing
 	s.mu.Lock()
 	s.stored = n
+	s.recount()
 	s.mu.Unlock()
 }
 
@@ -335,26 +336,14 @@ func (s *Session) destroy(machine sandbox.Machine) {
 	}
 }
 
-// enter changes the state of a session that is not lost.
-func (s *Session) enter(state string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == lost {
-		return false
-	}
-	s.state = state
-	if state == running {
-		s.volumes.begin(s.m.volumes)
-	}
-	return true
-}
-
 // notifyState reports a new state to the viewers. It does not wait.
-func (s *Session) notifyState(state string) { s.notifyViewers(protocol.StateChange{State: state}) }
+func (s *Session) notifyState(state State) {
+	s.notifyViewers(protocol.StateChange{State: state.String()})
+}
 
 // notifyPhase reports the progress of a resume to the viewers.
 func (s *Session) notifyPhase(phase string, percent int) {
-	s.notifyViewers(protocol.StateChange{State: resuming, Phase: phase, Percent: percent})
+	s.notifyViewers(protocol.StateChange{State: resuming.String(), Phase: phase, Percent: percent})
 }
 
 func (s *Session) notifyViewers(c protocol.StateChange) {
@@ -405,13 +394,7 @@ func (m *Manager) room() error {
 	if m.closed {
 		return fault.New(fault.Restarting, op, "the node is stopping")
 	}
-	n := 0
-	for _, s := range m.sessions {
-		if s.is(hibernated) {
-			n++
-		}
-	}
-	if n >= m.maxHibernated {
+	if m.totals.count()[hibernated] >= m.maxHibernated {
 		return &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 60, Message: "this node has all the hibernated sessions it can"}
 	}
 	m.work.Add(1)
@@ -420,15 +403,7 @@ func (m *Manager) room() error {
 
 // resident counts the sessions that have a sandbox, or are about to.
 // Preconditions: mu is held.
-func (m *Manager) resident() int {
-	n := m.creating
-	for _, s := range m.sessions {
-		if !s.is(lost) && !s.is(hibernated) {
-			n++
-		}
-	}
-	return n
-}
+func (m *Manager) resident() int { return m.creating + m.totals.withSandbox() }
 
 // crowded reports whether somebody has to make room for the next who wakes.
 func (m *Manager) crowded() bool {

@@ -40,7 +40,7 @@ func (p *peer) changes(ch uint32) []protocol.StateChange {
 // phases are those of the last wake that a peer was told of.
 func (p *peer) phases(ch uint32) (text string) {
 	for _, c := range p.changes(ch) {
-		if c.State == hibernated {
+		if c.State == hibernated.String() {
 			text = ""
 			continue
 		}
@@ -115,7 +115,7 @@ func TestGVisorHibernate(t *testing.T) {
 	const rounds = 3
 	for i := range rounds {
 		begin := time.Now()
-		if v := must[protocol.Session](r, protocol.OpHibernate, ref); v.State != hibernated {
+		if v := must[protocol.Session](r, protocol.OpHibernate, ref); v.State != hibernated.String() {
 			t.Fatalf("hibernated: %+v", v)
 		}
 		t.Logf("hibernating: %s", time.Since(begin))
@@ -129,7 +129,7 @@ func TestGVisorHibernate(t *testing.T) {
 			t.Fatalf("the flood ended before hibernation %d", i)
 		}
 		begin = time.Now()
-		if v := must[protocol.Session](r, protocol.OpResume, ref); v.State != running {
+		if v := must[protocol.Session](r, protocol.OpResume, ref); v.State != running.String() {
 			t.Fatalf("resumed: %+v", v)
 		}
 		t.Logf("waking: %s", time.Since(begin))
@@ -163,7 +163,7 @@ func TestGVisorHibernate(t *testing.T) {
 	o := r.open()
 	o.attach(1, s.ID, "k1")
 	o.told(1, "hibernated")
-	if v := must[protocol.Session](r, protocol.OpSessionGet, ref); v.State != hibernated || len(v.Channels) != 3 {
+	if v := must[protocol.Session](r, protocol.OpSessionGet, ref); v.State != hibernated.String() || len(v.Channels) != 3 {
 		t.Errorf("seen: %+v", v)
 	}
 	p.input(2, 2, "echo $held; cat kept\r", false)
@@ -308,7 +308,7 @@ func snapshotOfAnother(t *testing.T, folder string, wakes bool) {
 	if reply := p.reply(1, cell); reply.EName != "SandboxLost" {
 		t.Errorf("the cell that ran: %+v", reply)
 	}
-	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != lost || v.Reason != "upgraded" {
+	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != lost.String() || v.Reason != "upgraded" {
 		t.Errorf("the session: %+v", v)
 	}
 }
@@ -392,7 +392,7 @@ func TestGVisorRestart(t *testing.T) {
 		}
 		ref := protocol.SessionRef{Session: s.ID}
 		v := must[protocol.Session](r, protocol.OpSessionGet, ref)
-		if v.State != hibernated || v.Name != "kept" || len(v.Channels) != 2 || v.Channels[0].State != "busy" || v.Channels[0].Queued != 1 {
+		if v.State != hibernated.String() || v.Name != "kept" || len(v.Channels) != 2 || v.Channels[0].State != "busy" || v.Channels[0].Queued != 1 {
 			t.Fatalf("found: %+v", v)
 		}
 		o = r.open()

@@ -208,11 +208,8 @@ func (m *Manager) keepAccount() {
 // when the directory was last told.
 func (m *Manager) accounts() []holder {
 	seen := map[holder]bool{}
-	var owners []holder
+	owners := m.totals.owners()
 	m.mu.Lock()
-	for _, s := range m.sessions {
-		owners = append(owners, holder{s.tenant, s.subject})
-	}
 	for c := range m.arriving {
 		owners = append(owners, holder{c.tenant, c.subject})
 	}

@@ -49,6 +49,7 @@ type Manager struct {
 	snapshots *SnapshotStore
 	volumes   *Volumes
 	line      *line
+	totals    *totals
 	ledger    *ledger
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
@@ -98,7 +99,7 @@ func New(cfg Config) (*Manager, error) {
 		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
 		shipping: make(chan struct{}, 1), noting: make(chan struct{}, 1), ending: map[string]bool{},
 		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
-		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), ledger: newLedger(),
+		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), totals: newTotals(), ledger: newLedger(),
 	}
 	// Of forks that were cut short.
 	if err := os.RemoveAll(m.forksDir()); err != nil {
@@ -271,7 +272,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	taken = true
 	closed := m.closed
 	if !closed {
-		m.sessions[s.id] = s
+		m.list(s)
 	}
 	m.mu.Unlock()
 	if closed {
@@ -327,7 +328,7 @@ func (m *Manager) List(p noderpc.Principal) []protocol.Session {
 // Remove ends a session, and forgets it.
 func (m *Manager) Remove(s *Session) {
 	m.mu.Lock()
-	delete(m.sessions, s.id)
+	m.unlist(s)
 	m.mu.Unlock()
 	s.lose("deleted", "the session was deleted")
 	m.line.freed()
@@ -351,16 +352,9 @@ func (m *Manager) Status() protocol.NodeStatus {
 		}
 	}
 	st.Snapshots, st.SnapshotBytes = m.snapshots.total()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.sessions {
-		switch {
-		case s.is(hibernated):
-			st.Hibernated++
-		case !s.IsLost():
-			st.Sessions++
-		}
-	}
+	n := m.totals.count()
+	st.Hibernated = n[hibernated]
+	st.Sessions = n[running] + n[paused] + n[resuming]
 	return st
 }
 

@@ -19,9 +19,8 @@ const metricPrefix = "sandgate_node_"
 // The values of the labels that are not languages or kinds of error. There
 // are no others, whatever users do.
 var (
-	sessionStates = [...]string{running, paused, hibernated, resuming, lost}
-	cellStatuses  = [...]string{"ok", "error", "aborted", "died"}
-	claimSources  = [...]string{"pool", "wait", "cold"}
+	cellStatuses = [...]string{"ok", "error", "aborted", "died"}
+	claimSources = [...]string{"pool", "wait", "cold"}
 )
 
 // metrics are what a node tells Prometheus beside its counters. None of it is
@@ -296,13 +295,8 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 		total(c.pools["pool_failed_total"], float64(s.Failed), label)
 		total(c.pools["pool_broken_total"], float64(s.Broken), label)
 	}
-	states := map[string]int{}
+	states := m.totals.count()
 	m.mu.Lock()
-	for _, s := range m.sessions {
-		s.mu.Lock()
-		states[s.state]++
-		s.mu.Unlock()
-	}
 	var memory, disk int64
 	viewers := 0
 	var all goneLogs
@@ -312,8 +306,8 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 		memory, disk, viewers = memory+s.MemoryBytes, disk+s.DiskBytes, viewers+s.Readers
 	}
 	m.mu.Unlock()
-	for _, s := range sessionStates {
-		gauge(c.sessions, float64(states[s]), s)
+	for s, n := range states {
+		gauge(c.sessions, float64(n), State(s).String())
 	}
 	gauge(c.sandbox, float64(states[running]+states[paused]+states[resuming]), "session")
 	gauge(c.sandbox, float64(idle), "pool")

@@ -178,7 +178,7 @@ func (s *Session) park(ctx context.Context) error {
 		}
 		return err
 	}
-	view.State, view.Reason, view.Usage = hibernated, "", nil
+	view.State, view.Reason, view.Usage = hibernated.String(), "", nil
 	s.mu.Lock()
 	works := s.works
 	s.mu.Unlock()
@@ -234,9 +234,7 @@ func (s *Session) attachedViewers() []*Viewer {
 func (m *Manager) drop(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sessions[s.id] == s {
-		delete(m.sessions, s.id)
-	}
+	m.unlist(s)
 }
 
 // comeBack makes a session of what was saved a moment ago.
@@ -249,7 +247,7 @@ func (m *Manager) comeBack(s *Session) {
 		return
 	}
 	m.mu.Lock()
-	m.sessions[again.id] = again
+	m.list(again)
 	m.mu.Unlock()
 }
 
@@ -424,7 +422,7 @@ func (m *Manager) fetch(ctx context.Context, a about, token cluster.Token) (*Ses
 		return nil, err
 	}
 	m.mu.Lock()
-	m.sessions[s.id] = s
+	m.list(s)
 	delete(m.left, s.id)
 	m.mu.Unlock()
 	return s, nil

@@ -213,10 +213,10 @@ func TestGVisorPark(t *testing.T) {
 		_, err = call[protocol.Session](b, bob, protocol.OpAdopt, ask)
 		wantKind(t, "another tenant's adoption", err, fault.NotFound, "session")
 	}
-	if l := must[protocol.SessionList](b, protocol.OpParked, struct{}{}); len(l.Sessions) != 1 || l.Sessions[0].ID != s.ID || l.Sessions[0].State != hibernated {
+	if l := must[protocol.SessionList](b, protocol.OpParked, struct{}{}); len(l.Sessions) != 1 || l.Sessions[0].ID != s.ID || l.Sessions[0].State != hibernated.String() {
 		t.Errorf("parked: %+v", l)
 	}
-	if v := must[protocol.Session](b, protocol.OpAdopt, ref); v.State != hibernated || v.ID != s.ID {
+	if v := must[protocol.Session](b, protocol.OpAdopt, ref); v.State != hibernated.String() || v.ID != s.ID {
 		t.Errorf("adopted: %+v", v)
 	}
 	p = b.open()

@@ -85,8 +85,14 @@ func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *ri
 			if err := <-served; err != nil {
 				t.Errorf("serve: %v", err)
 			}
+			if err := m.ConsistencyCheck(); err != nil {
+				t.Errorf("before the end: %v", err)
+			}
 			if err := m.Close(ctx); err != nil {
 				t.Errorf("close: %v", err)
+			}
+			if err := m.ConsistencyCheck(); err != nil {
+				t.Errorf("after the end: %v", err)
 			}
 			cancel()
 			if !r.mates {

@@ -47,15 +47,7 @@ func (m *Manager) checkPolicy(r protocol.SessionCreate) (p policy, err error) {
 // mayKeep refuses another session that is kept alive when there are as many as
 // there may be. Preconditions: m.mu is held.
 func (m *Manager) mayKeep(op string) error {
-	n := 0
-	for _, s := range m.sessions {
-		s.mu.Lock()
-		if s.policy.KeepAlive && s.state != lost {
-			n++
-		}
-		s.mu.Unlock()
-	}
-	if n >= m.cfg.MaxKeepAlive {
+	if m.totals.alive() >= m.cfg.MaxKeepAlive {
 		return &fault.Error{Kind: fault.Exhausted, Op: op, Field: "keep_alive", RetryAfter: 60, Message: "this node keeps as many sessions alive as it may"}
 	}
 	return nil
@@ -104,6 +96,7 @@ func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.policy, s.expires = next, expires
+	s.recount()
 	if r.Name != nil {
 		s.name = *r.Name
 	}

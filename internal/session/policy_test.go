@@ -31,11 +31,11 @@ func TestPauseAsked(t *testing.T) {
 	cell := p.execute(1, "hang")
 	p.printed(1, "hanging")
 	for range 2 { // a second one changes nothing
-		if v := must[protocol.Session](r, protocol.OpSessionPause, ref); v.State != paused {
+		if v := must[protocol.Session](r, protocol.OpSessionPause, ref); v.State != paused.String() {
 			t.Fatalf("paused: %+v", v)
 		}
 	}
-	if v := must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: s.ID, Seconds: 60}); v.State != paused {
+	if v := must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: s.ID, Seconds: 60}); v.State != paused.String() {
 		t.Errorf("kept alive, it is %s: that is no work", v.State)
 	}
 	p.must(protocol.OpInterrupt, 1, protocol.Interrupt{}, nil)
@@ -63,10 +63,10 @@ func TestPolicy(t *testing.T) {
 	}
 	plain, soon, kept := create(protocol.SessionCreate{}), create(protocol.SessionCreate{IdlePauseSeconds: 10}), create(protocol.SessionCreate{IdlePauseSeconds: 10, KeepAlive: true})
 	later := time.Now().Add(11 * time.Second)
-	rests := func(s *Session, at time.Time, want string) {
+	rests := func(s *Session, at time.Time, want State) {
 		t.Helper()
 		r.m.applyIdlePolicy(s, at)
-		if v := s.View(); v.State != want {
+		if v := s.View(); v.State != want.String() {
 			t.Errorf("it is %s, want %s: %+v", v.State, want, v)
 		}
 	}

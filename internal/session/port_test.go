@@ -65,10 +65,10 @@ func TestPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := func(want string) {
+	state := func(want State) {
 		t.Helper()
-		eventually(t, "the session is "+want, func() bool {
-			return must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}).State == want
+		eventually(t, "the session is "+want.String(), func() bool {
+			return must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}).State == want.String()
 		})
 	}
 	state(paused) // the open connection is no work

@@ -36,24 +36,6 @@ func (m *Manager) sandboxUse(l protocol.Limits) tenant.Use {
 	return tenant.Use{Running: 1, CPUs: l.CPUs, MemoryBytes: l.MemoryBytes}
 }
 
-// holds is what a session holds.
-func (s *Session) holds() tenant.Use {
-	s.mu.Lock()
-	state, stored := s.state, s.stored
-	s.mu.Unlock()
-	var u tenant.Use
-	switch state {
-	case lost:
-		return u
-	case hibernated:
-		u.DiskBytes = stored
-	default:
-		u = s.m.sandboxUse(s.limits)
-	}
-	u.Sessions = 1
-	return u
-}
-
 // holding adds up what a tenant's sessions hold, those that are being made
 // among them, and what of that is a subject's own. Preconditions: mu is held.
 func (m *Manager) holding(name, subject string) (all, own tenant.Use) {
@@ -66,9 +48,7 @@ func (m *Manager) holding(name, subject string) (all, own tenant.Use) {
 			own.Add(u)
 		}
 	}
-	for _, s := range m.sessions {
-		add(s.tenant, s.subject, s.holds())
-	}
+	all, own = m.totals.of(name, subject)
 	for c := range m.arriving {
 		u := c.use
 		u.DiskBytes = 0
@@ -164,8 +144,8 @@ func yields(quota string) bool {
 func (m *Manager) Uses() map[string]tenant.Use {
 	out := map[string]tenant.Use{}
 	m.mu.Lock()
-	for _, s := range m.sessions {
-		out[s.tenant] = tenant.Use{}
+	for _, h := range m.totals.owners() {
+		out[h.tenant] = tenant.Use{}
 	}
 	for name := range m.warm.Stored() {
 		out[name] = tenant.Use{}

@@ -130,15 +130,13 @@ func (m *Manager) makeRoom(ctx context.Context, tenant string) bool {
 	}
 	since := time.Now().Add(-roomIdle)
 	var all []candidate
-	m.mu.Lock()
-	for _, s := range m.sessions {
+	for _, s := range m.totals.residents() {
 		s.mu.Lock()
 		if (s.state == paused || s.state == running) && s.idleSince(since) && (tenant == "" || s.tenant == tenant) {
 			all = append(all, candidate{s, s.active})
 		}
 		s.mu.Unlock()
 	}
-	m.mu.Unlock()
 	sort.Slice(all, func(i, j int) bool { return all[i].active.Before(all[j].active) })
 	for _, c := range all {
 		if ctx.Err() != nil {

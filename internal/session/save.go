@@ -137,11 +137,9 @@ func (s *Session) save(ctx context.Context) error {
 	s.closeKeep(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == lost {
+	if !s.conclude("restarting", "the node is stopping") {
 		return os.RemoveAll(s.m.sessionDir(s.id))
 	}
-	s.state, s.reason, s.message, s.lostAt = lost, "restarting", "the node is stopping", time.Now()
-	s.end()
 	close(s.settled)
 	return nil
 }
@@ -286,7 +284,7 @@ func (m *Manager) load() error {
 	for _, e := range entries {
 		s, err := m.revive(e.Name())
 		if err == nil {
-			m.sessions[s.id] = s
+			m.list(s)
 			s.measureDisk()
 			continue
 		}

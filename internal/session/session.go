@@ -20,15 +20,6 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// The states of a session.
-const (
-	running    = "running"
-	paused     = "paused"
-	hibernated = "hibernated" // on disk, without a machine
-	resuming   = "resuming"   // hibernated, and being restored
-	lost       = "lost"
-)
-
 // wireGrace is how long after the end of its agent's wire a machine may take
 // to end by itself and say why.
 const wireGrace = 2 * time.Second
@@ -78,7 +69,9 @@ type Session struct {
 	sealed bool
 
 	mu       sync.Mutex // guards all below, and machine
-	state    string
+	state    State      // transition alone assigns it
+	listed   bool       // in Manager.sessions
+	counted  share      // what it adds to Manager.totals
 	reason   string
 	message  string
 	lostAt   time.Time
@@ -178,7 +171,7 @@ func (s *Session) Touch() {
 // asleep reports whether work would wake the session.
 func (s *Session) asleep() bool { return !s.is(running) && !s.is(lost) }
 
-func (s *Session) is(state string) bool {
+func (s *Session) is(state State) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state == state
@@ -248,10 +241,7 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	if s.state == lost {
 		return nil, &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
 	}
-	if s.state != running {
-		s.volumes.begin(s.m.volumes)
-	}
-	s.state = running
+	s.transition(running)
 	s.ops++
 	s.active = time.Now()
 	return func() {
@@ -314,7 +304,7 @@ func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 	s.outlet.cut(false)
 	s.mu.Lock()
 	if s.state == running {
-		s.state = paused
+		s.transition(paused)
 	}
 	s.mu.Unlock()
 }
@@ -394,8 +384,7 @@ func (s *Session) lose(reason, message string) {
 		return
 	}
 	asleep := s.state == hibernated || s.state == resuming
-	s.state, s.reason, s.message, s.lostAt = lost, reason, message, time.Now()
-	s.end()
+	s.conclude(reason, message)
 	s.outlet.cut(true)
 	all := s.order
 	watchers := make([]*Viewer, 0, len(s.viewers))
@@ -465,7 +454,7 @@ func (s *Session) retire() {
 func (s *Session) View() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
-		ID: s.id, Name: s.name, Language: s.language, State: s.state, Reason: s.reason,
+		ID: s.id, Name: s.name, Language: s.language, State: s.state.String(), Reason: s.reason,
 		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
 		Template: s.template, IdlePauseSeconds: seconds(s.policy.Pause), IdleHibernateSeconds: seconds(s.policy.Hibernate), KeepAlive: s.policy.KeepAlive,
 		Origin: s.origin, Durable: s.durable, Volumes: s.volumes.mounts, Network: s.network(),

@@ -22,7 +22,7 @@ import (
 func TestExecuteAndResume(t *testing.T) {
 	r := newRig(t)
 	s := r.create()
-	if s.State != running || s.Language != "test" || len(s.Channels) != 1 || s.Channels[0].ID != "k1" || s.Channels[0].State != "idle" || len(s.ID) != 28 {
+	if s.State != running.String() || s.Language != "test" || len(s.Channels) != 1 || s.Channels[0].ID != "k1" || s.Channels[0].State != "idle" || len(s.ID) != 28 {
 		t.Fatalf("a new session: %+v", s)
 	}
 	p := r.open()
@@ -431,7 +431,7 @@ func TestSandboxLost(t *testing.T) {
 		return n > 0 && p.news[n-1].Event == protocol.EventLost && strings.Contains(string(p.news[n-1].Params), `"memory"`)
 	})
 	got := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID})
-	if got.State != lost || got.Reason != "memory" || got.Channels[0].State != "dead" {
+	if got.State != lost.String() || got.Reason != "memory" || got.Channels[0].State != "dead" {
 		t.Errorf("the session: %+v", got)
 	}
 	wantKind(t, "execute", p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "print x"}, nil), fault.SandboxLost, "")
@@ -493,17 +493,17 @@ func TestPause(t *testing.T) {
 	state := func() string {
 		return must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}).State
 	}
-	eventually(t, "an idle session is paused", func() bool { return state() == paused })
+	eventually(t, "an idle session is paused", func() bool { return state() == paused.String() })
 	if text, _ := p.run(1, "print awake"); text != "awake" {
 		t.Errorf("got %q", text)
 	}
 	if n := r.m.Status().Counters["resumes"]; n != 1 {
 		t.Errorf("%d resumes, want 1", n)
 	}
-	eventually(t, "paused again", func() bool { return state() == paused })
+	eventually(t, "paused again", func() bool { return state() == paused.String() })
 	// A reader is no work, a process is.
 	r.open().attach(1, s.ID, "k1")
-	if got := state(); got != paused {
+	if got := state(); got != paused.String() {
 		t.Errorf("attaching has made it %s", got)
 	}
 	c := must[protocol.Channel](r, protocol.OpChannelOpen, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "1000"}})
@@ -512,11 +512,11 @@ func TestPause(t *testing.T) {
 	for range 5 {
 		sess.pauseIdle(r.ctx, time.Now())
 	}
-	if got := state(); got != running || r.m.Status().Counters["pauses"] != pauses {
+	if got := state(); got != running.String() || r.m.Status().Counters["pauses"] != pauses {
 		t.Errorf("with a process that runs it is %s", got)
 	}
 	must[struct{}](r, protocol.OpChannelClose, protocol.ChannelRef{Session: s.ID, Channel: c.ID})
-	eventually(t, "paused at last", func() bool { return state() == paused })
+	eventually(t, "paused at last", func() bool { return state() == paused.String() })
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
 }
 
@@ -608,7 +608,7 @@ func TestRestoresThatFail(t *testing.T) {
 	must[protocol.Session](r, protocol.OpHibernate, protocol.SessionRef{Session: s.ID})
 	_, err = call[protocol.Session](r, alice, protocol.OpResume, protocol.SessionRef{Session: s.ID})
 	told("a wake", "session="+s.ID, err)
-	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != hibernated {
+	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); v.State != hibernated.String() {
 		t.Errorf("afterwards it is %s", v.State)
 	}
 	if n := r.m.Status().Counters["restores_failed"]; n < 2 {

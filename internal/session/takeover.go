@@ -76,7 +76,7 @@ func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Toke
 		ch.note(map[string]any{"event": "taken_over", "as_of_ms": c.At.UnixMilli()})
 	}
 	m.mu.Lock()
-	m.sessions[s.id] = s
+	m.list(s)
 	delete(m.left, s.id)
 	m.mu.Unlock()
 	m.count.takenOver.Add(1)

@@ -354,11 +354,11 @@ func TestTerminalIdles(t *testing.T) {
 	p.printed(1, "two\r\n")
 	eventually(t, "it is paused", func() bool {
 		sess.pauseIdle(r.ctx, farFuture())
-		return sess.View().State == paused
+		return sess.View().State == paused.String()
 	})
 	// Another size waits for the next key.
 	p.attachAt(2, protocol.Attach{Session: s.ID, Channel: c.ID, Offset: -1, Cols: 91, Rows: 31}, true)
-	if got := sess.View().State; got != paused {
+	if got := sess.View().State; got != paused.String() {
 		t.Errorf("a viewer has woken it: %s", got)
 	}
 	p.input(2, 1, "stty size\r", false)

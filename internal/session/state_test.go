@@ -1,0 +1,100 @@
+package session
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestStatePairs tries the change from each state to each state, and compares
+// what happens with the rules, written down a second time: a line is a state, a
+// column the state that is to follow it. y is a change, n a refusal, and = is
+// a change to the same state, which is allowed and does nothing.
+func TestStatePairs(t *testing.T) {
+	const rules = `
+		           running paused hibernated resuming lost
+		running    =       y      y          n        y
+		paused     y       =      n          n        y
+		hibernated n       n      =          y        y
+		resuming   y       n      y          =        y
+		lost       n       n      n          n        n`
+	lines := strings.Split(strings.TrimSpace(rules), "\n")
+	if len(lines) != numStates+1 {
+		t.Fatalf("%d lines for %d states", len(lines), numStates)
+	}
+	for i, line := range lines[1:] {
+		from := State(i)
+		cells := strings.Fields(line)
+		if cells[0] != from.String() || len(cells) != numStates+1 {
+			t.Fatalf("line %d is %q", i, line)
+		}
+		for j, want := range cells[1:] {
+			to := State(j)
+			if name := strings.Fields(lines[0])[j]; name != to.String() {
+				t.Fatalf("column %d is %s", j, name)
+			}
+			m := &Manager{log: slog.New(slog.NewTextHandler(io.Discard, nil)), totals: newTotals(), sessions: map[string]*Session{}}
+			s := &Session{m: m, id: "s", state: from, volumes: &held{}, end: func() {}}
+			m.list(s)
+			ok := s.enter(to)
+			have := "n"
+			switch {
+			case ok && from == to:
+				have = "="
+			case ok:
+				have = "y"
+			}
+			after := to
+			if !ok {
+				after = from
+			}
+			if have != want || s.state != after {
+				t.Errorf("%s to %s: %s, want %s; it is %s now", from, to, have, want, s.state)
+			}
+			counts := m.totals.count()
+			if counts[after] != 1 || (after == lost) != (m.totals.tenants[""].sessions == 0) || after.hasSandbox() != (m.totals.withSandbox() == 1) {
+				t.Errorf("%s to %s: counted %v, %+v", from, to, counts, m.totals.tenants)
+			}
+			if refused := m.totals.forbidden == 1; refused != (want == "n" && from != lost) {
+				t.Errorf("%s to %s: counted as forbidden: %v", from, to, refused)
+			}
+		}
+	}
+}
+
+// TestConsistencyCheck holds that the check finds what it is for.
+func TestConsistencyCheck(t *testing.T) {
+	m := &Manager{totals: newTotals(), sessions: map[string]*Session{}}
+	m.snapshots = &SnapshotStore{m: m}
+	one := &Session{m: m, id: "one", tenant: "t", subject: "a", state: running}
+	two := &Session{m: m, id: "two", tenant: "t", subject: "b", state: hibernated, stored: 7}
+	m.list(one)
+	m.list(two)
+	if err := m.ConsistencyCheck(); err != nil {
+		t.Errorf("nothing is wrong, and it says: %v", err)
+	}
+	all, own := m.totals.of("t", "b")
+	if all.Sessions != 2 || all.Running != 1 || all.DiskBytes != 7 || own.Sessions != 1 || own.DiskBytes != 7 {
+		t.Errorf("the tenant holds %+v, its subject %+v", all, own)
+	}
+	for name, harm := range map[string]func() (undo func()){
+		"state": func() func() { one.state = paused; return func() { one.state = running } },
+		"bytes": func() func() { two.stored++; return func() { two.stored-- } },
+		"alive": func() func() { one.policy.KeepAlive = true; return func() { one.policy.KeepAlive = false } },
+		"there": func() func() { delete(m.sessions, "two"); return func() { m.sessions["two"] = two } },
+		"place": func() func() { m.creating++; return func() { m.creating-- } },
+		"shelf": func() func() { m.snapshots.bytes++; return func() { m.snapshots.bytes-- } },
+	} {
+		undo := harm()
+		if m.ConsistencyCheck() == nil {
+			t.Errorf("%s: the check finds nothing", name)
+		}
+		undo()
+	}
+	m.unlist(one)
+	m.unlist(two)
+	if err := m.ConsistencyCheck(); err != nil || len(m.totals.tenants)+len(m.totals.subjects)+len(m.totals.resident) != 0 {
+		t.Errorf("after the last session: %v, %+v", err, m.totals)
+	}
+}
