@@ -12,13 +12,18 @@ import (
 // maxMillis bounds the times that requests name in milliseconds.
 const maxMillis = int64(24 * time.Hour / time.Millisecond)
 
+func codeTooLarge(op string) error {
+	message := fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)
+	return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: message}
+}
+
 func checkExecute(e protocol.Execute) error {
 	const op = "execute"
 	switch {
 	case len(e.Key) > protocol.MaxKey:
 		return fault.Invalid(op, "key", "a key has at most %d bytes", protocol.MaxKey)
 	case len(e.Code) > protocol.MaxCode:
-		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
+		return codeTooLarge(op)
 	case e.TimeoutMS < 0 || e.TimeoutMS > maxMillis:
 		return fault.Invalid(op, "timeout_ms", "a timeout has between 0 and %d milliseconds", maxMillis)
 	}
@@ -29,7 +34,7 @@ func checkComplete(p protocol.Complete) error {
 	const op = "complete"
 	switch {
 	case len(p.Code) > protocol.MaxCode:
-		return &fault.Error{Kind: fault.TooLarge, Op: op, Field: "code", Message: fmt.Sprintf("code has at most %d bytes", protocol.MaxCode)}
+		return codeTooLarge(op)
 	case p.Cursor < 0 || p.Cursor > utf8.RuneCountInString(p.Code):
 		return fault.Invalid(op, "cursor", "a cursor lies in the code or at its end")
 	case p.Detail < 0 || p.Detail > 1:
@@ -43,5 +48,6 @@ func checkSignal(name string) error {
 	case "SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT":
 		return nil
 	}
-	return fault.Invalid("signal", "signal", "%.40q is not SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGSTOP or SIGCONT", name)
+	return fault.Invalid("signal", "signal",
+		"%.40q is not SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGSTOP or SIGCONT", name)
 }

@@ -36,9 +36,15 @@ func (c *linkHandler) tenantFor(op, name string) (string, error) {
 		return c.principal.Tenant, nil
 	}
 	if !c.admin() {
-		return "", &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "tenant", Message: "another tenant's keys take the scope admin"}
+		return "", otherTenant(op, "tenant")
 	}
 	return name, nil
+}
+
+func otherTenant(op, field string) error {
+	return &fault.Error{
+		Kind: fault.PermissionDenied, Op: op, Field: field, Message: "another tenant's keys take the scope admin",
+	}
 }
 
 func version(s *tenant.Store) uint64 {
@@ -56,10 +62,13 @@ func keyCreate(ctx context.Context, c *call, p protocol.KeyCreate) (protocol.New
 		return protocol.NewKey{}, err
 	}
 	if k.Role.Known() && !k.Role.Within(c.principal.Scopes) {
-		return protocol.NewKey{}, &fault.Error{Kind: fault.PermissionDenied, Op: c.op(), Field: "role", Message: "a key has no scope that its maker lacks"}
+		return protocol.NewKey{}, &fault.Error{
+			Kind: fault.PermissionDenied, Op: c.op(), Field: "role", Message: "a key has no scope that its maker lacks",
+		}
 	}
 	if p.ExpiresSeconds < 0 || p.ExpiresSeconds > int64(tenant.MaxLife/time.Second) {
-		return protocol.NewKey{}, fault.Invalid(c.op(), "expires_seconds", "a key expires within ten years, or with 0 never")
+		return protocol.NewKey{}, fault.Invalid(c.op(), "expires_seconds",
+			"a key expires within ten years, or with 0 never")
 	}
 	if p.ExpiresSeconds > 0 {
 		k.Expires = time.Now().UTC().Add(time.Duration(p.ExpiresSeconds) * time.Second)
@@ -101,7 +110,7 @@ func keyList(_ context.Context, c *call, p protocol.KeyQuery) (protocol.KeyList,
 		return protocol.KeyList{}, err
 	}
 	if p.All && !c.admin() {
-		return protocol.KeyList{}, &fault.Error{Kind: fault.PermissionDenied, Op: c.op(), Field: "all", Message: "another tenant's keys take the scope admin"}
+		return protocol.KeyList{}, otherTenant(c.op(), "all")
 	}
 	out := protocol.KeyList{Keys: []protocol.Key{}}
 	x, _ := s.Index()
@@ -119,7 +128,8 @@ func keyRotate(ctx context.Context, c *call, p protocol.KeyRotate) (protocol.New
 		return protocol.NewKey{}, err
 	}
 	if p.KeepSeconds < 0 || p.KeepSeconds > int64(tenant.MaxKeep/time.Second) {
-		return protocol.NewKey{}, fault.Invalid(c.op(), "keep_seconds", "a secret stays good for 0 to %d seconds after its rotation", int64(tenant.MaxKeep/time.Second))
+		return protocol.NewKey{}, fault.Invalid(c.op(), "keep_seconds",
+			"a secret stays good for 0 to %d seconds after its rotation", int64(tenant.MaxKeep/time.Second))
 	}
 	k, secret, err := s.Rotate(ctx, c.realm(), p.ID, time.Duration(p.KeepSeconds)*time.Second)
 	if err != nil {

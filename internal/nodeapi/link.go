@@ -109,12 +109,16 @@ func (c *linkHandler) request(body []byte) {
 		return
 	}
 	if err := json.Unmarshal(body, &r); err != nil {
-		c.reply(0, nil, &fault.Error{Kind: fault.Malformed, Op: op, Message: "a control message is not the JSON of a request", Err: err})
+		c.reply(0, nil, &fault.Error{
+			Kind: fault.Malformed, Op: op, Message: "a control message is not the JSON of a request", Err: err,
+		})
 		return
 	}
 	o, ok := c.server.operations[r.Op]
 	if !ok {
-		c.reply(r.ID, nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "op", Message: "there is no such operation"})
+		c.reply(r.ID, nil, &fault.Error{
+			Kind: fault.Unsupported, Op: op, Field: "op", Message: "there is no such operation",
+		})
 		return
 	}
 	if err := c.permit(o, r); err != nil {

@@ -49,7 +49,9 @@ type answered struct{}
 // handleLater returns the handler of an operation that replies by itself, with
 // the given function. It does so at most once with a result, unless it returns
 // an error.
-func handleLater[P, R any](name string, do func(ctx context.Context, c *call, p P, reply func(R, error)) error) handler {
+func handleLater[P, R any](
+	name string, do func(ctx context.Context, c *call, p P, reply func(R, error)) error,
+) handler {
 	return handler{
 		name: name, params: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
 		run: func(ctx context.Context, c *call) (any, error) {
@@ -100,7 +102,9 @@ func newOperations(table []protocol.Operation, handlers []handler) (map[string]*
 			continue
 		}
 		delete(byName, row.Name)
-		errs = append(errs, sameType(row.Name+"'s parameters", row.Params, h.params), sameType(row.Name+"'s result", row.Result, h.result))
+		errs = append(errs,
+			sameType(row.Name+"'s parameters", row.Params, h.params),
+			sameType(row.Name+"'s result", row.Result, h.result))
 		all[row.Name] = &operation{Operation: row, run: h.run}
 	}
 	for name := range byName {

@@ -16,7 +16,10 @@ func linkCreate(ctx context.Context, c *call, p protocol.LinkCreate) (protocol.N
 	if err != nil {
 		return protocol.NewLink{}, err
 	}
-	made, err := s.AddLink(ctx, tenant.Link{Tenant: c.principal.Tenant, Session: p.Session, By: c.principal.Subject, Expires: time.UnixMilli(p.ExpiresMS).UTC()})
+	made, err := s.AddLink(ctx, tenant.Link{
+		Tenant: c.principal.Tenant, Session: p.Session, By: c.principal.Subject,
+		Expires: time.UnixMilli(p.ExpiresMS).UTC(),
+	})
 	if err != nil {
 		return protocol.NewLink{}, err
 	}

@@ -94,13 +94,18 @@ func fileWrite(ctx context.Context, c *call, p protocol.FileWrite, reply func(pr
 func treeWrite(ctx context.Context, c *call, p protocol.FileRef, reply func(protocol.Tree, error)) error {
 	return receive(ctx, c, p, func(s *session.Session, body io.Reader) (protocol.Tree, error) {
 		t, err := s.Agent().Files.WriteTree(ctx, s.NewWire(), p.Path, body)
-		return protocol.Tree{Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped, Bytes: t.Bytes}, err
+		return protocol.Tree{
+			Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped, Bytes: t.Bytes,
+		}, err
 	}, reply)
 }
 
 // receive passes the Data that follows to write, in the background, and replies
 // with its result.
-func receive[R any](ctx context.Context, c *call, p protocol.FileRef, write func(*session.Session, io.Reader) (R, error), reply func(R, error)) error {
+func receive[R any](
+	ctx context.Context, c *call, p protocol.FileRef,
+	write func(*session.Session, io.Reader) (R, error), reply func(R, error),
+) error {
 	if err := session.CheckPath(c.op(), "path", p.Path); err != nil {
 		return err
 	}
@@ -142,7 +147,10 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // store has write store an upload in a session, and counts its bytes.
-func store[R any](ctx context.Context, c *call, s *session.Session, body io.Reader, write func(*session.Session, io.Reader) (R, error)) (R, error) {
+func store[R any](
+	ctx context.Context, c *call, s *session.Session, body io.Reader,
+	write func(*session.Session, io.Reader) (R, error),
+) (R, error) {
 	var zero R
 	release, err := s.Acquire(ctx)
 	if err != nil {
@@ -188,7 +196,10 @@ func treeRead(ctx context.Context, c *call, p protocol.TreeRead, reply func(prot
 // transmit replies with what read opens, and sends what it writes as Data. When
 // it fails between the two, an error with the same id follows and the link ends
 // without a last Data frame.
-func transmit[R any](ctx context.Context, c *call, p protocol.FileRef, read func(s *session.Session, opened func(R), w io.Writer) error, reply func(R, error)) error {
+func transmit[R any](
+	ctx context.Context, c *call, p protocol.FileRef,
+	read func(s *session.Session, opened func(R), w io.Writer) error, reply func(R, error),
+) error {
 	if err := session.CheckPath(c.op(), "path", p.Path); err != nil {
 		return err
 	}

@@ -39,6 +39,11 @@ func (c *linkHandler) onlyReads() bool {
 	return slices.Contains(c.principal.Scopes, tenant.ScopeRead) && !slices.Contains(c.principal.Scopes, tenant.ScopeWrite)
 }
 
+// eventError sends the event error.
+func (c *linkHandler) eventError(ch uint32, err error) {
+	c.event(protocol.EventError, ch, fault.PublicOf(err))
+}
+
 // attach makes the link a viewer of a channel. The records follow the reply.
 func attach(_ context.Context, c *call, p protocol.Attach) (protocol.Attached, error) {
 	var no protocol.Attached
@@ -80,7 +85,9 @@ func (c *call) checkAttach(p *protocol.Attach) error {
 	switch {
 	case c.onlyReads() && p.Writer != "":
 		// It would take over another's stream of input.
-		return &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "writer", Message: "these credentials write nothing"}
+		return &fault.Error{
+			Kind: fault.PermissionDenied, Op: op, Field: "writer", Message: "these credentials write nothing",
+		}
 	case c.request.Ch == 0:
 		return fault.Invalid(op, "ch", "choose a number above 0")
 	case p.Window < 0 || p.Window > protocol.MaxWindow:
@@ -163,7 +170,7 @@ func (v *viewer) sendRecords(offset int64, records []byte) int {
 // ack returns credit.
 func (v *viewer) ack(offset int64) {
 	if err := v.Ack(offset); err != nil {
-		v.link.event(protocol.EventError, v.ch, fault.PublicOf(err))
+		v.link.eventError(v.ch, err)
 	}
 }
 
@@ -214,17 +221,17 @@ func (c *linkHandler) input(f stream.Frame) {
 	const op = "link.input"
 	v := c.find(f.Channel)
 	if v == nil {
-		c.event(protocol.EventError, f.Channel, fault.PublicOf(fault.Invalid(op, "ch", "nothing is attached as %d", f.Channel)))
+		c.eventError(f.Channel, fault.Invalid(op, "ch", "nothing is attached as %d", f.Channel))
 		return
 	}
 	terminal := v.Channel().IsTerminal()
 	switch {
 	case len(f.Body) < 8 || len(f.Body) > 8+protocol.MaxInput:
-		c.event(protocol.EventError, f.Channel, fault.PublicOf(fault.New(fault.TooLarge, op,
-			"an Input frame has a sequence number of 8 bytes and at most %d bytes behind it", protocol.MaxInput)))
+		c.eventError(f.Channel, fault.New(fault.TooLarge, op,
+			"an Input frame has a sequence number of 8 bytes and at most %d bytes behind it", protocol.MaxInput))
 		return
 	case v.Channel().Queue() != nil:
-		c.event(protocol.EventError, f.Channel, fault.PublicOf(fault.New(fault.Unsupported, op, "a kernel takes input by the operation input")))
+		c.eventError(f.Channel, fault.New(fault.Unsupported, op, "a kernel takes input by the operation input"))
 		return
 	case v.ReadOnly():
 		v.refuse(fault.New(fault.PermissionDenied, op, "this viewer is read-only"))
@@ -252,7 +259,7 @@ func (v *viewer) refuse(err error) {
 	v.mu.Unlock()
 	v.link.server.metrics.inputRefused.Add(1)
 	if first {
-		v.link.event(protocol.EventError, v.ch, fault.PublicOf(err))
+		v.link.eventError(v.ch, err)
 	}
 }
 
