@@ -75,7 +75,7 @@ func (g *Gateway) sendDenials() {
 	ctx, cancel := context.WithTimeout(g.base, auditTimeout)
 	defer cancel()
 	if err := g.node.Call(ctx, gatewayItself(), protocol.OpAudit, notes, nil); err != nil {
-		g.stats.notesLost.Add(int64(len(notes.Entries)))
+		g.stats.notesLost.Add(float64(len(notes.Entries)))
 		g.log.Warn("the node did not take entries for the audit log", "entries", len(notes.Entries), "error", err)
 	}
 }

@@ -63,7 +63,7 @@ func TestDenialsAreTold(t *testing.T) {
 	if entries > most {
 		t.Errorf("%d entries of 51 denials, want at most %d", entries, most)
 	}
-	if lost := g.stats.notesLost.Load(); lost != 0 {
+	if lost := total(g.stats.notesLost); lost != 0 {
 		t.Errorf("%d were lost", lost)
 	}
 }

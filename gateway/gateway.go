@@ -100,7 +100,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	}
 	g := &Gateway{
 		openAPIDocument: document,
-		cfg:             cfg, node: n, log: log,
+		cfg:             cfg, node: n, log: log, stats: newCounters(),
 		ports: domain,
 		slots: make(chan struct{}, cfg.Limits.InFlight),
 		own:   make(map[string]bool),

@@ -99,9 +99,9 @@ func (g *Gateway) runCheck() {
 	}
 	if err != nil {
 		g.log.Error("the self-check failed", "error", err)
-		g.metrics.checks.WithLabelValues("failed").Inc()
+		g.stats.checks.WithLabelValues("failed").Inc()
 	} else {
-		g.metrics.checks.WithLabelValues("ok").Inc()
+		g.stats.checks.WithLabelValues("ok").Inc()
 	}
 	c.err = err
 }

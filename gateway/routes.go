@@ -63,7 +63,7 @@ func (g *Gateway) table() []route {
 		{Method: "POST", Path: "/auth/logout", Access: Anyone, Cookie: true, handler: g.logout},
 		{Method: "GET", Path: "/v1", Access: Anyone, handler: g.describe},
 		{Method: "GET", Path: "/v1/status", Access: ScopeAdmin, handler: g.status},
-		{Method: "GET", Path: "/metrics", Access: ScopeMetrics, handler: g.tellMetrics},
+		{Method: "GET", Path: "/metrics", Access: ScopeMetrics, handler: g.serveMetrics},
 		{Method: "POST", Path: "/v1/tickets", Access: Anyone, Body: 4 << 10, handler: g.issueTicket},
 		{Method: "DELETE", Path: "/v1/tickets/:id", Access: Anyone, handler: g.revokeTicket},
 		{Method: "PUT", Path: "/v1/tenants/:id", Access: ScopeAdmin, Body: 4 << 10, handler: g.setQuota},

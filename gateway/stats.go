@@ -1,28 +1,79 @@
 package gateway
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// counters are what a gateway counts of its own. Package relay counts what
+// happens on WebSockets. Each metric is registered once, by newMetrics.
 type counters struct {
-	connections                        atomic.Int64
-	refused, slow, denied, badRequests atomic.Int64 // slow lacks the WebSockets
-	requests, runs, notesLost          atomic.Int64
+	connections             atomic.Int64
+	requests, denied        prometheus.Counter
+	slow, badRequests       prometheus.Counter
+	runs, notesLost         prometheus.Counter
+	refused, errors, closes *prometheus.CounterVec // by limit, kind, code
+	checks                  *prometheus.CounterVec // by result
 }
 
-// Stats is what a gateway counts. All but the first two only grow.
+func newCounters() counters {
+	one := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
+	}
+	many := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, []string{label})
+	}
+	return counters{
+		requests:    one("requests_let_in_total", "Requests that were authorized."),
+		denied:      one("denied_total", "Requests that were refused before their handler."),
+		badRequests: one("bad_requests_total", "Requests that could not be parsed."),
+		slow:        one("slow_clients_total", "Clients that read nothing for too long and were cut off."),
+		notesLost:   one("audit_notes_lost_total", "Entries for the audit log that the node did not take."),
+		runs:        one("runs_total", "Programs that POST /v1/run ran."),
+		refused:     many("refused_total", "What was refused because a limit was reached.", "limit"),
+		errors:      many("errors_total", "Responses and replies of the gateway that were errors, by kind.", "kind"),
+		closes:      many("websocket_closes_total", "WebSockets that ended, by close code; other stands for the clients' own.", "code"),
+		checks:      many("self_checks_total", "Cells that the gateway ran to know whether it is ready, by result.", "result"),
+	}
+}
+
+// all returns the counters to register.
+func (c *counters) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		c.requests, c.denied, c.badRequests, c.slow, c.notesLost, c.runs, c.refused, c.errors, c.closes, c.checks,
+	}
+}
+
+// total returns the sum of the counters that a collector has.
+func total(c prometheus.Collector) (sum int64) {
+	all := make(chan prometheus.Metric)
+	go func() { c.Collect(all); close(all) }()
+	for m := range all {
+		var value dto.Metric
+		if m.Write(&value) == nil {
+			sum += int64(value.GetCounter().GetValue())
+		}
+	}
+	return sum
+}
+
+// Stats are the counters of a gateway. All but the first two only grow.
 type Stats struct {
 	// Connections and Sockets are open now.
 	Connections int64 `json:"connections"`
 	Sockets     int64 `json:"sockets"`
-	// Requests were let in by the door, Denied were not.
+	// Requests were authorized, Denied were not.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
-	// Refused met a limit: connections, requests in flight or tickets.
+	// Refused counts what met a limit: connections, requests under way, tickets.
 	Refused int64 `json:"refused"`
-	// Slow clients took nothing for too long and were cut off.
+	// Slow counts clients that read nothing for too long and were cut off.
 	Slow int64 `json:"slow"`
 	// BadRequests could not be parsed.
 	BadRequests int64 `json:"bad_requests"`
-	// PingsIgnored were over a client's 50 a second.
+	// PingsIgnored counts pings over a client's 50 a second.
 	PingsIgnored int64 `json:"pings_ignored"`
 	Runs         int64 `json:"runs"`
 }
@@ -32,8 +83,8 @@ func (g *Gateway) Stats() Stats {
 	s, ws := &g.stats, g.sockets.Stats()
 	return Stats{
 		Connections: s.connections.Load(), Sockets: ws.Open.Load(),
-		Requests: s.requests.Load(), Denied: s.denied.Load(), Refused: s.refused.Load(),
-		Slow: s.slow.Load() + ws.Slow.Load(), BadRequests: s.badRequests.Load(), PingsIgnored: ws.PingsIgnored.Load(),
-		Runs: s.runs.Load(),
+		Requests: total(s.requests), Denied: total(s.denied), Refused: total(s.refused),
+		Slow: total(s.slow), BadRequests: total(s.badRequests), PingsIgnored: ws.PingsIgnored.Load(),
+		Runs: total(s.runs),
 	}
 }

@@ -32,6 +32,8 @@ type Credentials interface {
 type Observer interface {
 	// Full is called when a principal has too many sockets.
 	Full()
+	// Slow is called when a client reads nothing for too long.
+	Slow()
 	// Failed is called with each error that a client is sent.
 	Failed(err error)
 	// Closed is called with the close code of each socket.
@@ -70,8 +72,6 @@ type Stats struct {
 	Open                    atomic.Int64
 	BytesIn, BytesOut       atomic.Int64
 	MessagesIn, MessagesOut atomic.Int64
-	// Slow counts clients that read nothing for too long.
-	Slow atomic.Int64
 	// PingsIgnored counts pings over maxPings in a second.
 	PingsIgnored atomic.Int64
 }
@@ -192,6 +192,6 @@ func (s *Socket) Abandon() { s.server.leave(s) }
 // socket in goroutines of its own. It owns the connection. early is what the
 // client has already sent after the handshake.
 func (s *Socket) Serve(conn net.Conn, early []byte, key string) {
-	s.conn = newCorkedConn(conn, early, s.server.cfg.Times.Write, &s.server.stats)
+	s.conn = newCorkedConn(conn, early, s.server.cfg.Times.Write, &s.server.stats, s.server.cfg.Observer)
 	go s.begin(key)
 }

@@ -283,7 +283,7 @@ func (s *Socket) ping() {
 	err := s.ws.Ping(ctx)
 	busy := s.conn.writing.Load() || s.sending.Load() // which have deadlines of their own
 	if err != nil && !busy {
-		s.server.stats.Slow.Add(1)
+		s.server.cfg.Observer.Slow()
 		s.fail(fault.New(fault.Slow, "relay.ping", "the client did not answer a ping for %s", s.server.cfg.Times.Pong))
 		return
 	}

@@ -16,9 +16,10 @@ import (
 type corkedConn struct {
 	net.Conn
 	// early was received before the handshake was answered.
-	early []byte
-	stall time.Duration
-	stats *Stats
+	early    []byte
+	stall    time.Duration
+	stats    *Stats
+	observer Observer
 	// slowed is set once a write has taken longer than stall.
 	slowed atomic.Bool
 	// broken is set once a write has stopped within a frame: the client would
@@ -35,8 +36,8 @@ type corkedConn struct {
 // corkLimit is the number of bytes that a corked connection holds back.
 const corkLimit = 64 << 10
 
-func newCorkedConn(c net.Conn, early []byte, stall time.Duration, stats *Stats) *corkedConn {
-	return &corkedConn{Conn: c, early: early, stall: stall, stats: stats}
+func newCorkedConn(c net.Conn, early []byte, stall time.Duration, stats *Stats, o Observer) *corkedConn {
+	return &corkedConn{Conn: c, early: early, stall: stall, stats: stats, observer: o}
 }
 
 func (c *corkedConn) Read(p []byte) (int, error) {
@@ -124,6 +125,6 @@ func (c *corkedConn) write(p []byte) (int, error) {
 			c.broken.Store(true)
 			return total, err
 		}
-		c.stats.Slow.Add(1)
+		c.observer.Slow()
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestCorkStartsEmpty(t *testing.T) {
 	for range 50 { // the pool may drop what it is given, so once proves nothing
 		here, there := net.Pipe()
-		e := newCorkedConn(here, nil, time.Minute, new(Stats))
+		e := newCorkedConn(here, nil, time.Minute, new(Stats), nil)
 		used := append(make([]byte, 0, 64), "left over"...)
 		stream.PutBuffer(&used)
 		go func() {
