@@ -1,9 +1,9 @@
-// Package pty is what Sandgate knows of terminals: how one is opened in a
-// sandbox, which modes the program in it has set, how a terminal that comes
-// later is brought into them, and what of its input is no person's.
+// Package pty opens terminals in a sandbox, tracks the modes that a program has
+// set, restores them in another terminal, and filters the input and output of
+// terminals.
 //
-// It draws no screen. It reads a stream of output as a terminal's parser does
-// and remembers switches, colours and names, a few hundred bytes in all.
+// It draws no screen. It reads output as a terminal's parser does and remembers
+// modes, colours and names, a few hundred bytes in all.
 package pty
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Size is a terminal's, in character cells.
+// Size is the size of a terminal in character cells.
 type Size struct {
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
 }
 
-// Limits of a size, and the size of a terminal that nobody has given one.
+// Limits of a size, and the default size.
 const (
 	MaxCols = 1000
 	MaxRows = 1000
@@ -33,7 +33,7 @@ const (
 	DefaultRows = 24
 )
 
-// Check returns an error that names the field which is out of range.
+// Check returns an error that names the field that is out of range.
 func (s Size) Check(op string) error {
 	if s.Cols < 1 || s.Cols > MaxCols {
 		return fault.Invalid(op, "cols", "a terminal has between 1 and %d columns", MaxCols)
@@ -45,15 +45,15 @@ func (s Size) Check(op string) error {
 }
 
 // Open opens a terminal whose program's end belongs to uid and gid. master
-// never blocks. Both descriptors are the caller's to close.
+// never blocks. The caller must close both descriptors.
 func Open(s Size, uid, gid int) (master, program int, err error) {
 	m, p, err := pty.Open()
 	if err != nil {
 		return -1, -1, err
 	}
 	defer func() { err = errors.Join(err, m.Close(), p.Close()) }()
-	// Copies, since an os.File would put the descriptors under the care of
-	// the runtime's poller.
+	// Copies, because the runtime's poller would control the descriptors of an
+	// os.File.
 	if master, err = duplicate(m); err != nil {
 		return -1, -1, err
 	}
@@ -71,8 +71,8 @@ func Open(s Size, uid, gid int) (master, program int, err error) {
 	return master, program, nil
 }
 
-// own makes the program's end a file of the user's, so that what looks its
-// terminal up by name, as tmux does, may open it.
+// own makes the user the owner of the program's end, so that programs that open
+// their terminal by name, such as tmux, may do so.
 func own(fd, uid, gid int) error {
 	if err := syscall.Fchown(fd, uid, gid); err != nil {
 		return err
@@ -90,15 +90,14 @@ func duplicate(f *os.File) (int, error) {
 	return dup, errors.Join(cerr, err)
 }
 
-// Resize sets the size of the terminal behind either of its ends. The program
-// in front is told by SIGWINCH if the size is another one.
+// Resize sets the size of a terminal by a descriptor of either end. The
+// foreground program gets SIGWINCH if the size has changed.
 func Resize(fd int, s Size) error {
 	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(s.Rows), Col: uint16(s.Cols)})
 }
 
-// SignalKey returns the byte that the terminal behind master turns into the signal,
-// which is SIGINT, SIGQUIT or SIGTSTP. It is false while the program takes its
-// keys as they are.
+// SignalKey returns the byte for which the terminal sends sig, which is SIGINT,
+// SIGQUIT or SIGTSTP. It returns false while the program reads raw keys.
 func SignalKey(master int, sig syscall.Signal) (byte, bool) {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil || t.Lflag&unix.ISIG == 0 {
@@ -112,8 +111,8 @@ func SignalKey(master int, sig syscall.Signal) (byte, bool) {
 	return 0, false
 }
 
-// LastSignalKey returns the position of the last byte of b that the terminal behind
-// master turns into a signal, and -1 when there is none.
+// LastSignalKey returns the position of the last byte of b for which the
+// terminal sends a signal, or -1.
 func LastSignalKey(master int, b []byte) int {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil || t.Lflag&unix.ISIG == 0 || t.Lflag&unix.NOFLSH != 0 {
@@ -138,13 +137,13 @@ func signalKeys() [3]signalKey {
 	return [3]signalKey{{syscall.SIGINT, unix.VINTR}, {syscall.SIGQUIT, unix.VQUIT}, {syscall.SIGTSTP, unix.VSUSP}}
 }
 
-// FlushInput throws away what was typed and has not been read. It takes the
-// program's end.
+// FlushInput drops input that the program has not read. It takes the program's
+// end.
 func FlushInput(program int) {
 	_ = unix.IoctlSetInt(program, unix.TCFLSH, unix.TCIFLUSH)
 }
 
-// number parses a parameter; -1 means that it is none.
+// number parses a parameter. It returns -1 for anything else.
 func number(s string) int {
 	if s == "" {
 		return 0

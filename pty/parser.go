@@ -2,11 +2,11 @@ package pty
 
 import "unicode/utf8"
 
-// maxSequence is how many bytes of one sequence are kept. No sequence that
-// sets a mode or asks a question is longer.
+// maxSequence is how many bytes of one sequence the parser keeps. No sequence
+// that sets a mode or is a query is longer.
 const maxSequence = 4 << 10
 
-// kind is what a parser has found.
+// kind is the kind of a piece.
 type kind uint8
 
 const (
@@ -17,15 +17,15 @@ const (
 	dcs                // ESC P or U+0090 and a string
 	apc                // ESC X, ESC ^ or ESC _ and a string
 	part               // a piece of a sequence over maxSequence bytes
-	broken             // a sequence that was given up in the middle
+	broken             // a sequence that was cancelled
 )
 
 // parser cuts a stream as a terminal does (Paul Williams' state machine, over
-// UTF-8) and gives each piece to emit: together they are the stream. It keeps
-// at most maxSequence bytes.
+// UTF-8) and gives each piece to emit. The pieces together are the stream. It
+// keeps at most maxSequence bytes.
 //
-// A string ends with the byte that ends it: BEL is its last byte, while ESC or
-// a C1 control, U+0080 to U+009F, begins the next piece.
+// BEL is the last byte of the string that it ends. ESC or a C1 control, U+0080
+// to U+009F, ends a string and begins the next piece.
 type parser struct {
 	emit func(k kind, b []byte)
 
@@ -116,8 +116,8 @@ func (p *parser) start(c byte) {
 	p.addByte(c)
 }
 
-// finish ends what ESC and C1 controls end: a string is complete, all else is
-// given up.
+// finish ends a sequence at ESC or a C1 control: a string is complete, any
+// other sequence is cancelled.
 func (p *parser) finish() {
 	if p.in >= osc {
 		p.end(p.in)
@@ -126,7 +126,7 @@ func (p *parser) finish() {
 	}
 }
 
-// c1 takes a control of U+0080 to U+009F, which stands for ESC and a byte.
+// c1 takes a control of U+0080 to U+009F, which is short for ESC and a byte.
 func (p *parser) c1(c byte) {
 	p.finish()
 	p.in = escape
@@ -134,7 +134,7 @@ func (p *parser) c1(c byte) {
 	p.opened(c - 0x40)
 }
 
-// opened decides what ESC and c begin or are.
+// opened selects the kind of sequence that ESC and c begin.
 func (p *parser) opened(c byte) {
 	switch p.begun = false; {
 	case c == '[':
@@ -150,7 +150,7 @@ func (p *parser) opened(c byte) {
 	}
 }
 
-// character takes bytes that are no control.
+// character takes bytes that are not a control.
 func (p *parser) character(b []byte) {
 	switch {
 	case p.in == plain:
@@ -174,7 +174,7 @@ func (p *parser) step(c byte) {
 	case c >= 0x80:
 		p.character([]byte{c})
 	case c < 0x20, c == 0x7f:
-		p.addByte(c) // carried out, and the sequence goes on
+		p.addByte(c) // it is carried out, and the sequence continues
 	case p.in == csi:
 		p.addByte(c)
 		if c >= 0x40 {
@@ -201,7 +201,7 @@ func (p *parser) addByte(c byte) {
 	p.buf = append(p.buf, c)
 }
 
-// add keeps bytes of a sequence, or passes them on when it is too long.
+// add keeps bytes of a sequence, or passes them on if it is too long.
 func (p *parser) add(b []byte) {
 	if len(b) == 0 {
 		return
@@ -222,7 +222,7 @@ func (p *parser) add(b []byte) {
 	p.buf = append(p.buf, b...)
 }
 
-// end gives the sequence to emit.
+// end passes the sequence to emit.
 func (p *parser) end(k kind) {
 	b, over := p.buf, p.over
 	p.in, p.begun, p.over, p.buf = plain, false, false, p.buf[:0]
@@ -232,7 +232,7 @@ func (p *parser) end(k kind) {
 	}
 }
 
-// text passes text on and remembers a character that is not there as a whole.
+// text passes text on and keeps an incomplete character.
 func (p *parser) text(b []byte) {
 	if len(b) >= utf8.UTFMax {
 		p.tail = append(p.tail[:0], b[len(b)-utf8.UTFMax:]...)
@@ -244,8 +244,8 @@ func (p *parser) text(b []byte) {
 	p.emit(plain, b)
 }
 
-// incompleteRune returns how many bytes at the end of b begin a character that is
-// not there as a whole: 0 to 3.
+// incompleteRune returns how many bytes at the end of b begin an incomplete
+// character: 0 to 3.
 func incompleteRune(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {
@@ -261,9 +261,9 @@ func incompleteRune(b []byte) int {
 // maxPartial is how many bytes of an unfinished sequence a State keeps.
 const maxPartial = 512
 
-// partial is what brings a terminal's parser to where this one is: the bytes
-// of the unfinished sequence or character. Of one that is too long it is the
-// beginning of a like one that means nothing.
+// partial returns bytes that bring another parser into the same state: those of
+// the unfinished sequence or character. For one that is too long it returns the
+// beginning of a similar sequence without effect.
 func (p *parser) partial() []byte {
 	var b []byte
 	switch {

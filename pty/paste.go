@@ -11,10 +11,10 @@ const (
 	pasteEnd   = "\x1b[201~"
 )
 
-// Paste is text as a terminal brings it to the program: in brackets if the
-// program wants them, with CR at the ends of lines, and with all controls but
-// the tabulator turned into pictures of themselves, so that nothing in the
-// text can end the brackets, send a signal or press a key.
+// Paste encodes text as a terminal sends a paste: in brackets if the program
+// wants them, with CR at the ends of lines. Control characters except tab
+// become visible symbols, so that nothing in the text can end the brackets,
+// send a signal or press a key.
 func Paste(text []byte, brackets bool) []byte {
 	b := make([]byte, 0, len(text)+len(pasteBegin)+len(pasteEnd))
 	if brackets {
@@ -27,7 +27,7 @@ func Paste(text []byte, brackets bool) []byte {
 	return b
 }
 
-// appendHarmless appends pasted text to b.
+// appendHarmless appends text without control characters to b.
 func appendHarmless(b, text []byte) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
@@ -55,19 +55,19 @@ func appendHarmless(b, text []byte) []byte {
 	return b
 }
 
-// PasteFilter makes pastes harmless that come in brackets already, as terminals send
-// them among the keys. The brackets tell where a paste begins but not for sure
-// where it ends, since the text may hold an end of its own: the last end in a
-// piece of input counts, and what lies before it is text. A paste goes on from
-// piece to piece until there is an end. Ctrl-C as a piece of its own is a key
-// press and ends it too, so that nobody is shut in.
+// PasteFilter makes pastes harmless that terminals send in brackets among the
+// keys. The beginning of a paste is certain, but its end is not, because the
+// text may contain an end marker. The filter takes the last end marker in a
+// piece of input as the end, and everything before it as text. Without one, the
+// paste continues in the next piece. Ctrl-C as a piece of its own is a key
+// press and also ends the paste.
 type PasteFilter struct {
 	open bool
-	tail []byte // an unfinished character, or an unfinished end, of the open paste
+	tail []byte // an unfinished character or end marker of the open paste
 }
 
-// Filter returns the input that may go to the program. It returns b itself when
-// there is no paste in it.
+// Filter returns the input for the program. It returns b itself if that
+// contains no paste.
 func (f *PasteFilter) Filter(b []byte) []byte {
 	if !f.open && !bytes.Contains(b, []byte(pasteBegin)) {
 		return b
@@ -102,7 +102,8 @@ func (f *PasteFilter) Filter(b []byte) []byte {
 	return append(out, f.Filter(after[len(pasteEnd):])...)
 }
 
-// undecided is how many bytes at the end of an open paste cannot be judged yet.
+// undecided returns how many bytes at the end of an open paste need the next
+// piece.
 func undecided(b []byte) int {
 	for n := min(len(pasteEnd)-1, len(b)); n > 0; n-- {
 		if strings.HasPrefix(pasteEnd, string(b[len(b)-n:])) {

@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// QueryFilter takes out of old output what would make a terminal answer: questions
-// about its state, colours, size and name. They were answered long ago, and
-// would now be answered into whatever reads the terminal's input. The rest
-// passes through unchanged; a sequence comes once it is complete.
+// QueryFilter removes queries from old output: sequences to which a terminal
+// replies with its state, colours, size or name. They were answered long ago,
+// and a new reply would go into the input of whatever program runs now.
+// Everything else passes unchanged. A sequence passes once it is complete.
 type QueryFilter struct {
 	parser   parser
 	out      []byte
-	drop     bool // of parts
-	whole    bool // the last piece was no part
-	open     bool // what has passed ends in what only the next piece would end
+	drop     bool // of the current parts
+	whole    bool // the last piece was not a part
+	open     bool // the output ends in a string that only the next piece ends
 	deferred [3]bool
 }
 
-// reporting are the modes that make a terminal report as soon as they are
-// turned on.
+// reporting are the modes for which a terminal sends a report as soon as they
+// are set.
 func reporting() [3]int { return [3]int{1004, 2031, 2048} }
 
-// NewQueryFilter returns a filter at the beginning of a stream.
+// NewQueryFilter returns a filter for the beginning of a stream.
 func NewQueryFilter() *QueryFilter {
 	q := &QueryFilter{whole: true}
 	q.parser.emit = q.emit
 	return q
 }
 
-// Append appends what may pass of b to dst.
+// Append appends the part of b that passes to dst.
 func (q *QueryFilter) Append(dst, b []byte) []byte {
 	q.out = dst
 	q.parser.write(b)
@@ -38,8 +38,8 @@ func (q *QueryFilter) Append(dst, b []byte) []byte {
 	return dst
 }
 
-// End appends what has been held back, once what follows is new: the modes
-// that report, where the program has them on, and an unfinished sequence.
+// End appends what the filter has held back, at the end of the old output: the
+// reporting modes that the program has set, and an unfinished sequence.
 func (q *QueryFilter) End(dst []byte) []byte {
 	for i, on := range q.deferred {
 		if on {
@@ -100,16 +100,16 @@ func (q *QueryFilter) emit(k kind, b []byte) {
 	}
 }
 
-// dropPiece is called for a piece that does not pass. The one before it may have
-// been waiting to be ended by it.
+// dropPiece is called for a piece that is removed. It ends a string that the
+// removed piece would have ended.
 func (q *QueryFilter) dropPiece() {
 	if q.open {
 		q.out, q.open = append(q.out, "\x1b\\"...), false
 	}
 }
 
-// maybeQuery reports whether a sequence that is too long to be looked at as a whole
-// could be a question.
+// maybeQuery reports whether a sequence that is too long to be kept may be a
+// query.
 func (q *QueryFilter) maybeQuery(begin []byte) bool {
 	switch k := q.parser.in; k {
 	case osc:
@@ -121,8 +121,8 @@ func (q *QueryFilter) maybeQuery(begin []byte) bool {
 	return true
 }
 
-// deferModes takes the modes that report out of a CSI ? Pm h and keeps them for
-// the end.
+// deferModes removes the reporting modes from a CSI ? Pm h and keeps them for
+// End.
 func (q *QueryFilter) deferModes(b []byte) []byte {
 	s := parseCSI(b)
 	on := s.is('?', "", 'h')
@@ -150,7 +150,7 @@ func (q *QueryFilter) deferModes(b []byte) []byte {
 	return []byte("\x1b[?" + strings.Join(left, ";") + "h")
 }
 
-// isQuery reports whether a terminal answers to the piece.
+// isQuery reports whether a terminal replies to the piece.
 func isQuery(k kind, b []byte) bool {
 	switch k {
 	case escape:
@@ -162,7 +162,7 @@ func isQuery(k kind, b []byte) bool {
 	case dcs:
 		t := strings.TrimLeft(content(b), "0123456789;")
 		return strings.HasPrefix(t, "$q") || strings.HasPrefix(t, "+q") || strings.HasPrefix(t, "+Q")
-	case apc: // pictures of the kitty protocol are acknowledged
+	case apc: // images of the kitty protocol are acknowledged
 		return bytes.HasPrefix(b, []byte("\x1b_G")) || bytes.HasPrefix(b, []byte("\xc2\x9fG"))
 	}
 	return false
@@ -171,7 +171,7 @@ func isQuery(k kind, b []byte) bool {
 func (s sequence) isQuery() bool {
 	switch s.inter + string(s.final) {
 	case "c":
-		return s.prefix != '?' // that is an answer
+		return s.prefix != '?' // that is a reply
 	case "n":
 		return s.prefix == 0 || s.prefix == '?'
 	case "x":
@@ -205,10 +205,9 @@ func isOSCQuery(text string) bool {
 	return false
 }
 
-// StripReplies returns input without what a terminal says by itself: its
-// answers to questions and its reports of focus. Keys, mouse and text stay.
-// It looks at whole sequences in b alone, and returns b itself when there is
-// nothing to take out.
+// StripReplies returns input without a terminal's replies to queries and its
+// reports of focus. Keys, mouse events and text remain. It looks only at whole
+// sequences in b, and returns b itself if there is nothing to remove.
 func StripReplies(b []byte) []byte {
 	if bytes.IndexByte(b, esc) < 0 {
 		return b
@@ -238,7 +237,7 @@ func StripReplies(b []byte) []byte {
 	return kept
 }
 
-// isReply reports whether only a terminal sends the sequence, and no key.
+// isReply reports whether only a terminal sends the sequence, and no key does.
 func (s sequence) isReply() bool {
 	switch s.inter + string(s.final) {
 	case "c", "u", "S":

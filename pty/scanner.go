@@ -7,17 +7,17 @@ import (
 	"strconv"
 )
 
-// Scanner reads a program's output and keeps its terminal's State. Output may
-// be cut anywhere. It is not safe for concurrent use.
+// Scanner reads a program's output and keeps the State of its terminal. The
+// output may be cut at any byte. It is not safe for concurrent use.
 type Scanner struct {
 	state  State
 	parser parser
 }
 
-// NewScanner returns a scanner of a fresh terminal.
+// NewScanner returns a scanner for a new terminal.
 func NewScanner(s Size) *Scanner { return ResumeScanner(newState(s)) }
 
-// ResumeScanner returns a scanner that goes on from a State.
+// ResumeScanner returns a scanner that continues from a State.
 func ResumeScanner(s State) *Scanner {
 	c := &Scanner{state: s}
 	c.state.partial = nil
@@ -29,14 +29,13 @@ func ResumeScanner(s State) *Scanner {
 // Write takes output.
 func (c *Scanner) Write(b []byte) { c.parser.write(b) }
 
-// Resize notes that the terminal has another size, which ends the scrolling
-// region.
+// Resize records a new size of the terminal, which resets the scrolling region.
 func (c *Scanner) Resize(s Size) { c.state.Size, c.state.top, c.state.bottom = s, 0, 0 }
 
 // Paste is State.Paste.
 func (c *Scanner) Paste() bool { return c.state.Paste() }
 
-// State returns the state behind all that was written.
+// State returns the state after everything that was written.
 func (c *Scanner) State() State {
 	if p := c.state.palette; p != nil {
 		p.shared = true
@@ -61,12 +60,12 @@ func (c *Scanner) emit(k kind, b []byte) {
 	}
 }
 
-// Restore returns what brings a terminal into the state, to be written before
-// the output that follows. The terminal should be fresh or reset; where a mode
-// has been touched it is set either way. Nothing in it makes a terminal
-// answer, but for modes that report at once when they are turned on.
+// Restore returns bytes that bring a terminal into the state. They go before
+// the output that follows. The terminal should be new or reset. Restore sets
+// every mode that the program has touched. A terminal replies to nothing in it,
+// except to modes that report when they are set.
 func (s State) Restore() []byte {
-	b := []byte{can} // ends what another stream may have left unfinished
+	b := []byte{can} // it cancels an unfinished sequence of another stream
 	set := func(prefix string, n int, on bool) {
 		b = append(b, "\x1b["+prefix+strconv.Itoa(n)+map[bool]string{true: "h", false: "l"}[on]...)
 	}
@@ -91,7 +90,7 @@ func (s State) Restore() []byte {
 		b = fmt.Appendf(b, "\x1b7\x1b[%d;%dr\x1b8", s.top, s.bottom)
 	}
 	all := table()
-	for _, on := range []bool{false, true} { // of a group, the one that is on comes last
+	for _, on := range []bool{false, true} { // the mode of a group that is on comes last
 		for i, m := range all {
 			is := s.modes.on&(1<<i) != 0
 			if is != on || !m.always && s.modes.touched&(1<<i) == 0 {
@@ -126,9 +125,8 @@ func (s State) Restore() []byte {
 	return append(b, s.partial...)
 }
 
-// Reset returns what brings a terminal in this state back to how a shell
-// expects it: the way out for one that was lent to a program and goes on
-// without it.
+// Reset returns bytes that bring a terminal in this state back to what a shell
+// expects, for a terminal that a program no longer uses.
 func (s State) Reset() []byte {
 	b := []byte{can}
 	if s.keys[s.screen()].depth > 0 {

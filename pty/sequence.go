@@ -2,7 +2,7 @@ package pty
 
 import "strings"
 
-// sequence is a control sequence taken apart.
+// sequence is a parsed control sequence.
 type sequence struct {
 	prefix byte   // one of < = > ?, or 0
 	params string // digits, semicolons and colons
@@ -10,8 +10,8 @@ type sequence struct {
 	final  byte
 }
 
-// parseCSI takes a complete CSI apart. Controls within it were carried out and
-// do not belong to it.
+// parseCSI parses a complete CSI. It leaves out controls within it, which the
+// terminal has carried out.
 func parseCSI(b []byte) sequence {
 	s := sequence{final: b[len(b)-1]}
 	b = b[2 : len(b)-1] // ESC [ and U+009B both have two bytes
@@ -22,7 +22,7 @@ func parseCSI(b []byte) sequence {
 	for n < len(b) && b[n] >= 0x30 && b[n] <= 0x3f {
 		n++
 	}
-	if n == len(b) { // as nearly all are
+	if n == len(b) { // the usual case
 		s.params = string(b)
 		return s
 	}
@@ -44,13 +44,14 @@ func (s sequence) is(prefix byte, inter string, final byte) bool {
 	return s.prefix == prefix && s.inter == inter && s.final == final
 }
 
-// first is the first parameter; 0 when there is none, -1 when it is no number.
+// first returns the first parameter; 0 if there is none, -1 if it is not a
+// number.
 func (s sequence) first() int {
 	head, _, _ := strings.Cut(s.params, ";")
 	return number(head)
 }
 
-// content is what stands in an OSC or DCS, without what begins and ends it.
+// content returns the string of an OSC or DCS.
 func content(b []byte) string {
 	b = b[2:]
 	if n := len(b); n > 0 && b[n-1] == bel {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// State is what a program has made of its terminal, as far as a terminal that
-// comes later must know it. It is a value: copies live on by themselves.
+// State is the part of a terminal's state that a new viewer's terminal needs.
+// It is a value: changes do not affect copies.
 type State struct {
 	Size    Size
 	modes   modes
@@ -24,10 +24,10 @@ type State struct {
 	palette *palette  // set by OSC 4; nil is the terminal's own
 	keys    [2]keys   // of the kitty protocol, for either screen
 	other   int       // modifyOtherKeys
-	partial []byte    // an unfinished sequence; set in copies alone
+	partial []byte    // an unfinished sequence; set only in copies
 }
 
-// cursor is what ESC 7 saves, but for the position.
+// cursor is what ESC 7 saves, without the position.
 type cursor struct {
 	style    style
 	charsets [2]string // G0 and G1, as designated; empty is ASCII
@@ -40,13 +40,13 @@ type keys struct {
 	depth int
 }
 
-// palette is a set of colours by number. One that is shared is never changed.
+// palette is a set of colours by number. A shared one is never changed.
 type palette struct {
 	colours map[int]string
 	shared  bool
 }
 
-// Limits of what is remembered, in bytes.
+// Limits of the state, in bytes.
 const (
 	maxTitle  = 256
 	maxColour = 32
@@ -56,23 +56,22 @@ func newState(s Size) State {
 	return State{Size: s, shape: -1, modes: defaultModes(), saved: defaultModes()}
 }
 
-// mode is a switch that CSI ? Pm h and l, or CSI Pm h and l, turn.
+// mode is a mode that CSI ? Pm h and l, or CSI Pm h and l, set and reset.
 type mode struct {
 	number  int
 	ansi    bool
 	initial bool
-	// always says that it is told to a new terminal also when the program has
-	// never touched it.
+	// always means that Restore sets the mode even if the program has never touched
+	// it.
 	always bool
-	// alone is a group of which at most one is on.
+	// alone is a group of modes of which at most one is on.
 	alone int
 }
 
 const modeCount = 27
 
-// table is all modes that are restored. Among what is not there on purpose is
-// 2026, synchronised output: a terminal that came into it late would show
-// nothing.
+// table has all modes that Restore sets. It leaves out 2026, synchronised
+// output, because a terminal that enters it late would show nothing.
 func table() [modeCount]mode {
 	return [modeCount]mode{
 		{number: 1, always: true}, // cursor keys
@@ -120,7 +119,7 @@ func defaultModes() modes {
 	return m
 }
 
-// set turns a mode, if it is in the table.
+// set sets or resets a mode that is in the table.
 func (m *modes) set(number int, ansi, on bool) {
 	all := table()
 	for i, t := range all {
@@ -152,7 +151,7 @@ func (m modes) has(number int) bool {
 	return false
 }
 
-// copyBits takes one mode over from another set.
+// copyBits copies one mode from another set.
 func (m *modes) copyBits(from modes, number int) {
 	for i, t := range table() {
 		if t.number == number && !t.ansi {
@@ -167,7 +166,7 @@ func (s State) Paste() bool { return s.modes.has(2004) }
 // Alternate reports whether the program is on the alternate screen.
 func (s State) Alternate() bool { return s.alt != 0 }
 
-// Title is what the program called its window: plain text, at most 256 bytes.
+// Title returns the window title of the program: plain text, at most 256 bytes.
 func (s State) Title() string { return s.title }
 
 // screen is 1 on the alternate screen.
@@ -208,7 +207,7 @@ func (s *State) escape(b []byte) {
 	}
 }
 
-// charset is a designation's end: a final byte, perhaps behind an
+// charset returns the end of a designation: a final byte, perhaps after an
 // intermediate.
 func charset(code string) string {
 	if code == "B" || strings.ContainsFunc(code, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -259,7 +258,7 @@ func (s *State) csi(q sequence) {
 	}
 }
 
-// private turns a private mode.
+// private sets or resets a private mode.
 func (s *State) private(n int, on bool) {
 	switch n {
 	case 47, 1047, 1049:
@@ -374,14 +373,14 @@ func (s *State) osc(text string) {
 	}
 }
 
-// isColour keeps what could be a colour and is no question.
+// isColour reports whether spec may be a colour and is no query.
 func isColour(spec string) bool {
 	return spec != "" && len(spec) <= maxColour && !strings.ContainsFunc(spec, func(r rune) bool {
 		return r != '#' && r != ':' && r != '/' && r != '.' && r != ',' && r != ' ' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
 }
 
-// setColour sets a colour of the palette, or takes it away when spec is empty.
+// setColour sets a colour of the palette, or removes it if spec is empty.
 func (s *State) setColour(i int, spec string) {
 	switch {
 	case s.palette == nil && spec == "":
@@ -398,8 +397,8 @@ func (s *State) setColour(i int, spec string) {
 	}
 }
 
-// PlainTitle is a title as text: without controls and without what turns the
-// direction of writing, at most 256 bytes.
+// PlainTitle returns a title as text: without controls and characters that
+// change the direction of writing, at most 256 bytes.
 func PlainTitle(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -78,8 +78,8 @@ func (s *style) apply(params string) {
 	}
 }
 
-// parseColour reads what follows 38, 48 or 58: behind colons, or as the next
-// parameters, of which it says how many there were.
+// parseColour parses the parameters after 38, 48 or 58, separated by colons or
+// semicolons, and returns how many it used.
 func parseColour(sub string, colon bool, next []string) (c colour, used int, ok bool) {
 	args := next
 	if colon {
@@ -112,7 +112,8 @@ func parseColour(sub string, colon bool, next []string) (c colour, used int, ok 
 	return colour{kind: 2, r: v[0], g: v[1], b: v[2]}, used, true
 }
 
-// append appends the sequence that sets the style, whatever was set before.
+// append appends the sequence that sets the style, whatever the style was
+// before.
 func (s style) append(b []byte) []byte {
 	b = append(b, "\x1b[0"...)
 	for n := range 10 {
