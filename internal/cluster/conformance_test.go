@@ -19,6 +19,7 @@ type directory interface {
 	cluster.Registry
 	cluster.Lookup
 	Close() error
+	ConsistencyCheck(ctx context.Context) error
 }
 
 // TestDirectory holds both implementations to the same contract.
@@ -30,6 +31,17 @@ func TestDirectory(t *testing.T) {
 		server := startRedis(t)
 		conform(t, func(t *testing.T) directory { return server.open(t) })
 	})
+}
+
+// checkConsistency fails when the records of a store do not agree.
+func checkConsistency(t *testing.T, store interface {
+	ConsistencyCheck(ctx context.Context) error
+},
+) {
+	t.Helper()
+	if err := store.ConsistencyCheck(within(t)); err != nil {
+		t.Errorf("the store is inconsistent: %v", err)
+	}
 }
 
 func openEmbedded(t *testing.T, path string) *local.Directory {
@@ -138,7 +150,11 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 		"reckon race": conformReckonRace,
 	}
 	for name, f := range cases {
-		t.Run(name, func(t *testing.T) { f(t, open(t)) })
+		t.Run(name, func(t *testing.T) {
+			d := open(t)
+			f(t, d)
+			checkConsistency(t, d)
+		})
 	}
 }
 

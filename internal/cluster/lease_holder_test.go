@@ -29,7 +29,14 @@ func keep(t *testing.T, d cluster.Registry, o cluster.LeaseHolderOptions) (k *cl
 	var done sync.WaitGroup
 	done.Go(func() { k.Run(ctx) })
 	stop = func() { cancel(); done.Wait() }
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		stop()
+		if c, ok := d.(directory); ok {
+			if err := c.ConsistencyCheck(within(t)); err != nil && !fault.Is(err, fault.Unavailable) {
+				t.Errorf("the directory is inconsistent: %v", err)
+			}
+		}
+	})
 	return k, stop
 }
 

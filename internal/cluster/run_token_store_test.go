@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -40,7 +41,13 @@ func TestRunTokenStores(t *testing.T) {
 	})
 }
 
-func conformRunTokenStore(t *testing.T, a, b auth.SharedRunTokenStore) {
+// runTokenStore is a store that can check itself.
+type runTokenStore interface {
+	auth.SharedRunTokenStore
+	ConsistencyCheck(ctx context.Context) error
+}
+
+func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 	ctx := t.Context()
 	ok := func(err error) {
 		t.Helper()
@@ -129,7 +136,9 @@ func conformRunTokenStore(t *testing.T, a, b auth.SharedRunTokenStore) {
 		t.Errorf("of five uses %d were given out", begun.Load())
 	}
 
-	// What is ended is that everywhere.
+	checkConsistency(t, b)
+
+	// A token that is ended is ended for all gateways.
 	for _, id := range []string{"one", "two", "three"} {
 		if there, err := b.End(ctx, id, chat); err != nil || !there {
 			t.Errorf("the end of %s: %t %v", id, there, err)
@@ -164,6 +173,7 @@ func conformRunTokenStore(t *testing.T, a, b auth.SharedRunTokenStore) {
 	}
 	token.ID = "five"
 	ok(a.Add(ctx, token, 1)) // the others' places are free
+	checkConsistency(t, a)
 }
 
 // TestRunTokenPlacesEnd: the places of a killed gateway become free.

@@ -147,14 +147,18 @@ func (d *Directory) sweep(now time.Time) error {
 	})
 }
 
+// lastToken returns the last token; 0 for none.
+func lastToken(tx *bolt.Tx) cluster.Token {
+	if b := tx.Bucket(bucketMeta()).Get([]byte("token")); len(b) == 8 {
+		return cluster.Token(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
 // next returns a token that is larger than all before it.
 func next(tx *bolt.Tx, floor cluster.Token) (cluster.Token, error) {
 	meta := tx.Bucket(bucketMeta())
-	var last cluster.Token
-	if b := meta.Get([]byte("token")); len(b) == 8 {
-		last = cluster.Token(binary.BigEndian.Uint64(b))
-	}
-	t := max(last, floor, cluster.Token(max(time.Now().UnixMicro(), 0))) + 1
+	t := max(lastToken(tx), floor, cluster.Token(max(time.Now().UnixMicro(), 0))) + 1
 	return t, meta.Put([]byte("token"), binary.BigEndian.AppendUint64(nil, uint64(t)))
 }
 

@@ -187,7 +187,14 @@ func startNodesSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names
 	must(noderpc.MakeCA(ca))
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	t.Cleanup(func() { cancel(); work.Wait(); _ = dir.Close() })
+	t.Cleanup(func() {
+		cancel()
+		work.Wait()
+		if err := dir.ConsistencyCheck(context.Background()); err != nil {
+			t.Errorf("the directory is inconsistent: %v", err)
+		}
+		_ = dir.Close()
+	})
 	parked := map[string]string{}
 	var all []*testNode
 	identities := t.TempDir()

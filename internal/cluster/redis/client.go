@@ -62,7 +62,7 @@ type scripts struct {
 	keyTableLoad, keyTableReplace, keyTableRestore        *goredis.Script
 	runTokenAdd, runTokenFind, runTokenEnd, runTokenBegin *goredis.Script
 	runTokenLeave, runTokenOrigins                        *goredis.Script
-	rateSettle                                            *goredis.Script
+	rateSettle, checkDirectory, checkRunTokens            *goredis.Script
 }
 
 // Flags of scripts. A claim is refused as a whole when the server's memory is
@@ -101,6 +101,8 @@ func newScripts() scripts {
 		runTokenFind:    load(readOnly, "run_token_find"),
 		runTokenOrigins: load(readOnly, "run_token_origins"),
 		rateSettle:      load(allowFull, "rate_settle"),
+		checkDirectory:  load(readOnly, "consistency_directory"),
+		checkRunTokens:  load(readOnly, "consistency_run_tokens"),
 	}
 }
 

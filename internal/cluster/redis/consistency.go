@@ -1,0 +1,36 @@
+package redis
+
+import (
+	"context"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// ConsistencyCheck compares the records of the directory and of the quota ledger with
+// each other. It reads all keys and blocks the server meanwhile: it is for tests and
+// for the search of errors.
+func (d Directory) ConsistencyCheck(ctx context.Context) error {
+	const op = "redis.check"
+	wrong, err := d.c.run(ctx, op, d.c.scripts.checkDirectory, []string{d.c.directoryKey(), d.c.nodesKey()},
+		d.c.node(""), d.c.session(""), d.c.prefix+"held:")
+	return inconsistent(op, wrong, err)
+}
+
+// ConsistencyCheck compares the run tokens with their indexes. It reads all keys and
+// blocks the server meanwhile: it is for tests and for the search of errors.
+func (s RunTokenStore) ConsistencyCheck(ctx context.Context) error {
+	const op = "redis.check"
+	p := s.c.prefix + "run:"
+	wrong, err := s.c.run(ctx, op, s.c.scripts.checkRunTokens, []string{p + "out", s.embedKey()},
+		p+"ticket:", p+"places:", p+"origin:")
+	return inconsistent(op, wrong, err)
+}
+
+// inconsistent is the error of a check that found something.
+func inconsistent(op string, wrong []string, err error) error {
+	if err == nil && len(wrong) > 0 {
+		err = fault.New(fault.Internal, op, "%s", strings.Join(wrong, "; "))
+	}
+	return err
+}
