@@ -364,7 +364,7 @@ func fileHeaders(q *request, f protocol.File) {
 	}
 }
 
-// fileReader reads the Data frames of a file as fasthttp asks for more. When
+// fileReader reads the Data frames of a file as the response is sent. When
 // it fails the response is cut off, which a client can tell from its end.
 type fileReader struct {
 	q    *request

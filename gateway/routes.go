@@ -7,8 +7,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// route is one row of the table. What is not in the table is not served, and
-// everything in it passes the door.
+// route is one row of the table. The gateway serves no other route, and
+// authorizes every request.
 type route struct {
 	Method string
 	// Path is a template of Fiber's: ":id" is one segment, "*" the rest.
@@ -35,22 +35,15 @@ type route struct {
 	standard http.Handler
 }
 
-// table returns all routes. Open are: the health checks, which tell nothing
-// but that; the API's description; the web application's files; and the
-// browser's question which of these another origin may use.
+// table returns the routes of the native API. Open are: the health checks, which
+// report nothing else; the API's description; the ways to sign in; and the
+// browser's question which routes another origin may use.
 func (g *Gateway) table() []route {
 	const small = 256 << 10
 	return append(g.nativeRoutes(), []route{
 		{Method: "GET", Path: "/healthz", Access: Open, handler: g.health},
-		{Method: "GET", Path: "/", Access: Open, handler: g.page},
-		{Method: "GET", Path: "/s/*", Access: Open, handler: g.page},
 		{Method: "GET", Path: "/livez", Access: Open, handler: g.live},
 		{Method: "GET", Path: "/readyz", Access: Open, handler: g.ready},
-		{Method: "GET", Path: "/assets/*", Access: Open, handler: g.asset},
-		{Method: "GET", Path: "/run.js", Access: Open, Public: true, handler: g.runScript},
-		{Method: "GET", Path: "/embed/*", Access: Open, handler: g.embed},
-		{Method: "GET", Path: "/sandbox/frame", Access: Open, handler: g.sandboxFrame},
-		{Method: "GET", Path: "/sandbox/lib/*", Access: Open, Public: true, handler: g.sandboxLibrary},
 		{Method: "GET", Path: "/v1/openapi.json", Access: Open, handler: g.openAPI},
 		{Method: "OPTIONS", Path: "/v1/run", Access: Open, Run: true, handler: g.preflight},
 		{Method: "OPTIONS", Path: "/v1/run/*", Access: Open, Run: true, handler: g.preflight},

@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/run"
+	"github.com/sandgate/sandgate/gateway/site"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
@@ -23,6 +24,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 	return append([]surface.Surface{
 		run.New(g.runConfig()),
 		g.portSurface,
+		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
 	}, g.cfg.Surfaces...)
 }
 
@@ -60,6 +62,18 @@ func (g *Gateway) portsConfig(d ports.Domain) ports.Config {
 	}
 }
 
+// framing returns the origins whose pages may show the run button in a frame.
+func (g *Gateway) framing() ([]string, error) {
+	all, err := g.auth.RunTokens.Framing(g.base)
+	if err != nil {
+		return nil, err
+	}
+	for origin := range *g.origins.Load() {
+		all = append(all, origin)
+	}
+	return all, nil
+}
+
 // surfaceNode is the gateway's node as surfaces use it.
 type surfaceNode struct{ g *Gateway }
 
@@ -82,12 +96,12 @@ func routeOf(r surface.Route) (route, error) {
 		return route{}, fault.New(fault.Internal, "gateway.surface",
 			"the route %q %q lacks a method, a path, a handler or what it takes", r.Method, r.Path)
 	}
-	if r.Access != Open && r.Access != Anyone && !auth.Known(r.Access) {
-		return route{}, fault.New(fault.Internal, "gateway.surface", "the route %s %s takes an unknown scope", r.Method, r.Path)
+	if r.Public && r.Access != Open || r.Access != Open && r.Access != Anyone && !auth.Known(r.Access) {
+		return route{}, fault.New(fault.Internal, "gateway.surface", "the route %s %s has a scope that it cannot have", r.Method, r.Path)
 	}
 	return route{
 		Method: r.Method, Path: r.Path, Access: r.Access, Body: r.MaxBody,
-		Run: r.RunTokens, Port: r.Port, Upgrade: r.Upgrade, standard: r.Handler,
+		Run: r.RunTokens, Port: r.Port, Upgrade: r.Upgrade, Public: r.Public, standard: r.Handler,
 	}, nil
 }
 

@@ -43,6 +43,9 @@ type Route struct {
 	// Port is set if the route leads to a program in a sandbox. It then accepts
 	// the credentials of ports, too.
 	Port bool
+	// Public is set if pages of every origin may load the response. The route is
+	// open then.
+	Public bool
 	// Upgrade is set if the route counts as a connection and not as a request:
 	// the limit of requests under way does not apply.
 	Upgrade bool

@@ -93,7 +93,7 @@ type castHeader struct {
 	Title     string `json:"title,omitempty"`
 }
 
-// castReader makes a recording as fasthttp asks for more. What the client
+// castReader makes a recording as the response is sent. What the client
 // does not take is not acknowledged, so that no more comes.
 type castReader struct {
 	q       *request

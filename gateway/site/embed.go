@@ -1,0 +1,49 @@
+package site
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sandgate/sandgate/gateway/surface"
+)
+
+// embedPolicy is for the page /embed/run. The page has no credentials of its
+// own. Pictures and frames come from the output.
+const embedPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
+	"img-src data:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; " +
+	"frame-ancestors 'self'"
+
+// runScript sends the run button. Its address does not change, so that pages of
+// others can name it. Browsers ask for it again after an hour.
+func (s *Surface) runScript(w http.ResponseWriter, r *http.Request) error {
+	return s.send(w, r, "run.js", "public, max-age=3600")
+}
+
+// embed sends the page /embed/run and its parts. Pages of the allowed origins,
+// and of those that run tokens to embed name, may show it in a frame.
+func (s *Surface) embed(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("*")
+	h := w.Header()
+	h.Set("Referrer-Policy", "no-referrer")
+	if name != "run" {
+		h.Set("Content-Security-Policy", "default-src 'none'")
+		return s.send(w, r, "embed/"+name, "no-cache")
+	}
+	framing, err := s.cfg.Framing()
+	if err != nil {
+		return err
+	}
+	slices.Sort(framing)
+	h.Set("Content-Security-Policy", strings.Join(append([]string{embedPolicy}, framing...), " "))
+	h.Set("Permissions-Policy", permissions)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	return s.send(w, r, "embed/run", "no-store")
+}
+
+// public returns a route that pages of every origin may load.
+func public(path string, h surface.HandlerFunc) surface.Route {
+	r := open(path, h)
+	r.Public = true
+	return r
+}

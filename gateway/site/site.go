@@ -1,0 +1,183 @@
+// Package site is the surface of the web application's files: its page, its
+// parts, the frame that shows output of programs, and the run button for pages
+// of others. No file needs credentials.
+//
+// A file has at most 16 MiB. The content policies let no page run a script that
+// it was not delivered with.
+package site
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/surface"
+)
+
+// indexPage stands in for the web application if there is none.
+//
+//go:embed index.html
+var indexPage []byte
+
+const (
+	// pagePolicy lets the web application load from this server alone.
+	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
+		"img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; media-src 'self' blob:; " +
+		"frame-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'none'; require-trusted-types-for 'script'"
+	// framePolicy is for output of programs. The frame has an opaque origin, also
+	// if a browser opens its address directly. It reaches nothing but the
+	// libraries, which the handler adds.
+	framePolicy = "sandbox allow-scripts; default-src 'none'; " +
+		"script-src 'unsafe-inline' 'unsafe-eval' blob:%s; style-src 'unsafe-inline'; " +
+		"img-src data: blob:; font-src data:; media-src data: blob:; connect-src 'none'; " +
+		"form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+	// permissions turns devices off, which no page here uses.
+	permissions = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), " +
+		"microphone=(), midi=(), payment=(), usb=(), clipboard-read=(self), clipboard-write=(self)"
+	// immutable is for names that contain the hash of the content.
+	immutable = "public, max-age=31536000, immutable"
+	// maxFile is the largest file, in bytes.
+	maxFile = 16 << 20
+)
+
+// Config is a Surface's.
+type Config struct {
+	// Files is the web application, each file compressed as name.gz: index.html,
+	// assets/, sandbox/. nil serves a page that says what this server is.
+	Files fs.FS
+	// Framing returns the origins whose pages may show /embed/run in a frame.
+	Framing func() ([]string, error)
+}
+
+// Surface serves the files.
+type Surface struct{ cfg Config }
+
+// New returns a Surface.
+func New(cfg Config) *Surface { return &Surface{cfg} }
+
+// Routes returns the routes, which are all open.
+func (s *Surface) Routes() []surface.Route {
+	return []surface.Route{
+		open("/", s.page),
+		open("/s/*", s.page),
+		open("/assets/*", s.asset),
+		public("/run.js", s.runScript),
+		open("/embed/*", s.embed),
+		open("/sandbox/frame", s.frame),
+		public("/sandbox/lib/*", s.library),
+	}
+}
+
+func open(path string, h surface.HandlerFunc) surface.Route {
+	return surface.Route{Method: "GET", Path: path, Access: auth.Open, Handler: h}
+}
+
+// page sends the web application's one page. Its script decides by the address
+// what to show.
+func (s *Surface) page(w http.ResponseWriter, r *http.Request) error {
+	h := w.Header()
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Permissions-Policy", permissions)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if s.cfg.Files == nil {
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(indexPage) // a client that has gone needs no answer
+		return nil
+	}
+	return s.send(w, r, "index.html", "no-cache")
+}
+
+// asset sends a part of the page, whose name changes with its content.
+func (s *Surface) asset(w http.ResponseWriter, r *http.Request) error {
+	h := w.Header()
+	// A browser may open a picture as a page.
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	return s.send(w, r, "assets/"+r.PathValue("*"), immutable)
+}
+
+// frame sends the page that shows output of programs.
+func (s *Surface) frame(w http.ResponseWriter, r *http.Request) error {
+	h := w.Header()
+	// For an opaque origin 'self' is nothing, so that the policy names the host of
+	// the libraries. The gateway has compared it with the server's names.
+	lib := r.Host + "/sandbox/lib/"
+	h.Set("Content-Security-Policy", strings.Replace(framePolicy, "%s", " http://"+lib+" https://"+lib, 1))
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Permissions-Policy", permissions)
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	return s.send(w, r, "sandbox/frame.html", "no-cache")
+}
+
+// library sends a script to the frame, whose origin is opaque.
+func (s *Surface) library(w http.ResponseWriter, r *http.Request) error {
+	return s.send(w, r, "sandbox/lib/"+r.PathValue("*"), "public, max-age=86400")
+}
+
+// send sends a file. It is compressed already, and is decompressed for the rare
+// client that cannot do that itself.
+func (s *Surface) send(w http.ResponseWriter, r *http.Request, name, cache string) error {
+	const op = "site.send"
+	if s.cfg.Files == nil || !fs.ValidPath(name) {
+		return fault.New(fault.NotFound, op, "there is no such file")
+	}
+	data, err := fs.ReadFile(s.cfg.Files, name+".gz")
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.NotFound, op, "there is no such file")
+	}
+	if err != nil {
+		return fault.Wrap(fault.Internal, op, err)
+	}
+	h := w.Header()
+	sum := sha256.Sum256(data)
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	h.Set("Cache-Control", cache)
+	h.Set("ETag", tag)
+	h.Add("Vary", "Accept-Encoding")
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+	} else if data, err = decompress(data); err != nil {
+		return err
+	}
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", typeOf(name))
+	}
+	_, _ = w.Write(data) // a client that has gone needs no answer
+	return nil
+}
+
+func typeOf(name string) string {
+	if typ := mime.TypeByExtension(path.Ext(name)); typ != "" {
+		return typ
+	}
+	return "application/octet-stream"
+}
+
+func decompress(data []byte) ([]byte, error) {
+	const op = "site.send"
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, op, err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, maxFile))
+	return plain, fault.Wrap(fault.Internal, op, err)
+}
