@@ -1,6 +1,15 @@
 import { languages } from '../server'
 
-/** What is known of a language beside what the server says: names in files of others. */
+/** How other tools call and show a language: `editor` of its manifest. */
+interface Editor {
+  jupyter: string
+  vscode: string
+  comment: string
+  color: string
+  short: string
+}
+
+/** The facts of a language that the server does not send. */
 interface Facts {
   name: string
   /** The name of its kernel in Jupyter, and of its mode in VS Code. */
@@ -12,15 +21,15 @@ interface Facts {
   short: string
 }
 
-const table: Facts[] = [
-  { name: 'python', kernelspec: 'python3', vscode: 'python', extension: 'py', comment: '#', colour: '#3572a5', short: 'Py' },
-  { name: 'javascript', kernelspec: 'javascript', vscode: 'javascript', extension: 'js', comment: '//', colour: '#7d6200', short: 'JS' },
-  { name: 'golang', kernelspec: 'go', vscode: 'go', extension: 'go', comment: '//', colour: '#00809d', short: 'Go' },
-  { name: 'java', kernelspec: 'java', vscode: 'java', extension: 'java', comment: '//', colour: '#93580f', short: 'Java' },
-  { name: 'php', kernelspec: 'php', vscode: 'php', extension: 'php', comment: '//', colour: '#5f6aa8', short: 'PHP' },
-  { name: 'bash', kernelspec: 'bash', vscode: 'shellscript', extension: 'sh', comment: '#', colour: '#4b7a2a', short: 'sh' },
-  { name: 'sql', kernelspec: 'sql', vscode: 'sql', extension: 'sql', comment: '--', colour: '#a8430f', short: 'SQL' },
-]
+// The build takes them from the manifests, so that a language is one folder.
+const editors = import.meta.glob<Editor>('../../../../langs/*/manifest.json', { eager: true, import: 'editor' })
+const extensions = import.meta.glob<string[]>('../../../../langs/*/manifest.json', { eager: true, import: 'extensions' })
+
+const table: Facts[] = Object.entries(editors).map(([path, e]) => ({
+  name: /([^/]+)\/manifest\.json$/.exec(path)?.[1] ?? '',
+  kernelspec: e.jupyter, vscode: e.vscode, comment: e.comment, colour: e.color, short: e.short,
+  extension: (extensions[path]?.[0] ?? '.txt').slice(1),
+}))
 
 export function facts(language: string): Facts {
   return table.find((f) => f.name === language) ??
