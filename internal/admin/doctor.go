@@ -186,7 +186,7 @@ func (d *Doctor) oneCell(ctx context.Context, c *client.Client) gvisor.Finding {
 	took, err := OneCell(ctx, c)
 	switch {
 	case fault.Is(err, fault.Exhausted):
-		return finding("one cell", gvisor.Warn, "end sessions (sandgate sessions, sandgate rm) or raise sessions.max", "all capacity is in use")
+		return finding("one cell", gvisor.Warn, "end sessions (sandgate session list, sandgate session delete) or raise sessions.max", "all capacity is in use")
 	case err != nil:
 		return finding("one cell", gvisor.Fail, "look at the server's log", "%s", console.ErrorText(err))
 	}
