@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// openRecord is the last record while more may be joined to it.
+// openRecord is the last record while Append may join output to it.
 type openRecord struct {
 	live   bool
 	offset int64
@@ -18,16 +18,16 @@ type openRecord struct {
 	time   time.Time
 }
 
-// Append adds a record, of at most MaxPayload bytes, and returns the offset
-// at which it begins. The payload is copied. Output (KindStdout, KindStderr)
-// may be joined to the record before it when that is of the same kind and
-// cell, at most 10 ms old, nobody has seen its end and both are at most 32 KiB;
-// the offset is then that record's.
+// Append adds a record of at most MaxPayload bytes and returns the offset at
+// which it begins. It copies the payload. It may join output (KindStdout,
+// KindStderr) to the previous record if that has the same kind and cell, is at
+// most 10 ms old, no reader has seen its end, and both together have at most 32
+// KiB. The offset is then the previous record's.
 //
-// Append never waits for readers. It waits for the disk when the memory is
-// full of what has yet to be written, so a producer goes no faster than the
-// disk does. When the disk makes no progress for a second the oldest goes
-// unwritten, and nobody waits until the disk moves again.
+// Append never waits for readers. It waits for the disk when the memory is full
+// of unwritten blocks, so a producer is never faster than the disk. If the disk
+// makes no progress for a second, the log drops the oldest block unwritten, and
+// no Append waits until the disk makes progress again.
 //
 // After End the error is Conflict, after Close NotFound.
 func (l *Log) Append(kind Kind, cell uint32, payload []byte) (offset int64, err error) {
@@ -38,8 +38,8 @@ func (l *Log) Append(kind Kind, cell uint32, payload []byte) (offset int64, err 
 	return l.append(op, kind, cell, payload, false)
 }
 
-// End appends the final record, by custom a KindExit. Readers get io.EOF after
-// it. A second End is a Conflict.
+// End appends the final record, usually a KindExit. After it readers get
+// io.EOF. A second End is a Conflict.
 func (l *Log) End(kind Kind, payload []byte) error {
 	const op = "stream.end"
 	if kind < KindStdout || kind > KindEvent || kind == KindGap {
@@ -53,8 +53,8 @@ func (l *Log) append(op string, kind Kind, cell uint32, payload []byte, final bo
 	if len(payload) > MaxPayload {
 		return 0, fault.New(fault.TooLarge, op, "a record has %d bytes, the limit is %d", len(payload), MaxPayload)
 	}
-	// A record over half a block gets a block of its own size, and is copied
-	// before the lock is taken.
+	// A record over half a block gets a block of its own size, and is copied before
+	// the lock is taken.
 	size := RecordHeaderSize + int64(len(payload))
 	var own []byte
 	if size > l.blockSize/2 {
@@ -86,7 +86,7 @@ func (l *Log) append(op string, kind Kind, cell uint32, payload []byte, final bo
 	}
 }
 
-// place puts the record where it belongs, or returns what to wait for.
+// place puts the record into a block, or returns a channel to wait for.
 func (l *Log) place(kind Kind, cell uint32, payload, own []byte, now time.Time) (int64, chan struct{}) {
 	output := kind == KindStdout || kind == KindStderr
 	if output && l.join(kind, cell, payload, now) {
@@ -94,8 +94,8 @@ func (l *Log) place(kind Kind, cell uint32, payload, own []byte, now time.Time) 
 	}
 	size := RecordHeaderSize + int64(len(payload))
 	if own != nil || l.active == nil || l.active.size+size > l.blockSize {
-		// After a full block comes another at its full size. Else it begins
-		// small: between big records there may never be much to hold.
+		// After a full block the next one has the full size. Otherwise it begins small,
+		// because little may come between big records.
 		need := min(max(firstBlock, size), l.blockSize)
 		if own != nil {
 			need = int64(cap(own))
@@ -133,7 +133,7 @@ func (l *Log) place(kind Kind, cell uint32, payload, own []byte, now time.Time) 
 	return offset, nil
 }
 
-// join adds the payload to the open record, if that may be.
+// join adds the payload to the open record, if it may.
 func (l *Log) join(kind Kind, cell uint32, payload []byte, now time.Time) bool {
 	o, b, n := &l.open, l.active, int64(len(payload))
 	if !o.live || o.kind != kind || o.cell != cell {
@@ -153,11 +153,11 @@ func (l *Log) join(kind Kind, cell uint32, payload []byte, now time.Time) bool {
 	return true
 }
 
-// seal ends the joining to the last record: somebody may know its end.
+// seal ends joining to the last record, because its end may be known.
 func (l *Log) seal() { l.open.live = false }
 
-// grow makes n bytes of room in the active block. Readers may hold the old
-// buffer, which is left as it is.
+// grow makes room for n bytes in the active block. It does not change the old
+// buffer, which readers may use.
 func (l *Log) grow(b *block, n int64) {
 	if b.size+n <= int64(cap(b.buf)) {
 		return
@@ -169,14 +169,14 @@ func (l *Log) grow(b *block, n int64) {
 	l.dirty += size - old
 }
 
-// makeRoom takes memory from the oldest blocks until there are need bytes, or
-// returns what to wait for. When there is nothing more to take, need is
-// granted: a record is never refused.
+// makeRoom takes memory from the oldest blocks until need bytes are free, or
+// returns a channel to wait for. If no block can give memory, it succeeds
+// anyway: the log never refuses a record.
 func (l *Log) makeRoom(need int64, now time.Time) chan struct{} {
 	for l.mem > 0 && l.mem+need > l.memory {
 		i := l.firstInMemory()
 		if i < 0 {
-			// All that is left is what the spiller has in hand.
+			// The spiller is writing all remaining blocks.
 			if l.stalled {
 				return nil
 			}
@@ -203,8 +203,9 @@ func (l *Log) waitForRoom(now time.Time) chan struct{} {
 	return l.room
 }
 
-// await waits until the spiller has made progress. A spiller that makes none
-// for a second is stalled: its disk is not waited for until it moves again.
+// await waits until the spiller has made progress. A spiller without progress
+// for a second is stalled: no Append waits for its disk until it makes progress
+// again.
 func (l *Log) await(room chan struct{}) {
 	t := time.NewTimer(l.stallAfter)
 	defer t.Stop()

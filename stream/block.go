@@ -6,14 +6,14 @@ import (
 	"sort"
 )
 
-// block is a run of whole records. Bytes in it that were given to a reader or
-// to the spiller never change, so both may use them without the log's lock.
+// block is a run of whole records. Bytes that a reader or the spiller has never
+// change, so both may use them without the log's lock.
 type block struct {
 	start int64
 	size  int64
-	buf   []byte // nil when the block is on disk alone
-	// seg and pos say where the block is on disk, and sum is the checksum of
-	// what must be there; seg is nil when it is not.
+	buf   []byte // nil when the block is only on disk
+	// seg and pos are the block's place on disk, and sum is the checksum of its
+	// content there. seg is nil when it is not on disk.
 	seg *segment
 	pos int64
 	sum uint32
@@ -23,7 +23,7 @@ type block struct {
 
 func (b *block) end() int64 { return b.start + b.size }
 
-// segment is a file of whole blocks that follow each other without a hole.
+// segment is a file of consecutive whole blocks.
 type segment struct {
 	path  string
 	start int64
@@ -32,13 +32,13 @@ type segment struct {
 
 func (s *segment) end() int64 { return s.start + s.size }
 
-// recordSize is the size that the header at the beginning of b gives.
+// recordSize returns the size in the header at the beginning of b.
 func recordSize(b []byte) int64 {
 	return RecordHeaderSize + int64(binary.BigEndian.Uint32(b))
 }
 
-// fit is the length of the records at the beginning of b that together are at
-// most limit bytes, and that of the first record if it alone is bigger.
+// fit returns the length of the records at the beginning of b that together
+// have at most limit bytes, or of the first record if it alone is bigger.
 func fit(b []byte, limit int64) int64 {
 	if int64(len(b)) <= limit {
 		return int64(len(b))
@@ -54,8 +54,8 @@ func fit(b []byte, limit int64) int64 {
 	return n
 }
 
-// boundary is the first position in b, at or after at, where a record begins
-// or the last one ends.
+// boundary returns the first position in b, at or after at, where a record
+// begins or the last one ends.
 func boundary(b []byte, at int64) int64 {
 	var n int64
 	for n < at {
@@ -64,7 +64,7 @@ func boundary(b []byte, at int64) int64 {
 	return n
 }
 
-// lastRecord is where the last record of b begins.
+// lastRecord returns where the last record of b begins.
 func lastRecord(b []byte) int64 {
 	var last, n int64
 	for n < int64(len(b)) {
@@ -74,9 +74,9 @@ func lastRecord(b []byte) int64 {
 	return last
 }
 
-// The rest are parts of the Log that need its lock.
+// The methods of Log below need its lock.
 
-// find is the index of the first block that ends after offset.
+// find returns the index of the first block that ends after offset.
 func (l *Log) find(offset int64) int {
 	return sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i].end() > offset })
 }
@@ -104,7 +104,7 @@ func (l *Log) release(b *block) {
 	b.buf = nil
 }
 
-// drop forgets the block at i wherever it is.
+// drop removes the block at i from memory and disk.
 func (l *Log) drop(i int) {
 	b := l.blocks[i]
 	if b.buf != nil {
@@ -124,8 +124,8 @@ func (l *Log) drop(i int) {
 	}
 }
 
-// firstInMemory is the index of the oldest block that memory may be taken
-// from, or -1.
+// firstInMemory returns the index of the oldest block that can give memory, or
+// -1.
 func (l *Log) firstInMemory() int {
 	for i := l.find(l.memAt); i < len(l.blocks); i++ {
 		if b := l.blocks[i]; b.buf != nil && !b.writing {

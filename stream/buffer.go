@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// maxKept is the size up to which a buffer is kept for the next use.
+// maxKept is the largest buffer that PutBuffer keeps.
 const maxKept = 256 << 10
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// GetBuffer takes a buffer, empty whatever the one who gave it back has left.
-// Wires hold one only while something moves: most are idle.
+// GetBuffer returns an empty buffer. Wires hold one only while they carry data,
+// because most are idle.
 func GetBuffer() *[]byte {
 	b := buffers.Get().(*[]byte)
 	*b = (*b)[:0]
 	return b
 }
 
-// PutBuffer gives a buffer back unless it has grown large.
+// PutBuffer returns a buffer to the pool unless it has grown large.
 func PutBuffer(b *[]byte) {
 	if cap(*b) <= maxKept {
 		*b = (*b)[:0]
@@ -26,7 +26,7 @@ func PutBuffer(b *[]byte) {
 	}
 }
 
-// readBuffer is what a Reader holds while it has something to read.
+// readBuffer is the buffer of a Reader while it has data to read.
 type readBuffer struct {
 	r    *bufio.Reader
 	body []byte

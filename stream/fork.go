@@ -10,7 +10,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Fork is what a log held at a moment. It costs no copy; Write makes one.
+// Fork is the content of a log at one moment. Making it copies nothing; Write
+// does.
 type Fork struct {
 	saved Saved
 	dir   string
@@ -24,8 +25,9 @@ type part struct {
 	at    extent
 }
 
-// Fork returns what the log holds now. The log goes on; what it drops before
-// Write is missing from the copy, whose readers are told of a gap.
+// Fork returns the log's current content. The log continues. If it drops a
+// block before Write, the copy lacks that block, and the copy's readers get a
+// gap.
 func (l *Log) Fork() *Fork {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,15 +37,15 @@ func (l *Log) Fork() *Fork {
 		if b.seg != nil {
 			f.parts = append(f.parts, part{start: b.start, at: b.onDisk()})
 		} else {
-			// What was written of a block never changes.
+			// Written bytes of a block never change.
 			f.parts = append(f.parts, part{start: b.start, buf: b.buf[:b.size:b.size]})
 		}
 	}
 	return f
 }
 
-// Write puts the copy into dir, which it makes, for OpenLog. Files that the log
-// has written are linked, not copied: they only grow.
+// Write writes the copy into dir, which it makes, for OpenLog. It links the
+// log's files instead of copying them, because they only grow.
 func (f *Fork) Write(dir string) (Saved, error) {
 	s, err := f.write(dir)
 	if err != nil {
@@ -101,9 +103,8 @@ func (f *Fork) write(dir string) (Saved, error) {
 	return s, out.Close()
 }
 
-// Clone returns the saved log as one of its own: the same records at the
-// same offsets, in an epoch of its own. Its files are linked from one folder to
-// another.
+// Clone makes an independent log of a saved one: the same records at the same
+// offsets, with a new epoch. It links the files from one folder to the other.
 func (s Saved) Clone(from, to string) (Saved, error) {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return Saved{}, fault.Wrap(fault.Host, "stream.fork", err)
@@ -118,8 +119,8 @@ func (s Saved) Clone(from, to string) (Saved, error) {
 	return s, nil
 }
 
-// link gives a file another name, which may be its own already. Between file
-// systems it is copied.
+// link gives a file another name. Both names may be the same. Between file
+// systems it copies the file.
 func link(from, to string) error {
 	err := os.Link(from, to)
 	if err == nil || errors.Is(err, os.ErrExist) {

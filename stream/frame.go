@@ -1,5 +1,5 @@
-// Package stream holds what every byte in Sandgate travels in: the frame, the
-// record, and the log that records are kept in.
+// Package stream has the formats that carry all data in Sandgate: the frame,
+// the record, and the log that keeps records.
 //
 // One frame format serves all hops: a language driver's private descriptors,
 // the agent's stdio, the link between gateway and node, and (without its size,
@@ -29,7 +29,7 @@ const (
 	MaxBody = 8 << 20
 )
 
-// Type says what a frame's body is.
+// Type is the type of a frame's body.
 type Type uint8
 
 // The types of frames.
@@ -46,8 +46,7 @@ const (
 	Stderr Type = 5
 	// Message is a kernel's message: JSON with msg_type and content.
 	Message Type = 6
-	// Data is a part of a file that is carried beside the channels. FlagEnd
-	// marks the last one.
+	// Data is a part of a file or of a connection. FlagEnd marks the last one.
 	Data Type = 7
 	// Ack is an offset (u64) up to which a viewer has rendered, or, on the
 	// agent's wire, the number of bytes of a channel that the node has taken.
@@ -58,12 +57,12 @@ const (
 const (
 	// FlagEnd marks the last frame of an input or of a file.
 	FlagEnd uint8 = 1 << 0
-	// FlagClear is set by a driver whose descriptors 1 and 2 held nothing
-	// unread when it wrote the frame. The frame then goes before whatever
-	// the agent finds in them; without it, after.
+	// FlagClear is set by a driver whose descriptors 1 and 2 were empty when it
+	// wrote the frame. The frame then goes before any output that the agent finds
+	// in them, otherwise after it.
 	FlagClear uint8 = 1 << 1
-	// FlagPaste marks Input to a terminal as pasted text: the node makes it
-	// harmless and puts it in brackets if the program wants them.
+	// FlagPaste marks Input to a terminal as pasted text. The node makes it
+	// harmless and adds brackets if the program wants them.
 	FlagPaste uint8 = 1 << 3
 )
 
@@ -137,7 +136,7 @@ type Reader struct {
 	lean bool
 	head [HeaderSize]byte
 	got  int         // bytes of head that Wait has read
-	err  error       // what Wait has met
+	err  error       // the error of Wait
 	buf  *readBuffer // nil while a lean reader waits
 	rest []byte
 }
@@ -149,9 +148,8 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{src: r, max: bound(max), buf: b}
 }
 
-// NewLeanReader returns a reader that holds no buffer while it waits, at the
-// price of one more read for each time that it waits: for streams of which
-// there are many and most are idle.
+// NewLeanReader returns a reader that holds no buffer while it waits. It needs
+// one more read after each wait. It is for many streams of which most are idle.
 func NewLeanReader(r io.Reader, max int) *Reader {
 	return &Reader{src: r, max: bound(max), lean: true}
 }
@@ -163,8 +161,8 @@ func bound(max int) uint32 {
 	return uint32(max)
 }
 
-// Wait returns when Next has something to begin with. It takes less of the
-// stack than to wait in Next, and that ends the last frame's body too.
+// Wait waits until Next has data. It needs less stack than Next does, and makes
+// the last frame's body invalid.
 func (r *Reader) Wait() {
 	if r.got == 0 && r.err == nil && r.idle() == r.src {
 		r.got, r.err = r.src.Read(r.head[:])
@@ -207,8 +205,8 @@ func (r *Reader) Next() (Frame, error) {
 	return f, nil
 }
 
-// idle returns what the next header is read from. A lean reader that has
-// nothing left gives its buffer back.
+// idle returns the reader for the next header. A lean reader without data
+// returns its buffer to the pool.
 func (r *Reader) idle() io.Reader {
 	switch {
 	case r.buf == nil:
@@ -226,8 +224,8 @@ func (r *Reader) idle() io.Reader {
 	return r.src
 }
 
-// read returns the next size bytes. The buffer grows as they arrive, from 64
-// KiB on, so that a header alone cannot make it allocate what it promises.
+// read returns the next size bytes. The buffer grows from 64 KiB as they
+// arrive, so a header alone cannot make it allocate its size.
 func (r *Reader) read(size int) ([]byte, error) {
 	const step = 64 << 10
 	b := r.buf
@@ -253,12 +251,12 @@ func (r *Reader) read(size int) ([]byte, error) {
 	}
 }
 
-// Rest is what was read of the frame within which the stream ended. It may be
-// asked for once Next has failed, and goes before the stream's continuation.
+// Rest returns the bytes of the frame within which the stream ended. It is
+// valid once Next has failed. The continuation of the stream follows it.
 func (r *Reader) Rest() []byte { return r.rest }
 
-// Buffered reports whether more bytes have already been read than were
-// returned: a relay may then hold its write back to join frames.
+// Buffered reports whether the reader has read more bytes than it has returned.
+// A relay may then delay its write to join frames.
 func (r *Reader) Buffered() bool { return r.buf != nil && r.buf.r.Buffered() > 0 }
 
 // Writer writes frames to a byte stream, each call in one Write. It is safe

@@ -22,68 +22,67 @@ const (
 	DefaultDisk = 64 << 20
 	// DefaultWindow is how many bytes a reader is sent ahead of its Ack.
 	DefaultWindow = 256 << 10
-	// MaxPayload is the largest payload of a record, in bytes, so that every
-	// record fits the body of a Records frame behind its offset.
+	// MaxPayload is the largest payload of a record, in bytes. Every record with
+	// its offset fits the body of a Records frame.
 	MaxPayload = MaxBody - offsetSize - RecordHeaderSize
-	// MaxJoin is the payload up to which output of one cell is joined into
-	// one record, in bytes.
+	// MaxJoin is the largest payload of joined output of one cell, in bytes.
 	MaxJoin = 32 << 10
-	// JoinWithin is the time after a record's first byte within which more
-	// may be joined to it, so that times stay true to 10 ms.
+	// JoinWithin is how long after a record's first byte output may be joined to
+	// it, so that times are exact to 10 ms.
 	JoinWithin = 10 * time.Millisecond
-	// MaxChunk is how much a reader is given at once, in bytes, unless one
-	// record is bigger.
+	// MaxChunk is how many bytes a reader gets at once, unless one record is
+	// bigger.
 	MaxChunk = 64 << 10
 
-	// maxBlock is the size of a block: the unit in which the log allocates,
-	// spills and forgets.
+	// maxBlock is the size of a block: the unit in which the log allocates, writes
+	// to disk and drops.
 	maxBlock = 64 << 10
 	minBlock = 256
-	// firstBlock is what a log that holds little costs, in bytes.
+	// firstBlock is the size of the first block, in bytes.
 	firstBlock = 2 << 10
-	// maxSegment is the size at which a file is closed and the next begun.
+	// maxSegment is the size at which the log closes a file and begins the next.
 	maxSegment = 8 << 20
-	// stallAfter is how long an Append waits for a disk that makes no
-	// progress. From then on nobody waits, until it does.
+	// stallAfter is how long an Append waits for a disk without progress. After it
+	// no Append waits until the disk makes progress.
 	stallAfter = time.Second
-	// retryAfter is how long the log lives in memory alone after the disk
-	// refused a write.
+	// retryAfter is how long the log uses only memory after a failed write.
 	retryAfter = 5 * time.Second
 )
 
-// LogOptions are a log's bounds. The zero value is a log of 1 MiB in memory.
+// LogOptions are the limits of a log. The zero value is a log of 1 MiB in
+// memory.
 type LogOptions struct {
-	// Dir is the folder for what no longer fits the memory. It is made when
-	// it is not there. Logs may share it. Empty means memory only.
+	// Dir is the folder for blocks that do not fit the memory. The log makes it.
+	// Several logs may share it. Empty means only memory.
 	Dir string
-	// Memory is how many bytes are kept in memory, to within two blocks of 64
-	// KiB; 0 means DefaultMemory. A single record that is bigger is kept.
+	// Memory is how many bytes the log keeps in memory, within two blocks of 64
+	// KiB; 0 means DefaultMemory. It always keeps a single bigger record.
 	Memory int64
 	// Disk is how many bytes are kept on disk; 0 means DefaultDisk.
 	Disk int64
-	// Now tells the time of records; nil means time.Now. It is called with the
+	// Now returns the time of a record; nil means time.Now. It is called with the
 	// log's lock held.
 	Now func() time.Time
 }
 
-// Log is a channel's output: append-only, addressed by offset, bounded in
-// bytes, and read by any number of readers, none of which can hold up the
+// Log is a channel's output: append-only, addressed by offset, and bounded in
+// bytes. It has any number of readers, and none of them can hold up the
 // producer or another reader.
 //
-// What has been appended is first in memory, in blocks of 64 KiB. Once half
-// the memory is taken, a goroutine that lives only while there is something to
-// do writes the oldest blocks to files. They stay in memory too until it is
-// needed. When the disk is full to its bound the oldest file goes.
+// Appended records are first in memory, in blocks of 64 KiB. Once half of the
+// memory is in use, a goroutine writes the oldest blocks to files. It ends when
+// it has no work. Written blocks stay in memory until that is needed. When the
+// files reach the limit of the disk, the log drops the oldest file.
 //
-// An offset that was handed out never changes its meaning. An append may be
-// joined to the record before it, which therefore grows, but only while nobody
-// can know where that record ends: from the moment that it has been given to
-// a reader, or that Bounds or Reader looked at the end, it is sealed. What
-// Append returns is where a record begins, which joining leaves alone.
+// An offset that was returned never changes its meaning. An append may be
+// joined to the previous record, which then grows, but only while nobody can
+// know the end of that record. The record is sealed when a reader gets it, or
+// when Bounds or Reader looks at the end. Append returns the beginning of a
+// record, which joining does not change.
 type Log struct {
 	epoch      uint64
 	dir        string
-	made       bool // the folder is ours to remove
+	made       bool // Close removes the folder
 	memory     int64
 	disk       int64
 	blockSize  int64
@@ -92,8 +91,8 @@ type Log struct {
 	stallAfter time.Duration
 	create     func(path string) (segmentFile, error)
 
-	// spiller is the goroutine that writes files, if there is one. It alone
-	// uses file, and Close after it.
+	// spiller is the goroutine that writes files, if it runs. It alone uses file,
+	// and after it Close.
 	spiller sync.WaitGroup
 	file    segmentFile
 
@@ -105,8 +104,8 @@ type Log struct {
 	active  *block   // the last block, while it takes more; else nil
 	open    openRecord
 	mem     int64 // capacity of all blocks in memory
-	dirty   int64 // the part of mem that has yet to be written
-	spillAt int64 // blocks from this offset on have yet to be written
+	dirty   int64 // the unwritten part of mem
+	spillAt int64 // blocks from this offset on are not written yet
 	memAt   int64 // blocks before this offset are not in memory
 
 	segments []*segment // by offset; the last may be open in file
@@ -121,19 +120,19 @@ type Log struct {
 	stats   LogStats
 }
 
-// Bounds is what a log holds.
+// Bounds are the epoch and the offsets of a log.
 type Bounds struct {
-	// Epoch is a random number below 2^48, never 0. Offsets of different
-	// epochs have nothing to do with each other.
+	// Epoch is a random number below 2^48, never 0. Offsets of different epochs are
+	// unrelated.
 	Epoch uint64
-	// Oldest is the offset of the oldest record that is still there, End the
-	// one that the next record will have.
+	// Oldest is the offset of the oldest record in the log. End is the offset of
+	// the next record.
 	Oldest, End int64
-	// Ended is true once the final record is in.
+	// Ended is true once the log has its final record.
 	Ended bool
 }
 
-// LogStats counts what a log did since it was made.
+// LogStats counts events since the log was made.
 type LogStats struct {
 	Records      int64 // records begun
 	Joined       int64 // appends that went into a record before them
@@ -148,7 +147,7 @@ type LogStats struct {
 	Readers      int   // now
 }
 
-// NewLog returns an empty log with an epoch of its own.
+// NewLog returns an empty log with a new epoch.
 func NewLog(o LogOptions) (*Log, error) {
 	const op = "stream.log"
 	if o.Memory < 0 {
@@ -182,7 +181,7 @@ func NewLog(o LogOptions) (*Log, error) {
 	return l, nil
 }
 
-// newEpoch fits a JSON number.
+// newEpoch returns a random epoch that a JSON number can represent.
 func newEpoch() uint64 {
 	for {
 		var b [8]byte
@@ -193,7 +192,7 @@ func newEpoch() uint64 {
 	}
 }
 
-// Bounds tells what the log holds. It seals the last record.
+// Bounds returns the bounds of the log. It seals the last record.
 func (l *Log) Bounds() Bounds {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,9 +209,8 @@ func (l *Log) Stats() LogStats {
 	return s
 }
 
-// Close ends all readers with NotFound and removes the log's files, and its
-// folder when NewLog made it and nothing else is in it. It takes as long as
-// the disk does.
+// Close ends all readers with NotFound and removes the log's files. It removes
+// the folder if NewLog made it and it is empty. It waits for the disk.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -244,14 +242,14 @@ func (l *Log) Close() error {
 		}
 	}
 	if l.made {
-		os.Remove(l.dir) // fails, as it should, when another log is in it
+		os.Remove(l.dir) // it fails if another log uses the folder
 	}
 	return fault.Wrap(fault.Internal, "stream.close", errors.Join(errs...))
 }
 
-// segmentPath names a file by the epoch and the offset that it begins at. Its
-// content is encoded records without anything between them, so that a
-// directory listing and the files are all that is needed to read a log back.
+// segmentPath returns the name of a file, which has the epoch and the offset at
+// which the file begins. The file contains encoded records and nothing else, so
+// a directory listing and the files are enough to read a log back.
 func (l *Log) segmentPath(start int64) string {
 	return filepath.Join(l.dir, fmt.Sprintf("%012x-%020d.seg", l.epoch, start))
 }

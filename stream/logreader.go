@@ -9,19 +9,19 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Chunk is what a reader is given at once: whole encoded records.
+// Chunk is a run of whole encoded records for a reader.
 type Chunk struct {
-	// Offset is that of the first record. A gap record, which is always in a
-	// chunk of its own, occupies no offset: its chunk has the offset at which
-	// the records after it begin.
+	// Offset is the offset of the first record. A gap record is always in a chunk
+	// of its own and occupies no offset: its chunk has the offset at which the
+	// records after it begin.
 	Offset int64
-	// Records is valid until the reader's next call to Next, and not to be
-	// written to.
+	// Records is valid until the reader's next call to Next. It must not be written
+	// to.
 	Records []byte
 }
 
-// End is the offset behind the chunk: where the next one begins, what a viewer
-// acknowledges once it has rendered it, and where it resumes.
+// End returns the offset after the chunk. The next chunk begins there, a viewer
+// acknowledges it once it has rendered the chunk, and resumes from it.
 func (c Chunk) End() int64 {
 	if len(c.Records) >= RecordHeaderSize && Kind(c.Records[4]) == KindGap {
 		return c.Offset
@@ -29,53 +29,52 @@ func (c Chunk) End() int64 {
 	return c.Offset + int64(len(c.Records))
 }
 
-// LogReader reads a log from an offset on, with credit of its own. One
-// goroutine may call Next; all else is safe for concurrent use.
+// LogReader reads a log from an offset, with its own credit. One goroutine may
+// call Next. The other methods are safe for concurrent use.
 //
-// A reader whose position is no longer in the log is given a KindGap record
-// that says exactly how many bytes are missing, and goes on behind them. A gap
-// costs no credit, but waits for it like all else, so that a viewer which
+// A reader whose position is no longer in the log gets a KindGap record with
+// the exact number of missing bytes, and continues after them. A gap costs no
+// credit but waits for it, so a viewer that stalled for a while gets one gap
+// and not many.
 // stalled and comes back is told of one gap and not of many.
 type LogReader struct {
 	log    *Log
 	window int64
 	wake   chan struct{} // capacity 1
 
-	// buf holds records read from disk, from the offset bufAt on. Only Next
-	// uses them.
+	// buf holds records read from disk, from the offset bufAt on. Only Next uses
+	// both.
 	buf   []byte
 	bufAt int64
 
-	// What follows is guarded by log.mu.
+	// log.mu guards the fields below.
 	start    int64
 	pos      int64 // of the next record to send; that before it was sent
 	acked    int64
 	skipped  []Gap // gaps between acked and pos
-	newEpoch bool  // the reader comes from another epoch and is yet to be told
-	skip     int64 // where the reader wants to go on, if beyond pos
+	newEpoch bool  // the reader comes from another epoch and has not got its gap
+	skip     int64 // where the reader continues, if beyond pos
 	behind   int64 // how far the reader may be behind the end; 0 for any
-	before   int64 // where it goes on then, from the end
-	hurry    bool  // to do so without credit, once
+	before   int64 // where it continues then, from the end
+	hurry    bool  // it does so once without credit
 	waiting  bool
 	closed   bool
 	err      error
 }
 
-// Reader returns a reader that begins at offset, which must be where a record
-// begins or the log ends; otherwise the error, from Start and Next, is
-// InvalidArgument with the field offset. An offset that the log no longer
-// holds begins with a gap.
+// Reader returns a reader that begins at offset, where a record must begin or
+// the log end. For any other offset Start and Next return InvalidArgument with
+// the field offset. For an offset that the log no longer has, the reader begins
+// with a gap.
 //
-// epoch is the one that offset belongs to, 0 for whatever the log's is. A
-// reader from another epoch has seen nothing of this log: it begins at offset
-// 0, and the first it gets is a gap from 0 to the oldest record, of 0 bytes
-// when nothing has been dropped.
+// epoch is the epoch of offset; 0 means the log's epoch. A reader from another
+// epoch has seen nothing of this log. It begins at offset 0 with a gap from 0
+// to the oldest record. The gap has 0 bytes if the log has dropped nothing.
 //
-// A negative offset -n means the last n bytes at most, from a record's
-// beginning on and without a gap, whatever the epoch. Where the last record
-// alone is larger, it is that one, unless n is less than any record has: -1 is
-// the end. window is how many bytes are sent ahead of Ack; 0 or
-// less means DefaultWindow.
+// A negative offset -n means at most the last n bytes, from the beginning of a
+// record and without a gap, whatever the epoch. If the last record alone is
+// larger, it means that record. -1 means the end. window is how many bytes are
+// sent ahead of Ack; 0 or less means DefaultWindow.
 func (l *Log) Reader(epoch uint64, offset, window int64) *LogReader {
 	const op = "stream.reader"
 	if window <= 0 {
@@ -102,8 +101,8 @@ func (l *Log) Reader(epoch uint64, offset, window int64) *LogReader {
 	return r
 }
 
-// resolve turns what a reader asks for into the offset where it begins. It
-// needs the lock and lets go of it while it reads from disk.
+// resolve returns the offset where a reader begins. It needs the lock and
+// releases it while it reads from disk.
 func (l *Log) resolve(op string, offset int64) (int64, error) {
 	if offset > l.end {
 		return 0, fault.Invalid(op, "offset", "the log ends at %d, %d is beyond", l.end, offset)
@@ -154,7 +153,7 @@ func (l *Log) resolve(op string, offset int64) (int64, error) {
 	}
 }
 
-// Start is the offset at which the reader begins, or why it cannot. A gap may
+// Start returns the offset at which the reader begins, or the error. A gap may
 // come before the first record.
 func (r *LogReader) Start() (int64, error) {
 	r.log.mu.Lock()
@@ -162,7 +161,7 @@ func (r *LogReader) Start() (int64, error) {
 	return r.start, r.err
 }
 
-// Acked is the offset up to which the viewer has acknowledged.
+// Acked returns the offset that the viewer has acknowledged.
 func (r *LogReader) Acked() int64 {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -170,13 +169,14 @@ func (r *LogReader) Acked() int64 {
 }
 
 // Next waits for data and for credit and returns whole records: up to 64 KiB,
-// or one bigger record. A chunk is at most as big as the credit that is left,
-// unless the first record alone is bigger: as long as any credit is left, one
-// record passes.
+// or one bigger record. A chunk is at most as big as the remaining credit. If
+// the first record is bigger than that, it passes alone, as long as any credit
+// remains.
 //
-// After the final record it returns io.EOF, once the log is closed NotFound,
-// once the reader is closed or ctx ends Canceled or DeadlineExceeded. Of the
-// disk it waits for one read of at most a block or record.
+// After the final record Next returns io.EOF. Once the log is closed it returns
+// NotFound, and once the reader is closed or ctx has ended, Canceled or
+// DeadlineExceeded. It waits for at most one read of a block or record from
+// disk.
 func (r *LogReader) Next(ctx context.Context) (Chunk, error) {
 	const op = "stream.next"
 	for {
@@ -194,8 +194,7 @@ func (r *LogReader) Next(ctx context.Context) (Chunk, error) {
 	}
 }
 
-// next returns a chunk, an error, or neither when there is something to wait
-// for.
+// next returns a chunk, an error, or neither when it has to wait.
 func (r *LogReader) next(op string) (Chunk, bool, error) {
 	l := r.log
 	l.mu.Lock()
@@ -265,8 +264,8 @@ func (r *LogReader) next(op string) (Chunk, bool, error) {
 	}
 }
 
-// chunkOf is the chunk of data's first records that credit allows. Needs the
-// lock.
+// chunkOf returns the chunk of the first records of data that credit allows.
+// Needs the lock.
 func (r *LogReader) chunkOf(data []byte, credit int64) Chunk {
 	n := fit(data, min(credit, MaxChunk))
 	c := Chunk{Offset: r.pos, Records: data[:n:n]}
@@ -290,9 +289,9 @@ func (r *LogReader) gap(to int64) Chunk {
 	})}
 }
 
-// Skip makes the reader go on at offset, where a record begins or the log ends.
-// What lies before it comes as a gap. An offset that has been passed changes
-// nothing.
+// Skip makes the reader continue at offset, where a record must begin or the
+// log end. The reader gets the records before it as a gap. An offset that the
+// reader has passed has no effect.
 func (r *LogReader) Skip(offset int64) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -300,11 +299,11 @@ func (r *LogReader) Skip(offset int64) {
 	r.signal()
 }
 
-// Follow makes the reader keep up: whenever more than behind bytes lie between
-// its position and the log's end it goes on before bytes from the end, at most,
-// and what lies between comes as a gap. It does so at once where it is due, and
-// from then on once there is credit. A behind of 0 ends it. A window of 0 leaves
-// the window as it is.
+// Follow makes the reader keep up. Whenever its position is more than behind
+// bytes before the log's end, it continues at most before bytes from the end,
+// and gets the records in between as a gap. The first time it does so without
+// credit, later once there is credit. A behind of 0 ends this. A window of 0
+// does not change the window.
 func (r *LogReader) Follow(behind, before, window int64) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -315,8 +314,8 @@ func (r *LogReader) Follow(behind, before, window int64) {
 	r.signal()
 }
 
-// credit is how many more bytes may be sent. Bytes in a gap never were. Needs
-// the lock.
+// credit returns how many more bytes may be sent. Bytes in a gap do not count.
+// Needs the lock.
 func (r *LogReader) credit() int64 {
 	sent := r.pos - r.acked
 	for _, g := range r.skipped {
@@ -325,9 +324,9 @@ func (r *LogReader) credit() int64 {
 	return r.window - sent
 }
 
-// Ack says that the viewer has rendered everything before offset, which gives
-// credit back. An offset before that of an earlier Ack changes nothing, one
-// beyond what was sent is InvalidArgument with the field offset.
+// Ack records that the viewer has rendered everything before offset, which
+// returns credit. An offset before that of an earlier Ack has no effect. One
+// beyond the sent records is InvalidArgument with the field offset.
 func (r *LogReader) Ack(offset int64) error {
 	const op = "stream.ack"
 	r.log.mu.Lock()

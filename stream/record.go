@@ -6,30 +6,28 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Kind says what a record's payload is.
+// Kind is the kind of a record's payload.
 type Kind uint8
 
 // The kinds of records.
 const (
-	// KindStdout and KindStderr are bytes as the program wrote them. A
-	// terminal has KindStdout alone.
+	// KindStdout and KindStderr are bytes as the program wrote them. A terminal has
+	// only KindStdout.
 	KindStdout Kind = 1
 	KindStderr Kind = 2
 	// KindMessage is a kernel's message: JSON with msg_type and content.
 	KindMessage Kind = 3
-	// KindExit is JSON {code, signal, reason, message}: the channel has ended
-	// and nothing follows.
+	// KindExit is JSON {code, signal, reason, message}. The channel has ended, and
+	// nothing follows.
 	KindExit Kind = 4
-	// KindGap is JSON {from, to, bytes}: what lay between these offsets is no
-	// longer there. It is made for the reader that missed it and occupies no
-	// offset of its own.
+	// KindGap is JSON {from, to, bytes}: the log no longer has the records between
+	// these offsets. It is made for one reader and occupies no offset.
 	KindGap Kind = 5
-	// KindEvent is JSON {event, …}: something that happened to the channel,
-	// such as a restart.
+	// KindEvent is JSON {event, …}: an event of the channel, such as a restart.
 	KindEvent Kind = 6
-	// KindRestore is JSON {cols, rows, data}: what brings a viewer's terminal
-	// into the state that the program's had at this offset. It is made for a
-	// viewer that begins or goes on in the middle and occupies no offset.
+	// KindRestore is JSON {cols, rows, data}: bytes that bring a viewer's terminal
+	// into the state of the program's terminal at this offset. It is made for a
+	// viewer that begins or continues in the middle, and occupies no offset.
 	KindRestore Kind = 7
 )
 
@@ -79,8 +77,8 @@ func ParseRecord(b []byte) (Record, []byte, error) {
 	return r, b[RecordHeaderSize+size:], nil
 }
 
-// Restore is the payload of a KindRestore record. Data, which JSON has in
-// base64, is to be written to a terminal of that size, fresh or reset.
+// Restore is the payload of a KindRestore record. A viewer writes Data, which
+// is base64 in JSON, to a new or reset terminal of that size.
 type Restore struct {
 	Cols int    `json:"cols"`
 	Rows int    `json:"rows"`

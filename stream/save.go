@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Saved is a log that outlives its process, together with the files in its
+// Saved is a log that another process can open, together with the files in its
 // folder.
 type Saved struct {
 	Epoch  uint64       `json:"epoch"`
@@ -18,7 +18,7 @@ type Saved struct {
 	Blocks []SavedBlock `json:"blocks,omitempty"`
 }
 
-// SavedBlock says where a part of the log is.
+// SavedBlock is the place of a part of the log.
 type SavedBlock struct {
 	Start int64  `json:"start"`
 	Size  int64  `json:"size"`
@@ -27,8 +27,8 @@ type SavedBlock struct {
 	Sum   uint32 `json:"sum"`
 }
 
-// Save closes the log and leaves all that it holds in its folder, for
-// OpenLog. When it fails the log is closed as by Close.
+// Save closes the log and leaves its content in its folder, for OpenLog. After
+// an error the log is closed as by Close.
 func (l *Log) Save() (Saved, error) {
 	const op = "stream.save"
 	l.mu.Lock()
@@ -44,7 +44,7 @@ func (l *Log) Save() (Saved, error) {
 	}
 	l.signalRoom()
 	l.mu.Unlock()
-	l.spiller.Wait() // from here on nobody else changes blocks or segments
+	l.spiller.Wait() // after it nothing else changes blocks or segments
 
 	err := l.storeAll()
 	l.closeFile()
@@ -52,7 +52,7 @@ func (l *Log) Save() (Saved, error) {
 	synced := map[*segment]bool{}
 	for _, b := range l.blocks {
 		if b.seg == nil {
-			continue // it did not fit the disk's bound: there will be a gap
+			continue // it did not fit the limit of the disk, and is a gap
 		}
 		if !synced[b.seg] && err == nil {
 			err = syncFile(b.seg.path)
@@ -69,7 +69,7 @@ func (l *Log) Save() (Saved, error) {
 	return s, nil
 }
 
-// storeAll writes what is in memory alone.
+// storeAll writes the blocks that are only in memory.
 func (l *Log) storeAll() error {
 	for i := l.find(l.spillAt); i < len(l.blocks); {
 		b := l.blocks[i]
@@ -82,7 +82,7 @@ func (l *Log) storeAll() error {
 			b.seg, b.pos, b.sum = seg, pos, sum
 		}
 		l.spillAt = b.end()
-		i = l.find(l.spillAt) // older ones may have made room
+		i = l.find(l.spillAt) // older blocks may have been dropped
 	}
 	return nil
 }
@@ -96,9 +96,9 @@ func syncFile(path string) error {
 	return f.Sync()
 }
 
-// OpenLog returns the log that was saved, with its epoch and offsets. A part
-// whose file is not there is missing, and readers are told of a gap. Files in
-// the folder that are not the log's are left alone.
+// OpenLog returns a saved log with its epoch and offsets. If a file is missing,
+// readers get a gap for it. OpenLog ignores files in the folder that belong to
+// other logs.
 func OpenLog(o LogOptions, s Saved) (*Log, error) {
 	l, err := NewLog(o)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// segmentFile is what the spiller needs of a file.
+// segmentFile has the methods of a file that the spiller uses.
 type segmentFile interface {
 	io.WriterAt
 	Truncate(size int64) error
@@ -29,8 +29,8 @@ func (l *Log) diskUsable(now time.Time) bool {
 	return l.dir != "" && !l.stalled && !now.Before(l.retryAt)
 }
 
-// startSpill starts the spiller when there is work for it and it does not run.
-// Needs the lock.
+// startSpill starts the spiller if it has work and does not run. Needs the
+// lock.
 func (l *Log) startSpill(now time.Time) {
 	if l.spilling || l.closed || !l.diskUsable(now) || l.toSpill() == nil {
 		return
@@ -39,9 +39,8 @@ func (l *Log) startSpill(now time.Time) {
 	l.spiller.Go(l.spill)
 }
 
-// toSpill is the oldest block that has yet to be written and is complete, as
-// long as half the memory is taken by such blocks or somebody waits. Needs the
-// lock.
+// toSpill returns the oldest complete block that is not written, if such blocks
+// fill half of the memory or an Append waits. Needs the lock.
 func (l *Log) toSpill() *block {
 	if l.dirty <= l.memory/2 && l.room == nil {
 		return nil
@@ -54,18 +53,18 @@ func (l *Log) toSpill() *block {
 		if b.size <= l.disk {
 			return b
 		}
-		l.spilled(b) // bigger than the disk's bound: memory only
+		l.spilled(b) // it exceeds the limit of the disk, so it stays in memory
 	}
 	return nil
 }
 
-// spilled notes that a block need not be written any more. Needs the lock.
+// spilled records that a block need not be written. Needs the lock.
 func (l *Log) spilled(b *block) {
 	l.spillAt = b.end()
 	l.dirty -= int64(cap(b.buf))
 }
 
-// spill writes blocks until there is no need to.
+// spill writes blocks as long as toSpill returns one.
 func (l *Log) spill() {
 	for {
 		l.mu.Lock()
@@ -96,8 +95,8 @@ func (l *Log) spill() {
 	}
 }
 
-// store writes the block to disk and returns where it is. When the disk is
-// full before its bound is reached the oldest files make room.
+// store writes the block to disk and returns its place. If the disk is full
+// before its limit is reached, store removes the oldest files.
 func (l *Log) store(start int64, buf []byte) (*segment, int64, error) {
 	n := int64(len(buf))
 	for {
@@ -111,8 +110,8 @@ func (l *Log) store(start int64, buf []byte) (*segment, int64, error) {
 				l.mu.Unlock()
 				return seg, pos, nil
 			}
-			// What was written of the block is cut off, and would be written
-			// over if that failed.
+			// Cut off the written part of the block. If that fails, the next write
+			// overwrites it.
 			_ = l.file.Truncate(seg.size)
 		}
 		l.mu.Lock()
@@ -130,8 +129,8 @@ func (l *Log) store(start int64, buf []byte) (*segment, int64, error) {
 	}
 }
 
-// segmentFor makes room for n bytes within the disk's bound and returns the
-// segment, open in l.file, that they are to be appended to.
+// segmentFor makes room for n bytes within the limit of the disk and returns
+// their segment, which is open in l.file.
 func (l *Log) segmentFor(start, n int64) (*segment, error) {
 	for {
 		l.mu.Lock()
@@ -172,8 +171,8 @@ func (l *Log) oldestSegment() *segment {
 	return l.segments[0]
 }
 
-// closeFile closes the file that is being written. Its content is cache, not
-// a promise, so an error at this point only means that reading it back fails.
+// closeFile closes the file that is being written. Its content is a cache, so
+// an error only means that reading it back fails.
 func (l *Log) closeFile() {
 	if l.file != nil {
 		_ = l.file.Close()
@@ -181,9 +180,8 @@ func (l *Log) closeFile() {
 	}
 }
 
-// forget drops a segment, and what is in it and not in memory. Readers that
-// have its file open finish their read; later ones find that it is gone and
-// get a gap.
+// forget drops a segment and its blocks that are not in memory. Readers that
+// have its file open finish their read. Later ones get a gap.
 func (l *Log) forget(s *segment) {
 	l.mu.Lock()
 	if s == l.segments[len(l.segments)-1] {
@@ -210,10 +208,10 @@ func (l *Log) forget(s *segment) {
 	}
 	l.onDisk -= s.size
 	l.mu.Unlock()
-	_ = os.Remove(s.path) // a file that stays is found by its name later
+	_ = os.Remove(s.path) // the next start finds a file that remains
 }
 
-// extent is where a block is on disk.
+// extent is the place of a block on disk.
 type extent struct {
 	path      string
 	pos, size int64
@@ -225,7 +223,7 @@ func (b *block) onDisk() extent {
 	return extent{path: b.seg.path, pos: b.pos, size: b.size, sum: b.sum}
 }
 
-// load reads a block into buf, which is grown when it must be.
+// load reads a block into buf, and grows buf if necessary.
 func load(buf []byte, p extent) ([]byte, error) {
 	if int64(cap(buf)) < p.size || cap(buf) > 1<<20 && p.size <= maxBlock {
 		buf = make([]byte, p.size)
@@ -247,8 +245,8 @@ func load(buf []byte, p extent) ([]byte, error) {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// lost is told that a block could not be read from s. When it is still said to
-// be there, the disk is at fault and the block is given up.
+// lost handles a block that could not be read from s. If the block should still
+// be there, the disk has failed, and the log drops the block.
 func (l *Log) lost(b *block, s *segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
