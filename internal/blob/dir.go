@@ -55,7 +55,7 @@ func (d *Dir) Put(ctx context.Context, name string, write func(io.Writer) error)
 		}
 	}()
 	gathered := bufio.NewWriterSize(f, 64<<10)
-	v := vouch(&watched{gathered, ctx})
+	v := newChecksumWriter(&watched{gathered, ctx})
 	if err := write(v); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // them.
 func TestGoldenObject(t *testing.T) {
 	var b bytes.Buffer
-	v := vouch(&b)
+	v := newChecksumWriter(&b)
 	if _, err := io.WriteString(v, "content"); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (s *S3) Put(ctx context.Context, name string, write func(io.Writer) error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	u := &upload{s: s, ctx: ctx, cancel: cancel, name: name, turns: make(chan struct{}, parallel)}
-	v := vouch(u)
+	v := newChecksumWriter(u)
 	err := write(v)
 	if err == nil {
 		err = v.end()

@@ -9,31 +9,31 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// An object is its content and, behind it, 40 bytes that vouch for it: a magic
-// number and the content's SHA-256. So what a disk, a server or a network
-// changed or cut is noticed by the one who reads, whatever checks they have.
+// An object is its content followed by 40 bytes: a magic number and the content's
+// SHA-256. A reader detects what a disk, a server or a network changed or cut,
+// whatever checks those have.
 
 const (
-	magic   = "sgblob1\n"
-	vouched = len(magic) + sha256.Size
+	magic        = "sgblob1\n"
+	checksumSize = len(magic) + sha256.Size
 )
 
-// voucher writes content, and at its end what vouches for it.
-type voucher struct {
+// checksumWriter writes content and, at its end, the checksum.
+type checksumWriter struct {
 	w   io.Writer
 	sum hash.Hash
 }
 
-func vouch(w io.Writer) *voucher { return &voucher{w, sha256.New()} }
+func newChecksumWriter(w io.Writer) *checksumWriter { return &checksumWriter{w, sha256.New()} }
 
-func (v *voucher) Write(p []byte) (int, error) {
+func (v *checksumWriter) Write(p []byte) (int, error) {
 	n, err := v.w.Write(p)
 	v.sum.Write(p[:n]) // never fails
 	return n, err
 }
 
 // end completes the object.
-func (v *voucher) end() error {
+func (v *checksumWriter) end() error {
 	_, err := v.w.Write(v.sum.Sum([]byte(magic)))
 	return err
 }
@@ -50,7 +50,7 @@ type checked struct {
 }
 
 func newChecked(op string, r io.ReadCloser, size int64) io.ReadCloser {
-	return &checked{Closer: r, op: op, r: r, left: size - int64(vouched), sum: sha256.New()}
+	return &checked{Closer: r, op: op, r: r, left: size - int64(checksumSize), sum: sha256.New()}
 }
 
 func (c *checked) corrupted() error {
@@ -85,9 +85,9 @@ func (c *checked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// verify reads what vouches for the content.
+// verify reads the checksum and compares it.
 func (c *checked) verify() error {
-	var end [vouched]byte
+	var end [checksumSize]byte
 	switch _, err := io.ReadFull(c.r, end[:]); {
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
 		return c.corrupted()
