@@ -18,12 +18,12 @@ import (
 // next is refused as exhausted.
 const maxRequests = 64
 
-// linkHandler is the server's side of a link, and what hangs on it. One
-// goroutine reads the link; it never waits for a sandbox. Requests that name a
+// linkHandler is the server's side of a link, with its viewers, watches and
+// upload. One goroutine reads the link; it never waits for a sandbox. Requests that name a
 // channel by ch are carried out in order, one after the other for each channel;
 // all others side by side.
 //
-// Lock order: a session's locks, then mu, then those of a serialQueue.
+// Lock order: a session's locks, mu, a serialQueue's lock.
 type linkHandler struct {
 	server    *Server
 	link      *noderpc.Link

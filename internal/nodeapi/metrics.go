@@ -76,7 +76,7 @@ func (x *metrics) failed(err error) {
 	x.errors.WithLabelValues(string(fault.PublicOf(err).Kind)).Inc()
 }
 
-// nodeStatus returns what an operator sees, with the counters of the operations.
+// nodeStatus returns the node's status, with the counters of the operations.
 func nodeStatus(_ context.Context, c *call, _ none) (protocol.NodeStatus, error) {
 	st := c.server.cfg.Node.Status()
 	for _, one := range c.server.metrics.counters() {

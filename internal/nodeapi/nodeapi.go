@@ -77,7 +77,7 @@ type Leases interface {
 // Node is the state of the node as a whole.
 type Node interface {
 	Status() protocol.NodeStatus
-	// Uses returns what each tenant holds.
+	// Uses returns each tenant's use.
 	Uses() map[string]tenant.Use
 	// Metrics is the registry that the operation metrics reports.
 	Metrics() *prometheus.Registry
@@ -96,7 +96,7 @@ type Config struct {
 	Node      Node
 	// Tenants keeps keys and quotas; nil means that there are none.
 	Tenants *tenant.Store
-	// Audit says what is recorded of the operations.
+	// Audit records the operations.
 	Audit session.Audit
 	// Tracer may be nil.
 	Tracer *trace.Tracer
@@ -106,7 +106,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Of returns a Config with the services of a manager. The caller sets the rest.
+// Of returns a Config with the services of a manager. The caller sets the other
+// fields.
 func Of(m *session.Manager) Config {
 	return Config{
 		Sessions: m, Lifecycle: m, Migration: m, Snapshots: m.Snapshots(), Templates: m.Templates(),

@@ -124,7 +124,7 @@ func (p *portLink) traffic(n int) {
 	p.server.metrics.portBytes.Add(int64(n))
 }
 
-// toPort carries what the client sends.
+// toPort carries bytes from the client.
 func (p *portLink) toPort() {
 	buf := make([]byte, filePart)
 	listens := true
@@ -147,7 +147,7 @@ func (p *portLink) toPort() {
 	}
 }
 
-// fromPort carries what the program sends.
+// fromPort carries bytes from the program.
 func (p *portLink) fromPort() {
 	out := &download{link: p.link, channel: p.request.Ch}
 	buf := make([]byte, filePart)

@@ -24,8 +24,8 @@ type upload struct {
 	once sync.Once
 }
 
-// addUpload begins to receive the link's Data frames. The messages are those of
-// the Conflict when it does so already, or has viewers.
+// addUpload begins to receive the link's Data frames. It fails as a Conflict with
+// the message busy when an upload is under way, and shared when there are viewers.
 func (c *call) addUpload(busy, shared string) (*upload, error) {
 	out, in := io.Pipe()
 	u := &upload{out: out, pipe: in}
@@ -193,8 +193,8 @@ func treeRead(ctx context.Context, c *call, p protocol.TreeRead, reply func(prot
 	}, reply)
 }
 
-// transmit replies with what read opens, and sends what it writes as Data. When
-// it fails between the two, an error with the same id follows and the link ends
+// transmit replies with the description from read, and sends the bytes that read
+// writes as Data. When it fails between the two, an error with the same id follows and the link ends
 // without a last Data frame.
 func transmit[R any](
 	ctx context.Context, c *call, p protocol.FileRef,
@@ -232,8 +232,8 @@ func transmit[R any](
 	return err
 }
 
-// download sends what is written to it as Data frames. A slow link holds it
-// back.
+// download sends the bytes that are written to it as Data frames. It waits for a
+// slow link.
 type download struct {
 	link interface {
 		Send(...stream.Frame) error

@@ -27,8 +27,7 @@ type viewer struct {
 	news             serialQueue // events of the session, in their order
 
 	mu sync.Mutex // guards all below
-	// stuck is set when an input was refused: what followed it would be input
-	// with a hole.
+	// stuck is set when an input was refused: later input would have a hole.
 	stuck bool
 }
 

@@ -119,8 +119,8 @@ func (c *linkHandler) unwatch(ch uint32) bool {
 	return cancel != nil
 }
 
-// sessionWatch reports who is at a session as events under the request's ch,
-// until that is detached.
+// sessionWatch reports the presence at a session as events under the request's
+// ch, until that is detached.
 func sessionWatch(_ context.Context, c *call, p protocol.SessionWatch) (protocol.Presence, error) {
 	s, err := c.session(p.Session)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Limits of what requests may hold, beside those of package protocol.
+// Limits of requests, beside those of package protocol.
 const (
 	maxName     = 128       // bytes of a session's name
 	maxEnv      = 128       // variables
@@ -25,7 +25,7 @@ const (
 	maxPath     = 4096
 )
 
-// wanted is what a create asks for.
+// wanted is a create request, resolved.
 type wanted struct {
 	template *warm.Template
 	language string // the session's default; "" where there is none
@@ -37,7 +37,7 @@ type wanted struct {
 	volumes []protocol.Mount
 }
 
-// checkCreate finds what a create asks for.
+// checkCreate checks and resolves a create request.
 func (m *Manager) checkCreate(p noderpc.Principal, r protocol.SessionCreate) (w wanted, err error) {
 	const op = "session.create"
 	if err := checkName(op, r.Name); err != nil {
@@ -247,7 +247,7 @@ func (m *Manager) program(op string, r protocol.ChannelOpen) (language string, a
 	return language, l.Run(file, r.Args...), nil
 }
 
-// CheckPath refuses what no path in a sandbox can be.
+// CheckPath refuses a text that cannot be a path in a sandbox.
 func CheckPath(op, field, path string) error {
 	if path == "" || len(path) > maxPath || strings.ContainsRune(path, 0) {
 		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero", maxPath)

@@ -5,17 +5,15 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// leastLimits are below what a sandbox is of no use.
+// leastLimits returns the smallest limits with which a sandbox is usable.
 func leastLimits() protocol.Limits {
 	return protocol.Limits{
 		MemoryBytes: 128 << 20, CPUs: 0.1, Processes: 32, OpenFiles: 64, DiskBytes: 16 << 20, TmpBytes: 1 << 20,
@@ -23,7 +21,7 @@ func leastLimits() protocol.Limits {
 	}
 }
 
-// checkLimits holds what a client asks for against the server's bounds.
+// checkLimits checks the limits that a client asks for against the server's bounds.
 func (m *Manager) checkLimits(op string, asked *protocol.Limits) error {
 	if asked == nil {
 		return nil
@@ -87,101 +85,4 @@ func (s *Session) lostBy() *protocol.Reached {
 		return &protocol.Reached{Limit: "lifetime_seconds", Max: int64(s.expires.Sub(s.created) / time.Second), Lost: "the sandbox with its variables, files and processes"}
 	}
 	return nil
-}
-
-// pace holds a session's channels to a number of bytes a second. What a
-// channel prints faster waits in the sandbox: nothing is lost, and nobody else
-// waits, because only that channel's Acks are held back.
-type pace struct {
-	rate  int64 // bytes a second
-	agent *client.Client
-
-	mu       sync.Mutex // guards all below
-	channels map[uint32]*paced
-	closed   bool
-}
-
-// paced is what one channel of the wire has left to print.
-type paced struct {
-	level float64 // bytes it may print at once; negative while it is held
-	at    time.Time
-	told  uint32 // the cell that was told last, and 1
-	timer *time.Timer
-}
-
-// paceBurst is how much of a second's output may come at once, and more than
-// that from a window that was open.
-const paceBurst = time.Second
-
-func newPace(rate int64, a *client.Client) *pace {
-	return &pace{rate: rate, agent: a, channels: map[uint32]*paced{}}
-}
-
-// took notes output of a channel. It is true when the channel begins to wait
-// and its viewers have not been told of that for this cell.
-func (p *pace) took(ch, cell uint32, n int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return false
-	}
-	now := time.Now()
-	c := p.channels[ch]
-	most := float64(p.rate) * paceBurst.Seconds()
-	if c == nil {
-		c = &paced{level: most, at: now}
-		p.channels[ch] = c
-	}
-	c.level = min(most, c.level+float64(p.rate)*now.Sub(c.at).Seconds()) - float64(n)
-	c.at = now
-	if c.level >= 0 || c.timer != nil {
-		return false
-	}
-	wait := time.Duration(-c.level / float64(p.rate) * float64(time.Second))
-	p.agent.Hold(ch, true)
-	c.timer = time.AfterFunc(wait, func() { p.release(ch) })
-	told := c.told == cell+1
-	c.told = cell + 1
-	return !told
-}
-
-// release lets a channel go on, or waits for what it has printed meanwhile.
-func (p *pace) release(ch uint32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.channels[ch]
-	if c == nil || p.closed {
-		return
-	}
-	now := time.Now()
-	c.level += float64(p.rate) * now.Sub(c.at).Seconds()
-	c.at = now
-	if c.level < 0 {
-		c.timer.Reset(time.Duration(-c.level / float64(p.rate) * float64(time.Second)))
-		return
-	}
-	c.timer = nil
-	p.agent.Hold(ch, false)
-}
-
-// forget lets go of a channel that has ended.
-func (p *pace) forget(ch uint32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c := p.channels[ch]; c != nil && c.timer != nil {
-		c.timer.Stop()
-	}
-	delete(p.channels, ch)
-}
-
-// close ends all holding back.
-func (p *pace) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for _, c := range p.channels {
-		if c.timer != nil {
-			c.timer.Stop()
-		}
-	}
 }

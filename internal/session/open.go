@@ -221,7 +221,7 @@ func (s *Session) stop(ctx context.Context, c *Channel) error {
 		}
 		return nil
 	}
-	// Also when the first process has ended: what it left running ends here.
+	// Also when the first process has ended: its descendants end here.
 	if err := s.agent.Close(ctx, c.wire); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// policy says what being idle means for a session.
+// policy says when a session is idle, and what happens then.
 type policy struct {
 	// Pause and Hibernate are how long after the last work; negative is never.
 	Pause     time.Duration `json:"pause"`
@@ -111,8 +111,8 @@ func (s *Session) extend(d time.Duration) {
 	s.until = s.active.Add(d)
 }
 
-// idleSince reports whether nothing has happened since t, of what a session
-// knows without asking its channels. Preconditions: mu is held.
+// idleSince reports whether nothing has happened since t, as far as is known
+// without asking the channels. Preconditions: mu is held.
 func (s *Session) idleSince(t time.Time) bool {
 	return !s.policy.KeepAlive && s.ops == 0 && s.active.Before(t) && s.until.Before(t)
 }

@@ -13,12 +13,11 @@ import (
 const (
 	// maxConns is how many connections to ports a session has at once.
 	maxConns = 128
-	// portList bounds a look at what listens.
+	// portList bounds a list of the ports that listen.
 	portList = 5 * time.Second
 )
 
-// ports is what a session knows of its ports. It has a lock of its own, which
-// is taken alone.
+// ports is the state of a session's ports. Its lock is taken alone.
 type ports struct {
 	mu      sync.Mutex // guards all below
 	conns   int
@@ -50,9 +49,9 @@ func (s *Session) AcquirePort() bool { return s.ports.add() }
 // ReleasePort counts a connection to a port out.
 func (s *Session) ReleasePort() { s.ports.done() }
 
-// lookAtPorts tells the viewers of a running session which ports have been
-// opened and closed. It is no work: it neither wakes a session nor keeps it
-// awake, and a session that nobody watches is left alone.
+// lookAtPorts notifies the viewers of a running session of ports that have been
+// opened and closed. It neither resumes a session nor keeps it awake, and does
+// nothing for a session without viewers.
 func (s *Session) lookAtPorts() {
 	s.mu.Lock()
 	watchers := make([]*Viewer, 0, len(s.viewers))

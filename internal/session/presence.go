@@ -22,7 +22,7 @@ const (
 type presence struct {
 	mu      sync.Mutex // guards all below; taken after the session's, never before
 	watches map[*presenceWatch]struct{}
-	timer   *time.Timer // set while a change is about to be told
+	timer   *time.Timer // set while a change is about to be sent
 }
 
 // presenceWatch is one that is notified.
@@ -30,10 +30,10 @@ type presenceWatch struct {
 	link   LinkID
 	drives bool
 	notify func(protocol.Presence) bool
-	told   protocol.Presence // guarded by presence.mu
+	sent   protocol.Presence // guarded by presence.mu
 }
 
-// WatchPresence passes to notify who is at the session, whenever that changes,
+// WatchPresence calls notify with the session's presence whenever that changes,
 // until stop is called. The watcher counts as present itself: as a driver if it
 // drives. now is the first state, which is not passed to notify. notify does
 // not wait; while it returns false, the next change is passed to it again.
@@ -47,7 +47,7 @@ func (s *Session) WatchPresence(link LinkID, drives bool, notify func(protocol.P
 	s.presence.mu.Unlock()
 	now, _ = s.present()
 	s.presence.mu.Lock()
-	w.told = now
+	w.sent = now
 	s.presence.mu.Unlock()
 	s.schedulePresence()
 	return now, func() {
@@ -69,17 +69,17 @@ func (s *Session) presenceIn(d time.Duration) {
 	}
 }
 
-// sendPresence notifies the watches of what they do not know yet.
+// sendPresence notifies the watches to which the present state was not sent yet.
 func (s *Session) sendPresence() {
 	now, again := s.present()
 	s.presence.mu.Lock()
 	s.presence.timer = nil
 	for w := range s.presence.watches {
-		if w.told.Present == now.Present && maps.Equal(w.told.Channels, now.Channels) {
+		if w.sent.Present == now.Present && maps.Equal(w.sent.Channels, now.Channels) {
 			continue
 		}
 		if w.notify(now) {
-			w.told = now
+			w.sent = now
 		}
 	}
 	s.presence.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Session) sendPresence() {
 	}
 }
 
-// present counts who is there. again is the time until a viewer that has just
+// present counts drivers and viewers. again is the time until a viewer that has just
 // attached counts; 0 if there is none.
 func (s *Session) present() (now protocol.Presence, again time.Duration) {
 	all := map[LinkID]bool{} // whether it drives

@@ -348,7 +348,7 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	sink := newRouter(&m.count, v.NextWire)
+	sink := newFrameRouter(&m.count, v.NextWire)
 	s := &Session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,

@@ -114,7 +114,7 @@ func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w
 // limitOutput makes the router hold the session's output to its limit.
 func (s *Session) limitOutput() {
 	if rate := s.limits.OutputBytesPerSecond; rate > 0 {
-		s.router.pace = newPace(rate, s.agent)
+		s.router.limiter = newOutputLimiter(rate, s.agent)
 	}
 }
 
@@ -398,8 +398,8 @@ func (s *Session) lose(reason, message string) {
 	// At once, so that nothing below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
 	destroyed.Go(func() {
-		if s.router.pace != nil {
-			s.router.pace.close()
+		if s.router.limiter != nil {
+			s.router.limiter.close()
 		}
 		s.m.provider.Discard(s.instance())
 		s.volumes.release()

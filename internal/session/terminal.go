@@ -14,15 +14,15 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Limits of what the node remembers of a terminal.
+// Limits of the node's state of a terminal.
 const (
 	// markEvery is how many bytes of output lie between two marks.
 	markEvery = 64 << 10
 	// scanWindow is the credit of the reader that goes from a mark to an
 	// offset: more than any two records.
 	scanWindow = 4 * stream.MaxBody
-	// scanTries is how often that is begun anew because the log has dropped
-	// what was to be read.
+	// scanTries is how often a scan starts again because the log has dropped the
+	// records that were to be read.
 	scanTries = 4
 )
 
@@ -38,7 +38,7 @@ type Terminal struct {
 	output atomic.Int64
 	drawn  coalescer
 
-	mu      sync.Mutex // guards all below, and the order of what is appended
+	mu      sync.Mutex // guards all below, and the order of records
 	scan    *pty.Scanner
 	marks   []mark // by offset
 	since   int    // bytes since the last mark
@@ -87,8 +87,8 @@ func (t *Terminal) resized(log *stream.Log, size pty.Size, event []byte) {
 	}
 }
 
-// mark notes the state at the end of the log, and forgets what is older than
-// the log. Preconditions: mu is held.
+// mark notes the state at the end of the log, and removes marks from before its
+// beginning. Preconditions: mu is held.
 func (t *Terminal) mark(log *stream.Log) mark {
 	b := log.Bounds()
 	t.marks = slices.DeleteFunc(t.marks, func(m mark) bool { return m.offset < b.Oldest })
@@ -100,8 +100,8 @@ func (t *Terminal) mark(log *stream.Log) mark {
 	return m
 }
 
-// base returns the mark to go from for the state at offset. Where the log no
-// longer has what leads there it is a later one.
+// base returns the mark from which a scan reaches the state at offset. If the log
+// has dropped the records from there on, it is a later mark.
 func (t *Terminal) base(log *stream.Log, offset int64) mark {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,7 +192,7 @@ func isGap(c stream.Chunk) bool {
 	return len(c.Records) >= stream.RecordHeaderSize && stream.Kind(c.Records[4]) == stream.KindGap
 }
 
-// resizeEvent is the event record that tells of another size.
+// resizeEvent is the event record of a change of size.
 const resizeEvent = "resize"
 
 type resized struct {
@@ -387,7 +387,7 @@ func (j *coalescer) finish() bool {
 	return j.running
 }
 
-// busyLimit bounds the question to the agent what runs in a terminal.
+// busyLimit bounds the agent's check for programs that run in a terminal.
 const busyLimit = 2 * time.Second
 
 // terminalBusy reports whether a terminal keeps its sandbox awake: it has printed

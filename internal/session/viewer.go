@@ -119,7 +119,7 @@ func (s *Session) Attach(ctx context.Context, client Client, p protocol.Attach) 
 }
 
 // Join gives the viewer its stream of input and its part in the terminal, and
-// returns what the client is to know. From here on a viewer with the same
+// returns the answer to the client. From here on a viewer with the same
 // writer gets nothing through. Errors: Exhausted when the channel has all the
 // writers it can have.
 func (v *Viewer) Join() (protocol.Attached, error) {
@@ -133,7 +133,7 @@ func (v *Viewer) Join() (protocol.Attached, error) {
 		if ch.terminal != nil {
 			v.size = v.requestedSize
 			if first := ch.terminal.addDriver(v, !v.fresh || v.requestedSize == (pty.Size{})); first {
-				v.replayEnd = 0 // nobody has answered what was asked before it came
+				v.replayEnd = 0 // questions from before have no answer yet
 			}
 		}
 	}
@@ -203,8 +203,8 @@ func (v *Viewer) Pump(send func(offset int64, records []byte) int) {
 	}
 }
 
-// restore sends what brings a terminal into the state at offset. Where that is
-// not known any more, a gap follows, and with it another restore.
+// restore sends a record that brings a terminal into the state at offset. If that
+// state is not known any more, a gap follows, and with it another restore.
 func (v *Viewer) restore(offset int64, send func(int64, []byte) int) {
 	s, err := v.channel.terminal.at(v.ctx, v.channel.log, offset)
 	if err != nil {

@@ -69,7 +69,7 @@ func (h warmHost) MayStore(name, subject string) error {
 func (h warmHost) MemoryShort(need int64) bool { return h.m.tight(need) }
 
 // NewSink implements warm.Host.
-func (h warmHost) NewSink() warm.Sink { return newRouter(&h.m.count, warm.KernelChannel+1) }
+func (h warmHost) NewSink() warm.Sink { return newFrameRouter(&h.m.count, warm.KernelChannel+1) }
 
 // Claimed implements warm.Observer.
 func (h warmHost) Claimed(language, source string, took time.Duration) {

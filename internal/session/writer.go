@@ -18,8 +18,8 @@ type writer struct {
 	owner *Viewer
 	taken uint64 // the sequence number of the last input
 	guard pty.PasteFilter
-	// loose: the session came back as of some time ago, and what this writer
-	// has sent since then is lost. It goes on with the next that it sends.
+	// loose: the session was restored from an earlier state, and this writer's
+	// input since then is lost. Any sequence number may come next.
 	loose bool
 }
 
@@ -51,7 +51,7 @@ func (c *Channel) claimWriter(name string, a *Viewer) (*writer, uint64, error) {
 	return w, w.taken, nil
 }
 
-// forgetWriter makes room by the oldest writer whose link has ended.
+// forgetWriter removes the oldest writer whose link has ended, if there is one.
 // Preconditions: c.mu is held.
 func (c *Channel) forgetWriter() bool {
 	for i, w := range c.order {
@@ -117,7 +117,7 @@ func (w *writer) put(ctx context.Context, a *Viewer, p Input) error {
 	return nil
 }
 
-// typed turns input into what a terminal's program gets. Answers that the
+// typed converts input for a terminal's program. Answers that the
 // viewer's terminal gives to questions pass only when they are new and no
 // other terminal gives them too; pastes are made harmless.
 func (a *Viewer) typed(p Input, guard *pty.PasteFilter) []byte {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// target is where a channel of the agent's wire leads: a process, or one
+// target is the owner of a channel number of the agent's wire: a process, or one
 // generation of a kernel.
 type target struct {
 	channel *Channel
@@ -25,8 +25,8 @@ type target struct {
 // of output, exits and replies is the agent's.
 type frameRouter struct {
 	counters *counters
-	// pace holds the channels to a rate; nil means none.
-	pace *pace
+	// limiter limits the rate of the channels; nil means none.
+	limiter *outputLimiter
 
 	mu      sync.RWMutex // guards all below
 	targets map[uint32]target
@@ -35,7 +35,7 @@ type frameRouter struct {
 	next  uint32
 }
 
-func newRouter(c *counters, first uint32) *frameRouter {
+func newFrameRouter(c *counters, first uint32) *frameRouter {
 	return &frameRouter{counters: c, targets: map[uint32]target{}, next: first}
 }
 
@@ -78,7 +78,7 @@ func (r *frameRouter) remove(n uint32) {
 func (r *frameRouter) Output(n uint32, f stream.Frame) {
 	t, ok := r.get(n)
 	if !ok && n == warm.KernelChannel {
-		return // what warm-up and priming print is for nobody
+		return // output of warm-up and priming is discarded
 	}
 	if !ok {
 		r.counters.outputDropped.Add(int64(len(f.Body)))
@@ -115,12 +115,12 @@ func (r *frameRouter) Output(n uint32, f stream.Frame) {
 	}
 	r.counters.outputBytes.Add(int64(len(f.Body)))
 	t.channel.countOutput(f.Cell, len(f.Body))
-	if r.pace != nil && r.pace.took(n, f.Cell, len(f.Body)) {
-		t.channel.noteLimit(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.pace.rate})
+	if r.limiter != nil && r.limiter.count(n, f.Cell, len(f.Body)) {
+		t.channel.noteLimit(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.limiter.rate})
 	}
 }
 
-// Exit tells a channel that its process has ended.
+// Exit ends the channel of a process, or a kernel's generation.
 func (r *frameRouter) Exit(n uint32, e wire.Exit) {
 	r.mu.Lock()
 	t, ok := r.targets[n]
@@ -132,8 +132,8 @@ func (r *frameRouter) Exit(n uint32, e wire.Exit) {
 	if !ok {
 		return
 	}
-	if r.pace != nil {
-		r.pace.forget(n)
+	if r.limiter != nil {
+		r.limiter.forget(n)
 	}
 	if t.driver != nil {
 		t.channel.queue.Died(t.driver, queue.Death{Reason: reasonOf(e), Message: describe(e)})
@@ -150,7 +150,7 @@ func reasonOf(e wire.Exit) string {
 	return e.Reason
 }
 
-// of returns the numbers that lead to a channel.
+// of returns the numbers of a channel.
 func (r *frameRouter) of(c *Channel) []uint32 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

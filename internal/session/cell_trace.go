@@ -29,7 +29,7 @@ type cellTrace struct {
 	took             time.Duration
 }
 
-// submit queues a cell whose span is part of what ctx's is, which may be nil.
+// submit queues a cell and keeps its span until it ends. span may be nil.
 func (t *cellTraces) submit(span *trace.Span, submit func() (protocol.Queued, error)) (protocol.Queued, error) {
 	if span == nil {
 		return submit()
@@ -68,7 +68,7 @@ func (t *cellTraces) run(r kernel.Request) *cellTrace {
 	return x
 }
 
-// agent notes how long the agent says that the driver took.
+// agent notes the time that the driver took, as the agent measured it.
 func (x *cellTrace) agent(took time.Duration) {
 	x.mu.Lock()
 	x.took = took
@@ -101,8 +101,8 @@ func (t *cellTraces) end(e queue.Result) string {
 		x.span.Part("cell running", passed, now)
 	}
 	if took > 0 && !answered.IsZero() {
-		// The clock of a sandbox is its own. What the wire took is put half
-		// before it and half behind.
+		// The sandbox has a clock of its own. Half of the time on the wire is put
+		// before the driver's part, and half after it.
 		wire := max(0, answered.Sub(passed)-took) / 2
 		x.span.Part("agent driver", passed.Add(wire), answered.Add(-wire))
 	}
