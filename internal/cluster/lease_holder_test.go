@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -395,4 +396,48 @@ func TestPlace(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPlaceByName checks that names are spread over the nodes, that all placers agree,
+// and that a node that leaves moves no other names.
+func TestPlaceByName(t *testing.T) {
+	d := openEmbedded(t, filepath.Join(t.TempDir(), "directory"))
+	nodes := []cluster.NodeID{"n0", "n1", "n2"}
+	incarnations := map[cluster.NodeID]cluster.Token{}
+	for _, id := range nodes {
+		incarnations[id] = register(t, d, beatOf(id))
+	}
+	const names = 300
+	place := func() (all [names]cluster.NodeID) {
+		p := cluster.NewPlacer(d, long)
+		for n := range all {
+			node, err := p.PlaceByName(within(t), fmt.Sprint("volume-", n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[n] = node.ID
+		}
+		return all
+	}
+	before := place()
+	if again := place(); again != before {
+		t.Error("two placers disagree")
+	}
+	count := map[cluster.NodeID]int{}
+	for _, id := range before {
+		count[id]++
+	}
+	for _, id := range nodes {
+		if count[id] < names/6 {
+			t.Errorf("%s has %d of %d names", id, count[id], names)
+		}
+	}
+	draining := beatOf("n2")
+	draining.Incarnation, draining.Info.Draining = incarnations["n2"], true
+	register(t, d, draining)
+	for n, id := range place() {
+		if id == "n2" || before[n] != "n2" && before[n] != id {
+			t.Errorf("name %d moved from %s to %s", n, before[n], id)
+		}
+	}
 }

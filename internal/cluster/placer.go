@@ -3,7 +3,8 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -144,9 +145,8 @@ func (p *Placer) Place(ctx context.Context, language string) (Node, error) {
 // the second of two.
 func (p *Placer) PlaceByName(ctx context.Context, name string) (Node, error) {
 	return p.choose(ctx, func(n Node) [2]float64 {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(string(n.ID) + "\x00" + name)) // never fails
-		return [2]float64{float64(h.Sum64())}
+		sum := sha256.Sum256([]byte(string(n.ID) + "\x00" + name))
+		return [2]float64{float64(binary.BigEndian.Uint64(sum[:8]))}
 	}, func(Node) {})
 }
 
