@@ -1,8 +1,8 @@
-// Command agent is the first process of a sandbox. It speaks the wire of
-// package agent over its standard input and output, and is started by nobody
-// but the sandbox. Its standard error gets one line if it cannot start.
+// Command agent is the first process of a sandbox. It speaks the protocol of
+// package wire over its standard input and output. Only the sandbox starts it.
+// If it cannot start, it writes one line to its standard error.
 //
-// Build it with CGO_ENABLED=0: it runs in whatever image it is put into.
+// Build it with CGO_ENABLED=0, so that it runs in any image.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/sandgate/sandgate/internal/agent"
 )
 
-// The main thread stays the main goroutine's, and so root's: the agent gives
-// other threads the user's rights, and this one stands for the process.
+// The main goroutine keeps the main thread. The agent gives other threads the
+// user's rights, but the main thread represents the process and remains root.
 func init() { runtime.LockOSThread() }
 
 func main() {

@@ -118,10 +118,10 @@ func stdout(n uint32, text string) []byte {
 	return stream.AppendFrame(nil, stream.Frame{Type: stream.Stdout, Channel: n, Body: []byte(text)})
 }
 
-// TestPark: between Park and Unpark nothing is sent and nothing lost; with a
+// TestQuiesce: between Quiesce and Unquiesce nothing is sent and nothing lost; with a
 // wire that ends in between, a cut frame, a request under way and what waits
 // go on over the next, in this process or in another.
-func TestPark(t *testing.T) {
+func TestQuiesce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for _, other := range []bool{false, true} {
@@ -156,7 +156,7 @@ func TestPark(t *testing.T) {
 		if err := c.Quiesce(ctx); !fault.Is(err, fault.Conflict) {
 			t.Errorf("parked twice: %v", err)
 		}
-		// The refused Park has let go of nothing.
+		// The refused Quiesce has released nothing.
 		c.out.mu.Lock()
 		if len(c.out.later) == 0 || !c.out.held {
 			t.Error("it is sent while the wire is parked")
@@ -259,9 +259,9 @@ func TestParkEnds(t *testing.T) {
 	<-c.Done()
 }
 
-// TestStill: a client is copied while its sandbox stands still. Both go on from
+// TestCapture: a client is copied while its sandbox stands still. Both go on from
 // within a cut frame; what was sent meanwhile is the first one's alone.
-func TestStill(t *testing.T) {
+func TestCapture(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	sink := &taken{}

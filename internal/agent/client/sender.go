@@ -114,7 +114,7 @@ func (s *sender) hold(f stream.Frame) error {
 		return s.err
 	}
 	if s.held {
-		return fault.New(fault.Conflict, "agent.park", "the wire is parked already")
+		return fault.New(fault.Conflict, "agent.park", "the wire is quiesced already")
 	}
 	s.write(f)
 	s.held = true
