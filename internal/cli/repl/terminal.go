@@ -58,6 +58,22 @@ func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o Options) 
 	past := loadHistory(filepath.Join(r.a.Getenv("HOME"), ".config/sandgate/history"))
 	t.History = past
 	defer past.save()
+	defer followSize(t, out)()
+	// Reads of keys end when the context does.
+	defer context.AfterFunc(ctx, keys.close)()
+
+	r.view = &render.View{Out: t, Err: t, Figures: o.Figures, Colour: r.a.Colour(r.a.Out)}
+	r.kernel.Other(r.background)
+	r.readFrom(ctx, t, keys)
+	r.greet(t, ch)
+	err = r.talk(ctx)
+	r.failed = false // the user has seen it
+	return err
+}
+
+// followSize gives the editor the size of the terminal, now and after each change, until stop is
+// called.
+func followSize(t *term.Terminal, out *os.File) (stop func()) {
 	resize := func() {
 		if w, h, err := term.GetSize(int(out.Fd())); err == nil && w > 0 && h > 0 {
 			_ = t.SetSize(w, h)
@@ -67,8 +83,6 @@ func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o Options) 
 	signal.Notify(changes, syscall.SIGWINCH)
 	resize()
 	done := make(chan struct{})
-	defer close(done)
-	defer signal.Stop(changes)
 	go func() {
 		for {
 			select {
@@ -79,20 +93,12 @@ func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o Options) 
 			}
 		}
 	}()
-	go func() {
-		// What waits for a key returns when the command is told to end.
-		select {
-		case <-ctx.Done():
-			keys.close()
-		case <-done:
-		}
-	}()
+	return func() { signal.Stop(changes); close(done) }
+}
 
-	r.view = &render.View{Out: t, Err: t, Figures: o.Figures, Colour: r.a.Colour(r.a.Out)}
-	r.kernel.Other(r.background)
-	read := func(prompt string, read func() (string, error)) (string, error) {
-		// An input's prompt goes on in the line that the program began; the
-		// next one is ours again.
+// readFrom makes the editor the source of code, of input to cells and of passwords.
+func (r *repl) readFrom(ctx context.Context, t *term.Terminal, keys *keyboard) {
+	edit := func(read func() (string, error)) (string, error) {
 		keys.edit(true)
 		line, err := read()
 		keys.edit(false)
@@ -107,14 +113,16 @@ func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o Options) 
 		return line, err
 	}
 	r.next = func(prompt string) (string, error) {
-		return read(prompt, func() (string, error) {
+		return edit(func() (string, error) {
+			// The prompt of an input continues the line that the program began; the next one is
+			// the editor's again.
 			t.SetPrompt(prompt)
 			defer t.SetPrompt("")
 			return t.ReadLine()
 		})
 	}
 	r.secret = func(prompt string) (string, error) {
-		return read(prompt, func() (string, error) { return t.ReadPassword(prompt) })
+		return edit(func() (string, error) { return t.ReadPassword(prompt) })
 	}
 	pending := &pendingCode{}
 	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
@@ -135,10 +143,6 @@ func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o Options) 
 		}
 		return line, err
 	}
-	r.greet(t, ch)
-	err = r.talk(ctx)
-	r.failed = false // the user has seen it
-	return err
 }
 
 func (r *repl) greet(w io.Writer, ch protocol.Channel) {
