@@ -32,7 +32,7 @@ const (
 	backupFormat = 1
 )
 
-// BackupInfo is what backupHead holds.
+// BackupInfo is the content of backupHead.
 type BackupInfo struct {
 	Format   int       `json:"format"`
 	Version  string    `json:"version"`
@@ -40,12 +40,12 @@ type BackupInfo struct {
 	Sessions bool      `json:"sessions"`
 }
 
-// notInBackup are folders of the data directory that the next start makes
-// anew: a copy of runsc and the warm snapshots.
+// notInBackup are folders of the data directory that the next start makes again: a copy of runsc
+// and the warm snapshots.
 func notInBackup() []string { return []string{"bin", filepath.Join("node", "snapshots")} }
 
-// LockStopped makes sure that no server runs, and that none starts meanwhile,
-// by the lock that a node holds.
+// LockStopped ensures that no server runs and that none starts until unlock is called. It takes the
+// lock that a node holds.
 func LockStopped(cfg *config.Config) (unlock func(), err error) {
 	const op = "backup.lock"
 	if err := server.MakeDir(cfg.RunDir); err != nil {
@@ -65,7 +65,7 @@ func LockStopped(cfg *config.Config) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// Backup writes the file, whole or not at all.
+// Backup writes the whole file, or none.
 func Backup(ctx context.Context, cfg *config.Config, name, version string, sessions bool) (files int, size int64, err error) {
 	const op = "backup"
 	if _, err := os.Stat(cfg.DataDir); err != nil {
@@ -163,8 +163,7 @@ func (b *archive) text(name string, data []byte) error {
 	return err
 }
 
-// add writes a file or a folder. Sockets and the like are of a server that
-// ran.
+// add writes a file or a folder. It ignores sockets and the like, which a running server leaves.
 func (b *archive) add(path, name string, d fs.DirEntry) error {
 	if d.Type() == fs.ModeSymlink && inVolumes(name) {
 		return b.link(path, name, d)
@@ -194,7 +193,7 @@ func (b *archive) add(path, name string, d fs.DirEntry) error {
 		return err
 	}
 	sum := sha256.New()
-	// A journal may grow meanwhile: what it had is taken.
+	// A journal may grow meanwhile. Its size at the start counts.
 	n, err := io.CopyN(io.MultiWriter(b.tar, sum), contextReader{b.ctx, f}, info.Size())
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -205,7 +204,7 @@ func (b *archive) add(path, name string, d fs.DirEntry) error {
 	return nil
 }
 
-// link writes a symbolic link as what it says. Users have them in volumes.
+// link writes a symbolic link. Users have them in volumes.
 func (b *archive) link(path, name string, d fs.DirEntry) error {
 	info, err := d.Info()
 	if err != nil {
@@ -223,12 +222,12 @@ func (b *archive) link(path, name string, d fs.DirEntry) error {
 	return b.tar.WriteHeader(h)
 }
 
-// inVolumes reports whether a name in the data directory is a user's.
+// inVolumes reports whether a name in the data directory belongs to a user's volume.
 func inVolumes(name string) bool {
 	return strings.HasPrefix(filepath.ToSlash(name), "node/volumes/")
 }
 
-// sumName is a name as a line of the list of sums can hold it.
+// sumName escapes a name for a line of the list of checksums.
 func sumName(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(name)
 }

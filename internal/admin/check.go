@@ -9,7 +9,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// OneCell runs code through all of the server and looks at what it prints.
+// OneCell runs code through the whole server, compares its output and returns the time that it
+// took.
 func OneCell(ctx context.Context, c *client.Client) (time.Duration, error) {
 	began := time.Now()
 	var out strings.Builder

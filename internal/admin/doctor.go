@@ -100,7 +100,7 @@ func (d *Doctor) token() gvisor.Finding {
 	return finding("token", gvisor.OK, "", "%s", path)
 }
 
-// blobs puts an object into the blob store, reads it and removes it.
+// blobs writes an object to the blob store, reads it and deletes it.
 func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 	const name = "blob store"
 	where := d.Config.Cluster.Blobs
@@ -122,7 +122,7 @@ func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 	return finding(name, gvisor.OK, "", "%s takes, gives back and removes an object", where)
 }
 
-// machine looks at what sandboxes need, and boots one.
+// machine checks the requirements of sandboxes, and boots one.
 func (d *Doctor) machine(ctx context.Context) {
 	if os.Geteuid() != 0 {
 		d.Report(finding("machine", Skipped, "sudo sandgate doctor", "the kernel, the cgroups and a sandbox's boot cannot be looked at without root"))
@@ -153,7 +153,7 @@ func (d *Doctor) machine(ctx context.Context) {
 	}
 }
 
-// server looks at the one that runs, or whether one could.
+// server checks the running server, or whether one could start.
 func (d *Doctor) server(ctx context.Context) {
 	c, err := d.Connect()
 	if err != nil {
@@ -179,7 +179,7 @@ func (d *Doctor) server(ctx context.Context) {
 	d.Report(finding("sign-in", gvisor.OK, "", "the token is accepted"), d.oneCell(ctx, c))
 }
 
-// oneCell runs code through all of it.
+// oneCell runs code through the whole server.
 func (d *Doctor) oneCell(ctx context.Context, c *client.Client) gvisor.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()

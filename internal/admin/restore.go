@@ -19,10 +19,10 @@ import (
 	"github.com/sandgate/sandgate/internal/server"
 )
 
-// maxSums is the size that the list of sums may have, in bytes.
+// maxSums is the largest list of checksums, in bytes.
 const maxSums = 1 << 30
 
-// Restore extracts the file beside its place, compares, and moves it there.
+// Restore extracts the file beside its destination, compares the checksums, and moves it there.
 func Restore(ctx context.Context, data, name string) (info BackupInfo, files int, err error) {
 	const op = "restore"
 	in, err := os.Open(name)
@@ -68,10 +68,10 @@ func Restore(ctx context.Context, data, name string) (info BackupInfo, files int
 
 // extraction reads a tar file into a folder that it cannot leave.
 type extraction struct {
-	root *os.Root
-	info BackupInfo
-	sums map[string]string // as they were read
-	told string            // the list in the file
+	root   *os.Root
+	info   BackupInfo
+	sums   map[string]string // as they were read
+	listed string            // the list in the file
 }
 
 func (x *extraction) all(in io.Reader) error {
@@ -102,12 +102,12 @@ func (x *extraction) all(in io.Reader) error {
 			}
 		case first:
 			err = fault.New(fault.Malformed, op, "this is no backup of Sandgate")
-		case x.told != "":
+		case x.listed != "":
 			err = fault.New(fault.Malformed, op, "something follows the backup's end")
 		case h.Name == backupSums:
 			var b bytes.Buffer
 			_, err = io.Copy(&b, io.LimitReader(r, maxSums))
-			x.told = b.String() + "\n"
+			x.listed = b.String() + "\n"
 		default:
 			err = x.entry(h, r)
 		}
@@ -155,14 +155,14 @@ func (x *extraction) entry(h *tar.Header, r io.Reader) error {
 	return errors.Join(x.root.Lchown(name, h.Uid, h.Gid), x.root.Chmod(name, mode), x.root.Chtimes(name, h.ModTime, h.ModTime))
 }
 
-// compare holds what was read to the list at the end.
+// compare compares the files with the list at the end.
 func (x *extraction) compare() error {
 	const op = "restore"
-	if x.told == "" {
+	if x.listed == "" {
 		return fault.New(fault.Malformed, op, "the backup has no end: it was cut short")
 	}
 	n := 0
-	for line := range strings.Lines(x.told) {
+	for line := range strings.Lines(x.listed) {
 		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
 		if !ok {
 			continue

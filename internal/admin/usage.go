@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session"
 )
 
-// UsageKeys says what a record is added to.
+// UsageKeys returns the key of a record for each way to add up.
 func UsageKeys() map[string]func(session.UsageRecord) string {
 	return map[string]func(session.UsageRecord) string{
 		"tenant":  func(r session.UsageRecord) string { return r.Tenant },
@@ -21,7 +21,7 @@ func UsageKeys() map[string]func(session.UsageRecord) string {
 	}
 }
 
-// UsageSum is what was used under one key.
+// UsageSum is the use under one key.
 type UsageSum struct {
 	Key           string  `json:"key"`
 	Sessions      int     `json:"sessions"`
@@ -34,8 +34,8 @@ type UsageSum struct {
 	sessions      map[string]bool
 }
 
-// AddUsage adds up the records since from. What is no record, because a crash
-// has cut it short, is counted and passed over.
+// AddUsage adds up the records since from. It counts the lines that are no records, because a crash
+// cut them short, and ignores them.
 func AddUsage(dir string, from time.Time, key func(session.UsageRecord) string) (map[string]*UsageSum, int, error) {
 	files, err := journal.Files(dir, "usage")
 	if os.IsPermission(err) {

@@ -52,7 +52,7 @@ func (e *usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// eachOf does one thing to each, and goes on after an error.
+// eachOf does one thing to each, and continues after an error.
 func (a *app) eachOf(all []string, do func(string) error) error {
 	var first error
 	for _, one := range all {

@@ -22,7 +22,7 @@ func connectionFlags(cmd *cobra.Command) *connection {
 	return c
 }
 
-// connection are the flags of all commands that speak to a server.
+// connection holds the flags of all commands that call a server.
 type connection struct{ url, tokenFile string }
 
 // find returns the address and the token to use.
@@ -37,7 +37,7 @@ func (c *connection) find(a *app) (profile.Profile, error) {
 		if c.url != "" {
 			p.URL = c.url
 		}
-		// A token is for the server that it came with.
+		// A token belongs to the server that it came with.
 		if _, fragment, ok := strings.Cut(p.URL, "#"); ok && strings.Contains(fragment, "token=") {
 			p.Token = ""
 		}

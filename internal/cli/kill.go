@@ -43,8 +43,8 @@ ps -a lists.`,
 	})
 }
 
-// firstOf is the first process of a channel: the one that no other of the
-// channel's has started.
+// firstOf is the first process of a channel: the one that no other process of the channel has
+// started.
 func firstOf(ctx context.Context, c *client.Client, session, channel string) (int, error) {
 	all, err := c.Processes(ctx, session)
 	if err != nil {

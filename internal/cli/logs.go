@@ -48,7 +48,7 @@ func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, 
 	}
 	p := printer{a: a, view: &render.View{Out: a.Out, Err: a.Err, Colour: a.Colour(a.Out)}}
 	if ch := v.Channel(); ch.Kind == "terminal" && console.IsTerminal(a.Out) {
-		// A terminal that shows what another one was sent must not answer it.
+		// A terminal that shows another terminal's output must not answer the queries in it.
 		p.quiet = pty.NewQueryFilter()
 		p.scan = pty.NewScanner(pty.Size{Cols: max(ch.Cols, 1), Rows: max(ch.Rows, 1)})
 		defer func() { _, _ = a.Out.Write(p.scan.State().Reset()) }()

@@ -133,7 +133,7 @@ func stateOf(ch protocol.Channel) string {
 	return ch.State
 }
 
-// whatOf is what runs in a channel.
+// whatOf describes the program in a channel.
 func whatOf(ch protocol.Channel) string {
 	what := strings.Join(ch.Argv, " ")
 	if what == "" {

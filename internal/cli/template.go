@@ -169,8 +169,8 @@ func templateColumns() []output.Column[protocol.Template] {
 	}
 }
 
-// news is what a log has more than it had. Of a long one only the end is known:
-// it goes on behind the last line that was shown.
+// news returns the part of a log after the lines already shown. Of a long log only the end is
+// available: the part after the last line shown counts.
 func news(shown, log string) string {
 	if more, ok := strings.CutPrefix(log, shown); ok {
 		return more
@@ -182,7 +182,7 @@ func news(shown, log string) string {
 	return log
 }
 
-// screened keeps what a build has printed from steering the terminal.
+// screened replaces control characters in the output of a build.
 func screened(s string) string {
 	var out strings.Builder
 	for line := range strings.SplitAfterSeq(s, "\n") {

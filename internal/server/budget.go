@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// bounds are what a session may use by default, and what it may ask for.
+// sessionLimits returns the default limits of a session and the largest that it may ask for.
 func sessionLimits(cfg *config.Config) (limits, most protocol.Limits) {
 	l, x := cfg.Limits, cfg.MaxLimits
 	limits = protocol.Limits{
@@ -26,7 +26,7 @@ func sessionLimits(cfg *config.Config) (limits, most protocol.Limits) {
 	}
 }
 
-// budget is what all sandboxes may hold together, in bytes.
+// memoryBudget is the memory that all sandboxes together may hold, in bytes.
 func memoryBudget(cfg *config.Config) (int64, error) {
 	if cfg.Sessions.Memory > 0 {
 		return int64(cfg.Sessions.Memory), nil

@@ -8,13 +8,13 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// Caller is who has called the program, before sudo.
+// Caller is the user who called the program, before sudo.
 type Caller struct {
 	UID, GID int
 	Home     string
 }
 
-// FindCaller finds the Caller. Without sudo it is the process's own user.
+// FindCaller returns the caller. Without sudo it is the user of the process.
 func FindCaller(a *console.Invocation) Caller {
 	self := Caller{UID: os.Getuid(), GID: os.Getgid(), Home: a.Getenv("HOME")}
 	if os.Geteuid() != 0 || a.Getenv("SUDO_UID") == "" {

@@ -22,16 +22,14 @@ import (
 const (
 	minRestart = 100 * time.Millisecond
 	maxRestart = 5 * time.Second
-	// steady is how long a child has to live for its next death to count as
-	// the first one.
+	// steady is the run time after which a restart counts as the first one again.
 	steady = 10 * time.Second
-	// lastLines is how long a dead child's status pipe is read at most, should
-	// something that it has started hold it open.
+	// lastLines limits the reading of a dead child's status pipe, which a process that the child
+	// started may hold open.
 	lastLines = 10 * time.Second
 )
 
-// child is a part of the server that runs as a process of its own and is
-// started again when it dies.
+// child is a part of the server that runs as a process of its own. It starts again when it dies.
 type child struct {
 	name string
 	argv []string
@@ -41,14 +39,14 @@ type child struct {
 	files []*os.File
 	// stop is how long it may take to end after SIGTERM before SIGKILL.
 	stop time.Duration
-	// status is told each line that the child writes to its status pipe.
+	// status gets each line that the child writes to its status pipe.
 	status func(child, line string)
 	out    io.Writer
 	log    *slog.Logger
 
 	mu sync.Mutex // guards all below
-	// input is given to it over a pipe on descriptor 3: what no process list
-	// may show. It is one JSON value; reload sends another one behind it.
+	// input is sent over a pipe on descriptor 3, since a process list must not show it. It is one
+	// JSON value; reload sends another one after it.
 	input    []byte
 	feed     *os.File // the pipe; nil while none runs
 	answers  chan string
@@ -57,9 +55,9 @@ type child struct {
 	ready    bool
 }
 
-// run keeps the child alive until ctx ends, then stops it and returns nil. A
-// child that ends before it was ever ready is not started again: what ails it
-// would ail the next one, and the error says so.
+// run keeps the child alive until ctx ends, then stops it and returns nil. A child that ends before
+// it was ever ready does not start again: the next one would fail for the same reason, and the
+// error contains it.
 func (c *child) run(ctx context.Context) error {
 	// The death signal is tied to the thread that starts the child, so this
 	// goroutine keeps its thread for as long as there is one.
@@ -126,15 +124,15 @@ func (c *child) once(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = status.Close() }()
-	// Not CommandContext: it kills, where this asks first.
+	// CommandContext would kill the process; this sends SIGTERM first.
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Args[0] = "sandgate" // what a process list shows
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, c.out, c.out
 	cmd.ExtraFiles = append([]*os.File{input, tell}, c.files...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: c.user,
-		// A terminal's Ctrl-C is for the supervisor, which stops the parts in
-		// order; should it die without doing so, they end by themselves.
+		// A terminal's Ctrl-C is for the supervisor, which stops the parts in order. If the
+		// supervisor dies without doing so, the parts end by themselves.
 		Setpgid: true, Pdeathsig: syscall.SIGTERM,
 	}
 	err = cmd.Start()
@@ -170,7 +168,7 @@ func (c *child) once(ctx context.Context) error {
 	err = cmd.Wait()
 	close(ended)
 	<-stopped
-	// What it said before its end counts, whenever listen comes to it.
+	// Lines that it wrote before its end count even if listen reads them later.
 	_ = status.SetReadDeadline(time.Now().Add(lastLines))
 	work.Wait()
 	c.mu.Lock()
@@ -182,7 +180,7 @@ func (c *child) once(ctx context.Context) error {
 	return err
 }
 
-// stopWith ends the process when ctx does, with force when asking is no use.
+// stopWith sends SIGTERM to the process when ctx ends, and SIGKILL if it does not end in time.
 func (c *child) stopWith(ctx context.Context, p *os.Process, ended <-chan struct{}) {
 	select {
 	case <-ended:
@@ -229,8 +227,8 @@ func (c *child) answer(text string) {
 	}
 }
 
-// reload gives the child new settings and waits until it has taken them up. A
-// child that is dead gets them with its next start.
+// reload sends new settings to the child and waits until the child has taken them up. A dead child
+// gets them with its next start.
 func (c *child) reload(ctx context.Context, input []byte) error {
 	c.mu.Lock()
 	feed, answers := c.feed, c.answers
@@ -264,7 +262,7 @@ func (c *child) reload(ctx context.Context, input []byte) error {
 	}
 }
 
-// state is its process now, and how many times it was started again.
+// state returns the id of the present process and the number of restarts.
 func (c *child) state() (pid, restarts int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -39,7 +39,7 @@ func nodeName(cfg *config.Config) (cluster.NodeID, error) {
 	return cluster.NodeID(name), nil
 }
 
-// redisPassword is read by the one who may: a gateway is told.
+// redisPassword reads the password. A gateway that serve has started gets it from serve.
 func redisPassword(cfg *config.Config) (string, error) {
 	if cfg.Cluster.Password == "" {
 		return "", nil
@@ -58,7 +58,8 @@ func openRedis(cfg *config.Config, password string, log *slog.Logger) (*redis.Cl
 	})
 }
 
-// instance tells this node's data from another's that was given its name.
+// instance is a random id of this node's data. It differs from that of another node with the same
+// name.
 func instance(cfg *config.Config) (string, error) {
 	path := filepath.Join(cfg.NodeDir(), "instance")
 	b, err := os.ReadFile(path)
@@ -120,8 +121,7 @@ func openTenants(
 	s = tenant.New(tenant.Options{
 		Tables: tables, Copy: file, Grace: time.Duration(cfg.Cluster.Grace), Logger: log,
 	})
-	// So that the first request finds them. Without the directory they are
-	// waited for in the background.
+	// The first request should find them. Without the directory they load in the background.
 	if err := s.Reload(); err != nil {
 		log.Warn("the keys of the cluster cannot be had yet", "error", err)
 	}
@@ -131,8 +131,8 @@ func openTenants(
 	return s, func() { cancel(); work.Wait() }, nil
 }
 
-// others reports whether a node other than self takes sessions: one that has
-// been heard of in the last third of a lease.
+// others reports whether a node other than self takes sessions: one with a heartbeat in the last
+// third of a lease.
 func others(ctx context.Context, dir cluster.Lookup, self cluster.NodeID, lease time.Duration) bool {
 	all, err := dir.Nodes(ctx)
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 )
 
-// reloadLimit is how long a part of the server may take to take up settings.
+// reloadLimit is the time in which a part of the server takes up settings.
 const reloadLimit = 10 * time.Second
 
-// ReloadRequest is what sandgate reload asks over the control socket: one line
-// of JSON. The answer is one too.
+// ReloadRequest is the request of sandgate reload on the control socket: one line of JSON. The
+// answer is one line too.
 type ReloadRequest struct {
 	LogLevel string `json:"log_level,omitempty"`
 }
 
 type ReloadReport struct {
-	// Changed were taken up, Waiting need a restart.
+	// Changed took effect, Waiting need a restart.
 	Changed []string      `json:"changed,omitempty"`
 	Waiting []string      `json:"waiting,omitempty"`
 	Error   *fault.Public `json:"error,omitempty"`
@@ -46,11 +46,11 @@ func (r ReloadReport) Sentence() string {
 	return strings.Join(all, "; ")
 }
 
-// controlSocket is where a running server listens for its operator. Only root
+// controlSocket is the socket on which a running server accepts requests of its operator. Only root
 // can open it.
 func controlSocket(cfg *config.Config) string { return filepath.Join(cfg.RunDir, "control.sock") }
 
-// AskReload asks the server that runs with cfg's run_dir.
+// AskReload sends a request to the server that runs with cfg's run_dir.
 func AskReload(ctx context.Context, cfg *config.Config, q ReloadRequest) (ReloadReport, error) {
 	const op = "reload"
 	var report ReloadReport

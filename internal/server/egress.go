@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session"
 )
 
-// egressConfig is what sessions may reach outside.
+// egressConfig is the policy for connections of sessions to other hosts.
 func egressConfig(cfg *config.Config) (session.Egress, error) {
 	private, err := cfg.PrivateNetworks()
 	if err != nil {

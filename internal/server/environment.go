@@ -16,8 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// checkListen refuses an address that others reach unless that was asked for
-// in so many words.
+// checkListen refuses an address that other machines reach, unless the settings allow it.
 func checkListen(cfg *config.Config) error {
 	if cfg.Loopback() || cfg.Insecure {
 		return nil
@@ -26,6 +25,7 @@ func checkListen(cfg *config.Config) error {
 		"listen on 127.0.0.1 behind a proxy with TLS, or say --insecure-listen-without-tls", cfg.Listen)
 }
 
+// MakeDir makes a directory of mode 0711, with those above it.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return &fault.Error{Kind: fault.Host, Op: "serve", Message: "cannot make " + dir, Err: err}
@@ -37,7 +37,7 @@ func MakeDir(dir string) error {
 	return nil
 }
 
-// GatewayUser finds whom the gateway runs as.
+// GatewayUser returns the user that the gateway runs as.
 func GatewayUser(cfg *config.Config) (*syscall.Credential, string, error) {
 	const op = "serve.user"
 	names := []string{cfg.User}
@@ -62,24 +62,23 @@ func GatewayUser(cfg *config.Config) (*syscall.Credential, string, error) {
 	return nil, "", fault.Invalid(op, "gateway_user", "there is no user %s on this machine", strings.Join(names, " or "))
 }
 
-// childEnv is what the parts see of the environment: they get their settings
-// over a pipe, and nothing that is only ours.
+// childEnv is the environment of the parts. They get their settings over a pipe.
 func childEnv(a *console.Invocation) []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
 	for _, name := range []string{"TZ", "GODEBUG", "GOTRACEBACK", "GOMEMLIMIT", "GOGC", "TMPDIR"} {
 		if v := a.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		} else if name == "GODEBUG" {
-			// Goroutines begin with 2 KiB, not with what others have needed:
-			// most of them wait on an idle connection.
+			// Goroutines start with stacks of 2 KiB instead of the average of earlier ones: most of
+			// them wait on an idle connection.
 			env = append(env, "GODEBUG=adaptivestackstart=0")
 		}
 	}
 	return env
 }
 
-// gatewayEnv has the gateway collect its garbage twice as often: it is almost
-// all connections, most of them idle, and makes little.
+// gatewayEnv makes the gateway collect garbage twice as often. Its memory is mostly idle
+// connections, which produce little garbage.
 func gatewayEnv(env []string) []string {
 	for _, v := range env {
 		if strings.HasPrefix(v, "GOGC=") {

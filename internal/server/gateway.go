@@ -21,7 +21,7 @@ import (
 	"github.com/sandgate/sandgate/web"
 )
 
-// allowedHosts are the loopback names and those of the settings.
+// allowedHosts are the loopback names and the names in the settings.
 func allowedHosts(cfg *config.Config) []string {
 	return append([]string{"localhost", "127.0.0.1", "[::1]"}, cfg.Hosts...)
 }
@@ -87,8 +87,8 @@ func Gateway(ctx context.Context, a *console.Invocation, load func() (*config.Co
 	})
 }
 
-// serveGateway runs until ctx ends or a signal comes, and then lets clients
-// finish. follow is called once it can take up new settings.
+// serveGateway runs until ctx ends or a signal comes, and then lets clients finish. It calls follow
+// when the gateway can take up new settings.
 func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, ln net.Listener, status *statusPipe, follow func(func(gatewayInput) error)) error {
 	cfg := in.Config
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
@@ -140,7 +140,7 @@ func serveGateway(ctx context.Context, a *console.Invocation, in gatewayInput, l
 	return g.Serve(ctx, ln)
 }
 
-// signIn is how users of browsers sign in; nil without a provider.
+// signIn configures the sign-in of browsers' users; nil without a provider.
 func signIn(cfg *config.Config, secret string) *auth.SignIn {
 	o := cfg.OIDC
 	if o.Issuer == "" {

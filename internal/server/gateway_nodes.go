@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/trace"
 )
 
-// clusterAccess is what a gateway needs to be one of a cluster.
+// clusterAccess are the credentials of a gateway in a cluster.
 type clusterAccess struct {
 	Password string           `json:"password,omitempty"`
 	Identity noderpc.Identity `json:"identity"`
@@ -24,7 +24,7 @@ type clusterAccess struct {
 	Local string `json:"local,omitempty"`
 }
 
-// readClusterAccess returns nil where there is no cluster.
+// readClusterAccess reads the credentials; nil without a cluster.
 func readClusterAccess(cfg *config.Config, local bool) (*clusterAccess, error) {
 	if cfg.Cluster.Redis == "" {
 		return nil, nil
@@ -58,15 +58,15 @@ func (n routedNode) Open(ctx context.Context, who noderpc.Principal) (gateway.Li
 	return l, nil
 }
 
-// shared is what the gateways of a cluster have together; nothing without one.
+// shared are the stores that the gateways of a cluster share; empty without one.
 type shared struct {
 	tickets   auth.OneTimeStore
 	runTokens auth.SharedRunTokenStore
 	rates     auth.RateStore
 }
 
-// reachNodes returns the node, or all nodes of the cluster as one, what the
-// gateways share, and what ends the connections.
+// reachNodes returns the node, or all nodes of the cluster as one, the shared stores, and a
+// function that closes the connections.
 func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer, log *slog.Logger) (gateway.Node, shared, func(), error) {
 	if access == nil {
 		remote := noderpc.NewClient(noderpc.Unix(cfg.NodeSocket()), noderpc.ClientOptions{Logger: log})
@@ -79,8 +79,8 @@ func reachNodes(cfg *config.Config, access *clusterAccess, tracer *trace.Tracer,
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	var all *noderouter.Router
-	// Sessions that were at work and have no node: a drain gives up many in a
-	// row. One for which there is no room is woken by the first work.
+	// Busy sessions that lost their node wait here: a drain releases many at once. If a session
+	// does not fit, its next request resumes it.
 	waiting := make(chan cluster.SessionID, 1024)
 	notice := func(e cluster.Event) {
 		if e.Session == "" || e.Node != "" || !e.Busy {

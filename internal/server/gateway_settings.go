@@ -15,18 +15,18 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// gatewayInput is what a gateway is told over its pipe.
+// gatewayInput are the settings that a gateway reads from its pipe.
 type gatewayInput struct {
 	Config *config.Config               `json:"config"`
 	Tokens map[string]noderpc.Principal `json:"tokens"`
 	Until  map[string]time.Time         `json:"until,omitempty"`
-	// OIDCSecret is what the provider of sign-ins knows the server by.
+	// OIDCSecret is the client secret at the OpenID provider.
 	OIDCSecret string `json:"oidc_secret,omitempty"`
-	// Cluster is nil where there is none.
+	// Cluster is nil without a cluster.
 	Cluster *clusterAccess `json:"cluster,omitempty"`
 }
 
-// principals says whom the token speaks for.
+// principals returns the principal of the token.
 func principals(token string) map[string]noderpc.Principal {
 	var scopes []string
 	for _, s := range auth.Scopes() {
@@ -35,7 +35,7 @@ func principals(token string) map[string]noderpc.Principal {
 	return map[string]noderpc.Principal{auth.HashToken(token): {Tenant: "local", Subject: "owner", Scopes: scopes}}
 }
 
-// gatewaySettings is what the gateway is given: who may come in among it.
+// gatewaySettings encodes the settings of the gateway, with the tokens that it accepts.
 func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
 	in := gatewayInput{Config: cfg, Tokens: principals(token)}
 	if err := in.addPrevious(cfg.TokenFile()); err != nil {
@@ -52,7 +52,7 @@ func gatewaySettings(cfg *config.Config, token string) ([]byte, error) {
 	return data, fault.Wrap(fault.Internal, "serve", err)
 }
 
-// readGatewaySettings reads who may come in, as a gateway that runs alone does.
+// readGatewaySettings reads the settings of a gateway that runs alone.
 func readGatewaySettings(cfg *config.Config) (gatewayInput, error) {
 	b, err := os.ReadFile(cfg.TokenFile())
 	if err != nil {
@@ -68,7 +68,7 @@ func readGatewaySettings(cfg *config.Config) (gatewayInput, error) {
 	return in, in.addPrevious(cfg.TokenFile())
 }
 
-// addSecret checks the settings of sign-ins, and reads what the provider of sign-ins knows the server by.
+// addSecret checks the settings of sign-ins and reads the client secret.
 func (in *gatewayInput) addSecret(cfg *config.Config) error {
 	const op = "oidc.secret"
 	if err := cfg.OIDC.Complete(); err != nil {
@@ -90,8 +90,8 @@ func (in *gatewayInput) addSecret(cfg *config.Config) error {
 	return nil
 }
 
-// private reports whether a file is this process' alone, or root's, who lets its
-// group read it: Kubernetes hands a secret to whoever is not root in that way.
+// private reports whether only this process's user can read a file, or only root and this process's
+// group: Kubernetes mounts a secret that way for a user other than root.
 func private(info fs.FileInfo) bool {
 	mode := info.Mode().Perm()
 	if mode&0o077 == 0 {
@@ -101,7 +101,7 @@ func private(info fs.FileInfo) bool {
 	return ok && mode&0o037 == 0 && s.Uid == 0 && os.Geteuid() != 0 && int(s.Gid) == os.Getegid()
 }
 
-// addPrevious lets the token before in while its time lasts.
+// addPrevious adds the previous token while it is valid.
 func (in *gatewayInput) addPrevious(tokenFile string) error {
 	b, err := os.ReadFile(previousPath(tokenFile))
 	if errors.Is(err, fs.ErrNotExist) {

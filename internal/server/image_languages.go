@@ -11,14 +11,13 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// langsDir is where an image keeps its drivers.
+// langsDir is the folder of an image with its drivers.
 var langsDir = [...]string{"opt", "sandgate", "langs"}
 
 // maxManifest bounds a manifest and an installer, in bytes.
 const maxManifest = 1 << 20
 
-// ReadLanguages reads the languages out of an image, so that what the node
-// offers is what the image has.
+// ReadLanguages reads the manifests of the languages in an image.
 func ReadLanguages(path string) ([]kernel.Manifest, error) {
 	const op = "image.languages"
 	f, err := os.Open(path)
@@ -102,7 +101,7 @@ func ImageEnv(path string) ([]string, error) {
 	for k, v := range about.Env {
 		env = append(env, k+"="+v)
 	}
-	// It is part of what a snapshot's name is made of.
+	// The order matters: the environment is part of the key of a snapshot.
 	slices.Sort(env)
 	return env, nil
 }
@@ -115,7 +114,7 @@ func lookup(image *erofs.Image, dir erofs.Inode, name string) (erofs.Inode, erro
 	return image.Inode(nid)
 }
 
-// content is a small file's. Its bytes lie in one or two ranges of the image.
+// content returns the content of a small file. Its bytes lie in one or two ranges of the image.
 func content(image *erofs.Image, file erofs.Inode) ([]byte, error) {
 	if file.Size() > maxManifest {
 		return nil, fault.New(fault.TooLarge, "image.read", "a file of a language has over %d bytes", maxManifest)

@@ -14,8 +14,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// imageMaker makes root filesystems that have the agent and the drivers of the
-// server's own image.
+// imageMaker makes root filesystems with the agent and the drivers of the server's own image.
 func imageMaker(base string, languages []kernel.Manifest) image.Maker {
 	return image.Maker{
 		Languages: languages, Home: "/home/user", User: 1000,
@@ -23,8 +22,7 @@ func imageMaker(base string, languages []kernel.Manifest) image.Maker {
 	}
 }
 
-// install copies /opt/sandgate out of an image, with the drivers of the chosen
-// languages alone.
+// install copies /opt/sandgate out of an image, with the drivers of the chosen languages only.
 func install(base string, root *os.Root, chosen []string) error {
 	f, err := os.Open(base)
 	if err != nil {
@@ -52,7 +50,7 @@ func install(base string, root *os.Root, chosen []string) error {
 		if path.Dir(name) != langs || !folder {
 			return true
 		}
-		// What has no manifest is shared by drivers.
+		// Folders without a manifest are shared by drivers.
 		language, err := find(img, name)
 		if err != nil {
 			return false
@@ -62,7 +60,7 @@ func install(base string, root *os.Root, chosen []string) error {
 	})
 }
 
-// find is the file at a path of an image.
+// find returns the file at a path of an image.
 func find(img *erofs.Image, name string) (erofs.Inode, error) {
 	if name == "." {
 		return img.Inode(img.RootNid())

@@ -25,8 +25,7 @@ type membership struct {
 	tables tenant.KeyTableStore // the key table; nil without a cluster
 	ledger session.Ledger       // the usage of tenants; nil without a cluster
 	close  func() error
-	// others reports whether another node takes sessions; nil where there is
-	// no other.
+	// others reports whether another node takes sessions; nil without a cluster.
 	others func(context.Context) bool
 
 	mu      sync.Mutex // guards manager
@@ -119,8 +118,7 @@ func (ms *membership) run(m *session.Manager) (stop func()) {
 	ms.manager = m
 	ms.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
-	// So that the first session does not come before the node's registration,
-	// if there is a directory to register with.
+	// The node should be registered before its first session, if the directory answers.
 	first, end := context.WithTimeout(ctx, 3*time.Second)
 	ms.leases.Heartbeat(first)
 	end()
@@ -129,7 +127,7 @@ func (ms *membership) run(m *session.Manager) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
-// drainLimit is how long a node that is stopped moves its sessions.
+// drainLimit is the time in which a stopping node moves its sessions.
 func drainLimit(cfg *config.Config) time.Duration {
 	if cfg.Cluster.Redis == "" || cfg.Cluster.Blobs == "" {
 		return 0
@@ -137,9 +135,9 @@ func drainLimit(cfg *config.Config) time.Duration {
 	return time.Duration(cfg.Cluster.Drain)
 }
 
-// leave moves the sessions of a node that is about to end to the blob store, so
-// that others wake them. It takes at most limit, and does nothing where nobody
-// would wake them sooner than this node's next start: they stay on its disk.
+// leave moves the sessions of a node that is about to end to the blob store, from where other nodes
+// resume them. It takes at most limit. If no other node would resume them sooner than this node's
+// next start, it does nothing and they stay on the disk.
 func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.Logger) {
 	if limit <= 0 || ms.others == nil {
 		return
@@ -150,7 +148,7 @@ func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.L
 		log.Info("no other node takes sessions: they stay on this one's disk")
 		return
 	}
-	// With the next heartbeat, which is now, nobody is sent here any more.
+	// From the next heartbeat on, which is now, no session is placed here.
 	m.Refuse()
 	ms.leases.HeartbeatNow()
 	if _, err := m.Drain(ctx); err != nil {

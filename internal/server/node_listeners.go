@@ -17,8 +17,8 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// serveLinks serves the gateway of this machine and those of others; abroad may
-// be nil. When one listener fails both end.
+// serveLinks serves the gateway of this machine on ln and those of other machines on abroad, which
+// may be nil. When one listener fails both end.
 func serveLinks(ctx context.Context, ln, abroad net.Listener, h noderpc.Handler, log *slog.Logger) error {
 	if abroad == nil {
 		return noderpc.Serve(ctx, ln, h, log)
@@ -43,12 +43,12 @@ func listenNode(cfg *config.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The runtime's lock says that no other node runs here: what is there is
-	// left from one that was killed.
+	// The runtime's lock proves that no other node runs here: a socket that exists is left from a
+	// killed one.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	// Nobody may open it before it has its owner.
+	// No process may open it before it has its owner.
 	part := filepath.Join(filepath.Dir(path), ".node.sock")
 	_ = os.Remove(part)
 	l, err := listenPrivately(part)
@@ -68,10 +68,9 @@ func listenNode(cfg *config.Config) (net.Listener, error) {
 	return l, nil
 }
 
-// listenPrivately opens a socket at a path that nobody but its owner may
-// connect to, from its first moment on. Linux gives the file the mode that the
-// socket has when it is bound. The process's mask stays as it is: whatever is
-// started meanwhile would inherit it.
+// listenPrivately opens a socket to which only its owner may connect, from the first moment. Linux
+// gives the file the mode that the socket has when it is bound. The process's umask does not
+// change, since a process that starts meanwhile would inherit it.
 func listenPrivately(path string) (*net.UnixListener, error) {
 	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -87,8 +86,7 @@ func listenPrivately(path string) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// listenCluster opens the node to the gateways of the cluster; nil when it is
-// not to be.
+// listenCluster opens the listener for the gateways of the cluster; nil if none is configured.
 func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
 	if cfg.Cluster.Listen == "" {
 		return nil, nil

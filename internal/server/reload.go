@@ -14,19 +14,19 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// reloader is the running server's part in it.
+// reloader reloads the settings of the running server.
 type reloader struct {
 	load  func() (*config.Config, error)
 	level *slog.LevelVar
 	log   *slog.Logger
-	// apply gives the parts their settings.
+	// apply sends the settings to the parts.
 	apply func(ctx context.Context, cfg *config.Config) error
 
 	mu  sync.Mutex // guards cfg; held over a reload
 	cfg *config.Config
 }
 
-// reload reads the settings again and has them taken up.
+// reload reads the settings again and applies them.
 func (r *reloader) reload(ctx context.Context, q ReloadRequest) (ReloadReport, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,9 +54,8 @@ func (r *reloader) reload(ctx context.Context, q ReloadRequest) (ReloadReport, e
 	return report, nil
 }
 
-// onHangup calls reload at each SIGHUP until ctx ends. A program that was
-// started on a terminal which is no more gets the signal for that reason, and
-// ends.
+// onHangup calls reload at each SIGHUP until ctx ends. If the program's terminal is gone, the
+// signal means that, and end is called.
 func (r *reloader) onHangup(ctx context.Context, onTerminal func() bool, end func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -80,8 +79,7 @@ func (r *reloader) onHangup(ctx context.Context, onTerminal func() bool, end fun
 	}()
 }
 
-// follow takes up the settings that the supervisor sends behind the first
-// ones, until it goes.
+// follow applies the settings that the supervisor sends after the first ones, until the pipe ends.
 func follow[T any](input *json.Decoder, status *statusPipe, apply func(T) error) {
 	for {
 		var next T

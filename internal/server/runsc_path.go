@@ -9,10 +9,9 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// reachable returns a path of the program at path that every user can reach:
-// path itself, or a copy in dir where a folder on the way is closed, as root's
-// home is. Sandboxes run as nobody, in a user namespace of their own. What is
-// wrong with path itself is for the runtime to say.
+// ReachableRunsc returns a path of the program at path that every user can open: path itself, or a
+// copy in dir if a folder on the way is closed, such as root's home. Sandboxes run as nobody, in a
+// user namespace of their own. The runtime reports errors of path itself.
 func ReachableRunsc(path, dir string) (string, error) {
 	const op = "node.runsc"
 	for p := path; ; p = filepath.Dir(p) {
@@ -46,8 +45,8 @@ func ReachableRunsc(path, dir string) (string, error) {
 	return to, nil
 }
 
-// copyProgram writes to by another name first: a program that runs cannot be
-// written, and one that is half there must not be run.
+// copyProgram writes to a temporary name first: a running program cannot be written, and a partial
+// one must not run.
 func copyProgram(from io.Reader, to string, info fs.FileInfo) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o711); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// Times of a shutdown. The gateway's drain takes 15 s and a little; the node's
-// time is without that in which it moves its sessions, drainLimit.
+// Times of a shutdown. The gateway's drain takes 15 s and a little. The node's time does not
+// include drainLimit, in which it moves its sessions.
 const (
 	gatewayStop = 35 * time.Second
 	nodeStop    = 60 * time.Second
@@ -69,7 +69,7 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	r := &reloader{load: load, level: level, log: log, cfg: cfg, apply: func(ctx context.Context, cfg *config.Config) error {
 		return reloadParts(ctx, cfg, caller, node, gateway)
 	}}
-	// What serves the operator ends before the parts do.
+	// The control socket ends before the parts do.
 	control, end := context.WithCancel(ctx)
 	wait, err := r.serveControl(control, cfg)
 	if err != nil {
@@ -117,8 +117,8 @@ func serverParts(a *console.Invocation, cfg *config.Config, token string, socket
 	}, nil
 }
 
-// reloadParts gives the parts new settings. The gateway is the first: what it
-// refuses has changed nothing.
+// reloadParts sends new settings to the parts. The gateway is the first: if it refuses them,
+// nothing has changed.
 func reloadParts(ctx context.Context, cfg *config.Config, caller Caller, node, gateway *child) error {
 	token, err := LoadToken(cfg.TokenFile(), caller)
 	if err != nil {

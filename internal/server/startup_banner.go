@@ -47,7 +47,7 @@ func (n *startupBanner) status(part, line string) {
 		return
 	}
 	n.shown = true
-	// Nothing is sent where systemd has not started the server.
+	// This sends nothing if systemd has not started the server.
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	fmt.Fprintf(n.out, "\nSandgate is ready:\n\n  %s/#token=%s\n\n", n.url, n.token)
 	program := "sandgate"

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// statusWarm is the line with which the node says that its pool is filled, or
-// will not be for now.
+// statusWarm is the line with which the node reports that its pool is full, or that filling it
+// failed.
 const statusWarm = "warm"
 
-// statusReady is the line with which a child says that it does its work.
+// statusReady is the line with which a child reports that it works.
 const statusReady = "ready"
 
-// statusReloaded begins the line with which a child says that it has taken up
-// new settings, or behind a space why not.
+// statusReloaded begins the line with which a child reports that it has taken up new settings, or,
+// after a space, the reason why not.
 const statusReloaded = "reloaded"
 
 // statusPipe is a child's end of the status pipe. It is safe for concurrent use
@@ -34,8 +34,8 @@ func (t *statusPipe) report(format string, args ...any) {
 	}
 }
 
-// inherited opens what a supervisor has handed down, which is not for the
-// programs that this one starts.
+// inherited opens the descriptors of the supervisor. Programs that this one starts do not inherit
+// them.
 func inherited() (input *os.File, status *statusPipe) {
 	syscall.CloseOnExec(3)
 	syscall.CloseOnExec(4)

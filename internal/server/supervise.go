@@ -7,9 +7,8 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// supervise runs the parts until ctx ends or one of them cannot start. They
-// are stopped from the last to the first: the gateway sends its clients away
-// before the node takes the sandboxes down.
+// supervise runs the parts until ctx ends or one of them cannot start. It stops them from the last
+// to the first: the gateway closes its clients' connections before the node ends the sandboxes.
 func supervise(ctx context.Context, parts []*child) error {
 	type running struct {
 		cancel context.CancelFunc
@@ -18,7 +17,7 @@ func supervise(ctx context.Context, parts []*child) error {
 	failed := make(chan error, len(parts))
 	all := make([]running, len(parts))
 	for i, p := range parts {
-		// Each has a context of its own, so that there is an order.
+		// Each has a context of its own, so that they stop in order.
 		own, cancel := context.WithCancel(context.Background())
 		all[i] = running{cancel: cancel, done: make(chan struct{})}
 		go func() {
@@ -39,7 +38,7 @@ func supervise(ctx context.Context, parts []*child) error {
 	}
 	var never *childError
 	if errors.As(err, &never) {
-		// It has said why on standard error, in its own words.
+		// It has written the reason to standard error.
 		return console.ExitStatus(never.exitCode())
 	}
 	return err

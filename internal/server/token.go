@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 )
 
-// tokenPrefix lets scanners for leaked secrets know ours.
+// tokenPrefix lets scanners for leaked secrets recognise tokens.
 const tokenPrefix = "sgt_"
 
 // newToken returns 32 random bytes in base32, in lower case.
@@ -26,8 +26,7 @@ func newToken() string {
 	return tokenPrefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }
 
-// LoadToken returns the token in path, or makes one there, mode 0600 and
-// owner's.
+// LoadToken returns the token in path, or makes one there that owner owns, of mode 0600.
 func LoadToken(path string, owner Caller) (string, error) {
 	const op = "token.load"
 	b, err := os.ReadFile(path)
@@ -52,8 +51,8 @@ func LoadToken(path string, owner Caller) (string, error) {
 	return token, nil
 }
 
-// previousToken is the token before, beside the present one's file: its hash,
-// and until when it is good.
+// previousToken is a file beside the token's: the hash of the previous token and the end of its
+// validity.
 type previousToken struct {
 	Hash  string    `json:"sha256"`
 	Until time.Time `json:"until"`

@@ -9,11 +9,11 @@ import (
 	"github.com/sandgate/sandgate/internal/trace"
 )
 
-// traceStop is how long the last spans may take when a process ends.
+// traceStop is the time in which a process sends its last spans when it ends.
 const traceStop = 3 * time.Second
 
-// openTracer returns what makes a part's spans, nil where tracing is off, and
-// what sends the last of them.
+// openTracer returns the tracer of a part, nil if tracing is off, and a function that sends the
+// last spans.
 func openTracer(cfg *config.Config, part, version string, log *slog.Logger) (*trace.Tracer, func(), error) {
 	name, _ := nodeName(cfg) // empty on a machine whose name is none for a node
 	t, err := trace.New(trace.Options{

@@ -45,7 +45,7 @@ func Copy(ctx context.Context, a *console.Invocation, c *client.Client, from, to
 	return uploadAny(ctx, a, c, p, from, toSession, toPath)
 }
 
-// base is the last part of a path here, also of one such as "..".
+// base is the last element of a local path, also of one such as "..".
 func base(name string) string {
 	if full, err := filepath.Abs(name); err == nil && name != "-" {
 		name = full
@@ -166,7 +166,7 @@ func download(a *console.Invocation, r io.Reader, from, to string) (err error) {
 	if info, serr := os.Stat(to); serr == nil && info.IsDir() {
 		to = filepath.Join(to, path.Base(from))
 	}
-	// Whole or not at all, as the way in.
+	// The file appears whole or not at all, as with an upload.
 	part, err := os.CreateTemp(filepath.Dir(to), ".sandgate-*")
 	if err != nil {
 		return console.FileError(err)
@@ -189,7 +189,7 @@ func download(a *console.Invocation, r io.Reader, from, to string) (err error) {
 	return nil
 }
 
-// sizeIn is how many bytes a file has, or 0 where that is not known before.
+// sizeIn is the size of a file, or 0 if it is not known before.
 func sizeIn(f protocol.File) int64 {
 	if f.Type == "file" {
 		return f.Size

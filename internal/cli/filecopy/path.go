@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Destination is the path of a file that is moved or copied to a path of a
-// session: into a folder that is there, or is meant by a slash.
+// Destination is the path in a session to which a file is moved or copied. A folder that exists, or
+// that ends in a slash, gets the file inside it.
 func Destination(ctx context.Context, c *client.Client, session, from, to string) (string, error) {
 	if to == "" || strings.HasSuffix(to, "/") {
 		return path.Join(to, path.Base(from)), nil
@@ -25,8 +25,7 @@ func Destination(ctx context.Context, c *client.Client, session, from, to string
 	return to, nil
 }
 
-// Remote splits SESSION:PATH. A path here that has a colon is written with ./
-// before it.
+// Remote splits SESSION:PATH. A local path that contains a colon begins with ./ instead.
 func Remote(s string) (session, path string, ok bool) {
 	session, path, ok = strings.Cut(s, ":")
 	return session, path, ok && session != "" && !strings.ContainsAny(session, "/.")

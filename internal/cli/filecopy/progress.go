@@ -9,12 +9,12 @@ import (
 	"github.com/sandgate/sandgate/internal/cli/output"
 )
 
-// progress counts what is on its way.
+// progress counts the bytes of a transfer.
 type progress struct {
 	done, all atomic.Int64
 }
 
-// through counts what is read; size is all there is, or 0 where nobody knows.
+// through counts the bytes that are read; size is their number, or 0 if it is not known.
 func (p *progress) through(r io.Reader, size int64) io.Reader {
 	if p == nil {
 		return r

@@ -16,8 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// sendTree writes what is below a folder as a tar archive, without the
-// folder's own name.
+// sendTree writes the content of a folder as a tar archive, without the folder's own name.
 func sendTree(a *console.Invocation, root string, w io.Writer) error {
 	out := tar.NewWriter(w)
 	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
@@ -68,9 +67,9 @@ func sendTree(a *console.Invocation, root string, w io.Writer) error {
 	return out.Close()
 }
 
-// receiveTree makes a folder of an archive whose names begin with another
-// folder's. What comes out of a sandbox is not trusted: nothing outside of to
-// is touched, and links that lead out of it are not made.
+// receiveTree unpacks an archive into a folder; the names in the archive begin with another
+// folder's. Content from a sandbox is not trusted: nothing outside of to changes, and links that
+// lead out of it are left out.
 func receiveTree(a *console.Invocation, to string, r io.Reader) error {
 	const op = "cp"
 	if err := os.MkdirAll(to, 0o755); err != nil {
@@ -153,8 +152,8 @@ func unpackEntry(a *console.Invocation, root *os.Root, name string, h *tar.Heade
 		}
 		return root.Symlink(h.Linkname, name)
 	case tar.TypeReg:
-		// A file that is there is replaced, and not written through: it may be
-		// a link, or somebody may be reading it.
+		// A file that exists is replaced and not written to: it may be a link, or another program
+		// may be reading it.
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

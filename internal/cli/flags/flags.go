@@ -10,14 +10,14 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// List is a flag that can be given again and again.
+// List is a flag that can be given several times.
 type List []string
 
 func (l *List) String() string { return strings.Join(*l, " ") }
 
 func (l *List) Set(s string) error { *l = append(*l, s); return nil }
 
-// Pairs is a flag of NAME=VALUE that may be given again and again.
+// Pairs is a flag of NAME=VALUE that can be given several times.
 type Pairs map[string]string
 
 func (p Pairs) String() string { return "" }
@@ -60,7 +60,7 @@ func (s Size) Set(text string) error {
 	return err
 }
 
-// Mounts is a flag of NAME[:PATH][:ro] that may be given again.
+// Mounts is a flag of NAME[:PATH][:ro] that can be given several times.
 type Mounts []protocol.Mount
 
 func (m *Mounts) String() string { return "" }

@@ -13,10 +13,10 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// maxForwards is how many connections one forward carries at once.
+// maxForwards is the number of connections that one port carries at once.
 const maxForwards = 128
 
-// Forward is one port that is forwarded.
+// Forward is one port and the local address that leads to it.
 type Forward struct {
 	*console.Invocation
 	Client  *client.Client
@@ -25,7 +25,7 @@ type Forward struct {
 	Local   string
 }
 
-// All listens for all of them, and then serves until ctx ends.
+// All listens on all local addresses, and then serves until ctx ends.
 func All(ctx context.Context, all []*Forward) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,8 +73,7 @@ func (f *Forward) serve(ctx context.Context, ln net.Listener) {
 	}
 }
 
-// carry connects one connection to the port, until the program has ended it or
-// the one who came is gone.
+// carry connects one connection to the port, until either side closes it.
 func (f *Forward) carry(ctx context.Context, here net.Conn) error {
 	defer func() { _ = here.Close() }()
 	there, err := f.Client.DialPort(ctx, f.Session, f.Port)
@@ -84,8 +83,7 @@ func (f *Forward) carry(ctx context.Context, here net.Conn) error {
 	defer func() { _ = there.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = here.Close(); _ = there.Close() })()
 	go func() {
-		// An end of what is sent here cannot be passed on alone: the program's
-		// answer may still come.
+		// The end of this direction alone cannot be passed on: the program's answer may still come.
 		if _, err := io.Copy(there, here); err != nil {
 			_ = there.Close()
 		}

@@ -29,7 +29,7 @@ func Environment(a *console.Invocation, all []string) map[string]string {
 	return m
 }
 
-// CleanupLimit is how long the removal of a session may take.
+// CleanupLimit is the time in which a session is removed.
 const CleanupLimit = 15 * time.Second
 
 // feed passes standard input on.

@@ -34,7 +34,7 @@ type RunOptions struct {
 	Allow    flags.List
 }
 
-// program is what is to be run: its content and its name in the session.
+// program returns the program's content and its name in the session.
 func (o *RunOptions) program(ctx context.Context, a *console.Invocation, c *client.Client, file string) (name string, content io.ReadCloser, language string, err error) {
 	language = o.Language
 	if file != "" && file != "-" {
@@ -143,8 +143,8 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOpti
 	}
 	pass.to(p)
 	if stdin {
-		// Not waited for: a read of standard input cannot be withdrawn, and
-		// the process ends with the program.
+		// It is not waited for: a read of standard input cannot be cancelled, and the process ends
+		// with the program.
 		go feed(ctx, a.In, p)
 	}
 	err = show(ctx, a, p)

@@ -44,7 +44,7 @@ func (s *signalPasser) loop(ctx context.Context) {
 		p, n := s.process, s.count
 		s.mu.Unlock()
 		if p == nil || n > 2 {
-			s.cancel() // there is nobody to tell, or nobody who listens
+			s.cancel() // there is no program yet, or it does not react
 			continue
 		}
 		name := "SIGINT"
@@ -58,16 +58,16 @@ func (s *signalPasser) loop(ctx context.Context) {
 	}
 }
 
-// Times of passing a signal on.
+// Times of forwarding a signal.
 const (
 	signalTimeout = 5 * time.Second
-	// lastWord is how long a program has to end, and its output to arrive,
-	// after a signal that is meant to end it.
-	lastWord = 10 * time.Second
+	// exitGrace is the time in which a program ends, and its output arrives, after a signal that is
+	// meant to end it.
+	exitGrace = 10 * time.Second
 )
 
-// pass sends one signal. When it cannot be delivered, or was meant to be the
-// end and is not, this command ends without the program.
+// pass sends one signal. If it cannot be delivered, or the program does not end although it should,
+// this command ends without it.
 func (s *signalPasser) pass(ctx context.Context, p *client.Process, name string) {
 	short, cancel := context.WithTimeout(ctx, signalTimeout)
 	err := p.Signal(short, name)
@@ -76,7 +76,7 @@ func (s *signalPasser) pass(ctx context.Context, p *client.Process, name string)
 		return
 	}
 	if err == nil {
-		timer := time.NewTimer(lastWord)
+		timer := time.NewTimer(exitGrace)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -86,7 +86,7 @@ func (s *signalPasser) pass(ctx context.Context, p *client.Process, name string)
 	s.cancel()
 }
 
-// why is the error to show: that of a user who has pressed Ctrl-C is no error.
+// why returns the error to show. After Ctrl-C, a cancellation is no error.
 func (s *signalPasser) why(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

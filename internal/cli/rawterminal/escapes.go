@@ -6,7 +6,7 @@ type escapes struct {
 	tilde  bool // a ~ at the beginning of a line waits for the next key
 }
 
-// escaped is what an escape asks for.
+// escaped is the request of an escape.
 type escaped int
 
 const (
@@ -17,7 +17,7 @@ const (
 
 const escapeHelp = "\r\nAt the beginning of a line:\r\n  ~.  detach; the program goes on\r\n  ~~  a ~\r\n  ~?  this help\r\n"
 
-// feed returns the keys that are the program's. What follows a ~. is dropped.
+// feed returns the keys for the program. Keys after a ~. are dropped.
 func (e *escapes) feed(b []byte) (keys []byte, what escaped) {
 	for _, c := range b {
 		if e.tilde {

@@ -21,15 +21,15 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Terminal is the user's own terminal, lent to a program in a sandbox. However the
-// program and this command end, the user gets it back as it was.
+// Terminal is the caller's terminal while a program in a sandbox uses it. It gets its modes back
+// whichever way the program and this command end.
 type Terminal struct {
 	a        *console.Invocation
 	in, out  *os.File
 	ReadOnly bool
-	changes  chan os.Signal // of its size, since before it was first told
-	// Answered reports whether this terminal was there when the output that
-	// is older than the attachment was written, so that its questions are new.
+	changes  chan os.Signal // of its size
+	// Answered reports whether this terminal was attached when output from before the attachment
+	// was written, so that queries in it are new.
 	Answered func() bool
 	old      *pty.QueryFilter // the filter, while old output is shown
 	scan     *pty.Scanner
@@ -55,8 +55,8 @@ func (l *Terminal) Size() (cols, rows int) {
 	return min(cols, pty.MaxCols), min(rows, pty.MaxRows)
 }
 
-// Drive connects the two terminals until the program ends, which gives its
-// status as the error, or the user detaches.
+// Drive connects the two terminals until the program ends, with its status as the error, or the
+// user detaches.
 func (l *Terminal) Drive(ctx context.Context, t *client.Terminal) (detached bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func (l *Terminal) Drive(ctx context.Context, t *client.Terminal) (detached bool
 		}
 	}()
 
-	var left atomic.Bool // by the escape, or because the terminal is gone
+	var left atomic.Bool // by the escape, or because the terminal is closed
 	var killed atomic.Int32
 	go func() {
 		for {
@@ -123,7 +123,7 @@ func (l *Terminal) Drive(ctx context.Context, t *client.Terminal) (detached bool
 	return false, nil
 }
 
-// feed passes keys on until the user detaches or the terminal is gone.
+// feed passes keys on until the user detaches or the terminal is closed.
 func (l *Terminal) feed(ctx context.Context, t *client.Terminal) {
 	var e escapes
 	buf := make([]byte, 32<<10)
@@ -187,7 +187,7 @@ func (l *Terminal) show(ctx context.Context, t *client.Terminal) error {
 	}
 }
 
-// filter takes questions out of old output.
+// filter removes queries from old output.
 func (l *Terminal) filter(b []byte, old bool) []byte {
 	if !old {
 		return b

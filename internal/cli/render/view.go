@@ -46,8 +46,8 @@ func (v *View) write(w io.Writer, b []byte) error {
 	return nil
 }
 
-// EndLine ends a line that the output has left open, so that a prompt stands at
-// the beginning of one. In a pipe nothing is added to what a program wrote.
+// EndLine ends a line that the output has left open, so that a prompt begins a line. In a pipe it
+// adds nothing to a program's output.
 func (v *View) EndLine() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -56,7 +56,7 @@ func (v *View) EndLine() {
 	}
 }
 
-// Record shows one record. It returns what a cell asks for, if it does.
+// Record shows one record. It returns a cell's request for input, if the record is one.
 func (v *View) Record(r stream.Record) (*kernel.InputRequest, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -151,8 +151,7 @@ func (v *View) traceback(e kernel.Error) error {
 	return v.write(v.Err, []byte(strings.TrimSuffix(text, "\n")+"\n"))
 }
 
-// bundle shows the plainest form of a rich result, and says what else there
-// was.
+// bundle shows the plainest form of a rich result, and names the others.
 func (v *View) bundle(b kernel.Bundle) error {
 	var types []string
 	for t := range b.Data {
@@ -219,7 +218,7 @@ func (v *View) image(mime, sub string, raw json.RawMessage) error {
 			break
 		}
 	}
-	// A number that is free: earlier figures are kept.
+	// A free number: earlier figures are kept.
 	for {
 		v.saved++
 		path := filepath.Join(v.Figures, fmt.Sprintf("figure-%d.%s", v.saved, ending))

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// history is what was typed, newest first. It is kept in a file.
+// history holds the lines that were typed, newest first. It is kept in a file.
 type history struct {
 	path  string
 	mu    sync.Mutex // guards lines

@@ -9,8 +9,8 @@ import (
 
 const ctrlC = 3
 
-// keyboard reads a terminal all the time, so that Ctrl-C is heard while a cell
-// runs. What else is typed then waits for the next prompt.
+// keyboard reads a terminal all the time, so that Ctrl-C works while a cell runs. Other keys wait
+// for the next prompt.
 type keyboard struct {
 	in        io.Reader
 	interrupt func()
@@ -30,8 +30,7 @@ func newKeyboard(in io.Reader) *keyboard {
 	return k
 }
 
-// pump ends with the terminal, or with the process: a read cannot be
-// withdrawn.
+// pump ends with the terminal, or with the process: a read cannot be cancelled.
 func (k *keyboard) pump() {
 	buf := make([]byte, 1024)
 	for {
@@ -51,7 +50,7 @@ func (k *keyboard) key(b byte) {
 	defer k.mu.Unlock()
 	switch {
 	case b == ctrlC && k.editing:
-		// To the editor: to the end, delete what is before, enter.
+		// The keys for the editor mean: to the end, delete to the start, enter.
 		k.cleared.Store(true)
 		k.buf = append(k.buf[:0], 5, 21, '\r')
 	case b == ctrlC:
@@ -78,8 +77,8 @@ func (k *keyboard) close() {
 	k.mu.Unlock()
 }
 
-// Read gives the editor one key at a time up to the end of a line, so that
-// what follows can still be taken back by Ctrl-C.
+// Read gives the editor one key at a time up to the end of a line, so that Ctrl-C can still discard
+// the keys after it.
 func (k *keyboard) Read(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

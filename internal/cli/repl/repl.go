@@ -22,8 +22,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// interruptGrace is how long an interrupted cell may take before its kernel is
-// started anew.
+// interruptGrace is the time in which an interrupted cell ends before its kernel restarts.
 const interruptGrace = 10 * time.Second
 
 // repl is one conversation with a kernel.
@@ -31,8 +30,8 @@ type repl struct {
 	a      *console.Invocation
 	kernel *client.Kernel
 	view   *render.View
-	// code reads a line of code after a prompt, next one of input to a cell.
-	// errLeave ends the conversation, errClear throws away what was typed.
+	// code reads a line of code after a prompt, next a line of input for a cell. errLeave ends the
+	// conversation, errClear discards the lines typed so far.
 	code func(prompt string) (string, error)
 	next func(prompt string) (string, error)
 	// secret reads a line without showing it.
@@ -41,7 +40,7 @@ type repl struct {
 	exit   *int
 }
 
-// The prompts. They have one width, so that code lines up.
+// The prompts have one width, so that code lines up.
 const (
 	firstPrompt = ">>> "
 	morePrompt  = "... "
@@ -55,7 +54,7 @@ var (
 func Run(ctx context.Context, a *console.Invocation, c *client.Client, o Options) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Until the console takes Ctrl-C over it ends the command, in order.
+	// Until the console handles Ctrl-C, it ends the command, in order.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	id := o.Session
@@ -179,12 +178,12 @@ func (r *repl) talk(ctx context.Context) error {
 			return fault.New(fault.TooLarge, "repl.read", "a cell has over %d bytes", protocol.MaxCode)
 		}
 		state, err := r.kernel.IsComplete(ctx, pending)
-		// A kernel that has died cannot say; the cell starts it anew.
+		// A dead kernel cannot answer; the cell restarts it.
 		if err != nil && !fault.Is(err, fault.Unsupported) && !fault.Is(err, fault.Conflict) {
 			return err
 		}
-		// A block could end with any of its lines; it does with an empty one, or
-		// with one that is not indented.
+		// A block could end with any of its lines. It ends with an empty one, or with one that is
+		// not indented.
 		inside := !first && strings.TrimSpace(line) != "" && strings.TrimLeft(line, " \t") != line
 		if state.IsComplete == "incomplete" || inside && state.IsComplete == "complete" {
 			continue
@@ -265,8 +264,7 @@ func (r *repl) interrupt(ctx context.Context) {
 	}()
 }
 
-// background shows what belongs to no cell of ours: threads that go on
-// printing, and the kernel's end.
+// background shows output that belongs to no cell: of threads that continue, and the kernel's end.
 func (r *repl) background(rec stream.Record) {
 	if rec.Kind == stream.KindStdout || rec.Kind == stream.KindStderr || rec.Kind == stream.KindEvent {
 		_, _ = r.view.Record(rec)

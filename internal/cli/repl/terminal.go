@@ -26,8 +26,8 @@ import (
 
 // Limits of the console.
 const (
-	// typeAhead is how many bytes may be typed ahead of a running cell; more
-	// is dropped with a bell.
+	// typeAhead is how many bytes may be typed ahead of a running cell. More are dropped with a
+	// bell.
 	typeAhead = 16 << 10
 	// historyLines is how many lines are kept from one call to the next.
 	historyLines = 1000
@@ -155,8 +155,7 @@ func (r *repl) greet(w io.Writer, ch protocol.Channel) {
 	fmt.Fprintf(w, "%s\nCtrl-C interrupts, Tab completes, Ctrl-D leaves.\n", banner)
 }
 
-// complete answers Tab: it writes what all matches have in common, or lists
-// them.
+// complete answers Tab: it writes the common prefix of all matches, or lists them.
 func (r *repl) complete(ctx context.Context, w io.Writer, before, line string, pos int) (string, int, bool) {
 	if strings.TrimSpace(line[:pos]) == "" {
 		return line[:pos] + "    " + line[pos:], pos + 4, true
@@ -208,7 +207,7 @@ func byteOffset(s string, points int) int {
 	return len(s)
 }
 
-// pendingCode is what was typed of a block before the line being edited.
+// pendingCode holds the lines of a block before the line that is being edited.
 type pendingCode struct {
 	mu   sync.Mutex // guards code
 	code string

@@ -26,7 +26,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// File is what a template's file says.
+// File is the content of a template's file.
 type File struct {
 	Name        string            `yaml:"name"`
 	Description string            `yaml:"description"`
@@ -101,7 +101,7 @@ func Read(file string) (*File, error) {
 	return r, nil
 }
 
-// spec is what the server is told.
+// spec is the specification for the server.
 func (r *File) spec() (protocol.TemplateSpec, error) {
 	l := r.Limits
 	s := protocol.TemplateSpec{
@@ -144,7 +144,7 @@ func (r *File) spec() (protocol.TemplateSpec, error) {
 	return s, nil
 }
 
-// Pack writes the tar that the server takes.
+// Pack writes the tar archive for the server.
 func (r *File) Pack(ctx context.Context, w io.Writer) error {
 	spec, err := r.spec()
 	if err != nil {
