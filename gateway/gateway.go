@@ -20,6 +20,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/native"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/relay"
@@ -49,9 +50,8 @@ type Gateway struct {
 	ports       ports.Domain
 	portSurface *ports.Surface
 	portHost    *route
-	info        *infoCache
+	health      *health.Surface
 	stats       counters
-	check       selfCheck
 	metrics     *metrics
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
@@ -132,7 +132,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	if err := g.Reload(cfg.changeable()); err != nil {
 		return nil, err
 	}
-	g.info = &infoCache{node: n, version: cfg.Version}
+	g.health = health.New(g.healthConfig())
 	g.portSurface = ports.New(g.portsConfig(domain))
 	if err := g.build(); err != nil {
 		return nil, err

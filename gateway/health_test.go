@@ -35,15 +35,11 @@ func TestReadiness(t *testing.T) {
 	await(t, url+"/readyz", http.StatusServiceUnavailable, "self-check failed")
 	await(t, url+"/livez", http.StatusOK, "live")
 	w.fake.change(func() { w.fake.fail = &fault.Error{Kind: fault.Exhausted} })
-	w.g.check.mu.Lock()
-	w.g.check.at = time.Now().Add(-time.Minute)
-	w.g.check.mu.Unlock()
+	w.g.health.SetCheckedAt(time.Now().Add(-time.Minute))
 	await(t, url+"/readyz", http.StatusOK, `"check":"full"`)
 
 	w.fake.change(func() { w.fake.fail = nil })
-	w.g.check.mu.Lock()
-	w.g.check.at = time.Time{}
-	w.g.check.mu.Unlock()
+	w.g.health.SetCheckedAt(time.Time{})
 	if status, body := get(t, url+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "not ended yet") {
 		t.Errorf("before the first check: %d %s", status, body)
 	}

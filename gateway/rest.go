@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -147,7 +146,7 @@ type description struct {
 }
 
 func (g *Gateway) describe(q *request) error {
-	languages, err := g.info.languages(g.base)
+	languages, err := g.health.Languages(g.base)
 	if err != nil {
 		return err
 	}
@@ -164,68 +163,8 @@ func (g *Gateway) describe(q *request) error {
 	})
 }
 
-// health does real work: it asks the node. What it heard is good for 2 s, so
-// that a stranger's requests do not become the node's load.
-func (g *Gateway) health(q *request) error {
-	if err := g.info.alive(g.base); err != nil {
-		return err
-	}
-	return q.json(fiber.StatusOK, map[string]string{"status": "ok"})
-}
-
-// infoCache remembers what the node says of itself.
-type infoCache struct {
-	node    Node
-	version string
-
-	mu     sync.Mutex // guards all below; held while the node is asked
-	status protocol.NodeStatus
-	err    error
-	at     time.Time
-}
-
-const (
-	infoLife    = 2 * time.Second
-	infoTimeout = 2 * time.Second
-)
-
-func (c *infoCache) get(ctx context.Context) (protocol.NodeStatus, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.at.IsZero() && time.Since(c.at) < infoLife {
-		return c.status, c.err
-	}
-	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
-	defer cancel()
-	var s protocol.NodeStatus
-	err := c.node.Call(ctx, gatewayItself(), protocol.OpStatus, struct{}{}, &s)
-	if err == nil {
-		c.status = s
-	}
-	c.err, c.at = err, time.Now()
-	return c.status, c.err
-}
-
 // gatewayItself is the principal of what the gateway asks on its own account.
 // It owns no session.
 func gatewayItself() noderpc.Principal {
 	return noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway", Scopes: []string{string(ScopeAdmin)}}
-}
-
-func (c *infoCache) alive(ctx context.Context) error {
-	if _, err := c.get(ctx); err != nil {
-		return &fault.Error{Kind: fault.Unavailable, Op: "gateway.health", Message: "the node does not answer", RetryAfter: 2, Err: err}
-	}
-	return nil
-}
-
-func (c *infoCache) languages(ctx context.Context) ([]protocol.Language, error) {
-	s, err := c.get(ctx)
-	if err != nil {
-		return nil, &fault.Error{Kind: fault.Unavailable, Op: "gateway.describe", Message: "the node does not answer", RetryAfter: 2, Err: err}
-	}
-	if s.Languages == nil {
-		s.Languages = []protocol.Language{}
-	}
-	return s.Languages, nil
 }

@@ -35,15 +35,12 @@ type route struct {
 	standard http.Handler
 }
 
-// table returns the routes of the native API. Open are: the health checks, which
-// report nothing else; the API's description; the ways to sign in; and the
-// browser's question which routes another origin may use.
+// table returns the routes of the native API. Open are: the API's description,
+// the ways to sign in, and the browser's question which routes another origin
+// may use.
 func (g *Gateway) table() []route {
 	const small = 256 << 10
 	return append(g.nativeRoutes(), []route{
-		{Method: "GET", Path: "/healthz", Access: Open, handler: g.health},
-		{Method: "GET", Path: "/livez", Access: Open, handler: g.live},
-		{Method: "GET", Path: "/readyz", Access: Open, handler: g.ready},
 		{Method: "GET", Path: "/v1/openapi.json", Access: Open, handler: g.openAPI},
 		{Method: "OPTIONS", Path: "/v1/run", Access: Open, Run: true, handler: g.preflight},
 		{Method: "OPTIONS", Path: "/v1/run/*", Access: Open, Run: true, handler: g.preflight},

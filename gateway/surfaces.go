@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/ports"
 	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/gateway/site"
@@ -24,6 +25,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 	return append([]surface.Surface{
 		run.New(g.runConfig()),
 		g.portSurface,
+		g.health,
 		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
 	}, g.cfg.Surfaces...)
 }
@@ -42,17 +44,44 @@ func (g *Gateway) runConfig() run.Config {
 			return place.Leave, nil
 		},
 		Go: func(f func()) bool {
-			if !g.begin() {
-				return false
+			started := g.start(f)
+			if started {
+				g.stats.runs.Add(1)
 			}
-			g.stats.runs.Add(1)
-			go func() {
-				defer g.wg.Done()
-				f()
-			}()
-			return true
+			return started
 		},
 	}
+}
+
+func (g *Gateway) healthConfig() health.Config {
+	return health.Config{
+		Node: g.node, Who: gatewayItself(), Runner: g.runs, Interval: g.cfg.Times.SelfCheck, Go: g.start,
+		Keys: func() error {
+			_, err := g.auth.Keys.Index()
+			return err
+		},
+		Checked: func(err error) {
+			result := "ok"
+			if err != nil {
+				result = "failed"
+				g.log.Error("the self-check failed", "error", err)
+			}
+			g.stats.checks.WithLabelValues(result).Inc()
+		},
+	}
+}
+
+// start calls f in a goroutine that a shutdown waits for. It returns false once
+// the shutdown waits.
+func (g *Gateway) start(f func()) bool {
+	if !g.begin() {
+		return false
+	}
+	go func() {
+		defer g.wg.Done()
+		f()
+	}()
+	return true
 }
 
 func (g *Gateway) portsConfig(d ports.Domain) ports.Config {
