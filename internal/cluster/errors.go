@@ -35,5 +35,7 @@ func OwnedByAnother(op string, owner NodeID) error {
 
 // NoSession is the error for a session that the directory does not have.
 func NoSession(op string) error {
-	return &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
+	return &fault.Error{
+		Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session",
+	}
 }

@@ -256,7 +256,10 @@ func (l *LeaseHolder) forget(ctx context.Context, id SessionID, t Token) {
 // call it, or the owner before Run.
 func (l *LeaseHolder) Heartbeat(ctx context.Context) {
 	l.mu.Lock()
-	b := Heartbeat{Node: l.o.Node, Instance: l.o.Instance, Incarnation: l.incarnation, Floor: l.floor, Lease: l.o.Lease}
+	b := Heartbeat{
+		Node: l.o.Node, Instance: l.o.Instance, Incarnation: l.incarnation, Floor: l.floor,
+		Lease: l.o.Lease,
+	}
 	l.mu.Unlock()
 	b.Info = l.o.Info()
 	// A later answer has no use.
@@ -312,7 +315,8 @@ func (l *LeaseHolder) heartbeatFailed(err error) {
 	defer l.mu.Unlock()
 	if !l.unreachable {
 		l.unreachable = true
-		l.log.Warn("the directory does not answer", "error", err, "fenced_in", time.Until(l.until).Round(time.Millisecond))
+		left := time.Until(l.until).Round(time.Millisecond)
+		l.log.Warn("the directory does not answer", "error", err, "fenced_in", left)
 	}
 }
 

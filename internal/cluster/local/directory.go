@@ -15,9 +15,9 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 )
 
-// Embedded is a directory in a file, for the one process that has it open.
-// Sessions and tokens survive the process; heartbeats do not, since whoever
-// could have renewed its lease has ended with it.
+// Directory is the session directory in a file, for the one process that has it open.
+// Sessions and tokens survive the process; leases do not, since the nodes that hold
+// them end with it.
 type Directory struct {
 	db     *bolt.DB
 	events cluster.Broadcaster
@@ -37,7 +37,7 @@ type node struct {
 	started       time.Time // this incarnation
 }
 
-// entry is a session's value in the file.
+// entry is the value of a session in the file.
 type entry struct {
 	Node        cluster.NodeID `json:"node,omitempty"`
 	Incarnation cluster.Token  `json:"incarnation,omitempty"`
@@ -45,18 +45,20 @@ type entry struct {
 	Until       time.Time      `json:"until"`
 }
 
-// openWait is how long another process may keep the file.
+// openWait is how long OpenDirectory waits for another process to close the file.
 const openWait = 5 * time.Second
 
-// sweepEvery is the time between two searches for what may be forgotten.
+// sweepEvery is the time between two removals of expired records.
 const sweepEvery = time.Minute
 
-// OpenDirectory opens the directory in the file at path, or makes it.
+// OpenDirectory opens or creates the directory in the file at path.
 func OpenDirectory(path string) (*Directory, error) {
 	const op = "local.open"
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: openWait, NoFreelistSync: true})
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot open the directory " + path, Err: err}
+		return nil, &fault.Error{
+			Kind: fault.Host, Op: op, Message: "cannot open the directory " + path, Err: err,
+		}
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
 		for _, name := range [][]byte{bucketMeta(), bucketSessions()} {
@@ -76,14 +78,16 @@ func OpenDirectory(path string) (*Directory, error) {
 func bucketMeta() []byte     { return []byte("meta") }
 func bucketSessions() []byte { return []byte("sessions") }
 
-// Close closes the file. Watches end.
+// Close closes the file. All watches end.
 func (d *Directory) Close() error {
 	d.events.Close()
 	return fault.Wrap(fault.Host, "local.close", d.db.Close())
 }
 
-// Heartbeat renews a node's lease, or begins it.
-func (d *Directory) Heartbeat(_ context.Context, b cluster.Heartbeat) (cluster.HeartbeatReply, error) {
+// Heartbeat renews a node's lease or starts one.
+func (d *Directory) Heartbeat(
+	_ context.Context, b cluster.Heartbeat,
+) (cluster.HeartbeatReply, error) {
 	const op = "local.heartbeat"
 	if err := b.Check(); err != nil {
 		return cluster.HeartbeatReply{}, err
@@ -94,7 +98,9 @@ func (d *Directory) Heartbeat(_ context.Context, b cluster.Heartbeat) (cluster.H
 	m := d.nodes[b.Node]
 	live := m != nil && now.Before(m.until)
 	if live && m.instance != b.Instance {
-		return cluster.HeartbeatReply{}, fault.New(fault.Conflict, op, "another process is node %s", b.Node)
+		return cluster.HeartbeatReply{}, fault.New(
+			fault.Conflict, op, "another process is node %s", b.Node,
+		)
 	}
 	incarnation := b.Incarnation
 	if incarnation != 0 {
@@ -124,8 +130,7 @@ func (d *Directory) Heartbeat(_ context.Context, b cluster.Heartbeat) (cluster.H
 	return cluster.HeartbeatReply{Incarnation: incarnation, Epoch: 1}, nil
 }
 
-// sweep forgets what may be forgotten.
-// Preconditions: mu is held.
+// sweep removes expired records. Preconditions: mu is held.
 func (d *Directory) sweep(now time.Time) error {
 	for id, m := range d.nodes {
 		if now.After(m.until.Add(time.Hour)) {
@@ -155,14 +160,14 @@ func lastToken(tx *bolt.Tx) cluster.Token {
 	return 0
 }
 
-// next returns a token that is larger than all before it.
+// next returns a token that is larger than all earlier ones.
 func next(tx *bolt.Tx, floor cluster.Token) (cluster.Token, error) {
 	meta := tx.Bucket(bucketMeta())
 	t := max(lastToken(tx), floor, cluster.Token(max(time.Now().UnixMicro(), 0))) + 1
 	return t, meta.Put([]byte("token"), binary.BigEndian.AppendUint64(nil, uint64(t)))
 }
 
-// Claim makes a node a session's owner.
+// Claim makes a node the owner of a session.
 func (d *Directory) Claim(_ context.Context, c cluster.Claim) (cluster.Token, error) {
 	const op = "local.claim"
 	if err := c.Check(); err != nil {
@@ -215,9 +220,8 @@ func (d *Directory) Claim(_ context.Context, c cluster.Claim) (cluster.Token, er
 	return token, nil
 }
 
-// gone is since when a node is missed by those who want a session that it has
-// not claimed: since its lease's end, or since it was started again.
-// Preconditions: mu is held.
+// missingSince returns the time from which a takeover counts the grace period: the end
+// of the node's lease, or its restart. Preconditions: mu is held.
 func (d *Directory) missingSince(id cluster.NodeID) time.Time {
 	m := d.nodes[id]
 	switch {
@@ -229,8 +233,7 @@ func (d *Directory) missingSince(id cluster.NodeID) time.Time {
 	return m.until
 }
 
-// live reports whether a node's lease is good.
-// Preconditions: mu is held.
+// live reports whether a node's lease is valid. Preconditions: mu is held.
 func (d *Directory) live(id cluster.NodeID, incarnation cluster.Token) bool {
 	m := d.nodes[id]
 	return m != nil && m.incarnation == incarnation && time.Now().Before(m.until)
@@ -252,7 +255,7 @@ func put(tx *bolt.Tx, id cluster.SessionID, x entry) error {
 	return tx.Bucket(bucketSessions()).Put([]byte(id), b)
 }
 
-// nobody reports whether a session is parked.
+// isReleased reports whether a session has no owner. Preconditions: mu is held.
 func (d *Directory) isReleased(id cluster.SessionID) (is bool) {
 	_ = d.db.View(func(tx *bolt.Tx) error {
 		x, found := find(tx, id)
@@ -262,20 +265,21 @@ func (d *Directory) isReleased(id cluster.SessionID) (is bool) {
 	return is
 }
 
-// Release says that nobody has the session any more, and that its state is where
-// any node can read it.
-func (d *Directory) Release(_ context.Context, id cluster.SessionID, token cluster.Token, works bool) error {
+// Release ends the ownership of a session whose state every node can now read.
+func (d *Directory) Release(
+	_ context.Context, id cluster.SessionID, token cluster.Token, busy bool,
+) error {
 	err := d.change("local.release", id, token, func(tx *bolt.Tx, x entry) error {
 		x.Node, x.Incarnation = "", 0
 		return put(tx, id, x)
 	})
 	if err == nil {
-		d.events.Publish(cluster.Event{Session: id, Busy: works})
+		d.events.Publish(cluster.Event{Session: id, Busy: busy})
 	}
 	return err
 }
 
-// Forget forgets a session that has ended.
+// Forget removes a session that has ended.
 func (d *Directory) Forget(_ context.Context, id cluster.SessionID, token cluster.Token) error {
 	err := d.change("local.forget", id, token, func(tx *bolt.Tx, _ entry) error {
 		return tx.Bucket(bucketSessions()).Delete([]byte(id))
@@ -286,7 +290,9 @@ func (d *Directory) Forget(_ context.Context, id cluster.SessionID, token cluste
 	return err
 }
 
-func (d *Directory) change(op string, id cluster.SessionID, token cluster.Token, f func(*bolt.Tx, entry) error) error {
+func (d *Directory) change(
+	op string, id cluster.SessionID, token cluster.Token, f func(*bolt.Tx, entry) error,
+) error {
 	if err := cluster.CheckSession(id); err != nil {
 		return err
 	}
@@ -304,8 +310,7 @@ func (d *Directory) change(op string, id cluster.SessionID, token cluster.Token,
 	}))
 }
 
-// Find returns a session's owner: NotFound when the directory does not know
-// it.
+// Find returns the owner of a session, or NotFound.
 func (d *Directory) Find(_ context.Context, id cluster.SessionID) (cluster.Owner, error) {
 	const op = "local.find"
 	if err := cluster.CheckSession(id); err != nil {
@@ -328,7 +333,7 @@ func (d *Directory) Find(_ context.Context, id cluster.SessionID) (cluster.Owner
 	return o, fileError(op, err)
 }
 
-// Nodes lists the nodes whose leases are good.
+// Nodes lists the nodes whose leases are valid.
 func (d *Directory) Nodes(context.Context) ([]cluster.Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -342,13 +347,18 @@ func (d *Directory) Nodes(context.Context) ([]cluster.Node, error) {
 	return all, nil
 }
 
-// Watch tells of changes until ctx ends. The first event is empty.
-func (d *Directory) Watch(ctx context.Context) <-chan cluster.Event { return d.events.Subscribe(ctx) }
+// Watch emits changes of ownership until ctx ends. The first event is empty.
+func (d *Directory) Watch(ctx context.Context) <-chan cluster.Event {
+	return d.events.Subscribe(ctx)
+}
 
-// fileError gives what failed in the file a kind.
+// fileError gives an error of the file a kind.
 func fileError(op string, err error) error {
 	if err == nil || fault.KindOf(err) != fault.Internal {
 		return err
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the directory cannot be written", RetryAfter: 1, Err: err}
+	return &fault.Error{
+		Kind: fault.Unavailable, Op: op, Message: "the directory cannot be written", RetryAfter: 1,
+		Err: err,
+	}
 }

@@ -57,7 +57,9 @@ func (s *KeyTableStore) load() error {
 		err = json.Unmarshal(b, &t)
 	}
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: "local.key_table", Message: "cannot read the keys in " + s.path, Err: err}
+		return &fault.Error{
+			Kind: fault.Host, Op: "local.key_table", Message: "cannot read the keys in " + s.path, Err: err,
+		}
 	}
 	if s.text == nil || !bytes.Equal(b, s.text) {
 		s.last, s.text = max(t.Version, s.last+1), b
@@ -120,10 +122,15 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxKeyTable {
-		return nil, fault.New(fault.TooLarge, "local.key_table", "the file has %d bytes, the limit is %d", info.Size(), maxKeyTable)
+		return nil, fault.New(
+			fault.TooLarge, "local.key_table", "the file has %d bytes, the limit is %d", info.Size(),
+			maxKeyTable,
+		)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fault.New(fault.Host, "local.key_table", "others than its owner can read it; chmod 600 it")
+		return nil, fault.New(
+			fault.Host, "local.key_table", "others than its owner can read it; chmod 600 it",
+		)
 	}
 	return os.ReadFile(path)
 }

@@ -10,7 +10,8 @@ import (
 // Report implements cluster.QuotaLedger, in memory: it ends with the process, as
 // the leases of all nodes do.
 func (d *Directory) Report(
-	_ context.Context, node cluster.NodeID, incarnation cluster.Token, _ time.Duration, all []cluster.NodeUsage,
+	_ context.Context, node cluster.NodeID, incarnation cluster.Token, _ time.Duration,
+	all []cluster.NodeUsage,
 ) ([]cluster.Totals, error) {
 	const op = "local.quota"
 	d.mu.Lock()

@@ -17,7 +17,7 @@ type RunTokenStore struct {
 	mu      sync.Mutex // guards all below; leaf
 	m       map[string]*runToken
 	origins map[string]int // number of tokens for each
-	frames  map[string]int // the same, for tokens to embed
+	frames  map[string]int // number of tokens to embed for each
 	soonest time.Time      // no token expires before
 }
 
@@ -139,7 +139,8 @@ func (s *RunTokenStore) Begin(
 	case len(t.places) >= t.Concurrent:
 		return cluster.RunTokenBusy, 2 * time.Second, nil
 	case t.begun >= t.PerMinute:
-		return cluster.RunTokenTooFast, (time.Minute - now.Sub(t.minute)).Truncate(time.Second) + time.Second, nil
+		left := time.Minute - now.Sub(t.minute)
+		return cluster.RunTokenTooFast, left.Truncate(time.Second) + time.Second, nil
 	}
 	t.Uses--
 	t.begun++

@@ -12,7 +12,9 @@ import (
 )
 
 // Call sends one request to its target.
-func (r *Router) Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error {
+func (r *Router) Call(
+	ctx context.Context, who noderpc.Principal, op string, params, result any,
+) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return fault.Wrap(fault.Internal, "noderouter.call", err)
@@ -88,7 +90,8 @@ func (r *Router) operation(op string) (protocol.Operation, error) {
 	row, known := r.operations[op]
 	if !known {
 		return row, &fault.Error{
-			Kind: fault.Unsupported, Op: "noderouter.call", Field: "op", Message: "there is no such operation",
+			Kind: fault.Unsupported, Op: "noderouter.call", Field: "op",
+			Message: "there is no such operation",
 		}
 	}
 	return row, nil
@@ -107,7 +110,9 @@ func (r *Router) node(
 	case protocol.PlacedNode:
 		return placements()[row.Name](ctx, r, who, params)
 	}
-	return nil, fault.New(fault.Unsupported, "noderouter.call", "%s is not routed to a single node", row.Name)
+	return nil, fault.New(
+		fault.Unsupported, "noderouter.call", "%s is not routed to a single node", row.Name,
+	)
 }
 
 // fields are the parameters that name the target of a request.

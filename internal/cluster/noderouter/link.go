@@ -326,7 +326,9 @@ func (l *Link) control(r protocol.Reply) {
 		l.end(fault.Wrap(fault.Internal, "noderouter.reply", err))
 		return
 	}
-	l.put(packet{stream.Frame{Type: stream.Control, Channel: r.Ch, Body: body}, make(chan struct{}, 1)})
+	l.put(packet{
+		stream.Frame{Type: stream.Control, Channel: r.Ch, Body: body}, make(chan struct{}, 1),
+	})
 }
 
 // event emits an error that is no reply.
@@ -338,7 +340,9 @@ func (l *Link) event(ch uint32, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
-		l.work.Go(func() { l.control(protocol.Reply{Event: protocol.EventError, Ch: ch, Params: params}) })
+		l.work.Go(func() {
+			l.control(protocol.Reply{Event: protocol.EventError, Ch: ch, Params: params})
+		})
 	}
 }
 

@@ -166,7 +166,9 @@ func (r *Router) owner(ctx context.Context, who noderpc.Principal, id string) (*
 
 // missed returns the reason why a session cannot be reached whose node's lease has
 // expired. When that node was restarted and does not know the session, it is lost.
-func (r *Router) missed(ctx context.Context, who noderpc.Principal, id string, had cluster.NodeID) error {
+func (r *Router) missed(
+	ctx context.Context, who noderpc.Principal, id string, had cluster.NodeID,
+) error {
 	const op = "noderouter.find"
 	nodes, err := r.placer.Nodes(ctx)
 	if err != nil {
@@ -182,10 +184,13 @@ func (r *Router) missed(ctx context.Context, who noderpc.Principal, id string, h
 		}
 		err = n.client.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil)
 		if fault.Is(err, fault.NotFound) {
-			return fault.New(fault.SandboxLost, op, "the node that had the session was killed, and the session with it")
+			return fault.New(
+				fault.SandboxLost, op, "the node that had the session was killed, and the session with it",
+			)
 		}
 		return &fault.Error{
-			Kind: fault.Unavailable, Op: op, RetryAfter: 1, Message: "the node that has the session is starting",
+			Kind: fault.Unavailable, Op: op, RetryAfter: 1,
+			Message: "the node that has the session is starting",
 		}
 	}
 	return &fault.Error{

@@ -122,7 +122,9 @@ func Open(o Options) (*Client, error) {
 		return nil, fault.Invalid(op, "redis", "it is no address such as redis://127.0.0.1:6379/0")
 	}
 	if opts.Password != "" {
-		return nil, fault.Invalid(op, "redis", "a password has no place in the address: put it into a file")
+		return nil, fault.Invalid(
+			op, "redis", "a password has no place in the address: put it into a file",
+		)
 	}
 	if o.Cluster == "" {
 		o.Cluster = "sandgate"
@@ -172,7 +174,9 @@ func (c *Client) keyTableKey() string                 { return c.prefix + "keys"
 func (c *Client) keyTableChannel() string             { return c.prefix + "keys" }
 
 // run runs a script that returns strings.
-func (c *Client) run(ctx context.Context, op string, s *goredis.Script, keys []string, args ...any) ([]string, error) {
+func (c *Client) run(
+	ctx context.Context, op string, s *goredis.Script, keys []string, args ...any,
+) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	out, err := s.Run(ctx, c.client, keys, args...).StringSlice()

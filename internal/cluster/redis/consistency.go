@@ -12,7 +12,9 @@ import (
 // for the search of errors.
 func (d Directory) ConsistencyCheck(ctx context.Context) error {
 	const op = "redis.check"
-	wrong, err := d.c.run(ctx, op, d.c.scripts.checkDirectory, []string{d.c.directoryKey(), d.c.nodesKey()},
+	wrong, err := d.c.run(ctx, op, d.c.scripts.checkDirectory, []string{
+		d.c.directoryKey(), d.c.nodesKey(),
+	},
 		d.c.node(""), d.c.session(""), d.c.prefix+"held:")
 	return inconsistent(op, wrong, err)
 }

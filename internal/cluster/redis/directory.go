@@ -17,23 +17,33 @@ type Directory struct{ c *Client }
 func (c *Client) Directory() Directory { return Directory{c} }
 
 // Heartbeat renews a node's lease or starts one.
-func (d Directory) Heartbeat(ctx context.Context, h cluster.Heartbeat) (cluster.HeartbeatReply, error) {
+func (d Directory) Heartbeat(
+	ctx context.Context, h cluster.Heartbeat,
+) (cluster.HeartbeatReply, error) {
 	const op = "redis.heartbeat"
 	if err := h.Check(); err != nil {
 		return cluster.HeartbeatReply{}, err
 	}
 	info, err := json.Marshal(h.Info)
 	if err != nil || len(info) > cluster.MaxInfo {
-		return cluster.HeartbeatReply{}, fault.New(fault.TooLarge, op, "a node says at most %d bytes of itself", cluster.MaxInfo)
+		return cluster.HeartbeatReply{}, fault.New(
+			fault.TooLarge, op, "a node says at most %d bytes of itself", cluster.MaxInfo,
+		)
 	}
-	out, err := d.c.run(ctx, op, d.c.scripts.heartbeat, []string{d.c.directoryKey(), d.c.node(h.Node), d.c.nodesKey()},
-		string(h.Node), h.Instance, number(h.Incarnation), number(h.Floor), h.Lease.Milliseconds(), info, d.c.eventsChannel())
+	out, err := d.c.run(ctx, op, d.c.scripts.heartbeat, []string{
+		d.c.directoryKey(), d.c.node(h.Node), d.c.nodesKey(),
+	},
+		string(h.Node), h.Instance, number(
+			h.Incarnation,
+		), number(h.Floor), h.Lease.Milliseconds(), info, d.c.eventsChannel())
 	if err != nil {
 		return cluster.HeartbeatReply{}, err
 	}
 	switch out[0] {
 	case "other":
-		return cluster.HeartbeatReply{}, fault.New(fault.Conflict, op, "another process is node %s", h.Node)
+		return cluster.HeartbeatReply{}, fault.New(
+			fault.Conflict, op, "another process is node %s", h.Node,
+		)
 	case "expired":
 		return cluster.HeartbeatReply{}, cluster.LeaseExpired(op)
 	}
@@ -55,9 +65,13 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 		return 0, err
 	}
 	life := max(time.Until(c.Until), time.Millisecond)
-	out, err := d.c.run(ctx, op, d.c.scripts.claim, []string{d.c.directoryKey(), d.c.session(c.Session), d.c.node(c.Node), d.c.nodesKey()},
+	out, err := d.c.run(ctx, op, d.c.scripts.claim, []string{
+		d.c.directoryKey(), d.c.session(c.Session), d.c.node(c.Node), d.c.nodesKey(),
+	},
 		string(c.Session), string(c.Node), number(c.Incarnation), string(c.Mode), number(c.Last),
-		c.Lease.Milliseconds(), life.Milliseconds(), d.c.node(""), d.c.eventsChannel(), c.Grace.Milliseconds(), number(c.Now))
+		c.Lease.Milliseconds(), life.Milliseconds(), d.c.node(
+			"",
+		), d.c.eventsChannel(), c.Grace.Milliseconds(), number(c.Now))
 	if err != nil {
 		return 0, err
 	}
@@ -73,14 +87,17 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 		wait, _ := strconv.Atoi(out[1])
 		return 0, &fault.Error{
 			Kind: fault.Unavailable, Op: op, RetryAfter: wait,
-			Message: "the directory was started anew, or its clock set, and who owns the session may not have told it yet",
+			Message: "the directory was started anew, or its clock set, " +
+				"and who owns the session may not have told it yet",
 		}
 	}
 	return parseToken(op, out[1])
 }
 
 // Release ends the ownership of a session whose state every node can now read.
-func (d Directory) Release(ctx context.Context, id cluster.SessionID, token cluster.Token, busy bool) error {
+func (d Directory) Release(
+	ctx context.Context, id cluster.SessionID, token cluster.Token, busy bool,
+) error {
 	return d.end(ctx, "redis.release", id, token, "park", busy)
 }
 
@@ -89,11 +106,15 @@ func (d Directory) Forget(ctx context.Context, id cluster.SessionID, token clust
 	return d.end(ctx, "redis.forget", id, token, "forget", false)
 }
 
-func (d Directory) end(ctx context.Context, op string, id cluster.SessionID, token cluster.Token, how string, busy bool) error {
+func (d Directory) end(
+	ctx context.Context, op string, id cluster.SessionID, token cluster.Token, how string, busy bool,
+) error {
 	if err := cluster.CheckSession(id); err != nil {
 		return err
 	}
-	out, err := d.c.run(ctx, op, d.c.scripts.release, []string{d.c.directoryKey(), d.c.session(id)}, string(id), number(token), how, d.c.eventsChannel(), flag(busy))
+	out, err := d.c.run(ctx, op, d.c.scripts.release, []string{
+		d.c.directoryKey(), d.c.session(id),
+	}, string(id), number(token), how, d.c.eventsChannel(), flag(busy))
 	if err == nil && out[0] == "taken" {
 		err = cluster.OwnedByAnother(op, cluster.NodeID(out[1]))
 	}
@@ -106,7 +127,9 @@ func (d Directory) Find(ctx context.Context, id cluster.SessionID) (cluster.Owne
 	if err := cluster.CheckSession(id); err != nil {
 		return cluster.Owner{}, err
 	}
-	out, err := d.c.run(ctx, op, d.c.scripts.find, []string{d.c.directoryKey(), d.c.session(id)}, d.c.node(""))
+	out, err := d.c.run(ctx, op, d.c.scripts.find, []string{
+		d.c.directoryKey(), d.c.session(id),
+	}, d.c.node(""))
 	if err != nil {
 		return cluster.Owner{}, err
 	}
@@ -130,7 +153,9 @@ func (d Directory) Find(ctx context.Context, id cluster.SessionID) (cluster.Owne
 // Nodes lists the nodes whose leases are valid.
 func (d Directory) Nodes(ctx context.Context) ([]cluster.Node, error) {
 	const op = "redis.nodes"
-	out, err := d.c.run(ctx, op, d.c.scripts.nodes, []string{d.c.directoryKey(), d.c.nodesKey()}, d.c.node(""), cluster.MaxNodes)
+	out, err := d.c.run(ctx, op, d.c.scripts.nodes, []string{
+		d.c.directoryKey(), d.c.nodesKey(),
+	}, d.c.node(""), cluster.MaxNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -152,4 +177,6 @@ func (d Directory) Nodes(ctx context.Context) ([]cluster.Node, error) {
 
 // Watch emits changes of ownership until ctx ends. The first event is empty, and so
 // is the first one after each loss of the connection.
-func (d Directory) Watch(ctx context.Context) <-chan cluster.Event { return d.c.events.Subscribe(ctx) }
+func (d Directory) Watch(ctx context.Context) <-chan cluster.Event {
+	return d.c.events.Subscribe(ctx)
+}

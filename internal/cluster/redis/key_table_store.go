@@ -42,21 +42,27 @@ func (s KeyTableStore) Load(ctx context.Context, have uint64) (is uint64, data [
 // stored.
 func (s KeyTableStore) Replace(ctx context.Context, was, is uint64, data []byte) error {
 	const op = "redis.key_table"
-	out, err := s.c.run(ctx, op, s.c.scripts.keyTableReplace, []string{s.c.keyTableKey()}, version(was), version(is), data, settleTime.Microseconds(), s.c.keyTableChannel())
+	out, err := s.c.run(ctx, op, s.c.scripts.keyTableReplace, []string{
+		s.c.keyTableKey(),
+	}, version(was), version(is), data, settleTime.Microseconds(), s.c.keyTableChannel())
 	switch {
 	case err != nil:
 		return err
 	case out[0] == "other":
 		return fault.New(fault.Conflict, op, "another version is there")
 	case out[0] == "young":
-		return &fault.Error{Kind: fault.Restarting, Op: op, RetryAfter: int(settleTime / time.Second), Message: "the key table is new on this server and may not be complete yet"}
+		return &fault.Error{Kind: fault.Restarting, Op: op, RetryAfter: int(
+			settleTime / time.Second,
+		), Message: "the key table is new on this server and may not be complete yet"}
 	}
 	return nil
 }
 
 // Restore stores a version unless the same or a later one is stored.
 func (s KeyTableStore) Restore(ctx context.Context, is uint64, data []byte) error {
-	_, err := s.c.run(ctx, "redis.key_table", s.c.scripts.keyTableRestore, []string{s.c.keyTableKey()}, version(is), data, s.c.keyTableChannel())
+	_, err := s.c.run(ctx, "redis.key_table", s.c.scripts.keyTableRestore, []string{
+		s.c.keyTableKey(),
+	}, version(is), data, s.c.keyTableChannel())
 	return err
 }
 

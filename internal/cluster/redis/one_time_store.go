@@ -23,7 +23,9 @@ func (c *Client) OneTimeStore() OneTimeStore { return OneTimeStore{c} }
 func (s OneTimeStore) key(name string) string { return s.c.prefix + "once:" + name }
 
 // Put stores a value under a name that no other value has.
-func (s OneTimeStore) Put(ctx context.Context, name string, value []byte, life time.Duration) error {
+func (s OneTimeStore) Put(
+	ctx context.Context, name string, value []byte, life time.Duration,
+) error {
 	const op = "redis.one_time"
 	if len(value) > maxValue {
 		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(value), maxValue)

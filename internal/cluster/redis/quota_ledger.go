@@ -15,14 +15,19 @@ import (
 
 // Report implements cluster.QuotaLedger.
 func (d Directory) Report(
-	ctx context.Context, node cluster.NodeID, incarnation cluster.Token, lease time.Duration, all []cluster.NodeUsage,
+	ctx context.Context, node cluster.NodeID, incarnation cluster.Token, lease time.Duration,
+	all []cluster.NodeUsage,
 ) ([]cluster.Totals, error) {
 	const op = "redis.quota"
 	if len(all) > cluster.MaxHolders {
-		return nil, fault.New(fault.TooLarge, op, "%d holders at once, at most %d can be", len(all), cluster.MaxHolders)
+		return nil, fault.New(
+			fault.TooLarge, op, "%d holders at once, at most %d can be", len(all), cluster.MaxHolders,
+		)
 	}
 	keys := make([]string, len(all))
-	args := []any{string(node), number(incarnation), lease.Milliseconds(), d.c.node(""), d.c.session("")}
+	args := []any{
+		string(node), number(incarnation), lease.Milliseconds(), d.c.node(""), d.c.session(""),
+	}
 	for i, h := range all {
 		sum := sha256.Sum256([]byte(h.Holder))
 		keys[i] = d.c.prefix + "held:" + hex.EncodeToString(sum[:16])

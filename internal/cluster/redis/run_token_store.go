@@ -28,7 +28,9 @@ func (c *Client) RunTokenStore() RunTokenStore { return RunTokenStore{c} }
 // hash, since an origin may have any length and any character.
 func (s RunTokenStore) keys(id, origin string) []string {
 	p := s.c.prefix + "run:"
-	return []string{p + "ticket:" + id, p + "places:" + id, p + "out", s.originKey(origin), s.embedKey()}
+	return []string{
+		p + "ticket:" + id, p + "places:" + id, p + "out", s.originKey(origin), s.embedKey(),
+	}
 }
 
 func (s RunTokenStore) embedKey() string { return s.c.prefix + "run:frames" }
@@ -45,7 +47,9 @@ func (s RunTokenStore) Add(ctx context.Context, g cluster.RunToken, most int) er
 		return fault.New(fault.TooLarge, op, "it has %d bytes, the limit is %d", len(g.Data), maxValue)
 	}
 	out, err := s.c.run(ctx, op, s.c.scripts.runTokenAdd, s.keys(g.ID, g.Origin),
-		g.ID, g.Data, g.Uses, g.Concurrent, g.PerMinute, g.Life.Milliseconds(), most, g.Origin, flag(g.Embed))
+		g.ID, g.Data, g.Uses, g.Concurrent, g.PerMinute, g.Life.Milliseconds(), most, g.Origin, flag(
+			g.Embed,
+		))
 	if err == nil && out[0] == "full" {
 		err = fault.New(fault.Exhausted, op, "%d run tickets are out", most)
 	}
@@ -63,16 +67,22 @@ func (s RunTokenStore) Find(ctx context.Context, id string) ([]byte, error) {
 
 // End removes a token and reports whether it existed.
 func (s RunTokenStore) End(ctx context.Context, id, origin string) (bool, error) {
-	out, err := s.c.run(ctx, "redis.run_tokens", s.c.scripts.runTokenEnd, s.keys(id, origin), id, origin)
+	out, err := s.c.run(
+		ctx, "redis.run_tokens", s.c.scripts.runTokenEnd, s.keys(id, origin), id, origin,
+	)
 	return err == nil && out[0] == "ok", err
 }
 
 // Begin uses a token once and reserves one of its concurrent runs for life, unless
 // Leave ends the reservation before. One of several gateways gets the last use. With
 // the verdicts Busy and Fast it returns the time to wait before another try.
-func (s RunTokenStore) Begin(ctx context.Context, id, origin, place string, life time.Duration) (cluster.RunTokenVerdict, time.Duration, error) {
+func (s RunTokenStore) Begin(
+	ctx context.Context, id, origin, place string, life time.Duration,
+) (cluster.RunTokenVerdict, time.Duration, error) {
 	const op = "redis.run_tokens"
-	out, err := s.c.run(ctx, op, s.c.scripts.runTokenBegin, s.keys(id, origin), id, origin, place, life.Milliseconds())
+	out, err := s.c.run(
+		ctx, op, s.c.scripts.runTokenBegin, s.keys(id, origin), id, origin, place, life.Milliseconds(),
+	)
 	if err != nil {
 		return "", 0, err
 	}
@@ -85,19 +95,25 @@ func (s RunTokenStore) Begin(ctx context.Context, id, origin, place string, life
 
 // Leave ends a reservation.
 func (s RunTokenStore) Leave(ctx context.Context, id, origin, place string) error {
-	_, err := s.c.run(ctx, "redis.run_tokens", s.c.scripts.runTokenLeave, s.keys(id, origin), id, origin, place)
+	_, err := s.c.run(
+		ctx, "redis.run_tokens", s.c.scripts.runTokenLeave, s.keys(id, origin), id, origin, place,
+	)
 	return err
 }
 
 // Names reports whether a valid token is for pages of an origin.
 func (s RunTokenStore) Names(ctx context.Context, origin string) (bool, error) {
-	out, err := s.c.run(ctx, "redis.run_tokens", s.c.scripts.runTokenOrigins, []string{s.originKey(origin)}, 1)
+	out, err := s.c.run(ctx, "redis.run_tokens", s.c.scripts.runTokenOrigins, []string{
+		s.originKey(origin),
+	}, 1)
 	return len(out) > 0, err
 }
 
 // Framing returns the origins whose pages may embed a run.
 func (s RunTokenStore) Framing(ctx context.Context) ([]string, error) {
-	out, err := s.c.run(ctx, "redis.run_tokens", s.c.scripts.runTokenOrigins, []string{s.embedKey()}, maxEmbedded)
+	out, err := s.c.run(ctx, "redis.run_tokens", s.c.scripts.runTokenOrigins, []string{
+		s.embedKey(),
+	}, maxEmbedded)
 	for i, member := range out {
 		_, out[i], _ = strings.Cut(member, " ")
 	}

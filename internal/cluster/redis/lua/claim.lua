@@ -1,7 +1,7 @@
--- Makes a node a session's owner.
--- KEYS: directory, session, node, nodes. ARGV: session, name, incarnation, mode,
--- last token, lease in ms, time to live in ms, prefix of nodes, channel of
--- events, grace in ms, what the node takes this clock to show, 0 for not known.
+-- Makes a node the owner of a session.
+-- KEYS: directory, session, node, nodes. ARGV: session, name, incarnation, mode, last token,
+-- lease in ms, time to live in ms, prefix of nodes, channel of events, grace in ms, the
+-- node's estimate of this clock, 0 for unknown.
 local born = epoch()
 if redis.call('HGET', KEYS[3], 'incarnation') ~= ARGV[3] then
   return { 'expired' }
@@ -27,7 +27,7 @@ elseif not mine then
     if other == known[2] then
       return { 'taken', known[1] }
     end
-    -- It is missed since its lease's end, or, started again, since then: an
+    -- The owner is missing since the end of its lease, or since its restart: an
     -- incarnation is a time.
     local since = tonumber(other or redis.call('ZSCORE', KEYS[4], known[1]) or '0')
     local left = since + ARGV[10] * 1000 - now
@@ -35,12 +35,12 @@ elseif not mine then
       return { 'missed', known[1], text(left / 1000) }
     end
   end
-  -- A clock that was set ahead has ended leases before their time. A request
-  -- that was long on its way looks the same, and is as well refused.
+  -- A clock that was set forward has ended leases too early. A request that was delayed
+  -- looks the same and is refused too.
   if ARGV[11] ~= '0' and now - tonumber(ARGV[11]) > ARGV[6] * 200 then
     return { 'young', text(ARGV[6] / 1000 + 1) }
   end
-  -- Who owns it may not have been able to say so again.
+  -- The owner may not have claimed the session again yet.
   local wait = born + ARGV[6] * 1000 - now
   if wait > 0 then
     return { 'young', text(wait / 1000000 + 1) }

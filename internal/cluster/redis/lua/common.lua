@@ -1,12 +1,12 @@
--- What all scripts begin with. KEYS[1] is the hash of the directory itself: run
--- is the server that wrote last, born when it began, token the last one given.
--- Times are microseconds of the server's clock, which a double holds exactly.
+-- The beginning of all scripts. KEYS[1] is the hash of the directory: run is the id of the
+-- server that wrote last, born the time when it began, token the last token. Times are
+-- microseconds of the server's clock, which a double represents exactly.
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- epoch returns when this server began to serve the directory. A server that
--- was started again, or took over from another, may have lost the last writes.
+-- epoch returns the time when this server began to serve the directory. A server that was
+-- restarted, or that took over from another one, may have lost the last writes.
 local function epoch()
   local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
   local known = redis.call('HMGET', KEYS[1], 'run', 'born')
@@ -19,7 +19,7 @@ end
 
 local function text(n) return string.format('%.0f', n) end
 
--- following returns a token that is larger than all before it.
+-- following returns a token that is larger than all earlier ones.
 local function following(floor)
   local last = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
   local token = math.max(last, floor, now) + 1

@@ -17,7 +17,8 @@ for _, key in ipairs(keys(ARGV[1])) do
   if not (node[1] and node[2] and node[3] and node[4]) then
     report('the node ', name, ' lacks a field')
   elseif tonumber(node[2]) > last then
-    report('the node ', name, ' has the incarnation ', node[2], ' above the last token ', text(last))
+    report('the node ', name, ' has the incarnation ', node[2], ' above the last token ',
+      text(last))
   end
   if redis.call('PTTL', key) == -1 then
     report('the lease of the node ', name, ' has no end')

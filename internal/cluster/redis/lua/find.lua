@@ -1,4 +1,4 @@
--- Returns a session's owner. KEYS: directory, session. ARGV: prefix of nodes.
+-- Returns the owner of a session. KEYS: directory, session. ARGV: prefix of nodes.
 local known = redis.call('HMGET', KEYS[2], 'node', 'incarnation', 'token')
 if not known[3] then
   return { 'none' }

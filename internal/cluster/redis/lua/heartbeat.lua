@@ -1,7 +1,7 @@
--- Renews a node's lease, or begins it. It runs also when memory is full: a
--- renewal takes none.
--- KEYS: directory, node, nodes. ARGV: name, instance, incarnation, floor,
--- lease in ms, info, channel of events.
+-- Renews a node's lease or starts one. It also runs when memory is full: a renewal needs
+-- none.
+-- KEYS: directory, node, nodes. ARGV: name, instance, incarnation, floor, lease in ms, info,
+-- channel of events.
 local born = epoch()
 local known = redis.call('HMGET', KEYS[2], 'instance', 'incarnation')
 if known[1] and known[1] ~= ARGV[2] then
@@ -14,10 +14,11 @@ if incarnation ~= '0' then
   end
 else
   incarnation = following(tonumber(ARGV[4]))
-  -- Whom this node owned before may have to be looked up again.
+  -- Cached owners of this node have to be looked up again.
   publish(ARGV[7], {})
 end
-redis.call('HSET', KEYS[2], 'instance', ARGV[2], 'incarnation', incarnation, 'seen', text(now), 'info', ARGV[6])
+redis.call('HSET', KEYS[2], 'instance', ARGV[2], 'incarnation', incarnation,
+  'seen', text(now), 'info', ARGV[6])
 redis.call('PEXPIRE', KEYS[2], ARGV[5])
 redis.call('ZADD', KEYS[3], text(now + ARGV[5] * 1000), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', text(now - 3600 * 1000000))

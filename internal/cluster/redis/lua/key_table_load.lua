@@ -1,5 +1,5 @@
--- Returns the version of the table, 0 for none, and the table unless it is the
--- one that the caller has. KEYS: vault. ARGV: version that the caller has.
+-- Returns the version of the key table, 0 for none, and the table unless the caller has the
+-- version. KEYS: key table. ARGV: the caller's version.
 local version = redis.call('HGET', KEYS[1], 'version')
 if not version then
   return { '0' }

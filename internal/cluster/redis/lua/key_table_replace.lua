@@ -1,11 +1,10 @@
--- Puts a table in the place of another. KEYS: vault. ARGV: the other's version,
--- its own, the table, for how long after its beginning the vault takes no
--- changes in microseconds, channel of events.
+-- Replaces the key table. KEYS: key table. ARGV: the expected version, the new version, the
+-- table, the time in microseconds in which a new table accepts no changes, channel of events.
 local known = redis.call('HMGET', KEYS[1], 'version', 'begun')
 if known[1] ~= ARGV[1] then
   return { 'other' }
 end
--- A clock that was set back is no reason to wait.
+-- After the clock was set back, the age is unknown and the change is accepted.
 local age = now - tonumber(known[2])
 if age >= 0 and age < tonumber(ARGV[4]) then
   return { 'young' }

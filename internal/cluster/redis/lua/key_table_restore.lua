@@ -1,5 +1,5 @@
--- Puts a table where there is none or an older one. KEYS: vault. ARGV: its
--- version, the table, channel of events.
+-- Stores the key table unless the same or a later version is stored. KEYS: key table. ARGV:
+-- version, table, channel of events.
 local known = redis.call('HGET', KEYS[1], 'version')
 if known and tonumber(known) >= tonumber(ARGV[1]) then
   return { 'newer' }

@@ -1,7 +1,8 @@
--- Lists the nodes whose leases are good: name, age in microseconds and info of
--- each. KEYS: directory, nodes. ARGV: prefix of nodes, the most to list.
+-- Lists the nodes whose leases are valid: name, age in microseconds and info of each.
+-- KEYS: directory, nodes. ARGV: prefix of nodes, the maximum number of nodes.
 local all = {}
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], text(now), '+inf', 'LIMIT', 0, ARGV[2])) do
+local names = redis.call('ZRANGEBYSCORE', KEYS[2], text(now), '+inf', 'LIMIT', 0, ARGV[2])
+for _, name in ipairs(names) do
   local node = redis.call('HMGET', ARGV[1] .. name, 'seen', 'info')
   if node[1] then
     table.insert(all, name)

@@ -1,7 +1,7 @@
--- Lays down what a node holds for each holder, and returns what others hold.
--- KEYS: holders. ARGV: node, incarnation, lease in ms, prefix of nodes, prefix of
--- sessions; then for each holder: 1 when the node wants something back, its
--- amounts, nothing for none, and what it has parked: session, end, amounts.
+-- Replaces the usage of a node for each holder, and returns the usage of the other nodes.
+-- KEYS: holders. ARGV: node, incarnation, lease in ms, prefix of nodes, prefix of sessions;
+-- then for each holder: 1 when the node asks for something back; its amounts, empty for
+-- none; the session that it has released: id, end, amounts.
 if redis.call('HGET', ARGV[4] .. ARGV[1], 'incarnation') ~= ARGV[2] then
   return { 'expired' }
 end
@@ -33,7 +33,7 @@ for i, key in ipairs(KEYS) do
         wanted = '1'
       end
     elseif kind == 'n:' then
-      -- What a node held whose lease has ended is not counted: it lays it down
+      -- The usage of a node whose lease has expired does not count: the node reports it
       -- again.
       counts = redis.call('HGET', ARGV[4] .. name, 'incarnation') == first
       if not counts then
@@ -41,7 +41,7 @@ for i, key in ipairs(KEYS) do
       end
       counts = counts and name ~= ARGV[1]
     else
-      -- It is parked while the directory says that nobody has it.
+      -- A released session counts while no node owns it.
       counts = tonumber(first) > now and redis.call('HGET', ARGV[5] .. name, 'node') == ''
       if not counts then
         redis.call('HDEL', key, all[f])

@@ -1,7 +1,7 @@
--- Ends a node's ownership of a session, with park or forget. It runs also when
--- memory is full.
--- KEYS: directory, session. ARGV: session, token, park or forget, channel of
--- events, works.
+-- Ends the ownership of a session: park releases the session, forget removes it. It also
+-- runs when memory is full.
+-- KEYS: directory, session. ARGV: session, token, park or forget, channel of events, 1 for a
+-- session that was running code.
 local known = redis.call('HMGET', KEYS[2], 'node', 'token')
 if not known[2] then
   return { 'ok' }

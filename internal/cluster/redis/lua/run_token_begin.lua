@@ -1,6 +1,7 @@
--- Uses a run ticket once, and takes a place among its runs. ARGV: id, origin,
--- place, for how long the place is held at most in ms.
-local t = redis.call('HMGET', KEYS[1], 'left', 'at_once', 'per_minute', 'ends', 'minute', 'begun', 'embed')
+-- Uses a run token once and reserves one of its concurrent runs. ARGV: id, origin, name of
+-- the reservation, its life in ms.
+local t = redis.call('HMGET', KEYS[1], 'left', 'at_once', 'per_minute', 'ends', 'minute',
+  'begun', 'embed')
 if not t[1] then
   return { 'unknown', '0' }
 end
@@ -21,7 +22,8 @@ end
 if begun >= tonumber(t[3]) then
   return { 'fast', text(math.floor((minute + 60000000 - now) / 1000000) + 1) }
 end
-redis.call('HSET', KEYS[1], 'left', text(t[1] - 1), 'minute', text(minute), 'begun', text(begun + 1))
+redis.call('HSET', KEYS[1], 'left', text(t[1] - 1), 'minute', text(minute),
+  'begun', text(begun + 1))
 local till = now + ARGV[4] * 1000
 redis.call('ZADD', KEYS[2], text(till), ARGV[3])
 cover(KEYS[2], till)

@@ -1,8 +1,8 @@
--- What the scripts of run tickets share. KEYS: ticket, its places, all that are
--- out, those of its origin, origins of frames. Sets are ordered by when what is
--- in them is over, in microseconds.
+-- The common part of the scripts of run tokens. KEYS: token, its reservations, all valid
+-- tokens, those of its origin, origins of frames. The score of a member of a set is the end
+-- of the member, in microseconds.
 
--- cover has a key live until then at least.
+-- cover keeps a key alive until then at least.
 local function cover(key, till)
   local left = math.ceil((till - now) / 1000) + 1
   if redis.call('PTTL', key) < left then
@@ -10,7 +10,7 @@ local function cover(key, till)
   end
 end
 
--- stand has the ticket count until then. how is GT for not sooner than before.
+-- stand lists the token until then. how is GT to keep a later end.
 local function stand(id, origin, embed, till, how)
   local sets = { { KEYS[3], id }, { KEYS[4], id } }
   if embed == '1' then

@@ -1,5 +1,5 @@
--- Gives a place among a run ticket's runs back. It runs also when memory is full.
--- ARGV: id, origin, place.
+-- Ends a reservation of a run token. It also runs when memory is full. ARGV: id, origin,
+-- name of the reservation.
 redis.call('ZREM', KEYS[2], ARGV[3])
 local t = redis.call('HMGET', KEYS[1], 'ends', 'embed')
 if not t[1] then
