@@ -252,6 +252,22 @@ func TestInSandboxBinariesLinkLittle(t *testing.T) {
 	}
 }
 
+// TestNodeLinksNoBackend fails when a package that should work with every
+// isolation backend links gVisor.
+func TestNodeLinksNoBackend(t *testing.T) {
+	for _, pkg := range []string{"./internal/sandbox", "./internal/pool", "./internal/warm", "./internal/session", "./internal/nodeapi"} {
+		out, err := exec.Command("go", "list", "-deps", pkg).Output()
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		for dep := range strings.Lines(string(out)) {
+			if strings.HasPrefix(dep, "gvisor.dev/") || strings.HasPrefix(dep, module+"/internal/sandbox/") {
+				t.Errorf("%s links %s", pkg, strings.TrimSpace(dep))
+			}
+		}
+	}
+}
+
 // TestEveryFolderIsInTheReadme fails when a top-level folder has no sentence.
 func TestEveryFolderIsInTheReadme(t *testing.T) {
 	page, err := os.ReadFile("README.md")

@@ -57,6 +57,10 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 	var st *captured
 	var taken time.Duration
 	machine := s.current()
+	if !s.m.cfg.Backend.Capabilities().Fork {
+		release(nil)
+		return nil, fault.New(fault.Unsupported, "session.copy", "this server cannot copy sessions")
+	}
 	parking, cancel := context.WithTimeout(ctx, parkLimit)
 	defer cancel()
 	if err := s.agent.Quiesce(parking); err != nil {

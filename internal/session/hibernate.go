@@ -105,6 +105,9 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 	case hibernated:
 		return nil
 	}
+	if !s.m.cfg.Backend.Capabilities().Checkpoint {
+		return fault.New(fault.Unsupported, op, "this server cannot hibernate sessions")
+	}
 	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return fault.Wrap(fault.Host, op, err)

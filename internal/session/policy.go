@@ -156,7 +156,7 @@ func (m *Manager) applyIdlePolicy(s *Session, now time.Time) {
 	p, state := s.policy, s.state
 	s.mu.Unlock()
 	switch {
-	case state == paused && p.Hibernate > 0:
+	case state == paused && p.Hibernate > 0 && m.cfg.Backend.Capabilities().Checkpoint:
 		m.store(s, now.Add(-p.Hibernate))
 	case state == running && p.Pause > 0:
 		s.pauseIdle(m.ctx, now.Add(-p.Pause))

@@ -154,84 +154,111 @@ func (m *Manager) receive(tenant, subject, name string, r io.Reader) (def *Templ
 	}()
 	def = &TemplateDef{Tenant: tenant, Subject: subject, Name: name, Created: time.Now().UTC().Truncate(time.Second), dir: dir}
 	hash := sha256.New()
-	limited := &io.LimitedReader{R: io.TeeReader(r, hash), N: m.cfg.TemplateBytes + 1}
-	in := tar.NewReader(limited)
 	f, err := os.OpenFile(filepath.Join(dir, filesFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	out := tar.NewWriter(f)
-	ownImage, supplied, specs := false, false, 0
-	for n := 0; ; n++ {
-		h, err := in.Next()
-		if err == io.EOF && specs == 1 {
-			break
-		}
-		switch {
-		case limited.N <= 0:
-			return nil, &fault.Error{Kind: fault.TooLarge, Op: op, Message: fmt.Sprintf("a template has at most %d bytes", m.cfg.TemplateBytes)}
-		case err == io.EOF:
-			return nil, fault.New(fault.Malformed, op, "the tar has no %s", templateJSON)
-		case err != nil:
-			var known *fault.Error
-			if errors.As(err, &known) {
-				return nil, err // it was cut short
-			}
-			return nil, &fault.Error{Kind: fault.Malformed, Op: op, Message: "the template is no tar", Err: err}
-		case n > maxEntries:
-			return nil, fault.New(fault.TooLarge, op, "a template has at most %d files", maxEntries)
-		case h.Typeflag == tar.TypeDir:
-			continue
-		case h.Typeflag != tar.TypeReg:
-			return nil, fault.Invalid(op, "files", "%.80q is no regular file", h.Name)
-		case h.Name != path.Clean(h.Name) || path.IsAbs(h.Name) || strings.HasPrefix(h.Name, "../") || len(h.Name) > maxPath:
-			return nil, fault.Invalid(op, "files", "%.80q is no path of a template", h.Name)
-		}
-		top, rest, _ := strings.Cut(h.Name, "/")
-		switch {
-		case n == 0 && h.Name == templateJSON:
-			specs++
-			err = readSpec(in, &def.Spec)
-		case specs == 0:
-			err = fault.New(fault.Malformed, op, "the tar does not begin with %s", templateJSON)
-		case top == "files" && rest != "", top == "packages" && rest != "":
-			supplied = supplied || top == "packages"
-			if err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: h.Name, Size: h.Size, Mode: h.Mode & 0o777, Format: tar.FormatPAX}); err == nil {
-				_, err = io.Copy(out, in)
-			}
-		case top == imageFolder:
-			ownImage = true
-			err = writeBlob(filepath.Join(dir, imageFolder), rest, in)
-		default:
-			err = fault.Invalid(op, "files", "a template has nothing called %.80q", h.Name)
-		}
-		switch {
-		case err != nil && limited.N <= 0:
-			return nil, &fault.Error{Kind: fault.TooLarge, Op: op, Message: fmt.Sprintf("a template has at most %d bytes", m.cfg.TemplateBytes)}
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, &fault.Error{Kind: fault.Malformed, Op: op, Message: "the template's tar ends in the middle of a file", Err: err}
-		case err != nil:
-			return nil, err
-		}
-	}
-	if _, err := io.Copy(io.Discard, limited); err != nil {
+	u := &upload{def: def, out: tar.NewWriter(f), limit: m.cfg.TemplateBytes}
+	if err := u.read(io.TeeReader(r, hash)); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(out.Close(), f.Sync()); err != nil {
+	if err := errors.Join(u.out.Close(), f.Sync()); err != nil {
 		return nil, err
 	}
-	if ownImage && m.cfg.Images == nil {
+	if u.image && m.cfg.Images == nil {
 		return nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "image", Message: "this server makes no templates from other images"}
 	}
-	if err := m.checkSpec(tenant, &def.Spec, ownImage); err != nil {
+	if err := m.checkSpec(tenant, &def.Spec, u.image); err != nil {
 		return nil, err
 	}
-	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !supplied && (n == nil || n.Off) {
+	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !u.packages && (n == nil || n.Off) {
 		return nil, fault.Invalid(op, "packages", "there is nothing that they could come from: bring their files, or let the build out to an index with build_network")
 	}
 	def.Digest = hex.EncodeToString(hash.Sum(nil))
-	return def, m.finishDef(def, ownImage)
+	return def, m.finishDef(def, u.image)
+}
+
+// upload is a template's tar that is being read.
+type upload struct {
+	def *TemplateDef
+	// out takes the files for the sandbox.
+	out   *tar.Writer
+	limit int64
+	// spec, image and packages report whether the tar has template.json, an
+	// image, and files of packages.
+	spec, image, packages bool
+}
+
+// read reads the whole tar.
+func (u *upload) read(r io.Reader) error {
+	const op = "template.build"
+	limited := &io.LimitedReader{R: r, N: u.limit + 1}
+	tooLarge := func() error {
+		return &fault.Error{Kind: fault.TooLarge, Op: op, Message: fmt.Sprintf("a template has at most %d bytes", u.limit)}
+	}
+	in := tar.NewReader(limited)
+	for n := 0; ; n++ {
+		h, err := in.Next()
+		switch {
+		case err == io.EOF && u.spec:
+			_, err := io.Copy(io.Discard, limited)
+			return err
+		case limited.N <= 0:
+			return tooLarge()
+		case err == io.EOF:
+			return fault.New(fault.Malformed, op, "the tar has no %s", templateJSON)
+		case err != nil:
+			var known *fault.Error
+			if errors.As(err, &known) {
+				return err // it was cut short
+			}
+			return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the template is no tar", Err: err}
+		}
+		err = u.readEntry(n, h, in)
+		switch {
+		case err != nil && limited.N <= 0:
+			return tooLarge()
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the template's tar ends in the middle of a file", Err: err}
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// readEntry reads the n-th entry of the tar.
+func (u *upload) readEntry(n int, h *tar.Header, in io.Reader) error {
+	const op = "template.build"
+	switch {
+	case n > maxEntries:
+		return fault.New(fault.TooLarge, op, "a template has at most %d files", maxEntries)
+	case h.Typeflag == tar.TypeDir:
+		return nil
+	case h.Typeflag != tar.TypeReg:
+		return fault.Invalid(op, "files", "%.80q is no regular file", h.Name)
+	case h.Name != path.Clean(h.Name) || path.IsAbs(h.Name) || strings.HasPrefix(h.Name, "../") || len(h.Name) > maxPath:
+		return fault.Invalid(op, "files", "%.80q is no path of a template", h.Name)
+	}
+	top, rest, _ := strings.Cut(h.Name, "/")
+	switch {
+	case n == 0 && h.Name == templateJSON:
+		u.spec = true
+		return readSpec(in, &u.def.Spec)
+	case !u.spec:
+		return fault.New(fault.Malformed, op, "the tar does not begin with %s", templateJSON)
+	case top == "files" && rest != "", top == "packages" && rest != "":
+		u.packages = u.packages || top == "packages"
+		if err := u.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: h.Name, Size: h.Size, Mode: h.Mode & 0o777, Format: tar.FormatPAX}); err != nil {
+			return err
+		}
+		_, err := io.Copy(u.out, in)
+		return err
+	case top == imageFolder:
+		u.image = true
+		return writeBlob(filepath.Join(u.def.dir, imageFolder), rest, in)
+	}
+	return fault.Invalid(op, "files", "a template has nothing called %.80q", h.Name)
 }
 
 // finishDef makes the image and writes the definition.
