@@ -13,7 +13,7 @@ execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inh
 for (const platform of ['browser', 'node']) {
   await build({
     entryPoints: [`src/${platform}.ts`], outfile: `dist/${platform}.js`, platform: platform === 'node' ? 'node' : 'browser',
-    bundle: true, format: 'esm', target: 'es2022', minify: true, sourcemap: true, legalComments: 'none', logLevel: 'warning',
+    bundle: true, format: 'esm', target: 'es2022', minify: true, sourcemap: true, legalComments: 'none', logLevel: 'warning', external: ['ws'],
   })
   const code = readFileSync(`dist/${platform}.js`)
   console.log(`web/client: dist/${platform}.js ${(code.length / 1000).toFixed(1)} kB, ${(gzipSync(code, { level: 9 }).length / 1000).toFixed(1)} kB with gzip`)
