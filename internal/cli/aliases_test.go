@@ -70,13 +70,13 @@ func TestAliases(t *testing.T) {
 		"__complete run":   "__complete run",
 		"":                 "",
 	} {
-		root := newRoot(&app{&console.Invocation{}})
+		root := newRoot(newApp(&console.Invocation{}))
 		if got := canonical(root, strings.Fields(old)); !slices.Equal(got, strings.Fields(now)) {
 			t.Errorf("%s becomes %q, want %q", old, got, now)
 		}
 	}
 	for words, now := range aliases() {
-		c := newRoot(&app{&console.Invocation{}})
+		c := newRoot(newApp(&console.Invocation{}))
 		for _, w := range now {
 			if !strings.HasPrefix(w, "-") {
 				c = child(c, w)

@@ -3,23 +3,37 @@ package cli
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 )
 
 // app is one call of the program.
-type app struct{ *console.Invocation }
+type app struct {
+	*console.Invocation
+	// settings has a flag for each of the server's settings. Several commands share it, since it
+	// takes a millisecond to make and one command runs.
+	settings *flag.FlagSet
+	flags    *config.Flags
+}
+
+func newApp(i *console.Invocation) *app {
+	a := &app{Invocation: i, settings: flag.NewFlagSet("settings", flag.ContinueOnError)}
+	a.flags = config.AddFlags(a.settings)
+	return a
+}
 
 // usageExit is the exit code for a command line that cannot be understood.
 const usageExit = 2
 
 // Main runs the command line args and returns the exit code.
 func Main(ctx context.Context, i *console.Invocation, args []string) int {
-	a := &app{i}
+	a := newApp(i)
 	root := newRoot(a)
 	root.SetArgs(canonical(root, args))
 	root.SetIn(i.In)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"slices"
 	"strings"
 
@@ -118,8 +117,6 @@ func (a *app) withConfig(cmd *cobra.Command, run func(ctx context.Context, cfg *
 
 // configFlags adds a flag for every setting, and returns a function that loads the settings.
 func (a *app) configFlags(cmd *cobra.Command) func() (*config.Config, error) {
-	set := flag.NewFlagSet("settings", flag.ContinueOnError)
-	flags := config.AddFlags(set)
-	cmd.Flags().AddGoFlagSet(set)
-	return func() (*config.Config, error) { return config.Load(flags, a.Env) }
+	cmd.Flags().AddGoFlagSet(a.settings)
+	return func() (*config.Config, error) { return config.Load(a.flags, a.Env) }
 }

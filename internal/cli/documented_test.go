@@ -72,7 +72,7 @@ func shellWords(line string) []string {
 
 // understood parses a command line without running it.
 func understood(args []string, whole bool) error {
-	root := newRoot(&app{&console.Invocation{}})
+	root := newRoot(newApp(&console.Invocation{}))
 	cmd, rest, err := root.Find(canonical(root, args))
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func commandTree() []*cobra.Command {
 			walk(sub)
 		}
 	}
-	walk(newRoot(&app{&console.Invocation{}}))
+	walk(newRoot(newApp(&console.Invocation{})))
 	return all
 }
 
