@@ -2,9 +2,12 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -26,56 +29,71 @@ type denial struct {
 	event, outcome, route, address, tenant, subject string
 }
 
-// deny records a refused request for the audit log. A flood of equal requests
-// becomes a few entries.
-func (g *Gateway) deny(q *request, err error) {
-	g.stats.denied.Add(1)
+// auditLog sends entries to the node's audit log. It counts equal entries, so
+// that a flood of requests becomes a few entries.
+type auditLog struct {
+	node Node
+	log  *slog.Logger
+	base context.Context
+	// begin counts a goroutine that a shutdown waits for, done ends it.
+	begin func() bool
+	done  func()
+	// denied counts refused requests, lost the entries that the node did not take.
+	denied, lost prometheus.Counter
+
+	mu      sync.Mutex // guards pending; held over begin
+	pending map[denial]int
+}
+
+// deny records a refused request.
+func (a *auditLog) deny(q *request, err error) {
+	a.denied.Inc()
 	kind := fault.KindOf(err)
 	if kind != fault.Unauthenticated && kind != fault.PermissionDenied {
 		return
 	}
-	g.note(q, "auth.failed", string(kind))
+	a.note(q, "auth.failed", string(kind))
 }
 
-// note records the outcome of an authentication for the audit log.
-func (g *Gateway) note(q *request, event, outcome string) {
+// note records the outcome of an authentication.
+func (a *auditLog) note(q *request, event, outcome string) {
 	d := denial{event: event, outcome: outcome, route: q.route.Path, tenant: q.who.Tenant, subject: q.who.Subject}
 	if host, _, err := net.SplitHostPort(q.Context().RemoteAddr().String()); err == nil {
 		d.address = host
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.denials[d] == 0 && len(g.denials) >= maxDenials {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pending[d] == 0 && len(a.pending) >= maxDenials {
 		d = denial{event: d.event, outcome: d.outcome, route: "(others)"}
 	}
-	first := len(g.denials) == 0
-	if g.denials == nil {
-		g.denials = make(map[denial]int)
+	first := len(a.pending) == 0
+	if a.pending == nil {
+		a.pending = make(map[denial]int)
 	}
-	g.denials[d]++
-	if first && !g.waited {
-		g.wg.Add(1)
-		time.AfterFunc(auditDelay, g.sendDenials)
+	a.pending[d]++
+	if first && a.begin() {
+		time.AfterFunc(auditDelay, a.send)
 	}
 }
 
-// sendDenials sends the recorded entries to the node.
-func (g *Gateway) sendDenials() {
-	defer g.wg.Done()
-	g.mu.Lock()
-	all := g.denials
-	g.denials = nil
-	g.mu.Unlock()
+// send sends the recorded entries to the node.
+func (a *auditLog) send() {
+	defer a.done()
+	a.mu.Lock()
+	all := a.pending
+	a.pending = nil
+	a.mu.Unlock()
 	var notes protocol.AuditNotes
 	for d, n := range all {
 		notes.Entries = append(notes.Entries, protocol.AuditEntry{
-			Event: d.event, Outcome: d.outcome, Route: d.route, Address: d.address, Tenant: d.tenant, Subject: d.subject, Count: n,
+			Event: d.event, Outcome: d.outcome, Route: d.route, Address: d.address,
+			Tenant: d.tenant, Subject: d.subject, Count: n,
 		})
 	}
-	ctx, cancel := context.WithTimeout(g.base, auditTimeout)
+	ctx, cancel := context.WithTimeout(a.base, auditTimeout)
 	defer cancel()
-	if err := g.node.Call(ctx, gatewayItself(), protocol.OpAudit, notes, nil); err != nil {
-		g.stats.notesLost.Add(float64(len(notes.Entries)))
-		g.log.Warn("the node did not take entries for the audit log", "entries", len(notes.Entries), "error", err)
+	if err := a.node.Call(ctx, gatewayItself(), protocol.OpAudit, notes, nil); err != nil {
+		a.lost.Add(float64(len(notes.Entries)))
+		a.log.Warn("the node did not take entries for the audit log", "entries", len(notes.Entries), "error", err)
 	}
 }

@@ -52,6 +52,8 @@ type Gateway struct {
 	portHost    *route
 	health      *health.Surface
 	stats       counters
+	audit       *auditLog
+	credentials *credentialAPI
 	metrics     *metrics
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
@@ -74,8 +76,6 @@ type Gateway struct {
 	own     map[string]bool // the hosts of what Serve listens on
 	follows bool            // the keys are followed
 	lns     []*listener
-	// denials wait to be told to the audit log; at most 65.
-	denials map[denial]int
 	// waited is set before wg is waited for: nothing is added after it.
 	waited bool
 }
@@ -132,6 +132,10 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	if err := g.Reload(cfg.changeable()); err != nil {
 		return nil, err
 	}
+	g.audit = &auditLog{
+		node: n, log: log, base: g.base, begin: g.begin, done: g.wg.Done, denied: g.stats.denied, lost: g.stats.notesLost,
+	}
+	g.credentials = &credentialAPI{auth: g.auth, audit: g.audit, log: log, base: g.base, full: g.full}
 	g.health = health.New(g.healthConfig())
 	g.portSurface = ports.New(g.portsConfig(domain))
 	if err := g.build(); err != nil {

@@ -57,7 +57,7 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 		q.trace()
 		err = q.handle()
 	} else {
-		g.deny(q, err)
+		g.audit.deny(q, err)
 	}
 	q.closeUnlessRead()
 	if x.answered {

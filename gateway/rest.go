@@ -9,7 +9,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
@@ -68,56 +67,6 @@ func validID(id string) bool {
 		return false
 	}
 	return strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
-}
-
-// ticketRequest narrows a ticket down; the zero value has the caller's scopes.
-type ticketRequest struct {
-	Scopes []string `json:"scopes,omitempty"`
-	// Origin makes it a run ticket, for pages of that origin. What follows is
-	// for these alone.
-	Origin string `json:"origin,omitempty"`
-	// Embed is for the frame /embed/run on those pages, in place of the pages.
-	Embed          bool           `json:"embed,omitempty"`
-	ExpiresSeconds int            `json:"expires_seconds,omitempty"`
-	Uses           int            `json:"uses,omitempty"`
-	Limits         auth.RunLimits `json:"limits"`
-}
-
-type ticketReply struct {
-	Ticket string `json:"ticket"`
-	// Protocol is what to offer next to protocol.Subprotocol.
-	Protocol       string `json:"protocol"`
-	ExpiresSeconds int    `json:"expires_seconds"`
-}
-
-func (g *Gateway) issueTicket(q *request) error {
-	var p ticketRequest
-	if err := q.body.decode(&p, true); err != nil {
-		return err
-	}
-	if p.Origin != "" {
-		return g.issueRunToken(q, p)
-	}
-	if p.Embed || p.ExpiresSeconds != 0 || p.Uses != 0 || p.Limits != (auth.RunLimits{}) {
-		return fault.Invalid("gateway.ticket", "origin", "a ticket with a life, uses or limits of its own is for an origin")
-	}
-	who := q.who
-	if p.Scopes != nil {
-		for _, s := range p.Scopes {
-			if !auth.Allows(q.who, Scope(s)) {
-				return &fault.Error{Kind: fault.PermissionDenied, Op: "gateway.ticket", Field: "scopes", Message: "a ticket has no scope that its maker lacks"}
-			}
-		}
-		who.Scopes = p.Scopes
-	}
-	secret, err := g.auth.SocketTickets.Issue(g.base, who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
-	if err != nil {
-		if fault.Is(err, fault.Exhausted) {
-			g.full(limitTickets)
-		}
-		return err
-	}
-	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: auth.TicketPrefix + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
 }
 
 type statusReply struct {

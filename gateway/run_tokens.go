@@ -22,7 +22,7 @@ type runTokenReply struct {
 }
 
 // issueRunToken answers a request for a ticket that names an origin.
-func (g *Gateway) issueRunToken(q *request, p ticketRequest) error {
+func (c *credentialAPI) issueRunToken(q *request, p ticketRequest) error {
 	const op = "gateway.run_token"
 	if !slices.Equal(p.Scopes, []string{string(ScopeRun)}) {
 		return fault.Invalid(op, "scopes", `a ticket for an origin has the scope "run" alone`)
@@ -41,10 +41,10 @@ func (g *Gateway) issueRunToken(q *request, p ticketRequest) error {
 	}
 	who := q.who
 	who.Scopes = p.Scopes
-	t, secret, err := g.auth.RunTokens.Issue(g.base, who, &spec)
+	t, secret, err := c.auth.RunTokens.Issue(c.base, who, &spec)
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
-			g.full(limitTickets)
+			c.full(limitTickets)
 		}
 		return err
 	}
@@ -54,8 +54,8 @@ func (g *Gateway) issueRunToken(q *request, p ticketRequest) error {
 }
 
 // revokeTicket ends a run token. Runs that have begun continue.
-func (g *Gateway) revokeTicket(q *request) error {
-	if err := g.auth.RunTokens.Revoke(g.base, q.Params("id"), q.who); err != nil {
+func (c *credentialAPI) revokeTicket(q *request) error {
+	if err := c.auth.RunTokens.Revoke(c.base, q.Params("id"), q.who); err != nil {
 		return err
 	}
 	return q.json(fiber.StatusOK, struct{}{})

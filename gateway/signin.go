@@ -13,17 +13,17 @@ import (
 
 // signInOptions answers how the user of a page can sign in, besides with a
 // token.
-func (g *Gateway) signInOptions(q *request) error {
+func (c *credentialAPI) signInOptions(q *request) error {
 	options := map[string]string{}
-	if g.auth.OffersSignIn() {
+	if c.auth.OffersSignIn() {
 		options["sign_in"] = "/auth/login"
 	}
 	return q.json(fiber.StatusOK, options)
 }
 
 // login sends the browser to the OpenID Connect provider.
-func (g *Gateway) login(q *request) error {
-	address, cookie, err := g.auth.BeginSignIn(q.Query("to"))
+func (c *credentialAPI) login(q *request) error {
+	address, cookie, err := c.auth.BeginSignIn(q.Query("to"))
 	if err != nil {
 		return err
 	}
@@ -32,8 +32,8 @@ func (g *Gateway) login(q *request) error {
 }
 
 // callback takes the browser that the provider has sent back.
-func (g *Gateway) callback(q *request) error {
-	result, err := g.auth.FinishSignIn(g.base, auth.Callback{
+func (c *credentialAPI) callback(q *request) error {
+	result, err := c.auth.FinishSignIn(c.base, auth.Callback{
 		Cookie: string(q.Request().Header.Cookie(auth.SignInCookie)),
 		State:  q.Query("state"), Code: q.Query("code"), Error: q.Query("error"),
 	})
@@ -42,14 +42,14 @@ func (g *Gateway) callback(q *request) error {
 	}
 	if err != nil {
 		if !fault.Is(err, fault.NotFound) {
-			g.deny(q, err)
+			c.audit.deny(q, err)
 		}
 		return err
 	}
 	u := result.User
 	q.who = u.Principal() // for the logs
-	g.note(q, "auth.signin", "ok")
-	g.log.Info("a user has signed in", "tenant", u.Tenant, "subject", u.Subject, "role", u.Role)
+	c.audit.note(q, "auth.signin", "ok")
+	c.log.Info("a user has signed in", "tenant", u.Tenant, "subject", u.Subject, "role", u.Role)
 	return q.redirect(result.To)
 }
 
@@ -64,9 +64,9 @@ type userToken struct {
 // exchangeSession gives a page of this server a token for the user's cookie.
 // The page keeps it in memory. A script of another origin can neither request
 // nor read it.
-func (g *Gateway) exchangeSession(q *request) error {
+func (c *credentialAPI) exchangeSession(q *request) error {
 	u := *q.user
-	token, err := g.auth.NewUserToken(u)
+	token, err := c.auth.NewUserToken(u)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (g *Gateway) exchangeSession(q *request) error {
 }
 
 // logout removes the cookie.
-func (g *Gateway) logout(q *request) error {
+func (c *credentialAPI) logout(q *request) error {
 	q.setCookie(auth.SignOut())
 	return q.json(fiber.StatusOK, struct{}{})
 }

@@ -32,7 +32,7 @@ type viewLinkReply struct {
 }
 
 // createViewLink answers with a link that lets its holders read a session.
-func (g *Gateway) createViewLink(q *request) error {
+func (c *credentialAPI) createViewLink(q *request) error {
 	const op = "gateway.view_link"
 	id, err := q.session()
 	if err != nil {
@@ -61,14 +61,14 @@ func (g *Gateway) createViewLink(q *request) error {
 	if err := q.ask(protocol.OpLinkCreate, protocol.LinkCreate{Session: id, ExpiresMS: until.UnixMilli()}, &made); err != nil {
 		return err
 	}
-	if err := g.auth.Keys.Await(g.base, made.Version); err != nil {
+	if err := c.auth.Keys.Await(c.base, made.Version); err != nil {
 		return err
 	}
-	token, err := g.auth.NewViewLinkToken(q.who, id, made.ID, until)
+	token, err := c.auth.NewViewLinkToken(q.who, id, made.ID, until)
 	if err != nil {
 		return err
 	}
-	g.note(q, "auth.link", "ok")
+	c.audit.note(q, "auth.link", "ok")
 	return q.json(fiber.StatusCreated, viewLinkReply{
 		ID: made.ID, Token: token, Session: id, Path: "/s/" + id,
 		ExpiresMS: until.UnixMilli(), ExpiresSeconds: int(time.Until(until) / time.Second),
@@ -76,7 +76,7 @@ func (g *Gateway) createViewLink(q *request) error {
 }
 
 // listViewLinks answers with the session's valid links, without their secrets.
-func (g *Gateway) listViewLinks(q *request) error {
+func (c *credentialAPI) listViewLinks(q *request) error {
 	id, err := q.session()
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (g *Gateway) listViewLinks(q *request) error {
 
 // deleteViewLink ends a link before its time. Every gateway closes the
 // WebSockets that it opened.
-func (g *Gateway) deleteViewLink(q *request) error {
+func (c *credentialAPI) deleteViewLink(q *request) error {
 	id, err := q.session()
 	if err != nil {
 		return err

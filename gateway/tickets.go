@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
+)
+
+// credentialAPI answers the requests that issue and end credentials: tickets,
+// run tokens, view links and sign-ins.
+type credentialAPI struct {
+	auth  *auth.Authenticator
+	audit *auditLog
+	log   *slog.Logger
+	base  context.Context
+	// full counts what a limit refuses.
+	full func(limit)
+}
+
+// ticketRequest requests a ticket. The zero value requests all scopes of the
+// caller.
+type ticketRequest struct {
+	Scopes []string `json:"scopes,omitempty"`
+	// Origin requests a run token for pages of that origin. The fields below are
+	// for run tokens only.
+	Origin string `json:"origin,omitempty"`
+	// Embed requests one for the frame /embed/run on those pages.
+	Embed          bool           `json:"embed,omitempty"`
+	ExpiresSeconds int            `json:"expires_seconds,omitempty"`
+	Uses           int            `json:"uses,omitempty"`
+	Limits         auth.RunLimits `json:"limits"`
+}
+
+type ticketReply struct {
+	Ticket string `json:"ticket"`
+	// Protocol is to be offered besides protocol.Subprotocol.
+	Protocol       string `json:"protocol"`
+	ExpiresSeconds int    `json:"expires_seconds"`
+}
+
+// issueTicket answers with a ticket for a WebSocket, or with a run token.
+func (c *credentialAPI) issueTicket(q *request) error {
+	var p ticketRequest
+	if err := q.body.decode(&p, true); err != nil {
+		return err
+	}
+	if p.Origin != "" {
+		return c.issueRunToken(q, p)
+	}
+	if p.Embed || p.ExpiresSeconds != 0 || p.Uses != 0 || p.Limits != (auth.RunLimits{}) {
+		return fault.Invalid("gateway.ticket", "origin", "a ticket with a life, uses or limits of its own is for an origin")
+	}
+	who := q.who
+	if p.Scopes != nil {
+		for _, s := range p.Scopes {
+			if !auth.Allows(q.who, Scope(s)) {
+				return &fault.Error{Kind: fault.PermissionDenied, Op: "gateway.ticket", Field: "scopes", Message: "a ticket has no scope that its creator lacks"}
+			}
+		}
+		who.Scopes = p.Scopes
+	}
+	secret, err := c.auth.SocketTickets.Issue(c.base, who, strings.ToLower(q.Get(fiber.HeaderOrigin)))
+	if err != nil {
+		if fault.Is(err, fault.Exhausted) {
+			c.full(limitTickets)
+		}
+		return err
+	}
+	return q.json(fiber.StatusCreated, ticketReply{Ticket: secret, Protocol: auth.TicketPrefix + secret, ExpiresSeconds: int(auth.TicketLife / time.Second)})
+}
