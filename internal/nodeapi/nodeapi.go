@@ -106,9 +106,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Of returns a Config with the services of a manager. The caller sets the other
+// ConfigFor returns a Config with the services of a manager. The caller sets the other
 // fields.
-func Of(m *session.Manager) Config {
+func ConfigFor(m *session.Manager) Config {
 	return Config{
 		Sessions: m, Lifecycle: m, Migration: m, Snapshots: m.Snapshots(), Templates: m.Templates(),
 		Volumes: m.Volumes(), Leases: m.Volumes(), Node: m,

@@ -182,7 +182,7 @@ func (n *node) openSessions() error {
 
 // openAPI makes the handler of links, and registers the node in the directory.
 func (n *node) openAPI() error {
-	api := nodeapi.Of(n.manager)
+	api := nodeapi.ConfigFor(n.manager)
 	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = n.audit, n.tenants, n.tracer, n.version, n.log
 	var err error
 	if n.handler, err = nodeapi.New(api); err != nil {
