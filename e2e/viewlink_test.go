@@ -77,7 +77,7 @@ func TestLinkForViewing(t *testing.T) {
 	for path, item := range doc.Paths {
 		for method, raw := range item {
 			method = strings.ToUpper(method)
-			if method == "PARAMETERS" || path == "/v1/ws" || strings.HasPrefix(path, "/auth") || strings.Contains(string(raw), `"security": []`) {
+			if method == "PARAMETERS" || path == "/v1/ws" || strings.HasPrefix(path, "/auth") || strings.Contains(strings.ReplaceAll(string(raw), " ", ""), `"security":[]`) {
 				continue
 			}
 			fill := func(id string) string {
