@@ -211,20 +211,20 @@ func readRedis(t *testing.T, r redisCluster) {
 	if left, err := r.RateStore().Settle(ctx, []cluster.Consumption{{Name: "tenant:a", Rate: 5, Burst: 10}}); err != nil || len(left) != 1 || left[0] < 6 {
 		t.Errorf("the rate: %v, %v", left, err)
 	}
-	n := register(t, r, beatOf("n2"))
+	n := register(t, r, heartbeatOf("n2"))
 	sums, err := r.Report(ctx, "n2", n, long, []cluster.NodeUsage{{Holder: "tenant:a"}})
 	if err != nil || !sums[0].Reclaim || len(sums[0].Used) != 2 || sums[0].Used[0] != 2 || sums[0].Used[1] != 3 {
 		t.Errorf("what others hold: %+v, %v", sums, err)
 	}
 }
 
-// TestGoldenEmbedded compares what a directory of one process has in its file,
+// TestGoldenLocalDirectory compares what a directory of one process has in its file,
 // and reads the golden file's.
-func TestGoldenEmbedded(t *testing.T) {
+func TestGoldenLocalDirectory(t *testing.T) {
 	ctx := within(t)
 	path := filepath.Join(t.TempDir(), "directory")
-	e := openEmbedded(t, path)
-	n := register(t, e, beatOf("n1"))
+	e := openLocal(t, path)
+	n := register(t, e, heartbeatOf("n1"))
 	kept, parked := claimOf("n1", n, "s_kept", cluster.ClaimNew, 0), claimOf("n1", n, "s_parked", cluster.ClaimNew, 0)
 	kept.Until, parked.Until = goldenUntil, goldenUntil
 	mustClaim(t, e, kept)
@@ -253,12 +253,12 @@ func TestGoldenEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Text(t, "directory.json", string(text)+"\n")
-	readEmbedded(t)
+	readLocal(t)
 }
 
-// readEmbedded opens a file with what the golden file has. Its times are in an
+// readLocal opens a file with what the golden file has. Its times are in an
 // hour.
-func readEmbedded(t *testing.T) {
+func readLocal(t *testing.T) {
 	ctx := within(t)
 	text, err := os.ReadFile(golden.File("directory.json"))
 	if err != nil {
@@ -288,14 +288,14 @@ func readEmbedded(t *testing.T) {
 		}
 		return nil
 	})
-	e := openEmbedded(t, path)
+	e := openLocal(t, path)
 	if o, err := e.Find(ctx, "s_kept"); err != nil || o.Node != "n1" || uint64(o.Token) != then {
 		t.Errorf("the session's owner: %+v, %v", o, err)
 	}
 	if o, err := e.Find(ctx, "s_parked"); err != nil || o.Node != "" || uint64(o.Token) != then {
 		t.Errorf("the parked session's owner: %+v, %v", o, err)
 	}
-	if n := register(t, e, beatOf("n1")); uint64(n) <= then {
+	if n := register(t, e, heartbeatOf("n1")); uint64(n) <= then {
 		t.Errorf("the next token is %d, and not above the last one, %d", n, then)
 	}
 }

@@ -42,10 +42,10 @@ func sealed(t *testing.T, v tenant.KeyTableStore, key byte) tenant.KeyTableStore
 	return out
 }
 
-// table is what a vault takes for one: a file reads its version.
+// table is a key table for tests. A file reads its version.
 func table(n int) []byte { return fmt.Appendf(nil, `{"version":%d,"text":"table %d"}`, n, n) }
 
-// patient waits until the vault takes changes.
+// patient replaces the table as soon as the store accepts changes.
 func patient(t *testing.T, v tenant.KeyTableStore, was, is uint64, b []byte) error {
 	t.Helper()
 	for ctx := within(t); ; time.Sleep(50 * time.Millisecond) {
@@ -134,7 +134,7 @@ func conformKeyTable(t *testing.T, open func(t *testing.T) tenant.KeyTableStore)
 	}
 }
 
-// node is a store as a node of a cluster has it.
+// keysOf is a store as a node of a cluster has it.
 func (s *redisServer) keysOf(t *testing.T, copy string) *tenant.Store {
 	t.Helper()
 	r := s.join(t, "c")
@@ -157,9 +157,9 @@ func opens(s *tenant.Store, secret string) bool {
 	return ok
 }
 
-// TestKeysOfCluster: nodes see each other's keys at once, changes at the same
-// time all count, and what a Redis server loses any node puts back; the server
-// holds nothing that could be read or made up.
+// TestKeysOfCluster: nodes see each other's keys at once, concurrent changes all
+// count, and every node restores what a Redis server loses. The server can neither
+// read nor forge the table.
 func TestKeysOfCluster(t *testing.T) {
 	s := startRedis(t)
 	dir := t.TempDir()
@@ -216,8 +216,8 @@ func TestKeysOfCluster(t *testing.T) {
 
 func must(s *tenant.Store) *tenant.Index { x, _ := s.Index(); return x }
 
-// TestKeysOutliveTheCluster: all nodes and the Redis server end; the copy of one
-// node brings the keys back, and a node that has none is no danger to them.
+// TestKeysOutliveTheCluster: all nodes and the Redis server end. The copy of one node
+// brings the keys back, and a node without a copy does not endanger them.
 func TestKeysOutliveTheCluster(t *testing.T) {
 	s := startRedis(t)
 	copy := filepath.Join(t.TempDir(), "copy")
@@ -246,9 +246,9 @@ func TestKeysOutliveTheCluster(t *testing.T) {
 	})
 }
 
-// TestKeysWithoutVault: what is known goes on and says that it is in doubt;
-// changes are refused in time, and all goes on when the server does.
-func TestKeysWithoutVault(t *testing.T) {
+// TestKeysWithoutStore: while the store is unreachable, known keys stay valid and are
+// marked as doubtful, and changes are refused in time.
+func TestKeysWithoutStore(t *testing.T) {
 	s := startRedis(t)
 	a := s.keysOf(t, "")
 	ctx := within(t)

@@ -59,7 +59,7 @@ func TestRedisConsistencyCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := s.join(t, "c")
-		a := register(t, r, beatOf("a"))
+		a := register(t, r, heartbeatOf("a"))
 		mustClaim(t, r, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 		mustClaim(t, r, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
 		usage := []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{1}}}

@@ -1,130 +1,24 @@
 package cluster_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/redis"
 )
 
-// redisServer is a redis-server of a test's own.
-type redisServer struct {
-	address string
-	dir     string
-	cmd     *exec.Cmd
-	log     bytes.Buffer
-	n       int
-}
-
-// startRedis starts a server that keeps nothing on disk.
-func startRedis(t *testing.T, args ...string) *redisServer {
-	t.Helper()
-	bin, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal("redis-server is not installed: make test installs it from Debian, or apt-get install redis-server")
-	}
-	// No port: one that is free now may be somebody's before the server has it.
-	dir := t.TempDir()
-	s := &redisServer{address: filepath.Join(dir, "socket"), dir: dir}
-	s.start(t, bin, args...)
-	t.Cleanup(s.kill)
-	return s
-}
-
-func (s *redisServer) start(t *testing.T, bin string, args ...string) {
-	t.Helper()
-	all := append([]string{"--port", "0", "--unixsocket", s.address, "--save", "", "--appendonly", "no", "--dir", s.dir}, args...)
-	s.cmd = exec.Command(bin, all...)
-	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c := s.client()
-	defer func() { _ = c.Close() }()
-	for ctx := within(t); c.Ping(ctx).Err() != nil; time.Sleep(10 * time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatalf("redis-server did not start:\n%s", s.log.String())
-		}
-	}
-}
-
-func (s *redisServer) client() *goredis.Client {
-	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.address, MaxRetries: -1, ReadTimeout: patience})
-}
-
-func (s *redisServer) kill() {
-	if s.cmd != nil && s.cmd.ProcessState == nil {
-		_ = s.cmd.Process.Signal(syscall.SIGCONT)
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-	}
-}
-
-// restart ends the server and starts another in its place. Nothing was kept.
-func (s *redisServer) restart(t *testing.T) {
-	t.Helper()
-	s.kill()
-	s.start(t, s.cmd.Path)
-}
-
-// open returns a cluster of its own on the server.
-func (s *redisServer) open(t *testing.T) redisCluster {
-	t.Helper()
-	s.n++
-	return s.join(t, fmt.Sprint("c", s.n))
-}
-
-// patience is how long a step may take where the server is only slow.
-const patience = 20 * time.Second
-
-func (s *redisServer) join(t *testing.T, cluster string) redisCluster {
-	t.Helper()
-	return s.joinFor(t, cluster, patience)
-}
-
-// hasty returns a directory whose steps do not wait long for a server that
-// stands still.
-func (s *redisServer) hasty(t *testing.T, cluster string) redisCluster {
-	t.Helper()
-	return s.joinFor(t, cluster, 500*time.Millisecond)
-}
-
-func (s *redisServer) joinFor(t *testing.T, cluster string, timeout time.Duration) redisCluster {
-	t.Helper()
-	r, err := redis.Open(redis.Options{URL: "unix://" + s.address + "?db=0", Cluster: cluster, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Close() })
-	return redisCluster{r.Directory(), r}
-}
-
-// redisCluster is a client with the directory of its cluster.
-type redisCluster struct {
-	redis.Directory
-	*redis.Client
-}
-
-// TestRedisLosesAll: the server is started again without its data. Nodes keep
-// their sessions with larger tokens, and nobody takes one before they could.
+// TestRedisLosesAll: the server restarts without its data. Nodes keep their sessions
+// with larger tokens, and no session is taken over before they could claim it again.
 func TestRedisLosesAll(t *testing.T) {
 	s := startRedis(t)
 	r := s.join(t, "c")
 	ctx := within(t)
-	a, b := beatOf("a"), beatOf("b")
+	a, b := heartbeatOf("a"), heartbeatOf("b")
 	ia, ib := register(t, r, a), register(t, r, b)
 	before, err := r.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long})
 	if err != nil {
@@ -158,13 +52,13 @@ func TestRedisLosesAll(t *testing.T) {
 	wantKind(t, err, fault.Conflict)
 }
 
-// TestRedisFull: with its memory full the server renews leases and ends them,
-// and new sessions are refused.
+// TestRedisFull: when its memory is full, the server renews and ends leases, and
+// refuses new sessions.
 func TestRedisFull(t *testing.T) {
 	s := startRedis(t)
 	r := s.join(t, "c")
 	ctx := within(t)
-	a := register(t, r, beatOf("a"))
+	a := register(t, r, heartbeatOf("a"))
 	token := mustClaim(t, r, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	c := s.client()
 	defer func() { _ = c.Close() }()
@@ -178,7 +72,7 @@ func TestRedisFull(t *testing.T) {
 	if !strings.Contains(err.Error(), "full") {
 		t.Errorf("it does not say why: %v", err)
 	}
-	b := beatOf("a")
+	b := heartbeatOf("a")
 	b.Incarnation = a
 	if _, err := r.Heartbeat(ctx, b); err != nil {
 		t.Errorf("a renewal: %v", err)
@@ -194,18 +88,18 @@ func TestRedisFull(t *testing.T) {
 	}
 }
 
-// TestRedisPaused: while the server stands still each step ends in time, with a
-// kind that asks to try again; afterwards all is as before.
+// TestRedisPaused: while the server is stopped, each step ends in time with an error
+// that asks for a retry. After that everything is as before.
 func TestRedisPaused(t *testing.T) {
 	s := startRedis(t)
-	r, hasty := s.join(t, "c"), s.hasty(t, "c")
+	r, joinImpatiently := s.join(t, "c"), s.joinImpatiently(t, "c")
 	ctx := within(t)
-	a := register(t, r, beatOf("a"))
+	a := register(t, r, heartbeatOf("a"))
 	mustClaim(t, r, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	steps := func(how string) (errs [2]error) {
 		begin := time.Now()
-		_, errs[0] = hasty.Claim(ctx, claimOf("a", a, cluster.SessionID("s_"+how), cluster.ClaimNew, 0))
-		_, errs[1] = hasty.Find(ctx, "s_1")
+		_, errs[0] = joinImpatiently.Claim(ctx, claimOf("a", a, cluster.SessionID("s_"+how), cluster.ClaimNew, 0))
+		_, errs[1] = joinImpatiently.Find(ctx, "s_1")
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Errorf("%s: two steps took %s", how, took)
 		}
@@ -257,13 +151,13 @@ func TestRedisPaused(t *testing.T) {
 	}
 }
 
-// TestRedisKeysEnd: nothing is kept without an end but the two keys that are
-// named, whatever nodes and sessions do.
+// TestRedisKeysEnd: every key has a time to live, except for the two that are named
+// here.
 func TestRedisKeysEnd(t *testing.T) {
 	s := startRedis(t)
 	r := s.join(t, "c")
 	ctx := within(t)
-	a := register(t, r, beatOf("a"))
+	a := register(t, r, heartbeatOf("a"))
 	for n := range 5 {
 		id := cluster.SessionID(fmt.Sprint("s_", n))
 		token := mustClaim(t, r, claimOf("a", a, id, cluster.ClaimNew, 0))
@@ -290,7 +184,7 @@ func TestRedisKeysEnd(t *testing.T) {
 	}
 }
 
-// TestRedisSettings: what cannot be an address is refused by name.
+// TestRedisSettings: an invalid address is refused, and the error names the field.
 func TestRedisSettings(t *testing.T) {
 	for _, o := range []redis.Options{{URL: "http://x"}, {URL: ""}, {URL: "redis://:secret@127.0.0.1:1/0"}, {URL: "redis://127.0.0.1:1/0", Cluster: "a:b"}} {
 		r, err := redis.Open(o)
@@ -301,29 +195,5 @@ func TestRedisSettings(t *testing.T) {
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("the password is in the error: %v", err)
 		}
-	}
-}
-
-// TestEmbeddedDurable: owners and tokens outlive the process, leases do not.
-func TestEmbeddedDurable(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "directory")
-	e := openEmbedded(t, path)
-	a := register(t, e, beatOf("a"))
-	token := mustClaim(t, e, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
-	high := register(t, e, cluster.Heartbeat{Node: "b", Instance: "b", Lease: long, Floor: 1 << 60})
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
-	e = openEmbedded(t, path)
-	if o, err := e.Find(context.Background(), "s_1"); err != nil || o.Node != "a" || o.Token != token || o.Live {
-		t.Fatalf("afterwards: %+v %v", o, err)
-	}
-	again := register(t, e, beatOf("a"))
-	if again <= high {
-		t.Errorf("incarnation %d after %d", again, high)
-	}
-	mustClaim(t, e, claimOf("a", again, "s_1", cluster.ClaimRenew, token))
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file: %v %v", info, err)
 	}
 }

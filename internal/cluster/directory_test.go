@@ -14,7 +14,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster/local"
 )
 
-// directory is what both implementations are.
+// directory has the methods of both implementations.
 type directory interface {
 	cluster.Registry
 	cluster.Lookup
@@ -22,10 +22,10 @@ type directory interface {
 	ConsistencyCheck(ctx context.Context) error
 }
 
-// TestDirectory holds both implementations to the same contract.
+// TestDirectory runs the same tests on both implementations.
 func TestDirectory(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
-		conform(t, func(t *testing.T) directory { return openEmbedded(t, filepath.Join(t.TempDir(), "directory")) })
+		conform(t, func(t *testing.T) directory { return openLocal(t, filepath.Join(t.TempDir(), "directory")) })
 	})
 	t.Run("redis", func(t *testing.T) {
 		server := startRedis(t)
@@ -44,7 +44,7 @@ func checkConsistency(t *testing.T, store interface {
 	}
 }
 
-func openEmbedded(t *testing.T, path string) *local.Directory {
+func openLocal(t *testing.T, path string) *local.Directory {
 	t.Helper()
 	e, err := local.OpenDirectory(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func withLease(b cluster.Heartbeat, lease time.Duration) cluster.Heartbeat {
 	return b
 }
 
-func beatOf(node cluster.NodeID) cluster.Heartbeat {
+func heartbeatOf(node cluster.NodeID) cluster.Heartbeat {
 	return cluster.Heartbeat{Node: node, Instance: "disk-of-" + string(node), Lease: long, Info: cluster.NodeInfo{Address: string(node) + ":1", Most: 4}}
 }
 
@@ -104,17 +104,17 @@ func wantKind(t *testing.T, err error, kind fault.Kind) {
 	}
 }
 
-// expire has a node's lease end, and waits for that. Until then it is long, so
-// that a slow machine does not end it before its time.
+// expire lets a node's lease end and waits for that. Until then the lease is long, so
+// that a slow machine does not end it too early.
 func expire(t *testing.T, d directory, id cluster.NodeID, incarnation cluster.Token) {
 	t.Helper()
-	b := withLease(beatOf(id), short)
+	b := withLease(heartbeatOf(id), short)
 	b.Incarnation = incarnation
 	register(t, d, b)
 	lapse(t, d, id)
 }
 
-// lapse waits until the node's lease is over.
+// lapse waits until the node's lease has ended.
 func lapse(t *testing.T, d cluster.Lookup, id cluster.NodeID) {
 	t.Helper()
 	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
@@ -138,16 +138,16 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 		"owner":       conformOwner,
 		"takeover":    conformTakeover,
 		"grace":       conformGrace,
-		"park":        conformPark,
-		"beat":        conformBeat,
+		"park":        conformRelease,
+		"beat":        conformHeartbeat,
 		"race":        conformRace,
 		"repeat":      conformRepeat,
 		"names":       conformNames,
 		"events":      conformEvents,
 		"incarnation": conformIncarnation,
 		"expiry":      conformExpiry,
-		"reckon":      conformReckon,
-		"reckon race": conformReckonRace,
+		"reckon":      conformQuota,
+		"reckon race": conformQuotaRace,
 	}
 	for name, f := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func conform(t *testing.T, open func(*testing.T) directory) {
 
 func conformOwner(t *testing.T, d directory) {
 	ctx := within(t)
-	a := register(t, d, beatOf("a"))
+	a := register(t, d, heartbeatOf("a"))
 	if _, err := d.Find(ctx, "s_1"); !fault.Is(err, fault.NotFound) {
 		t.Fatalf("of an unknown session: %v", err)
 	}
@@ -169,7 +169,7 @@ func conformOwner(t *testing.T, d directory) {
 	if want := (cluster.Owner{Session: "s_1", Node: "a", Token: token, Live: true, Address: "a:1"}); err != nil || o != want {
 		t.Fatalf("got %+v %v, want %+v", o, err, want)
 	}
-	b := register(t, d, beatOf("b"))
+	b := register(t, d, heartbeatOf("b"))
 	for _, mode := range []cluster.ClaimMode{cluster.ClaimNew, cluster.ClaimRenew, cluster.ClaimTakeOver} {
 		_, err := d.Claim(ctx, claimOf("b", b, "s_1", mode, token-1))
 		wantKind(t, err, fault.Conflict)
@@ -186,12 +186,12 @@ func conformOwner(t *testing.T, d directory) {
 	}
 }
 
-// conformTakeover: a session of a dead node can be taken, once, and the node
-// that comes back has lost it.
+// conformTakeover: a session of a dead node can be taken over once, and the node that
+// comes back has lost it.
 func conformTakeover(t *testing.T, d directory) {
 	ctx := within(t)
-	a := register(t, d, beatOf("a"))
-	b := register(t, d, beatOf("b"))
+	a := register(t, d, heartbeatOf("a"))
+	b := register(t, d, heartbeatOf("b"))
 	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	kept := mustClaim(t, d, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
 	expire(t, d, "a", a)
@@ -222,7 +222,7 @@ func conformTakeover(t *testing.T, d directory) {
 	wantKind(t, err, fault.Restarting)
 	_, err = d.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
 	wantKind(t, err, fault.Restarting)
-	again := register(t, d, beatOf("a"))
+	again := register(t, d, heartbeatOf("a"))
 	if again <= taken {
 		t.Errorf("incarnation %d after token %d", again, taken)
 	}
@@ -233,13 +233,13 @@ func conformTakeover(t *testing.T, d directory) {
 	}
 }
 
-// conformGrace: a session is taken from a node that has been missed for a while,
-// whether it is away or was started again without the session.
+// conformGrace: a session is taken over from a node that was missing for the grace
+// period, whether it is away or was restarted without the session.
 func conformGrace(t *testing.T, d directory) {
 	ctx := within(t)
 	const grace = 400 * time.Millisecond
-	a := register(t, d, beatOf("a"))
-	b := register(t, d, beatOf("b"))
+	a := register(t, d, heartbeatOf("a"))
+	b := register(t, d, heartbeatOf("b"))
 	take := func(id cluster.SessionID) cluster.Claim {
 		c := claimOf("b", b, id, cluster.ClaimTakeOver, 0)
 		c.Grace = grace
@@ -271,7 +271,7 @@ func conformGrace(t *testing.T, d directory) {
 	expire(t, d, "a", a)
 	awaitTaken("s_1", renewed.Add(short))
 	begun := time.Now()
-	again := register(t, d, beatOf("a"))
+	again := register(t, d, heartbeatOf("a"))
 	if _, err := d.Claim(ctx, claimOf("a", again, "s_3", cluster.ClaimRenew, last["s_3"])); err != nil {
 		t.Fatal(err)
 	}
@@ -280,9 +280,9 @@ func conformGrace(t *testing.T, d directory) {
 	wantKind(t, err, fault.Conflict)
 }
 
-func conformPark(t *testing.T, d directory) {
+func conformRelease(t *testing.T, d directory) {
 	ctx := within(t)
-	a, b := register(t, d, beatOf("a")), register(t, d, beatOf("b"))
+	a, b := register(t, d, heartbeatOf("a")), register(t, d, heartbeatOf("b"))
 	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	wantKind(t, d.Release(ctx, "s_1", token-1, false), fault.Conflict)
 	if err := d.Release(ctx, "s_1", token, true); err != nil {
@@ -308,10 +308,10 @@ func conformPark(t *testing.T, d directory) {
 	wantKind(t, err, fault.Conflict)
 }
 
-func conformBeat(t *testing.T, d directory) {
+func conformHeartbeat(t *testing.T, d directory) {
 	ctx := within(t)
-	a := register(t, d, beatOf("a"))
-	b := beatOf("a")
+	a := register(t, d, heartbeatOf("a"))
+	b := heartbeatOf("a")
 	b.Incarnation, b.Info.Sessions, b.Info.Ready = a, 3, map[string]int{"python": 2}
 	if again := register(t, d, b); again != a {
 		t.Errorf("a heartbeat changed the incarnation from %d to %d", a, again)
@@ -325,7 +325,7 @@ func conformBeat(t *testing.T, d directory) {
 	_, err = d.Heartbeat(ctx, b)
 	wantKind(t, err, fault.Conflict)
 	// The process that is started again on the same data takes its place.
-	if again := register(t, d, beatOf("a")); again <= a {
+	if again := register(t, d, heartbeatOf("a")); again <= a {
 		t.Errorf("the next incarnation is %d, after %d", again, a)
 	}
 	_, err = d.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
@@ -335,14 +335,14 @@ func conformBeat(t *testing.T, d directory) {
 	}
 }
 
-// conformRace: of many nodes that claim one session at once, one gets it.
+// conformRace: of several nodes that claim one session at the same time, one gets it.
 func conformRace(t *testing.T, d directory) {
 	ctx := within(t)
 	const nodes, rounds = 4, 20
 	var inc [nodes]cluster.Token
 	id := func(i int) cluster.NodeID { return cluster.NodeID(fmt.Sprint("n", i)) }
 	for i := range nodes {
-		inc[i] = register(t, d, beatOf(id(i)))
+		inc[i] = register(t, d, heartbeatOf(id(i)))
 	}
 	var last cluster.Token
 	for round := range rounds {
@@ -370,9 +370,9 @@ func conformRace(t *testing.T, d directory) {
 	}
 }
 
-// conformRepeat: a claim whose answer was lost may be made again.
+// conformRepeat: a claim whose answer was lost may be repeated.
 func conformRepeat(t *testing.T, d directory) {
-	a := register(t, d, beatOf("a"))
+	a := register(t, d, heartbeatOf("a"))
 	first := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	if again := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0)); again != first {
 		t.Errorf("the repeat has token %d, the first %d", again, first)
@@ -381,7 +381,7 @@ func conformRepeat(t *testing.T, d directory) {
 
 func conformNames(t *testing.T, d directory) {
 	ctx := within(t)
-	a := register(t, d, beatOf("a"))
+	a := register(t, d, heartbeatOf("a"))
 	for _, bad := range []string{"", "a:b", "a\nb", "{x}", "*", "a b", "../x", string(make([]byte, cluster.MaxName+1))} {
 		_, err := d.Claim(ctx, claimOf("a", a, cluster.SessionID(bad), cluster.ClaimNew, 0))
 		wantKind(t, err, fault.InvalidArgument)
@@ -415,7 +415,7 @@ func conformEvents(t *testing.T, d directory) {
 	if e := next(); e != (cluster.Event{}) {
 		t.Fatalf("the first event is %+v", e)
 	}
-	a := register(t, d, beatOf("a"))
+	a := register(t, d, heartbeatOf("a"))
 	// Until the subscription stands, events may be missed, which is told.
 	heard := func(id cluster.SessionID) bool {
 		patience := time.After(200 * time.Millisecond)
@@ -453,12 +453,12 @@ func conformEvents(t *testing.T, d directory) {
 	}
 }
 
-// conformIncarnation: what an earlier incarnation has claimed is nobody's.
+// conformIncarnation: the claims of an earlier incarnation are not valid.
 func conformIncarnation(t *testing.T, d directory) {
 	ctx := within(t)
-	a := register(t, d, beatOf("a"))
+	a := register(t, d, heartbeatOf("a"))
 	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
-	again := register(t, d, beatOf("a"))
+	again := register(t, d, heartbeatOf("a"))
 	if o, err := d.Find(ctx, "s_1"); err != nil || o.Live {
 		t.Fatalf("of an earlier incarnation: %+v %v", o, err)
 	}
@@ -473,10 +473,10 @@ func conformIncarnation(t *testing.T, d directory) {
 	}
 }
 
-// conformExpiry: a session is forgotten after its time.
+// conformExpiry: a session is removed when its time has passed.
 func conformExpiry(t *testing.T, d directory) {
 	ctx := within(t)
-	a := register(t, d, beatOf("a"))
+	a := register(t, d, heartbeatOf("a"))
 	c := claimOf("a", a, "s_1", cluster.ClaimNew, 0)
 	c.Until = time.Now().Add(short)
 	mustClaim(t, d, c)

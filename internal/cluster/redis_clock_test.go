@@ -13,9 +13,10 @@ import (
 	"github.com/sandgate/sandgate/internal/testenv"
 )
 
-// TestRedisClockSet: Redis' clock is set an hour ahead, by which every lease is
-// over. Who has a session and cannot be reached has it for the rest of its lease
-// by its own clock, and until then nobody takes it; an hour back, and all goes on.
+// TestRedisClockSet: the server's clock is set forward by an hour, which ends every
+// lease. A node that is cut off owns its sessions for the remainder of its lease by
+// its own clock, and nobody takes them over before that. Then the clock is set back,
+// and everything continues.
 func TestRedisClockSet(t *testing.T) {
 	dir := t.TempDir()
 	file, library := filepath.Join(dir, "clock"), filepath.Join(dir, "clock.so")
@@ -44,9 +45,9 @@ func TestRedisClockSet(t *testing.T) {
 	}
 	r := s.join(t, "c")
 	const lease = 3 * time.Second
-	cut := &gate{Registry: r}
-	a, _ := keep(t, cut, cluster.LeaseHolderOptions{Node: "a", Lease: lease})
-	b, _ := keep(t, r, cluster.LeaseHolderOptions{Node: "b", Lease: lease})
+	cut := &closableRegistry{Registry: r}
+	a, _ := holdLeases(t, cut, cluster.LeaseHolderOptions{Node: "a", Lease: lease})
+	b, _ := holdLeases(t, r, cluster.LeaseHolderOptions{Node: "b", Lease: lease})
 	first := own(t, a, "s_1", cluster.ClaimNew)
 	own(t, b, "s_2", cluster.ClaimNew)
 	cut.shut.Store(true)

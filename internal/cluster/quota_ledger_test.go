@@ -13,8 +13,8 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 )
 
-// reckon lays one holder down, and returns what others hold of it.
-func reckon(t *testing.T, d cluster.Registry, node cluster.NodeID, incarnation cluster.Token, h cluster.NodeUsage) cluster.Totals {
+// report reports one holder and returns the usage of the other nodes.
+func report(t *testing.T, d cluster.Registry, node cluster.NodeID, incarnation cluster.Token, h cluster.NodeUsage) cluster.Totals {
 	t.Helper()
 	sums, err := d.Report(within(t), node, incarnation, time.Minute, []cluster.NodeUsage{h})
 	if err != nil {
@@ -30,20 +30,20 @@ func holds(t *testing.T, s cluster.Totals, want ...float64) {
 	}
 }
 
-// conformReckon: what nodes hold is added up, what a node that is gone held is
-// not, and what was parked counts until somebody has it.
-func conformReckon(t *testing.T, d directory) {
+// conformQuota: the usage of nodes adds up. The usage of a node ends with its lease,
+// and a released session counts until a node claims it.
+func conformQuota(t *testing.T, d directory) {
 	ctx := within(t)
-	a, b := register(t, d, beatOf("a")), register(t, d, beatOf("b"))
-	c := register(t, d, beatOf("c"))
+	a, b := register(t, d, heartbeatOf("a")), register(t, d, heartbeatOf("b"))
+	c := register(t, d, heartbeatOf("c"))
 	const who = "acme\x00 key:{*}\n"
-	holds(t, reckon(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{1, 0.5}}))
-	holds(t, reckon(t, d, "b", b, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{2, 1 << 40}}), 1, 0.5)
-	holds(t, reckon(t, d, "c", c, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{4}}), 3, 1<<40+0.5)
-	holds(t, reckon(t, d, "a", a, cluster.NodeUsage{Holder: "another", Used: cluster.Amounts{9}}))
+	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{1, 0.5}}))
+	holds(t, report(t, d, "b", b, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{2, 1 << 40}}), 1, 0.5)
+	holds(t, report(t, d, "c", c, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{4}}), 3, 1<<40+0.5)
+	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: "another", Used: cluster.Amounts{9}}))
 	expire(t, d, "c", c)
 	for { // see conformTakeover
-		s := reckon(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{3}})
+		s := report(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{3}})
 		if len(s.Used) > 0 && s.Used[0] == 2 {
 			break
 		}
@@ -56,10 +56,10 @@ func conformReckon(t *testing.T, d directory) {
 	wantKind(t, err, fault.Restarting)
 
 	// What one wants back is told to the others.
-	if s := reckon(t, d, "b", b, cluster.NodeUsage{Holder: who, Reclaim: true}); s.Reclaim {
+	if s := report(t, d, "b", b, cluster.NodeUsage{Holder: who, Reclaim: true}); s.Reclaim {
 		t.Error("it is told what it wants itself")
 	}
-	if s := reckon(t, d, "a", a, cluster.NodeUsage{Holder: who}); !s.Reclaim || len(s.Used) != 0 {
+	if s := report(t, d, "a", a, cluster.NodeUsage{Holder: who}); !s.Reclaim || len(s.Used) != 0 {
 		t.Errorf("the other is told %+v", s)
 	}
 
@@ -67,9 +67,9 @@ func conformReckon(t *testing.T, d directory) {
 	if err := d.Release(ctx, "s_1", token, false); err != nil {
 		t.Fatal(err)
 	}
-	reckon(t, d, "a", a, cluster.NodeUsage{Holder: who, Released: &cluster.ReleasedSession{Session: "s_1", Until: time.Now().Add(time.Hour), Used: cluster.Amounts{1, 7}}})
-	holds(t, reckon(t, d, "b", b, cluster.NodeUsage{Holder: who}), 1, 7)
-	holds(t, reckon(t, d, "a", a, cluster.NodeUsage{Holder: who}), 1, 7)
+	report(t, d, "a", a, cluster.NodeUsage{Holder: who, Released: &cluster.ReleasedSession{Session: "s_1", Until: time.Now().Add(time.Hour), Used: cluster.Amounts{1, 7}}})
+	holds(t, report(t, d, "b", b, cluster.NodeUsage{Holder: who}), 1, 7)
+	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who}), 1, 7)
 	for {
 		_, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimTakeOver, token))
 		if err == nil {
@@ -78,18 +78,18 @@ func conformReckon(t *testing.T, d directory) {
 		wantKind(t, err, fault.Unavailable) // it has just begun
 		time.Sleep(20 * time.Millisecond)
 	}
-	holds(t, reckon(t, d, "a", a, cluster.NodeUsage{Holder: who}))
+	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who}))
 }
 
-// conformReckonRace: of many nodes that take what is left at once no more are
-// left with it than there was.
-func conformReckonRace(t *testing.T, d directory) {
+// conformQuotaRace: when several nodes take the remainder of a quota at the same time,
+// they do not take more than the quota.
+func conformQuotaRace(t *testing.T, d directory) {
 	const nodes, quota = 4, 10
 	var have [nodes]float64
 	var inc [nodes]cluster.Token
 	id := func(i int) cluster.NodeID { return cluster.NodeID(fmt.Sprint("n", i)) }
 	for i := range nodes {
-		inc[i] = register(t, d, beatOf(id(i)))
+		inc[i] = register(t, d, heartbeatOf(id(i)))
 	}
 	ctx := within(t)
 	var got atomic.Int32
@@ -121,14 +121,14 @@ func conformReckonRace(t *testing.T, d directory) {
 	}
 }
 
-// TestReckonEnds: what nodes have laid down ends by itself, and is there again
-// after a server that lost its data as soon as they tell it.
-func TestReckonEnds(t *testing.T) {
+// TestQuotaUsageEnds: reported usage has an end, and comes back with the next report
+// after the server has lost its data.
+func TestQuotaUsageEnds(t *testing.T) {
 	s := startRedis(t)
 	r := s.join(t, "c")
-	k, _ := keep(t, r, cluster.LeaseHolderOptions{Node: "a", Lease: time.Second})
-	other, _ := keep(t, r, cluster.LeaseHolderOptions{Node: "b", Lease: time.Second})
-	told := func() bool {
+	k, _ := holdLeases(t, r, cluster.LeaseHolderOptions{Node: "a", Lease: time.Second})
+	other, _ := holdLeases(t, r, cluster.LeaseHolderOptions{Node: "b", Lease: time.Second})
+	reported := func() bool {
 		_, err := k.Report(within(t), []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{3}}})
 		if err != nil && !fault.Is(err, fault.Unavailable) {
 			t.Fatal(err)
@@ -139,15 +139,15 @@ func TestReckonEnds(t *testing.T) {
 		sums, err := other.Report(within(t), []cluster.NodeUsage{{Holder: "h"}})
 		return err == nil && slices.Equal(sums[0].Used, cluster.Amounts{3})
 	}
-	eventually(t, "the sum", told)
+	eventually(t, "the sum", reported)
 	s.restart(t)
-	eventually(t, "the sum again", told)
+	eventually(t, "the sum again", reported)
 	c := s.client()
 	defer func() { _ = c.Close() }()
 	eventually(t, "the sum with an end", func() bool {
 		keys := c.Keys(context.Background(), "*held:*").Val()
 		if len(keys) == 0 { // it has come already
-			told()
+			reported()
 			return false
 		}
 		ttl := c.PTTL(context.Background(), keys[0]).Val()

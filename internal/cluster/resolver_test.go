@@ -1,0 +1,92 @@
+package cluster_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+)
+
+// TestResolver: an owner is cached, corrected by events, and still known while the
+// directory is unreachable.
+func TestResolver(t *testing.T) {
+	s := startRedis(t)
+	r := s.join(t, "c")
+	look := &countedLookup{Lookup: r}
+	told := make(chan cluster.Event, 100)
+	f := cluster.NewResolver(look, cluster.NewPlacer(look, long), func(e cluster.Event) { told <- e })
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { f.Run(ctx) })
+	defer done.Wait()
+	defer cancel()
+	<-told // it listens, and once the server knows of that, it is told all
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	eventually(t, "the subscription", func() bool {
+		return c.PubSubNumSub(within(t), "sandgate:{c}:events").Val()["sandgate:{c}:events"] > 0
+	})
+	ia, ib := register(t, r, heartbeatOf("a")), register(t, r, heartbeatOf("b"))
+	token := mustClaim(t, r, claimOf("a", ia, "s_1", cluster.ClaimNew, 0))
+	var before int64
+	eventually(t, "a look-up that is remembered", func() bool {
+		before = look.n.Load()
+		o, err := f.Find(within(t), "s_1")
+		if err != nil || o.Node != "a" || o.Address != "a:1" {
+			t.Fatalf("%+v %v", o, err)
+		}
+		return look.n.Load() == before
+	})
+	if err := r.Release(within(t), "s_1", token, false); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "b's claim", func() bool {
+		_, err := r.Claim(within(t), claimOf("b", ib, "s_1", cluster.ClaimTakeOver, 0))
+		return err == nil
+	})
+	eventually(t, "the correction", func() bool {
+		o, err := f.Find(within(t), "s_1")
+		return err == nil && o.Node == "b"
+	})
+	// The events lag behind the directory, and that of the parking drops what is
+	// remembered, b as well: behind them it stays.
+	eventually(t, "the news of b", func() bool {
+		for {
+			select {
+			case e := <-told:
+				if e.Node == "b" {
+					return true
+				}
+			default:
+				return false
+			}
+		}
+	})
+	if o, err := f.Find(within(t), "s_1"); err != nil || o.Node != "b" {
+		t.Fatalf("behind the events: %+v %v", o, err)
+	}
+	s.kill()
+	for range 3 {
+		if o, err := f.Find(within(t), "s_1"); err != nil || o.Node != "b" {
+			t.Fatalf("while the directory is away: %+v %v", o, err)
+		}
+		time.Sleep(50 * time.Millisecond) // the lost connection makes it stale
+	}
+	if _, err := f.Find(within(t), "s_2"); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("of one that was never looked up: %v", err)
+	}
+}
+
+type countedLookup struct {
+	cluster.Lookup
+	n atomic.Int64
+}
+
+func (c *countedLookup) Find(ctx context.Context, id cluster.SessionID) (cluster.Owner, error) {
+	c.n.Add(1)
+	return c.Lookup.Find(ctx, id)
+}
