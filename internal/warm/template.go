@@ -212,7 +212,7 @@ func (t *Template) snapshot(ctx context.Context, build bool) (string, warmKernel
 	}
 	t.ready, t.warm, t.err, t.failures = true, warm, nil, 0
 	if !t.m.cfg.Backend.Capabilities().Checkpoint {
-		t.unusable = true // the build was a trial: each sandbox is built anew
+		t.unusable = true // the build was a trial: each sandbox boots cold
 		return "", warm, nil
 	}
 	return t.dir(), warm, nil
@@ -228,8 +228,8 @@ func (t *Template) logFailure(err error) {
 	t.m.log.Warn("a template could not be built", "template", t.key, "kind", fault.KindOf(err), "tries", t.failures, "error", text)
 }
 
-// cached returns what is known without the disk. done is false if the disk has
-// to be read.
+// cached returns the snapshot if its state is known in memory. done is false if
+// the disk has to be read.
 func (t *Template) cached() (dir string, warm warmKernel, done bool, err error) {
 	if !t.m.cfg.Backend.Capabilities().Checkpoint && t.def == nil {
 		return "", warmKernel{}, true, nil

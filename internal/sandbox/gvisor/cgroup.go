@@ -80,9 +80,9 @@ func processesIn(dirs []string) []int {
 	return pids
 }
 
-// removeTree kills what is in the cgroup at path and below it, and removes the
-// directories. It serves where runsc's own Uninstall does not: for a cgroup
-// that another, dead process made.
+// removeTree kills the processes in the cgroup at path and below it, and removes
+// the directories. Unlike runsc's Uninstall it works for a cgroup that another
+// process made, which has ended.
 func removeTree(path string, v2 bool, limit time.Duration) error {
 	var errs []error
 	for _, dir := range dirs(path, v2) {
@@ -106,7 +106,7 @@ func removeTree(path string, v2 bool, limit time.Duration) error {
 }
 
 // outOfMemory returns a file that becomes readable when the cgroup runs out of
-// memory, nil on v2, which needs none: there the kernel is told to kill all of
+// memory, nil on v2, which needs none: there the kernel kills all of
 // a cgroup or nothing (Limits.resources).
 //
 // On v1 it kills one process, the largest. That may be one of systrap's stubs,

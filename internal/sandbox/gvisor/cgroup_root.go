@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serverGroup is where leaveCgroupRoot puts what it finds.
+// serverGroup is the cgroup that leaveCgroupRoot moves processes to.
 const serverGroup = "sandgate-server"
 
-// leaveCgroupRoot moves the processes of the cgroup at root, a directory of v2, to one
-// below it. In a container root is the container's own, in which its processes
-// are: such a one may hand no memory or CPU to cgroups below it. The machine's
-// root may, and is left as it is.
+// leaveCgroupRoot moves the processes of the cgroup v2 at root to a cgroup below
+// it. In a container, root is the container's own cgroup. A cgroup with
+// processes cannot delegate memory and CPU to the cgroups below it. The
+// machine's root can, and stays unchanged.
 func leaveCgroupRoot(root string) error {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.type")); errors.Is(err, fs.ErrNotExist) {
 		return nil // the machine's root has no type; nor has v1
 	}
 	server := filepath.Join(root, serverGroup)
-	// What is born meanwhile is where its parent was: once more for each
-	// generation.
+	// A process that starts meanwhile is in its parent's cgroup: repeat for
+	// each generation.
 	for range 10 {
 		all := processesIn([]string{root})
 		if len(all) == 0 {
@@ -39,5 +39,5 @@ func leaveCgroupRoot(root string) error {
 			}
 		}
 	}
-	return nil // runsc says what is not possible then
+	return nil // runsc reports what fails because of it
 }

@@ -39,13 +39,13 @@ func (s *Sandbox) SetPaused(ctx context.Context, paused bool) error {
 // EndBurst limits the sandbox to the CPUs of its Spec.
 func (s *Sandbox) EndBurst(ctx context.Context) error { return s.SetCPU(ctx, s.spec.Limits.CPUs) }
 
-// Resume lets a paused sandbox go on, in under a millisecond.
+// Resume continues a paused sandbox. It takes under a millisecond.
 func (s *Sandbox) Resume(ctx context.Context) error {
 	return s.do(ctx, "sandbox.resume", pauseLimit, Paused, Running, func() error { return s.container.Resume() })
 }
 
 // SetCPU limits the sandbox to a number of CPUs, which may be a fraction. A
-// sandbox starts with Limits.BurstCPUs. The guest goes on to see that many.
+// sandbox starts with Limits.BurstCPUs, and the guest always sees that number.
 func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
 	const op = "sandbox.set_cpu"
 	if !(cpus >= 0.05 && cpus <= 1024) {
@@ -75,8 +75,8 @@ func (s *Sandbox) Usage(ctx context.Context) (Usage, error) {
 	return s.use(), nil
 }
 
-// FinalUsage is what Usage would have told as the sandbox ended. It may be
-// asked once Done is closed.
+// FinalUsage returns the counters at the end of the sandbox. It is valid once
+// Done is closed.
 func (s *Sandbox) FinalUsage() Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Sandbox) use() Usage {
 	return Usage{Memory: s.group.held(), MemoryPeak: c.peak, CPU: c.cpu, Tasks: c.pids}
 }
 
-// take waits for a turn.
+// take acquires turn.
 func (s *Sandbox) take(ctx context.Context, op string) (release func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -106,12 +106,12 @@ func (s *Sandbox) take(ctx context.Context, op string) (release func(), err erro
 	}
 }
 
-// do calls gVisor in a turn of its own, to bring the sandbox from one state to
-// another. gVisor's calls take no context, so there are two times: ctx bounds
-// how long the caller waits, and limit how long the call may take. A caller
-// that leaves earlier leaves the call running; State tells how it went. A call
-// that overruns is stuck in the sentry: the sandbox is killed, which makes it
-// return.
+// do calls gVisor while it holds turn, to bring the sandbox from one state to
+// another. gVisor's calls take no context, so there are two limits: ctx bounds
+// how long the caller waits, and limit how long the call may take. When the
+// caller leaves earlier, the call continues and State has its result. A call
+// that exceeds limit is stuck in the sentry: the sandbox is killed, which makes
+// the call return.
 func (s *Sandbox) do(ctx context.Context, op string, limit time.Duration, from, to State, call func() error) error {
 	if ctx.Err() != nil {
 		return fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))

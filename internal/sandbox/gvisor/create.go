@@ -90,8 +90,8 @@ func (r *Runtime) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 	if ctx.Err() != nil {
 		return nil, fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
 	}
-	// Half of a creation cannot be told from the outside, so a caller who
-	// gives up waits the rest of its 60 ms, and the sandbox is destroyed.
+	// A creation cannot be interrupted. If the caller leaves, it waits for the
+	// end of the 60 ms, and the sandbox is destroyed.
 	id := newID()
 	s, err := r.create(id, spec)
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *Runtime) create(id ID, spec Spec) (*Sandbox, error) {
 		p.close()
 		return nil, err
 	}
-	s, err := r.adopt(id, conf, spec, g, p, stderr)
+	s, err := r.attach(id, conf, spec, g, p, stderr)
 	if err != nil {
 		p.close()
 	}
@@ -192,8 +192,8 @@ func (r *Runtime) runCreate(id ID, conf *config.Config, p *pipes) error {
 	return nil
 }
 
-// adopt takes charge of the sentry that `runsc create` left behind.
-func (r *Runtime) adopt(id ID, conf *config.Config, spec Spec, g group, p *pipes, stderr *stderrTail) (*Sandbox, error) {
+// attach takes over the sentry that `runsc create` started.
+func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipes, stderr *stderrTail) (*Sandbox, error) {
 	c, err := container.Load(r.root(), container.FullID{SandboxID: string(id), ContainerID: string(id)},
 		container.LoadOpts{Exact: true, SkipCheck: true})
 	if err != nil {

@@ -2,10 +2,10 @@
 // the server imports gVisor.
 //
 // A Runtime owns a state directory and the sandboxes in it. A Sandbox is
-// created (a blank: a sentry that waits, 9 MiB, and 22 once it has warmed up),
-// then started cold or restored from a snapshot; its first process, the agent,
-// speaks a protocol of its own over Stdin and Stdout. From there it is paused
-// and resumed, checkpointed, and destroyed. How it ended is in Exit.
+// created (a sentry without a program: 9 MiB, and 22 once it has warmed up), then
+// started cold or restored from a snapshot. Its first process is the agent, whose
+// protocol runs over Stdin and Stdout. The sandbox is paused, resumed,
+// checkpointed and destroyed. Exit is how it ended.
 //
 // A sandbox is created by a child process, `runsc create`, and controlled in
 // this process through gVisor's Go packages. Creating in this process as well

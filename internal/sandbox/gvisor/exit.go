@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// evidence is what tells one end from another.
+// evidence is what the reason of an end is derived from.
 type evidence struct {
 	intent Exit
 	status unix.WaitStatus

@@ -36,9 +36,9 @@ type Finding struct {
 	Mend string
 }
 
-// CheckHost looks at all that sandboxes need of the machine. When probe is not
+// CheckHost checks everything that sandboxes need of the machine. If probe is not
 // nil it also boots it, in a state directory of its own, and expects its
-// program to end with status 0: a Spec of /bin/true proves the rest.
+// program to end with status 0. A Spec of /bin/true is enough.
 func CheckHost(ctx context.Context, cfg Config, probe *Spec) []Finding {
 	cfg = cfg.resolve()
 	all := append(checkConfig(cfg), checkMachine(cfg)...)
@@ -53,7 +53,7 @@ func CheckHost(ctx context.Context, cfg Config, probe *Spec) []Finding {
 	return all
 }
 
-// checkConfig returns what NewRuntime insists on.
+// checkConfig checks the requirements of NewRuntime.
 func checkConfig(cfg Config) []Finding {
 	return []Finding{
 		checkRoot(),
@@ -66,7 +66,7 @@ func checkConfig(cfg Config) []Finding {
 	}
 }
 
-// checkMachine returns what NewRuntime does without.
+// checkMachine checks what NewRuntime does not require.
 func checkMachine(cfg Config) []Finding {
 	return []Finding{
 		checkSpace(cfg.StateDir),

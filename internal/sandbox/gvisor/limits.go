@@ -30,8 +30,8 @@ const cpuPeriod = 100_000
 // There are two rings. The inner one gives the program an error that its
 // language can show: the sizes of the writable file systems (ENOSPC), open
 // files (EMFILE) and processes (EAGAIN). The outer one is a cgroup that counts
-// the guest together with the sentry; whoever breaches its memory limit loses
-// the sandbox, and Exit says so. The cgroup is sized above the inner ring:
+// the guest together with the sentry; a guest that exceeds its memory limit loses
+// the sandbox, and Exit reports it. The cgroup is sized above the inner ring:
 // see CgroupBytes.
 //
 // The sizes of the file systems, Inodes, OpenFiles and UserProcesses are part of a
@@ -90,8 +90,8 @@ func (l Limits) CgroupBytes() int64 {
 	return l.MemoryBytes + l.OverlayBytes + l.TmpBytes + l.ShmBytes + sentryBytes
 }
 
-// BurstCPUs is the share of a sandbox that has not been told its own by
-// SetCPU: CPUs rounded up, and two at least. A quota of half a CPU makes a
+// BurstCPUs is the CPU share of a sandbox before SetCPU: CPUs rounded up, and at
+// least two. A quota of half a CPU makes a
 // cold start of Python twice as long. The guest sees this many CPUs.
 func (l Limits) BurstCPUs() float64 {
 	return max(2, math.Ceil(l.Resolve().CPUs))

@@ -48,7 +48,7 @@ type Config struct {
 	// DebugDir, when set, is where gVisor writes debug logs: hundreds of
 	// lines for each start, and starts that take twice as long.
 	DebugDir string
-	// Log receives what is worth knowing. Default slog.Default().
+	// Log receives messages of the runtime. Default slog.Default().
 	Log *slog.Logger
 }
 
@@ -270,8 +270,8 @@ func cgroupName(stateDir string) string {
 	return "node-" + hex.EncodeToString(sum[:4])
 }
 
-// lockFile takes the lock that tells a living owner from a dead one: the
-// kernel gives it back when the process ends, however it ends.
+// lockFile takes the lock of a running owner. The kernel releases it when the
+// process ends, for whatever reason.
 func lockFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

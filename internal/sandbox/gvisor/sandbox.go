@@ -86,7 +86,7 @@ func (s *Sandbox) Spec() Spec { return s.spec }
 func (s *Sandbox) Stdin() *os.File { return s.stdin }
 
 // Stdout is its standard output. Reads take deadlines; when the sandbox has
-// ended they return what is left and then io.EOF.
+// ended, they return the remaining output and then io.EOF.
 func (s *Sandbox) Stdout() *os.File { return s.stdout }
 
 // Wire returns Stdout and Stdin.
@@ -129,8 +129,7 @@ func (s *Sandbox) Kill(detail string) {
 	s.end(Killed, detail)
 }
 
-// end records why this process ends the sandbox, the first reason winning,
-// and kills it.
+// end kills the sandbox and records the reason. The first reason counts.
 func (s *Sandbox) end(why Reason, detail string) {
 	s.mu.Lock()
 	if s.intent.Reason == "" {
@@ -140,7 +139,7 @@ func (s *Sandbox) end(why Reason, detail string) {
 	s.process.kill()
 }
 
-// watch waits for the sentry to end and says how it did.
+// watch waits for the end of the sentry and records how it ended.
 func (s *Sandbox) watch() {
 	status, err := s.process.wait()
 	e := s.classify(status, err)
@@ -166,7 +165,7 @@ func (s *Sandbox) setLoaded() { s.loadedOnce.Do(func() { close(s.loaded) }) }
 
 // Destroy ends the sandbox if it lives, and removes everything it had. It is
 // idempotent: later calls wait for the first. When ctx ends first, the
-// destruction goes on without the caller.
+// destruction continues without the caller.
 func (s *Sandbox) Destroy(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.destroying

@@ -114,18 +114,17 @@ func ReadManifest(dir string) (Manifest, error) {
 
 // Checkpoint writes the running or paused sandbox to dir, which must not
 // exist, and ends it with reason Checkpointed. The snapshot appears whole or
-// not at all, and the sandbox ends when it is safe on disk: until then it is
-// paused, and when anything fails it goes on as if nothing had been. Kind
-// DiskFull says what to mend.
+// not at all, and the sandbox ends when the snapshot is safe on disk. Until then
+// the sandbox is paused. After an error it continues. An error of kind DiskFull
+// means that the disk has no space.
 //
 // Connections between processes in the guest are dropped, by gVisor.
 func (s *Sandbox) Checkpoint(ctx context.Context, dir string) error {
 	return s.save(ctx, "sandbox.checkpoint", dir)
 }
 
-// Snapshot is Checkpoint of a sandbox that goes on: it and what is restored
-// from dir are two branches of one past. It stands still while its state is
-// written, and no longer.
+// Snapshot is Checkpoint of a sandbox that continues. The sandbox is paused while
+// its state is written. Sandboxes that are restored from dir share its past.
 func (s *Sandbox) Snapshot(ctx context.Context, dir string, o SnapshotOptions) error {
 	resumed := sync.OnceFunc(func() {
 		if o.Resumed != nil {
@@ -201,8 +200,8 @@ type unfinished struct {
 	manifest Manifest
 }
 
-// work begins a snapshot that is to become dir. From here on it is ended,
-// whatever becomes of the one who asked.
+// work begins a snapshot that will become dir. From here on it is completed, even
+// if the caller leaves.
 func (s *Sandbox) work(ctx context.Context, op, dir string) (unfinished, error) {
 	if ctx.Err() != nil {
 		return unfinished{}, fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
@@ -225,7 +224,7 @@ func (s *Sandbox) work(ctx context.Context, op, dir string) (unfinished, error) 
 	return w, w.done(op, os.MkdirAll(w.dir, 0o700))
 }
 
-// done removes what is left when the snapshot has failed.
+// done removes the files of a snapshot that failed.
 func (w unfinished) done(op string, err error) error {
 	if err != nil {
 		err = errors.Join(diskFault(op, err), os.RemoveAll(w.dir))

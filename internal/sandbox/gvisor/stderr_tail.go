@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// tailBytes is how much of a sandbox's standard error is kept: its last 16
-// KiB. It is the agent's, for its last stderr; programs' output goes through
-// the agent's protocol.
+// tailBytes is how much of the agent's standard error is kept: the last 16 KiB.
+// The output of programs goes through the agent's protocol.
 const tailBytes = 16 * kiB
 
-// stderrTail reads a stream to its end and keeps the last of it, so that whoever
-// writes it is never held up and cannot fill anything.
+// stderrTail reads a stream to its end and keeps its last bytes. The writer never
+// blocks, and cannot fill the memory.
 type stderrTail struct {
 	done chan struct{}
 
@@ -47,8 +46,8 @@ func (t *stderrTail) String() string {
 	return string(t.buf)
 }
 
-// wait returns what is kept at the end of the stream. The writers must be
-// gone.
+// wait returns the kept bytes after the end of the stream. The writers must have
+// ended.
 func (t *stderrTail) wait() string {
 	<-t.done
 	return t.String()
