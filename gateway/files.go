@@ -88,11 +88,21 @@ func checkPath(name string) error {
 	return nil
 }
 
+// fileAPI answers the requests for files and folders of sessions.
+type fileAPI struct {
+	node Node
+	// open opens a link whose requests belong to the trace of ctx.
+	open func(ctx context.Context, who noderpc.Principal) (Link, error)
+	base context.Context
+	// call bounds a call of the node.
+	call time.Duration
+}
+
 // putFile makes the body a file, or, with archive=tar, a tree.
-func (g *Gateway) putFile(q *request) error {
+func (a *fileAPI) putFile(q *request) error {
 	const op = "gateway.file"
 	if form := q.Query("archive"); form != "" {
-		return g.putTree(q, form)
+		return a.putTree(q, form)
 	}
 	ref, err := q.file()
 	if err != nil {
@@ -118,7 +128,7 @@ func (g *Gateway) putFile(q *request) error {
 			return fault.Invalid(op, fiber.HeaderIfMatch, "a write takes one ETag, in quotes")
 		}
 	}
-	f, err := g.writeFile(q.base(), q.who, w, q.body)
+	f, err := a.writeFile(q.base(), q.who, w, q.body)
 	if err != nil {
 		return err
 	}
@@ -140,21 +150,21 @@ func etagValue(header string) string {
 // writeFile sends what r holds to the node as it comes. A reader that fails
 // leaves no trace of the file: the link ends without FlagEnd, and the agent
 // drops what it has.
-func (g *Gateway) writeFile(ctx context.Context, who noderpc.Principal, p protocol.FileWrite, r io.Reader) (protocol.File, error) {
+func (a *fileAPI) writeFile(ctx context.Context, who noderpc.Principal, p protocol.FileWrite, r io.Reader) (protocol.File, error) {
 	var f protocol.File
-	return f, g.upload(ctx, who, protocol.OpFileWrite, p, r, &f)
+	return f, a.upload(ctx, who, protocol.OpFileWrite, p, r, &f)
 }
 
 // writeText writes a small file.
-func (g *Gateway) writeText(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error {
-	_, err := g.writeFile(ctx, who, protocol.FileWrite{FileRef: file}, strings.NewReader(content))
+func (a *fileAPI) writeText(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error {
+	_, err := a.writeFile(ctx, who, protocol.FileWrite{FileRef: file}, strings.NewReader(content))
 	return err
 }
 
 // upload sends what r holds to the node as the Data of an operation, over a
 // link of its own.
-func (g *Gateway) upload(ctx context.Context, who noderpc.Principal, op string, params any, r io.Reader, result any) error {
-	l, err := g.open(ctx, who)
+func (a *fileAPI) upload(ctx context.Context, who noderpc.Principal, op string, params any, r io.Reader, result any) error {
+	l, err := a.open(ctx, who)
 	if err != nil {
 		return err
 	}
@@ -200,7 +210,7 @@ func (g *Gateway) upload(ctx context.Context, who noderpc.Principal, op string, 
 			break
 		}
 	}
-	timer := time.NewTimer(g.cfg.Times.Call)
+	timer := time.NewTimer(a.call)
 	defer timer.Stop()
 	select {
 	case err := <-replied:
@@ -212,15 +222,15 @@ func (g *Gateway) upload(ctx context.Context, who noderpc.Principal, op string, 
 
 // getFile sends a file or a part of it; or says what it is (stat), what is in
 // a folder (list), or sends that as an archive.
-func (g *Gateway) getFile(q *request) error {
+func (a *fileAPI) getFile(q *request) error {
 	args := q.Context().QueryArgs()
 	switch {
 	case args.Has("stat"):
 		return q.onFolder(protocol.OpFileStat, new(protocol.File))
 	case args.Has("list"):
-		return g.listFolder(q)
+		return a.listFolder(q)
 	case args.Has("archive"):
-		return g.getTree(q, q.Query("archive"))
+		return a.getTree(q, q.Query("archive"))
 	}
 	ref, err := q.file()
 	if err != nil {
@@ -234,7 +244,7 @@ func (g *Gateway) getFile(q *request) error {
 		}
 	}
 	var f protocol.FilePart
-	body, err := g.openStream(q, protocol.OpFileRead, p, &f)
+	body, err := a.openStream(q, protocol.OpFileRead, p, &f)
 	if err != nil {
 		return err
 	}
@@ -304,14 +314,14 @@ func (q *request) unsatisfied(size int64) error {
 }
 
 // openStream asks the node for something whose reply Data frames follow.
-func (g *Gateway) openStream(q *request, op string, params, result any) (*fileReader, error) {
-	l, err := g.open(q.base(), q.who)
+func (a *fileAPI) openStream(q *request, op string, params, result any) (*fileReader, error) {
+	l, err := a.open(q.base(), q.who)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(g.base, func() { _ = l.Close() })
+	stop := context.AfterFunc(a.base, func() { _ = l.Close() })
 	drop := func() { stop(); _ = l.Close() }
-	late := time.AfterFunc(g.cfg.Times.Call, func() { _ = l.Close() })
+	late := time.AfterFunc(a.call, func() { _ = l.Close() })
 	err = nodecall.Call(l, 1, op, 0, params, result, nil)
 	if !late.Stop() && err != nil {
 		err = fault.New(fault.DeadlineExceeded, "gateway.file", "the node did not open the file in time")
@@ -330,15 +340,15 @@ func (r *fileReader) send(q *request, size int) {
 	q.Response().SetBodyStream(r, size)
 }
 
-func (g *Gateway) statFile(q *request) error {
+func (a *fileAPI) statFile(q *request) error {
 	ref, err := q.file()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(q.base(), g.cfg.Times.Call)
+	ctx, cancel := context.WithTimeout(q.base(), a.call)
 	defer cancel()
 	var f protocol.File
-	if err := g.node.Call(ctx, q.who, protocol.OpFileStat, ref, &f); err != nil {
+	if err := a.node.Call(ctx, q.who, protocol.OpFileStat, ref, &f); err != nil {
 		return err
 	}
 	fileHeaders(q, f)

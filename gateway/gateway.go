@@ -54,6 +54,7 @@ type Gateway struct {
 	stats       counters
 	audit       *auditLog
 	credentials *credentialAPI
+	files       *fileAPI
 	metrics     *metrics
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
@@ -135,6 +136,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	g.audit = &auditLog{
 		node: n, log: log, base: g.base, begin: g.begin, done: g.wg.Done, denied: g.stats.denied, lost: g.stats.notesLost,
 	}
+	g.files = &fileAPI{node: n, open: g.open, base: g.base, call: cfg.Times.Call}
 	g.credentials = &credentialAPI{auth: g.auth, audit: g.audit, log: log, base: g.base, full: g.full}
 	g.health = health.New(g.healthConfig())
 	g.portSurface = ports.New(g.portsConfig(domain))

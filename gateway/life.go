@@ -15,7 +15,7 @@ func (g *Gateway) buildTemplate(q *request) error {
 		return fault.Invalid("gateway.template", "name", "a template's name has letters, digits and hyphens")
 	}
 	var t protocol.Template
-	if err := g.upload(q.base(), q.who, protocol.OpTemplateBuild, protocol.TemplateRef{Name: name}, q.body, &t); err != nil {
+	if err := g.files.upload(q.base(), q.who, protocol.OpTemplateBuild, protocol.TemplateRef{Name: name}, q.body, &t); err != nil {
 		return err
 	}
 	return q.json(fiber.StatusOK, t)

@@ -115,7 +115,7 @@ func (n surfaceNode) Call(ctx context.Context, who noderpc.Principal, op string,
 }
 
 func (n surfaceNode) WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error {
-	return n.g.writeText(ctx, who, file, content)
+	return n.g.files.writeText(ctx, who, file, content)
 }
 
 // routeOf is a surface's route as a row of the route table. It refuses a route

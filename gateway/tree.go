@@ -26,7 +26,7 @@ func (q *request) onFolder(op string, result any) error {
 }
 
 // listFolder answers with one page of a folder.
-func (g *Gateway) listFolder(q *request) error {
+func (a *fileAPI) listFolder(q *request) error {
 	ref, err := q.folder()
 	if err != nil {
 		return err
@@ -41,13 +41,13 @@ func (g *Gateway) listFolder(q *request) error {
 }
 
 // getTree sends a folder as an archive, which is made as it is sent.
-func (g *Gateway) getTree(q *request, form string) error {
+func (a *fileAPI) getTree(q *request, form string) error {
 	ref, err := q.folder()
 	if err != nil {
 		return err
 	}
 	var f protocol.File
-	body, err := g.openStream(q, protocol.OpTreeRead, protocol.TreeRead{FileRef: ref, Archive: form}, &f)
+	body, err := a.openStream(q, protocol.OpTreeRead, protocol.TreeRead{FileRef: ref, Archive: form}, &f)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (g *Gateway) getTree(q *request, form string) error {
 }
 
 // putTree unpacks the body, a tar archive, into a folder.
-func (g *Gateway) putTree(q *request, form string) error {
+func (a *fileAPI) putTree(q *request, form string) error {
 	ref, err := q.folder()
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (g *Gateway) putTree(q *request, form string) error {
 		return fault.Invalid("gateway.file", "archive", "the archive that can be unpacked is tar")
 	}
 	var t protocol.Tree
-	if err := g.upload(q.base(), q.who, protocol.OpTreeWrite, ref, q.body, &t); err != nil {
+	if err := a.upload(q.base(), q.who, protocol.OpTreeWrite, ref, q.body, &t); err != nil {
 		return err
 	}
 	return q.json(fiber.StatusOK, t)
@@ -90,7 +90,7 @@ type fileChange struct {
 	Overwrite bool   `json:"overwrite,omitempty"`
 }
 
-func (g *Gateway) changeFile(q *request) error {
+func (a *fileAPI) changeFile(q *request) error {
 	const op = "gateway.file"
 	ref, err := q.folder()
 	if err != nil {
@@ -113,7 +113,7 @@ func (g *Gateway) changeFile(q *request) error {
 	return fault.Invalid(op, "op", "it is mkdir, move or copy")
 }
 
-func (g *Gateway) removeFile(q *request) error {
+func (a *fileAPI) removeFile(q *request) error {
 	ref, err := q.folder()
 	if err != nil {
 		return err
