@@ -141,6 +141,9 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/agent/client":       {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
 		"internal/agent/wire":         {"fault", "pty"},
 		"internal/atomicfile":         {},
+		"internal/ctxlock":            {},
+		"internal/lockorder":          {},
+		"internal/undo":               {},
 		"internal/blob":               {"fault"},
 		"internal/cli":                {"*"},
 		"internal/config":             {"fault", "internal/egress"},
@@ -168,7 +171,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/server":         {"*", "!internal/admin", "!internal/cli"},
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
-			"internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace", "internal/warm",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace", "internal/warm",
 		},
 		"internal/tenant":  {"fault"},
 		"internal/testenv": {},

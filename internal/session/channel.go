@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/trace"
 
 	"github.com/sandgate/sandgate/kernel"
@@ -40,7 +40,7 @@ type Channel struct {
 	output cellOutput // of a kernel
 	traces cellTraces // of a kernel
 
-	mu      sync.Mutex // guards all below
+	mu      lockorder.Mutex[channelRank] // guards all below
 	exit    *protocol.Exit
 	readers int
 	retired bool // closed, and to be forgotten with its last reader

@@ -10,11 +10,11 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/sandbox"
 )
 
@@ -42,7 +42,7 @@ type checkpoint struct {
 // away is what the blob store has of a durable session, as far as its node
 // knows.
 type away struct {
-	busy sync.Mutex // held by who writes there; before keep.mu
+	busy ctxlock.Lock // held while something is written there; before keep.mu
 
 	// The rest is guarded by keep.mu.
 	number int       // of the copy that is there; 0 for none
@@ -97,13 +97,11 @@ func (m *Manager) ship(s *Session, now time.Time) {
 		}
 		slots, do = m.noting, s.shipJournal
 	}
-	select {
-	case slots <- struct{}{}:
-	default:
+	if !slots.TryLock() {
 		return
 	}
 	m.work.Go(func() {
-		defer func() { <-slots }()
+		defer slots.Unlock()
 		ctx, cancel := context.WithCancel(m.ctx)
 		defer cancel()
 		defer context.AfterFunc(s.life, cancel)()
@@ -124,7 +122,9 @@ func (s *Session) journalFile(number int) string {
 // shipCopy makes a checkpoint of the copy of that number.
 func (s *Session) shipCopy(ctx context.Context, number int) error {
 	m := s.m
-	s.keep.away.busy.Lock()
+	if err := s.keep.away.busy.Lock(ctx); err != nil {
+		return fault.Wrap(fault.KindOf(err), "session.ship", err)
+	}
 	defer s.keep.away.busy.Unlock()
 	token, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id))
 	if !mine || s.moving.Load() {
@@ -233,7 +233,9 @@ func (p *throttled) Write(b []byte) (int, error) {
 func (s *Session) shipJournal(ctx context.Context, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()
-	s.keep.away.busy.Lock()
+	if err := s.keep.away.busy.Lock(ctx); err != nil {
+		return fault.Wrap(fault.KindOf(err), "session.ship", err)
+	}
 	defer s.keep.away.busy.Unlock()
 	s.keep.mu.Lock()
 	base, there := s.keep.away.base, s.keep.away.number

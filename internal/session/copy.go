@@ -54,6 +54,7 @@ type copied struct {
 // copy is on disk. Preconditions: lifecycle is held, no request is under way, and
 // the machine runs.
 func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release func(*captured)) (*captured, error) {
+	s.lifecycle.Held()
 	var st *captured
 	var taken time.Duration
 	machine := s.current()
@@ -100,6 +101,7 @@ func (s *Session) current() sandbox.Machine {
 
 // awake lets the machine run. Preconditions: lifecycle is held.
 func (s *Session) awake(ctx context.Context) error {
+	s.lifecycle.Held()
 	s.mu.Lock()
 	state, machine := s.state, s.machine
 	s.mu.Unlock()

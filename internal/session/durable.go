@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -28,8 +29,8 @@ import (
 
 // keep is what a durable session knows of its copies.
 type keep struct {
-	mu      sync.Mutex // guards all below
-	at      time.Time  // of the last copy
+	mu      lockorder.Mutex[durableRank] // guards all below
+	at      time.Time                    // of the last copy
 	tried   time.Time
 	number  int
 	files   []*os.File // journals: of the last copy and of the one being made
@@ -84,19 +85,15 @@ func (m *Manager) preserve(s *Session, now time.Time) {
 	if !s.durable || !s.due(now) {
 		return
 	}
-	select {
-	case m.preserving <- struct{}{}:
-	default:
+	if !m.preserving.TryLock() {
 		return
 	}
 	m.work.Go(func() {
-		defer func() { <-m.preserving }()
-		select {
-		case s.lifecycle <- struct{}{}:
-		default:
-			return // somebody begins to work
+		defer m.preserving.Unlock()
+		if !s.lifecycle.TryLock() {
+			return // a request begins
 		}
-		unlock := sync.OnceFunc(func() { <-s.lifecycle })
+		unlock := sync.OnceFunc(s.lifecycle.Unlock)
 		defer unlock()
 		if !s.due(now) || s.is(hibernated) {
 			return

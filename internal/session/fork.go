@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -36,17 +37,22 @@ func (m *Manager) forksDir() string { return filepath.Join(m.cfg.DataDir, "forks
 // reserve takes places for n sessions, and makes room where it can. Each is
 // given back by release. enter is asked, under mu, before each.
 func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Principal, l protocol.Limits, enter func() error) (release func(), err error) {
-	taken := 0
 	var arrivals []*claim
 	release = sync.OnceFunc(func() {
 		m.mu.Lock()
-		m.creating -= taken
+		m.creating -= len(arrivals)
 		for _, c := range arrivals {
 			delete(m.arriving, c)
 		}
 		m.mu.Unlock()
 		m.line.freed()
-		m.work.Add(-taken)
+		m.work.Add(-len(arrivals))
+	})
+	var back undo.Stack
+	defer back.Run()
+	back.Add(func() {
+		release()
+		m.count.sessionsRefused.Add(1)
 	})
 	for range n {
 		c := m.newcomer(p, l)
@@ -61,18 +67,14 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Princ
 			return nil
 		})
 		if err != nil {
-			release()
-			m.count.sessionsRefused.Add(1)
 			return nil, err
 		}
-		taken++
 		arrivals = append(arrivals, c)
 		if err := m.confirm(ctx, op, c); err != nil {
-			release()
-			m.count.sessionsRefused.Add(1)
 			return nil, err
 		}
 	}
+	back.Commit()
 	return release, nil
 }
 
@@ -151,14 +153,8 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	return out, nil
 }
 
-// start makes a session that goes on from a copy, as a machine of its own.
-// Preconditions: there is a place for it.
-func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, error) {
-	const op = "session.start"
-	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
-	defer cancel()
-	defer context.AfterFunc(m.ctx, cancel)()
-	now := time.Now()
+// record returns what the new session begins with, made from a copy.
+func (b branch) record(c *copied, now time.Time) saved {
 	v := c.saved
 	v.Channels = append([]savedChannel{}, v.Channels...)
 	v.ID, v.Tenant, v.Subject, v.Name = newID(), b.owner.Tenant, b.owner.Subject, b.name
@@ -177,20 +173,36 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 	for i := range v.Channels {
 		v.Channels[i].Writers = nil // they are of those who watch the original
 	}
+	return v
+}
+
+// start makes a session that goes on from a copy, as a machine of its own.
+// Preconditions: there is a place for it.
+func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, error) {
+	const op = "session.start"
+	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
+	now := time.Now()
+	v := b.record(c, now)
 	if err := m.enlist(ctx, v.ID, v.Created); err != nil {
 		return nil, err
 	}
+	var back undo.Stack
+	defer back.Run()
+	back.Add(func() { m.disown(v.ID) })
 	s, err := m.another(b.dir, v)
 	if err != nil {
-		m.disown(v.ID)
 		return nil, err
 	}
-	s.lifecycle <- struct{}{} // nothing begins in it before it is a machine of its own
-	defer func() { <-s.lifecycle }()
+	back.Add(s.undo)
+	// No request begins before it is a machine of its own.
+	if err := s.lifecycle.Lock(ctx); err != nil {
+		return nil, fault.Wrap(fault.KindOf(err), op, err)
+	}
+	defer s.lifecycle.Unlock()
 	machine, err := m.cfg.Backend.Restore(ctx, filepath.Join(b.dir, "snapshot"), s.sandbox, sandbox.RestoreOptions{Urgent: true})
 	if err != nil {
-		s.undo()
-		m.disown(v.ID)
 		m.couldNotRestore("a copy could not be started", err, "session", v.ID, "origin", b.origin)
 		switch fault.KindOf(err) {
 		case fault.Conflict:
@@ -200,6 +212,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 		}
 		return nil, unavailable(op, "the copy could not be started; what it is a copy of is as it was", err)
 	}
+	back.Commit() // from here on lose undoes it all
 	s.mu.Lock()
 	s.machine = machine
 	s.transition(resuming)

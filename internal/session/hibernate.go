@@ -62,12 +62,8 @@ func (s *Session) worked(then time.Time) bool {
 func (s *Session) acquireIdle(ctx context.Context) (release func(), err error) {
 	const op = "session.hibernate"
 	for {
-		select {
-		case s.lifecycle <- struct{}{}:
-		case <-s.life.Done():
-			return nil, s.LostError()
-		case <-ctx.Done():
-			return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		if err := s.lockLifecycle(ctx, op); err != nil {
+			return nil, err
 		}
 		s.mu.Lock()
 		idle := s.idle
@@ -77,11 +73,10 @@ func (s *Session) acquireIdle(ctx context.Context) (release func(), err error) {
 		}
 		busy := s.ops > 0
 		s.mu.Unlock()
-		release = func() { <-s.lifecycle }
 		if !busy {
-			return release, nil
+			return s.lifecycle.Unlock, nil
 		}
-		release()
+		s.lifecycle.Unlock()
 		select {
 		case <-idle:
 		case <-s.life.Done():
@@ -96,6 +91,7 @@ func (s *Session) acquireIdle(ctx context.Context) (release func(), err error) {
 // request is under way.
 func (s *Session) hibernateLocked(ctx context.Context) error {
 	const op = "session.hibernate"
+	s.lifecycle.Held()
 	s.mu.Lock()
 	state, machine := s.state, s.machine
 	s.mu.Unlock()
@@ -184,6 +180,7 @@ func (s *Session) settleOut(machine sandbox.Machine) error {
 // lifecycle is held. of is what it is woken for, and may end before it.
 func (s *Session) wake(of context.Context) (err error) {
 	const op = "session.resume"
+	s.lifecycle.Held()
 	ctx, cancel := context.WithTimeout(trace.With(s.life, of), wakeLimit)
 	defer cancel()
 	ctx, span := trace.Start(ctx, "wake")
@@ -361,12 +358,10 @@ func (s *Session) notifyViewers(c protocol.StateChange) {
 // hibernateIdle hibernates a session that has been paused and of no use since
 // the given time.
 func (s *Session) hibernateIdle(ctx context.Context, since time.Time) {
-	select {
-	case s.lifecycle <- struct{}{}:
-		defer func() { <-s.lifecycle }()
-	default:
-		return // somebody begins to work
+	if !s.lifecycle.TryLock() {
+		return // a request begins
 	}
+	defer s.lifecycle.Unlock()
 	s.mu.Lock()
 	idle := s.state == paused && s.idleSince(since)
 	s.mu.Unlock()

@@ -16,7 +16,10 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/ctxlock"
+	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -24,7 +27,7 @@ import (
 
 // Manager keeps the sessions of one node.
 //
-// Lock order: Manager.mu, session.mu, channel.mu. No lock is held over a call
+// The order of locks is in locks.go. No lock is held over a call
 // to the agent, the host, a queue or a link; Session.lifecycle is held over a
 // pause, a hibernation, a resume or a wake alone.
 type Manager struct {
@@ -36,16 +39,16 @@ type Manager struct {
 	// sessions need.
 	warm     *warm.Manager
 	provider Provider
-	// storing is held while an idle session is hibernated: one at a time.
-	storing chan struct{}
+	// hibernating is held while an idle session is hibernated: one at a time.
+	hibernating ctxlock.Lock
 	// preserving is held while a durable session is copied.
-	preserving chan struct{}
+	preserving ctxlock.Lock
 	// shipping is held while a copy goes to the blob store, noting while a
 	// journal does, and pace bounds their bytes.
-	shipping, noting chan struct{}
+	shipping, noting ctxlock.Lock
 	pace             *rate.Limiter
 	// adopting is held while a parked session is fetched: one at a time.
-	adopting  chan struct{}
+	adopting  ctxlock.Lock
 	snapshots *SnapshotStore
 	volumes   *Volumes
 	line      *line
@@ -56,7 +59,7 @@ type Manager struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu     sync.Mutex // guards all below
+	mu     lockorder.Mutex[managerRank] // guards all below
 	closed bool
 	// draining nodes make and adopt no session.
 	draining bool
@@ -96,8 +99,8 @@ func New(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, left: map[string]departed{},
 		sessions: map[string]*Session{}, logs: map[*stream.Log]struct{}{},
-		storing: make(chan struct{}, 1), preserving: make(chan struct{}, 1), adopting: make(chan struct{}, 1),
-		shipping: make(chan struct{}, 1), noting: make(chan struct{}, 1), ending: map[string]bool{},
+		hibernating: ctxlock.New(), preserving: ctxlock.New(), adopting: ctxlock.New(),
+		shipping: ctxlock.New(), noting: ctxlock.New(), ending: map[string]bool{},
 		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
 		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), totals: newTotals(), ledger: newLedger(),
 	}
@@ -200,16 +203,15 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		return nil, err
 	}
 	defer m.work.Done()
-	taken := false
-	defer func() {
-		if !taken {
-			m.mu.Lock()
-			m.creating--
-			delete(m.arriving, arrival)
-			m.mu.Unlock()
-			m.line.freed()
-		}
-	}()
+	var back undo.Stack
+	defer back.Run()
+	back.Add(func() {
+		m.mu.Lock()
+		m.creating--
+		delete(m.arriving, arrival)
+		m.mu.Unlock()
+		m.line.freed()
+	})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
@@ -222,21 +224,13 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if !taken {
-			h.release()
-		}
-	}()
+	back.Add(h.release)
 	// First whose it is: without a directory nothing is begun.
 	id := newID()
 	if err := m.enlist(ctx, id, time.Now()); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if !taken {
-			m.disown(id)
-		}
-	}()
+	back.Add(func() { m.disown(id) })
 	mb, err := m.provider.Claim(ctx, w.template, warm.Sizing{Limits: w.limits, Volumes: len(w.volumes) > 0})
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
@@ -244,32 +238,29 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		}
 		return nil, err
 	}
+	back.Add(func() { m.provider.Discard(mb) })
 	if len(r.Env) > 0 || w.network != nil {
 		if err := m.reseedFor(ctx, mb, w.network, r.Env); err != nil {
-			m.provider.Discard(mb)
 			return nil, err
 		}
 	}
 	if err := h.mount(ctx, mb, m.cfg.Backend.Capabilities().LiveMounts); err != nil {
-		m.provider.Discard(mb)
 		return nil, err
 	}
 	now := time.Now()
 	s := newSession(m, id, p, mb, w, r, h, now)
 	s.meter.begin(mb.Machine)
 	if err := s.letOut(w.network, 0); err != nil {
-		m.provider.Discard(mb)
 		return nil, err
 	}
 	if err := s.addWarmKernel(mb); err != nil {
-		m.provider.Discard(mb)
 		return nil, err
 	}
 	s.watchMachine()
+	back.Commit() // from here on lose undoes it all
 	m.mu.Lock()
 	m.creating--
 	delete(m.arriving, arrival)
-	taken = true
 	closed := m.closed
 	if !closed {
 		m.list(s)
@@ -510,13 +501,11 @@ func (m *Manager) tick(now time.Time) {
 // store hibernates a session that is idle since the given time, in the
 // background, when no other is being hibernated.
 func (m *Manager) store(s *Session, since time.Time) {
-	select {
-	case m.storing <- struct{}{}:
-	default:
+	if !m.hibernating.TryLock() {
 		return
 	}
 	m.work.Go(func() {
-		defer func() { <-m.storing }()
+		defer m.hibernating.Unlock()
 		s.hibernateIdle(m.ctx, since)
 	})
 }

@@ -113,12 +113,10 @@ func (s *Session) open(ctx context.Context, r protocol.ChannelOpen) (*Channel, e
 	}
 	defer end()
 	if r.Key != "" {
-		select {
-		case s.opening <- struct{}{}:
-			defer func() { <-s.opening }()
-		case <-ctx.Done():
-			return nil, fault.Wrap(fault.KindOf(ctx.Err()), "channel.open", ctx.Err())
+		if err := s.opening.Lock(ctx); err != nil {
+			return nil, fault.Wrap(fault.KindOf(err), "channel.open", err)
 		}
+		defer s.opening.Unlock()
 		s.mu.Lock()
 		c := s.keys[r.Key]
 		s.mu.Unlock()

@@ -183,9 +183,12 @@ func (s *Session) park(ctx context.Context) error {
 	works := s.works
 	s.mu.Unlock()
 	a := about{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: m.token(s.id), Key: key, Durable: s.durable, Parked: time.Now()}
-	s.keep.away.busy.Lock()
-	defer s.keep.away.busy.Unlock()
-	if err := m.upload(ctx, a, view); err != nil {
+	err = s.keep.away.busy.Lock(ctx)
+	if err == nil {
+		defer s.keep.away.busy.Unlock()
+		err = m.upload(ctx, a, view)
+	}
+	if err != nil {
 		m.comeBack(s)
 		return err
 	}
@@ -299,12 +302,10 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	if m.cfg.Blobs == nil || cluster.CheckSession(cluster.SessionID(id)) != nil {
 		return nil, unknown()
 	}
-	select {
-	case m.adopting <- struct{}{}:
-		defer func() { <-m.adopting }()
-	case <-ctx.Done():
-		return nil, fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+	if err := m.adopting.Lock(ctx); err != nil {
+		return nil, fault.Wrap(fault.KindOf(err), op, err)
 	}
+	defer m.adopting.Unlock()
 	m.mu.Lock()
 	s, closed := m.sessions[id], m.closed || m.draining
 	if !closed {

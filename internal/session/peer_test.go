@@ -10,16 +10,24 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/yamux"
+
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -125,20 +133,57 @@ func (l testLog) Write(p []byte) (int, error) {
 
 // ours reports whether a goroutine's stack has something of what is tested.
 func ours(stack string) bool {
-	for _, mark := range []string{"yamux.", "session.(*", "nodeapi.(*", "kernel.(*Queue", "agent.(*Client", "stream.(*Log", "pool.(*Pool"} {
-		if strings.Contains(stack, mark) {
-			return true
+	return slices.ContainsFunc(marks(), func(mark string) bool { return strings.Contains(stack, mark) })
+}
+
+// marks are what the stacks of this package's and its helpers' goroutines hold.
+// They are made of types, so that they go with a package that moves.
+// TestLeakCheck holds them to what runs.
+func marks() []string {
+	all := []string{"internal/nodeapi.(*"} // which imports this package
+	for _, v := range []any{
+		Manager{},
+		queue.Queue{},
+		client.Client{},
+		stream.Log{},
+		pool.Pool[*warm.Instance]{},
+		warm.Manager{},
+		noderpc.Client{},
+		yamux.Session{},
+	} {
+		all = append(all, reflect.TypeOf(v).PkgPath()+".(*")
+	}
+	return all
+}
+
+// TestLeakCheck holds that the leak check knows the goroutines of a node that
+// runs, of each package that has some all the time.
+func TestLeakCheck(t *testing.T) {
+	r := newRig(t)
+	s := r.create()
+	p := r.open()
+	p.attach(1, s.ID, "k1")
+	stacks := goroutines()
+	for _, v := range []any{Manager{}, client.Client{}, pool.Pool[*warm.Instance]{}, yamux.Session{}} {
+		if mark := reflect.TypeOf(v).PkgPath() + ".(*"; !strings.Contains(stacks, mark) || !ours(mark) {
+			t.Errorf("no goroutine has %s", mark)
 		}
 	}
-	return false
+	if !strings.Contains(stacks, "internal/nodeapi.(*") {
+		t.Error("no goroutine is of package nodeapi")
+	}
+}
+
+func goroutines() string {
+	buf := make([]byte, 4<<20)
+	return string(buf[:runtime.Stack(buf, true)])
 }
 
 func noLeaks(t testing.TB) {
 	t.Helper()
 	var stacks string
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
-		buf := make([]byte, 1<<20)
-		stacks = string(buf[:runtime.Stack(buf, true)])
+		stacks = goroutines()
 		leak := false
 		for _, g := range strings.Split(stacks, "\n\n") {
 			if strings.Contains(g, "testing.tRunner") || strings.Contains(g, "testing.(*T).Run(") {

@@ -152,12 +152,10 @@ func (m *Manager) makeRoom(ctx context.Context, tenant string) bool {
 
 // giveWay hibernates the session if it has been idle since the given time.
 func (s *Session) giveWay(ctx context.Context, since time.Time) bool {
-	select {
-	case s.lifecycle <- struct{}{}:
-		defer func() { <-s.lifecycle }()
-	default:
-		return false // somebody begins to work
+	if !s.lifecycle.TryLock() {
+		return false // a request begins
 	}
+	defer s.lifecycle.Unlock()
 	s.mu.Lock()
 	idle := (s.state == paused || s.state == running) && s.idleSince(since)
 	all, state := s.order, s.state
@@ -192,13 +190,11 @@ func (m *Manager) relieve() {
 	if !m.tight(0) {
 		return
 	}
-	select {
-	case m.storing <- struct{}{}:
-	default:
+	if !m.hibernating.TryLock() {
 		return
 	}
 	m.work.Go(func() {
-		defer func() { <-m.storing }()
+		defer m.hibernating.Unlock()
 		m.makeRoom(m.ctx, "")
 	})
 }

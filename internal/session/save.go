@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
@@ -355,7 +356,7 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.Spec(h.sources()), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
 		layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink),
-		settled: make(chan struct{}), lifecycle: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), keep: keep{away: away{busy: ctxlock.New()}},
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())

@@ -12,6 +12,8 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/ctxlock"
+	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -52,14 +54,14 @@ type Session struct {
 	settled chan struct{}
 	// lifecycle is a lock with a context. It is held while the session is paused,
 	// hibernated or resumed, and by Acquire.
-	lifecycle chan struct{}
+	lifecycle ctxlock.Lock
 	// stopWatch stops watchMachine. Guarded by lifecycle.
 	stopWatch func()
 	origin    string // the session or snapshot that this is a copy of
 	durable   bool
 	keep      keep // of a durable session
 	// opening is held by the one who opens a channel with a key.
-	opening chan struct{}
+	opening ctxlock.Lock
 	ports   ports
 	outlet  *outlet // nil without a network
 	volumes *held
@@ -68,10 +70,10 @@ type Session struct {
 	moving atomic.Bool
 	sealed bool
 
-	mu       sync.Mutex // guards all below, and machine
-	state    State      // transition alone assigns it
-	listed   bool       // in Manager.sessions
-	counted  share      // what it adds to Manager.totals
+	mu       lockorder.Mutex[sessionRank] // guards all below, and machine
+	state    State                        // transition alone assigns it
+	listed   bool                         // in Manager.sessions
+	counted  share                        // what it adds to Manager.totals
 	reason   string
 	message  string
 	lostAt   time.Time
@@ -103,7 +105,7 @@ func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w
 		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.Layout.Spec(h.sources()), volumes: h,
 		created: now, expires: now.Add(w.lifetime), active: now, state: running, durable: m.wantsDurable(r),
 		machine: mb.Machine, agent: mb.Agent, router: mb.Sink.(*frameRouter), layout: mb.Layout, info: mb.Info,
-		settled: make(chan struct{}), lifecycle: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), keep: keep{away: away{busy: ctxlock.New()}},
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -205,14 +207,10 @@ func (s *Session) LostError() error {
 // room to resume, Unavailable when the node does not know whether the session is
 // its own.
 func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case s.lifecycle <- struct{}{}:
-	case <-s.life.Done():
-		return nil, s.LostError()
-	case <-ctx.Done():
-		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.begin", ctx.Err())
+	if err := s.lockLifecycle(ctx, "session.begin"); err != nil {
+		return nil, err
 	}
-	defer func() { <-s.lifecycle }()
+	defer s.lifecycle.Unlock()
 	if s.IsLost() {
 		return nil, s.LostError()
 	}
@@ -255,6 +253,18 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	}, nil
 }
 
+// lockLifecycle takes the lifecycle lock. Errors: SandboxLost, and that of ctx.
+func (s *Session) lockLifecycle(ctx context.Context, op string) error {
+	ended, err := s.lifecycle.LockUntil(ctx, s.life.Done())
+	switch {
+	case ended:
+		return s.LostError()
+	case err != nil:
+		return fault.Wrap(fault.KindOf(err), op, err)
+	}
+	return nil
+}
+
 // acquireOwned is Acquire for input, which clients do not repeat: while the node
 // does not know whether the session is its own, it waits.
 func (s *Session) acquireOwned(ctx context.Context) (end func(), err error) {
@@ -272,12 +282,10 @@ func (s *Session) acquireOwned(ctx context.Context) (end func(), err error) {
 // pauseIdle freezes the sandbox when nothing has happened since the given
 // time and nothing is under way.
 func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
-	select {
-	case s.lifecycle <- struct{}{}:
-		defer func() { <-s.lifecycle }()
-	default:
-		return // somebody begins to work
+	if !s.lifecycle.TryLock() {
+		return // a request begins
 	}
+	defer s.lifecycle.Unlock()
 	s.mu.Lock()
 	idle := s.state == running && s.idleSince(since)
 	all, machine := s.order, s.machine

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
@@ -23,7 +24,7 @@ import (
 type SnapshotStore struct {
 	m *Manager
 
-	mu    sync.Mutex // guards all below
+	mu    lockorder.Mutex[snapshotsRank] // guards all below
 	all   map[string]*copied
 	bytes int64
 	// taking counts snapshots that have a place and are not there yet, names

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -142,6 +143,8 @@ const (
 	sweepEvery = time.Hour
 	sweepAge   = 24 * time.Hour
 	sweepLimit = 10 * time.Minute
+	// sweepSpread is the time over which nodes that start together spread.
+	sweepSpread = 10 * time.Minute
 	// maxSwept bounds the names that are held at once.
 	maxSwept = 200_000
 )
@@ -187,13 +190,14 @@ func (m *Manager) dispose(s *Session) (done bool) {
 	if !m.afar() {
 		return true
 	}
-	s.keep.away.busy.Lock()
-	defer s.keep.away.busy.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), disposeLimit)
 	defer cancel()
 	_, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id))
-	var err error
-	if mine {
+	err := s.keep.away.busy.Lock(ctx)
+	if err == nil {
+		defer s.keep.away.busy.Unlock()
+	}
+	if mine && err == nil {
 		if err = m.disposeOf(ctx, s.tenant, s.id); err == nil {
 			return true
 		}
@@ -226,7 +230,7 @@ func (m *Manager) tend() {
 	}
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
-	next := time.Now().Add(time.Duration(len(m.cfg.Node)%10+1) * time.Minute) // not all nodes at once
+	next := time.Now().Add(sweepDelay(m.cfg.Node))
 	for {
 		m.endAll()
 		if now := time.Now(); now.After(next) {
@@ -243,6 +247,19 @@ func (m *Manager) tend() {
 			return
 		}
 	}
+}
+
+// sweepDelay is how long after its start a node first looks through the store:
+// 1 to 11 minutes, spread by a hash of its name, so that the nodes of a cluster
+// do so at different times.
+func sweepDelay(node cluster.NodeID) time.Duration {
+	h := fnv.New64a()
+	h.Write([]byte(node)) // never fails
+	// The last step mixes well names that differ in their last letter alone.
+	sum := h.Sum64()
+	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
+	sum ^= sum >> 33
+	return time.Minute + time.Duration(sum%uint64(sweepSpread))
 }
 
 // endAll tries to remove the checkpoints of sessions that have ended.

@@ -188,3 +188,26 @@ func TestSweepStore(t *testing.T) {
 		t.Errorf("left\n%s\nwant\n%s", fmt.Sprint(got), fmt.Sprint(keep))
 	}
 }
+
+// TestSweepDelay holds that the nodes of a cluster look through the store at
+// different times, whatever they are called.
+func TestSweepDelay(t *testing.T) {
+	seen := map[time.Duration]cluster.NodeID{}
+	var times []time.Duration
+	for i := range 20 {
+		node := cluster.NodeID(fmt.Sprintf("n%d", i+1))
+		d := sweepDelay(node)
+		if d < time.Minute || d >= time.Minute+sweepSpread || d != sweepDelay(node) {
+			t.Errorf("%s waits for %s", node, d)
+		}
+		if other, there := seen[d.Truncate(time.Second)]; there {
+			t.Errorf("%s and %s sweep at the same time", node, other)
+		}
+		seen[d.Truncate(time.Second)] = node
+		times = append(times, d)
+	}
+	slices.Sort(times)
+	if times[0] > time.Minute+sweepSpread/4 || times[19] < time.Minute+3*sweepSpread/4 {
+		t.Errorf("20 nodes are not spread: %v", times)
+	}
+}

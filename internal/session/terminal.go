@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -45,8 +46,8 @@ type Terminal struct {
 	size    pty.Size
 	drivers []*Viewer // the one in front is last
 	driven  bool      // there has been one
-	// turn is held while the agent changes the size.
-	turn chan struct{}
+	// resizing is held while the agent changes the size.
+	resizing ctxlock.Lock
 }
 
 // mark is the state at an offset of the log, where a record begins.
@@ -56,7 +57,7 @@ type mark struct {
 }
 
 func newTerminal(size pty.Size, shell bool) *Terminal {
-	t := &Terminal{shell: shell, scan: pty.NewScanner(size), size: size, turn: make(chan struct{}, 1)}
+	t := &Terminal{shell: shell, scan: pty.NewScanner(size), size: size, resizing: ctxlock.New()}
 	t.output.Store(time.Now().UnixNano())
 	return t
 }
@@ -307,12 +308,10 @@ func (c *Channel) fit(ctx context.Context) error {
 // fitAwake is fit for a session that is acquired.
 func (c *Channel) fitAwake(ctx context.Context) error {
 	t := c.terminal
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-ctx.Done():
-		return fault.Wrap(fault.KindOf(ctx.Err()), "session.resize", ctx.Err())
+	if err := t.resizing.Lock(ctx); err != nil {
+		return fault.Wrap(fault.KindOf(err), "session.resize", err)
 	}
+	defer t.resizing.Unlock()
 	size, other := t.wantedSize()
 	if !other || c.ended() {
 		return nil
@@ -352,12 +351,10 @@ func (c *Channel) redrawOnce(ctx context.Context) {
 		return
 	}
 	defer end()
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-ctx.Done():
+	if t.resizing.Lock(ctx) != nil {
 		return
 	}
+	defer t.resizing.Unlock()
 	size, _ := t.sizeAndTitle()
 	_ = c.session.agent.Resize(ctx, c.wire, wire.Resize{Size: size, Redraw: true}) // it can only have ended
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 
+	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
@@ -13,7 +13,7 @@ import (
 // their tenants and subjects hold. The sessions report each change, so that
 // nobody has to look at all of them: see Session.recount.
 type totals struct {
-	mu        sync.Mutex // guards all below; a leaf, taken with Session.mu held
+	mu        lockorder.Mutex[totalsRank] // guards all below; a leaf, taken with Session.mu held
 	states    [numStates]int
 	keptAlive int // that are not lost
 	tenants   map[string]holding
@@ -213,6 +213,7 @@ func (m *Manager) unlist(s *Session) {
 func (m *Manager) ConsistencyCheck() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	errs := []error{m.snapshots.consistency()}
 	// Nobody else holds the locks of two sessions.
 	for _, s := range m.sessions {
 		s.mu.Lock()
@@ -222,7 +223,6 @@ func (m *Manager) ConsistencyCheck() error {
 	for _, s := range m.sessions {
 		want.replace(s, share{}, s.share())
 	}
-	var errs []error
 	differ := func(what string, have, want any) {
 		errs = append(errs, fmt.Errorf("%s: counted %v, there are %v", what, have, want))
 	}
@@ -248,7 +248,7 @@ func (m *Manager) ConsistencyCheck() error {
 	if m.creating != len(m.arriving) {
 		differ("sessions that are being made", m.creating, len(m.arriving))
 	}
-	return errors.Join(append(errs, m.snapshots.consistency())...)
+	return errors.Join(errs...)
 }
 
 func compareHoldings[K comparable](of string, have, want map[K]holding) (errs []error) {
