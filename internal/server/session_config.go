@@ -39,7 +39,7 @@ func (n *node) sessionConfig() (session.Config, error) {
 		Pools: pools, PoolMemory: orNone(int64(cfg.Pool.Memory)),
 
 		Lifetime: time.Duration(s.Lifetime), MaxLifetime: time.Duration(s.MaxLifetime),
-		PauseAfter: orNone(time.Duration(s.Pause)), HibernateAfter: hibernate, ShutdownLimit: orNone(time.Duration(s.Shutdown)), GoOn: true,
+		PauseAfter: orNone(time.Duration(s.Pause)), HibernateAfter: hibernate, ShutdownLimit: orNone(time.Duration(s.Shutdown)), ResumeBusy: true,
 		MaxIdle: time.Duration(s.MaxIdle), MaxKeepAlive: orNone(s.MaxKeep),
 		Durable: s.Durable, DurableEvery: time.Duration(s.DurableRate), DurableBytes: int64(s.DurableMax),
 		LogMemory: int64(s.LogMemory), LogDisk: int64(s.LogDisk),

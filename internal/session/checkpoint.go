@@ -29,7 +29,7 @@ import (
 
 // checkpoint is the content of an .about.
 type checkpoint struct {
-	about
+	parkedManifest
 	// State is the object that it is unpacked from, At when the copy was made.
 	State string    `json:"state"`
 	At    time.Time `json:"at"`
@@ -39,10 +39,10 @@ type checkpoint struct {
 	base string // its name without the ending
 }
 
-// away is what the blob store has of a durable session, as far as its node
-// knows.
-type away struct {
-	busy ctxlock.Lock // held while something is written there; before keep.mu
+// remoteState is what the node knows of a durable session's copies in the blob
+// store.
+type remoteState struct {
+	writing ctxlock.Lock // held while something is written there; before keep.mu
 
 	// The rest is guarded by keep.mu.
 	number int       // of the copy that is there; 0 for none
@@ -67,26 +67,26 @@ func checkpointBase(id string, t cluster.Token, number int) string {
 	return fmt.Sprintf("%s/%016x-%08d", checkpointFolder(id), uint64(t), number)
 }
 
-// afar reports whether there are other nodes, and a store between.
-func (m *Manager) afar() bool { return m.cfg.Blobs != nil && m.cfg.Directory != nil }
+// clustered reports whether there are other nodes, and a blob store between them.
+func (m *Manager) clustered() bool { return m.cfg.Blobs != nil && m.cfg.Directory != nil }
 
-// ships reports whether the session's copies go to the blob store. What is on
-// this node alone would be missing elsewhere.
-func (m *Manager) ships(s *Session) bool {
-	return m.cfg.Checkpoints && m.afar() && s.durable && s.layout.Image == "" && len(s.volumes.mounts) == 0
+// uploads reports whether the session's copies go to the blob store. A session
+// that needs something of this node alone could not run elsewhere.
+func (m *Manager) uploads(s *Session) bool {
+	return m.cfg.Checkpoints && m.clustered() && s.durable && s.layout.Image == "" && len(s.volumes.mounts) == 0
 }
 
-// ship brings a session's last copy to the blob store if it is not there, or
+// uploadDue uploads a session's last copy to the blob store if it is not there, or
 // else the cells since, in the background, when no other is on its way.
-func (m *Manager) ship(s *Session, now time.Time) {
-	if !m.ships(s) || s.IsLost() {
+func (m *Manager) uploadDue(s *Session, now time.Time) {
+	if !m.uploads(s) || s.IsLost() {
 		return
 	}
-	s.keep.mu.Lock()
-	a := &s.keep.away
-	copied, there, noted, early := s.keep.copied, a.number, a.noted, now.Before(a.after)
-	s.keep.mu.Unlock()
-	slots, do := m.shipping, s.shipCopy
+	s.durability.mu.Lock()
+	a := &s.durability.remote
+	copied, there, noted, early := s.durability.copied, a.number, a.noted, now.Before(a.after)
+	s.durability.mu.Unlock()
+	slots, do := m.uploading, s.uploadCopy
 	switch {
 	case copied == 0 || early:
 		return
@@ -95,7 +95,7 @@ func (m *Manager) ship(s *Session, now time.Time) {
 		if err != nil || info.Size() <= noted || info.Size() > maxNoted {
 			return
 		}
-		slots, do = m.noting, s.shipJournal
+		slots, do = m.uploadingJournal, s.uploadJournal
 	}
 	if !slots.TryLock() {
 		return
@@ -108,9 +108,9 @@ func (m *Manager) ship(s *Session, now time.Time) {
 		if err := do(ctx, copied); err != nil && ctx.Err() == nil {
 			m.count.checkpointsFailed.Add(1)
 			m.log.Warn("the blob store did not take the copy of a durable session", "session", s.id, "error", err)
-			s.keep.mu.Lock()
+			s.durability.mu.Lock()
 			a.after = time.Now().Add(m.cfg.DurableEvery)
-			s.keep.mu.Unlock()
+			s.durability.mu.Unlock()
 		}
 	})
 }
@@ -119,13 +119,13 @@ func (s *Session) journalFile(number int) string {
 	return filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
 }
 
-// shipCopy makes a checkpoint of the copy of that number.
-func (s *Session) shipCopy(ctx context.Context, number int) error {
+// uploadCopy makes a checkpoint of the copy of that number.
+func (s *Session) uploadCopy(ctx context.Context, number int) error {
 	m := s.m
-	if err := s.keep.away.busy.Lock(ctx); err != nil {
+	if err := s.durability.remote.writing.Lock(ctx); err != nil {
 		return fault.Wrap(fault.KindOf(err), "session.ship", err)
 	}
-	defer s.keep.away.busy.Unlock()
+	defer s.durability.remote.writing.Unlock()
 	token, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id))
 	if !mine || s.moving.Load() {
 		return nil
@@ -145,14 +145,14 @@ func (s *Session) shipCopy(ctx context.Context, number int) error {
 		return err
 	}
 	c := checkpoint{
-		about: about{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: token},
-		At:    copied.At, Node: m.cfg.Node, base: checkpointBase(s.id, token, number),
+		parkedManifest: parkedManifest{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: token},
+		At:             copied.At, Node: m.cfg.Node, base: checkpointBase(s.id, token, number),
 	}
 	if c.Key, err = m.cfg.Backend.Key(sandbox.Spec{}); err != nil {
 		return err
 	}
 	begin := time.Now()
-	if c.State, err = s.shipState(ctx, c, dir); err != nil {
+	if c.State, err = s.uploadState(ctx, c, dir); err != nil {
 		return err
 	}
 	view := s.View()
@@ -166,9 +166,9 @@ func (s *Session) shipCopy(ctx context.Context, number int) error {
 	if err := m.putJSON(ctx, c.base+".about", c); err != nil {
 		return err
 	}
-	s.keep.mu.Lock()
-	s.keep.away.number, s.keep.away.base, s.keep.away.noted = number, c.base, 0
-	s.keep.mu.Unlock()
+	s.durability.mu.Lock()
+	s.durability.remote.number, s.durability.remote.base, s.durability.remote.noted = number, c.base, 0
+	s.durability.mu.Unlock()
 	m.count.checkpoints.Add(1)
 	m.log.Info("a durable session's copy is in the blob store", "session", s.id, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
 	if c.State != stateName(s.id) {
@@ -180,13 +180,13 @@ func (s *Session) shipCopy(ctx context.Context, number int) error {
 	return m.prune(ctx, c)
 }
 
-// shipState uploads a copy, unless a process before this one has done so. It
+// uploadState uploads a copy, unless a process before this one has done so. It
 // returns the object's name.
-func (s *Session) shipState(ctx context.Context, c checkpoint, dir string) (string, error) {
+func (s *Session) uploadState(ctx context.Context, c checkpoint, dir string) (string, error) {
 	m := s.m
-	s.keep.mu.Lock()
-	first := s.keep.away.number == 0
-	s.keep.mu.Unlock()
+	s.durability.mu.Lock()
+	first := s.durability.remote.number == 0
+	s.durability.mu.Unlock()
 	if first {
 		before, err := m.newestCheckpoint(ctx, s.id)
 		if err == nil && before.At.Equal(c.At) && before.Node == c.Node {
@@ -228,18 +228,17 @@ func (p *throttled) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// shipJournal brings the cells that were acknowledged since the copy to the
-// blob store.
-func (s *Session) shipJournal(ctx context.Context, number int) error {
+// uploadJournal uploads the cells that were acknowledged since the copy.
+func (s *Session) uploadJournal(ctx context.Context, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()
-	if err := s.keep.away.busy.Lock(ctx); err != nil {
+	if err := s.durability.remote.writing.Lock(ctx); err != nil {
 		return fault.Wrap(fault.KindOf(err), "session.ship", err)
 	}
-	defer s.keep.away.busy.Unlock()
-	s.keep.mu.Lock()
-	base, there := s.keep.away.base, s.keep.away.number
-	s.keep.mu.Unlock()
+	defer s.durability.remote.writing.Unlock()
+	s.durability.mu.Lock()
+	base, there := s.durability.remote.base, s.durability.remote.number
+	s.durability.mu.Unlock()
 	if _, mine := s.m.cfg.Directory.Owns(cluster.SessionID(s.id)); !mine || there != number || s.moving.Load() {
 		return nil
 	}
@@ -257,9 +256,9 @@ func (s *Session) shipJournal(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	s.keep.mu.Lock()
-	defer s.keep.mu.Unlock()
-	s.keep.away.noted = int64(len(text))
+	s.durability.mu.Lock()
+	defer s.durability.mu.Unlock()
+	s.durability.remote.noted = int64(len(text))
 	return nil
 }
 

@@ -88,10 +88,10 @@ type Config struct {
 	Durable      bool
 	DurableEvery time.Duration
 	DurableBytes int64
-	// GoOn wakes the sessions in which something ran when the process before
+	// ResumeBusy resumes the sessions in which something ran when the process before
 	// ended, one after another and as far as there are places. Otherwise they
 	// go on with the first work.
-	GoOn bool
+	ResumeBusy bool
 	// LostRetention is how long a lost session stays listed. Default 10 min.
 	LostRetention time.Duration
 	// LogMemory and LogDisk bound each channel's log in bytes. Defaults 1 MiB

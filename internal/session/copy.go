@@ -57,7 +57,7 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 	s.lifecycle.Held()
 	var st *captured
 	var taken time.Duration
-	machine := s.current()
+	machine := s.currentMachine()
 	if !s.m.cfg.Backend.Capabilities().Fork {
 		release(nil)
 		return nil, fault.New(fault.Unsupported, "session.copy", "this server cannot copy sessions")
@@ -81,7 +81,7 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 		Paused: func() (err error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stillLimit)
 			defer cancel()
-			st, err = s.stand(ctx)
+			st, err = s.capture(ctx)
 			return err
 		},
 		Resumed: resumed,
@@ -93,14 +93,15 @@ func (s *Session) copyTo(ctx context.Context, dir string, volatile bool, release
 	return st, st.write(dir)
 }
 
-func (s *Session) current() sandbox.Machine {
+func (s *Session) currentMachine() sandbox.Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine
 }
 
-// awake lets the machine run. Preconditions: lifecycle is held.
-func (s *Session) awake(ctx context.Context) error {
+// ensureRunning resumes the machine if it is paused or hibernated.
+// Preconditions: lifecycle is held.
+func (s *Session) ensureRunning(ctx context.Context) error {
 	s.lifecycle.Held()
 	s.mu.Lock()
 	state, machine := s.state, s.machine
@@ -122,8 +123,8 @@ func (s *Session) awake(ctx context.Context) error {
 	return nil
 }
 
-// stand notes the session while its machine stands still.
-func (s *Session) stand(ctx context.Context) (*captured, error) {
+// capture records the session while its machine is paused.
+func (s *Session) capture(ctx context.Context) (*captured, error) {
 	wire, err := s.agent.Capture(ctx)
 	if err != nil {
 		return nil, err
@@ -171,8 +172,8 @@ func (st *captured) write(dir string) error {
 	return nil
 }
 
-// alone makes what was noted of a session what a copy begins with.
-func (v *saved) alone(passed time.Duration) {
+// detach changes the record of a session into the one that a copy begins with.
+func (v *saved) detach(passed time.Duration) {
 	for i := range v.Channels {
 		c := &v.Channels[i]
 		if c.Queue != nil {
@@ -184,8 +185,8 @@ func (v *saved) alone(passed time.Duration) {
 
 func owed(a client.Saved, wire uint32) bool { return a.Flows[wire].Asked != 0 }
 
-// seal completes a copy: it brings all to the disk, and gives it its name.
-func seal(dir string, c *copied) error {
+// commit completes a copy: it writes all to the disk and gives the copy its name.
+func commit(dir string, c *copied) error {
 	work := dir + partial
 	size, err := sizeOfTree(work)
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 // of a session that was not saved brings it back as of then, and tells of
 // those cells as lost.
 
-// keep is what a durable session knows of its copies.
-type keep struct {
+// durableState is what a durable session knows of its copies.
+type durableState struct {
 	mu      lockorder.Mutex[durableRank] // guards all below
 	at      time.Time                    // of the last copy
 	tried   time.Time
@@ -36,10 +36,10 @@ type keep struct {
 	files   []*os.File // journals: of the last copy and of the one being made
 	busy    bool       // a copy is being made
 	skipped bool       // it has been told that the session is too big
-	// copied is the number of the last copy, 0 for none. away is what the blob
+	// copied is the number of the last copy, 0 for none. remote is what the blob
 	// store has.
 	copied int
-	away   away
+	remote remoteState
 }
 
 // journaled is a line of a journal.
@@ -70,26 +70,26 @@ func (s *Session) acknowledged(channel string, cell uint32, key string) {
 		return
 	}
 	line, _ := json.Marshal(journaled{channel, cell, key}) // strings and a number
-	s.keep.mu.Lock()
-	defer s.keep.mu.Unlock()
-	for _, f := range s.keep.files {
+	s.durability.mu.Lock()
+	defer s.durability.mu.Unlock()
+	for _, f := range s.durability.files {
 		if _, err := f.Write(append(line, '\n')); err != nil {
 			s.m.log.Warn("a durable session's journal cannot be written", "session", s.id, "error", err)
 		}
 	}
 }
 
-// preserve copies a durable session if it is idle after work, in the
+// autosaveIdle copies a durable session if it is idle after work, in the
 // background, when no other is being copied.
-func (m *Manager) preserve(s *Session, now time.Time) {
+func (m *Manager) autosaveIdle(s *Session, now time.Time) {
 	if !s.durable || !s.due(now) {
 		return
 	}
-	if !m.preserving.TryLock() {
+	if !m.autosaving.TryLock() {
 		return
 	}
 	m.work.Go(func() {
-		defer m.preserving.Unlock()
+		defer m.autosaving.Unlock()
 		if !s.lifecycle.TryLock() {
 			return // a request begins
 		}
@@ -98,7 +98,7 @@ func (m *Manager) preserve(s *Session, now time.Time) {
 		if !s.due(now) || s.is(hibernated) {
 			return
 		}
-		if err := s.preserve(m.ctx, unlock); err != nil && !s.IsLost() {
+		if err := s.autosave(m.ctx, unlock); err != nil && !s.IsLost() {
 			m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
 		}
 	})
@@ -107,9 +107,9 @@ func (m *Manager) preserve(s *Session, now time.Time) {
 // due reports whether the session has come to rest after work that is not in
 // its copy.
 func (s *Session) due(now time.Time) bool {
-	s.keep.mu.Lock()
-	at, tried := s.keep.at, s.keep.tried
-	s.keep.mu.Unlock()
+	s.durability.mu.Lock()
+	at, tried := s.durability.at, s.durability.tried
+	s.durability.mu.Unlock()
 	s.mu.Lock()
 	idle := (s.state == running || s.state == paused) && s.ops == 0 && now.Sub(s.active) >= durableRest && s.active.After(at)
 	all := s.order
@@ -125,31 +125,31 @@ func (s *Session) due(now time.Time) bool {
 	return true
 }
 
-// preserve copies the session now. It calls unlock when the session goes on.
+// autosave copies the session now. It calls unlock when the session runs again.
 // Preconditions: lifecycle is held, and no request is under way.
-func (s *Session) preserve(ctx context.Context, unlock func()) (err error) {
+func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
 	const op = "session.preserve"
-	s.keep.mu.Lock()
-	if s.keep.busy {
-		s.keep.mu.Unlock()
+	s.durability.mu.Lock()
+	if s.durability.busy {
+		s.durability.mu.Unlock()
 		return nil
 	}
-	s.keep.busy, s.keep.tried = true, time.Now()
-	s.keep.number++
-	n, known := s.keep.number, len(s.keep.files)
-	s.keep.mu.Unlock()
+	s.durability.busy, s.durability.tried = true, time.Now()
+	s.durability.number++
+	n, known := s.durability.number, len(s.durability.files)
+	s.durability.mu.Unlock()
 	defer func() {
-		s.keep.mu.Lock()
-		s.keep.busy = false
-		s.keep.mu.Unlock()
+		s.durability.mu.Lock()
+		s.durability.busy = false
+		s.durability.mu.Unlock()
 	}()
-	if machine := s.current(); machine != nil {
+	if machine := s.currentMachine(); machine != nil {
 		if u, err := machine.Usage(ctx); err == nil && u.Memory > s.m.cfg.DurableBytes {
 			s.tooBig(u.Memory)
 			return nil
 		}
 	}
-	if err := s.awake(ctx); err != nil {
+	if err := s.ensureRunning(ctx); err != nil {
 		return err
 	}
 	dir := filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", n))
@@ -165,19 +165,19 @@ func (s *Session) preserve(ctx context.Context, unlock func()) (err error) {
 		if st != nil {
 			// From here on cells belong to both.
 			begun = true
-			s.keep.mu.Lock()
-			s.keep.files = append(s.keep.files, journal)
-			s.keep.mu.Unlock()
+			s.durability.mu.Lock()
+			s.durability.files = append(s.durability.files, journal)
+			s.durability.mu.Unlock()
 		}
 		unlock()
 	})
 	if err == nil {
-		err = seal(dir, &copied{saved: st.saved, At: st.at, Pause: st.pause, Session: s.id})
+		err = commit(dir, &copied{saved: st.saved, At: st.at, Pause: st.pause, Session: s.id})
 	}
 	if s.IsLost() && s.lostReason() != "restarting" {
 		return errors.Join(err, journal.Close(), os.RemoveAll(s.m.durableDir(s.id)))
 	}
-	if err = s.replaceKeep(st, journal, n, known, begun, err); err != nil {
+	if err = s.replaceDurable(st, journal, n, known, begun, err); err != nil {
 		return errors.Join(err, os.RemoveAll(dir+partial))
 	}
 	s.m.count.preserved.Add(1)
@@ -185,22 +185,22 @@ func (s *Session) preserve(ctx context.Context, unlock func()) (err error) {
 	return s.m.onlyCopy(s.id, filepath.Base(dir))
 }
 
-// replaceKeep notes that there is another copy, or why there is none.
-func (s *Session) replaceKeep(st *captured, journal *os.File, number, known int, begun bool, err error) error {
-	s.keep.mu.Lock()
-	defer s.keep.mu.Unlock()
+// replaceDurable records that there is another copy, or why there is none.
+func (s *Session) replaceDurable(st *captured, journal *os.File, number, known int, begun bool, err error) error {
+	s.durability.mu.Lock()
+	defer s.durability.mu.Unlock()
 	if err != nil {
 		if begun {
-			s.keep.files = slices.DeleteFunc(s.keep.files, func(f *os.File) bool { return f == journal })
+			s.durability.files = slices.DeleteFunc(s.durability.files, func(f *os.File) bool { return f == journal })
 		}
 		return errors.Join(err, journal.Close())
 	}
-	known = min(known, len(s.keep.files))
-	for _, f := range s.keep.files[:known] {
+	known = min(known, len(s.durability.files))
+	for _, f := range s.durability.files[:known] {
 		_ = f.Close() // it is of the past
 	}
-	s.keep.files = slices.Clone(s.keep.files[known:])
-	s.keep.at, s.keep.skipped, s.keep.copied = st.at, false, number
+	s.durability.files = slices.Clone(s.durability.files[known:])
+	s.durability.at, s.durability.skipped, s.durability.copied = st.at, false, number
 	return nil
 }
 
@@ -220,10 +220,10 @@ func (m *Manager) onlyCopy(id, name string) error {
 
 // tooBig tells once that a session is not copied.
 func (s *Session) tooBig(bytes int64) {
-	s.keep.mu.Lock()
-	first := !s.keep.skipped
-	s.keep.skipped = true
-	s.keep.mu.Unlock()
+	s.durability.mu.Lock()
+	first := !s.durability.skipped
+	s.durability.skipped = true
+	s.durability.mu.Unlock()
 	if !first {
 		return
 	}
@@ -234,25 +234,25 @@ func (s *Session) tooBig(bytes int64) {
 	}
 }
 
-// kept is when the session was last copied.
-func (s *Session) kept() time.Time {
-	s.keep.mu.Lock()
-	defer s.keep.mu.Unlock()
-	return s.keep.at
+// savedAt returns when the session was last copied.
+func (s *Session) savedAt() time.Time {
+	s.durability.mu.Lock()
+	defer s.durability.mu.Unlock()
+	return s.durability.at
 }
 
-// closeKeep closes the journals. With remove the copies go too: the session
+// closeDurable closes the journals. With remove the copies go too: the session
 // does not come back.
-func (s *Session) closeKeep(remove bool) {
+func (s *Session) closeDurable(remove bool) {
 	if !s.durable {
 		return
 	}
-	s.keep.mu.Lock()
-	defer s.keep.mu.Unlock()
-	for _, f := range s.keep.files {
+	s.durability.mu.Lock()
+	defer s.durability.mu.Unlock()
+	for _, f := range s.durability.files {
 		_ = f.Close()
 	}
-	s.keep.files = nil
+	s.durability.files = nil
 	if remove {
 		if err := os.RemoveAll(s.m.durableDir(s.id)); err != nil {
 			s.m.log.Warn("a durable session's copy was not removed", "session", s.id, "error", err)
@@ -272,7 +272,7 @@ func (m *Manager) recoverAll() error {
 		number, err := m.newestCopy(id)
 		if err == nil && m.sessions[id] != nil {
 			// It was saved. The copy serves until there is a later one.
-			m.sessions[id].resumeKeep(number, time.Time{})
+			m.sessions[id].resumeDurable(number, time.Time{})
 			continue
 		}
 		var s *Session
@@ -289,7 +289,7 @@ func (m *Manager) recoverAll() error {
 		if err := errors.Join(os.RemoveAll(m.durableDir(id)), os.RemoveAll(m.sessionDir(id))); err != nil {
 			return err
 		}
-		if m.afar() {
+		if m.clustered() {
 			m.ending[id] = false // the blob store may have a copy
 			if err := os.Mkdir(m.durableDir(id), 0o700); err != nil {
 				return err
@@ -319,14 +319,14 @@ func (m *Manager) newestCopy(id string) (int, error) {
 	return number, m.onlyCopy(id, newest)
 }
 
-// resumeKeep goes on with the copy of that number.
-func (s *Session) resumeKeep(number int, at time.Time) {
-	s.keep.mu.Lock()
-	defer s.keep.mu.Unlock()
+// resumeDurable continues with the copy of that number.
+func (s *Session) resumeDurable(number int, at time.Time) {
+	s.durability.mu.Lock()
+	defer s.durability.mu.Unlock()
 	name := filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
-	s.keep.number, s.keep.copied, s.keep.at = number, number, at
+	s.durability.number, s.durability.copied, s.durability.at = number, number, at
 	if f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
-		s.keep.files = append(s.keep.files, f)
+		s.durability.files = append(s.durability.files, f)
 	}
 }
 
@@ -356,7 +356,7 @@ func (m *Manager) recover(id string, number int) (*Session, error) {
 	if err := linkTree(filepath.Join(dir, "snapshot"), filepath.Join(m.sessionDir(id), "snapshot")); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	v.alone(time.Since(c.At))
+	v.detach(time.Since(c.At))
 	v.Recovered, v.Stale = c.At, true
 	lost := 0
 	for i := range v.Channels {
@@ -365,7 +365,7 @@ func (m *Manager) recover(id string, number int) (*Session, error) {
 			lost += len(q.Lost)
 		}
 	}
-	s, err := m.another(dir, v)
+	s, err := m.cloneSession(dir, v)
 	if err != nil {
 		return nil, err
 	}
@@ -376,7 +376,7 @@ func (m *Manager) recover(id string, number int) (*Session, error) {
 		}
 		ch.note(map[string]any{"event": "recovered", "as_of_ms": c.At.UnixMilli(), "lost_cells": cells})
 	}
-	s.resumeKeep(number, c.At)
+	s.resumeDurable(number, c.At)
 	s.connectAll(v)
 	m.log.Debug("recovered", "session", id, "lost_cells", lost)
 	return s, nil

@@ -38,7 +38,7 @@ func (m *Manager) forksDir() string { return filepath.Join(m.cfg.DataDir, "forks
 // given back by release. enter is asked, under mu, before each.
 func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Principal, l protocol.Limits, enter func() error) (release func(), err error) {
 	var arrivals []*claim
-	release = sync.OnceFunc(func() {
+	giveBack := sync.OnceFunc(func() {
 		m.mu.Lock()
 		m.creating -= len(arrivals)
 		for _, c := range arrivals {
@@ -51,7 +51,7 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Princ
 	var back undo.Stack
 	defer back.Run()
 	back.Add(func() {
-		release()
+		giveBack()
 		m.count.sessionsRefused.Add(1)
 	})
 	for range n {
@@ -75,7 +75,7 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Princ
 		}
 	}
 	back.Commit()
-	return release, nil
+	return giveBack, nil
 }
 
 // Fork makes copies of a session, all or none, and resumes it for that. Errors:
@@ -104,7 +104,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	}
 	unlock = sync.OnceFunc(unlock)
 	defer unlock()
-	if err := s.awake(ctx); err != nil {
+	if err := s.ensureRunning(ctx); err != nil {
 		return none, err
 	}
 	st, err := s.copyTo(ctx, dir, true, func(*captured) { unlock() })
@@ -169,7 +169,7 @@ func (b branch) record(c *copied, now time.Time) saved {
 		v.Env = map[string]string{}
 	}
 	maps.Copy(v.Env, b.env)
-	v.alone(now.Sub(c.At))
+	v.detach(now.Sub(c.At))
 	for i := range v.Channels {
 		v.Channels[i].Writers = nil // they are of those who watch the original
 	}
@@ -191,11 +191,11 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 	var back undo.Stack
 	defer back.Run()
 	back.Add(func() { m.disown(v.ID) })
-	s, err := m.another(b.dir, v)
+	s, err := m.cloneSession(b.dir, v)
 	if err != nil {
 		return nil, err
 	}
-	back.Add(s.undo)
+	back.Add(s.dismantle)
 	// No request begins before it is a machine of its own.
 	if err := s.lifecycle.Lock(ctx); err != nil {
 		return nil, fault.Wrap(fault.KindOf(err), op, err)
@@ -266,9 +266,9 @@ func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 	return s.machine.EndBurst(ctx)
 }
 
-// another assembles a session whose logs begin with those of a copy, each in
+// cloneSession assembles a session whose logs begin with those of a copy, each in
 // an epoch of its own.
-func (m *Manager) another(dir string, v saved) (*Session, error) {
+func (m *Manager) cloneSession(dir string, v saved) (*Session, error) {
 	for i := range v.Channels {
 		c := &v.Channels[i]
 		l, err := c.Log.Clone(filepath.Join(dir, "logs", c.ID), filepath.Join(m.logDir(), v.ID, c.ID))

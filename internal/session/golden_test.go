@@ -18,7 +18,7 @@ func TestGoldenRecords(t *testing.T) {
 		"sessions/ID/session.json: a hibernated session": saved{},
 		"session.json of a copy":                         copied{},
 		"journal line of a durable session":              journaled{},
-		"sessions/ID/about in the blob store":            about{},
+		"sessions/ID/about in the blob store":            parkedManifest{},
 		"checkpoints/ID/NAME.about in the blob store":    checkpoint{},
 		"volumes/ID/volume.json":                         volume{},
 		"usage line":                                     UsageRecord{},

@@ -42,9 +42,9 @@ func (s *Session) Hibernate(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.m.work.Done()
-	if s.durable && s.is(running) && s.worked(s.kept()) {
+	if s.durable && s.is(running) && s.worked(s.savedAt()) {
 		// This process may be killed before the session wakes.
-		if err := s.preserve(ctx, func() {}); err != nil {
+		if err := s.autosave(ctx, func() {}); err != nil {
 			s.m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
 		}
 	}
@@ -136,7 +136,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 		s.watchMachine()
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
 	}
-	if err := s.settleOut(machine); err != nil {
+	if err := s.drainOutput(machine); err != nil {
 		s.lose("crashed", "its last output could not be read")
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
 	}
@@ -163,9 +163,9 @@ func (s *Session) measureDisk() {
 	s.mu.Unlock()
 }
 
-// settleOut takes the last output of a machine that has ended, and destroys
+// drainOutput reads the last output of a machine that has ended, and destroys
 // it.
-func (s *Session) settleOut(machine sandbox.Machine) error {
+func (s *Session) drainOutput(machine sandbox.Machine) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
 	err := s.agent.Drain(ctx)
@@ -219,7 +219,7 @@ func (s *Session) wake(of context.Context) (err error) {
 		return s.LostError()
 	case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
 		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.id, "error", err)
-		return s.giveUp("upgraded", "its snapshot is of another version of the server or its image")
+		return s.fail("upgraded", "its snapshot is of another version of the server or its image")
 	case err != nil:
 		s.enter(hibernated)
 		s.notifyState(hibernated)
@@ -247,7 +247,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	if err := s.finalizeRestore(ctx, stale); err != nil {
 		// It has run on: its snapshot is of the past.
 		s.m.log.Error("a session did not wake", "session", s.id, "error", err)
-		return s.giveUp("crashed", "it did not answer after it was woken")
+		return s.fail("crashed", "it did not answer after it was woken")
 	}
 	s.watchMachine()
 	if !s.enter(running) {
@@ -317,9 +317,10 @@ func (m *Manager) couldNotRestore(what string, err error, of ...any) {
 	m.log.Warn(what, append(of, "kind", fault.KindOf(err), "error", err)...)
 }
 
-// giveUp loses the session, and returns what that means for the one who wanted
-// it woken. That may be a queue, for which the loss waits: it is not waited for.
-func (s *Session) giveUp(reason, message string) error {
+// fail ends the session, and returns the error for the caller that wanted it
+// resumed. The caller may be a queue whose end lose awaits, so that fail does not
+// wait for the end.
+func (s *Session) fail(reason, message string) error {
 	s.m.work.Go(func() { s.lose(reason, message) })
 	<-s.life.Done()
 	return s.LostError()

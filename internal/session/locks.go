@@ -6,7 +6,7 @@ package session
 // Locks that are held over long calls (package ctxlock). Each is waited for with
 // a context, or only tried:
 //
-//	Manager.adopting, hibernating, preserving, shipping, noting
+//	Manager.adopting, hibernating, autosaving, uploading, uploadingJournal
 //	Session.opening
 //	Session.lifecycle      pauses, hibernations, resumes and copies of a session
 //	Terminal.resizing
@@ -14,12 +14,12 @@ package session
 // Mutexes, which are held over no call to the agent, the host, a queue, a link
 // or a disk, but for the three that say so:
 //
-//	Session.keep.away.busy held over writes to the blob store
+//	Session.durability.remote.writing held over writes to the blob store
 //	Manager.mu             the lists of sessions and logs
 //	SnapshotStore.mu       the list of users' snapshots
 //	Session.mu             state, viewers, channels; several only under Manager.mu
 //	Channel.mu
-//	Session.keep.mu        a durable session's journal; held over writes to its file
+//	Session.durability.mu      a durable session's journal; held over writes to its file
 //	writer.mu              held over input on its way to the agent
 //	totals.mu, line.mu, presence.mu, outlet.mu and other leaves
 //
@@ -46,5 +46,5 @@ func (managerRank) String() string   { return "Manager.mu" }
 func (snapshotsRank) String() string { return "SnapshotStore.mu" }
 func (sessionRank) String() string   { return "Session.mu" }
 func (channelRank) String() string   { return "Channel.mu" }
-func (durableRank) String() string   { return "Session.keep.mu" }
+func (durableRank) String() string   { return "Session.durability.mu" }
 func (totalsRank) String() string    { return "totals.mu" }

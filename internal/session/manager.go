@@ -41,12 +41,12 @@ type Manager struct {
 	provider Provider
 	// hibernating is held while an idle session is hibernated: one at a time.
 	hibernating ctxlock.Lock
-	// preserving is held while a durable session is copied.
-	preserving ctxlock.Lock
-	// shipping is held while a copy goes to the blob store, noting while a
-	// journal does, and pace bounds their bytes.
-	shipping, noting ctxlock.Lock
-	pace             *rate.Limiter
+	// autosaving is held while a durable session is copied.
+	autosaving ctxlock.Lock
+	// uploading is held while a copy goes to the blob store, uploadingJournal
+	// while a journal does, and pace bounds their bytes.
+	uploading, uploadingJournal ctxlock.Lock
+	pace                        *rate.Limiter
 	// adopting is held while a parked session is fetched: one at a time.
 	adopting  ctxlock.Lock
 	snapshots *SnapshotStore
@@ -99,8 +99,8 @@ func New(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, left: map[string]departed{},
 		sessions: map[string]*Session{}, logs: map[*stream.Log]struct{}{},
-		hibernating: ctxlock.New(), preserving: ctxlock.New(), adopting: ctxlock.New(),
-		shipping: ctxlock.New(), noting: ctxlock.New(), ending: map[string]bool{},
+		hibernating: ctxlock.New(), autosaving: ctxlock.New(), adopting: ctxlock.New(),
+		uploading: ctxlock.New(), uploadingJournal: ctxlock.New(), ending: map[string]bool{},
 		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
 		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), totals: newTotals(), ledger: newLedger(),
 	}
@@ -134,13 +134,13 @@ func New(cfg Config) (*Manager, error) {
 	m.work.Go(m.janitor)
 	m.work.Go(m.volumes.watch)
 	m.work.Go(m.unparkAll)
-	m.work.Go(m.tend)
+	m.work.Go(m.maintainStore)
 	m.audit(protocol.AuditEntry{Event: "node.start"})
 	if cfg.Ledger != nil {
 		m.work.Go(m.keepAccount)
 	}
-	if cfg.GoOn {
-		m.work.Go(m.goOn)
+	if cfg.ResumeBusy {
+		m.work.Go(m.resumeBusy)
 	}
 	return m, nil
 }
@@ -484,8 +484,8 @@ func (m *Manager) tick(now time.Time) {
 	m.forgetLeft(now)
 	m.measureAll(now, all)
 	for _, s := range all {
-		m.preserve(s, now)
-		m.ship(s, now)
+		m.autosaveIdle(s, now)
+		m.uploadDue(s, now)
 		s.lookAtPorts()
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
@@ -498,9 +498,9 @@ func (m *Manager) tick(now time.Time) {
 	}
 }
 
-// store hibernates a session that is idle since the given time, in the
+// hibernateSoon hibernates a session that is idle since the given time, in the
 // background, when no other is being hibernated.
-func (m *Manager) store(s *Session, since time.Time) {
+func (m *Manager) hibernateSoon(s *Session, since time.Time) {
 	if !m.hibernating.TryLock() {
 		return
 	}

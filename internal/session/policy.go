@@ -157,7 +157,7 @@ func (m *Manager) applyIdlePolicy(s *Session, now time.Time) {
 	s.mu.Unlock()
 	switch {
 	case state == paused && p.Hibernate > 0 && m.cfg.Backend.Capabilities().Checkpoint:
-		m.store(s, now.Add(-p.Hibernate))
+		m.hibernateSoon(s, now.Add(-p.Hibernate))
 	case state == running && p.Pause > 0:
 		s.pauseIdle(m.ctx, now.Add(-p.Pause))
 	}

@@ -135,7 +135,7 @@ func (s *Session) save(ctx context.Context) error {
 	if err := atomicfile.Write(s.m.savedFile(s.id), data); err != nil {
 		return fault.Wrap(fault.Host, "session.save", err)
 	}
-	s.closeKeep(false)
+	s.closeDurable(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.conclude("restarting", "the node is stopping") {
@@ -356,19 +356,19 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.Spec(h.sources()), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
 		layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink),
-		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), keep: keep{away: away{busy: ctxlock.New()}},
+		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), durability: durableState{remote: remoteState{writing: ctxlock.New()}},
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.limitOutput()
 	if err := s.letOut(v.Network, v.Moved); err != nil {
-		s.undo()
+		s.dismantle()
 		return nil, err
 	}
 	for _, sc := range v.Channels {
 		l, err := m.openLog(s.id, sc.ID, &sc.Log)
 		if err != nil {
-			s.undo()
+			s.dismantle()
 			return nil, err
 		}
 		c := s.reviveChannel(sc, l)
@@ -384,8 +384,8 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 	return s, nil
 }
 
-// undo takes apart a session that was assembled and not connected.
-func (s *Session) undo() {
+// dismantle frees what a session holds that was assembled and not connected.
+func (s *Session) dismantle() {
 	s.volumes.release()
 	s.agent.End()
 	for _, c := range s.order {

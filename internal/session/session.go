@@ -56,10 +56,10 @@ type Session struct {
 	// hibernated or resumed, and by Acquire.
 	lifecycle ctxlock.Lock
 	// stopWatch stops watchMachine. Guarded by lifecycle.
-	stopWatch func()
-	origin    string // the session or snapshot that this is a copy of
-	durable   bool
-	keep      keep // of a durable session
+	stopWatch  func()
+	origin     string // the session or snapshot that this is a copy of
+	durable    bool
+	durability durableState // of a durable session
 	// opening is held by the one who opens a channel with a key.
 	opening ctxlock.Lock
 	ports   ports
@@ -105,7 +105,7 @@ func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w
 		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.Layout.Spec(h.sources()), volumes: h,
 		created: now, expires: now.Add(w.lifetime), active: now, state: running, durable: m.wantsDurable(r),
 		machine: mb.Machine, agent: mb.Agent, router: mb.Sink.(*frameRouter), layout: mb.Layout, info: mb.Info,
-		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), keep: keep{away: away{busy: ctxlock.New()}},
+		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), durability: durableState{remote: remoteState{writing: ctxlock.New()}},
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -414,7 +414,7 @@ func (s *Session) lose(reason, message string) {
 		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
 		}
-		s.closeKeep(reason != "restarting")
+		s.closeDurable(reason != "restarting")
 		if !s.durable || reason == "restarting" || reason == "moved" || s.m.dispose(s) {
 			s.m.disown(s.id)
 		}
@@ -479,7 +479,7 @@ func (s *Session) View() protocol.Session {
 	}
 	all := s.order
 	s.mu.Unlock()
-	if at := s.kept(); !at.IsZero() {
+	if at := s.savedAt(); !at.IsZero() {
 		v.KeptMS = at.UnixMilli()
 	}
 	v.Channels = views(all)

@@ -85,7 +85,7 @@ func (h *SnapshotStore) Create(ctx context.Context, p noderpc.Principal, s *Sess
 	}
 	unlock = sync.OnceFunc(unlock)
 	defer unlock()
-	if err := s.awake(ctx); err != nil {
+	if err := s.ensureRunning(ctx); err != nil {
 		return none, err
 	}
 	id := "n_" + strings.TrimPrefix(newID(), "s_")
@@ -96,7 +96,7 @@ func (h *SnapshotStore) Create(ctx context.Context, p noderpc.Principal, s *Sess
 		if r.ExpiresSeconds > 0 {
 			c.Ends = c.At.Add(time.Duration(r.ExpiresSeconds) * time.Second)
 		}
-		err = seal(dir, c)
+		err = commit(dir, c)
 	}
 	if err == nil {
 		err = h.add(c)

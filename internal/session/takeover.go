@@ -70,9 +70,9 @@ func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Toke
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(m.durableDir(c.ID)))
 	}
-	s.keep.mu.Lock()
-	s.keep.away.number, s.keep.away.base = number, c.base
-	s.keep.mu.Unlock()
+	s.durability.mu.Lock()
+	s.durability.remote.number, s.durability.remote.base = number, c.base
+	s.durability.mu.Unlock()
 	for _, ch := range s.order {
 		ch.note(map[string]any{"event": "taken_over", "as_of_ms": c.At.UnixMilli()})
 	}
@@ -154,7 +154,7 @@ const (
 // Preconditions: nobody else uses m yet.
 func (m *Manager) superseded() map[string]bool {
 	gone := map[string]bool{}
-	if !m.afar() || len(m.sessions) == 0 {
+	if !m.clustered() || len(m.sessions) == 0 {
 		return gone
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, supersededLimit)
@@ -187,15 +187,15 @@ func (m *Manager) superseded() map[string]bool {
 // dispose removes the checkpoints of a session that has ended. While that fails
 // the directory is not told of the end: another node would go on with it.
 func (m *Manager) dispose(s *Session) (done bool) {
-	if !m.afar() {
+	if !m.clustered() {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), disposeLimit)
 	defer cancel()
 	_, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id))
-	err := s.keep.away.busy.Lock(ctx)
+	err := s.durability.remote.writing.Lock(ctx)
 	if err == nil {
-		defer s.keep.away.busy.Unlock()
+		defer s.durability.remote.writing.Unlock()
 	}
 	if mine && err == nil {
 		if err = m.disposeOf(ctx, s.tenant, s.id); err == nil {
@@ -223,9 +223,10 @@ func (m *Manager) disposeOf(ctx context.Context, tenant, id string) error {
 	return err
 }
 
-// tend looks after what is in the blob store.
-func (m *Manager) tend() {
-	if !m.afar() {
+// maintainStore removes what nobody needs from the blob store, until the manager
+// closes.
+func (m *Manager) maintainStore() {
+	if !m.clustered() {
 		return
 	}
 	tick := time.NewTicker(tendEvery)

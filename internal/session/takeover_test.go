@@ -96,8 +96,8 @@ func TestGVisorTakeOver(t *testing.T) {
 
 	// The old node writes what it has lost, late.
 	late := checkpoint{
-		about: about{Version: aboutVersion, ID: s.ID, Tenant: alice.Tenant, Expires: time.Now().Add(time.Hour), Token: first.Token},
-		State: checkpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
+		parkedManifest: parkedManifest{Version: aboutVersion, ID: s.ID, Tenant: alice.Tenant, Expires: time.Now().Add(time.Hour), Token: first.Token},
+		State:          checkpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
 	}
 	if err := a.m.putJSON(a.ctx, checkpointBase(s.ID, first.Token, 9)+".about", late); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestSweepStore(t *testing.T) {
 		}
 	}
 	of := func(id string, life time.Duration, state string) checkpoint {
-		return checkpoint{about: about{Version: aboutVersion, ID: id, Tenant: "t", Expires: now.Add(life)}, State: state}
+		return checkpoint{parkedManifest: parkedManifest{Version: aboutVersion, ID: id, Tenant: "t", Expires: now.Add(life)}, State: state}
 	}
 	for id, life := range map[string]time.Duration{"s_good": time.Hour, "s_over": -time.Hour} {
 		good := life > 0
@@ -166,7 +166,7 @@ func TestSweepStore(t *testing.T) {
 	put(true, stateName("s_ref"), 1)
 	for id, life := range map[string]time.Duration{"s_parked": time.Hour, "s_stale": -time.Hour} {
 		put(life > 0, stateName(id), 1)
-		put(life > 0, aboutName(id), about{Version: aboutVersion, ID: id, Tenant: "t", Expires: now.Add(life)})
+		put(life > 0, aboutName(id), parkedManifest{Version: aboutVersion, ID: id, Tenant: "t", Expires: now.Add(life)})
 		put(life > 0, viewName("t", id), 1)
 	}
 	put(false, stateName("s_half"), 1)

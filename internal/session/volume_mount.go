@@ -311,7 +311,7 @@ func (s *Session) lockVolume(one *volume) {
 			}
 		}
 	}
-	machine := s.current()
+	machine := s.currentMachine()
 	if machine == nil || !s.m.cfg.Backend.Capabilities().LiveMounts {
 		return
 	}

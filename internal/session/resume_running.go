@@ -16,12 +16,11 @@ func (s *Session) working(ctx context.Context) bool {
 	return awake && slices.ContainsFunc(all, func(c *Channel) bool { return c.working(ctx, now) })
 }
 
-// goOn wakes the sessions that were at work when the process before this one
-// ended, those in use last first: nobody who waits for a cell has to ask for it
-// again. One after another, so that they take from those that are there no more
-// than a wake does. A session for which there is no place goes on with the
-// first work that finds one.
-func (m *Manager) goOn() {
+// resumeBusy resumes the sessions that were at work when the process before this
+// one ended, the last used ones first, so that clients need not repeat a request
+// to get the result of a cell. It resumes one after another, to leave capacity to
+// requests. A session for which there is no place resumes with its next request.
+func (m *Manager) resumeBusy() {
 	type sleeper struct {
 		*Session
 		last time.Time
@@ -38,11 +37,11 @@ func (m *Manager) goOn() {
 	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b sleeper) int { return b.last.Compare(a.last) })
 	for _, s := range all {
-		m.goOnWith(s.Session)
+		m.resumeWork(s.Session)
 	}
 }
 
-func (m *Manager) goOnWith(s *Session) {
+func (m *Manager) resumeWork(s *Session) {
 	err := m.ownedSoon(m.ctx, s.id)
 	if err == nil {
 		var end func()

@@ -50,8 +50,8 @@ func viewFolder(tenant string) string {
 	return "tenants/" + hex.EncodeToString(sum[:16])
 }
 
-// about says what a parked session is.
-type about struct {
+// parkedManifest describes a session in the blob store.
+type parkedManifest struct {
 	Version int           `json:"version"`
 	ID      string        `json:"id"`
 	Tenant  string        `json:"tenant"`
@@ -124,7 +124,7 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 			}
 			err := fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
 			if err == nil {
-				err = s.park(ctx)
+				err = s.migrateOut(ctx)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -141,12 +141,12 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 	return d, nil
 }
 
-// park moves the session to the blob store: it is hibernated, packed, given up,
+// migrateOut moves the session to the blob store: it is hibernated, packed, released,
 // and forgotten here, in this order. Its viewers' connections are ended at the
 // beginning, and they try again until they find it where it is. When it fails before it is hibernated, the
 // session goes on; when later, it is hibernated on this node's disk, and comes
 // back with its next start.
-func (s *Session) park(ctx context.Context) error {
+func (s *Session) migrateOut(ctx context.Context) error {
 	const op = "session.park"
 	m := s.m
 	if s.layout.Image != "" {
@@ -182,14 +182,14 @@ func (s *Session) park(ctx context.Context) error {
 	s.mu.Lock()
 	works := s.works
 	s.mu.Unlock()
-	a := about{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: m.token(s.id), Key: key, Durable: s.durable, Parked: time.Now()}
-	err = s.keep.away.busy.Lock(ctx)
+	a := parkedManifest{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: m.token(s.id), Key: key, Durable: s.durable, Parked: time.Now()}
+	err = s.durability.remote.writing.Lock(ctx)
 	if err == nil {
-		defer s.keep.away.busy.Unlock()
-		err = m.upload(ctx, a, view)
+		defer s.durability.remote.writing.Unlock()
+		err = m.uploadParked(ctx, a, view)
 	}
 	if err != nil {
-		m.comeBack(s)
+		m.revert(s)
 		return err
 	}
 	if s.durable {
@@ -199,7 +199,7 @@ func (s *Session) park(ctx context.Context) error {
 		}
 	}
 	m.remember(s)
-	if err := m.giveUp(ctx, s.id, works); err != nil {
+	if err := m.release(ctx, s.id, works); err != nil {
 		// Whether it is given up nobody can say. Here it is not touched any
 		// more; the next start of this node asks.
 		m.drop(s)
@@ -240,8 +240,8 @@ func (m *Manager) drop(s *Session) {
 	m.unlist(s)
 }
 
-// comeBack makes a session of what was saved a moment ago.
-func (m *Manager) comeBack(s *Session) {
+// revert makes a session again of one that was saved a moment ago.
+func (m *Manager) revert(s *Session) {
 	m.drop(s)
 	again, err := m.revive(s.id)
 	if err != nil {
@@ -255,7 +255,7 @@ func (m *Manager) comeBack(s *Session) {
 }
 
 // upload writes a parked session's objects.
-func (m *Manager) upload(ctx context.Context, a about, view protocol.Session) error {
+func (m *Manager) uploadParked(ctx context.Context, a parkedManifest, view protocol.Session) error {
 	err := m.cfg.Blobs.Put(ctx, stateName(a.ID), func(w io.Writer) error {
 		return pack(w, map[string]string{"session": m.sessionDir(a.ID), "logs": filepath.Join(m.logDir(), a.ID)})
 	})
@@ -284,9 +284,9 @@ func (m *Manager) unpark(ctx context.Context, tenant, id string) error {
 	return err
 }
 
-// giveUp tells the directory that the session is parked, for as long as that
-// may take.
-func (m *Manager) giveUp(ctx context.Context, id string, works bool) error {
+// release reports to the directory that the session is in the blob store. It
+// tries for forgiveLimit.
+func (m *Manager) release(ctx context.Context, id string, works bool) error {
 	ctx, cancel := context.WithTimeout(ctx, forgiveLimit)
 	defer cancel()
 	return m.cfg.Directory.Release(ctx, cluster.SessionID(id), works)
@@ -327,7 +327,7 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	parked := err == nil
 	if fault.Is(err, fault.NotFound) {
 		c, err = m.newestCheckpoint(ctx, id)
-		a = c.about
+		a = c.parkedManifest
 	}
 	if err != nil {
 		return nil, err
@@ -362,7 +362,7 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	}
 	if err != nil {
 		m.log.Error("a session could not be fetched from the blob store", "session", id, "parked", parked, "error", err)
-		if perr := m.giveUp(context.WithoutCancel(work), id, false); perr != nil {
+		if perr := m.release(context.WithoutCancel(work), id, false); perr != nil {
 			m.log.Warn("and not be given up", "session", id, "error", perr)
 		}
 		return nil, err
@@ -373,14 +373,14 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	works := s.works
 	s.mu.Unlock()
 	if works {
-		m.work.Go(func() { m.goOnWith(s) })
+		m.work.Go(func() { m.resumeWork(s) })
 	}
 	return s, nil
 }
 
-func (m *Manager) parkedAbout(ctx context.Context, id string) (about, error) {
+func (m *Manager) parkedAbout(ctx context.Context, id string) (parkedManifest, error) {
 	const op = "session.adopt"
-	var a about
+	var a parkedManifest
 	r, err := m.cfg.Blobs.Get(ctx, aboutName(id))
 	if fault.Is(err, fault.NotFound) {
 		return a, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
@@ -397,7 +397,7 @@ func (m *Manager) parkedAbout(ctx context.Context, id string) (about, error) {
 
 // fetch brings a parked session to this node's disk, and removes its objects
 // before it can do anything: nobody wakes it as of an earlier time.
-func (m *Manager) fetch(ctx context.Context, a about, token cluster.Token) (*Session, error) {
+func (m *Manager) fetch(ctx context.Context, a parkedManifest, token cluster.Token) (*Session, error) {
 	const op = "session.fetch"
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }()
@@ -432,11 +432,11 @@ func (m *Manager) fetch(ctx context.Context, a about, token cluster.Token) (*Ses
 // unparkFetched removes a session's objects. Those of a durable one become its
 // checkpoint: should this node be gone before there is another, the session goes
 // on as of when it was parked.
-func (m *Manager) unparkFetched(ctx context.Context, a about, token cluster.Token) error {
+func (m *Manager) unparkFetched(ctx context.Context, a parkedManifest, token cluster.Token) error {
 	if !a.Durable || !m.cfg.Checkpoints {
 		return m.unpark(ctx, a.Tenant, a.ID)
 	}
-	c := checkpoint{about: a, State: stateName(a.ID), At: a.Parked, Node: m.cfg.Node, base: checkpointBase(a.ID, token, 0)}
+	c := checkpoint{parkedManifest: a, State: stateName(a.ID), At: a.Parked, Node: m.cfg.Node, base: checkpointBase(a.ID, token, 0)}
 	c.Token = token
 	var err error
 	if c.Key, err = m.cfg.Backend.Key(sandbox.Spec{}); err != nil {
