@@ -31,13 +31,13 @@ const (
 // asciicast's second version: one line of JSON that says how it is to be
 // shown, then one for each piece of output with its time. It ends where the
 // log ended when it was asked for.
-func (g *Gateway) cast(q *request) error { return g.record(q, false) }
+func (a *fileAPI) cast(q *request) error { return a.record(q, false) }
 
 // text answers with the same as plain text: what was written to the standard
 // output and error, values and errors, as they came.
-func (g *Gateway) text(q *request) error { return g.record(q, true) }
+func (a *fileAPI) text(q *request) error { return a.record(q, true) }
 
-func (g *Gateway) record(q *request, plain bool) error {
+func (a *fileAPI) record(q *request, plain bool) error {
 	const op = "gateway.cast"
 	id, err := q.session()
 	if err != nil {
@@ -51,12 +51,12 @@ func (g *Gateway) record(q *request, plain bool) error {
 	if err != nil {
 		return fault.Invalid(op, "cell", "a cell is a number, as its execute_input has it")
 	}
-	l, err := g.open(q.base(), q.who)
+	l, err := a.open(q.base(), q.who)
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(g.base, func() { _ = l.Close() })
-	late := time.AfterFunc(g.cfg.Times.Call, func() { _ = l.Close() })
+	stop := context.AfterFunc(a.base, func() { _ = l.Close() })
+	late := time.AfterFunc(a.call, func() { _ = l.Close() })
 	r := &castReader{q: q, l: l, late: late, cell: uint32(cell), plain: plain, drop: func() { late.Stop(); stop(); _ = l.Close() }}
 	var at protocol.Attached
 	attach := protocol.Attach{Session: id, Channel: channel, ReadOnly: true}

@@ -88,7 +88,7 @@ func checkPath(name string) error {
 	return nil
 }
 
-// fileAPI answers the requests for files and folders of sessions.
+// fileAPI answers the requests for files, folders and recordings of sessions.
 type fileAPI struct {
 	node Node
 	// open opens a link whose requests belong to the trace of ctx.

@@ -31,7 +31,7 @@ func (q *request) tenantName() (string, error) {
 	return name, tenant.CheckName("gateway.tenant", name)
 }
 
-func (g *Gateway) setQuota(q *request) error {
+func (c *credentialAPI) setQuota(q *request) error {
 	name, err := q.tenantName()
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (g *Gateway) setQuota(q *request) error {
 	return q.changeKeys(fiber.StatusOK, protocol.OpTenantQuota, protocol.TenantQuota{Tenant: name, Quota: &p}, &state, &state.Version)
 }
 
-func (g *Gateway) clearQuota(q *request) error {
+func (c *credentialAPI) clearQuota(q *request) error {
 	name, err := q.tenantName()
 	if err != nil {
 		return err

@@ -56,15 +56,15 @@ func (g *Gateway) table() []route {
 		{Method: "GET", Path: "/metrics", Access: ScopeMetrics, handler: g.serveMetrics},
 		{Method: "POST", Path: "/v1/tickets", Access: Anyone, Body: 4 << 10, handler: g.credentials.issueTicket},
 		{Method: "DELETE", Path: "/v1/tickets/:id", Access: Anyone, handler: g.credentials.revokeTicket},
-		{Method: "PUT", Path: "/v1/tenants/:id", Access: ScopeAdmin, Body: 4 << 10, handler: g.setQuota},
-		{Method: "DELETE", Path: "/v1/tenants/:id", Access: ScopeAdmin, handler: g.clearQuota},
+		{Method: "PUT", Path: "/v1/tenants/:id", Access: ScopeAdmin, Body: 4 << 10, handler: g.credentials.setQuota},
+		{Method: "DELETE", Path: "/v1/tenants/:id", Access: ScopeAdmin, handler: g.credentials.clearQuota},
 		{Method: "GET", Path: "/v1/ws", Access: Anyone, Upgrade: true, handler: g.socket},
 
 		{Method: "POST", Path: "/v1/sessions/:id/links", Access: ScopeWrite, Body: 4 << 10, handler: g.credentials.createViewLink},
 		{Method: "GET", Path: "/v1/sessions/:id/links", Access: ScopeWrite, handler: g.credentials.listViewLinks},
 		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: ScopeWrite, handler: g.credentials.deleteViewLink},
-		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/cast", Access: ScopeRead, handler: g.cast},
-		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/text", Access: ScopeRead, handler: g.text},
+		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/cast", Access: ScopeRead, handler: g.files.cast},
+		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/text", Access: ScopeRead, handler: g.files.text},
 
 		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
 
