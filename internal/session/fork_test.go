@@ -476,9 +476,9 @@ func TestGVisorDurableBounds(t *testing.T) {
 	}
 }
 
-// TestGVisorSpares: a wake and a fork take the sandbox that was half made for
-// them, one of another layout does not, and none remains.
-func TestGVisorSpares(t *testing.T) {
+// TestGVisorStandby fails when a resume or a fork does not use a standby sandbox,
+// or when one remains.
+func TestGVisorStandby(t *testing.T) {
 	var standby *gvisor.Standby
 	r := newGVisor(t, t.TempDir(), func(c *Config) {
 		backend := c.Backend.(*gvisor.Backend)
@@ -488,12 +488,12 @@ func TestGVisorSpares(t *testing.T) {
 	t.Cleanup(standby.Close) // when it fails; a second Close does nothing
 	ready := func() {
 		t.Helper()
-		eventually(t, "there is a spare", func() bool { return standby.Stats().Ready == 1 })
+		eventually(t, "there is a standby sandbox", func() bool { return standby.Stats().Ready == 1 })
 	}
 	taken := func(want uint64) {
 		t.Helper()
 		if n := uint64(standby.Stats().Claims); n != want {
-			t.Errorf("%d spares were taken, want %d", n, want)
+			t.Errorf("%d standby sandboxes were taken, want %d", n, want)
 		}
 	}
 	s := r.create()
@@ -518,7 +518,7 @@ func TestGVisorSpares(t *testing.T) {
 		t.Errorf("the forks say %q and %q", one, two)
 	}
 	if n := standby.Stats().Claims; n < 2 {
-		t.Errorf("%d spares were taken", n)
+		t.Errorf("%d standby sandboxes were taken", n)
 	}
 	// One that is ready goes with the rest.
 	ready()

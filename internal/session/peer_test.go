@@ -96,6 +96,9 @@ func newNode(t testing.TB, backend sandbox.Backend, change ...func(*Config)) *ri
 			if err := m.ConsistencyCheck(); err != nil {
 				t.Errorf("before the end: %v", err)
 			}
+			if err := m.warm.ConsistencyCheck(); err != nil {
+				t.Error(err)
+			}
 			if err := m.Close(ctx); err != nil {
 				t.Errorf("close: %v", err)
 			}
