@@ -25,7 +25,9 @@ type directory interface {
 // TestDirectory runs the same tests on both implementations.
 func TestDirectory(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
-		conform(t, func(t *testing.T) directory { return openLocal(t, filepath.Join(t.TempDir(), "directory")) })
+		conform(
+			t, func(t *testing.T) directory { return openLocal(t, filepath.Join(t.TempDir(), "directory")) },
+		)
 	})
 	t.Run("redis", func(t *testing.T) {
 		server := startRedis(t)
@@ -72,7 +74,9 @@ func withLease(b cluster.Heartbeat, lease time.Duration) cluster.Heartbeat {
 }
 
 func heartbeatOf(node cluster.NodeID) cluster.Heartbeat {
-	return cluster.Heartbeat{Node: node, Instance: "disk-of-" + string(node), Lease: long, Info: cluster.NodeInfo{Address: string(node) + ":1", Most: 4}}
+	return cluster.Heartbeat{Node: node, Instance: "disk-of-" + string(
+		node,
+	), Lease: long, Info: cluster.NodeInfo{Address: string(node) + ":1", Most: 4}}
 }
 
 func register(t *testing.T, d cluster.Registry, b cluster.Heartbeat) cluster.Token {
@@ -84,8 +88,14 @@ func register(t *testing.T, d cluster.Registry, b cluster.Heartbeat) cluster.Tok
 	return a.Incarnation
 }
 
-func claimOf(node cluster.NodeID, incarnation cluster.Token, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token) cluster.Claim {
-	return cluster.Claim{Session: id, Node: node, Incarnation: incarnation, Mode: mode, Last: last, Lease: short, Until: time.Now().Add(time.Hour)}
+func claimOf(
+	node cluster.NodeID, incarnation cluster.Token, id cluster.SessionID, mode cluster.ClaimMode,
+	last cluster.Token,
+) cluster.Claim {
+	return cluster.Claim{
+		Session: id, Node: node, Incarnation: incarnation, Mode: mode, Last: last, Lease: short,
+		Until: time.Now().Add(time.Hour),
+	}
 }
 
 func mustClaim(t *testing.T, d cluster.Registry, c cluster.Claim) cluster.Token {
@@ -166,11 +176,15 @@ func conformOwner(t *testing.T, d directory) {
 	}
 	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	o, err := d.Find(ctx, "s_1")
-	if want := (cluster.Owner{Session: "s_1", Node: "a", Token: token, Live: true, Address: "a:1"}); err != nil || o != want {
+	if want := (cluster.Owner{
+		Session: "s_1", Node: "a", Token: token, Live: true, Address: "a:1",
+	}); err != nil || o != want {
 		t.Fatalf("got %+v %v, want %+v", o, err, want)
 	}
 	b := register(t, d, heartbeatOf("b"))
-	for _, mode := range []cluster.ClaimMode{cluster.ClaimNew, cluster.ClaimRenew, cluster.ClaimTakeOver} {
+	for _, mode := range []cluster.ClaimMode{
+		cluster.ClaimNew, cluster.ClaimRenew, cluster.ClaimTakeOver,
+	} {
 		_, err := d.Claim(ctx, claimOf("b", b, "s_1", mode, token-1))
 		wantKind(t, err, fault.Conflict)
 	}
@@ -220,7 +234,9 @@ func conformTakeover(t *testing.T, d directory) {
 	}
 	_, err := d.Claim(ctx, claimOf("a", a, "s_2", cluster.ClaimRenew, kept))
 	wantKind(t, err, fault.Restarting)
-	_, err = d.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
+	_, err = d.Heartbeat(ctx, cluster.Heartbeat{
+		Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long,
+	})
 	wantKind(t, err, fault.Restarting)
 	again := register(t, d, heartbeatOf("a"))
 	if again <= taken {
@@ -272,7 +288,9 @@ func conformGrace(t *testing.T, d directory) {
 	awaitTaken("s_1", renewed.Add(short))
 	begun := time.Now()
 	again := register(t, d, heartbeatOf("a"))
-	if _, err := d.Claim(ctx, claimOf("a", again, "s_3", cluster.ClaimRenew, last["s_3"])); err != nil {
+	if _, err := d.Claim(
+		ctx, claimOf("a", again, "s_3", cluster.ClaimRenew, last["s_3"]),
+	); err != nil {
 		t.Fatal(err)
 	}
 	awaitTaken("s_2", begun)
@@ -317,7 +335,9 @@ func conformHeartbeat(t *testing.T, d directory) {
 		t.Errorf("a heartbeat changed the incarnation from %d to %d", a, again)
 	}
 	all, err := d.Nodes(ctx)
-	if err != nil || len(all) != 1 || all[0].Sessions != 3 || all[0].Ready["python"] != 2 || all[0].Age > 10*time.Second {
+	if err != nil || len(
+		all,
+	) != 1 || all[0].Sessions != 3 || all[0].Ready["python"] != 2 || all[0].Age > 10*time.Second {
 		t.Fatalf("nodes: %+v %v", all, err)
 	}
 	b.Instance = "another disk"
@@ -328,9 +348,13 @@ func conformHeartbeat(t *testing.T, d directory) {
 	if again := register(t, d, heartbeatOf("a")); again <= a {
 		t.Errorf("the next incarnation is %d, after %d", again, a)
 	}
-	_, err = d.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long})
+	_, err = d.Heartbeat(ctx, cluster.Heartbeat{
+		Node: "a", Instance: "disk-of-a", Incarnation: a, Lease: long,
+	})
 	wantKind(t, err, fault.Restarting)
-	if high := register(t, d, cluster.Heartbeat{Node: "c", Instance: "c", Lease: long, Floor: 1 << 52}); high <= 1<<52 {
+	if high := register(t, d, cluster.Heartbeat{
+		Node: "c", Instance: "c", Lease: long, Floor: 1 << 52,
+	}); high <= 1<<52 {
 		t.Errorf("incarnation %d is below the floor", high)
 	}
 }
@@ -382,12 +406,16 @@ func conformRepeat(t *testing.T, d directory) {
 func conformNames(t *testing.T, d directory) {
 	ctx := within(t)
 	a := register(t, d, heartbeatOf("a"))
-	for _, bad := range []string{"", "a:b", "a\nb", "{x}", "*", "a b", "../x", string(make([]byte, cluster.MaxName+1))} {
+	for _, bad := range []string{
+		"", "a:b", "a\nb", "{x}", "*", "a b", "../x", string(make([]byte, cluster.MaxName+1)),
+	} {
 		_, err := d.Claim(ctx, claimOf("a", a, cluster.SessionID(bad), cluster.ClaimNew, 0))
 		wantKind(t, err, fault.InvalidArgument)
 		_, err = d.Find(ctx, cluster.SessionID(bad))
 		wantKind(t, err, fault.InvalidArgument)
-		_, err = d.Heartbeat(ctx, cluster.Heartbeat{Node: cluster.NodeID(bad), Instance: "x", Lease: long})
+		_, err = d.Heartbeat(ctx, cluster.Heartbeat{
+			Node: cluster.NodeID(bad), Instance: "x", Lease: long,
+		})
 		wantKind(t, err, fault.InvalidArgument)
 		wantKind(t, d.Release(ctx, cluster.SessionID(bad), 1, false), fault.InvalidArgument)
 	}

@@ -145,7 +145,10 @@ func fillRedis(t *testing.T, r redisCluster) {
 	ctx := within(t)
 	n := register(t, r, cluster.Heartbeat{
 		Node: "n1", Instance: "disk", Lease: long,
-		Info: cluster.NodeInfo{Address: "host:1", Sessions: 1, Most: 2, Hibernated: 3, Ready: map[string]int{"python": 4}, Draining: true},
+		Info: cluster.NodeInfo{
+			Address: "host:1", Sessions: 1, Most: 2, Hibernated: 3, Ready: map[string]int{"python": 4},
+			Draining: true,
+		},
 	})
 	mustClaim(t, r, claimOf("n1", n, "s_kept", cluster.ClaimNew, 0))
 	token := mustClaim(t, r, claimOf("n1", n, "s_parked", cluster.ClaimNew, 0))
@@ -154,20 +157,31 @@ func fillRedis(t *testing.T, r redisCluster) {
 		r.Release(ctx, "s_parked", token, true),
 		vault.Restore(ctx, 7, []byte("table")),
 		r.OneTimeStore().Put(ctx, "name", []byte("thing"), time.Hour),
-		r.RunTokenStore().Add(ctx, cluster.RunToken{ID: "ticket1", Data: []byte("thing"), Origin: "https://a.test", Embed: true, Life: time.Hour, Uses: 3, Concurrent: 2, PerMinute: 5}, 10),
+		r.RunTokenStore().Add(ctx, cluster.RunToken{
+			ID: "ticket1", Data: []byte("thing"), Origin: "https://a.test", Embed: true, Life: time.Hour,
+			Uses: 3, Concurrent: 2, PerMinute: 5,
+		}, 10),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if v, _, err := r.RunTokenStore().Begin(ctx, "ticket1", "https://a.test", "place", time.Hour); err != nil || v != cluster.RunTokenAccepted {
+	if v, _, err := r.RunTokenStore().Begin(
+		ctx, "ticket1", "https://a.test", "place", time.Hour,
+	); err != nil || v != cluster.RunTokenAccepted {
 		t.Fatal(v, err)
 	}
-	if _, err := r.RateStore().Settle(ctx, []cluster.Consumption{{Name: "tenant:a", Rate: 5, Burst: 10, Requests: 4}}); err != nil {
+	if _, err := r.RateStore().Settle(ctx, []cluster.Consumption{
+		{Name: "tenant:a", Rate: 5, Burst: 10, Requests: 4},
+	}); err != nil {
 		t.Fatal(err)
 	}
-	parked := cluster.ReleasedSession{Session: "s_parked", Until: goldenUntil, Used: cluster.Amounts{1, 0.5}}
-	if _, err := r.Report(ctx, "n1", n, long, []cluster.NodeUsage{{Holder: "tenant:a", Used: cluster.Amounts{1, 2.5}, Reclaim: true, Released: &parked}}); err != nil {
+	parked := cluster.ReleasedSession{
+		Session: "s_parked", Until: goldenUntil, Used: cluster.Amounts{1, 0.5},
+	}
+	if _, err := r.Report(ctx, "n1", n, long, []cluster.NodeUsage{
+		{Holder: "tenant:a", Used: cluster.Amounts{1, 2.5}, Reclaim: true, Released: &parked},
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -186,7 +200,9 @@ func readRedis(t *testing.T, r redisCluster) {
 	if err != nil || len(nodes) != 1 || nodes[0].Ready["python"] != 4 || !nodes[0].Draining {
 		t.Errorf("nodes: %+v, %v", nodes, err)
 	}
-	if is, data, err := r.KeyTableStore().Load(ctx, 0); err != nil || is != 7 || string(data) != "table" {
+	if is, data, err := r.KeyTableStore().Load(
+		ctx, 0,
+	); err != nil || is != 7 || string(data) != "table" {
 		t.Errorf("the table of keys: %d, %q, %v", is, data, err)
 	}
 	if b, err := r.OneTimeStore().Take(ctx, "name"); err != nil || string(b) != "thing" {
@@ -202,18 +218,26 @@ func readRedis(t *testing.T, r redisCluster) {
 	if all, err := book.Framing(ctx); err != nil || !slices.Equal(all, []string{"https://a.test"}) {
 		t.Errorf("the origins of frames: %v, %v", all, err)
 	}
-	if v, _, err := book.Begin(ctx, "ticket1", "https://a.test", "other", time.Hour); err != nil || v != cluster.RunTokenAccepted {
+	if v, _, err := book.Begin(
+		ctx, "ticket1", "https://a.test", "other", time.Hour,
+	); err != nil || v != cluster.RunTokenAccepted {
 		t.Errorf("the second run: %v, %v", v, err)
 	}
-	if v, _, err := book.Begin(ctx, "ticket1", "https://a.test", "third", time.Hour); err != nil || v != cluster.RunTokenBusy {
+	if v, _, err := book.Begin(
+		ctx, "ticket1", "https://a.test", "third", time.Hour,
+	); err != nil || v != cluster.RunTokenBusy {
 		t.Errorf("the third run: %v, %v", v, err)
 	}
-	if left, err := r.RateStore().Settle(ctx, []cluster.Consumption{{Name: "tenant:a", Rate: 5, Burst: 10}}); err != nil || len(left) != 1 || left[0] < 6 {
+	if left, err := r.RateStore().Settle(ctx, []cluster.Consumption{
+		{Name: "tenant:a", Rate: 5, Burst: 10},
+	}); err != nil || len(left) != 1 || left[0] < 6 {
 		t.Errorf("the rate: %v, %v", left, err)
 	}
 	n := register(t, r, heartbeatOf("n2"))
 	sums, err := r.Report(ctx, "n2", n, long, []cluster.NodeUsage{{Holder: "tenant:a"}})
-	if err != nil || !sums[0].Reclaim || len(sums[0].Used) != 2 || sums[0].Used[0] != 2 || sums[0].Used[1] != 3 {
+	if err != nil || !sums[0].Reclaim || len(
+		sums[0].Used,
+	) != 2 || sums[0].Used[0] != 2 || sums[0].Used[1] != 3 {
 		t.Errorf("what others hold: %+v, %v", sums, err)
 	}
 }
@@ -225,7 +249,9 @@ func TestGoldenLocalDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "directory")
 	e := openLocal(t, path)
 	n := register(t, e, heartbeatOf("n1"))
-	kept, parked := claimOf("n1", n, "s_kept", cluster.ClaimNew, 0), claimOf("n1", n, "s_parked", cluster.ClaimNew, 0)
+	kept, parked := claimOf(
+		"n1", n, "s_kept", cluster.ClaimNew, 0,
+	), claimOf("n1", n, "s_parked", cluster.ClaimNew, 0)
 	kept.Until, parked.Until = goldenUntil, goldenUntil
 	mustClaim(t, e, kept)
 	if err := e.Release(ctx, "s_parked", mustClaim(t, e, parked), true); err != nil {
@@ -266,7 +292,9 @@ func readLocal(t *testing.T) {
 	}
 	then := uint64(time.Now().Add(time.Hour).UnixMicro())
 	var want map[string]map[string]string
-	if err := json.Unmarshal(bytes.ReplaceAll(text, []byte("TIME"), []byte(strconv.FormatUint(then, 10))), &want); err != nil {
+	if err := json.Unmarshal(
+		bytes.ReplaceAll(text, []byte("TIME"), []byte(strconv.FormatUint(then, 10))), &want,
+	); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "directory")

@@ -29,7 +29,9 @@ func TestKeyTableStore(t *testing.T) {
 	})
 	t.Run("sealed", func(t *testing.T) {
 		s := startRedis(t)
-		conformKeyTable(t, func(t *testing.T) tenant.KeyTableStore { return sealed(t, s.open(t).KeyTableStore(), 7) })
+		conformKeyTable(
+			t, func(t *testing.T) tenant.KeyTableStore { return sealed(t, s.open(t).KeyTableStore(), 7) },
+		)
 	})
 }
 
@@ -110,7 +112,9 @@ func conformKeyTable(t *testing.T, open func(t *testing.T) tenant.KeyTableStore)
 	if won.Load() != 1 {
 		t.Errorf("%d changes of one version went through", won.Load())
 	}
-	big := append([]byte(`{"version":`+fmt.Sprint(1<<51)+`,"text":"`), bytes.Repeat([]byte("x"), 5<<20)...)
+	big := append(
+		[]byte(`{"version":`+fmt.Sprint(1<<51)+`,"text":"`), bytes.Repeat([]byte("x"), 5<<20)...,
+	)
 	big = append(big, `"}`...)
 	is, _, _ := v.Load(ctx, 0)
 	if err := patient(t, v, is, 1<<51, big); err != nil {
@@ -173,7 +177,9 @@ func TestKeysOfCluster(t *testing.T) {
 	var work sync.WaitGroup
 	for n := range 12 {
 		work.Go(func() {
-			if _, _, err := []*tenant.Store{a, b}[n%2].Create(ctx, tenant.Key{Tenant: "many", Role: tenant.Viewer}); err != nil {
+			if _, _, err := []*tenant.Store{
+				a, b,
+			}[n%2].Create(ctx, tenant.Key{Tenant: "many", Role: tenant.Viewer}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -190,7 +196,9 @@ func TestKeysOfCluster(t *testing.T) {
 		t.Errorf("the server can read the table: %v", err)
 	}
 	// What somebody else writes there counts for nothing.
-	if err := c.HSet(ctx, "sandgate:{c}:keys", "version", "9000000000000000", "table", raw).Err(); err != nil {
+	if err := c.HSet(
+		ctx, "sandgate:{c}:keys", "version", "9000000000000000", "table", raw,
+	).Err(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the doubt", func() bool { n, _ := a.News(0); return n.Away })
@@ -224,7 +232,9 @@ func TestKeysOutliveTheCluster(t *testing.T) {
 	var secret string
 	t.Run("before", func(t *testing.T) {
 		var err error
-		if _, secret, err = s.keysOf(t, copy).Create(within(t), tenant.Key{Tenant: "acme", Role: tenant.Owner}); err != nil {
+		if _, secret, err = s.keysOf(t, copy).Create(within(t), tenant.Key{
+			Tenant: "acme", Role: tenant.Owner,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -259,11 +269,18 @@ func TestKeysWithoutStore(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the doubt", func() bool { n, _ := a.News(0); return n.Away && n.GraceMS > 0 && n.GraceMS <= 60_000 })
+	eventually(t, "the doubt", func() bool {
+		n, _ := a.News(
+			0,
+		)
+		return n.Away && n.GraceMS > 0 && n.GraceMS <= 60_000
+	})
 	if !opens(a, secret) {
 		t.Error("a known key is gone")
 	}
-	if _, _, err := a.Create(ctx, tenant.Key{Tenant: "acme", Role: tenant.Owner}); !fault.Is(err, fault.Unavailable) {
+	if _, _, err := a.Create(ctx, tenant.Key{
+		Tenant: "acme", Role: tenant.Owner,
+	}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a new key: %v", err)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {

@@ -15,7 +15,9 @@ import (
 )
 
 // holdLeases runs a LeaseHolder until the test ends or stop is called.
-func holdLeases(t *testing.T, d cluster.Registry, o cluster.LeaseHolderOptions) (k *cluster.LeaseHolder, stop func()) {
+func holdLeases(
+	t *testing.T, d cluster.Registry, o cluster.LeaseHolderOptions,
+) (k *cluster.LeaseHolder, stop func()) {
 	t.Helper()
 	if o.Instance == "" {
 		o.Instance = "disk-of-" + string(o.Node)
@@ -58,7 +60,9 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func own(t *testing.T, k *cluster.LeaseHolder, id cluster.SessionID, mode cluster.ClaimMode) cluster.Token {
+func own(
+	t *testing.T, k *cluster.LeaseHolder, id cluster.SessionID, mode cluster.ClaimMode,
+) cluster.Token {
 	t.Helper()
 	var token cluster.Token
 	eventually(t, "the claim of "+string(id), func() (ok bool) {
@@ -78,7 +82,9 @@ type closableRegistry struct {
 	shut atomic.Bool
 }
 
-func (g *closableRegistry) Heartbeat(ctx context.Context, b cluster.Heartbeat) (cluster.HeartbeatReply, error) {
+func (g *closableRegistry) Heartbeat(
+	ctx context.Context, b cluster.Heartbeat,
+) (cluster.HeartbeatReply, error) {
 	if g.shut.Load() {
 		return cluster.HeartbeatReply{}, fault.New(fault.Unavailable, "gate", "shut")
 	}
@@ -101,7 +107,9 @@ func TestFence(t *testing.T) {
 		cut := &closableRegistry{Registry: d}
 		const lease = time.Second
 		lost := make(chan cluster.SessionID, 10)
-		a, _ := holdLeases(t, cut, cluster.LeaseHolderOptions{Node: "a", Lease: lease, Lost: func(id cluster.SessionID) { lost <- id }})
+		a, _ := holdLeases(t, cut, cluster.LeaseHolderOptions{
+			Node: "a", Lease: lease, Lost: func(id cluster.SessionID) { lost <- id },
+		})
 		b, _ := holdLeases(t, d, cluster.LeaseHolderOptions{Node: "b", Lease: lease})
 		first := own(t, a, "s_1", cluster.ClaimNew)
 		kept := own(t, a, "s_2", cluster.ClaimNew)
@@ -127,7 +135,9 @@ func TestFence(t *testing.T) {
 		if token <= first {
 			t.Errorf("b has token %d, a had %d", token, first)
 		}
-		if _, err := a.Own(within(t), "s_3", cluster.ClaimNew, 0, until()); !fault.Is(err, fault.Unavailable) {
+		if _, err := a.Own(
+			within(t), "s_3", cluster.ClaimNew, 0, until(),
+		); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("a new session without a directory: %v", err)
 		}
 		cut.shut.Store(false)
@@ -136,7 +146,9 @@ func TestFence(t *testing.T) {
 		}
 		eventually(t, "a's other session", func() bool { return owns(a, "s_2") })
 		if owns(a, "s_1") || !owns(b, "s_1") || tokenOf(a, "s_2") <= kept {
-			t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", owns(a, "s_1"), owns(b, "s_1"), tokenOf(a, "s_2"), kept)
+			t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", owns(
+				a, "s_1",
+			), owns(b, "s_1"), tokenOf(a, "s_2"), kept)
 		}
 	})
 }
@@ -177,7 +189,9 @@ func TestResume(t *testing.T) {
 		return err == nil
 	})
 	lost := make(chan cluster.SessionID, 10)
-	again, err := cluster.NewLeaseHolder(d, cluster.LeaseHolderOptions{Node: "a", Instance: "disk-of-a", Lease: lease, Lost: func(id cluster.SessionID) { lost <- id }})
+	again, err := cluster.NewLeaseHolder(d, cluster.LeaseHolderOptions{
+		Node: "a", Instance: "disk-of-a", Lease: lease, Lost: func(id cluster.SessionID) { lost <- id },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,12 +216,16 @@ func TestResume(t *testing.T) {
 func TestForgetLater(t *testing.T) {
 	s := startRedis(t)
 	r := s.join(t, "c")
-	a, _ := holdLeases(t, s.joinImpatiently(t, "c"), cluster.LeaseHolderOptions{Node: "a", Lease: long})
+	a, _ := holdLeases(t, s.joinImpatiently(t, "c"), cluster.LeaseHolderOptions{
+		Node: "a", Lease: long,
+	})
 	own(t, a, "s_1", cluster.ClaimNew)
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Own(within(t), "s_2", cluster.ClaimNew, 0, until()); !fault.Is(err, fault.Unavailable) {
+	if _, err := a.Own(
+		within(t), "s_2", cluster.ClaimNew, 0, until(),
+	); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a new session while the directory stands still: %v", err)
 	}
 	a.Forget(within(t), "s_1")

@@ -20,7 +20,9 @@ func TestLocalDirectoryIsDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	e = openLocal(t, path)
-	if o, err := e.Find(context.Background(), "s_1"); err != nil || o.Node != "a" || o.Token != token || o.Live {
+	if o, err := e.Find(
+		context.Background(), "s_1",
+	); err != nil || o.Node != "a" || o.Token != token || o.Live {
 		t.Fatalf("afterwards: %+v %v", o, err)
 	}
 	again := register(t, e, heartbeatOf("a"))

@@ -96,7 +96,9 @@ func TestPlace(t *testing.T) {
 		say("busy", cluster.NodeInfo{Most: 10, Sessions: 8, Ready: map[string]int{"python": 1}})
 		say("idle", cluster.NodeInfo{Most: 10, Sessions: 1})
 		say("full", cluster.NodeInfo{Most: 10, Sessions: 10, Ready: map[string]int{"go": 1}})
-		for language, want := range map[string]cluster.NodeID{"python": "busy", "go": "idle", "php": "idle"} {
+		for language, want := range map[string]cluster.NodeID{
+			"python": "busy", "go": "idle", "php": "idle",
+		} {
 			if got := place(language); got != want {
 				t.Errorf("%s is placed on %s, want %s", language, got, want)
 			}

@@ -14,7 +14,10 @@ import (
 )
 
 // report reports one holder and returns the usage of the other nodes.
-func report(t *testing.T, d cluster.Registry, node cluster.NodeID, incarnation cluster.Token, h cluster.NodeUsage) cluster.Totals {
+func report(
+	t *testing.T, d cluster.Registry, node cluster.NodeID, incarnation cluster.Token,
+	h cluster.NodeUsage,
+) cluster.Totals {
 	t.Helper()
 	sums, err := d.Report(within(t), node, incarnation, time.Minute, []cluster.NodeUsage{h})
 	if err != nil {
@@ -38,8 +41,12 @@ func conformQuota(t *testing.T, d directory) {
 	c := register(t, d, heartbeatOf("c"))
 	const who = "acme\x00 key:{*}\n"
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{1, 0.5}}))
-	holds(t, report(t, d, "b", b, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{2, 1 << 40}}), 1, 0.5)
-	holds(t, report(t, d, "c", c, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{4}}), 3, 1<<40+0.5)
+	holds(t, report(t, d, "b", b, cluster.NodeUsage{
+		Holder: who, Used: cluster.Amounts{2, 1 << 40},
+	}), 1, 0.5)
+	holds(t, report(t, d, "c", c, cluster.NodeUsage{
+		Holder: who, Used: cluster.Amounts{4},
+	}), 3, 1<<40+0.5)
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: "another", Used: cluster.Amounts{9}}))
 	expire(t, d, "c", c)
 	for { // see conformTakeover
@@ -52,7 +59,9 @@ func conformQuota(t *testing.T, d directory) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	_, err := d.Report(ctx, "c", c, short, []cluster.NodeUsage{{Holder: who, Used: cluster.Amounts{4}}})
+	_, err := d.Report(ctx, "c", c, short, []cluster.NodeUsage{
+		{Holder: who, Used: cluster.Amounts{4}},
+	})
 	wantKind(t, err, fault.Restarting)
 
 	// What one wants back is told to the others.
@@ -67,7 +76,9 @@ func conformQuota(t *testing.T, d directory) {
 	if err := d.Release(ctx, "s_1", token, false); err != nil {
 		t.Fatal(err)
 	}
-	report(t, d, "a", a, cluster.NodeUsage{Holder: who, Released: &cluster.ReleasedSession{Session: "s_1", Until: time.Now().Add(time.Hour), Used: cluster.Amounts{1, 7}}})
+	report(t, d, "a", a, cluster.NodeUsage{Holder: who, Released: &cluster.ReleasedSession{
+		Session: "s_1", Until: time.Now().Add(time.Hour), Used: cluster.Amounts{1, 7},
+	}})
 	holds(t, report(t, d, "b", b, cluster.NodeUsage{Holder: who}), 1, 7)
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who}), 1, 7)
 	for {
@@ -97,7 +108,9 @@ func conformQuotaRace(t *testing.T, d directory) {
 	for i := range nodes {
 		all.Go(func() {
 			for range quota {
-				sums, err := d.Report(ctx, id(i), inc[i], time.Minute, []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{have[i] + 1}}})
+				sums, err := d.Report(ctx, id(i), inc[i], time.Minute, []cluster.NodeUsage{
+					{Holder: "h", Used: cluster.Amounts{have[i] + 1}},
+				})
 				if err != nil {
 					t.Error(err)
 					return
@@ -109,7 +122,9 @@ func conformQuotaRace(t *testing.T, d directory) {
 				if others+have[i]+1 <= quota {
 					have[i]++
 					got.Add(1)
-				} else if _, err := d.Report(ctx, id(i), inc[i], time.Minute, []cluster.NodeUsage{{Holder: "h", Used: cluster.Amounts{have[i]}}}); err != nil {
+				} else if _, err := d.Report(ctx, id(i), inc[i], time.Minute, []cluster.NodeUsage{
+					{Holder: "h", Used: cluster.Amounts{have[i]}},
+				}); err != nil {
 					t.Error(err)
 				}
 			}

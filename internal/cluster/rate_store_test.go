@@ -51,7 +51,9 @@ func conformRateStore(t *testing.T, a, b auth.RateStore) {
 	var work sync.WaitGroup
 	for n := range 10 {
 		work.Go(func() {
-			if _, err := []auth.RateStore{a, b}[n%2].Settle(within(t), []cluster.Consumption{slow("z", 1)}); err != nil {
+			if _, err := []auth.RateStore{
+				a, b,
+			}[n%2].Settle(within(t), []cluster.Consumption{slow("z", 1)}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -23,7 +23,9 @@ func TestRedisClockSet(t *testing.T) {
 	if err := os.WriteFile(file, make([]byte, 4096), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", library, testenv.Path("e2e", "testdata", "clock.c")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(
+		"gcc", "-shared", "-fPIC", "-o", library, testenv.Path("e2e", "testdata", "clock.c"),
+	).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	set := func(d time.Duration) {
@@ -33,7 +35,9 @@ func TestRedisClockSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = f.Close() }()
-		if _, err := f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(d/time.Second)), 0); err != nil {
+		if _, err := f.WriteAt(
+			binary.NativeEndian.AppendUint64(nil, uint64(d/time.Second)), 0,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +84,11 @@ func TestRedisClockSet(t *testing.T) {
 	if token := own(t, b, "s_3", cluster.ClaimNew); token <= before {
 		t.Errorf("token %d after %d, by a clock that was set back", token, before)
 	}
-	eventually(t, "its sessions, after that", func() bool { return owns(b, "s_1") && owns(b, "s_2") && owns(b, "s_3") })
+	eventually(t, "its sessions, after that", func() bool {
+		return owns(
+			b, "s_1",
+		) && owns(b, "s_2") && owns(b, "s_3")
+	})
 	cut.shut.Store(false)
 	eventually(t, "the news for who had it", func() bool { return tokenOf(a, "s_1") == 0 })
 }

@@ -40,7 +40,9 @@ func startRedis(t *testing.T, args ...string) *redisServer {
 
 func (s *redisServer) start(t *testing.T, bin string, args ...string) {
 	t.Helper()
-	all := append([]string{"--port", "0", "--unixsocket", s.address, "--save", "", "--appendonly", "no", "--dir", s.dir}, args...)
+	all := append([]string{
+		"--port", "0", "--unixsocket", s.address, "--save", "", "--appendonly", "no", "--dir", s.dir,
+	}, args...)
 	s.cmd = exec.Command(bin, all...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -57,7 +59,9 @@ func (s *redisServer) start(t *testing.T, bin string, args ...string) {
 }
 
 func (s *redisServer) client() *goredis.Client {
-	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.address, MaxRetries: -1, ReadTimeout: patience})
+	return goredis.NewClient(&goredis.Options{
+		Network: "unix", Addr: s.address, MaxRetries: -1, ReadTimeout: patience,
+	})
 }
 
 func (s *redisServer) kill() {
@@ -99,7 +103,9 @@ func (s *redisServer) joinImpatiently(t *testing.T, cluster string) redisCluster
 
 func (s *redisServer) joinFor(t *testing.T, cluster string, timeout time.Duration) redisCluster {
 	t.Helper()
-	r, err := redis.Open(redis.Options{URL: "unix://" + s.address + "?db=0", Cluster: cluster, Timeout: timeout})
+	r, err := redis.Open(redis.Options{
+		URL: "unix://" + s.address + "?db=0", Cluster: cluster, Timeout: timeout,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,14 +20,18 @@ func TestRedisLosesAll(t *testing.T) {
 	ctx := within(t)
 	a, b := heartbeatOf("a"), heartbeatOf("b")
 	ia, ib := register(t, r, a), register(t, r, b)
-	before, err := r.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long})
+	before, err := r.Heartbeat(ctx, cluster.Heartbeat{
+		Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	token := mustClaim(t, r, claimOf("a", ia, "s_1", cluster.ClaimNew, 0))
 	s.restart(t)
 	for {
-		_, err = r.Heartbeat(ctx, cluster.Heartbeat{Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long})
+		_, err = r.Heartbeat(ctx, cluster.Heartbeat{
+			Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long,
+		})
 		if !fault.Is(err, fault.Unavailable) { // a connection of before
 			break
 		}
@@ -45,7 +49,9 @@ func TestRedisLosesAll(t *testing.T) {
 	if err != nil || after.Epoch == before.Epoch || after.Incarnation <= token {
 		t.Fatalf("%+v %v after %+v and token %d", after, err, before, token)
 	}
-	if kept := mustClaim(t, r, claimOf("a", after.Incarnation, "s_1", cluster.ClaimRenew, token)); kept <= token {
+	if kept := mustClaim(
+		t, r, claimOf("a", after.Incarnation, "s_1", cluster.ClaimRenew, token),
+	); kept <= token {
 		t.Errorf("kept with token %d, before it was %d", kept, token)
 	}
 	_, err = r.Claim(ctx, take)
@@ -98,7 +104,9 @@ func TestRedisPaused(t *testing.T) {
 	mustClaim(t, r, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	steps := func(how string) (errs [2]error) {
 		begin := time.Now()
-		_, errs[0] = joinImpatiently.Claim(ctx, claimOf("a", a, cluster.SessionID("s_"+how), cluster.ClaimNew, 0))
+		_, errs[0] = joinImpatiently.Claim(
+			ctx, claimOf("a", a, cluster.SessionID("s_"+how), cluster.ClaimNew, 0),
+		)
 		_, errs[1] = joinImpatiently.Find(ctx, "s_1")
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Errorf("%s: two steps took %s", how, took)
@@ -178,7 +186,9 @@ func TestRedisKeysEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if endless := strings.HasSuffix(k, ":directory") || strings.HasSuffix(k, ":nodes"); (ttl <= 0) != endless {
+		if endless := strings.HasSuffix(
+			k, ":directory",
+		) || strings.HasSuffix(k, ":nodes"); (ttl <= 0) != endless {
 			t.Errorf("%s has %s to live", k, ttl)
 		}
 	}
@@ -186,7 +196,12 @@ func TestRedisKeysEnd(t *testing.T) {
 
 // TestRedisSettings: an invalid address is refused, and the error names the field.
 func TestRedisSettings(t *testing.T) {
-	for _, o := range []redis.Options{{URL: "http://x"}, {URL: ""}, {URL: "redis://:secret@127.0.0.1:1/0"}, {URL: "redis://127.0.0.1:1/0", Cluster: "a:b"}} {
+	for _, o := range []redis.Options{
+		{URL: "http://x"},
+		{URL: ""},
+		{URL: "redis://:secret@127.0.0.1:1/0"},
+		{URL: "redis://127.0.0.1:1/0", Cluster: "a:b"},
+	} {
 		r, err := redis.Open(o)
 		if err == nil {
 			_ = r.Close()

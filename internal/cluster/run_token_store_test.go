@@ -55,11 +55,14 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 			t.Fatal(err)
 		}
 	}
-	begin := func(on auth.RunTokenStore, id, place string, life time.Duration, want cluster.RunTokenVerdict) {
+	begin := func(
+		on auth.RunTokenStore, id, place string, life time.Duration, want cluster.RunTokenVerdict,
+	) {
 		t.Helper()
 		got, wait, err := on.Begin(ctx, id, chat, place, life)
 		ok(err)
-		if got != want || (wait > 0) != (want == cluster.RunTokenBusy || want == cluster.RunTokenTooFast) || wait > time.Minute+time.Second {
+		waits := want == cluster.RunTokenBusy || want == cluster.RunTokenTooFast
+		if got != want || (wait > 0) != waits || wait > time.Minute+time.Second {
 			t.Errorf("place %s of %s: %s after %s, want %s", place, id, got, wait, want)
 		}
 	}
@@ -79,7 +82,9 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 			t.Errorf("ticket %s is %q, want %q", id, got, want)
 		}
 	}
-	token := cluster.RunToken{ID: "one", Data: []byte("thing"), Origin: chat, Life: time.Minute, Uses: 3, Concurrent: 2, PerMinute: 50}
+	token := cluster.RunToken{ID: "one", Data: []byte(
+		"thing",
+	), Origin: chat, Life: time.Minute, Uses: 3, Concurrent: 2, PerMinute: 50}
 	named(a, false)
 	found(a, "one", "")
 	begin(a, "one", "p", time.Minute, cluster.RunTokenUnknown)
@@ -116,14 +121,18 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 	// Many at once: each use is given out once.
 	token.ID, token.Uses, token.PerMinute, token.Concurrent = "three", 5, 600, 16
 	ok(a.Add(ctx, token, 3))
-	if err := b.Add(ctx, cluster.RunToken{ID: "more", Origin: chat, Life: time.Minute}, 3); !fault.Is(err, fault.Exhausted) {
+	if err := b.Add(ctx, cluster.RunToken{
+		ID: "more", Origin: chat, Life: time.Minute,
+	}, 3); !fault.Is(err, fault.Exhausted) {
 		t.Errorf("a fourth of three: %v", err)
 	}
 	var begun atomic.Int32
 	var all sync.WaitGroup
 	for n := range 20 {
 		all.Go(func() {
-			got, _, err := []auth.RunTokenStore{a, b}[n%2].Begin(ctx, "three", chat, fmt.Sprint("p", n), time.Minute)
+			got, _, err := []auth.RunTokenStore{
+				a, b,
+			}[n%2].Begin(ctx, "three", chat, fmt.Sprint("p", n), time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
@@ -180,10 +189,14 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 func TestRunTokenPlacesEnd(t *testing.T) {
 	b := startRedis(t).join(t, "c").RunTokenStore()
 	ctx := t.Context()
-	if err := b.Add(ctx, cluster.RunToken{ID: "one", Data: []byte("x"), Origin: chat, Life: time.Minute, Uses: 1000, Concurrent: 1, PerMinute: 600}, 1); err != nil {
+	if err := b.Add(ctx, cluster.RunToken{ID: "one", Data: []byte(
+		"x",
+	), Origin: chat, Life: time.Minute, Uses: 1000, Concurrent: 1, PerMinute: 600}, 1); err != nil {
 		t.Fatal(err)
 	}
-	if v, _, err := b.Begin(ctx, "one", chat, "dead", 100*time.Millisecond); err != nil || v != cluster.RunTokenAccepted {
+	if v, _, err := b.Begin(
+		ctx, "one", chat, "dead", 100*time.Millisecond,
+	); err != nil || v != cluster.RunTokenAccepted {
 		t.Fatal(v, err)
 	}
 	eventually(t, "its place", func() bool {

@@ -13,7 +13,7 @@ import (
 type Directory interface {
 	// Own claims a session.
 	Own(ctx context.Context, id cluster.SessionID, mode cluster.ClaimMode, last cluster.Token, until time.Time) (cluster.Token, error)
-	// Park gives one up whose state is in the blob store.
+	// Release ends the ownership of a session whose state is in the blob store.
 	Release(ctx context.Context, id cluster.SessionID, busy bool) error
 	// Forget gives one up that has ended.
 	Forget(ctx context.Context, id cluster.SessionID)

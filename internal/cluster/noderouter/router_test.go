@@ -52,7 +52,9 @@ func (k *testNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 		if f.Type != stream.Control {
 			// It comes back with the node's name before it.
 			body := append([]byte(k.id+":"), f.Body...)
-			if err := l.Send(stream.Frame{Type: stream.Records, Channel: f.Channel, Body: body}); err != nil {
+			if err := l.Send(stream.Frame{
+				Type: stream.Records, Channel: f.Channel, Body: body,
+			}); err != nil {
 				return err
 			}
 			continue
@@ -78,7 +80,9 @@ func (k *testNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 
 func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error) {
 	t := fieldsOf(r.Params)
-	missing := &fault.Error{Kind: fault.NotFound, Op: r.Op, Field: "session", Message: "there is no such session"}
+	missing := &fault.Error{
+		Kind: fault.NotFound, Op: r.Op, Field: "session", Message: "there is no such session",
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.requests = append(k.requests, r.Op)
@@ -88,7 +92,9 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 	switch r.Op {
 	case protocol.OpSessionCreate:
 		id := fmt.Sprintf("s_%s_%d", k.id, len(k.sessions))
-		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(id), cluster.ClaimNew, 0, time.Now().Add(time.Hour)); err != nil {
+		if _, err := k.keeper.Own(
+			context.Background(), cluster.SessionID(id), cluster.ClaimNew, 0, time.Now().Add(time.Hour),
+		); err != nil {
 			return nil, err
 		}
 		k.sessions[id] = who.Tenant
@@ -104,7 +110,9 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 	case protocol.OpTenantList:
 		return protocol.TenantList{Tenants: []protocol.Tenant{
 			{Name: string(k.id), Use: protocol.Use{Sessions: 1}},
-			{Name: who.Tenant, Keys: 3, Use: protocol.Use{Sessions: len(k.sessions), CPUs: 0.5, DiskBytes: 7}},
+			{Name: who.Tenant, Keys: 3, Use: protocol.Use{
+				Sessions: len(k.sessions), CPUs: 0.5, DiskBytes: 7,
+			}},
 		}}, nil
 	case protocol.OpParked:
 		return protocol.SessionList{}, nil
@@ -113,7 +121,9 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 		if !there || tenant != who.Tenant {
 			return nil, missing
 		}
-		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(t.Session), cluster.ClaimTakeOver, 0, time.Now().Add(time.Hour)); err != nil {
+		if _, err := k.keeper.Own(context.Background(), cluster.SessionID(
+			t.Session,
+		), cluster.ClaimTakeOver, 0, time.Now().Add(time.Hour)); err != nil {
 			return nil, err
 		}
 		k.sessions[t.Session] = tenant
@@ -121,7 +131,9 @@ func (k *testNode) carry(who noderpc.Principal, r protocol.Request) (any, error)
 	case protocol.OpMetrics:
 		return protocol.Metrics{Text: "# HELP a_total Some.\n# TYPE a_total counter\na_total 1\n# HELP b Others.\n# TYPE b gauge\nb{kind=\"x\"} 2\n"}, nil
 	case protocol.OpStatus:
-		return protocol.NodeStatus{Version: "v", Sessions: len(k.sessions), Counters: map[string]int64{"n": 1}}, nil
+		return protocol.NodeStatus{
+			Version: "v", Sessions: len(k.sessions), Counters: map[string]int64{"n": 1},
+		}, nil
 	}
 	if t.Session != "" && k.sessions[t.Session] != who.Tenant {
 		return nil, missing
@@ -166,14 +178,16 @@ func (k *testNode) carryResource(r protocol.Request) (any, error) {
 	return protocol.Volume{Name: name, CreatedMS: int64(k.id[0])}, nil
 }
 
-// startNodes is nodes behind mutual TLS, with a directory, and the fleet of them.
+// startNodes starts nodes with mutual TLS and a directory, and returns their router.
 func startNodes(t testing.TB, names ...string) (*Router, []*testNode) {
 	t.Helper()
 	return startNodesSeen(t, func(l cluster.Lookup) cluster.Lookup { return l }, names...)
 }
 
-// startNodesSeen is startNodes whose fleet sees the directory in its own way.
-func startNodesSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ...string) (*Router, []*testNode) {
+// startNodesSeen is startNodes with a router that sees the directory through see.
+func startNodesSeen(
+	t testing.TB, see func(cluster.Lookup) cluster.Lookup, names ...string,
+) (*Router, []*testNode) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -208,7 +222,9 @@ func startNodesSeen(t testing.TB, see func(cluster.Lookup) cluster.Lookup, names
 		address := ln.Addr().String()
 		secured, err := id.Secure(ln, nil)
 		must(err)
-		k := &testNode{id: cluster.NodeID(name), ln: ln, links: make(chan *noderpc.Link, 100), sessions: map[string]string{}, volumes: map[string]bool{}, parked: &parked}
+		k := &testNode{id: cluster.NodeID(name), ln: ln, links: make(
+			chan *noderpc.Link, 100,
+		), sessions: map[string]string{}, volumes: map[string]bool{}, parked: &parked}
 		k.keeper, err = cluster.NewLeaseHolder(dir, cluster.LeaseHolderOptions{
 			Node: k.id, Instance: name, Lease: 30 * time.Second,
 			Info: func() cluster.NodeInfo { return cluster.NodeInfo{Address: address, Most: 100} },
@@ -270,8 +286,8 @@ func (l *Link) awaitReply(t testing.TB) protocol.Reply {
 	return r
 }
 
-// TestLinkSpeaksToMany: one link attaches channels of sessions on two nodes, and
-// what is sent to a number comes to its node.
+// TestLinkSpeaksToMany: one link attaches channels of sessions on two nodes. What the
+// client sends to a number reaches its node.
 func TestLinkSpeaksToMany(t *testing.T) {
 	f, all := startNodes(t, "a", "b")
 	l, err := f.Open(within(t), alice)
@@ -280,13 +296,17 @@ func TestLinkSpeaksToMany(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	for i, k := range all {
-		r := l.roundTrip(t, uint64(i+1), protocol.OpAttach, uint32(i+1), protocol.Attach{Session: k.make(t), Channel: "k1"})
+		r := l.roundTrip(t, uint64(i+1), protocol.OpAttach, uint32(i+1), protocol.Attach{
+			Session: k.make(t), Channel: "k1",
+		})
 		if r.Error != nil || !strings.Contains(string(r.Result), string(k.id)) {
 			t.Fatalf("attached to %s: %+v", k.id, r)
 		}
 	}
 	for i, k := range all {
-		if err := l.Send(stream.Frame{Type: stream.Input, Channel: uint32(i + 1), Body: []byte("x")}); err != nil {
+		if err := l.Send(stream.Frame{
+			Type: stream.Input, Channel: uint32(i + 1), Body: []byte("x"),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := l.Next()
@@ -294,16 +314,22 @@ func TestLinkSpeaksToMany(t *testing.T) {
 			t.Fatalf("of %s: %q %v", k.id, got.Body, err)
 		}
 	}
-	if r := l.roundTrip(t, 9, protocol.OpExecute, 7, struct{}{}); r.ID != 9 || r.Error == nil || r.Error.Field != "ch" {
+	if r := l.roundTrip(
+		t, 9, protocol.OpExecute, 7, struct{}{},
+	); r.ID != 9 || r.Error == nil || r.Error.Field != "ch" {
 		t.Errorf("of a number that is not attached: %+v", r)
 	}
-	if r := l.roundTrip(t, 10, protocol.OpSessionGet, 0, protocol.SessionRef{Session: "s_nobodys"}); r.Error == nil || r.Error.Kind != fault.NotFound {
+	if r := l.roundTrip(t, 10, protocol.OpSessionGet, 0, protocol.SessionRef{
+		Session: "s_nobodys",
+	}); r.Error == nil || r.Error.Kind != fault.NotFound {
 		t.Errorf("of an unknown session: %+v", r)
 	}
 	if r := l.roundTrip(t, 11, protocol.OpSessionCreate, 0, struct{}{}); r.ID != 11 || r.Error != nil {
 		t.Errorf("a new session: %+v", r)
 	}
-	if r := l.roundTrip(t, 12, protocol.OpTenantList, 0, struct{}{}); strings.Count(string(r.Result), `"alice"`) != 1 || !strings.Contains(string(r.Result), `"name":"b"`) {
+	if r := l.roundTrip(t, 12, protocol.OpTenantList, 0, struct{}{}); strings.Count(
+		string(r.Result), `"alice"`,
+	) != 1 || !strings.Contains(string(r.Result), `"name":"b"`) {
 		t.Errorf("tenants of all nodes: %s %+v", r.Result, r)
 	}
 	// A node that ends its link ends the client's, with a kind that asks to
@@ -319,7 +345,7 @@ func TestLinkSpeaksToMany(t *testing.T) {
 	}
 }
 
-// TestLinkHoldsBack: a client who does not read holds the node back, and gets
+// TestLinkHoldsBack: a client that does not read slows the node down, and gets
 // everything in order.
 func TestLinkHoldsBack(t *testing.T) {
 	f, all := startNodes(t, "a")
@@ -333,7 +359,9 @@ func TestLinkHoldsBack(t *testing.T) {
 	sent := make(chan error, 1)
 	go func() {
 		for i := range frames {
-			if err := l.Send(stream.Frame{Type: stream.Input, Channel: 1, Body: slices.Repeat([]byte{byte(i)}, size)}); err != nil {
+			if err := l.Send(stream.Frame{
+				Type: stream.Input, Channel: 1, Body: slices.Repeat([]byte{byte(i)}, size),
+			}); err != nil {
 				sent <- err
 				return
 			}
@@ -347,7 +375,9 @@ func TestLinkHoldsBack(t *testing.T) {
 	}
 	for i := range frames {
 		got, err := l.Next()
-		if err != nil || len(got.Body) != size+2 || got.Body[2] != byte(i) || got.Body[size+1] != byte(i) {
+		if err != nil || len(
+			got.Body,
+		) != size+2 || got.Body[2] != byte(i) || got.Body[size+1] != byte(i) {
 			t.Fatalf("frame %d: %d bytes, %v", i, len(got.Body), err)
 		}
 	}
@@ -356,8 +386,8 @@ func TestLinkHoldsBack(t *testing.T) {
 	}
 }
 
-// TestCalls: requests about one session go to its node, a parked one is adopted
-// once, and lists are of all nodes.
+// TestCalls: requests about one session reach its node, a released session is adopted
+// once, and lists cover all nodes.
 func TestCalls(t *testing.T) {
 	f, all := startNodes(t, "a", "b")
 	ctx := within(t)
@@ -366,19 +396,27 @@ func TestCalls(t *testing.T) {
 		id := k.make(t)
 		ids = append(ids, id)
 		var at struct{ Node string }
-		if err := f.Call(ctx, alice, protocol.OpSessionGet, protocol.SessionRef{Session: id}, &at); err != nil || at.Node != string(k.id) {
+		if err := f.Call(ctx, alice, protocol.OpSessionGet, protocol.SessionRef{
+			Session: id,
+		}, &at); err != nil || at.Node != string(k.id) {
 			t.Errorf("%s was asked of %q: %v", id, at.Node, err)
 		}
-		if err := f.Call(ctx, noderpc.Principal{Tenant: "bob"}, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil); !fault.Is(err, fault.NotFound) {
+		if err := f.Call(ctx, noderpc.Principal{
+			Tenant: "bob",
+		}, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil); !fault.Is(err, fault.NotFound) {
 			t.Errorf("of another tenant's: %v", err)
 		}
 	}
 	var list protocol.SessionList
-	if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); err != nil || len(list.Sessions) != 2 {
+	if err := f.Call(
+		ctx, alice, protocol.OpSessionList, struct{}{}, &list,
+	); err != nil || len(list.Sessions) != 2 {
 		t.Errorf("listed %+v: %v", list, err)
 	}
 	var status protocol.NodeStatus
-	if err := f.Call(ctx, alice, protocol.OpStatus, struct{}{}, &status); err != nil || status.Sessions != 2 || status.Counters["n"] != 2 {
+	if err := f.Call(
+		ctx, alice, protocol.OpStatus, struct{}{}, &status,
+	); err != nil || status.Sessions != 2 || status.Counters["n"] != 2 {
 		t.Errorf("status %+v: %v", status, err)
 	}
 	var tenants protocol.TenantList
@@ -387,7 +425,9 @@ func TestCalls(t *testing.T) {
 		{Name: "alice", Keys: 3, Use: protocol.Use{Sessions: 2, CPUs: 1, DiskBytes: 14}},
 		{Name: "b", Use: protocol.Use{Sessions: 1}},
 	}
-	if err := f.Call(ctx, alice, protocol.OpTenantList, struct{}{}, &tenants); err != nil || !reflect.DeepEqual(tenants.Tenants, want) {
+	if err := f.Call(
+		ctx, alice, protocol.OpTenantList, struct{}{}, &tenants,
+	); err != nil || !reflect.DeepEqual(tenants.Tenants, want) {
 		t.Errorf("tenants %+v: %v", tenants, err)
 	}
 	// a's session is parked; many ask for it at once.
@@ -428,12 +468,14 @@ func TestCalls(t *testing.T) {
 	if err := f.nodes["b"].client.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		t.Log(err)
 	}
-	if err := f.Call(ctx, alice, protocol.OpSessionList, struct{}{}, &list); !fault.Is(err, fault.Unavailable) {
+	if err := f.Call(
+		ctx, alice, protocol.OpSessionList, struct{}{}, &list,
+	); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a list without b: %v", err)
 	}
 }
 
-// lapsing is a directory in which the leases of some nodes can run out.
+// lapsing is a directory in which a test can end the leases of nodes.
 type lapsing struct {
 	cluster.Lookup
 	gone sync.Map // of them, by cluster.NodeID
@@ -447,12 +489,14 @@ func (l *lapsing) Nodes(ctx context.Context) ([]cluster.Node, error) {
 	}), err
 }
 
-// TestListsHaveLapsed: behind an outage of the directory the nodes renew their
-// leases one after another, and what the last of them has is not gone meanwhile.
-// A lapsed one that cannot be reached is not waited for.
+// TestListsHaveLapsed: after an outage of the directory the nodes renew their leases
+// one after another, and the sessions of the last one stay listed meanwhile. Nobody
+// waits for a lapsed node that cannot be reached.
 func TestListsHaveLapsed(t *testing.T) {
 	var dir lapsing
-	f, all := startNodesSeen(t, func(l cluster.Lookup) cluster.Lookup { dir.Lookup = l; return &dir }, "a", "b")
+	f, all := startNodesSeen(
+		t, func(l cluster.Lookup) cluster.Lookup { dir.Lookup = l; return &dir }, "a", "b",
+	)
 	ctx := within(t)
 	ids := []string{all[0].make(t), all[1].make(t)}
 	slices.Sort(ids)
@@ -514,8 +558,8 @@ func TestListsHaveLapsed(t *testing.T) {
 	}
 }
 
-// TestNewSessionsGoElsewhere: a node that has just died, and that the directory
-// does not know to be dead, costs nobody a new session.
+// TestNewSessionsGoElsewhere: a node that has just died, and that the directory still
+// lists, makes no new session fail.
 func TestNewSessionsGoElsewhere(t *testing.T) {
 	f, all := startNodes(t, "a", "b")
 	ctx := within(t)
@@ -524,14 +568,16 @@ func TestNewSessionsGoElsewhere(t *testing.T) {
 	}
 	for i := range 8 {
 		var s protocol.Session
-		if err := f.Call(ctx, alice, protocol.OpSessionCreate, protocol.SessionCreate{}, &s); err != nil || !strings.HasPrefix(s.ID, "s_a_") {
+		if err := f.Call(
+			ctx, alice, protocol.OpSessionCreate, protocol.SessionCreate{}, &s,
+		); err != nil || !strings.HasPrefix(s.ID, "s_a_") {
 			t.Fatalf("session %d: %q %v", i, s.ID, err)
 		}
 	}
 }
 
-// TestMetricsAreLabelled: each series says of which node it is, and each family
-// is described once.
+// TestMetricsAreLabelled: each series has the name of its node, and each family has
+// one description.
 func TestMetricsAreLabelled(t *testing.T) {
 	f, _ := startNodes(t, "a", "b")
 	var m protocol.Metrics

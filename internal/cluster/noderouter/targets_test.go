@@ -169,7 +169,9 @@ func TestVolumesOfCluster(t *testing.T) {
 	for node, volumes := range on {
 		apart = append(apart, volumes[0])
 		for _, name := range volumes {
-			for _, op := range []string{protocol.OpVolumeGet, protocol.OpVolumeLease, protocol.OpVolumeRelease} {
+			for _, op := range []string{
+				protocol.OpVolumeGet, protocol.OpVolumeLease, protocol.OpVolumeRelease,
+			} {
 				var v protocol.Volume
 				err := r.Call(within(t), alice, op, protocol.VolumeRef{Name: name}, &v)
 				if err != nil || v.CreatedMS != int64(node[0]) {
@@ -192,7 +194,9 @@ func TestVolumesOfCluster(t *testing.T) {
 	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "different nodes") {
 		t.Errorf("a session with volumes of several nodes: %v", err)
 	}
-	if err := r.Call(within(t), alice, protocol.OpVolumeDelete, protocol.VolumeRef{Name: names[0]}, nil); err != nil {
+	if err := r.Call(within(t), alice, protocol.OpVolumeDelete, protocol.VolumeRef{
+		Name: names[0],
+	}, nil); err != nil {
 		t.Error(err)
 	}
 	err = r.Call(within(t), alice, protocol.OpVolumeGet, protocol.VolumeRef{Name: names[0]}, nil)

@@ -37,7 +37,9 @@ func TestTraceGoesOn(t *testing.T) {
 	in, span := tracer.Begin(ctx, "root", "")
 	defer span.End(nil)
 	var got struct{ Trace string }
-	if err := f.Call(in, who, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}, &got); err != nil {
+	if err := f.Call(in, who, protocol.OpSessionGet, protocol.SessionRef{
+		Session: s.ID,
+	}, &got); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(got.Trace, "00-"+span.ID()+"-") || got.Trace == span.Parent() {
@@ -48,7 +50,9 @@ func TestTraceGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	body, _ := json.Marshal(protocol.Request{ID: 1, Op: protocol.OpSessionGet, Params: json.RawMessage(`{"session":"` + s.ID + `"}`), Trace: span.Parent()})
+	body, _ := json.Marshal(protocol.Request{ID: 1, Op: protocol.OpSessionGet, Params: json.RawMessage(
+		`{"session":"` + s.ID + `"}`,
+	), Trace: span.Parent()})
 	if err := l.Send(stream.Frame{Type: stream.Control, Body: body}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +64,9 @@ func TestTraceGoesOn(t *testing.T) {
 		t.Errorf("a link: the node answered %s", frame.Body)
 	}
 	var none struct{ Trace string }
-	if err := f.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}, &none); err != nil || none.Trace != "" {
+	if err := f.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{
+		Session: s.ID,
+	}, &none); err != nil || none.Trace != "" {
 		t.Errorf("without a trace: %q %v", none.Trace, err)
 	}
 }
