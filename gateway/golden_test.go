@@ -14,7 +14,7 @@ import (
 // sandgate.v1.
 func goldenTypes() map[string]any {
 	return map[string]any{
-		"cast header": castHeader{}, "GET /v1": description{}, "GET /v1/status": statusReply{},
+		"GET /v1": description{}, "GET /v1/status": statusReply{},
 		"POST /v1/tickets": ticketRequest{}, "POST /v1/tickets result": ticketReply{}, "POST /v1/tickets result for runs": runTokenReply{},
 		"POST /v1/sessions/{id}/ports": portRequest{}, "POST /v1/sessions/{id}/ports result": portReply{},
 		"POST /v1/sessions/{id}/links": viewLinkRequest{}, "POST /v1/sessions/{id}/links result": viewLinkReply{},

@@ -63,8 +63,6 @@ func (g *Gateway) table() []route {
 		{Method: "POST", Path: "/v1/sessions/:id/links", Access: ScopeWrite, Body: 4 << 10, handler: g.credentials.createViewLink},
 		{Method: "GET", Path: "/v1/sessions/:id/links", Access: ScopeWrite, handler: g.credentials.listViewLinks},
 		{Method: "DELETE", Path: "/v1/sessions/:id/links/:link", Access: ScopeWrite, handler: g.credentials.deleteViewLink},
-		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/cast", Access: ScopeRead, handler: g.files.cast},
-		{Method: "GET", Path: "/v1/sessions/:id/channels/:channel/text", Access: ScopeRead, handler: g.files.text},
 
 		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
 

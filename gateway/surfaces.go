@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/ports"
+	"github.com/sandgate/sandgate/gateway/recording"
 	"github.com/sandgate/sandgate/gateway/run"
 	"github.com/sandgate/sandgate/gateway/site"
 	"github.com/sandgate/sandgate/gateway/surface"
@@ -26,6 +27,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		run.New(g.runConfig()),
 		g.portSurface,
 		g.health,
+		recording.New(recording.Config{Node: surfaceNode{g}, Base: g.base, Call: g.cfg.Times.Call}),
 		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
 	}, g.cfg.Surfaces...)
 }

@@ -1,19 +1,28 @@
-package gateway
+// Package recording is the surface that sends what a channel's log still holds:
+// as a recording in asciicast's second version, or as plain text.
+//
+// It ends where the log ended when the request came. What the client does not
+// take is not acknowledged to the node, which then sends no more.
+package recording
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
-
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/kernelclient"
 	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -25,39 +34,113 @@ const (
 	castRows = 30
 	// castChannel is the number of the channel on the link.
 	castChannel = 1
+	// copyPart is the size of a copy's buffer, in bytes.
+	copyPart = 32 << 10
 )
 
-// cast answers with what a channel's log still holds, as a recording in
-// asciicast's second version: one line of JSON that says how it is to be
-// shown, then one for each piece of output with its time. It ends where the
-// log ended when it was asked for.
-func (a *fileAPI) cast(q *request) error { return a.record(q, false) }
+// Node is what the surface needs of a node.
+type Node interface {
+	// Open opens a link that speaks for who.
+	Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
+}
 
-// text answers with the same as plain text: what was written to the standard
-// output and error, values and errors, as they came.
-func (a *fileAPI) text(q *request) error { return a.record(q, true) }
+// Config is a Surface's. Every field is required.
+type Config struct {
+	Node Node
+	// Base ends when the requests under way are given up.
+	Base context.Context
+	// Call is how long the node may send nothing.
+	Call time.Duration
+}
 
-func (a *fileAPI) record(q *request, plain bool) error {
-	const op = "gateway.cast"
-	id, err := q.session()
+// Surface sends recordings.
+type Surface struct{ cfg Config }
+
+// New returns a Surface.
+func New(cfg Config) *Surface { return &Surface{cfg} }
+
+// Routes returns the routes.
+func (s *Surface) Routes() []surface.Route {
+	route := func(form string, plain bool) surface.Route {
+		return surface.Route{
+			Method: "GET", Path: "/v1/sessions/:id/channels/:channel/" + form, Access: auth.ScopeRead,
+			Handler: surface.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error { return s.send(w, r, plain) }),
+		}
+	}
+	return []surface.Route{route("cast", false), route("text", true)}
+}
+
+func validID(id string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return id != "" && len(id) <= 128 && strings.Trim(id, letters+"0123456789_-") == ""
+}
+
+// send sends a recording, or as plain text what was written to the standard
+// output and error, values and errors.
+func (s *Surface) send(w http.ResponseWriter, req *http.Request, plain bool) error {
+	r, channel, err := s.open(req, plain)
 	if err != nil {
 		return err
 	}
-	channel := q.Params("channel")
+	defer r.drop()
+	h := w.Header()
+	kind, name := "application/x-asciicast", channel+".cast"
+	if plain {
+		kind, name = "text/plain; charset=utf-8", channel+".txt"
+	}
+	h.Set("Content-Type", kind)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	buf := make([]byte, copyPart)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return nil // the client has gone
+			}
+			_ = http.NewResponseController(w).Flush() // the next write fails, too
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // the client must not take it for the end
+		}
+	}
+}
+
+// open attaches to the channel that the request names.
+func (s *Surface) open(req *http.Request, plain bool) (r *castReader, channel string, err error) {
+	const op = "recording.open"
+	id := req.PathValue("id")
+	if !validID(id) {
+		return nil, "", fault.New(fault.NotFound, op, "there is no such session")
+	}
+	channel = req.PathValue("channel")
 	if !validID(channel) {
-		return fault.New(fault.NotFound, op, "there is no such channel")
+		return nil, "", fault.New(fault.NotFound, op, "there is no such channel")
 	}
-	cell, err := strconv.ParseUint(q.Query("cell", "0"), 10, 32)
+	number := req.URL.Query().Get("cell")
+	if number == "" {
+		number = "0"
+	}
+	cell, err := strconv.ParseUint(number, 10, 32)
 	if err != nil {
-		return fault.Invalid(op, "cell", "a cell is a number, as its execute_input has it")
+		return nil, "", fault.Invalid(op, "cell", "a cell is a number, as its execute_input has it")
 	}
-	l, err := a.open(q.base(), q.who)
+	l, err := s.cfg.Node.Open(req.Context(), surface.CallOf(req).Who)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	stop := context.AfterFunc(a.base, func() { _ = l.Close() })
-	late := time.AfterFunc(a.call, func() { _ = l.Close() })
-	r := &castReader{q: q, l: l, late: late, cell: uint32(cell), plain: plain, drop: func() { late.Stop(); stop(); _ = l.Close() }}
+	stop := context.AfterFunc(s.cfg.Base, func() { _ = l.Close() })
+	gone := context.AfterFunc(req.Context(), func() { _ = l.Close() })
+	late := time.AfterFunc(s.cfg.Call, func() { _ = l.Close() })
+	r = &castReader{
+		l: l, late: late, wait: s.cfg.Call, cell: uint32(cell), plain: plain,
+		drop: func() { late.Stop(); stop(); gone(); _ = l.Close() },
+	}
 	var at protocol.Attached
 	attach := protocol.Attach{Session: id, Channel: channel, ReadOnly: true}
 	err = nodecall.Call(l, 1, protocol.OpAttach, castChannel, attach, &at, func(f stream.Frame) error {
@@ -67,22 +150,11 @@ func (a *fileAPI) record(q *request, plain bool) error {
 	})
 	if err != nil {
 		r.drop()
-		return err
+		return nil, "", err
 	}
 	r.end, r.offset, r.kind = at.Channel.End, at.Offset, at.Channel.Kind
 	r.head = castHeader{Version: 2, Width: at.Channel.Cols, Height: at.Channel.Rows, Title: at.Channel.Title}
-	h := &q.Response().Header
-	kind, name := "application/x-asciicast", channel+".cast"
-	if plain {
-		kind, name = "text/plain; charset=utf-8", channel+".txt"
-	}
-	h.SetContentType(kind)
-	h.Set(fiber.HeaderContentDisposition, `attachment; filename="`+name+`"`)
-	h.Set(fiber.HeaderContentSecurityPolicy, "sandbox; default-src 'none'")
-	h.Set(fiber.HeaderCacheControl, "no-store")
-	q.streams = true
-	q.Response().SetBodyStream(r, -1)
-	return nil
+	return r, channel, nil
 }
 
 type castHeader struct {
@@ -96,8 +168,8 @@ type castHeader struct {
 // castReader makes a recording as the response is sent. What the client
 // does not take is not acknowledged, so that no more comes.
 type castReader struct {
-	q       *request
-	l       Link
+	l       nodecall.Link
+	wait    time.Duration
 	drop    func()
 	late    *time.Timer // cuts a node that sends nothing
 	cell    uint32
@@ -114,7 +186,6 @@ type castReader struct {
 	text    [2]kernelclient.TextDecoder
 	rest    []byte
 	over    bool
-	sent    int64
 	err     error
 }
 
@@ -129,14 +200,7 @@ func (r *castReader) Read(p []byte) (int, error) {
 	}
 	n := copy(p, r.rest)
 	r.rest = r.rest[n:]
-	r.sent += int64(n)
 	return n, nil
-}
-
-func (r *castReader) Close() error {
-	r.drop()
-	r.q.finish(fiber.StatusOK, r.sent, r.err)
-	return nil
 }
 
 // fill takes one frame.
@@ -151,7 +215,7 @@ func (r *castReader) fill() error {
 		f, r.pending = r.pending[0], r.pending[1:]
 	} else {
 		var err error
-		r.late.Reset(r.q.g.cfg.Times.Call)
+		r.late.Reset(r.wait)
 		f, err = nodecall.Next(r.l)
 		r.late.Stop()
 		if err != nil {
@@ -294,8 +358,7 @@ func (r *castReader) begin(at int64) {
 		return
 	}
 	r.begun, r.first, r.last = true, at, at
-	orDefault(&r.head.Width, castCols)
-	orDefault(&r.head.Height, castRows)
+	r.head.Width, r.head.Height = cmp.Or(r.head.Width, castCols), cmp.Or(r.head.Height, castRows)
 	r.head.Timestamp = at / 1e6
 	r.append(r.head)
 	if r.opening != "" {
