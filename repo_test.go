@@ -160,7 +160,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/nodeapi": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
 			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/egress", "internal/trace", "internal/warm",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
 		},
 		"internal/noderpc":        {"fault", "stream", "protocol", "kernel", "internal/trace"},
 		"internal/pool":           {"fault"},
@@ -171,11 +171,15 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/server":         {"*", "!internal/admin", "!internal/cli"},
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/ctxlock", "internal/lockorder", "internal/undo", "internal/egress", "internal/trace", "internal/warm",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
 		},
 		"internal/tenant":  {"fault"},
 		"internal/testenv": {},
 		"internal/trace":   {"fault"},
+		"internal/volume": {
+			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/wire", "internal/atomicfile", "internal/noderpc", "internal/sandbox",
+			"internal/trace",
+		},
 		"internal/warm": {
 			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
 			"internal/pool", "internal/sandbox", "internal/trace",

@@ -11,7 +11,7 @@ import (
 
 // withFile keeps the session of a file awake while do works with its agent.
 func withFile[R any](ctx context.Context, c *call, p protocol.FileRef, do func(a *client.Client) (R, error)) (R, error) {
-	if err := session.CheckPath(c.op(), "path", p.Path); err != nil {
+	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		var zero R
 		return zero, err
 	}
@@ -42,7 +42,7 @@ func fileMkdir(ctx context.Context, c *call, p protocol.FileRef) (protocol.File,
 }
 
 func fileMove(ctx context.Context, c *call, p protocol.FileMove) (protocol.File, error) {
-	if err := session.CheckPath(c.op(), "to", p.To); err != nil {
+	if err := wire.CheckPath(c.op(), "to", p.To); err != nil {
 		return protocol.File{}, err
 	}
 	return withFile(ctx, c, p.FileRef, func(a *client.Client) (protocol.File, error) {
@@ -51,7 +51,7 @@ func fileMove(ctx context.Context, c *call, p protocol.FileMove) (protocol.File,
 }
 
 func fileCopy(ctx context.Context, c *call, p protocol.FileMove) (protocol.File, error) {
-	if err := session.CheckPath(c.op(), "to", p.To); err != nil {
+	if err := wire.CheckPath(c.op(), "to", p.To); err != nil {
 		return protocol.File{}, err
 	}
 	return withFile(ctx, c, p.FileRef, func(a *client.Client) (protocol.File, error) {

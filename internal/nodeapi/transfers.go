@@ -106,7 +106,7 @@ func receive[R any](
 	ctx context.Context, c *call, p protocol.FileRef,
 	write func(*session.Session, io.Reader) (R, error), reply func(R, error),
 ) error {
-	if err := session.CheckPath(c.op(), "path", p.Path); err != nil {
+	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		return err
 	}
 	s, err := c.session(p.Session)
@@ -200,7 +200,7 @@ func transmit[R any](
 	ctx context.Context, c *call, p protocol.FileRef,
 	read func(s *session.Session, opened func(R), w io.Writer) error, reply func(R, error),
 ) error {
-	if err := session.CheckPath(c.op(), "path", p.Path); err != nil {
+	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		return err
 	}
 	_, err := withSession(ctx, c, p.Session, func(s *session.Session) (none, error) {

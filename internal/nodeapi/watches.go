@@ -13,7 +13,7 @@ import (
 // that is detached. The session may be paused or hibernated meanwhile: the
 // watch continues when it is resumed, and its files do not change before.
 func fileWatch(ctx context.Context, c *call, p protocol.FileWatch, reply func(protocol.File, error)) error {
-	if err := session.CheckPath(c.op(), "path", p.Path); err != nil {
+	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		return err
 	}
 	_, err := withSession(ctx, c, p.Session, func(s *session.Session) (none, error) {

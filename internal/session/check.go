@@ -9,7 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
@@ -22,7 +24,6 @@ const (
 	maxEnvBytes = 64 << 10  // names and values
 	maxArgs     = 1024      // of a process
 	maxArgBytes = 128 << 10 // all together
-	maxPath     = 4096
 )
 
 // wanted is a create request, resolved.
@@ -72,12 +73,12 @@ func (m *Manager) checkCreate(p noderpc.Principal, r protocol.SessionCreate) (w 
 	field, network := "network", r.Network
 	w.volumes = r.Volumes
 	if def := w.template.Def(); def != nil {
-		w.volumes = withVolumes(r.Volumes, def.Spec.Volumes)
+		w.volumes = volume.MergeMounts(r.Volumes, def.Spec.Volumes)
 		if network == nil {
 			field, network = "template.session_network", def.Spec.SessionNetwork
 		}
 	}
-	if err := checkMounts(op, w.volumes); err != nil {
+	if err := volume.CheckMounts(op, w.volumes); err != nil {
 		return w, err
 	}
 	if w.network, err = m.checkNetwork(op, field, p.Tenant, network); err != nil {
@@ -147,7 +148,7 @@ func (m *Manager) checkOpen(s *Session, r protocol.ChannelOpen) (language string
 		return "", nil, err
 	}
 	if r.Cwd != "" {
-		if err := CheckPath(op, "cwd", r.Cwd); err != nil {
+		if err := wire.CheckPath(op, "cwd", r.Cwd); err != nil {
 			return "", nil, err
 		}
 	}
@@ -222,7 +223,7 @@ func (m *Manager) checkProcess(op string, r protocol.ChannelOpen) (language stri
 
 // program returns the arguments that run a file in its language's own way.
 func (m *Manager) program(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
-	if err := CheckPath(op, "file", r.File); err != nil {
+	if err := wire.CheckPath(op, "file", r.File); err != nil {
 		return "", nil, err
 	}
 	if r.Language != "" {
@@ -245,12 +246,4 @@ func (m *Manager) program(op string, r protocol.ChannelOpen) (language string, a
 		file = "./" + file // a file and not an option
 	}
 	return language, l.Run(file, r.Args...), nil
-}
-
-// CheckPath refuses a text that cannot be a path in a sandbox.
-func CheckPath(op, field, path string) error {
-	if path == "" || len(path) > maxPath || strings.ContainsRune(path, 0) {
-		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero", maxPath)
-	}
-	return nil
 }

@@ -73,7 +73,7 @@ func (m *Manager) clustered() bool { return m.cfg.Blobs != nil && m.cfg.Director
 // uploads reports whether the session's copies go to the blob store. A session
 // that needs something of this node alone could not run elsewhere.
 func (m *Manager) uploads(s *Session) bool {
-	return m.cfg.Checkpoints && m.clustered() && s.durable && s.layout.Image == "" && len(s.volumes.mounts) == 0
+	return m.cfg.Checkpoints && m.clustered() && s.durable && s.layout.Image == "" && len(s.volumes.Mounts()) == 0
 }
 
 // uploadDue uploads a session's last copy to the blob store if it is not there, or

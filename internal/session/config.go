@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
+	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
@@ -179,7 +180,7 @@ func (c Config) resolve() (Config, error) {
 	def(&c.TemplateBytes, 1<<30)
 	def(&c.MaxVolumes, 100)
 	def(&c.MaxVolumeBytes, 10<<30)
-	def(&c.VolumeEvery, volumeEvery)
+	def(&c.VolumeEvery, volume.DefaultEvery)
 	def(&c.Tick, time.Second)
 	def(&c.Egress.Port, 3128)
 	def(&c.Egress.Connections, 64)
@@ -243,7 +244,6 @@ type counters struct {
 	egressOver, egressBytes                           atomic.Int64
 	parked, adopted, fenced                           atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
-	volumesCreated, volumesFull                       atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
 }
 
@@ -258,7 +258,14 @@ func (c *counters) countLost(reason string) {
 	}
 }
 
-// table returns the counters by name.
+// counters returns the counters by name, those of the node's services included.
+func (m *Manager) counters() map[string]int64 {
+	t := m.count.table()
+	t["volumes_created"], t["volumes_full"] = m.volumes.Counts()
+	return t
+}
+
+// table returns the counters of sessions by name.
 func (c *counters) table() map[string]int64 {
 	t := map[string]int64{
 		"sessions_created":  c.sessionsCreated.Load(),
@@ -291,8 +298,6 @@ func (c *counters) table() map[string]int64 {
 		"forks":             c.forks.Load(),
 		"preserved":         c.preserved.Load(),
 		"recovered":         c.recovered.Load(),
-		"volumes_created":   c.volumesCreated.Load(),
-		"volumes_full":      c.volumesFull.Load(),
 		"parked":            c.parked.Load(),
 		"adopted":           c.adopted.Load(),
 		"fenced":            c.fenced.Load(),

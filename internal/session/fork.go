@@ -242,7 +242,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 		s.lose("restarting", "the node is stopping")
 		return nil, fault.New(fault.Restarting, op, "the node is stopping")
 	}
-	s.volumes.begin(m.volumes)
+	s.volumes.NotifyRunning()
 	m.count.sessionsCreated.Add(1)
 	m.log.Info("session started from a copy", "session", s.id, "origin", b.origin, "took", time.Since(now))
 	return s, nil

@@ -20,11 +20,10 @@ func TestGoldenRecords(t *testing.T) {
 		"journal line of a durable session":              journaled{},
 		"sessions/ID/about in the blob store":            parkedManifest{},
 		"checkpoints/ID/NAME.about in the blob store":    checkpoint{},
-		"volumes/ID/volume.json":                         volume{},
-		"usage line":                                     UsageRecord{},
-		"audit line":                                     protocol.AuditEntry{},
-		"view in the blob store":                         protocol.Session{},
-		"resize record":                                  resized{},
+		"usage line":             UsageRecord{},
+		"audit line":             protocol.AuditEntry{},
+		"view in the blob store": protocol.Session{},
+		"resize record":          resized{},
 	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{}, protocol.Network{Allow: []string{"example.org"}})
 }
 

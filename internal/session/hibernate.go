@@ -237,7 +237,7 @@ func (s *Session) wake(of context.Context) (err error) {
 		return s.LostError()
 	}
 	s.notifyPhase(protocol.PhaseKernels, 80)
-	s.volumes.forget()
+	s.volumes.Reset()
 	s.meter.woke(machine)
 	s.agent.Reconnect(machine.Wire())
 	s.mu.Lock()

@@ -20,6 +20,7 @@ import (
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/undo"
+	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -50,7 +51,7 @@ type Manager struct {
 	// adopting is held while a parked session is fetched: one at a time.
 	adopting  ctxlock.Lock
 	snapshots *SnapshotStore
-	volumes   *Volumes
+	volumes   *volume.Store
 	line      *line
 	totals    *totals
 	ledger    *ledger
@@ -119,8 +120,10 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m.provider = m.warm
-	if m.volumes, err = newVolumes(m); err != nil {
-		return nil, fault.Wrap(fault.Host, op, err)
+	if m.volumes, err = volume.New(volume.Config{
+		Dir: filepath.Join(cfg.DataDir, "volumes"), Max: cfg.MaxVolumes, MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log,
+	}); err != nil {
+		return nil, err
 	}
 	if err := m.load(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
@@ -132,7 +135,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.warm.Start()
 	m.work.Go(m.janitor)
-	m.work.Go(m.volumes.watch)
+	m.work.Go(func() { m.volumes.Watch(m.ctx, m.volumeUsers) })
 	m.work.Go(m.unparkAll)
 	m.work.Go(m.maintainStore)
 	m.audit(protocol.AuditEntry{Event: "node.start"})
@@ -178,7 +181,7 @@ func (m *Manager) Delete(s *Session) {
 func (m *Manager) Snapshots() *SnapshotStore { return m.snapshots }
 
 // Volumes returns the node's volumes.
-func (m *Manager) Volumes() *Volumes { return m.volumes }
+func (m *Manager) Volumes() *volume.Store { return m.volumes }
 
 // createNew makes a session from a template or a language.
 func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
@@ -220,11 +223,11 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		return nil, err
 	}
 
-	h, err := m.volumes.hold(p.Tenant, w.volumes, len(r.Volumes))
+	h, err := m.volumes.Hold(p.Tenant, w.volumes, len(r.Volumes))
 	if err != nil {
 		return nil, err
 	}
-	back.Add(h.release)
+	back.Add(h.Release)
 	// First whose it is: without a directory nothing is begun.
 	id := newID()
 	if err := m.enlist(ctx, id, time.Now()); err != nil {
@@ -244,7 +247,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 			return nil, err
 		}
 	}
-	if err := h.mount(ctx, mb, m.cfg.Backend.Capabilities().LiveMounts); err != nil {
+	if err := h.Mount(ctx, mb.Machine, mb.Agent.Files, m.cfg.Backend.Capabilities().LiveMounts); err != nil {
 		return nil, err
 	}
 	now := time.Now()
@@ -270,7 +273,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		s.lose("restarting", "the node is stopping")
 		return nil, fault.New(fault.Restarting, op, "the node is stopping")
 	}
-	h.begin(m.volumes)
+	h.NotifyRunning()
 	m.count.sessionsCreated.Add(1)
 	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.Key())
 	return s, nil
@@ -328,7 +331,7 @@ func (m *Manager) Remove(s *Session) {
 
 // Status is what an operator sees.
 func (m *Manager) Status() protocol.NodeStatus {
-	st := protocol.NodeStatus{Version: m.cfg.Version, Counters: m.count.table(), Languages: []protocol.Language{}}
+	st := protocol.NodeStatus{Version: m.cfg.Version, Counters: m.counters(), Languages: []protocol.Language{}}
 	for _, l := range m.cfg.Languages {
 		st.Languages = append(st.Languages, protocol.Language{Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions})
 	}

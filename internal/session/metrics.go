@@ -263,7 +263,7 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 	total := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
-	for name, v := range m.count.table() {
+	for name, v := range m.counters() {
 		if d := c.counters[name]; d != nil {
 			total(d, float64(v))
 		}

@@ -152,7 +152,7 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	if s.layout.Image != "" {
 		return fault.New(fault.Unsupported, op, "it runs on an image that other nodes do not have")
 	}
-	if len(s.volumes.mounts) > 0 {
+	if len(s.volumes.Mounts()) > 0 {
 		return fault.New(fault.Unsupported, op, "its volumes are on this node")
 	}
 	if err := m.fenced(s.id); err != nil {

@@ -208,7 +208,7 @@ func (s *Session) header() (*saved, []*Channel) {
 		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
 		Created: s.created, Expires: s.expires, Active: s.active, Works: s.works, Info: s.info, Numbers: s.numbers,
 		Keys: map[string]string{}, Wires: map[uint32]string{},
-		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale, Volumes: s.volumes.mounts, Token: s.m.token(s.id),
+		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale, Volumes: s.volumes.Mounts(), Token: s.m.token(s.id),
 	}
 	for key, c := range s.keys {
 		v.Keys[key] = c.id
@@ -345,7 +345,7 @@ func (m *Manager) revive(id string) (*Session, error) {
 
 // assemble makes a hibernated session, but for what runs in its channels.
 func (m *Manager) assemble(v saved) (*Session, error) {
-	h, err := m.volumes.hold(v.Tenant, v.Volumes, len(v.Volumes))
+	h, err := m.volumes.Hold(v.Tenant, v.Volumes, len(v.Volumes))
 	if err != nil {
 		return nil, err
 	}
@@ -353,7 +353,7 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 	s := &Session{
 		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
 		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
-		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.Spec(h.sources()), volumes: h,
+		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.Spec(h.Sources()), volumes: h,
 		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
 		layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink),
 		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), durability: durableState{remote: remoteState{writing: ctxlock.New()}},
@@ -386,7 +386,7 @@ func (m *Manager) assemble(v saved) (*Session, error) {
 
 // dismantle frees what a session holds that was assembled and not connected.
 func (s *Session) dismantle() {
-	s.volumes.release()
+	s.volumes.Release()
 	s.agent.End()
 	for _, c := range s.order {
 		s.m.dropLog(c.log)

@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
@@ -64,7 +65,7 @@ type Session struct {
 	opening ctxlock.Lock
 	ports   ports
 	outlet  *outlet // nil without a network
-	volumes *held
+	volumes *volume.Hold
 	// moving is set while it is parked; sealed, with lifecycle held, once there is
 	// no way back from that.
 	moving atomic.Bool
@@ -99,10 +100,10 @@ type Session struct {
 	stale     bool
 }
 
-func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w wanted, r protocol.SessionCreate, h *held, now time.Time) *Session {
+func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w wanted, r protocol.SessionCreate, h *volume.Hold, now time.Time) *Session {
 	s := &Session{
 		m: m, id: id, tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
-		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.Layout.Spec(h.sources()), volumes: h,
+		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.Layout.Spec(h.Sources()), volumes: h,
 		created: now, expires: now.Add(w.lifetime), active: now, state: running, durable: m.wantsDurable(r),
 		machine: mb.Machine, agent: mb.Agent, router: mb.Sink.(*frameRouter), layout: mb.Layout, info: mb.Info,
 		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), durability: durableState{remote: remoteState{writing: ctxlock.New()}},
@@ -410,7 +411,7 @@ func (s *Session) lose(reason, message string) {
 			s.router.limiter.close()
 		}
 		s.m.provider.Discard(s.instance())
-		s.volumes.release()
+		s.volumes.Release()
 		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
 		}
@@ -465,7 +466,7 @@ func (s *Session) View() protocol.Session {
 		ID: s.id, Name: s.name, Language: s.language, State: s.state.String(), Reason: s.reason,
 		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
 		Template: s.template, IdlePauseSeconds: seconds(s.policy.Pause), IdleHibernateSeconds: seconds(s.policy.Hibernate), KeepAlive: s.policy.KeepAlive,
-		Origin: s.origin, Durable: s.durable, Volumes: s.volumes.mounts, Network: s.network(),
+		Origin: s.origin, Durable: s.durable, Volumes: s.volumes.Mounts(), Network: s.network(),
 	}
 	if s.limits != (protocol.Limits{}) {
 		l := s.limits

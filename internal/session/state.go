@@ -67,7 +67,7 @@ func (s *Session) transition(to State) bool {
 	s.state = to
 	s.recount()
 	if to == running {
-		s.volumes.begin(s.m.volumes)
+		s.volumes.NotifyRunning()
 	}
 	return true
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/sandgate/sandgate/internal/volume"
 )
 
 // TestStatePairs tries the change from each state to each state, and compares
@@ -35,7 +37,7 @@ func TestStatePairs(t *testing.T) {
 				t.Fatalf("column %d is %s", j, name)
 			}
 			m := &Manager{log: slog.New(slog.NewTextHandler(io.Discard, nil)), totals: newTotals(), sessions: map[string]*Session{}}
-			s := &Session{m: m, id: "s", state: from, volumes: &held{}, end: func() {}}
+			s := &Session{m: m, id: "s", state: from, volumes: &volume.Hold{}, end: func() {}}
 			m.list(s)
 			ok := s.enter(to)
 			have := "n"

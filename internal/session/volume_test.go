@@ -1,8 +1,6 @@
 package session
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -128,43 +127,6 @@ func TestVolumeMissing(t *testing.T) {
 	p.says(1, "print(x + 1)", "42")
 }
 
-// TestVolumeWait: a volume is looked at before it could be full; who finds it
-// full may tidy up; and so much more ends a session.
-func TestVolumeWait(t *testing.T) {
-	v := &Volumes{m: &Manager{cfg: Config{VolumeEvery: 5 * time.Second}}}
-	for _, c := range []struct {
-		max, used int64
-		cost      time.Duration
-		want      time.Duration
-	}{
-		{max: 100 << 30, want: 5 * time.Second},
-		{max: 2 << 30, used: 1 << 30, want: time.Second},
-		{max: 1 << 30, used: 1 << 30, want: 50 * time.Millisecond},
-		{max: 1 << 30, used: 2 << 30, want: 50 * time.Millisecond},
-		{max: 1 << 30, used: 1 << 30, cost: time.Second, want: 10 * time.Second},
-	} {
-		if got := v.wait(&volume{MaxBytes: c.max, used: volumeUse{bytes: c.used}, cost: c.cost}); got != c.want {
-			t.Errorf("%d of %d bytes, measured in %v: waits %v, want %v", c.used, c.max, c.cost, got, c.want)
-		}
-	}
-	h := &held{found: map[*volume]foundUse{}}
-	one := &volume{MaxBytes: 1 << 30}
-	for i, c := range []struct {
-		used int64
-		full bool
-	}{{2 << 30, false}, {2<<30 + volumeSlack, false}, {2<<30 + volumeSlack + 1, true}, {1<<30 + 9, false}, {1<<30 + 10 + volumeSlack, true}, {1 << 20, false}, {1 << 30, false}, {1<<30 + 1, true}} {
-		one.used.bytes = c.used
-		if got := v.full(one, h); got != c.full {
-			t.Errorf("step %d, with %d bytes: full is %v", i, c.used, got)
-		}
-	}
-	for _, c := range []struct{ max, used, most int64 }{{1 << 20, 0, 2 << 20}, {1 << 30, 0, 1<<30 + 1<<27}, {256 << 20, 0, 320 << 20}} {
-		if v.over(&volume{MaxBytes: c.max, used: volumeUse{bytes: c.most}}) || !v.over(&volume{MaxBytes: c.max, used: volumeUse{bytes: c.most + 1}}) {
-			t.Errorf("of %d bytes the most is not %d", c.max, c.most)
-		}
-	}
-}
-
 // TestVolumeFull fills a volume beyond its limit: it becomes read-only for who
 // writes to it, and can be tidied up by another session.
 func TestVolumeFull(t *testing.T) {
@@ -179,7 +141,7 @@ func TestVolumeFull(t *testing.T) {
 	s = p.session(protocol.Mount{Name: "v"})
 	p.attach(2, s.ID, "k1")
 	p.says(2, "import os; os.remove('/volumes/v/big'); print('big' in os.listdir('/volumes/v'))", "False")
-	if n := r.m.count.volumesFull.Load(); n < 1 {
+	if n := r.m.Status().Counters["volumes_full"]; n < 1 {
 		t.Errorf("counted %d", n)
 	}
 }
@@ -197,11 +159,11 @@ func TestVolumeRules(t *testing.T) {
 		p.refused(fault.InvalidArgument, "name", protocol.OpVolumeCreate, create(protocol.VolumeCreate{Name: name}))
 	}
 	for _, path := range []string{"relative", "/", "/etc/passwd", "/home/user/../x", "/home/user", "/home/user/", "/volumes/x", "/a/b", "/x\x00"} {
-		if err := checkMounts("test", []protocol.Mount{{Name: "a", Path: path}}); !fault.Is(err, fault.InvalidArgument) {
+		if err := volume.CheckMounts("test", []protocol.Mount{{Name: "a", Path: path}}); !fault.Is(err, fault.InvalidArgument) {
 			t.Errorf("the path %q: %v", path, err)
 		}
 	}
-	if err := checkMounts("test", []protocol.Mount{{Name: "a"}, {Name: "a"}}); !fault.Is(err, fault.InvalidArgument) {
+	if err := volume.CheckMounts("test", []protocol.Mount{{Name: "a"}, {Name: "a"}}); !fault.Is(err, fault.InvalidArgument) {
 		t.Error("a volume twice")
 	}
 	// Another tenant's are as unknown as those that never were.
@@ -261,42 +223,6 @@ func TestVolumeLease(t *testing.T) {
 	p.must(protocol.OpVolumeLease, 0, protocol.VolumeLease{Name: "v"}, &one)
 	if one.Token <= two.Token {
 		t.Errorf("after a restart the token %d follows %d", one.Token, two.Token)
-	}
-}
-
-// TestHostileTree measures and removes what is deeper than descriptors last,
-// and does not follow links.
-func TestHostileTree(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "volume")
-	outside := filepath.Join(t.TempDir(), "outside")
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(outside, make([]byte, 16<<20), 0o600), os.Symlink(filepath.Dir(outside), filepath.Join(dir, "link"))); err != nil {
-		t.Fatal(err)
-	}
-	at, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 * maxVolumeDepth {
-		err := errors.Join(at.Mkdir("d", 0o755), at.WriteFile(fmt.Sprint("f", i), []byte("x"), 0o600))
-		next, err2 := at.OpenRoot("d")
-		if err := errors.Join(err, err2, at.Close()); err != nil {
-			t.Fatal(err)
-		}
-		at = next
-	}
-	_ = at.Close()
-	u, err := useOf(dir)
-	if err != nil || !u.beyond || u.bytes > 1<<23 || u.files < maxVolumeDepth {
-		t.Errorf("measured %+v, %v", u, err)
-	}
-	if err := removeVolume(dir); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
-	}
-	if _, err := os.Stat(outside); err != nil {
-		t.Errorf("a link was followed: %v", err)
 	}
 }
 

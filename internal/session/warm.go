@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -57,7 +58,7 @@ func (h warmHost) CheckSpec(tenant string, s *protocol.TemplateSpec, ownImage bo
 	if _, err := m.checkNetwork(op, "session_network", tenant, s.SessionNetwork); err != nil {
 		return err
 	}
-	return checkMounts(op, s.Volumes)
+	return volume.CheckMounts(op, s.Volumes)
 }
 
 // MayStore implements warm.Host.

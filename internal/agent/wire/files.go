@@ -1,5 +1,22 @@
 package wire
 
+import (
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// maxPath is the longest path in a request, in bytes.
+const maxPath = 4096
+
+// CheckPath refuses a text that cannot be a path in a sandbox.
+func CheckPath(op, field, path string) error {
+	if path == "" || len(path) > maxPath || strings.ContainsRune(path, 0) {
+		return fault.Invalid(op, field, "a path has between 1 and %d bytes, none of them zero", maxPath)
+	}
+	return nil
+}
+
 // FileWrite writes a file as the user, by a temporary name and a rename.
 // Parents are made. Paths are relative to the user's home unless absolute.
 type FileWrite struct {

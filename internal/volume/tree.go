@@ -1,4 +1,4 @@
-package session
+package volume
 
 import (
 	"crypto/rand"
@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is in a volume is hostile: names, links, depths and numbers. It is
-// looked at through descriptors of folders, one name at a time, and no link is
-// ever followed.
+// The content of a volume is hostile: names, links, depths and numbers. This file
+// reads it through descriptors of folders, one name at a time, and never follows
+// a link.
 
-// Limits of looking at a volume. One that is beyond counts as full.
+// Limits of measuring a volume. A volume beyond them counts as full.
 const (
-	maxVolumeFiles = 1 << 20
-	maxVolumeDepth = 256
+	maxFiles = 1 << 20
+	maxDepth = 256
 )
 
-// volumeUse is what a volume holds.
-type volumeUse struct {
+// usage is the content of a volume in numbers.
+type usage struct {
 	bytes, files int64
-	beyond       bool // there is more than is looked at
+	beyond       bool // the limits of measuring were reached
 }
 
 func openDir(at int, name string) (*os.File, error) {
@@ -34,14 +34,15 @@ func openDir(at int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// vanished is what becomes of names while users go on.
+// vanished reports whether an error only means that a user changed the name
+// meanwhile.
 func vanished(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
 }
 
-// useOf measures the folder at path. A file with several names is counted as
-// often as it is met, for its share.
-func useOf(path string) (u volumeUse, err error) {
+// measureTree measures the folder at path. Each name of a file with several names
+// counts for its share.
+func measureTree(path string) (u usage, err error) {
 	dir, err := openDir(unix.AT_FDCWD, path)
 	if err != nil {
 		return u, err
@@ -50,11 +51,11 @@ func useOf(path string) (u volumeUse, err error) {
 	return u, u.add(dir, 1)
 }
 
-func (u *volumeUse) add(dir *os.File, depth int) error {
+func (u *usage) add(dir *os.File, depth int) error {
 	for {
 		names, err := dir.Readdirnames(1024)
 		for _, name := range names {
-			if u.files >= maxVolumeFiles {
+			if u.files >= maxFiles {
 				u.beyond = true
 				return nil
 			}
@@ -68,7 +69,7 @@ func (u *volumeUse) add(dir *os.File, depth int) error {
 				continue
 			}
 			u.bytes += st.Blocks*512 - st.Blocks*512/int64(max(st.Nlink, 1)) // a folder's links are its own
-			if depth >= maxVolumeDepth {
+			if depth >= maxDepth {
 				u.beyond = true
 				continue
 			}
@@ -88,7 +89,7 @@ func (u *volumeUse) add(dir *os.File, depth int) error {
 	}
 }
 
-func (u *volumeUse) into(dir *os.File, name string, depth int) error {
+func (u *usage) into(dir *os.File, name string, depth int) error {
 	sub, err := openDir(int(dir.Fd()), name)
 	if vanished(err) {
 		return nil
@@ -100,10 +101,10 @@ func (u *volumeUse) into(dir *os.File, name string, depth int) error {
 	return u.add(sub, depth)
 }
 
-// removeVolume removes the folder at path and all below it. Folders that are
+// removeTree removes the folder at path and all below it. Folders that are
 // too deep are moved up first, so that no depth costs more than
-// maxVolumeDepth descriptors.
-func removeVolume(path string) error {
+// maxDepth descriptors.
+func removeTree(path string) error {
 	top, err := openDir(unix.AT_FDCWD, path)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -144,7 +145,7 @@ func empty(top, dir *os.File, depth int, moved *bool) error {
 
 func emptyInto(top, dir *os.File, name string, depth int, moved *bool) error {
 	at := int(dir.Fd())
-	if depth >= maxVolumeDepth {
+	if depth >= maxDepth {
 		*moved = true
 		return unix.Renameat(at, name, int(top.Fd()), "deep-"+rand.Text())
 	}

@@ -1,4 +1,4 @@
-package session
+package volume
 
 import (
 	"strconv"
@@ -10,10 +10,14 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// leaseTTL is a lease's time when nobody says another.
-const leaseTTL = time.Minute
+// leaseTTL is how long a lease lasts by default, maxHolder the longest name of a
+// holder in bytes.
+const (
+	leaseTTL  = time.Minute
+	maxHolder = 128
+)
 
-// lease is the one in force; nil without one. Preconditions: volumes.mu is held.
+// lease returns the lease in force, or nil. Preconditions: Store.mu is held.
 func (one *volume) lease(now time.Time) *protocol.Lease {
 	if !one.Ends.After(now) {
 		return nil
@@ -21,13 +25,13 @@ func (one *volume) lease(now time.Time) *protocol.Lease {
 	return &protocol.Lease{Token: one.Fence, Holder: one.Holder, ExpiresMS: one.Ends.UnixMilli()}
 }
 
-// Lease takes or renews the lease of a volume. It is on disk before it is
-// answered, so that no token is ever given twice.
-func (v *Volumes) Lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lease, error) {
+// Lease takes or renews the lease of a volume. The record is on disk before
+// Lease returns, so that no token is issued twice.
+func (v *Store) Lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lease, error) {
 	const op = "volume.lease"
 	var none protocol.Lease
-	if len(r.Holder) > maxName || !utf8.ValidString(r.Holder) {
-		return none, fault.Invalid(op, "holder", "a holder is text of at most %d bytes", maxName)
+	if len(r.Holder) > maxHolder || !utf8.ValidString(r.Holder) {
+		return none, fault.Invalid(op, "holder", "a holder is text of at most %d bytes", maxHolder)
 	}
 	if r.TTLSeconds < 0 || r.TTLSeconds > protocol.MaxLeaseSeconds {
 		return none, fault.Invalid(op, "ttl_seconds", "a lease lasts 1 to %d seconds", protocol.MaxLeaseSeconds)
@@ -72,8 +76,8 @@ func lostLease(op string) error {
 	return &fault.Error{Kind: fault.Conflict, Op: op, Field: "token", Message: "this lease is over: it has expired, or somebody else has taken it since"}
 }
 
-// Release gives a lease back. The token is not used again.
-func (v *Volumes) Release(p noderpc.Principal, r protocol.VolumeRelease) error {
+// Release ends a lease. Its token is not used again.
+func (v *Store) Release(p noderpc.Principal, r protocol.VolumeRelease) error {
 	return v.alter(p, r.Name, func(one *volume, now time.Time) error {
 		if held := one.lease(now); held == nil || held.Token != r.Token {
 			return lostLease("volume.release")
@@ -83,8 +87,9 @@ func (v *Volumes) Release(p noderpc.Principal, r protocol.VolumeRelease) error {
 	})
 }
 
-// alter changes a volume and writes its file. When that fails it is as it was.
-func (v *Volumes) alter(p noderpc.Principal, name string, do func(*volume, time.Time) error) error {
+// alter changes a volume and writes its record. When that fails, the volume is
+// unchanged.
+func (v *Store) alter(p noderpc.Principal, name string, do func(*volume, time.Time) error) error {
 	v.change.Lock()
 	defer v.change.Unlock()
 	v.mu.Lock()

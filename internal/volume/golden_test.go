@@ -1,0 +1,12 @@
+package volume
+
+import (
+	"testing"
+
+	"github.com/sandgate/sandgate/internal/golden"
+)
+
+// TestGoldenRecords compares what a node stores of a volume.
+func TestGoldenRecords(t *testing.T) {
+	golden.Records(t, "records.json", map[string]any{"volumes/ID/volume.json": volume{}})
+}

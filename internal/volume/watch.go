@@ -1,0 +1,180 @@
+package volume
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+)
+
+// Session is a session with volumes, as Watch needs it.
+type Session interface {
+	// Hold returns the hold on its volumes.
+	Hold() *Hold
+	// Running reports whether its programs run. A session that begins to run
+	// calls Hold.NotifyRunning.
+	Running() bool
+	// NotifyFull reports to users that a volume is full and becomes read-only.
+	NotifyFull(volume string, limit int64)
+	// LockVolume makes a volume read-only in the sandbox. It reports whether it
+	// has. Errors: Conflict while files of the volume are open for writing.
+	LockVolume(volume string) (locked bool, err error)
+	// End ends the session for a reason, in the background.
+	End(message string)
+}
+
+// A volume that a session can write to is measured before it can become full at
+// fullRate bytes a second: at least every DefaultEvery, at most every minEvery,
+// and in at most a tenth of the time. Data that arrives faster exceeds the limit.
+const (
+	DefaultEvery = 5 * time.Second
+	minEvery     = 50 * time.Millisecond
+	fullRate     = 1 << 30
+)
+
+// measure measures a volume, unless that was done a moment ago: measuring takes at
+// most a tenth of the time.
+func (v *Store) measure(one *volume) {
+	v.mu.Lock()
+	fresh := one.gone || time.Since(one.measured) < max(10*one.cost, 20*time.Millisecond)
+	v.mu.Unlock()
+	if fresh {
+		return
+	}
+	began := time.Now()
+	u, err := measureTree(filepath.Join(one.dir, dataFolder))
+	if err != nil {
+		v.cfg.Log.Warn("a volume could not be measured", "volume", one.ID, "error", err)
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	one.used, one.measured, one.cost = u, time.Now(), time.Since(began)
+}
+
+// wait returns how long after a measurement the next one is due.
+func (v *Store) wait(one *volume) time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	free := max(0, one.MaxBytes-one.used.bytes)
+	soon := time.Duration(float64(free) / fullRate * float64(time.Second))
+	return min(max(soon, minEvery, 10*one.cost), max(v.cfg.Every, 10*one.cost))
+}
+
+// tidySlack is how much a session may write to a volume that it found full, so
+// that it can remove files there.
+const tidySlack = 1 << 20
+
+// full reports whether a volume exceeds its limit because of the session with a
+// hold. A session that finds a volume full may remove files, as long as the volume
+// does not grow. A volume that is too large to measure is full after
+// DefaultEvery.
+func (v *Store) full(one *volume, h *Hold) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, known := h.found[one]
+	if !known {
+		f = foundUse{one.used.bytes, time.Now()}
+	}
+	f.bytes = min(f.bytes, one.used.bytes)
+	h.found[one] = f
+	if one.used.beyond {
+		return time.Since(f.at) >= DefaultEvery
+	}
+	return one.used.bytes > max(one.MaxBytes, f.bytes+tidySlack)
+}
+
+// maxExcess is how far programs may exceed the limit of a volume through files
+// that are open: an eighth of the limit, or maxExcess where that is more, but at
+// most twice the limit in total.
+const maxExcess = 64 << 20
+
+// excessive reports whether a volume holds more than that.
+func (v *Store) excessive(one *volume) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return one.used.bytes-one.MaxBytes > min(one.MaxBytes, max(one.MaxBytes/8, maxExcess))
+}
+
+// Watch measures the volumes that sessions write to, until ctx ends, and makes the
+// full ones read-only for those sessions. sessions returns the sessions with
+// volumes.
+func (v *Store) Watch(ctx context.Context, sessions func() []Session) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	due := map[*volume]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.begun:
+		case <-timer.C:
+		}
+		timer.Reset(v.measureDue(sessions(), due))
+	}
+}
+
+// measureDue measures the volumes that are due, and returns how long until the
+// next one is.
+func (v *Store) measureDue(all []Session, due map[*volume]time.Time) time.Duration {
+	seen := map[*volume]bool{}
+	for _, s := range all {
+		if !s.Running() {
+			continue // it writes nothing, and calls NotifyRunning when it can
+		}
+		h := s.Hold()
+		for i, one := range h.volumes {
+			if h.mounts[i].ReadOnly || h.isLocked(one) {
+				continue
+			}
+			if !seen[one] && !time.Now().Before(due[one]) {
+				v.measure(one)
+				due[one] = time.Now().Add(v.wait(one))
+			}
+			seen[one] = true
+			if v.full(one, h) {
+				v.lock(s, one)
+			}
+		}
+	}
+	next := v.cfg.Every
+	for one, at := range due {
+		if !seen[one] {
+			delete(due, one)
+			continue
+		}
+		next = min(next, time.Until(at))
+	}
+	return max(next, minEvery/10)
+}
+
+// lock makes a full volume read-only for a session, and notifies the session. While
+// files there are open for writing, later calls try again. A session that writes
+// far more through such a file ends.
+func (v *Store) lock(s Session, one *volume) {
+	h := s.Hold()
+	h.mu.Lock()
+	reported := h.reported[one]
+	h.reported[one] = true
+	h.mu.Unlock()
+	if !reported {
+		v.exceeded.Add(1)
+		s.NotifyFull(one.Name, one.MaxBytes)
+	}
+	locked, err := s.LockVolume(one.Name)
+	switch {
+	case fault.Is(err, fault.Conflict):
+		if v.excessive(one) {
+			s.End("it has written far more to the volume " + one.Name + " than that may hold")
+		}
+	case err != nil:
+		v.cfg.Log.Warn("a full volume was not made read-only", "volume", one.ID, "error", err)
+	case locked:
+		h.mu.Lock()
+		h.locked[one] = true
+		h.mu.Unlock()
+	}
+}
