@@ -141,6 +141,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/agent/client":       {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
 		"internal/agent/wire":         {"fault", "pty"},
 		"internal/atomicfile":         {},
+		"internal/audit":              {"fault", "stream", "protocol", "kernel", "internal/journal"},
 		"internal/ctxlock":            {},
 		"internal/lockorder":          {},
 		"internal/undo":               {},
@@ -161,6 +162,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
 			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
 			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
+			"internal/audit", "internal/usage",
 		},
 		"internal/noderpc":        {"fault", "stream", "protocol", "kernel", "internal/trace"},
 		"internal/pool":           {"fault"},
@@ -172,10 +174,12 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
 			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
+			"internal/audit", "internal/usage",
 		},
 		"internal/tenant":  {"fault"},
 		"internal/testenv": {},
 		"internal/trace":   {"fault"},
+		"internal/usage":   {"fault", "internal/sandbox"},
 		"internal/volume": {
 			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/wire", "internal/atomicfile", "internal/noderpc", "internal/sandbox",
 			"internal/trace",

@@ -8,16 +8,16 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/journal"
-	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/usage"
 )
 
 // UsageKeys returns the key of a record for each way to add up.
-func UsageKeys() map[string]func(session.UsageRecord) string {
-	return map[string]func(session.UsageRecord) string{
-		"tenant":  func(r session.UsageRecord) string { return r.Tenant },
-		"subject": func(r session.UsageRecord) string { return r.Tenant + "/" + r.Subject },
-		"session": func(r session.UsageRecord) string { return r.Session },
-		"day":     func(r session.UsageRecord) string { return r.Time.UTC().Format(time.DateOnly) },
+func UsageKeys() map[string]func(usage.Record) string {
+	return map[string]func(usage.Record) string{
+		"tenant":  func(r usage.Record) string { return r.Tenant },
+		"subject": func(r usage.Record) string { return r.Tenant + "/" + r.Subject },
+		"session": func(r usage.Record) string { return r.Session },
+		"day":     func(r usage.Record) string { return r.Time.UTC().Format(time.DateOnly) },
 	}
 }
 
@@ -36,7 +36,7 @@ type UsageSum struct {
 
 // AddUsage adds up the records since from. It counts the lines that are no records, because a crash
 // cut them short, and ignores them.
-func AddUsage(dir string, from time.Time, key func(session.UsageRecord) string) (map[string]*UsageSum, int, error) {
+func AddUsage(dir string, from time.Time, key func(usage.Record) string) (map[string]*UsageSum, int, error) {
 	files, err := journal.Files(dir, "usage")
 	if os.IsPermission(err) {
 		return nil, 0, fault.New(fault.PermissionDenied, "usage", "%s can be read by root alone; use sudo", dir)
@@ -47,7 +47,7 @@ func AddUsage(dir string, from time.Time, key func(session.UsageRecord) string) 
 	sums := map[string]*UsageSum{}
 	bad := 0
 	for _, name := range files {
-		n, err := readUsage(name, func(r session.UsageRecord) {
+		n, err := readUsage(name, func(r usage.Record) {
 			if r.Time.Before(from) {
 				return
 			}
@@ -74,7 +74,7 @@ func AddUsage(dir string, from time.Time, key func(session.UsageRecord) string) 
 	return sums, bad, nil
 }
 
-func readUsage(name string, each func(session.UsageRecord)) (bad int, err error) {
+func readUsage(name string, each func(usage.Record)) (bad int, err error) {
 	f, err := os.Open(name)
 	if os.IsNotExist(err) {
 		return 0, nil // it was the oldest, and has gone
@@ -86,7 +86,7 @@ func readUsage(name string, each func(session.UsageRecord)) (bad int, err error)
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, journal.MaxLine)
 	for lines.Scan() {
-		var r session.UsageRecord
+		var r usage.Record
 		if json.Unmarshal(lines.Bytes(), &r) != nil || r.Session == "" {
 			bad++
 			continue

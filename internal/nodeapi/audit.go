@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -48,8 +48,8 @@ func (c *call) recorded(ctx context.Context) (any, error) {
 }
 
 // newRecord begins the entry of a request.
-func (c *call) newRecord() *session.AuditRecord {
-	e := &session.AuditRecord{Began: time.Now()}
+func (c *call) newRecord() *audit.Record {
+	e := &audit.Record{Began: time.Now()}
 	e.Event, e.Tenant, e.Subject = c.op(), c.principal.Tenant, c.principal.Subject
 	var p struct {
 		Session, Channel, Kind, Language, File, Path, To, Name, Signal, Code, ID string
@@ -58,7 +58,7 @@ func (c *call) newRecord() *session.AuditRecord {
 	}
 	// Fields of other types are refused by the operation itself.
 	_ = json.Unmarshal(c.request.Params, &p)
-	clip := session.ClipAudit
+	clip := audit.Clip
 	e.Key = clip(p.ID)
 	e.Session, e.Channel, e.Kind, e.Language = clip(p.Session), clip(p.Channel), clip(p.Kind), clip(p.Language)
 	e.Path, e.To, e.Name, e.Signal, e.ReadOnly = clip(p.Path), clip(p.To), clip(p.Name), clip(p.Signal), p.ReadOnly

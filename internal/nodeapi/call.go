@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
@@ -17,7 +18,7 @@ type call struct {
 	operation *operation
 	request   protocol.Request
 	// record is the entry of the audit log; nil when there is none.
-	record *session.AuditRecord
+	record *audit.Record
 	// recordLater is set by an operation that continues after it has returned,
 	// and then finishes the record itself.
 	recordLater bool

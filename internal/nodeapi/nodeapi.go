@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session"
 	"github.com/sandgate/sandgate/internal/tenant"
@@ -97,7 +98,7 @@ type Config struct {
 	// Tenants keeps keys and quotas; nil means that there are none.
 	Tenants *tenant.Store
 	// Audit records the operations.
-	Audit session.Audit
+	Audit audit.Log
 	// Tracer may be nil.
 	Tracer *trace.Tracer
 	// Version is the server's.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session"
@@ -223,7 +224,7 @@ func TestPanicIsAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHarness(t, func(c *Config, s *Server) { s.operations, c.Audit = all, session.Audit{Journal: j} })
+	h := newHarness(t, func(c *Config, s *Server) { s.operations, c.Audit = all, audit.Log{Journal: j} })
 	h.open(alice).ask("boom", 0, nil)
 	if err := j.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/console"
 	"github.com/sandgate/sandgate/internal/journal"
@@ -72,7 +73,7 @@ type node struct {
 	languages  []kernel.Manifest
 	backend    *gvisor.Backend
 	usage      *journal.Journal
-	audit      session.Audit
+	audit      audit.Log
 	membership *membership
 	tracer     *trace.Tracer
 	tenants    *tenant.Store
@@ -136,7 +137,7 @@ func (n *node) openJournals() error {
 		return err
 	}
 	n.cleanup.add(n.usage.Close)
-	n.audit = session.Audit{Whole: a.Code == "whole", Required: a.Required}
+	n.audit = audit.Log{Whole: a.Code == "whole", Required: a.Required}
 	if !a.Enabled {
 		return nil
 	}

@@ -13,17 +13,19 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
 // audited is a rig with an audit log and a usage record, in folders that the
 // test's end leaves.
-func audited(t *testing.T, change func(*Audit), more ...func(*Config)) (r *rig, entries func() []protocol.AuditEntry) {
+func audited(t *testing.T, change func(*audit.Log), more ...func(*Config)) (r *rig, entries func() []protocol.AuditEntry) {
 	dir := filepath.Join(t.TempDir(), "audit")
-	a := Audit{}
+	a := audit.Log{}
 	var err error
 	if a.Journal, err = journal.Open(journal.Options{Dir: dir, Name: "audit"}); err != nil {
 		t.Fatal(err)
@@ -65,7 +67,7 @@ func only(all []protocol.AuditEntry, event string) (some []protocol.AuditEntry) 
 }
 
 func TestAuditSaysWhoDidWhat(t *testing.T) {
-	r, entries := audited(t, func(*Audit) {})
+	r, entries := audited(t, func(*audit.Log) {})
 	s := r.create()
 	p := r.open()
 	p.attach(1, s.ID, "k1")
@@ -133,7 +135,7 @@ func TestAuditSaysWhoDidWhat(t *testing.T) {
 }
 
 func TestAuditKeepsCodeByPolicy(t *testing.T) {
-	r, entries := audited(t, func(a *Audit) { a.Whole = true })
+	r, entries := audited(t, func(a *audit.Log) { a.Whole = true })
 	s := r.create()
 	p := r.open()
 	p.attach(1, s.ID, "k1")
@@ -150,7 +152,7 @@ func TestAuditKeepsCodeByPolicy(t *testing.T) {
 func TestAuditFullDisk(t *testing.T) {
 	for _, required := range []bool{false, true} {
 		full := ""
-		r, entries := audited(t, func(a *Audit) {
+		r, entries := audited(t, func(a *audit.Log) {
 			a.Required = required
 			full = filepath.Dir(a.Journal.Path())
 		})
@@ -203,7 +205,7 @@ func TestAuditFullDisk(t *testing.T) {
 	}
 }
 
-// TestUsageAddsUp: what the records of a session say together is what it did.
+// TestUsageAddsUp checks that the sum of a session's records is what it used.
 func TestUsageAddsUp(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(journal.Options{Dir: dir, Name: "usage"})
@@ -230,10 +232,10 @@ func TestUsageAddsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum UsageRecord
+	var sum usage.Record
 	n := 0
 	for line := range bytes.Lines(data) {
-		var u UsageRecord
+		var u usage.Record
 		if err := json.Unmarshal(line, &u); err != nil {
 			t.Fatal(err)
 		}

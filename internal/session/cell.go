@@ -36,7 +36,7 @@ func (o *cellOutput) of(cell uint32) int64 {
 
 // countOutput counts output of the channel.
 func (c *Channel) countOutput(cell uint32, n int) {
-	c.session.meter.out.Add(int64(n))
+	c.session.meter.Out.Add(int64(n))
 	if c.queue != nil {
 		c.output.add(cell, n)
 	}
@@ -44,7 +44,7 @@ func (c *Channel) countOutput(cell uint32, n int) {
 
 // cellEnded records the end of one of the channel's cells.
 func (c *Channel) cellEnded(e queue.Result) {
-	c.session.meter.cells.Add(1)
+	c.session.meter.Cells.Add(1)
 	c.session.m.metrics.cell(c.language, e)
 	c.auditCell(e, c.output.of(e.Cell), c.traces.end(e))
 }

@@ -77,7 +77,7 @@ func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Que
 // kernel, and the session is acquired.
 func (c *Channel) Input(p protocol.InputReply) error {
 	c.session.m.count.inputBytes.Add(int64(len(p.Value)))
-	c.session.meter.in.Add(int64(len(p.Value)))
+	c.session.meter.In.Add(int64(len(p.Value)))
 	return c.queue.Input(p.Cell, p.Value, p.EOF)
 }
 

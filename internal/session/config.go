@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/egress"
 	"github.com/sandgate/sandgate/internal/journal"
@@ -122,8 +123,8 @@ type Config struct {
 	Images warm.Images
 	// Tick is how often expiry and idleness are looked at. Default 1 s.
 	Tick time.Duration
-	// Audit says what is kept of who did what. Default nothing.
-	Audit Audit
+	// Audit records who did what. Default nothing.
+	Audit audit.Log
 	// Usage takes what sessions use, once a minute and at their end. Default
 	// nothing is kept.
 	Usage *journal.Journal

@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/egress"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
@@ -113,7 +114,7 @@ func (s *Session) letOut(n *protocol.Network, used int64) error {
 	}
 	o := &outlet{
 		m: s.m, what: "session", tenant: s.tenant, subject: s.subject, id: s.id,
-		life: s.life, touch: s.Touch, in: &s.meter.netIn, out: &s.meter.netOut,
+		life: s.life, touch: s.Touch, in: &s.meter.NetIn, out: &s.meter.NetOut,
 	}
 	o.used.Store(used)
 	if err := o.begin(*n); err != nil {
@@ -212,9 +213,9 @@ func (o *outlet) cut(final bool) {
 // carry connects a program to where it wants to go, and carries bytes until
 // both directions have ended. ctx ends when it is cut.
 func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to wire.EgressTarget, n *client.Conn) {
-	e := &AuditRecord{Began: time.Now()}
+	e := &audit.Record{Began: time.Now()}
 	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", o.tenant, o.subject, o.id, o.name
-	e.Host, e.Port = ClipAudit(to.Host), to.Port
+	e.Host, e.Port = audit.Clip(to.Host), to.Port
 	var moved atomic.Int64
 	out, err := o.dial(ctx, to, e)
 	if err != nil {
@@ -271,7 +272,7 @@ func (o *outlet) carry(ctx context.Context, cut context.CancelFunc, to wire.Egre
 }
 
 // dial connects to where a program wants to go, if it may.
-func (o *outlet) dial(ctx context.Context, to wire.EgressTarget, e *AuditRecord) (*net.TCPConn, error) {
+func (o *outlet) dial(ctx context.Context, to wire.EgressTarget, e *audit.Record) (*net.TCPConn, error) {
 	if err := o.asks.Wait(ctx); err != nil {
 		return nil, fault.New(fault.Canceled, "egress", "the session has come to rest")
 	}

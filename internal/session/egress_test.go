@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/egress"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -126,7 +127,7 @@ func TestNetworkWithoutEgress(t *testing.T) {
 func TestEgress(t *testing.T) {
 	port := outsideHost(t)
 	allow := "127.0.0.1:" + strconv.Itoa(port)
-	r, entries := audited(t, func(*Audit) {}, letOut(t, func(e *Egress) { e.Connections = 3 }, allow))
+	r, entries := audited(t, func(*audit.Log) {}, letOut(t, func(e *Egress) { e.Connections = 3 }, allow))
 	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}, Env: map[string]string{"NO_PROXY": "mine"}})
 	if err != nil {
 		t.Fatal(err)

@@ -20,10 +20,8 @@ func TestGoldenRecords(t *testing.T) {
 		"journal line of a durable session":              journaled{},
 		"sessions/ID/about in the blob store":            parkedManifest{},
 		"checkpoints/ID/NAME.about in the blob store":    checkpoint{},
-		"usage line":             UsageRecord{},
-		"audit line":             protocol.AuditEntry{},
-		"view in the blob store": protocol.Session{},
-		"resize record":          resized{},
+		"view in the blob store":                         protocol.Session{},
+		"resize record":                                  resized{},
 	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{}, protocol.Network{Allow: []string{"example.org"}})
 }
 

@@ -238,7 +238,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	}
 	s.notifyPhase(protocol.PhaseKernels, 80)
 	s.volumes.Reset()
-	s.meter.woke(machine)
+	s.meter.Restart(machine)
 	s.agent.Reconnect(machine.Wire())
 	s.mu.Lock()
 	stale := s.stale

@@ -252,7 +252,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	}
 	now := time.Now()
 	s := newSession(m, id, p, mb, w, r, h, now)
-	s.meter.begin(mb.Machine)
+	s.meter.Begin(mb.Machine)
 	if err := s.letOut(w.network, 0); err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ func (s *Session) NewWire() uint32 { return s.router.Number() }
 
 // CountTransfer adds bytes of files to the session's usage.
 func (s *Session) CountTransfer(in, out int64) {
-	s.meter.in.Add(in)
-	s.meter.out.Add(out)
+	s.meter.In.Add(in)
+	s.meter.Out.Add(out)
 }
 
 // ChannelOf returns the id of the channel that a number on the wire belongs to,

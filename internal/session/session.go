@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
@@ -47,7 +48,7 @@ type Session struct {
 	router  *frameRouter
 	layout  warm.Layout
 	info    kernel.Info // of the warm kernel, as the sandbox was claimed
-	meter   meter
+	meter   usage.Meter
 	// life ends when the session is lost; settled is closed once all that
 	// hangs on it has been told.
 	life    context.Context

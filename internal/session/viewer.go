@@ -280,7 +280,7 @@ func (v *Viewer) Write(in Input) (done bool, err error) {
 		return false, err
 	}
 	v.session.m.count.inputBytes.Add(int64(len(in.Data)))
-	v.session.meter.in.Add(int64(len(in.Data)))
+	v.session.meter.In.Add(int64(len(in.Data)))
 	return true, nil
 }
 

@@ -1,0 +1,12 @@
+package usage
+
+import (
+	"testing"
+
+	"github.com/sandgate/sandgate/internal/golden"
+)
+
+// TestGoldenRecords compares a line of the journal.
+func TestGoldenRecords(t *testing.T) {
+	golden.Records(t, "records.json", map[string]any{"usage line": Record{}})
+}
