@@ -259,7 +259,7 @@ func (c *Conn) raise(l *link) bool {
 			v.attach()
 		}
 		for _, w := range watches {
-			w.begin(l)
+			w.subscribe(l)
 		}
 		for _, p := range waiting {
 			if !l.send(c.ctx, websocket.MessageText, p.body) {
@@ -376,7 +376,7 @@ func (c *Conn) event(l *link, reply protocol.Reply) {
 		w := c.watches[reply.Ch]
 		c.mu.Unlock()
 		if w != nil && json.Unmarshal(reply.Params, &f) == nil {
-			w.take(f)
+			w.deliver(f)
 		}
 		return
 	case eventError:

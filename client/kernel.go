@@ -137,13 +137,13 @@ func (k *Kernel) pump(ctx context.Context) {
 			if err == io.EOF {
 				err = fault.New(fault.KernelDied, "client.kernel", "the kernel's channel has ended")
 			}
-			k.end(err)
+			k.failAll(err)
 			return
 		}
 		if r.Kind == stream.KindExit {
 			var e protocol.Exit
 			if json.Unmarshal(r.Payload, &e) == nil && ExitError(e) != nil {
-				k.end(ExitError(e))
+				k.failAll(ExitError(e))
 				return
 			}
 		}
@@ -151,8 +151,8 @@ func (k *Kernel) pump(ctx context.Context) {
 	}
 }
 
-// end gives every open cell the error.
-func (k *Kernel) end(err error) {
+// failAll gives every open cell the error.
+func (k *Kernel) failAll(err error) {
 	k.mu.Lock()
 	k.err = err
 	cells := make([]*Cell, 0, len(k.keys))
@@ -207,7 +207,7 @@ func (k *Kernel) deliver(ctx context.Context, r stream.Record) {
 	k.bind(cell, r.Cell)
 	cell.put(ctx, r, reply)
 	if reply != nil {
-		k.drop(cell)
+		k.forget(cell)
 	}
 }
 
@@ -269,12 +269,12 @@ func (k *Kernel) recount(ctx context.Context) {
 		}
 		for _, c := range open {
 			c.fail(fault.New(fault.Slow, "client.cell", "the end of the cell's output is no longer there"))
-			k.drop(c)
+			k.forget(c)
 		}
 	}
 }
 
-func (k *Kernel) drop(cell *Cell) {
+func (k *Kernel) forget(cell *Cell) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.keys[cell.key] == cell {
@@ -399,7 +399,7 @@ func (c *Cell) Close() error {
 	c.closed = true
 	c.queue, c.queued = nil, 0
 	c.mu.Unlock()
-	c.kernel.drop(c)
+	c.kernel.forget(c)
 	signal(c.wake)
 	signal(c.room)
 	return nil

@@ -47,7 +47,7 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), te
 	c.mu.Unlock()
 	defer w.close()
 	if on != nil {
-		w.begin(on)
+		w.subscribe(on)
 	}
 	for {
 		w.mu.Lock()
@@ -76,8 +76,8 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), te
 	}
 }
 
-// begin asks for the watch on a link.
-func (w *fileWatch) begin(on *link) {
+// subscribe asks for the watch on a link.
+func (w *fileWatch) subscribe(on *link) {
 	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpFileWatch, w.ch, w.ask, false, func(_ json.RawMessage, err error) {
 		switch {
 		case err == nil:
@@ -87,21 +87,21 @@ func (w *fileWatch) begin(on *link) {
 			w.mu.Unlock()
 			w.wake()
 			if again {
-				w.take(protocol.FileChanges{Session: w.ask.Session, Changes: []protocol.FileChange{}, Overflow: true})
+				w.deliver(protocol.FileChanges{Session: w.ask.Session, Changes: []protocol.FileChange{}, Overflow: true})
 			}
 		case fault.Is(err, fault.Unavailable):
 			// The link was lost: the next one begins anew.
 		default:
-			w.end(err)
+			w.stop(err)
 		}
 	})
 	if err != nil && !fault.Is(err, fault.Unavailable) {
-		w.end(err)
+		w.stop(err)
 	}
 }
 
-// take takes an event of the server's.
-func (w *fileWatch) take(f protocol.FileChanges) {
+// deliver handles an event of the server.
+func (w *fileWatch) deliver(f protocol.FileChanges) {
 	w.mu.Lock()
 	if len(w.queue) >= maxWatchQueue {
 		w.queue = []protocol.FileChanges{{Session: f.Session, Changes: []protocol.FileChange{}, Overflow: true}}
@@ -113,13 +113,13 @@ func (w *fileWatch) take(f protocol.FileChanges) {
 		if f.Error != nil {
 			err = f.Error.Err("client.watch")
 		}
-		w.end(err)
+		w.stop(err)
 		return
 	}
 	w.wake()
 }
 
-func (w *fileWatch) end(err error) {
+func (w *fileWatch) stop(err error) {
 	w.mu.Lock()
 	if !w.over {
 		w.over, w.err = true, err

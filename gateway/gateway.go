@@ -134,7 +134,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 		return nil, err
 	}
 	g.audit = &auditLog{
-		node: n, log: log, base: g.base, begin: g.begin, done: g.wg.Done, denied: g.stats.denied, lost: g.stats.notesLost,
+		node: n, log: log, base: g.base, begin: g.trackRequest, done: g.wg.Done, denied: g.stats.denied, lost: g.stats.notesLost,
 	}
 	g.files = &fileAPI{node: n, open: g.open, base: g.base, call: cfg.Times.Call}
 	g.credentials = &credentialAPI{auth: g.auth, audit: g.audit, log: log, base: g.base, full: g.full}
@@ -147,8 +147,8 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	return g, nil
 }
 
-// begin counts something in that a shutdown waits for; leave it with wg.Done.
-func (g *Gateway) begin() bool {
+// trackRequest counts something that a shutdown waits for; leave it with wg.Done.
+func (g *Gateway) trackRequest() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.waited {

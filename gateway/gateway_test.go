@@ -112,7 +112,7 @@ func samplePath(template string) string {
 
 // TestAbuse22_Door walks the route table and knocks with everything that must not
 // open it.
-func TestAbuse22_Door(t *testing.T) {
+func TestAbuse22_Authorization(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.AllowedOrigins = []string{"https://ok.example"} })
 	w.session()
 	host := func(h string) func(*http.Request) { return func(r *http.Request) { r.Host = h } }

@@ -155,7 +155,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if n > 0 && !c.spoke.Load() {
 		c.spoke.Store(true)
 	}
-	if good, bad := c.check.take(p[:n]); bad != nil {
+	if good, bad := c.check.scan(p[:n]); bad != nil {
 		c.refused = bad
 		if n = good; n == 0 {
 			return 0, bad

@@ -63,9 +63,9 @@ const (
 // idle reports whether no byte of a request has been read.
 func (s *requestCheck) idle() bool { return s.where == atRequestLine && s.size == 0 }
 
-// take follows the bytes of p. It returns how many of them come before the
+// scan follows the bytes of p. It returns how many of them come before the
 // first line that is refused, and why that line is.
-func (s *requestCheck) take(p []byte) (n int, err error) {
+func (s *requestCheck) scan(p []byte) (n int, err error) {
 	for n < len(p) {
 		switch s.where {
 		case unchecked:

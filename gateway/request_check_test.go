@@ -61,7 +61,7 @@ func TestRequestCheck(t *testing.T) {
 func checkIn(s *requestCheck, b []byte, size int) (good int, err error) {
 	for len(b) > 0 && err == nil {
 		var n int
-		n, err = s.take(b[:min(size, len(b))])
+		n, err = s.scan(b[:min(size, len(b))])
 		good += n
 		b = b[min(size, len(b)):]
 	}
@@ -78,7 +78,7 @@ func FuzzRequestCheck(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var whole, parts requestCheck
-		n, err := whole.take(b)
+		n, err := whole.scan(b)
 		if m, perr := checkIn(&parts, b, 1); (err == nil) != (perr == nil) || err == nil && m != n {
 			t.Fatalf("at once %d, %v; byte by byte %d, %v", n, err, m, perr)
 		}
@@ -93,13 +93,13 @@ func FuzzRequestCheck(f *testing.F) {
 		end := len(b) - in.Buffered()
 		if end <= 4096-16 { // all of it is in the reader's buffer
 			var s requestCheck
-			if _, err := s.take(b[:end]); err != nil || s.where == unchecked {
+			if _, err := s.scan(b[:end]); err != nil || s.where == unchecked {
 				return
 			}
 			if !s.idle() {
 				t.Fatalf("net/http read a request of %d bytes, the check expects more: %+v", end, s)
 			}
-			if _, err := new(requestCheck).take(b[:end-1]); err != nil {
+			if _, err := new(requestCheck).scan(b[:end-1]); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -76,7 +76,7 @@ func (g *Gateway) healthConfig() health.Config {
 // start calls f in a goroutine that a shutdown waits for. It returns false once
 // the shutdown waits.
 func (g *Gateway) start(f func()) bool {
-	if !g.begin() {
+	if !g.trackRequest() {
 		return false
 	}
 	go func() {
@@ -179,7 +179,7 @@ func (w *response) Flush() {
 // waits until the handler returns.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	g := w.q.g
-	if !g.begin() {
+	if !g.trackRequest() {
 		return nil, nil, &fault.Error{Kind: fault.Restarting, Op: "gateway.hijack", RetryAfter: 1}
 	}
 	c, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()

@@ -87,10 +87,10 @@ func (p *parser) write(b []byte) {
 			switch c := b[i]; {
 			case c == bel && p.in == osc:
 				p.add(b[i : i+1])
-				p.end(p.in)
+				p.endSequence(p.in)
 			case c == can, c == sub:
 				p.add(b[i : i+1])
-				p.end(broken)
+				p.endSequence(broken)
 			case c == bel:
 				p.add(b[i : i+1])
 			default:
@@ -120,9 +120,9 @@ func (p *parser) start(c byte) {
 // other sequence is cancelled.
 func (p *parser) finish() {
 	if p.in >= osc {
-		p.end(p.in)
+		p.endSequence(p.in)
 	} else if p.in != plain {
-		p.end(broken)
+		p.endSequence(broken)
 	}
 }
 
@@ -146,7 +146,7 @@ func (p *parser) opened(c byte) {
 	case c == 'X', c == '^', c == '_':
 		p.in = apc
 	case c >= 0x30 && c <= 0x7e:
-		p.end(escape)
+		p.endSequence(escape)
 	}
 }
 
@@ -158,7 +158,7 @@ func (p *parser) character(b []byte) {
 	case p.in >= osc:
 		p.add(b)
 	default:
-		p.end(broken)
+		p.endSequence(broken)
 		p.text(b)
 	}
 }
@@ -170,7 +170,7 @@ func (p *parser) step(c byte) {
 		p.start(c)
 	case c == can, c == sub:
 		p.addByte(c)
-		p.end(broken)
+		p.endSequence(broken)
 	case c >= 0x80:
 		p.character([]byte{c})
 	case c < 0x20, c == 0x7f:
@@ -178,7 +178,7 @@ func (p *parser) step(c byte) {
 	case p.in == csi:
 		p.addByte(c)
 		if c >= 0x40 {
-			p.end(csi)
+			p.endSequence(csi)
 		}
 	case c < 0x30:
 		p.begun = false
@@ -188,7 +188,7 @@ func (p *parser) step(c byte) {
 		p.opened(c)
 	default:
 		p.addByte(c)
-		p.end(escape)
+		p.endSequence(escape)
 	}
 }
 
@@ -223,7 +223,7 @@ func (p *parser) add(b []byte) {
 }
 
 // end passes the sequence to emit.
-func (p *parser) end(k kind) {
+func (p *parser) endSequence(k kind) {
 	b, over := p.buf, p.over
 	p.in, p.begun, p.over, p.buf = plain, false, false, p.buf[:0]
 	p.tail = p.tail[:0]

@@ -189,7 +189,7 @@ func (l *Log) makeRoom(need int64, now time.Time) chan struct{} {
 		case b.start >= l.spillAt && b.size <= l.disk && l.diskUsable(now):
 			return l.waitForRoom(now)
 		default:
-			l.drop(i)
+			l.removeSegment(i)
 		}
 	}
 	return nil

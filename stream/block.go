@@ -105,7 +105,7 @@ func (l *Log) release(b *block) {
 }
 
 // drop removes the block at i from memory and disk.
-func (l *Log) drop(i int) {
+func (l *Log) removeSegment(i int) {
 	b := l.blocks[i]
 	if b.buf != nil {
 		l.release(b)

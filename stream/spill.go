@@ -197,7 +197,7 @@ func (l *Log) forget(s *segment) {
 			b.seg = nil
 			i++
 		default:
-			l.drop(i)
+			l.removeSegment(i)
 		}
 	}
 	for i, t := range l.segments {
@@ -255,6 +255,6 @@ func (l *Log) lost(b *block, s *segment) {
 	}
 	l.stats.ReadErrors++
 	if i := l.find(b.start); i < len(l.blocks) && l.blocks[i] == b {
-		l.drop(i)
+		l.removeSegment(i)
 	}
 }

@@ -72,28 +72,28 @@ func New(script Script) *Server {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, map[string]string{"status": "ok"}) })
-	mux.HandleFunc("GET /v1/status", s.door(func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /v1/status", s.authorize(func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, map[string]any{"node": protocol.NodeStatus{Version: "test", Pool: protocol.Pool{Size: 2, Ready: 2}, Languages: []protocol.Language{{Name: "python", Display: "Python"}}}})
 	}))
-	mux.HandleFunc("GET /v1", s.door(func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /v1", s.authorize(func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, map[string]any{"protocol": protocol.Subprotocol, "server": "sandgate/test", "languages": []protocol.Language{
 			{Name: "python", Display: "Python", Aliases: []string{"py"}, Extensions: []string{".py"}},
 			{Name: "javascript", Display: "JavaScript", Extensions: []string{".js", ".mjs"}},
 		}})
 	}))
-	mux.HandleFunc("POST /v1/run", s.door(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /v1/run", s.authorize(func(w http.ResponseWriter, r *http.Request) {
 		for _, line := range script.Run {
 			_, _ = w.Write([]byte(line + "\n"))
 			w.(http.Flusher).Flush()
 		}
 	}))
-	mux.HandleFunc("GET /v1/ws", s.door(s.socket))
-	mux.HandleFunc("POST /v1/sessions", s.door(s.create))
-	mux.HandleFunc("GET /v1/sessions", s.door(s.rest(protocol.OpSessionList)))
-	mux.HandleFunc("GET /v1/sessions/{id}", s.door(s.rest(protocol.OpSessionGet)))
-	mux.HandleFunc("DELETE /v1/sessions/{id}", s.door(s.rest(protocol.OpSessionDelete)))
-	mux.HandleFunc("PUT /v1/sessions/{id}/files/{path...}", s.door(s.put))
-	mux.HandleFunc("GET /v1/sessions/{id}/files/{path...}", s.door(s.get))
+	mux.HandleFunc("GET /v1/ws", s.authorize(s.socket))
+	mux.HandleFunc("POST /v1/sessions", s.authorize(s.create))
+	mux.HandleFunc("GET /v1/sessions", s.authorize(s.rest(protocol.OpSessionList)))
+	mux.HandleFunc("GET /v1/sessions/{id}", s.authorize(s.rest(protocol.OpSessionGet)))
+	mux.HandleFunc("DELETE /v1/sessions/{id}", s.authorize(s.rest(protocol.OpSessionDelete)))
+	mux.HandleFunc("PUT /v1/sessions/{id}/files/{path...}", s.authorize(s.put))
+	mux.HandleFunc("GET /v1/sessions/{id}/files/{path...}", s.authorize(s.get))
 	s.http = httptest.NewServer(mux)
 	s.URL = s.http.URL
 	return s
@@ -150,7 +150,7 @@ func (s *Server) CloseStdin(session, id string) {
 	s.sessions[session].channels[id].stdin.close()
 }
 
-func (s *Server) door(next http.HandlerFunc) http.HandlerFunc {
+func (s *Server) authorize(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+s.Token {
 			refuse(w, fault.New(fault.Unauthenticated, "door", "the token is wrong"))

@@ -207,7 +207,7 @@ func (r *castReader) Read(p []byte) (int, error) {
 func (r *castReader) fill() error {
 	if r.offset >= r.end {
 		r.over = true
-		r.begin(time.Now().UnixMicro())
+		r.writeHeader(time.Now().UnixMicro())
 		return nil
 	}
 	var f stream.Frame
@@ -226,7 +226,7 @@ func (r *castReader) fill() error {
 		var reply protocol.Reply
 		if json.Unmarshal(f.Body, &reply) == nil && reply.Event == protocol.EventLost {
 			r.over = true
-			r.begin(time.Now().UnixMicro())
+			r.writeHeader(time.Now().UnixMicro())
 		}
 		return nil
 	}
@@ -346,14 +346,14 @@ func (r *castReader) line(at int64, code, text string) {
 		}
 		return
 	}
-	r.begin(at)
+	r.writeHeader(at)
 	// The clock may be set back.
 	r.last = max(r.last, at)
 	r.append([]any{json.Number(strconv.FormatFloat(float64(r.last-r.first)/1e6, 'f', 6, 64)), code, text})
 }
 
-// begin adds the header, once.
-func (r *castReader) begin(at int64) {
+// writeHeader adds the header, once.
+func (r *castReader) writeHeader(at int64) {
 	if r.begun || r.plain {
 		return
 	}

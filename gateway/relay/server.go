@@ -178,7 +178,7 @@ func (s *Server) Shutdown() {
 	}
 	s.mu.Unlock()
 	for _, c := range all {
-		go c.end(closeRestart, string(fault.Restarting))
+		go c.closeWith(closeRestart, string(fault.Restarting))
 	}
 }
 
@@ -193,5 +193,5 @@ func (s *Socket) Abandon() { s.server.leave(s) }
 // client has already sent after the handshake.
 func (s *Socket) Serve(conn net.Conn, early []byte, key string) {
 	s.conn = newCorkedConn(conn, early, s.server.cfg.Times.Write, &s.server.stats, s.server.cfg.Observer)
-	go s.begin(key)
+	go s.serveSocket(key)
 }

@@ -61,9 +61,9 @@ type Socket struct {
 	why   string
 }
 
-// begin answers the handshake and hello, and starts the two goroutines that serve
+// serveSocket answers the handshake and hello, and starts the two goroutines that serve
 // the socket. They have small stacks; the handshake has grown this one.
-func (s *Socket) begin(key string) {
+func (s *Socket) serveSocket(key string) {
 	if err := s.welcome(key); err != nil {
 		if s.ws != nil {
 			s.fail(err)
@@ -391,23 +391,23 @@ func (s *Socket) fail(err error) {
 	var known *fault.Error
 	switch {
 	case websocket.CloseStatus(err) != -1:
-		s.end(websocket.CloseStatus(err), "client")
+		s.closeWith(websocket.CloseStatus(err), "client")
 	case errors.As(err, &known) && known.Kind == fault.Canceled:
 		// This side has closed the link, and has called end with the reason.
-		s.end(websocket.StatusNormalClosure, "client")
+		s.closeWith(websocket.StatusNormalClosure, "client")
 	case errors.As(err, &known):
-		s.end(websocket.StatusCode(known.Kind.Row().Close), string(known.Kind))
+		s.closeWith(websocket.StatusCode(known.Kind.Row().Close), string(known.Kind))
 	case isTimeout(err):
-		s.end(websocket.StatusCode(fault.DeadlineExceeded.Row().Close), string(fault.DeadlineExceeded))
+		s.closeWith(websocket.StatusCode(fault.DeadlineExceeded.Row().Close), string(fault.DeadlineExceeded))
 	case isGone(err):
-		s.end(websocket.StatusAbnormalClosure, "gone")
+		s.closeWith(websocket.StatusAbnormalClosure, "gone")
 	default:
-		s.end(closeProtocol, "protocol error")
+		s.closeWith(closeProtocol, "protocol error")
 	}
 }
 
-// end closes the connection once; the first reason counts.
-func (s *Socket) end(code websocket.StatusCode, why string) {
+// closeWith closes the connection once; the first reason counts.
+func (s *Socket) closeWith(code websocket.StatusCode, why string) {
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()

@@ -168,8 +168,8 @@ func (t *tally) text(s string) string {
 	return kept
 }
 
-// take counts n bytes that go in whole or not at all.
-func (t *tally) take(n int) bool {
+// admit counts n bytes that go in whole or not at all.
+func (t *tally) admit(n int) bool {
 	if t.used+int64(n) > t.limit {
 		t.dropped += int64(n)
 		return false

@@ -14,8 +14,8 @@ var errQuit = errors.New("nobody waits for the run")
 // maxText bounds a prompt and the name of an error, in bytes.
 const maxText = 4096
 
-// take turns one piece of output into events.
-func (r *Run) take(o kernelclient.Output) ([]Event, error) {
+// translate turns one piece of output into events.
+func (r *Run) translate(o kernelclient.Output) ([]Event, error) {
 	if o.Gap > 0 {
 		r.output.dropped += o.Gap
 		return nil, nil
@@ -70,7 +70,7 @@ func (r *Run) message(m kernel.Message) ([]Event, error) {
 }
 
 func (r *Run) bundle(m kernel.Message) ([]Event, error) {
-	if !r.output.take(len(m.Content)) {
+	if !r.output.admit(len(m.Content)) {
 		return nil, nil
 	}
 	var b kernel.Bundle
@@ -93,7 +93,7 @@ func (r *Run) failure(m kernel.Message) ([]Event, error) {
 		return nil, fault.Wrap(fault.Internal, "run.message", err)
 	}
 	// Code can make tracebacks as long as any other output.
-	if !r.output.take(len(m.Content)) {
+	if !r.output.admit(len(m.Content)) {
 		k.Traceback = nil
 		k.EValue = kernelclient.Clip(k.EValue, maxText)
 	}

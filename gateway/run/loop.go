@@ -110,14 +110,14 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		events: make(chan []Event), quit: make(chan struct{}),
 		output: tally{limit: spec.Request.MaxOutputBytes},
 	}
-	if err := run.begin(ctx); err != nil {
+	if err := run.submit(ctx); err != nil {
 		run.cleanup()
 		return nil, err
 	}
 	return run, nil
 }
 
-func (r *Run) begin(ctx context.Context) error {
+func (r *Run) submit(ctx context.Context) error {
 	const op = "run.start"
 	p := &r.spec.Request
 	if r.session == "" {
@@ -226,7 +226,7 @@ func (r *Run) step() error {
 	}
 	var events []Event
 	for _, o := range batch {
-		more, err := r.take(o)
+		more, err := r.translate(o)
 		events = append(events, more...)
 		if err != nil {
 			r.emit(events...)

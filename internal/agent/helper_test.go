@@ -63,7 +63,7 @@ func startAgent(t testing.TB, env ...string) *rig {
 		}
 	}
 	cmd := exec.Command(shared.exe)
-	cmd.Env = append([]string{"SANDGATE_TEST=agent", noNap, "SANDGATE_ROOT=" + root, "SANDGATE_UID=" + strconv.Itoa(uid), "PATH=" + os.Getenv("PATH")}, env...)
+	cmd.Env = append([]string{"SANDGATE_TEST=agent", exitAtOnce, "SANDGATE_ROOT=" + root, "SANDGATE_UID=" + strconv.Itoa(uid), "PATH=" + os.Getenv("PATH")}, env...)
 	cmd.Stderr = os.Stderr
 	theirIn, ourOut, err := os.Pipe()
 	if err != nil {

@@ -74,8 +74,8 @@ func copyFile(to, from string) error {
 	return out.Close()
 }
 
-// noNap keeps the race detector from its second of sleep before a process ends.
-const noNap = "GORACE=atexit_sleep_ms=0"
+// exitAtOnce keeps the race detector from its second of sleep before a process ends.
+const exitAtOnce = "GORACE=atexit_sleep_ms=0"
 
 // agentMain is cmd/agent with folders of the test's.
 func agentMain() int {
@@ -115,7 +115,7 @@ func writeManifests(root, exe string) error {
 		"noframes": {"argv": []string{"/bin/sh", "-c", "echo 0123456789abcdefgh >&4; exec sleep 1000"}},
 	} {
 		m["name"] = name
-		m["env"] = map[string]string{"SANDGATE_TEST": "driver", "MANIFEST": name, "GORACE": strings.TrimPrefix(noNap, "GORACE=")}
+		m["env"] = map[string]string{"SANDGATE_TEST": "driver", "MANIFEST": name, "GORACE": strings.TrimPrefix(exitAtOnce, "GORACE=")}
 		if m["argv"] == nil {
 			m["argv"] = []string{exe}
 		}

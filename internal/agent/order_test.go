@@ -138,7 +138,7 @@ func TestSmallWritesAreGathered(t *testing.T) {
 
 // TestNap: many small reads in a row make the loop wait; a large one, a pause,
 // a key and the end of the program do not let it.
-func TestNap(t *testing.T) {
+func TestCoalesce(t *testing.T) {
 	now := time.Now()
 	for name, x := range map[string]struct {
 		change func(c *channel)

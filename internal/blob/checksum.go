@@ -32,8 +32,8 @@ func (v *checksumWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// end completes the object.
-func (v *checksumWriter) end() error {
+// finish completes the object.
+func (v *checksumWriter) finish() error {
 	_, err := v.w.Write(v.sum.Sum([]byte(magic)))
 	return err
 }

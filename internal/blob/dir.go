@@ -59,7 +59,7 @@ func (d *Dir) Put(ctx context.Context, name string, write func(io.Writer) error)
 	if err := write(v); err != nil {
 		return err
 	}
-	if err := errors.Join(v.end(), gathered.Flush(), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(v.finish(), gathered.Flush(), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(part, path); err != nil {

@@ -18,7 +18,7 @@ func TestGoldenObject(t *testing.T) {
 	if _, err := io.WriteString(v, "content"); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.end(); err != nil {
+	if err := v.finish(); err != nil {
 		t.Fatal(err)
 	}
 	golden.Text(t, "object.txt", hex.EncodeToString(b.Bytes())+"\n")

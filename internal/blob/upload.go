@@ -40,10 +40,10 @@ func (s *S3) Put(ctx context.Context, name string, write func(io.Writer) error) 
 	v := newChecksumWriter(u)
 	err := write(v)
 	if err == nil {
-		err = v.end()
+		err = v.finish()
 	}
 	if err == nil {
-		err = u.end()
+		err = u.complete()
 	}
 	u.work.Wait()
 	if failed := u.failure(); failed != nil {
@@ -100,7 +100,7 @@ func (u *upload) Write(p []byte) (int, error) {
 // send hands the part that is full to a request of its own.
 func (u *upload) send() error {
 	if u.id == nil {
-		if err := u.begin(); err != nil {
+		if err := u.createMultipart(); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (u *upload) send() error {
 	return nil
 }
 
-func (u *upload) begin() error {
+func (u *upload) createMultipart() error {
 	ctx, cancel := context.WithTimeout(u.ctx, answerLimit)
 	defer cancel()
 	out, err := u.s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &u.s.bucket, Key: u.s.key(u.name)})
@@ -144,8 +144,8 @@ func (u *upload) begin() error {
 	return err
 }
 
-// end makes the object appear.
-func (u *upload) end() error {
+// complete makes the object appear.
+func (u *upload) complete() error {
 	if u.id == nil {
 		ctx, cancel := context.WithTimeout(u.ctx, partLimit)
 		defer cancel()

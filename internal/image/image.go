@@ -179,7 +179,7 @@ func (m Maker) Make(dir, out string) (languages, env []string, err error) {
 			languages = append(languages, l.Name)
 		}
 	}
-	if err := m.furnish(root, languages); err != nil {
+	if err := m.addRequirements(root, languages); err != nil {
 		return nil, nil, fault.Wrap(fault.Host, op, err)
 	}
 	return languages, env, pack(work, out)

@@ -109,9 +109,9 @@ func relink(root *os.Root, name string) (string, bool) {
 	return "", false
 }
 
-// furnish makes of a tree what a sandbox needs: the folders that things are
+// addRequirements adds to a tree what a sandbox needs: the folders that things are
 // mounted on, the user with a home, the agent and the drivers.
-func (m Maker) furnish(root *os.Root, languages []string) error {
+func (m Maker) addRequirements(root *os.Root, languages []string) error {
 	home := strings.TrimPrefix(m.Home, "/")
 	for _, dir := range []struct {
 		name string

@@ -24,8 +24,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// noNap keeps the race detector from its second of sleep before a process ends.
-const noNap = "GORACE=atexit_sleep_ms=0"
+// exitAtOnce keeps the race detector from its second of sleep before a process ends.
+const exitAtOnce = "GORACE=atexit_sleep_ms=0"
 
 // agentMain is cmd/agent with folders of the test's.
 func agentMain() int {
@@ -216,7 +216,7 @@ func (h *native) Boot(context.Context, sandbox.Spec) (sandbox.Machine, error) {
 	}
 	m := &nativeMachine{host: h, root: root, done: make(chan struct{}), reason: "crashed"}
 	m.cmd = exec.Command(built.exe)
-	m.cmd.Env = []string{"SANDGATE_TEST=agent", noNap, "SANDGATE_ROOT=" + root, "PATH=" + os.Getenv("PATH")}
+	m.cmd.Env = []string{"SANDGATE_TEST=agent", exitAtOnce, "SANDGATE_ROOT=" + root, "PATH=" + os.Getenv("PATH")}
 	m.cmd.Stderr = os.Stderr
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -291,7 +291,7 @@ func (m *nativeMachine) Destroy(context.Context) error {
 func languages() []kernel.Manifest {
 	m := kernel.Manifest{
 		Name: "test", Display: "Test", Aliases: []string{"t"}, Extensions: []string{".t"}, Argv: []string{built.exe},
-		Env: map[string]string{"SANDGATE_TEST": "driver", "GORACE": strings.TrimPrefix(noNap, "GORACE=")}, Program: []string{"sh", "{file}"}, Interrupt: "signal", Warm: "print warm",
+		Env: map[string]string{"SANDGATE_TEST": "driver", "GORACE": strings.TrimPrefix(exitAtOnce, "GORACE=")}, Program: []string{"sh", "{file}"}, Interrupt: "signal", Warm: "print warm",
 	}
 	o := m
 	o.Name, o.Display, o.Aliases, o.Extensions = "other", "Other", nil, []string{".o"}

@@ -56,7 +56,7 @@ func (t *Tracer) Begin(ctx context.Context, name, traceparent string) (context.C
 	if t == nil {
 		return ctx, nil
 	}
-	return t.begin(ctx, name, traceparent)
+	return t.startSpan(ctx, name, traceparent)
 }
 
 // Join is Begin for what makes no roots: without a traceparent there is no span.
@@ -64,10 +64,10 @@ func (t *Tracer) Join(ctx context.Context, name, traceparent string) (context.Co
 	if t == nil || traceparent == "" {
 		return ctx, nil
 	}
-	return t.begin(ctx, name, traceparent)
+	return t.startSpan(ctx, name, traceparent)
 }
 
-func (t *Tracer) begin(ctx context.Context, name, traceparent string) (context.Context, *Span) {
+func (t *Tracer) startSpan(ctx context.Context, name, traceparent string) (context.Context, *Span) {
 	parent := ctx
 	if traceparent != "" {
 		parent = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
@@ -85,7 +85,7 @@ func Start(ctx context.Context, name string) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
 	}
-	return t.begin(ctx, name, "")
+	return t.startSpan(ctx, name, "")
 }
 
 // Part is Start, and where ctx is of no span it begins a trace: for what is

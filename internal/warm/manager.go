@@ -96,9 +96,9 @@ func (m *Manager) Close() {
 	m.work.Wait()
 }
 
-// begin counts an operation in work. It fails once Close was called. The caller
+// reserve counts an operation in work. It fails once Close was called. The caller
 // calls m.work.Done.
-func (m *Manager) begin(op string) error {
+func (m *Manager) reserve(op string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

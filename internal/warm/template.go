@@ -364,7 +364,7 @@ func (t *Template) buildLater() {
 	if _, _, done, _ := t.cached(); done {
 		return
 	}
-	if m.begin("template.build") != nil {
+	if m.reserve("template.build") != nil {
 		return
 	}
 	go func() {
@@ -383,7 +383,7 @@ func (t *Template) waitBuilt(ctx context.Context) error {
 		return err
 	}
 	m := t.m
-	if err := m.begin(op); err != nil {
+	if err := m.reserve(op); err != nil {
 		return err
 	}
 	done := make(chan error, 1)

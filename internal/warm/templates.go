@@ -90,7 +90,7 @@ func (m *Manager) Store(tenant, subject, name string, tar io.Reader) (*Template,
 	if err != nil {
 		return nil, err
 	}
-	if err := m.begin(op); err != nil {
+	if err := m.reserve(op); err != nil {
 		_ = os.RemoveAll(def.dir)
 		return nil, err
 	}

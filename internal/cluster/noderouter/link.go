@@ -249,7 +249,7 @@ func (l *Link) pump(b *branch) {
 				l.router.resolver.Drop(cluster.SessionID(id))
 			}
 			l.mu.Unlock()
-			l.end(err)
+			l.shutdown(err)
 			return
 		}
 		if !l.put(packet{f, taken}) {
@@ -323,7 +323,7 @@ func (l *Link) answer(id uint64, result json.RawMessage, err error) {
 func (l *Link) control(r protocol.Reply) {
 	body, err := json.Marshal(r)
 	if err != nil {
-		l.end(fault.Wrap(fault.Internal, "noderouter.reply", err))
+		l.shutdown(fault.Wrap(fault.Internal, "noderouter.reply", err))
 		return
 	}
 	l.put(packet{
@@ -347,7 +347,7 @@ func (l *Link) event(ch uint32, err error) {
 }
 
 // end ends the link. The first reason counts.
-func (l *Link) end(err error) {
+func (l *Link) shutdown(err error) {
 	l.mu.Lock()
 	if l.err != nil {
 		l.mu.Unlock()
@@ -364,7 +364,7 @@ func (l *Link) end(err error) {
 
 // Close ends the link and unblocks Next and Send.
 func (l *Link) Close() error {
-	l.end(fault.New(fault.Canceled, "noderouter.link", "the link is closed"))
+	l.shutdown(fault.New(fault.Canceled, "noderouter.link", "the link is closed"))
 	l.work.Wait()
 	return nil
 }

@@ -98,15 +98,15 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 func (d Directory) Release(
 	ctx context.Context, id cluster.SessionID, token cluster.Token, busy bool,
 ) error {
-	return d.end(ctx, "redis.release", id, token, "park", busy)
+	return d.endSession(ctx, "redis.release", id, token, "park", busy)
 }
 
 // Forget removes a session that has ended.
 func (d Directory) Forget(ctx context.Context, id cluster.SessionID, token cluster.Token) error {
-	return d.end(ctx, "redis.forget", id, token, "forget", false)
+	return d.endSession(ctx, "redis.forget", id, token, "forget", false)
 }
 
-func (d Directory) end(
+func (d Directory) endSession(
 	ctx context.Context, op string, id cluster.SessionID, token cluster.Token, how string, busy bool,
 ) error {
 	if err := cluster.CheckSession(id); err != nil {

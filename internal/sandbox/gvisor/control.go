@@ -52,7 +52,7 @@ func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
 		return fault.Invalid(op, "cpus", "%v is not between 0.05 and 1024", cpus)
 	}
 	// The cgroup exists as long as nobody has the last turn.
-	release, err := s.take(ctx, op)
+	release, err := s.acquire(ctx, op)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func (s *Sandbox) use() Usage {
 	return Usage{Memory: s.group.held(), MemoryPeak: c.peak, CPU: c.cpu, Tasks: c.pids}
 }
 
-// take acquires turn.
-func (s *Sandbox) take(ctx context.Context, op string) (release func(), err error) {
+// acquire waits for the turn.
+func (s *Sandbox) acquire(ctx context.Context, op string) (release func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
 	case <-s.done:
@@ -116,7 +116,7 @@ func (s *Sandbox) do(ctx context.Context, op string, limit time.Duration, from, 
 	if ctx.Err() != nil {
 		return fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
 	}
-	release, err := s.take(ctx, op)
+	release, err := s.acquire(ctx, op)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const (
 
 // Boot creates a sandbox and starts its first process.
 func (r *Runtime) Boot(ctx context.Context, spec Spec) (*Sandbox, error) {
-	return r.begin(ctx, spec, (*Sandbox).Start)
+	return r.launch(ctx, spec, (*Sandbox).Start)
 }
 
 // Restore creates a sandbox, mounts volumes, and restores the snapshot in dir
@@ -48,7 +48,7 @@ func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec, volumes ..
 	if err := r.fits(dir, resolved); err != nil {
 		return nil, err
 	}
-	return r.begin(ctx, spec, func(s *Sandbox, ctx context.Context) error {
+	return r.launch(ctx, spec, func(s *Sandbox, ctx context.Context) error {
 		if len(volumes) > 0 {
 			if err := s.Mount(ctx, volumes...); err != nil {
 				return err
@@ -58,7 +58,7 @@ func (r *Runtime) Restore(ctx context.Context, dir string, spec Spec, volumes ..
 	})
 }
 
-func (r *Runtime) begin(ctx context.Context, spec Spec, start func(*Sandbox, context.Context) error) (*Sandbox, error) {
+func (r *Runtime) launch(ctx context.Context, spec Spec, start func(*Sandbox, context.Context) error) (*Sandbox, error) {
 	s, err := r.Create(ctx, spec)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
 	if !s.spec.Volumes {
 		return fault.New(fault.Unsupported, op, "the sandbox was made without volumes")
 	}
-	release, err := s.take(ctx, op)
+	release, err := s.acquire(ctx, op)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
 	if !volumePattern.MatchString(name) {
 		return fault.Invalid(op, "name", "%.80q is not the name of a volume", name)
 	}
-	release, err := s.take(ctx, op)
+	release, err := s.acquire(ctx, op)
 	if err != nil {
 		return err
 	}

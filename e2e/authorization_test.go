@@ -229,7 +229,7 @@ func bodies() map[string]string {
 // TestEveryDoor walks all routes of the server's own description and all
 // operations of the protocol with credentials that should not open them, or
 // not wholly. One that is not in the tables fails.
-func TestEveryDoor(t *testing.T) {
+func TestEveryRoute(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
 	defer cancel()
 	srv, err := Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
