@@ -11,7 +11,7 @@ func (m *Manager) audit(e protocol.AuditEntry) { m.cfg.Audit.Append(e) }
 func (c *Channel) auditCell(e queue.Result, bytes int64, trace string) {
 	s := c.session
 	s.m.audit(protocol.AuditEntry{
-		Event: "cell.end", Tenant: s.tenant, Subject: s.subject, Session: s.id, Channel: c.id, Language: c.language, Trace: trace,
+		Event: "cell.end", Tenant: s.spec.Tenant, Subject: s.spec.Subject, Session: s.spec.ID, Channel: c.id, Language: c.language, Trace: trace,
 		Cell: e.Cell, Outcome: e.Status, Millis: float64(e.Took.Microseconds()) / 1000, Bytes: bytes,
 	})
 }

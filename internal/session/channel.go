@@ -62,7 +62,7 @@ func (c *Channel) Queue() *queue.Queue { return c.queue }
 // Preconditions: the channel is a kernel, and the session is acquired.
 func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Queued, error) {
 	_, span := trace.Start(ctx, "cell")
-	span.Set(trace.Session, c.session.id)
+	span.Set(trace.Session, c.session.spec.ID)
 	span.Set(trace.Channel, c.id)
 	span.Set(trace.Language, c.language)
 	queued, err := c.traces.submit(span, func() (protocol.Queued, error) { return c.queue.Submit(p) })
@@ -202,7 +202,7 @@ func (c *Channel) removeReader() {
 	if last {
 		c.session.m.dropLog(c.log)
 		// The session's folder goes with its last log.
-		_ = os.Remove(filepath.Join(c.session.m.logDir(), c.session.id))
+		_ = os.Remove(filepath.Join(c.session.m.logDir(), c.session.spec.ID))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
@@ -32,7 +33,7 @@ type wanted struct {
 	language string // the session's default; "" where there is none
 	lifetime time.Duration
 	limits   protocol.Limits
-	policy   policy
+	policy   snapshot.Policy
 	network  *protocol.Network
 	// volumes are the caller's and behind them the template's.
 	volumes []protocol.Mount
@@ -154,7 +155,7 @@ func (m *Manager) checkOpen(s *Session, r protocol.ChannelOpen) (language string
 	}
 	switch r.Kind {
 	case "kernel":
-		language := s.language
+		language := s.spec.Language
 		if r.Language != "" {
 			if language, err = m.checkLanguage(op, r.Language); err != nil {
 				return "", nil, err
@@ -170,7 +171,7 @@ func (m *Manager) checkOpen(s *Session, r protocol.ChannelOpen) (language string
 	case "process":
 		return m.checkProcess(op, r)
 	case "terminal":
-		if s.layout.Image != "" && len(r.Argv) == 0 && r.File == "" {
+		if s.spec.Layout.Image != "" && len(r.Argv) == 0 && r.File == "" {
 			r.Argv = []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"}
 		}
 		return m.checkTerminal(op, r)

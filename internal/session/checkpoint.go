@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 )
 
 // A checkpoint is a durable session's copy in the blob store, from which another
@@ -73,7 +74,7 @@ func (m *Manager) clustered() bool { return m.cfg.Blobs != nil && m.cfg.Director
 // uploads reports whether the session's copies go to the blob store. A session
 // that needs something of this node alone could not run elsewhere.
 func (m *Manager) uploads(s *Session) bool {
-	return m.cfg.Checkpoints && m.clustered() && s.durable && s.layout.Image == "" && len(s.volumes.Mounts()) == 0
+	return m.cfg.Checkpoints && m.clustered() && s.spec.Durable && s.spec.Layout.Image == "" && len(s.volumes.Mounts()) == 0
 }
 
 // uploadDue uploads a session's last copy to the blob store if it is not there, or
@@ -107,7 +108,7 @@ func (m *Manager) uploadDue(s *Session, now time.Time) {
 		defer context.AfterFunc(s.life, cancel)()
 		if err := do(ctx, copied); err != nil && ctx.Err() == nil {
 			m.count.checkpointsFailed.Add(1)
-			m.log.Warn("the blob store did not take the copy of a durable session", "session", s.id, "error", err)
+			m.log.Warn("the blob store did not take the copy of a durable session", "session", s.spec.ID, "error", err)
 			s.durability.mu.Lock()
 			a.after = time.Now().Add(m.cfg.DurableEvery)
 			s.durability.mu.Unlock()
@@ -116,7 +117,7 @@ func (m *Manager) uploadDue(s *Session, now time.Time) {
 }
 
 func (s *Session) journalFile(number int) string {
-	return filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
+	return filepath.Join(s.m.durableDir(s.spec.ID), fmt.Sprintf("%08d", number), snapshot.JournalName)
 }
 
 // uploadCopy makes a checkpoint of the copy of that number.
@@ -126,27 +127,27 @@ func (s *Session) uploadCopy(ctx context.Context, number int) error {
 		return fault.Wrap(fault.KindOf(err), "session.ship", err)
 	}
 	defer s.durability.remote.writing.Unlock()
-	token, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id))
+	token, mine := m.cfg.Directory.Owns(cluster.SessionID(s.spec.ID))
 	if !mine || s.moving.Load() {
 		return nil
 	}
 	// Linked, so that it stays whole when there is a later one.
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
-	err := linkDeep(filepath.Join(m.durableDir(s.id), fmt.Sprintf("%08d", number)), dir)
+	err := snapshot.LinkDeep(filepath.Join(m.durableDir(s.spec.ID), fmt.Sprintf("%08d", number)), dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // there is a later one
 	}
 	if err != nil {
 		return fault.Wrap(fault.Host, "session.ship", err)
 	}
-	copied, err := readCopy(dir)
+	copied, err := snapshot.ReadManifest(dir)
 	if err != nil {
 		return err
 	}
 	c := checkpoint{
-		parkedManifest: parkedManifest{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: token},
-		At:             copied.At, Node: m.cfg.Node, base: checkpointBase(s.id, token, number),
+		parkedManifest: parkedManifest{Version: aboutVersion, ID: s.spec.ID, Tenant: s.spec.Tenant, Created: s.spec.Created, Expires: s.status.Expires, Token: token},
+		At:             copied.At, Node: m.cfg.Node, base: checkpointBase(s.spec.ID, token, number),
 	}
 	if c.Key, err = m.cfg.Backend.Key(sandbox.Spec{}); err != nil {
 		return err
@@ -157,10 +158,10 @@ func (s *Session) uploadCopy(ctx context.Context, number int) error {
 	}
 	view := s.View()
 	view.State, view.Reason, view.Usage = hibernated.String(), "", nil
-	if err := m.putJSON(ctx, viewName(s.tenant, s.id), view); err != nil {
+	if err := m.putJSON(ctx, viewName(s.spec.Tenant, s.spec.ID), view); err != nil {
 		return err
 	}
-	if t, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id)); !mine || t != token {
+	if t, mine := m.cfg.Directory.Owns(cluster.SessionID(s.spec.ID)); !mine || t != token {
 		return nil // what was written is swept
 	}
 	if err := m.putJSON(ctx, c.base+".about", c); err != nil {
@@ -170,10 +171,10 @@ func (s *Session) uploadCopy(ctx context.Context, number int) error {
 	s.durability.remote.number, s.durability.remote.base, s.durability.remote.noted = number, c.base, 0
 	s.durability.mu.Unlock()
 	m.count.checkpoints.Add(1)
-	m.log.Info("a durable session's copy is in the blob store", "session", s.id, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
-	if c.State != stateName(s.id) {
+	m.log.Info("a durable session's copy is in the blob store", "session", s.spec.ID, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
+	if c.State != stateName(s.spec.ID) {
 		// From which it may have been fetched.
-		if err := m.cfg.Blobs.Remove(ctx, stateName(s.id)); err != nil {
+		if err := m.cfg.Blobs.Remove(ctx, stateName(s.spec.ID)); err != nil {
 			return err
 		}
 	}
@@ -188,7 +189,7 @@ func (s *Session) uploadState(ctx context.Context, c checkpoint, dir string) (st
 	first := s.durability.remote.number == 0
 	s.durability.mu.Unlock()
 	if first {
-		before, err := m.newestCheckpoint(ctx, s.id)
+		before, err := m.newestCheckpoint(ctx, s.spec.ID)
 		if err == nil && before.At.Equal(c.At) && before.Node == c.Node {
 			return before.State, nil
 		}
@@ -198,7 +199,7 @@ func (s *Session) uploadState(ctx context.Context, c checkpoint, dir string) (st
 	}
 	name := c.base + ".state"
 	err := m.cfg.Blobs.Put(ctx, name, func(w io.Writer) error {
-		return pack(&throttled{w: w, ctx: ctx, m: m}, map[string]string{
+		return snapshot.Pack(&throttled{w: w, ctx: ctx, m: m}, map[string]string{
 			"session/session.json": filepath.Join(dir, "session.json"), "session/snapshot": filepath.Join(dir, "snapshot"), "logs": filepath.Join(dir, "logs"),
 		})
 	})
@@ -239,7 +240,7 @@ func (s *Session) uploadJournal(ctx context.Context, number int) error {
 	s.durability.mu.Lock()
 	base, there := s.durability.remote.base, s.durability.remote.number
 	s.durability.mu.Unlock()
-	if _, mine := s.m.cfg.Directory.Owns(cluster.SessionID(s.id)); !mine || there != number || s.moving.Load() {
+	if _, mine := s.m.cfg.Directory.Owns(cluster.SessionID(s.spec.ID)); !mine || there != number || s.moving.Load() {
 		return nil
 	}
 	text, err := os.ReadFile(s.journalFile(number))
@@ -330,23 +331,4 @@ func (m *Manager) newestCheckpoint(ctx context.Context, id string) (checkpoint, 
 		return c, nil
 	}
 	return c, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
-}
-
-// linkDeep is linkTree for a folder with folders in it.
-func linkDeep(from, to string) error {
-	return filepath.WalkDir(from, func(name string, e os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rest, err := filepath.Rel(from, name)
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir():
-			return os.MkdirAll(filepath.Join(to, rest), 0o700)
-		case e.Name() == journalName:
-			return nil // it goes by itself
-		}
-		return os.Link(name, filepath.Join(to, rest))
-	})
 }

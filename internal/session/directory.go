@@ -103,7 +103,7 @@ func (m *Manager) resumeAll() {
 			m.Moved(cluster.SessionID(id))
 			continue
 		}
-		m.cfg.Directory.Resume(cluster.SessionID(id), s.last, m.latest(s.created))
+		m.cfg.Directory.Resume(cluster.SessionID(id), s.status.Token, m.latest(s.spec.Created))
 	}
 }
 
@@ -120,14 +120,14 @@ func (m *Manager) unparkAll() {
 	}
 	m.mu.Unlock()
 	for _, s := range all {
-		if m.ownedSoon(m.ctx, s.id) != nil || s.IsLost() {
+		if m.ownedSoon(m.ctx, s.spec.ID) != nil || s.IsLost() {
 			continue
 		}
-		if _, err := m.parkedAbout(m.ctx, s.id); fault.Is(err, fault.NotFound) {
+		if _, err := m.parkedAbout(m.ctx, s.spec.ID); fault.Is(err, fault.NotFound) {
 			continue
 		}
-		if err := m.unpark(m.ctx, s.tenant, s.id); err != nil {
-			m.log.Warn("what is left of a session in the blob store was not removed", "session", s.id, "error", err)
+		if err := m.unpark(m.ctx, s.spec.Tenant, s.spec.ID); err != nil {
+			m.log.Warn("what is left of a session in the blob store was not removed", "session", s.spec.ID, "error", err)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (m *Manager) remember(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.left) < maxGone {
-		m.left[s.id] = departed{s.tenant, time.Now()}
+		m.left[s.spec.ID] = departed{s.spec.Tenant, time.Now()}
 	}
 }
 

@@ -1,13 +1,10 @@
 package session
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +14,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/lockorder"
-	"github.com/sandgate/sandgate/kernel/queue"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -42,17 +39,8 @@ type durableState struct {
 	remote remoteState
 }
 
-// journaled is a line of a journal.
-type journaled struct {
-	Channel string `json:"channel"`
-	Cell    uint32 `json:"cell"`
-	Key     string `json:"key,omitempty"`
-}
-
 // durableRest is how long a session is idle before it is copied.
 const durableRest = time.Second
-
-const journalName = "journal"
 
 func (m *Manager) durableDir(id string) string { return filepath.Join(m.cfg.DataDir, "durable", id) }
 
@@ -66,15 +54,15 @@ func (m *Manager) wantsDurable(r protocol.SessionCreate) bool {
 // acknowledged notes a cell before its execute is answered. It reaches the
 // kernel's memory, which outlives this process.
 func (s *Session) acknowledged(channel string, cell uint32, key string) {
-	if !s.durable {
+	if !s.spec.Durable {
 		return
 	}
-	line, _ := json.Marshal(journaled{channel, cell, key}) // strings and a number
+	line, _ := json.Marshal(snapshot.JournalLine{Channel: channel, Cell: cell, Key: key}) // strings and a number
 	s.durability.mu.Lock()
 	defer s.durability.mu.Unlock()
 	for _, f := range s.durability.files {
 		if _, err := f.Write(append(line, '\n')); err != nil {
-			s.m.log.Warn("a durable session's journal cannot be written", "session", s.id, "error", err)
+			s.m.log.Warn("a durable session's journal cannot be written", "session", s.spec.ID, "error", err)
 		}
 	}
 }
@@ -82,7 +70,7 @@ func (s *Session) acknowledged(channel string, cell uint32, key string) {
 // autosaveIdle copies a durable session if it is idle after work, in the
 // background, when no other is being copied.
 func (m *Manager) autosaveIdle(s *Session, now time.Time) {
-	if !s.durable || !s.due(now) {
+	if !s.spec.Durable || !s.due(now) {
 		return
 	}
 	if !m.autosaving.TryLock() {
@@ -99,7 +87,7 @@ func (m *Manager) autosaveIdle(s *Session, now time.Time) {
 			return
 		}
 		if err := s.autosave(m.ctx, unlock); err != nil && !s.IsLost() {
-			m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
+			m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)
 		}
 	})
 }
@@ -111,7 +99,7 @@ func (s *Session) due(now time.Time) bool {
 	at, tried := s.durability.at, s.durability.tried
 	s.durability.mu.Unlock()
 	s.mu.Lock()
-	idle := (s.state == running || s.state == paused) && s.ops == 0 && now.Sub(s.active) >= durableRest && s.active.After(at)
+	idle := (s.state == running || s.state == paused) && s.ops == 0 && now.Sub(s.status.Active) >= durableRest && s.status.Active.After(at)
 	all := s.order
 	s.mu.Unlock()
 	if !idle || now.Sub(tried) < s.m.cfg.DurableEvery {
@@ -152,16 +140,16 @@ func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
 	if err := s.ensureRunning(ctx); err != nil {
 		return err
 	}
-	dir := filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", n))
-	if err := os.MkdirAll(dir+partial, 0o700); err != nil {
+	dir := filepath.Join(s.m.durableDir(s.spec.ID), fmt.Sprintf("%08d", n))
+	if err := os.MkdirAll(dir+snapshot.Partial, 0o700); err != nil {
 		return fault.Wrap(fault.Host, op, err)
 	}
-	journal, err := os.OpenFile(filepath.Join(dir+partial, journalName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	journal, err := os.OpenFile(filepath.Join(dir+snapshot.Partial, snapshot.JournalName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
-		return errors.Join(fault.Wrap(fault.Host, op, err), os.RemoveAll(dir+partial))
+		return errors.Join(fault.Wrap(fault.Host, op, err), os.RemoveAll(dir+snapshot.Partial))
 	}
 	begun := false
-	st, err := s.copyTo(ctx, dir+partial, false, func(st *captured) {
+	st, err := s.copyTo(ctx, dir+snapshot.Partial, false, func(st *captured) {
 		if st != nil {
 			// From here on cells belong to both.
 			begun = true
@@ -172,17 +160,17 @@ func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
 		unlock()
 	})
 	if err == nil {
-		err = commit(dir, &copied{saved: st.saved, At: st.at, Pause: st.pause, Session: s.id})
+		err = snapshot.Commit(dir, &snapshot.Manifest{Record: st.record, At: st.at, Pause: st.pause, Session: s.spec.ID})
 	}
 	if s.IsLost() && s.lostReason() != "restarting" {
-		return errors.Join(err, journal.Close(), os.RemoveAll(s.m.durableDir(s.id)))
+		return errors.Join(err, journal.Close(), os.RemoveAll(s.m.durableDir(s.spec.ID)))
 	}
 	if err = s.replaceDurable(st, journal, n, known, begun, err); err != nil {
-		return errors.Join(err, os.RemoveAll(dir+partial))
+		return errors.Join(err, os.RemoveAll(dir+snapshot.Partial))
 	}
 	s.m.count.preserved.Add(1)
-	s.m.log.Debug("durable session copied", "session", s.id, "pause", st.pause)
-	return s.m.onlyCopy(s.id, filepath.Base(dir))
+	s.m.log.Debug("durable session copied", "session", s.spec.ID, "pause", st.pause)
+	return s.m.onlyCopy(s.spec.ID, filepath.Base(dir))
 }
 
 // replaceDurable records that there is another copy, or why there is none.
@@ -244,7 +232,7 @@ func (s *Session) savedAt() time.Time {
 // closeDurable closes the journals. With remove the copies go too: the session
 // does not come back.
 func (s *Session) closeDurable(remove bool) {
-	if !s.durable {
+	if !s.spec.Durable {
 		return
 	}
 	s.durability.mu.Lock()
@@ -254,8 +242,8 @@ func (s *Session) closeDurable(remove bool) {
 	}
 	s.durability.files = nil
 	if remove {
-		if err := os.RemoveAll(s.m.durableDir(s.id)); err != nil {
-			s.m.log.Warn("a durable session's copy was not removed", "session", s.id, "error", err)
+		if err := os.RemoveAll(s.m.durableDir(s.spec.ID)); err != nil {
+			s.m.log.Warn("a durable session's copy was not removed", "session", s.spec.ID, "error", err)
 		}
 	}
 }
@@ -282,7 +270,7 @@ func (m *Manager) recoverAll() error {
 		if err == nil {
 			m.list(s)
 			m.count.recovered.Add(1)
-			m.log.Info("a durable session came back after the server was killed", "session", id, "as_of", s.recovered)
+			m.log.Info("a durable session came back after the server was killed", "session", id, "as_of", s.status.Recovered)
 			continue
 		}
 		m.log.Warn("a durable session is lost", "session", id, "error", err)
@@ -309,7 +297,7 @@ func (m *Manager) newestCopy(id string) (int, error) {
 	newest, number := "", 0
 	for _, e := range entries {
 		n := 0
-		if _, err := fmt.Sscanf(e.Name(), "%d", &n); err == nil && !strings.HasSuffix(e.Name(), partial) && n > number {
+		if _, err := fmt.Sscanf(e.Name(), "%d", &n); err == nil && !strings.HasSuffix(e.Name(), snapshot.Partial) && n > number {
 			newest, number = e.Name(), n
 		}
 	}
@@ -323,7 +311,7 @@ func (m *Manager) newestCopy(id string) (int, error) {
 func (s *Session) resumeDurable(number int, at time.Time) {
 	s.durability.mu.Lock()
 	defer s.durability.mu.Unlock()
-	name := filepath.Join(s.m.durableDir(s.id), fmt.Sprintf("%08d", number), journalName)
+	name := filepath.Join(s.m.durableDir(s.spec.ID), fmt.Sprintf("%08d", number), snapshot.JournalName)
 	s.durability.number, s.durability.copied, s.durability.at = number, number, at
 	if f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
 		s.durability.files = append(s.durability.files, f)
@@ -334,18 +322,18 @@ func (s *Session) resumeDurable(number int, at time.Time) {
 func (m *Manager) recover(id string, number int) (*Session, error) {
 	const op = "session.recover"
 	dir := filepath.Join(m.durableDir(id), fmt.Sprintf("%08d", number))
-	c, err := readCopy(dir)
+	c, err := snapshot.ReadManifest(dir)
 	if err != nil {
 		return nil, err
 	}
-	v := c.saved
+	v := c.Record
 	if v.ID != id {
 		return nil, fault.New(fault.Malformed, op, "the copy is of session %s", v.ID)
 	}
 	if time.Now().After(v.Expires) {
 		return nil, fault.New(fault.NotFound, op, "its lifetime is over")
 	}
-	missing, err := readJournal(filepath.Join(dir, journalName))
+	missing, err := snapshot.ReadJournal(filepath.Join(dir, snapshot.JournalName))
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -353,15 +341,15 @@ func (m *Manager) recover(id string, number int) (*Session, error) {
 	if err := errors.Join(os.RemoveAll(m.sessionDir(id)), os.RemoveAll(filepath.Join(m.logDir(), id))); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	if err := linkTree(filepath.Join(dir, "snapshot"), filepath.Join(m.sessionDir(id), "snapshot")); err != nil {
+	if err := snapshot.LinkTree(filepath.Join(dir, "snapshot"), filepath.Join(m.sessionDir(id), "snapshot")); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	v.detach(time.Since(c.At))
+	v.Detach(time.Since(c.At))
 	v.Recovered, v.Stale = c.At, true
 	lost := 0
 	for i := range v.Channels {
 		if q := v.Channels[i].Queue; q != nil {
-			q.Lost = since(missing[v.Channels[i].ID], q.Cells)
+			q.Lost = snapshot.CellsAfter(missing[v.Channels[i].ID], q.Cells)
 			lost += len(q.Lost)
 		}
 	}
@@ -380,41 +368,4 @@ func (m *Manager) recover(id string, number int) (*Session, error) {
 	s.connectAll(v)
 	m.log.Debug("recovered", "session", id, "lost_cells", lost)
 	return s, nil
-}
-
-// readJournal returns the cells of each channel that a journal lists. A line
-// that was cut is of a cell that was not acknowledged.
-func readJournal(name string) (map[string][]queue.SavedCell, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	all := map[string][]queue.SavedCell{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var j journaled
-		if json.Unmarshal(lines.Bytes(), &j) == nil {
-			all[j.Channel] = append(all[j.Channel], queue.SavedCell{Execute: protocol.Execute{Key: j.Key}, Cell: j.Cell})
-		}
-	}
-	return all, lines.Err()
-}
-
-// since returns the cells behind the number n, each once.
-func since(all []queue.SavedCell, n uint32) []queue.SavedCell {
-	// Requests of several connections are noted in any order.
-	slices.SortFunc(all, func(a, b queue.SavedCell) int { return cmp.Compare(a.Cell, b.Cell) })
-	var out []queue.SavedCell
-	for _, c := range all {
-		if c.Cell > n {
-			out = append(out, c)
-			n = c.Cell
-		}
-	}
-	return out
 }

@@ -113,7 +113,7 @@ func (s *Session) letOut(n *protocol.Network, used int64) error {
 		return nil
 	}
 	o := &outlet{
-		m: s.m, what: "session", tenant: s.tenant, subject: s.subject, id: s.id,
+		m: s.m, what: "session", tenant: s.spec.Tenant, subject: s.spec.Subject, id: s.spec.ID,
 		life: s.life, touch: s.Touch, in: &s.meter.NetIn, out: &s.meter.NetOut,
 	}
 	o.used.Store(used)

@@ -13,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
@@ -28,7 +29,7 @@ type branch struct {
 	env      map[string]string // added to that of the original
 	lifetime time.Duration
 	durable  bool
-	policy   policy
+	policy   snapshot.Policy
 	network  *protocol.Network // in place of the original's, if it is there
 }
 
@@ -91,7 +92,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	if r.Count < 0 || n > protocol.MaxForks {
 		return none, fault.Invalid(op, "count", "a session is forked 1 to %d times at once", protocol.MaxForks)
 	}
-	release, err := m.reserve(ctx, op, n, p, s.limits, nil)
+	release, err := m.reserve(ctx, op, n, p, s.spec.Limits, nil)
 	if err != nil {
 		return none, err
 	}
@@ -112,10 +113,10 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 		return none, err
 	}
 	// To be kept from idling is asked for each session.
-	st.saved.Policy.KeepAlive = false
-	b := branch{owner: p, dir: dir, origin: s.id, event: "forked", name: r.Name, lifetime: w.lifetime, durable: s.durable, policy: st.saved.Policy}
+	st.record.Policy.KeepAlive = false
+	b := branch{owner: p, dir: dir, origin: s.spec.ID, event: "forked", name: r.Name, lifetime: w.lifetime, durable: s.spec.Durable, policy: st.record.Policy}
 	if b.name == "" {
-		b.name = s.name
+		b.name = s.status.Name
 	}
 	// It goes on when the connection is lost, and is undone then.
 	made := make([]*Session, n)
@@ -127,7 +128,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				made[i], errs[i] = m.start(ctx, b, &copied{saved: st.saved, At: st.at})
+				made[i], errs[i] = m.start(ctx, b, &snapshot.Manifest{Record: st.record, At: st.at})
 			}
 		})
 	}
@@ -149,14 +150,14 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 		out.Sessions = append(out.Sessions, s.View())
 	}
 	m.count.forks.Add(int64(n))
-	m.log.Info("session forked", "session", s.id, "count", n, "pause", st.pause)
+	m.log.Info("session forked", "session", s.spec.ID, "count", n, "pause", st.pause)
 	return out, nil
 }
 
 // record returns what the new session begins with, made from a copy.
-func (b branch) record(c *copied, now time.Time) saved {
-	v := c.saved
-	v.Channels = append([]savedChannel{}, v.Channels...)
+func (b branch) record(c *snapshot.Manifest, now time.Time) snapshot.Record {
+	v := c.Record
+	v.Channels = append([]snapshot.Channel{}, v.Channels...)
 	v.ID, v.Tenant, v.Subject, v.Name = newID(), b.owner.Tenant, b.owner.Subject, b.name
 	v.Created, v.Expires, v.Active = now, now.Add(b.lifetime), now
 	v.Policy = b.policy
@@ -169,7 +170,7 @@ func (b branch) record(c *copied, now time.Time) saved {
 		v.Env = map[string]string{}
 	}
 	maps.Copy(v.Env, b.env)
-	v.detach(now.Sub(c.At))
+	v.Detach(now.Sub(c.At))
 	for i := range v.Channels {
 		v.Channels[i].Writers = nil // they are of those who watch the original
 	}
@@ -178,7 +179,7 @@ func (b branch) record(c *copied, now time.Time) saved {
 
 // start makes a session that goes on from a copy, as a machine of its own.
 // Preconditions: there is a place for it.
-func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, error) {
+func (m *Manager) start(ctx context.Context, b branch, c *snapshot.Manifest) (*Session, error) {
 	const op = "session.start"
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()
@@ -244,7 +245,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *copied) (*Session, err
 	}
 	s.volumes.NotifyRunning()
 	m.count.sessionsCreated.Add(1)
-	m.log.Info("session started from a copy", "session", s.id, "origin", b.origin, "took", time.Since(now))
+	m.log.Info("session started from a copy", "session", s.spec.ID, "origin", b.origin, "took", time.Since(now))
 	return s, nil
 }
 
@@ -259,7 +260,7 @@ func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 		if s.outlet != nil {
 			n = &s.outlet.asked
 		}
-		if err := s.m.reseedFor(ctx, s.instance(), n, s.env); err != nil {
+		if err := s.m.reseedFor(ctx, s.instance(), n, s.spec.Env); err != nil {
 			return err
 		}
 	}
@@ -268,7 +269,7 @@ func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 
 // cloneSession assembles a session whose logs begin with those of a copy, each in
 // an epoch of its own.
-func (m *Manager) cloneSession(dir string, v saved) (*Session, error) {
+func (m *Manager) cloneSession(dir string, v snapshot.Record) (*Session, error) {
 	for i := range v.Channels {
 		c := &v.Channels[i]
 		l, err := c.Log.Clone(filepath.Join(dir, "logs", c.ID), filepath.Join(m.logDir(), v.ID, c.ID))

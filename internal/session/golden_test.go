@@ -11,17 +11,14 @@ import (
 	"github.com/sandgate/sandgate/pty"
 )
 
-// TestGoldenRecords compares all that a node stores of sessions, in its data
-// folder, its journals and the blob store.
+// TestGoldenRecords compares what a node stores beside the records of package
+// snapshot, in its data folder, its journals and the blob store.
 func TestGoldenRecords(t *testing.T) {
 	golden.Records(t, "records.json", map[string]any{
-		"sessions/ID/session.json: a hibernated session": saved{},
-		"session.json of a copy":                         copied{},
-		"journal line of a durable session":              journaled{},
-		"sessions/ID/about in the blob store":            parkedManifest{},
-		"checkpoints/ID/NAME.about in the blob store":    checkpoint{},
-		"view in the blob store":                         protocol.Session{},
-		"resize record":                                  resized{},
+		"sessions/ID/about in the blob store":         parkedManifest{},
+		"checkpoints/ID/NAME.about in the blob store": checkpoint{},
+		"view in the blob store":                      protocol.Session{},
+		"resize record":                               resized{},
 	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{}, protocol.Network{Allow: []string{"example.org"}})
 }
 

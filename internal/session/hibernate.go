@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -28,7 +29,7 @@ const (
 // fails the session goes on as it was, unless it is lost.
 func (s *Session) Hibernate(ctx context.Context) (err error) {
 	ctx, span := s.m.cfg.Tracer.Part(ctx, "hibernate")
-	span.Set(trace.Session, s.id)
+	span.Set(trace.Session, s.spec.ID)
 	defer func() { span.End(err) }()
 	release, err := s.acquireIdle(ctx)
 	if err != nil {
@@ -42,10 +43,10 @@ func (s *Session) Hibernate(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.m.work.Done()
-	if s.durable && s.is(running) && s.worked(s.savedAt()) {
+	if s.spec.Durable && s.is(running) && s.worked(s.savedAt()) {
 		// This process may be killed before the session wakes.
 		if err := s.autosave(ctx, func() {}); err != nil {
-			s.m.log.Warn("a durable session could not be copied", "session", s.id, "error", err)
+			s.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)
 		}
 	}
 	return s.hibernateLocked(ctx)
@@ -55,7 +56,7 @@ func (s *Session) Hibernate(ctx context.Context) (err error) {
 func (s *Session) worked(then time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.active.After(then)
+	return s.status.Active.After(then)
 }
 
 // acquireIdle takes the lifecycle lock once no request is under way.
@@ -104,7 +105,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 	if !s.m.cfg.Backend.Capabilities().Checkpoint {
 		return fault.New(fault.Unsupported, op, "this server cannot hibernate sessions")
 	}
-	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
+	dir := filepath.Join(s.m.sessionDir(s.spec.ID), "snapshot")
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return fault.Wrap(fault.Host, op, err)
 	}
@@ -134,21 +135,21 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 	if err := machine.Checkpoint(context.WithoutCancel(ctx), dir); err != nil {
 		s.agent.Unquiesce()
 		s.watchMachine()
-		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
+		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.spec.ID)))
 	}
 	if err := s.drainOutput(machine); err != nil {
 		s.lose("crashed", "its last output could not be read")
-		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.id)))
+		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.spec.ID)))
 	}
 	s.measureDisk()
 	s.outlet.cut(false)
 	if !s.enter(hibernated) {
 		s.agent.End()
-		return errors.Join(s.LostError(), os.RemoveAll(s.m.sessionDir(s.id)))
+		return errors.Join(s.LostError(), os.RemoveAll(s.m.sessionDir(s.spec.ID)))
 	}
 	s.m.count.hibernations.Add(1)
 	s.m.metrics.sleep.Observe(time.Since(begin).Seconds())
-	s.m.log.Info("session hibernated", "session", s.id, "took", time.Since(begin))
+	s.m.log.Info("session hibernated", "session", s.spec.ID, "took", time.Since(begin))
 	s.notifyState(hibernated)
 	s.m.line.freed()
 	return nil
@@ -156,7 +157,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 
 // measureDisk notes how many bytes the session takes on disk.
 func (s *Session) measureDisk() {
-	n, _ := sizeOfTree(s.m.sessionDir(s.id)) // what cannot be read counts as nothing
+	n, _ := snapshot.TreeSize(s.m.sessionDir(s.spec.ID)) // what cannot be read counts as nothing
 	s.mu.Lock()
 	s.stored = n
 	s.recount()
@@ -170,7 +171,7 @@ func (s *Session) drainOutput(machine sandbox.Machine) error {
 	defer cancel()
 	err := s.agent.Drain(ctx)
 	if derr := machine.Destroy(ctx); derr != nil {
-		s.m.log.Error("a sandbox was not wholly removed", "session", s.id, "error", derr)
+		s.m.log.Error("a sandbox was not wholly removed", "session", s.spec.ID, "error", derr)
 	}
 	return err
 }
@@ -184,7 +185,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(trace.With(s.life, of), wakeLimit)
 	defer cancel()
 	ctx, span := trace.Start(ctx, "wake")
-	span.Set(trace.Session, s.id)
+	span.Set(trace.Session, s.spec.ID)
 	defer func() { span.End(err) }()
 	waits := s.m.crowded()
 	if waits {
@@ -205,9 +206,9 @@ func (s *Session) wake(of context.Context) (err error) {
 	}
 	s.notifyPhase(protocol.PhaseMemory, 10)
 	begin := time.Now()
-	dir := filepath.Join(s.m.sessionDir(s.id), "snapshot")
+	dir := filepath.Join(s.m.sessionDir(s.spec.ID), "snapshot")
 	// From here on the file tells of the past.
-	_ = os.Remove(s.m.savedFile(s.id))
+	_ = os.Remove(s.m.savedFile(s.spec.ID))
 	_, restore := trace.Start(ctx, "restore")
 	machine, err := s.m.cfg.Backend.Restore(ctx, dir, s.sandbox, sandbox.RestoreOptions{Urgent: true})
 	restore.End(err)
@@ -218,12 +219,12 @@ func (s *Session) wake(of context.Context) (err error) {
 		}
 		return s.LostError()
 	case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
-		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.id, "error", err)
+		s.m.log.Warn("a session's snapshot cannot be used any more", "session", s.spec.ID, "error", err)
 		return s.fail("upgraded", "its snapshot is of another version of the server or its image")
 	case err != nil:
 		s.enter(hibernated)
 		s.notifyState(hibernated)
-		s.m.couldNotRestore("a session could not be woken, and stays hibernated", err, "session", s.id)
+		s.m.couldNotRestore("a session could not be woken, and stays hibernated", err, "session", s.spec.ID)
 		return unavailable(op, "the session could not be woken, and stays hibernated", err)
 	}
 	s.mu.Lock()
@@ -241,12 +242,12 @@ func (s *Session) wake(of context.Context) (err error) {
 	s.meter.Restart(machine)
 	s.agent.Reconnect(machine.Wire())
 	s.mu.Lock()
-	stale := s.stale
-	s.stale = false
+	stale := s.status.Stale
+	s.status.Stale = false
 	s.mu.Unlock()
 	if err := s.finalizeRestore(ctx, stale); err != nil {
 		// It has run on: its snapshot is of the past.
-		s.m.log.Error("a session did not wake", "session", s.id, "error", err)
+		s.m.log.Error("a session did not wake", "session", s.spec.ID, "error", err)
 		return s.fail("crashed", "it did not answer after it was woken")
 	}
 	s.watchMachine()
@@ -254,12 +255,12 @@ func (s *Session) wake(of context.Context) (err error) {
 		return s.LostError()
 	}
 	s.mu.Lock()
-	s.works = false // from here on what runs says so itself
+	s.status.Works = false // from here on what runs says so itself
 	s.mu.Unlock()
-	s.m.removeLater(s.m.sessionDir(s.id))
+	s.m.removeLater(s.m.sessionDir(s.spec.ID))
 	s.m.count.wakes.Add(1)
 	s.m.metrics.wake.Observe(time.Since(begin).Seconds())
-	s.m.log.Info("session woken", "session", s.id, "took", time.Since(begin))
+	s.m.log.Info("session woken", "session", s.spec.ID, "took", time.Since(begin))
 	s.notifyState(running)
 	return nil
 }
@@ -333,7 +334,7 @@ func (s *Session) destroy(machine sandbox.Machine) {
 	ctx, cancel := context.WithTimeout(context.Background(), discardLimit)
 	defer cancel()
 	if err := machine.Destroy(ctx); err != nil {
-		s.m.log.Error("a sandbox was not wholly removed", "session", s.id, "error", err)
+		s.m.log.Error("a sandbox was not wholly removed", "session", s.spec.ID, "error", err)
 	}
 }
 
@@ -348,7 +349,7 @@ func (s *Session) notifyPhase(phase string, percent int) {
 }
 
 func (s *Session) notifyViewers(c protocol.StateChange) {
-	c.Session = s.id
+	c.Session = s.spec.ID
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a := range s.viewers {
@@ -375,7 +376,7 @@ func (s *Session) hibernateIdle(ctx context.Context, since time.Time) {
 	}
 	defer s.m.work.Done()
 	if err := s.hibernateLocked(ctx); err != nil && !s.IsLost() {
-		s.m.log.Warn("a session could not be hibernated", "session", s.id, "error", err)
+		s.m.log.Warn("a session could not be hibernated", "session", s.spec.ID, "error", err)
 		s.Touch() // try again after the same time
 	}
 }

@@ -247,7 +247,7 @@ func (m *Manager) notePark(ctx context.Context, s *Session, stored int64) {
 	if m.cfg.Ledger == nil {
 		return
 	}
-	all := m.boundedHolders(s.tenant, s.subject)
+	all := m.boundedHolders(s.spec.Tenant, s.spec.Subject)
 	if len(all) == 0 {
 		return
 	}
@@ -261,10 +261,10 @@ func (m *Manager) notePark(ctx context.Context, s *Session, stored int64) {
 	for i, h := range all {
 		held[i] = cluster.NodeUsage{
 			Holder: h.name(), Used: amounts(m.heldHere(h)),
-			Released: &cluster.ReleasedSession{Session: cluster.SessionID(s.id), Until: s.expires, Used: amounts(tenant.Use{Sessions: 1, DiskBytes: stored})},
+			Released: &cluster.ReleasedSession{Session: cluster.SessionID(s.spec.ID), Until: s.status.Expires, Used: amounts(tenant.Use{Sessions: 1, DiskBytes: stored})},
 		}
 	}
 	if _, err := m.cfg.Ledger.Report(ctx, held); err != nil {
-		m.log.Warn("a parked session does not count for its quotas until it is woken", "session", s.id, "error", err)
+		m.log.Warn("a parked session does not count for its quotas until it is woken", "session", s.spec.ID, "error", err)
 	}
 }

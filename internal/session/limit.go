@@ -60,7 +60,7 @@ func number(v reflect.Value) float64 {
 
 // cellLimit is how long a cell of the session may run; 0 means for ever.
 func (s *Session) cellLimit() time.Duration {
-	return time.Duration(s.limits.CellSeconds) * time.Second
+	return time.Duration(s.spec.Limits.CellSeconds) * time.Second
 }
 
 // noteLimit notes in the channel's log that a limit was reached.
@@ -79,10 +79,10 @@ func (c *Channel) noteLimit(cell uint32, r protocol.Reached) {
 // reason. Preconditions: s.mu is held.
 func (s *Session) lostBy() *protocol.Reached {
 	switch {
-	case s.reason == "memory" && s.limits.MemoryBytes > 0:
-		return &protocol.Reached{Limit: "memory_bytes", Max: s.limits.MemoryBytes, Lost: "the sandbox with its variables, files and processes"}
+	case s.reason == "memory" && s.spec.Limits.MemoryBytes > 0:
+		return &protocol.Reached{Limit: "memory_bytes", Max: s.spec.Limits.MemoryBytes, Lost: "the sandbox with its variables, files and processes"}
 	case s.reason == "expired":
-		return &protocol.Reached{Limit: "lifetime_seconds", Max: int64(s.expires.Sub(s.created) / time.Second), Lost: "the sandbox with its variables, files and processes"}
+		return &protocol.Reached{Limit: "lifetime_seconds", Max: int64(s.status.Expires.Sub(s.spec.Created) / time.Second), Lost: "the sandbox with its variables, files and processes"}
 	}
 	return nil
 }

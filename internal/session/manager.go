@@ -250,8 +250,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	if err := h.Mount(ctx, mb.Machine, mb.Agent.Files, m.cfg.Backend.Capabilities().LiveMounts); err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	s := newSession(m, id, p, mb, w, r, h, now)
+	s := m.claimed(id, p, mb, w, r, h)
 	s.meter.Begin(mb.Machine)
 	if err := s.letOut(w.network, 0); err != nil {
 		return nil, err
@@ -275,7 +274,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	}
 	h.NotifyRunning()
 	m.count.sessionsCreated.Add(1)
-	m.log.Info("session created", "session", s.id, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.Key())
+	m.log.Info("session created", "session", s.spec.ID, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.Key())
 	return s, nil
 }
 
@@ -287,10 +286,10 @@ func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	s := m.sessions[id]
 	d := m.left[id]
 	m.mu.Unlock()
-	if s == nil && d.tenant != "" && sees(p, d.tenant, id) || s != nil && sees(p, s.tenant, id) && s.moving.Load() {
+	if s == nil && d.tenant != "" && sees(p, d.tenant, id) || s != nil && sees(p, s.spec.Tenant, id) && s.moving.Load() {
 		return nil, moving("session.find")
 	}
-	if s == nil || !sees(p, s.tenant, s.id) {
+	if s == nil || !sees(p, s.spec.Tenant, s.spec.ID) {
 		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.find", Field: "session", Message: "there is no such session"}
 	}
 	return s, nil
@@ -301,16 +300,16 @@ func (m *Manager) List(p noderpc.Principal) []protocol.Session {
 	m.mu.Lock()
 	var mine []*Session
 	for _, s := range m.sessions {
-		if sees(p, s.tenant, s.id) {
+		if sees(p, s.spec.Tenant, s.spec.ID) {
 			mine = append(mine, s)
 		}
 	}
 	m.mu.Unlock()
 	sort.Slice(mine, func(i, j int) bool {
-		if !mine[i].created.Equal(mine[j].created) {
-			return mine[i].created.After(mine[j].created)
+		if !mine[i].spec.Created.Equal(mine[j].spec.Created) {
+			return mine[i].spec.Created.After(mine[j].spec.Created)
 		}
-		return strings.Compare(mine[i].id, mine[j].id) < 0
+		return strings.Compare(mine[i].spec.ID, mine[j].spec.ID) < 0
 	})
 	views := make([]protocol.Session, len(mine))
 	for i, s := range mine {

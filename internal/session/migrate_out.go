@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -133,7 +134,7 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 				return
 			}
 			d.Stayed++
-			m.log.Warn("a session stays on the draining node", "session", s.id, "error", err)
+			m.log.Warn("a session stays on the draining node", "session", s.spec.ID, "error", err)
 		})
 	}
 	wg.Wait()
@@ -149,13 +150,13 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 func (s *Session) migrateOut(ctx context.Context) error {
 	const op = "session.park"
 	m := s.m
-	if s.layout.Image != "" {
+	if s.spec.Layout.Image != "" {
 		return fault.New(fault.Unsupported, op, "it runs on an image that other nodes do not have")
 	}
 	if len(s.volumes.Mounts()) > 0 {
 		return fault.New(fault.Unsupported, op, "its volumes are on this node")
 	}
-	if err := m.fenced(s.id); err != nil {
+	if err := m.fenced(s.spec.ID); err != nil {
 		return err
 	}
 	key, err := s.m.cfg.Backend.Key(s.sandbox)
@@ -180,9 +181,9 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	}
 	view.State, view.Reason, view.Usage = hibernated.String(), "", nil
 	s.mu.Lock()
-	works := s.works
+	works := s.status.Works
 	s.mu.Unlock()
-	a := parkedManifest{Version: aboutVersion, ID: s.id, Tenant: s.tenant, Created: s.created, Expires: s.expires, Token: m.token(s.id), Key: key, Durable: s.durable, Parked: time.Now()}
+	a := parkedManifest{Version: aboutVersion, ID: s.spec.ID, Tenant: s.spec.Tenant, Created: s.spec.Created, Expires: s.status.Expires, Token: m.token(s.spec.ID), Key: key, Durable: s.spec.Durable, Parked: time.Now()}
 	err = s.durability.remote.writing.Lock(ctx)
 	if err == nil {
 		defer s.durability.remote.writing.Unlock()
@@ -192,14 +193,14 @@ func (s *Session) migrateOut(ctx context.Context) error {
 		m.revert(s)
 		return err
 	}
-	if s.durable {
+	if s.spec.Durable {
 		// Of the past; whoever adopts the session goes by what was parked.
-		if err := m.clear(ctx, s.id, all); err != nil {
-			m.log.Warn("a parked session's earlier copies are still in the blob store", "session", s.id, "error", err)
+		if err := m.clear(ctx, s.spec.ID, all); err != nil {
+			m.log.Warn("a parked session's earlier copies are still in the blob store", "session", s.spec.ID, "error", err)
 		}
 	}
 	m.remember(s)
-	if err := m.release(ctx, s.id, works); err != nil {
+	if err := m.release(ctx, s.spec.ID, works); err != nil {
 		// Whether it is given up nobody can say. Here it is not touched any
 		// more; the next start of this node asks.
 		m.drop(s)
@@ -211,15 +212,15 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	m.drop(s)
 	m.notePark(ctx, s, stored)
 	m.count.parked.Add(1)
-	m.log.Info("session parked", "session", s.id)
-	return errors.Join(os.RemoveAll(m.sessionDir(s.id)), os.RemoveAll(filepath.Join(m.logDir(), s.id)), os.RemoveAll(m.durableDir(s.id)))
+	m.log.Info("session parked", "session", s.spec.ID)
+	return errors.Join(os.RemoveAll(m.sessionDir(s.spec.ID)), os.RemoveAll(filepath.Join(m.logDir(), s.spec.ID)), os.RemoveAll(m.durableDir(s.spec.ID)))
 }
 
 // lastActive is when the session last did something.
 func (s *Session) lastActive() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.active
+	return s.status.Active
 }
 
 // attachedViewers returns the viewers at this moment.
@@ -243,10 +244,10 @@ func (m *Manager) drop(s *Session) {
 // revert makes a session again of one that was saved a moment ago.
 func (m *Manager) revert(s *Session) {
 	m.drop(s)
-	again, err := m.revive(s.id)
+	again, err := m.revive(s.spec.ID)
 	if err != nil {
-		m.log.Error("a session that could not be parked is lost", "session", s.id, "error", err)
-		m.disown(s.id)
+		m.log.Error("a session that could not be parked is lost", "session", s.spec.ID, "error", err)
+		m.disown(s.spec.ID)
 		return
 	}
 	m.mu.Lock()
@@ -257,7 +258,7 @@ func (m *Manager) revert(s *Session) {
 // upload writes a parked session's objects.
 func (m *Manager) uploadParked(ctx context.Context, a parkedManifest, view protocol.Session) error {
 	err := m.cfg.Blobs.Put(ctx, stateName(a.ID), func(w io.Writer) error {
-		return pack(w, map[string]string{"session": m.sessionDir(a.ID), "logs": filepath.Join(m.logDir(), a.ID)})
+		return snapshot.Pack(w, map[string]string{"session": m.sessionDir(a.ID), "logs": filepath.Join(m.logDir(), a.ID)})
 	})
 	if err == nil {
 		err = m.putJSON(ctx, viewName(a.Tenant, a.ID), view)
@@ -317,7 +318,7 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	}
 	defer m.work.Done()
 	if s != nil {
-		if !sees(p, s.tenant, id) && !gateway {
+		if !sees(p, s.spec.Tenant, id) && !gateway {
 			return nil, unknown()
 		}
 		return s, nil
@@ -368,9 +369,9 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 		return nil, err
 	}
 	m.count.adopted.Add(1)
-	m.log.Info("session adopted", "session", id, "tenant", s.tenant)
+	m.log.Info("session adopted", "session", id, "tenant", s.spec.Tenant)
 	s.mu.Lock()
-	works := s.works
+	works := s.status.Works
 	s.mu.Unlock()
 	if works {
 		m.work.Go(func() { m.resumeWork(s) })
@@ -424,7 +425,7 @@ func (m *Manager) fetch(ctx context.Context, a parkedManifest, token cluster.Tok
 	}
 	m.mu.Lock()
 	m.list(s)
-	delete(m.left, s.id)
+	delete(m.left, s.spec.ID)
 	m.mu.Unlock()
 	return s, nil
 }

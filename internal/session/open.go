@@ -30,13 +30,13 @@ func (s *Session) newChannel(kind, language string, argv []string) (*Channel, er
 		old = s.order[i]
 		s.forget(old)
 	}
-	s.numbers++
-	id := fmt.Sprintf("%c%d", kind[0], s.numbers)
+	s.status.Numbers++
+	id := fmt.Sprintf("%c%d", kind[0], s.status.Numbers)
 	s.mu.Unlock()
 	if old != nil {
 		old.retire()
 	}
-	log, err := s.m.newLog(s.id, id)
+	log, err := s.m.newLog(s.spec.ID, id)
 	if err != nil {
 		return nil, err
 	}

@@ -5,17 +5,9 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 )
-
-// policy says when a session is idle, and what happens then.
-type policy struct {
-	// Pause and Hibernate are how long after the last work; negative is never.
-	Pause     time.Duration `json:"pause"`
-	Hibernate time.Duration `json:"hibernate"`
-	// KeepAlive means that a session is never idle.
-	KeepAlive bool `json:"keep_alive,omitempty"`
-}
 
 // checkIdle returns the time that a client's seconds mean, def for none.
 func (m *Manager) checkIdle(op, field string, seconds int64, def time.Duration) (time.Duration, error) {
@@ -32,7 +24,7 @@ func (m *Manager) checkIdle(op, field string, seconds int64, def time.Duration) 
 }
 
 // checkPolicy returns the policy that a create asks for.
-func (m *Manager) checkPolicy(r protocol.SessionCreate) (p policy, err error) {
+func (m *Manager) checkPolicy(r protocol.SessionCreate) (p snapshot.Policy, err error) {
 	const op = "session.create"
 	if p.Pause, err = m.checkIdle(op, "idle_pause_seconds", r.IdlePauseSeconds, m.cfg.PauseAfter); err != nil {
 		return p, err
@@ -63,7 +55,7 @@ func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 		}
 	}
 	s.mu.Lock()
-	next, expires, kept := s.policy, s.expires, s.policy.KeepAlive
+	next, expires, kept := s.status.Policy, s.status.Expires, s.status.Policy.KeepAlive
 	s.mu.Unlock()
 	var err error
 	if r.IdlePauseSeconds != nil {
@@ -80,7 +72,7 @@ func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 		next.KeepAlive = *r.KeepAlive
 	}
 	if n := r.LifetimeSeconds; n != nil {
-		most := s.created.Add(m.cfg.MaxLifetime)
+		most := s.spec.Created.Add(m.cfg.MaxLifetime)
 		expires = time.Now().Add(time.Duration(*n) * time.Second)
 		if *n < 1 || *n > int64(m.cfg.MaxLifetime/time.Second) || expires.After(most) {
 			return fault.Invalid(op, "lifetime_seconds", "this session can live at most %d seconds from now", max(0, int64(time.Until(most)/time.Second)))
@@ -95,10 +87,10 @@ func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.policy, s.expires = next, expires
+	s.status.Policy, s.status.Expires = next, expires
 	s.recount()
 	if r.Name != nil {
-		s.name = *r.Name
+		s.status.Name = *r.Name
 	}
 	return nil
 }
@@ -107,14 +99,14 @@ func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
 func (s *Session) extend(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active = time.Now()
-	s.until = s.active.Add(d)
+	s.status.Active = time.Now()
+	s.until = s.status.Active.Add(d)
 }
 
 // idleSince reports whether nothing has happened since t, as far as is known
 // without asking the channels. Preconditions: mu is held.
 func (s *Session) idleSince(t time.Time) bool {
-	return !s.policy.KeepAlive && s.ops == 0 && s.active.Before(t) && s.until.Before(t)
+	return !s.status.Policy.KeepAlive && s.ops == 0 && s.status.Active.Before(t) && s.until.Before(t)
 }
 
 // Pause freezes the session's sandbox with everything that runs in it. Acquire
@@ -153,7 +145,7 @@ func (s *Session) Pause(ctx context.Context) error {
 // given time.
 func (m *Manager) applyIdlePolicy(s *Session, now time.Time) {
 	s.mu.Lock()
-	p, state := s.policy, s.state
+	p, state := s.status.Policy, s.state
 	s.mu.Unlock()
 	switch {
 	case state == paused && p.Hibernate > 0 && m.cfg.Backend.Capabilities().Checkpoint:

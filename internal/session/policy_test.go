@@ -84,27 +84,27 @@ func TestPolicy(t *testing.T) {
 	update := func(p protocol.SessionUpdate) (protocol.Session, error) {
 		return call[protocol.Session](r, alice, protocol.OpSessionUpdate, p)
 	}
-	_, err = update(protocol.SessionUpdate{Session: plain.id, KeepAlive: new(true)})
+	_, err = update(protocol.SessionUpdate{Session: plain.spec.ID, KeepAlive: new(true)})
 	wantKind(t, "the same by an update", err, fault.Exhausted, "keep_alive")
-	_, err = update(protocol.SessionUpdate{Session: plain.id, IdlePauseSeconds: new(int64(61))})
+	_, err = update(protocol.SessionUpdate{Session: plain.spec.ID, IdlePauseSeconds: new(int64(61))})
 	wantKind(t, "too long", err, fault.InvalidArgument, "idle_pause_seconds")
-	_, err = update(protocol.SessionUpdate{Session: plain.id, IdleHibernateSeconds: new(int64(protocol.Never))})
+	_, err = update(protocol.SessionUpdate{Session: plain.spec.ID, IdleHibernateSeconds: new(int64(protocol.Never))})
 	wantKind(t, "never", err, fault.InvalidArgument, "idle_hibernate_seconds")
-	_, err = update(protocol.SessionUpdate{Session: plain.id, LifetimeSeconds: new(int64(0))})
+	_, err = update(protocol.SessionUpdate{Session: plain.spec.ID, LifetimeSeconds: new(int64(0))})
 	wantKind(t, "no life", err, fault.InvalidArgument, "lifetime_seconds")
-	if _, err := update(protocol.SessionUpdate{Session: kept.id, KeepAlive: new(false)}); err != nil {
+	if _, err := update(protocol.SessionUpdate{Session: kept.spec.ID, KeepAlive: new(false)}); err != nil {
 		t.Error(err)
 	}
 	rests(kept, time.Now().Add(11*time.Second), paused)
-	if _, err := update(protocol.SessionUpdate{Session: plain.id, IdlePauseSeconds: new(int64(1)), KeepAlive: new(true), Name: new("n")}); err != nil {
+	if _, err := update(protocol.SessionUpdate{Session: plain.spec.ID, IdlePauseSeconds: new(int64(1)), KeepAlive: new(true), Name: new("n")}); err != nil {
 		t.Error(err)
 	}
 	rests(plain, time.Now().Add(time.Hour), running)
-	if _, err := update(protocol.SessionUpdate{Session: plain.id, KeepAlive: new(false)}); err != nil {
+	if _, err := update(protocol.SessionUpdate{Session: plain.spec.ID, KeepAlive: new(false)}); err != nil {
 		t.Error(err)
 	}
 	begin := time.Now()
-	must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: plain.id, Seconds: 30})
+	must[protocol.Session](r, protocol.OpSessionKeepalive, protocol.SessionKeepalive{Session: plain.spec.ID, Seconds: 30})
 	rests(plain, begin.Add(30*time.Second), running)
 	rests(plain, time.Now().Add(32*time.Second), paused)
 }

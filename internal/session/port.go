@@ -86,7 +86,7 @@ func (s *Session) lookAtPorts() {
 		}
 		tell := func(p wire.Port, open bool) {
 			for _, a := range watchers {
-				a.client.Notify(protocol.EventPort, protocol.PortChange{Session: s.id, Port: protocol.Port(p), Open: open})
+				a.client.Notify(protocol.EventPort, protocol.PortChange{Session: s.spec.ID, Port: protocol.Port(p), Open: open})
 			}
 		}
 		for _, p := range before {

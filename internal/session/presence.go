@@ -116,7 +116,7 @@ func (s *Session) present() (now protocol.Presence, again time.Duration) {
 		all[w.link] = all[w.link] || w.drives
 	}
 	s.presence.mu.Unlock()
-	now = protocol.Presence{Session: s.id, Present: tally(all), Channels: make(map[string]protocol.Present, len(channels))}
+	now = protocol.Presence{Session: s.spec.ID, Present: tally(all), Channels: make(map[string]protocol.Present, len(channels))}
 	for id, of := range channels {
 		now.Channels[id] = tally(of)
 	}

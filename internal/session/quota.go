@@ -27,7 +27,7 @@ func (m *Manager) newcomer(p noderpc.Principal, l protocol.Limits) *claim {
 
 // riser is the claim of a session that wakes.
 func (s *Session) riser() *claim {
-	return &claim{tenant: s.tenant, subject: s.subject, use: s.m.sandboxUse(s.limits)}
+	return &claim{tenant: s.spec.Tenant, subject: s.spec.Subject, use: s.m.sandboxUse(s.spec.Limits)}
 }
 
 // sandboxUse is what a session with a sandbox holds of its tenant's quota.

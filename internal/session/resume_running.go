@@ -29,8 +29,8 @@ func (m *Manager) resumeBusy() {
 	m.mu.Lock()
 	for _, s := range m.sessions {
 		s.mu.Lock()
-		if s.works {
-			all = append(all, sleeper{s, s.active})
+		if s.status.Works {
+			all = append(all, sleeper{s, s.status.Active})
 		}
 		s.mu.Unlock()
 	}
@@ -42,7 +42,7 @@ func (m *Manager) resumeBusy() {
 }
 
 func (m *Manager) resumeWork(s *Session) {
-	err := m.ownedSoon(m.ctx, s.id)
+	err := m.ownedSoon(m.ctx, s.spec.ID)
 	if err == nil {
 		var end func()
 		if end, err = s.Acquire(m.ctx); err == nil {
@@ -50,5 +50,5 @@ func (m *Manager) resumeWork(s *Session) {
 			return
 		}
 	}
-	m.log.Warn("a session that was at work stays hibernated", "session", s.id, "error", err)
+	m.log.Warn("a session that was at work stays hibernated", "session", s.spec.ID, "error", err)
 }

@@ -132,8 +132,8 @@ func (m *Manager) makeRoom(ctx context.Context, tenant string) bool {
 	var all []candidate
 	for _, s := range m.totals.residents() {
 		s.mu.Lock()
-		if (s.state == paused || s.state == running) && s.idleSince(since) && (tenant == "" || s.tenant == tenant) {
-			all = append(all, candidate{s, s.active})
+		if (s.state == paused || s.state == running) && s.idleSince(since) && (tenant == "" || s.spec.Tenant == tenant) {
+			all = append(all, candidate{s, s.status.Active})
 		}
 		s.mu.Unlock()
 	}
@@ -176,7 +176,7 @@ func (s *Session) giveWay(ctx context.Context, since time.Time) bool {
 	defer s.m.work.Done()
 	if err := s.hibernateLocked(ctx); err != nil {
 		if !s.IsLost() {
-			s.m.log.Warn("a session could not give way", "session", s.id, "error", err)
+			s.m.log.Warn("a session could not give way", "session", s.spec.ID, "error", err)
 			s.Touch()
 		}
 		return false

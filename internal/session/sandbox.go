@@ -7,7 +7,7 @@ import (
 )
 
 // ID returns the session's id.
-func (s *Session) ID() string { return s.id }
+func (s *Session) ID() string { return s.spec.ID }
 
 // Life ends when the session is lost.
 func (s *Session) Life() context.Context { return s.life }

@@ -8,100 +8,17 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/atomicfile"
-	"github.com/sandgate/sandgate/internal/cluster"
-	"github.com/sandgate/sandgate/internal/ctxlock"
-	"github.com/sandgate/sandgate/internal/warm"
-	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/kernel/queue"
-	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
 )
-
-// savedVersion is that of the file; another is not read.
-const savedVersion = 2
-
-// saved is a hibernated session beside its snapshot and its logs: the file
-// session.json, which is there from the end of one process to the first wake
-// in the next. It holds the session's environment and what was typed and asked.
-type saved struct {
-	Version  int               `json:"version"`
-	ID       string            `json:"id"`
-	Tenant   string            `json:"tenant"`
-	Subject  string            `json:"subject"`
-	Template string            `json:"template,omitempty"`
-	Layout   warm.Layout       `json:"layout"`
-	Limits   protocol.Limits   `json:"limits"`
-	Policy   policy            `json:"policy"`
-	Name     string            `json:"name,omitempty"`
-	Language string            `json:"language"`
-	Env      map[string]string `json:"env,omitempty"`
-	Created  time.Time         `json:"created"`
-	Expires  time.Time         `json:"expires"`
-	Active   time.Time         `json:"active"`
-	Works    bool              `json:"works,omitempty"`
-	Info     kernel.Info       `json:"info"`
-	Channels []savedChannel    `json:"channels"`
-	Keys     map[string]string `json:"keys,omitempty"`
-	Numbers  int               `json:"numbers"`
-	Wires    map[uint32]string `json:"wires"` // the channel of each number
-	NextWire uint32            `json:"next_wire"`
-	Agent    client.Saved      `json:"agent"`
-	// Origin, Durable and Recovered are the session's; Stale says that its
-	// machine has to be given fresh randomness when it wakes.
-	Origin    string    `json:"origin,omitempty"`
-	Durable   bool      `json:"durable,omitempty"`
-	Recovered time.Time `json:"recovered,omitzero"`
-	Stale     bool      `json:"stale,omitempty"`
-
-	Volumes []protocol.Mount `json:"volumes,omitempty"`
-	// Network is what it may reach outside, and Moved how many bytes it has.
-	Network *protocol.Network `json:"network,omitempty"`
-	Moved   int64             `json:"moved,omitempty"`
-	// Token is that of its ownership.
-	Token cluster.Token `json:"token,omitempty"`
-}
-
-type savedChannel struct {
-	ID       string            `json:"id"`
-	Kind     string            `json:"kind"`
-	Language string            `json:"language,omitempty"`
-	Argv     []string          `json:"argv,omitempty"`
-	Env      map[string]string `json:"env,omitempty"`
-	Cwd      string            `json:"cwd,omitempty"`
-	Wire     uint32            `json:"wire,omitempty"` // a kernel's is that of its driver
-	Exit     *protocol.Exit    `json:"exit,omitempty"`
-	Log      stream.Saved      `json:"log"`
-	Queue    *queue.Saved      `json:"queue,omitempty"`
-	Terminal *savedTerminal    `json:"terminal,omitempty"`
-	Writers  []savedWriter     `json:"writers,omitempty"`
-}
-
-type savedTerminal struct {
-	Shell  bool        `json:"shell"`
-	Driven bool        `json:"driven"`
-	Screen pty.State   `json:"screen"`
-	Marks  []savedMark `json:"marks"`
-	Since  int         `json:"since"`
-}
-
-type savedMark struct {
-	Offset int64     `json:"offset"`
-	State  pty.State `json:"state"`
-}
-
-type savedWriter struct {
-	Name  string          `json:"name"`
-	Taken uint64          `json:"taken"`
-	Guard pty.PasteFilter `json:"guard"`
-}
 
 func (m *Manager) savedFile(id string) string { return filepath.Join(m.sessionDir(id), "session.json") }
 
@@ -114,7 +31,7 @@ func (s *Session) save(ctx context.Context) error {
 	}
 	if works := s.working(ctx); works {
 		s.mu.Lock()
-		s.works = true
+		s.status.Works = true
 		s.mu.Unlock()
 	}
 	if err := s.hibernateLocked(ctx); err != nil {
@@ -132,14 +49,14 @@ func (s *Session) save(ctx context.Context) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, "session.save", err)
 	}
-	if err := atomicfile.Write(s.m.savedFile(s.id), data); err != nil {
+	if err := atomicfile.Write(s.m.savedFile(s.spec.ID), data); err != nil {
 		return fault.Wrap(fault.Host, "session.save", err)
 	}
 	s.closeDurable(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.conclude("restarting", "the node is stopping") {
-		return os.RemoveAll(s.m.sessionDir(s.id))
+		return os.RemoveAll(s.m.sessionDir(s.spec.ID))
 	}
 	close(s.settled)
 	return nil
@@ -147,7 +64,7 @@ func (s *Session) save(ctx context.Context) error {
 
 // reserved is a file that takes the room which save needs once the snapshot has
 // been written: there is no way back then, and the oldest output would go.
-func (s *Session) reserved() string { return filepath.Join(s.m.sessionDir(s.id), "room") }
+func (s *Session) reserved() string { return filepath.Join(s.m.sessionDir(s.spec.ID), "room") }
 
 // recordRoom is what is written beside the logs: what was typed and asked.
 const recordRoom = 4 << 20
@@ -158,7 +75,7 @@ func (s *Session) reserve() error {
 	s.mu.Lock()
 	n := int64(len(s.order))*s.m.cfg.LogMemory + recordRoom
 	s.mu.Unlock()
-	dir := s.m.sessionDir(s.id)
+	dir := s.m.sessionDir(s.spec.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fault.Wrap(fault.Host, op, err)
 	}
@@ -182,7 +99,7 @@ func (s *Session) reserve() error {
 }
 
 // record ends all that belongs to a hibernated session, and notes it.
-func (s *Session) record(ctx context.Context) (*saved, error) {
+func (s *Session) record(ctx context.Context) (*snapshot.Record, error) {
 	v, all := s.header()
 	for _, c := range all {
 		sc, err := c.record(ctx)
@@ -200,16 +117,13 @@ func (s *Session) record(ctx context.Context) (*saved, error) {
 }
 
 // header notes the session but for its channels and wire, and returns them.
-func (s *Session) header() (*saved, []*Channel) {
+func (s *Session) header() (*snapshot.Record, []*Channel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &saved{
-		Version: savedVersion, ID: s.id, Tenant: s.tenant, Subject: s.subject, Name: s.name, Language: s.language, Env: s.env,
-		Template: s.template, Layout: s.layout, Limits: s.limits, Policy: s.policy,
-		Created: s.created, Expires: s.expires, Active: s.active, Works: s.works, Info: s.info, Numbers: s.numbers,
-		Keys: map[string]string{}, Wires: map[uint32]string{},
-		Origin: s.origin, Durable: s.durable, Recovered: s.recovered, Stale: s.stale, Volumes: s.volumes.Mounts(), Token: s.m.token(s.id),
+	v := &snapshot.Record{
+		Version: snapshot.Version, Spec: s.spec, Status: s.status, Keys: map[string]string{}, Wires: map[uint32]string{},
 	}
+	v.Token = s.m.token(s.spec.ID)
 	for key, c := range s.keys {
 		v.Keys[key] = c.id
 	}
@@ -220,7 +134,7 @@ func (s *Session) header() (*saved, []*Channel) {
 }
 
 // wires notes which number on the wire leads to which channel.
-func (s *Session) wires(v *saved) {
+func (s *Session) wires(v *snapshot.Record) {
 	s.router.mu.RLock()
 	defer s.router.mu.RUnlock()
 	for n, t := range s.router.targets {
@@ -229,7 +143,7 @@ func (s *Session) wires(v *saved) {
 	v.NextWire = s.router.next
 }
 
-func (c *Channel) record(ctx context.Context) (savedChannel, error) {
+func (c *Channel) record(ctx context.Context) (snapshot.Channel, error) {
 	<-c.opened
 	v := c.header()
 	if c.queue != nil {
@@ -251,17 +165,17 @@ func (c *Channel) record(ctx context.Context) (savedChannel, error) {
 }
 
 // header notes what does not change of a channel.
-func (c *Channel) header() savedChannel {
-	return savedChannel{ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire}
+func (c *Channel) header() snapshot.Channel {
+	return snapshot.Channel{ID: c.id, Kind: c.kind, Language: c.language, Argv: c.argv, Env: c.env, Cwd: c.cwd, Wire: c.wire}
 }
 
 // state notes what the channel is beside its queue and its log.
-func (c *Channel) state(v *savedChannel) {
+func (c *Channel) state(v *snapshot.Channel) {
 	if t := c.terminal; t != nil {
 		t.mu.Lock()
-		v.Terminal = &savedTerminal{Shell: t.shell, Driven: t.driven, Screen: t.scan.State(), Since: t.since}
+		v.Terminal = &snapshot.Terminal{Shell: t.shell, Driven: t.driven, Screen: t.scan.State(), Since: t.since}
 		for _, m := range t.marks {
-			v.Terminal.Marks = append(v.Terminal.Marks, savedMark{m.offset, m.state})
+			v.Terminal.Marks = append(v.Terminal.Marks, snapshot.Mark{Offset: m.offset, State: m.state})
 		}
 		t.mu.Unlock()
 	}
@@ -270,7 +184,7 @@ func (c *Channel) state(v *savedChannel) {
 	v.Exit = c.exit
 	for _, w := range c.order {
 		w.mu.Lock()
-		v.Writers = append(v.Writers, savedWriter{w.name, w.taken, w.guard})
+		v.Writers = append(v.Writers, snapshot.Writer{Name: w.name, Taken: w.taken, Guard: w.guard})
 		w.mu.Unlock()
 	}
 }
@@ -329,11 +243,11 @@ func (m *Manager) revive(id string) (*Session, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.NotFound, op, err)
 	}
-	var v saved
+	var v snapshot.Record
 	if err := json.Unmarshal(data, &v); err != nil {
 		return nil, fault.Wrap(fault.Malformed, op, err)
 	}
-	if v.Version != savedVersion || v.ID != id {
+	if v.Version != snapshot.Version || v.ID != id {
 		return nil, fault.New(fault.Unsupported, op, "the file is of version %d, and of session %s", v.Version, v.ID)
 	}
 	s, err := m.assemble(v)
@@ -344,29 +258,19 @@ func (m *Manager) revive(id string) (*Session, error) {
 }
 
 // assemble makes a hibernated session, but for what runs in its channels.
-func (m *Manager) assemble(v saved) (*Session, error) {
+func (m *Manager) assemble(v snapshot.Record) (*Session, error) {
 	h, err := m.volumes.Hold(v.Tenant, v.Volumes, len(v.Volumes))
 	if err != nil {
 		return nil, err
 	}
 	sink := newFrameRouter(&m.count, v.NextWire)
-	s := &Session{
-		m: m, id: v.ID, tenant: v.Tenant, subject: v.Subject, name: v.Name, language: v.Language, env: v.Env,
-		created: v.Created, expires: v.Expires, active: v.Active, works: v.Works, state: hibernated, numbers: v.Numbers,
-		template: v.Template, limits: v.Limits, policy: v.Policy, sandbox: v.Layout.Spec(h.Sources()), volumes: h,
-		origin: v.Origin, durable: v.Durable, recovered: v.Recovered, stale: v.Stale, last: v.Token,
-		layout: v.Layout, info: v.Info, router: sink, agent: client.Restore(v.Agent, sink),
-		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), durability: durableState{remote: remoteState{writing: ctxlock.New()}},
-		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
-	}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.limitOutput()
+	s := newSession(m, v.Spec, v.Status, hibernated, h, sink, client.Restore(v.Agent, sink))
 	if err := s.letOut(v.Network, v.Moved); err != nil {
 		s.dismantle()
 		return nil, err
 	}
 	for _, sc := range v.Channels {
-		l, err := m.openLog(s.id, sc.ID, &sc.Log)
+		l, err := m.openLog(s.spec.ID, sc.ID, &sc.Log)
 		if err != nil {
 			s.dismantle()
 			return nil, err
@@ -391,18 +295,18 @@ func (s *Session) dismantle() {
 	for _, c := range s.order {
 		s.m.dropLog(c.log)
 	}
-	_ = os.Remove(filepath.Join(s.m.logDir(), s.id))
+	_ = os.Remove(filepath.Join(s.m.logDir(), s.spec.ID))
 }
 
 // connectAll connects the channels. Queues last: one may begin to work at once.
-func (s *Session) connectAll(v saved) {
+func (s *Session) connectAll(v snapshot.Record) {
 	for i, c := range s.order {
 		s.connect(c, v.Channels[i], v.Wires)
 	}
 }
 
 // reviveChannel makes a channel but for what runs in it.
-func (s *Session) reviveChannel(v savedChannel, l *stream.Log) *Channel {
+func (s *Session) reviveChannel(v snapshot.Channel, l *stream.Log) *Channel {
 	c := &Channel{
 		session: s, id: v.ID, kind: v.Kind, language: v.Language, argv: v.Argv, env: v.Env, cwd: v.Cwd, log: l,
 		opened: make(chan struct{}), exit: v.Exit, writers: map[string]*writer{},
@@ -433,7 +337,7 @@ func (c *Channel) loosen(is bool) {
 }
 
 // connect connects a channel to its numbers on the wire, and starts its queue.
-func (s *Session) connect(c *Channel, v savedChannel, wires map[uint32]string) {
+func (s *Session) connect(c *Channel, v snapshot.Channel, wires map[uint32]string) {
 	defer close(c.opened)
 	o := queue.Options{Log: c.log, Start: s.starter(c, v.Env, v.Cwd), Saved: v.Queue, Changed: s.Touch, Ended: c.cellEnded, Limit: s.cellLimit()}
 	if v.Queue == nil {
@@ -472,7 +376,7 @@ func (m *Manager) saveAll(all []*Session) {
 				return
 			}
 			if err := s.save(ctx); err != nil && !s.IsLost() {
-				m.log.Warn("a session could not be hibernated and is lost", "session", s.id, "error", err)
+				m.log.Warn("a session could not be hibernated and is lost", "session", s.spec.ID, "error", err)
 			}
 			s.lose("restarting", "the node is stopping")
 		})

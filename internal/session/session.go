@@ -11,11 +11,11 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/agent/wire"
-	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -30,24 +30,17 @@ const wireGrace = 2 * time.Second
 
 // Session is a claimed sandbox and the channels in it.
 type Session struct {
-	m               *Manager
-	id              string
-	tenant, subject string
-	name, language  string
-	env             map[string]string
-	created         time.Time
-	// template and limits are what it was made from and may use; host is that
-	// of its machines.
-	template string
-	limits   protocol.Limits
+	m *Manager
+	// spec is what the session was made with; it does not change. status is
+	// what changes and is stored; mu guards it.
+	spec   snapshot.Spec
+	status snapshot.Status
 	// sandbox is what its sandboxes are restored with.
 	sandbox sandbox.Spec
 	// machine is nil in a session of an earlier process that has not resumed.
 	machine sandbox.Machine
 	agent   *client.Client
 	router  *frameRouter
-	layout  warm.Layout
-	info    kernel.Info // of the warm kernel, as the sandbox was claimed
 	meter   usage.Meter
 	// life ends when the session is lost; settled is closed once all that
 	// hangs on it has been told.
@@ -59,8 +52,6 @@ type Session struct {
 	lifecycle ctxlock.Lock
 	// stopWatch stops watchMachine. Guarded by lifecycle.
 	stopWatch  func()
-	origin     string // the session or snapshot that this is a copy of
-	durable    bool
 	durability durableState // of a durable session
 	// opening is held by the one who opens a channel with a key.
 	opening ctxlock.Lock
@@ -72,42 +63,31 @@ type Session struct {
 	moving atomic.Bool
 	sealed bool
 
-	mu       lockorder.Mutex[sessionRank] // guards all below, and machine
+	mu       lockorder.Mutex[sessionRank] // guards all below, status and machine
 	state    State                        // transition alone assigns it
 	listed   bool                         // in Manager.sessions
 	counted  share                        // what it adds to Manager.totals
 	reason   string
 	message  string
 	lostAt   time.Time
-	active   time.Time
-	until    time.Time // it counts as at work till then
-	expires  time.Time
-	stored   int64 // bytes on disk while it is hibernated
-	policy   policy
-	last     cluster.Token // that of its ownership when it was saved
-	works    bool          // hibernated by the process before while something ran
+	until    time.Time     // it counts as at work till then
+	stored   int64         // bytes on disk while it is hibernated
 	ops      int           // requests under way that mean work
 	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits
 	channels map[string]*Channel
 	order    []*Channel
 	keys     map[string]*Channel
-	numbers  int // the last number in a channel's id
 	viewers  map[*Viewer]struct{}
 	presence presence
-	// recovered is the time as of which the session came back after the server
-	// was killed, if it did. stale says that its machine has run on from here
-	// before: it is reseeded when it wakes.
-	recovered time.Time
-	stale     bool
 }
 
-func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w wanted, r protocol.SessionCreate, h *volume.Hold, now time.Time) *Session {
+// newSession makes a session that is in no list and has no machine yet.
+func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state State, h *volume.Hold, r *frameRouter, a *client.Client) *Session {
+	spec.Volumes = h.Mounts()
 	s := &Session{
-		m: m, id: id, tenant: p.Tenant, subject: p.Subject, name: r.Name, language: w.language, env: r.Env,
-		template: r.Template, limits: w.limits, policy: w.policy, sandbox: mb.Layout.Spec(h.Sources()), volumes: h,
-		created: now, expires: now.Add(w.lifetime), active: now, state: running, durable: m.wantsDurable(r),
-		machine: mb.Machine, agent: mb.Agent, router: mb.Sink.(*frameRouter), layout: mb.Layout, info: mb.Info,
-		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(), durability: durableState{remote: remoteState{writing: ctxlock.New()}},
+		m: m, spec: spec, status: status, state: state, volumes: h, router: r, agent: a,
+		sandbox: spec.Layout.Spec(h.Sources()), durability: durableState{remote: remoteState{writing: ctxlock.New()}},
+		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(),
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -115,9 +95,22 @@ func newSession(m *Manager, id string, p noderpc.Principal, mb *warm.Instance, w
 	return s
 }
 
+// claimed makes a session of a sandbox that was claimed for it.
+func (m *Manager) claimed(id string, p noderpc.Principal, mb *warm.Instance, w wanted, r protocol.SessionCreate, h *volume.Hold) *Session {
+	now := time.Now()
+	spec := snapshot.Spec{
+		ID: id, Tenant: p.Tenant, Subject: p.Subject, Template: r.Template, Layout: mb.Layout, Limits: w.limits,
+		Language: w.language, Env: r.Env, Created: now, Info: mb.Info, Durable: m.wantsDurable(r),
+	}
+	status := snapshot.Status{Name: r.Name, Policy: w.policy, Expires: now.Add(w.lifetime), Active: now}
+	s := newSession(m, spec, status, running, h, mb.Sink.(*frameRouter), mb.Agent)
+	s.machine = mb.Machine
+	return s
+}
+
 // limitOutput makes the router hold the session's output to its limit.
 func (s *Session) limitOutput() {
-	if rate := s.limits.OutputBytesPerSecond; rate > 0 {
+	if rate := s.spec.Limits.OutputBytesPerSecond; rate > 0 {
 		s.router.limiter = newOutputLimiter(rate, s.agent)
 	}
 }
@@ -127,7 +120,7 @@ func (s *Session) addWarmKernel(i *warm.Instance) error {
 	if i.Language == "" {
 		return nil
 	}
-	c, err := s.newChannel("kernel", s.language, nil)
+	c, err := s.newChannel("kernel", s.spec.Language, nil)
 	if err != nil {
 		return err
 	}
@@ -168,7 +161,7 @@ func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.S
 // Touch notes that the session is active.
 func (s *Session) Touch() {
 	s.mu.Lock()
-	s.active = time.Now()
+	s.status.Active = time.Now()
 	s.mu.Unlock()
 }
 
@@ -216,7 +209,7 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	if s.IsLost() {
 		return nil, s.LostError()
 	}
-	if err := s.m.fenced(s.id); err != nil {
+	if err := s.m.fenced(s.spec.ID); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -243,14 +236,14 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	}
 	s.transition(running)
 	s.ops++
-	s.active = time.Now()
+	s.status.Active = time.Now()
 	return func() {
 		s.mu.Lock()
 		if s.ops--; s.ops == 0 && s.idle != nil {
 			close(s.idle)
 			s.idle = nil
 		}
-		s.active = time.Now()
+		s.status.Active = time.Now()
 		s.mu.Unlock()
 	}, nil
 }
@@ -272,10 +265,10 @@ func (s *Session) lockLifecycle(ctx context.Context, op string) error {
 func (s *Session) acquireOwned(ctx context.Context) (end func(), err error) {
 	for {
 		end, err = s.Acquire(ctx)
-		if err == nil || s.m.owned(s.id) {
+		if err == nil || s.m.owned(s.spec.ID) {
 			return end, err
 		}
-		if err := s.m.ownedSoon(ctx, s.id); err != nil {
+		if err := s.m.ownedSoon(ctx, s.spec.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -305,7 +298,7 @@ func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 	}
 	if err := machine.SetPaused(ctx, true); err != nil {
 		if !s.IsLost() {
-			s.m.log.Warn("a session could not be paused", "session", s.id, "error", err)
+			s.m.log.Warn("a session could not be paused", "session", s.spec.ID, "error", err)
 			s.Touch() // try again after the same time
 		}
 		return
@@ -362,7 +355,7 @@ func (s *Session) awaitMachine(machine sandbox.Machine, stop <-chan struct{}) (r
 	}
 	exit := machine.Exit()
 	reason, detail := lostReason(exit), exit.String()
-	s.m.log.Info("sandbox ended", "session", s.id, "reason", reason, "detail", detail)
+	s.m.log.Info("sandbox ended", "session", s.spec.ID, "reason", reason, "detail", detail)
 	return reason, sentence(reason), true
 }
 
@@ -404,7 +397,7 @@ func (s *Session) lose(reason, message string) {
 	s.mu.Unlock()
 	s.m.count.countLost(reason)
 	s.measure(asleep, reason)
-	s.m.audit(protocol.AuditEntry{Event: "session.end", Tenant: s.tenant, Subject: s.subject, Session: s.id, Reason: reason})
+	s.m.audit(protocol.AuditEntry{Event: "session.end", Tenant: s.spec.Tenant, Subject: s.spec.Subject, Session: s.spec.ID, Reason: reason})
 	// At once, so that nothing below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
 	destroyed.Go(func() {
@@ -413,12 +406,12 @@ func (s *Session) lose(reason, message string) {
 		}
 		s.m.provider.Discard(s.instance())
 		s.volumes.Release()
-		if err := os.RemoveAll(s.m.sessionDir(s.id)); err != nil {
-			s.m.log.Warn("a snapshot was not removed", "session", s.id, "error", err)
+		if err := os.RemoveAll(s.m.sessionDir(s.spec.ID)); err != nil {
+			s.m.log.Warn("a snapshot was not removed", "session", s.spec.ID, "error", err)
 		}
 		s.closeDurable(reason != "restarting")
-		if !s.durable || reason == "restarting" || reason == "moved" || s.m.dispose(s) {
-			s.m.disown(s.id)
+		if !s.spec.Durable || reason == "restarting" || reason == "moved" || s.m.dispose(s) {
+			s.m.disown(s.spec.ID)
 		}
 	})
 	for _, c := range all {
@@ -435,7 +428,7 @@ func (s *Session) lose(reason, message string) {
 func (s *Session) lostEvent() protocol.Lost {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return protocol.Lost{Session: s.id, Reason: s.reason, Message: s.message, Reached: s.lostBy()}
+	return protocol.Lost{Session: s.spec.ID, Reason: s.reason, Message: s.message, Reached: s.lostBy()}
 }
 
 // endChannel closes a channel's queue and log because its sandbox is gone.
@@ -457,27 +450,27 @@ func (s *Session) retire() {
 		c.retire()
 	}
 	// Fails while a log is still read: its last reader does it then.
-	_ = os.Remove(filepath.Join(s.m.logDir(), s.id))
+	_ = os.Remove(filepath.Join(s.m.logDir(), s.spec.ID))
 }
 
 // View returns the session as clients see it, without its usage.
 func (s *Session) View() protocol.Session {
 	s.mu.Lock()
 	v := protocol.Session{
-		ID: s.id, Name: s.name, Language: s.language, State: s.state.String(), Reason: s.reason,
-		CreatedMS: s.created.UnixMilli(), ExpiresMS: s.expires.UnixMilli(), ActiveMS: s.active.UnixMilli(),
-		Template: s.template, IdlePauseSeconds: seconds(s.policy.Pause), IdleHibernateSeconds: seconds(s.policy.Hibernate), KeepAlive: s.policy.KeepAlive,
-		Origin: s.origin, Durable: s.durable, Volumes: s.volumes.Mounts(), Network: s.network(),
+		ID: s.spec.ID, Name: s.status.Name, Language: s.spec.Language, State: s.state.String(), Reason: s.reason,
+		CreatedMS: s.spec.Created.UnixMilli(), ExpiresMS: s.status.Expires.UnixMilli(), ActiveMS: s.status.Active.UnixMilli(),
+		Template: s.spec.Template, IdlePauseSeconds: seconds(s.status.Policy.Pause), IdleHibernateSeconds: seconds(s.status.Policy.Hibernate), KeepAlive: s.status.Policy.KeepAlive,
+		Origin: s.spec.Origin, Durable: s.spec.Durable, Volumes: s.volumes.Mounts(), Network: s.network(),
 	}
-	if s.limits != (protocol.Limits{}) {
-		l := s.limits
+	if s.spec.Limits != (protocol.Limits{}) {
+		l := s.spec.Limits
 		v.Limits = &l
 	}
 	if s.state == lost {
 		v.Reached = s.lostBy()
 	}
-	if !s.recovered.IsZero() {
-		v.RecoveredMS = s.recovered.UnixMilli()
+	if !s.status.Recovered.IsZero() {
+		v.RecoveredMS = s.status.Recovered.UnixMilli()
 	}
 	all := s.order
 	s.mu.Unlock()
@@ -515,7 +508,7 @@ func (s *Session) Usage(ctx context.Context) *protocol.Usage {
 func (s *Session) expiresAt() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.expires
+	return s.status.Expires
 }
 
 func views(all []*Channel) []protocol.Channel {

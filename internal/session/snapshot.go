@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -25,7 +26,7 @@ type SnapshotStore struct {
 	m *Manager
 
 	mu    lockorder.Mutex[snapshotsRank] // guards all below
-	all   map[string]*copied
+	all   map[string]*snapshot.Manifest
 	bytes int64
 	// taking counts snapshots that have a place and are not there yet, names
 	// are theirs, each behind its tenant.
@@ -36,22 +37,21 @@ type SnapshotStore struct {
 
 func (m *Manager) userSnapshotsDir() string { return filepath.Join(m.cfg.DataDir, "kept") }
 
-func (h *SnapshotStore) dir(id string) string     { return filepath.Join(h.m.userSnapshotsDir(), id) }
-func owned(c *copied, p noderpc.Principal) bool   { return c.Tenant == p.Tenant }
-func (c *copied) past(now time.Time) bool         { return !c.Ends.IsZero() && now.After(c.Ends) }
-func nameOf(p noderpc.Principal, n string) string { return p.Tenant + "\x00" + n }
+func (h *SnapshotStore) dir(id string) string              { return filepath.Join(h.m.userSnapshotsDir(), id) }
+func owned(c *snapshot.Manifest, p noderpc.Principal) bool { return c.Tenant == p.Tenant }
+func nameOf(p noderpc.Principal, n string) string          { return p.Tenant + "\x00" + n }
 
 // newSnapshotStore finds the snapshots of earlier processes, and removes those that
 // are not complete.
 func newSnapshotStore(m *Manager) (*SnapshotStore, error) {
-	h := &SnapshotStore{m: m, all: map[string]*copied{}, names: map[string]bool{}, takers: map[*noderpc.Principal]struct{}{}}
+	h := &SnapshotStore{m: m, all: map[string]*snapshot.Manifest{}, names: map[string]bool{}, takers: map[*noderpc.Principal]struct{}{}}
 	entries, err := os.ReadDir(m.userSnapshotsDir())
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		c, err := readCopy(h.dir(e.Name()))
-		if err == nil && c.ID == e.Name() && !c.past(time.Now()) {
+		c, err := snapshot.ReadManifest(h.dir(e.Name()))
+		if err == nil && c.ID == e.Name() && !c.Expired(time.Now()) {
 			h.all[c.ID] = c
 			h.bytes += c.Bytes
 			continue
@@ -96,25 +96,25 @@ func (h *SnapshotStore) Create(ctx context.Context, p noderpc.Principal, s *Sess
 		if r.ExpiresSeconds > 0 {
 			c.Ends = c.At.Add(time.Duration(r.ExpiresSeconds) * time.Second)
 		}
-		err = commit(dir, c)
+		err = snapshot.Commit(dir, c)
 	}
 	if err == nil {
 		err = h.add(c)
 	}
 	if err != nil {
-		return none, errors.Join(err, os.RemoveAll(dir+partial), removeCopy(dir))
+		return none, errors.Join(err, os.RemoveAll(dir+snapshot.Partial), snapshot.Remove(dir))
 	}
 	h.m.count.snapshots.Add(1)
-	h.m.log.Info("snapshot taken", "session", s.id, "snapshot", id, "bytes", c.Bytes, "pause", c.Pause)
-	return c.view(), nil
+	h.m.log.Info("snapshot taken", "session", s.spec.ID, "snapshot", id, "bytes", c.Bytes, "pause", c.Pause)
+	return c.View(), nil
 }
 
-func (h *SnapshotStore) write(ctx context.Context, s *Session, dir string, unlock func()) (*copied, error) {
-	st, err := s.copyTo(ctx, dir+partial, false, func(*captured) { unlock() })
+func (h *SnapshotStore) write(ctx context.Context, s *Session, dir string, unlock func()) (*snapshot.Manifest, error) {
+	st, err := s.copyTo(ctx, dir+snapshot.Partial, false, func(*captured) { unlock() })
 	if err != nil {
 		return nil, err
 	}
-	return &copied{saved: st.saved, At: st.at, Pause: st.pause, Session: s.id}, nil
+	return &snapshot.Manifest{Record: st.record, At: st.at, Pause: st.pause, Session: s.spec.ID}, nil
 }
 
 // reserve takes a place and a name.
@@ -157,27 +157,20 @@ func (h *SnapshotStore) reserve(p noderpc.Principal, name string) (done func(), 
 }
 
 // add adds a snapshot, if it fits.
-func (h *SnapshotStore) add(c *copied) error {
+func (h *SnapshotStore) add(c *snapshot.Manifest) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if limit := h.m.cfg.MaxSnapshotBytes; h.bytes+c.Bytes > limit {
 		return fault.New(fault.Exhausted, "session.snapshot", "the snapshot has %d bytes, and of the limit of %d are %d left; delete some", c.Bytes, limit, limit-h.bytes)
 	}
-	h.all[c.ID] = c.header()
+	h.all[c.ID] = c.Header()
 	h.bytes += c.Bytes
 	return nil
 }
 
-// header is the copy without what only its file has to hold.
-func (c *copied) header() *copied {
-	v := *c
-	v.saved = saved{Tenant: c.Tenant, Subject: c.Subject, Language: c.Language}
-	return &v
-}
-
 // find returns the principal's snapshot of that id or name, or nil.
 // Preconditions: mu is held.
-func (h *SnapshotStore) find(p noderpc.Principal, ref string) *copied {
+func (h *SnapshotStore) find(p noderpc.Principal, ref string) *snapshot.Manifest {
 	if c := h.all[ref]; c != nil && owned(c, p) {
 		return c
 	}
@@ -191,11 +184,11 @@ func (h *SnapshotStore) find(p noderpc.Principal, ref string) *copied {
 
 // lookup returns a principal's snapshot. Errors: NotFound, also for another
 // tenant's snapshot.
-func (h *SnapshotStore) lookup(p noderpc.Principal, ref string) (*copied, error) {
+func (h *SnapshotStore) lookup(p noderpc.Principal, ref string) (*snapshot.Manifest, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.find(p, ref)
-	if c == nil || c.past(time.Now()) {
+	if c == nil || c.Expired(time.Now()) {
 		return nil, &fault.Error{Kind: fault.NotFound, Op: "snapshot.find", Field: "snapshot", Message: "there is no such snapshot"}
 	}
 	return c, nil
@@ -205,23 +198,23 @@ func (h *SnapshotStore) lookup(p noderpc.Principal, ref string) (*copied, error)
 func (h *SnapshotStore) List(p noderpc.Principal) protocol.SnapshotList {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var mine []*copied
+	var mine []*snapshot.Manifest
 	for _, c := range h.all {
-		if owned(c, p) && !c.past(time.Now()) {
+		if owned(c, p) && !c.Expired(time.Now()) {
 			mine = append(mine, c)
 		}
 	}
-	slices.SortFunc(mine, func(a, b *copied) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
+	slices.SortFunc(mine, func(a, b *snapshot.Manifest) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
 	out := protocol.SnapshotList{Snapshots: []protocol.Snapshot{}}
 	for _, c := range mine {
-		out.Snapshots = append(out.Snapshots, c.view())
+		out.Snapshots = append(out.Snapshots, c.View())
 	}
 	return out
 }
 
 // drop deletes a snapshot. Sessions that were
 // started from it do not need it.
-func (h *SnapshotStore) drop(c *copied) error {
+func (h *SnapshotStore) drop(c *snapshot.Manifest) error {
 	h.mu.Lock()
 	_, there := h.all[c.ID]
 	if there {
@@ -232,15 +225,15 @@ func (h *SnapshotStore) drop(c *copied) error {
 	if !there {
 		return nil
 	}
-	return fault.Wrap(fault.Host, "snapshot.delete", removeCopy(h.dir(c.ID)))
+	return fault.Wrap(fault.Host, "snapshot.delete", snapshot.Remove(h.dir(c.ID)))
 }
 
 // expire removes the snapshots whose time is over.
 func (h *SnapshotStore) expire(now time.Time) {
 	h.mu.Lock()
-	var over []*copied
+	var over []*snapshot.Manifest
 	for _, c := range h.all {
-		if c.past(now) {
+		if c.Expired(now) {
 			over = append(over, c)
 		}
 	}
@@ -280,7 +273,7 @@ func (h *SnapshotStore) start(ctx context.Context, p noderpc.Principal, r protoc
 	if err != nil {
 		return nil, err
 	}
-	c, err := readCopy(h.dir(found.ID))
+	c, err := snapshot.ReadManifest(h.dir(found.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -304,17 +297,6 @@ func (h *SnapshotStore) start(ctx context.Context, p noderpc.Principal, r protoc
 	}, c)
 }
 
-func (c *copied) view() protocol.Snapshot {
-	v := protocol.Snapshot{
-		ID: c.ID, Name: c.Label, Session: c.Session, Language: c.Language, CreatedMS: c.At.UnixMilli(),
-		Bytes: c.Bytes, PauseMS: float64(c.Pause.Microseconds()) / 1000,
-	}
-	if !c.Ends.IsZero() {
-		v.ExpiresMS = c.Ends.UnixMilli()
-	}
-	return v
-}
-
 // maxSnapshotLife is how long a snapshot may be asked to be kept; one that does
 // not say is kept until it is deleted.
 const maxSnapshotLife = 10 * 365 * 24 * time.Hour
@@ -336,7 +318,7 @@ func (h *SnapshotStore) Get(p noderpc.Principal, ref string) (protocol.Snapshot,
 	if err != nil {
 		return protocol.Snapshot{}, err
 	}
-	return c.view(), nil
+	return c.View(), nil
 }
 
 // Delete removes a principal's snapshot. Sessions that were started from it do

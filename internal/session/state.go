@@ -60,7 +60,7 @@ func (s *Session) transition(to State) bool {
 	case !transitions[from][to]:
 		if from != lost { // which every caller expects
 			s.m.totals.forbid()
-			s.m.log.Error("a session was to change its state in a way that cannot be", "session", s.id, "from", from, "to", to)
+			s.m.log.Error("a session was to change its state in a way that cannot be", "session", s.spec.ID, "from", from, "to", to)
 		}
 		return false
 	}

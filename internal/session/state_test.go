@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/volume"
 )
 
@@ -37,7 +38,7 @@ func TestStatePairs(t *testing.T) {
 				t.Fatalf("column %d is %s", j, name)
 			}
 			m := &Manager{log: slog.New(slog.NewTextHandler(io.Discard, nil)), totals: newTotals(), sessions: map[string]*Session{}}
-			s := &Session{m: m, id: "s", state: from, volumes: &volume.Hold{}, end: func() {}}
+			s := &Session{m: m, spec: snapshot.Spec{ID: "s"}, state: from, volumes: &volume.Hold{}, end: func() {}}
 			m.list(s)
 			ok := s.enter(to)
 			have := "n"
@@ -69,8 +70,8 @@ func TestStatePairs(t *testing.T) {
 func TestConsistencyCheck(t *testing.T) {
 	m := &Manager{totals: newTotals(), sessions: map[string]*Session{}}
 	m.snapshots = &SnapshotStore{m: m}
-	one := &Session{m: m, id: "one", tenant: "t", subject: "a", state: running}
-	two := &Session{m: m, id: "two", tenant: "t", subject: "b", state: hibernated, stored: 7}
+	one := &Session{m: m, spec: snapshot.Spec{ID: "one", Tenant: "t", Subject: "a"}, state: running}
+	two := &Session{m: m, spec: snapshot.Spec{ID: "two", Tenant: "t", Subject: "b"}, state: hibernated, stored: 7}
 	m.list(one)
 	m.list(two)
 	if err := m.ConsistencyCheck(); err != nil {
@@ -83,7 +84,10 @@ func TestConsistencyCheck(t *testing.T) {
 	for name, harm := range map[string]func() (undo func()){
 		"state": func() func() { one.state = paused; return func() { one.state = running } },
 		"bytes": func() func() { two.stored++; return func() { two.stored-- } },
-		"alive": func() func() { one.policy.KeepAlive = true; return func() { one.policy.KeepAlive = false } },
+		"alive": func() func() {
+			one.status.Policy.KeepAlive = true
+			return func() { one.status.Policy.KeepAlive = false }
+		},
 		"there": func() func() { delete(m.sessions, "two"); return func() { m.sessions["two"] = two } },
 		"place": func() func() { m.creating++; return func() { m.creating-- } },
 		"shelf": func() func() { m.snapshots.bytes++; return func() { m.snapshots.bytes-- } },

@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 )
 
 // unpackState brings a state object below dir.
@@ -26,7 +27,7 @@ func (m *Manager) unpackState(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	err = unpack(ctx, r, dir)
+	err = snapshot.Unpack(ctx, r, dir)
 	if err == nil {
 		// To its end, where it is checked.
 		_, err = io.Copy(io.Discard, r)
@@ -50,7 +51,7 @@ func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Toke
 	if err := land(dir, c.At); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	if err := m.fetchJournal(ctx, c, filepath.Join(dir, "session", journalName)); err != nil {
+	if err := m.fetchJournal(ctx, c, filepath.Join(dir, "session", snapshot.JournalName)); err != nil {
 		return nil, err
 	}
 	// From here on what its old node may still write counts for nothing.
@@ -78,10 +79,10 @@ func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Toke
 	}
 	m.mu.Lock()
 	m.list(s)
-	delete(m.left, s.id)
+	delete(m.left, s.spec.ID)
 	m.mu.Unlock()
 	m.count.takenOver.Add(1)
-	m.log.Info("session taken over", "session", s.id, "tenant", s.tenant, "token", token, "as_of", c.At, "from", from)
+	m.log.Info("session taken over", "session", s.spec.ID, "tenant", s.spec.Tenant, "token", token, "as_of", c.At, "from", from)
 	return s, nil
 }
 
@@ -89,12 +90,12 @@ func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Toke
 // logs in it. The state of a session that was parked does not say of when it is.
 func land(dir string, at time.Time) error {
 	to := filepath.Join(dir, "session")
-	c, err := readCopy(to)
+	c, err := snapshot.ReadManifest(to)
 	if err != nil {
 		return err
 	}
 	if c.At.IsZero() {
-		c.At, c.Session = at, c.saved.ID
+		c.At, c.Session = at, c.Record.ID
 		data, err := json.Marshal(c)
 		if err != nil {
 			return err
@@ -167,11 +168,11 @@ func (m *Manager) superseded() map[string]bool {
 		work.Go(func() {
 			defer func() { <-turns }()
 			a, err := m.parkedAbout(ctx, id)
-			taken := err == nil && a.Token > s.last
-			if fault.Is(err, fault.NotFound) && s.durable {
+			taken := err == nil && a.Token > s.status.Token
+			if fault.Is(err, fault.NotFound) && s.spec.Durable {
 				var c checkpoint
 				c, err = m.newestCheckpoint(ctx, id)
-				taken = err == nil && c.Token > s.last && c.Node != m.cfg.Node
+				taken = err == nil && c.Token > s.status.Token && c.Node != m.cfg.Node
 			}
 			if taken {
 				mu.Lock()
@@ -192,22 +193,22 @@ func (m *Manager) dispose(s *Session) (done bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), disposeLimit)
 	defer cancel()
-	_, mine := m.cfg.Directory.Owns(cluster.SessionID(s.id))
+	_, mine := m.cfg.Directory.Owns(cluster.SessionID(s.spec.ID))
 	err := s.durability.remote.writing.Lock(ctx)
 	if err == nil {
 		defer s.durability.remote.writing.Unlock()
 	}
 	if mine && err == nil {
-		if err = m.disposeOf(ctx, s.tenant, s.id); err == nil {
+		if err = m.disposeOf(ctx, s.spec.Tenant, s.spec.ID); err == nil {
 			return true
 		}
 	}
-	m.log.Warn("the copy of a session that has ended is still in the blob store", "session", s.id, "owned", mine, "error", err)
+	m.log.Warn("the copy of a session that has ended is still in the blob store", "session", s.spec.ID, "owned", mine, "error", err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.ending) < maxEnding {
-		m.ending[s.id] = true
-		_ = os.MkdirAll(m.durableDir(s.id), 0o700) // so that the next start knows
+		m.ending[s.spec.ID] = true
+		_ = os.MkdirAll(m.durableDir(s.spec.ID), 0o700) // so that the next start knows
 	}
 	return false
 }

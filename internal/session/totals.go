@@ -79,12 +79,12 @@ func (t *totals) add(s *Session, c share, sign int) {
 	if c.keptAlive {
 		t.keptAlive += sign
 	}
-	if h := t.tenants[s.tenant].plus(c.holding, sign); h == (holding{}) {
-		delete(t.tenants, s.tenant)
+	if h := t.tenants[s.spec.Tenant].plus(c.holding, sign); h == (holding{}) {
+		delete(t.tenants, s.spec.Tenant)
 	} else {
-		t.tenants[s.tenant] = h
+		t.tenants[s.spec.Tenant] = h
 	}
-	key := holder{s.tenant, s.subject}
+	key := holder{s.spec.Tenant, s.spec.Subject}
 	if h := t.subjects[key].plus(c.holding, sign); h == (holding{}) {
 		delete(t.subjects, key)
 	} else {
@@ -159,12 +159,12 @@ func (s *Session) share() share {
 	if s.state == lost {
 		return c
 	}
-	c.sessions, c.keptAlive = 1, s.policy.KeepAlive
+	c.sessions, c.keptAlive = 1, s.status.Policy.KeepAlive
 	if s.state == hibernated {
 		c.disk = s.stored
 		return c
 	}
-	u := s.m.sandboxUse(s.limits)
+	u := s.m.sandboxUse(s.spec.Limits)
 	c.running, c.nanoCPUs, c.memory = u.Running, int64(math.Round(u.CPUs*1e9)), u.MemoryBytes
 	return c
 }
@@ -184,10 +184,10 @@ func (s *Session) recount() {
 // list adds a session to those of the manager. Preconditions: m.mu is held, or
 // nobody else uses m yet.
 func (m *Manager) list(s *Session) {
-	if before := m.sessions[s.id]; before != nil && before != s {
+	if before := m.sessions[s.spec.ID]; before != nil && before != s {
 		m.unlist(before)
 	}
-	m.sessions[s.id] = s
+	m.sessions[s.spec.ID] = s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed = true
@@ -197,10 +197,10 @@ func (m *Manager) list(s *Session) {
 // unlist removes a session from those of the manager, if it is one.
 // Preconditions: as for list.
 func (m *Manager) unlist(s *Session) {
-	if m.sessions[s.id] != s {
+	if m.sessions[s.spec.ID] != s {
 		return
 	}
-	delete(m.sessions, s.id)
+	delete(m.sessions, s.spec.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed = false

@@ -23,7 +23,7 @@ func (s *Session) measure(asleep bool, ended string) {
 	if !some && ended == "" {
 		return
 	}
-	r.Time, r.Tenant, r.Subject, r.Session, r.Ended = time.Now().UTC(), s.tenant, s.subject, s.id, ended
+	r.Time, r.Tenant, r.Subject, r.Session, r.Ended = time.Now().UTC(), s.spec.Tenant, s.spec.Subject, s.spec.ID, ended
 	j.Append(r)
 }
 

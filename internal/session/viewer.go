@@ -151,7 +151,7 @@ func (v *Viewer) Start() {
 	if !v.session.addViewer(v) {
 		v.client.NotifyLost(v.session.lostEvent())
 	} else if v.session.is(hibernated) {
-		v.client.Notify(protocol.EventState, protocol.StateChange{Session: v.session.id, State: hibernated.String()})
+		v.client.Notify(protocol.EventState, protocol.StateChange{Session: v.session.spec.ID, State: hibernated.String()})
 	}
 }
 

@@ -96,5 +96,5 @@ func (h warmHost) KernelStarted() { h.m.count.kernelsStarted.Add(1) }
 func (s *Session) instance() *warm.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &warm.Instance{Machine: s.machine, Agent: s.agent, Sink: s.router, Layout: s.layout}
+	return &warm.Instance{Machine: s.machine, Agent: s.agent, Sink: s.router, Layout: s.spec.Layout}
 }

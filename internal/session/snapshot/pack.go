@@ -1,4 +1,4 @@
-package session
+package snapshot
 
 import (
 	"archive/tar"
@@ -22,8 +22,8 @@ import (
 // maxPacked bounds what is unpacked: a sandbox's memory and files, and its logs.
 const maxPacked = 256 << 30
 
-// pack writes folders and files, each below its name.
-func pack(w io.Writer, folders map[string]string) error {
+// Pack writes folders and files, each below its name.
+func Pack(w io.Writer, folders map[string]string) error {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func packFolder(t *tar.Writer, name, dir string) error {
 	})
 }
 
-// unpack makes the files below dir, and has them on the disk when it returns.
-func unpack(ctx context.Context, r io.Reader, dir string) error {
+// Unpack makes the files below dir, and has them on the disk when it returns.
+func Unpack(ctx context.Context, r io.Reader, dir string) error {
 	const op = "session.unpack"
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
 	if err != nil {

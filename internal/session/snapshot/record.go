@@ -1,0 +1,137 @@
+// Package snapshot is the form in which sessions are kept: their records, the
+// folders that copies of sessions are, and the archives that move between
+// nodes. It knows no live session.
+package snapshot
+
+import (
+	"time"
+
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/warm"
+	"github.com/sandgate/sandgate/kernel"
+	"github.com/sandgate/sandgate/kernel/queue"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/pty"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// Version is the version of the records. No other version is read.
+const Version = 2
+
+// Spec is what a session was made with. It does not change.
+type Spec struct {
+	ID       string            `json:"id"`
+	Tenant   string            `json:"tenant"`
+	Subject  string            `json:"subject"`
+	Template string            `json:"template,omitempty"`
+	Layout   warm.Layout       `json:"layout"`
+	Limits   protocol.Limits   `json:"limits"`
+	Language string            `json:"language"`
+	Env      map[string]string `json:"env,omitempty"`
+	Created  time.Time         `json:"created"`
+	// Info describes the kernel that was warm when the sandbox was claimed.
+	Info kernel.Info `json:"info"`
+	// Origin is the session or snapshot that this is a copy of.
+	Origin  string           `json:"origin,omitempty"`
+	Durable bool             `json:"durable,omitempty"`
+	Volumes []protocol.Mount `json:"volumes,omitempty"`
+}
+
+// Status is what changes of a session while it lives.
+type Status struct {
+	Policy  Policy    `json:"policy"`
+	Name    string    `json:"name,omitempty"`
+	Expires time.Time `json:"expires"`
+	Active  time.Time `json:"active"`
+	// Works says that something ran when the session was hibernated by a process
+	// that ended.
+	Works bool `json:"works,omitempty"`
+	// Numbers is the last number in a channel's id.
+	Numbers int `json:"numbers"`
+	// Recovered is the time as of which the session came back after the server
+	// was killed. Stale says that its machine has run on from here before: it
+	// needs fresh randomness when it resumes.
+	Recovered time.Time `json:"recovered,omitzero"`
+	Stale     bool      `json:"stale,omitempty"`
+	// Token is the token of the session's ownership when it was saved.
+	Token cluster.Token `json:"token,omitempty"`
+}
+
+// Policy says when an idle session is paused and hibernated.
+type Policy struct {
+	// Pause and Hibernate are how long after the last work; negative is never.
+	Pause     time.Duration `json:"pause"`
+	Hibernate time.Duration `json:"hibernate"`
+	// KeepAlive means that a session is never idle.
+	KeepAlive bool `json:"keep_alive,omitempty"`
+}
+
+// Record is a hibernated session without its memory and its logs: the file
+// session.json, which exists from the end of one process to the first resume
+// in the next. It holds the session's environment, its input and its requests.
+type Record struct {
+	Version int `json:"version"`
+	Spec
+	Status
+	Channels []Channel         `json:"channels"`
+	Keys     map[string]string `json:"keys,omitempty"`
+	Wires    map[uint32]string `json:"wires"` // the channel of each number
+	NextWire uint32            `json:"next_wire"`
+	Agent    client.Saved      `json:"agent"`
+	// Network is what the session may reach outside, and Moved how many bytes it
+	// has moved.
+	Network *protocol.Network `json:"network,omitempty"`
+	Moved   int64             `json:"moved,omitempty"`
+}
+
+// Channel is the record of a channel.
+type Channel struct {
+	ID       string            `json:"id"`
+	Kind     string            `json:"kind"`
+	Language string            `json:"language,omitempty"`
+	Argv     []string          `json:"argv,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Cwd      string            `json:"cwd,omitempty"`
+	Wire     uint32            `json:"wire,omitempty"` // a kernel's is that of its driver
+	Exit     *protocol.Exit    `json:"exit,omitempty"`
+	Log      stream.Saved      `json:"log"`
+	Queue    *queue.Saved      `json:"queue,omitempty"`
+	Terminal *Terminal         `json:"terminal,omitempty"`
+	Writers  []Writer          `json:"writers,omitempty"`
+}
+
+// Terminal is the record of a terminal.
+type Terminal struct {
+	Shell  bool      `json:"shell"`
+	Driven bool      `json:"driven"`
+	Screen pty.State `json:"screen"`
+	Marks  []Mark    `json:"marks"`
+	Since  int       `json:"since"`
+}
+
+// Mark is the state of a terminal at an offset of its log.
+type Mark struct {
+	Offset int64     `json:"offset"`
+	State  pty.State `json:"state"`
+}
+
+// Writer is the record of a client that writes to a channel.
+type Writer struct {
+	Name  string          `json:"name"`
+	Taken uint64          `json:"taken"`
+	Guard pty.PasteFilter `json:"guard"`
+}
+
+// Detach changes the record of a session into the one that a copy begins with.
+func (v *Record) Detach(passed time.Duration) {
+	for i := range v.Channels {
+		c := &v.Channels[i]
+		if c.Queue != nil {
+			q := c.Queue.ForClone(owed(v.Agent, c.Wire), passed)
+			c.Queue = &q
+		}
+	}
+}
+
+func owed(a client.Saved, wire uint32) bool { return a.Flows[wire].Asked != 0 }
