@@ -52,12 +52,14 @@ test:
 	@deploy/setup test
 	@$(MAKE) --no-print-directory build lint web unit
 
-lint:
-	@echo "lint: gofumpt, vet, staticcheck, shellcheck"
+lint: node_modules
+	@echo "lint: gofumpt, vet, staticcheck, shellcheck, markdownlint, prose"
 	@out=$$($(LINT) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofumpt -w these files:"; echo "$$out"; exit 1; }
 	@$(GO) vet ./...
 	@$(LINT) staticcheck ./...
 	@shellcheck $$(git grep -lE '^#!.*(bash|sh)$$')
+	@out=$$(npx --no-install markdownlint-cli2 '**/*.md' 2>&1) || { echo "$$out"; exit 1; }
+	@$(GO) test -vet=off -run 'TestPagesArePlainEnglish|TestLinksInPagesLead' .
 
 # Lint has vetted. Zstandard is ten times slower where races are looked for,
 # and is not ours.
