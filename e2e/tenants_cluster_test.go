@@ -142,9 +142,9 @@ func (p *pair) ask(s *Server, token, method, path, body string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// gatewayURL is the status of a request that needs credentials and nothing behind the
+// authStatus is the status of a request that needs credentials and nothing behind the
 // gateway: 404 for who is let in.
-func (p *pair) gatewayURL(s *Server, token string) int {
+func (p *pair) authStatus(s *Server, token string) int {
 	p.t.Helper()
 	code, _ := p.ask(s, token, "DELETE", "/v1/tickets/none", "")
 	return code
@@ -196,8 +196,8 @@ func TestKeysOverGateways(t *testing.T) {
 	a, b := p.servers[0], p.servers[1]
 	id, secret := p.key(a, `{"tenant":"acme","role":"owner"}`)
 	kept, other := p.key(b, `{"tenant":"acme","role":"driver"}`)
-	took := p.await("the key at the other gateway", func() bool { return p.gatewayURL(b, secret) == 404 })
-	p.await("the other key", func() bool { return p.gatewayURL(a, other) == 404 })
+	took := p.await("the key at the other gateway", func() bool { return p.authStatus(b, secret) == 404 })
+	p.await("the other key", func() bool { return p.authStatus(a, other) == 404 })
 	c, err := client.New(b.URL, secret, client.Options{})
 	check(t, err)
 	ws, err := c.Connect(p.ctx)
@@ -240,9 +240,9 @@ func TestKeysOverGateways(t *testing.T) {
 	if code, body := p.ask(a, a.Token, "DELETE", "/v1/keys/"+id, ""); code != 200 {
 		t.Fatalf("the revocation: %d %s", code, body)
 	}
-	gone := p.await("the revocation at the other gateway", func() bool { return p.gatewayURL(b, secret) == 401 })
+	gone := p.await("the revocation at the other gateway", func() bool { return p.authStatus(b, secret) == 401 })
 	t.Logf("the other gateway knew a key after %s, and its end after %s", took, gone)
-	if code := p.gatewayURL(a, secret); code != 401 {
+	if code := p.authStatus(a, secret); code != 401 {
 		t.Errorf("a revoked key: %d", code)
 	}
 	p.await("the end of its WebSocket", func() bool { return ws.Err() != nil })
@@ -256,27 +256,27 @@ func TestKeysOverGateways(t *testing.T) {
 			t.Errorf("a ticket without Redis: %d", code)
 		}
 	}
-	p.await("the doubt", func() bool { return p.gatewayURL(a, secret) == 503 && p.gatewayURL(b, secret) == 503 })
-	p.await("the end of the grace", func() bool { return p.gatewayURL(a, other) == 503 && p.gatewayURL(b, other) == 503 })
-	if code := p.gatewayURL(a, a.Token); code != 404 {
+	p.await("the doubt", func() bool { return p.authStatus(a, secret) == 503 && p.authStatus(b, secret) == 503 })
+	p.await("the end of the grace", func() bool { return p.authStatus(a, other) == 503 && p.authStatus(b, other) == 503 })
+	if code := p.authStatus(a, a.Token); code != 404 {
 		t.Errorf("the operator's token: %d", code)
 	}
 
 	// Redis begins anew without its data: the nodes put the keys back.
 	p.start()
 	for _, s := range p.servers {
-		p.await("the keys", func() bool { return p.gatewayURL(s, other) == 404 && p.gatewayURL(s, secret) == 401 })
+		p.await("the keys", func() bool { return p.authStatus(s, other) == 404 && p.authStatus(s, secret) == 401 })
 	}
 	if code := p.enter(b, p.ticket(a, other)); code != 101 {
 		t.Errorf("a ticket afterwards: %d", code)
 	}
 	p.await("the nodes", func() bool { code, _ := p.ask(b, b.Token, "GET", "/v1/keys", ""); return code == 200 })
 	_, third := p.key(b, `{"tenant":"acme","role":"viewer"}`)
-	p.await("a new key", func() bool { return p.gatewayURL(a, third) == 404 })
+	p.await("a new key", func() bool { return p.authStatus(a, third) == 404 })
 	if code, _ := p.ask(b, b.Token, "DELETE", "/v1/keys/"+kept, ""); code != 200 {
 		t.Errorf("the second revocation: %d", code)
 	}
-	p.await("its end", func() bool { return p.gatewayURL(a, other) == 401 })
+	p.await("its end", func() bool { return p.authStatus(a, other) == 401 })
 }
 
 // page runs code as a page of another site with a run ticket does, and returns
@@ -456,7 +456,7 @@ func TestQuotasOverNodes(t *testing.T) {
 	p := newPair(t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}\nlog: {level: debug}")
 	a, b := p.servers[0], p.servers[1]
 	_, secret := p.key(a, `{"tenant":"acme","role":"owner"}`)
-	p.await("the key at the other gateway", func() bool { return p.gatewayURL(b, secret) == 404 })
+	p.await("the key at the other gateway", func() bool { return p.authStatus(b, secret) == 404 })
 	quota := func(q string) {
 		t.Helper()
 		if code, body := p.ask(a, a.Token, "PUT", "/v1/tenants/acme", q); code != 200 {
