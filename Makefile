@@ -70,9 +70,9 @@ unit: node_modules bin/versitygw
 	@echo "test: all packages, race detector on, real gVisor"
 	@$(GO) test -run 'Idle' ./gateway ./internal/noderpc # what the race detector's own memory would hide
 	@cd e2e/signin && $(SUDO) env "PATH=$$PATH" $(GO) test ./... # a module of its own
-	@set -o pipefail; alone=$$($(GO) list ./internal/sandbox/... ./internal/session ./internal/noderpc ./e2e); \
+	@set -o pipefail; alone=$$($(GO) list ./internal/sandbox/... ./internal/lockorder ./internal/session ./internal/noderpc ./e2e); \
 	{ $(RACE) -timeout 20m -p 2 $$($(GO) list ./... | grep -vxF "$$alone"); code=$$?; \
-		$(RACE) -timeout 45m -p 1 $$alone || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
+		$(RACE) -tags lockorder -timeout 45m -p 1 $$alone || code=1; exit $$code; } 2>&1 | tee bin/test.log || { \
 		echo; echo "test: what failed, without the servers' logs (all of it is in bin/test.log):"; \
 		grep -v ' level=' bin/test.log | grep -E -A 15 '^ *--- FAIL|^panic:|DATA RACE|^FAIL' | cut -c 1-500 | tail -150; exit 1; }
 

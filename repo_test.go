@@ -161,7 +161,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/nodeapi": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
 			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/snapshot", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/migrate", "internal/session/snapshot", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
 			"internal/audit", "internal/usage",
 		},
 		"internal/noderpc":        {"fault", "stream", "protocol", "kernel", "internal/trace"},
@@ -171,13 +171,17 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/sandbox":        {"fault"},
 		"internal/sandbox/gvisor": {"fault", "internal/pool", "internal/sandbox"},
 		"internal/server":         {"*", "!internal/admin", "!internal/cli"},
+		"internal/session/migrate": {
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
+			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot",
+		},
 		"internal/session/snapshot": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
 			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm",
 		},
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/snapshot", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/migrate", "internal/session/snapshot", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
 			"internal/audit", "internal/usage",
 		},
 		"internal/tenant":  {"fault"},

@@ -14,6 +14,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
@@ -21,7 +22,7 @@ import (
 type membership struct {
 	name   cluster.NodeID
 	leases *cluster.LeaseHolder
-	blobs  session.Blobs
+	blobs  migrate.Blobs
 	tables tenant.KeyTableStore // the key table; nil without a cluster
 	ledger session.Ledger       // the usage of tenants; nil without a cluster
 	close  func() error

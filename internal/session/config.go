@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/internal/egress"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/internal/volume"
@@ -138,7 +139,7 @@ type Config struct {
 	// this is the only one.
 	Ledger Ledger
 	// Blobs is where sessions lie that no node has; nil means that they stay.
-	Blobs Blobs
+	Blobs migrate.Blobs
 	// Node is this node's name in the directory.
 	Node cluster.NodeID
 	// Checkpoints has the copies of durable sessions go to Blobs too, with at

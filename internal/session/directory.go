@@ -123,10 +123,10 @@ func (m *Manager) unparkAll() {
 		if m.ownedSoon(m.ctx, s.spec.ID) != nil || s.IsLost() {
 			continue
 		}
-		if _, err := m.parkedAbout(m.ctx, s.spec.ID); fault.Is(err, fault.NotFound) {
+		if _, err := m.objects.Parked(m.ctx, s.spec.ID); fault.Is(err, fault.NotFound) {
 			continue
 		}
-		if err := m.unpark(m.ctx, s.spec.Tenant, s.spec.ID); err != nil {
+		if err := m.objects.RemoveParked(m.ctx, s.spec.Tenant, s.spec.ID); err != nil {
 			m.log.Warn("what is left of a session in the blob store was not removed", "session", s.spec.ID, "error", err)
 		}
 	}

@@ -11,22 +11,13 @@ import (
 	"github.com/sandgate/sandgate/pty"
 )
 
-// TestGoldenRecords compares what a node stores beside the records of package
-// snapshot, in its data folder, its journals and the blob store.
+// TestGoldenRecords compares what a node stores beside the records of packages
+// snapshot and migrate.
 func TestGoldenRecords(t *testing.T) {
 	golden.Records(t, "records.json", map[string]any{
-		"sessions/ID/about in the blob store":         parkedManifest{},
-		"checkpoints/ID/NAME.about in the blob store": checkpoint{},
-		"view in the blob store":                      protocol.Session{},
-		"resize record":                               resized{},
+		"view in the blob store": protocol.Session{},
+		"resize record":          resized{},
 	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{}, protocol.Network{Allow: []string{"example.org"}})
-}
-
-// TestGoldenBlobNames compares the names of objects in the blob store.
-func TestGoldenBlobNames(t *testing.T) {
-	golden.Text(t, "blob-names.txt", strings.Join([]string{
-		stateName("s_x"), aboutName("s_x"), viewName("a tenant", "s_x"), checkpointBase("s_x", 258, 7), "",
-	}, "\n"))
 }
 
 // TestGoldenMetrics compares the names, types and labels of the metrics, and the

@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -53,6 +54,7 @@ type Manager struct {
 	snapshots *SnapshotStore
 	volumes   *volume.Store
 	line      *line
+	objects   migrate.Store // of the blob store
 	totals    *totals
 	ledger    *ledger
 	// ctx ends with Close; work counts what has to end before Close returns.
@@ -105,6 +107,7 @@ func New(cfg Config) (*Manager, error) {
 		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
 		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), totals: newTotals(), ledger: newLedger(),
 	}
+	m.objects = migrate.Store{Blobs: cfg.Blobs, Swept: func(n int) { m.count.storeSwept.Add(int64(n)) }}
 	// Of forks that were cut short.
 	if err := os.RemoveAll(m.forksDir()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)

@@ -2,11 +2,7 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,63 +13,12 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
-	"github.com/sandgate/sandgate/internal/session/snapshot"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Blobs is where sessions lie between two nodes. An object appears whole or not
-// at all.
-type Blobs interface {
-	Put(ctx context.Context, name string, write func(io.Writer) error) error
-	// Get is NotFound for one that is not there.
-	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// Remove does nothing for one that is not there.
-	Remove(ctx context.Context, name string) error
-	// Walk tells of the objects below a folder, until f fails.
-	Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error
-	// Tidy removes what is left of writes that began before then and never
-	// ended.
-	Tidy(ctx context.Context, before time.Time) (int, error)
-}
-
-// A parked session has three objects, written in this order and removed in the
-// other: state, which it is unpacked from; a view in its tenant's folder, for
-// lists; and about, without which there is none.
-func stateName(id string) string { return "sessions/" + id + "/state" }
-func aboutName(id string) string { return "sessions/" + id + "/about" }
-func viewName(tenant, id string) string {
-	return viewFolder(tenant) + "/" + id
-}
-
-// viewFolder is named by a hash: a tenant's name may hold anything.
-func viewFolder(tenant string) string {
-	sum := sha256.Sum256([]byte(tenant))
-	return "tenants/" + hex.EncodeToString(sum[:16])
-}
-
-// parkedManifest describes a session in the blob store.
-type parkedManifest struct {
-	Version int           `json:"version"`
-	ID      string        `json:"id"`
-	Tenant  string        `json:"tenant"`
-	Created time.Time     `json:"created"`
-	Expires time.Time     `json:"expires"`
-	Token   cluster.Token `json:"token"`
-	// Key is that of the host: a node with another could not wake it.
-	Key string `json:"key"`
-	// Durable sessions stay in the store when a node has fetched them, as of
-	// Parked.
-	Durable bool      `json:"durable,omitempty"`
-	Parked  time.Time `json:"parked,omitzero"`
-}
-
-const aboutVersion = 1
-
 // Limits of parking.
 const (
-	// parkedListed is how many parked sessions of a tenant are listed.
-	parkedListed = 1000
-	maxAbout     = 64 << 10
 	// moveLimit bounds a drain, and forgiveLimit the tries to tell the
 	// directory that a session is parked.
 	moveLimit    = 10 * time.Minute
@@ -183,11 +128,11 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	s.mu.Lock()
 	works := s.status.Works
 	s.mu.Unlock()
-	a := parkedManifest{Version: aboutVersion, ID: s.spec.ID, Tenant: s.spec.Tenant, Created: s.spec.Created, Expires: s.status.Expires, Token: m.token(s.spec.ID), Key: key, Durable: s.spec.Durable, Parked: time.Now()}
+	a := migrate.Manifest{Version: migrate.Version, ID: s.spec.ID, Tenant: s.spec.Tenant, Created: s.spec.Created, Expires: s.status.Expires, Token: m.token(s.spec.ID), Key: key, Durable: s.spec.Durable, Parked: time.Now()}
 	err = s.durability.remote.writing.Lock(ctx)
 	if err == nil {
 		defer s.durability.remote.writing.Unlock()
-		err = m.uploadParked(ctx, a, view)
+		err = m.objects.PutParked(ctx, a, view, m.sessionDir(a.ID), filepath.Join(m.logDir(), a.ID))
 	}
 	if err != nil {
 		m.revert(s)
@@ -195,7 +140,7 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	}
 	if s.spec.Durable {
 		// Of the past; whoever adopts the session goes by what was parked.
-		if err := m.clear(ctx, s.spec.ID, all); err != nil {
+		if err := m.objects.Clear(ctx, s.spec.ID, migrate.All); err != nil {
 			m.log.Warn("a parked session's earlier copies are still in the blob store", "session", s.spec.ID, "error", err)
 		}
 	}
@@ -255,36 +200,6 @@ func (m *Manager) revert(s *Session) {
 	m.mu.Unlock()
 }
 
-// upload writes a parked session's objects.
-func (m *Manager) uploadParked(ctx context.Context, a parkedManifest, view protocol.Session) error {
-	err := m.cfg.Blobs.Put(ctx, stateName(a.ID), func(w io.Writer) error {
-		return snapshot.Pack(w, map[string]string{"session": m.sessionDir(a.ID), "logs": filepath.Join(m.logDir(), a.ID)})
-	})
-	if err == nil {
-		err = m.putJSON(ctx, viewName(a.Tenant, a.ID), view)
-	}
-	if err == nil {
-		err = m.putJSON(ctx, aboutName(a.ID), a)
-	}
-	if err != nil {
-		return errors.Join(err, m.unpark(context.WithoutCancel(ctx), a.Tenant, a.ID))
-	}
-	return nil
-}
-
-func (m *Manager) putJSON(ctx context.Context, name string, v any) error {
-	return m.cfg.Blobs.Put(ctx, name, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
-}
-
-// unpark removes a parked session's objects.
-func (m *Manager) unpark(ctx context.Context, tenant, id string) error {
-	var err error
-	for _, name := range []string{aboutName(id), viewName(tenant, id), stateName(id)} {
-		err = errors.Join(err, m.cfg.Blobs.Remove(ctx, name))
-	}
-	return err
-}
-
 // release reports to the directory that the session is in the blob store. It
 // tries for forgiveLimit.
 func (m *Manager) release(ctx context.Context, id string, works bool) error {
@@ -323,12 +238,12 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 		}
 		return s, nil
 	}
-	var c checkpoint
-	a, err := m.parkedAbout(ctx, id)
+	var c migrate.Checkpoint
+	a, err := m.objects.Parked(ctx, id)
 	parked := err == nil
 	if fault.Is(err, fault.NotFound) {
-		c, err = m.newestCheckpoint(ctx, id)
-		a = c.parkedManifest
+		c, err = m.objects.NewestCheckpoint(ctx, id)
+		a = c.Manifest
 	}
 	if err != nil {
 		return nil, err
@@ -379,30 +294,13 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	return s, nil
 }
 
-func (m *Manager) parkedAbout(ctx context.Context, id string) (parkedManifest, error) {
-	const op = "session.adopt"
-	var a parkedManifest
-	r, err := m.cfg.Blobs.Get(ctx, aboutName(id))
-	if fault.Is(err, fault.NotFound) {
-		return a, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
-	}
-	if err != nil {
-		return a, err
-	}
-	defer func() { _ = r.Close() }()
-	if err := json.NewDecoder(io.LimitReader(r, maxAbout)).Decode(&a); err != nil || a.Version != aboutVersion || a.ID != id {
-		return a, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "what the blob store has of the session cannot be read by this node", Err: err}
-	}
-	return a, nil
-}
-
 // fetch brings a parked session to this node's disk, and removes its objects
 // before it can do anything: nobody wakes it as of an earlier time.
-func (m *Manager) fetch(ctx context.Context, a parkedManifest, token cluster.Token) (*Session, error) {
+func (m *Manager) fetch(ctx context.Context, a migrate.Manifest, token cluster.Token) (*Session, error) {
 	const op = "session.fetch"
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := m.unpackState(ctx, stateName(a.ID), dir); err != nil {
+	if err := m.objects.Unpack(ctx, migrate.StateName(a.ID), dir); err != nil {
 		return nil, err
 	}
 	logs := filepath.Join(m.logDir(), a.ID)
@@ -433,20 +331,20 @@ func (m *Manager) fetch(ctx context.Context, a parkedManifest, token cluster.Tok
 // unparkFetched removes a session's objects. Those of a durable one become its
 // checkpoint: should this node be gone before there is another, the session goes
 // on as of when it was parked.
-func (m *Manager) unparkFetched(ctx context.Context, a parkedManifest, token cluster.Token) error {
+func (m *Manager) unparkFetched(ctx context.Context, a migrate.Manifest, token cluster.Token) error {
 	if !a.Durable || !m.cfg.Checkpoints {
-		return m.unpark(ctx, a.Tenant, a.ID)
+		return m.objects.RemoveParked(ctx, a.Tenant, a.ID)
 	}
-	c := checkpoint{parkedManifest: a, State: stateName(a.ID), At: a.Parked, Node: m.cfg.Node, base: checkpointBase(a.ID, token, 0)}
+	c := migrate.Checkpoint{Manifest: a, State: migrate.StateName(a.ID), At: a.Parked, Node: m.cfg.Node, Base: migrate.CheckpointBase(a.ID, token, 0)}
 	c.Token = token
 	var err error
 	if c.Key, err = m.cfg.Backend.Key(sandbox.Spec{}); err != nil {
 		return err
 	}
-	if err := m.putJSON(ctx, c.base+".about", c); err != nil {
+	if err := m.objects.PutJSON(ctx, c.Base+".about", c); err != nil {
 		return err
 	}
-	return m.cfg.Blobs.Remove(ctx, aboutName(a.ID))
+	return m.cfg.Blobs.Remove(ctx, migrate.ManifestName(a.ID))
 }
 
 // Parked lists a tenant's sessions that are in the blob store, in no order.
@@ -455,28 +353,12 @@ func (m *Manager) Parked(ctx context.Context, p noderpc.Principal) ([]protocol.S
 	if m.cfg.Blobs == nil {
 		return all, nil
 	}
-	var names []string
-	err := m.cfg.Blobs.Walk(ctx, viewFolder(p.Tenant), func(name string, _ time.Time) error {
-		if names = append(names, name); len(names) == parkedListed {
-			return io.EOF
-		}
-		return nil
-	})
-	if err != nil && err != io.EOF { //nolint:errorlint // our own
+	views, err := m.objects.Views(ctx, p.Tenant)
+	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		var v protocol.Session
-		r, err := m.cfg.Blobs.Get(ctx, name)
-		if fault.Is(err, fault.NotFound) {
-			continue // it was adopted meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		err = json.NewDecoder(io.LimitReader(r, 4<<20)).Decode(&v)
-		_ = r.Close()
-		if err == nil && sees(p, p.Tenant, v.ID) && time.Now().Before(time.UnixMilli(v.ExpiresMS)) {
+	for _, v := range views {
+		if sees(p, p.Tenant, v.ID) && time.Now().Before(time.UnixMilli(v.ExpiresMS)) {
 			all = append(all, v)
 		}
 	}

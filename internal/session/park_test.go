@@ -19,13 +19,14 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 )
 
 // fickle is a blob store that fails when a test says so.
 type fickle struct {
-	Blobs
+	migrate.Blobs
 	fails atomic.Bool
 }
 
@@ -50,7 +51,7 @@ func (a *apart) Heartbeat(ctx context.Context, b cluster.Heartbeat) (cluster.Hea
 }
 
 // memberOf makes a rig one of a cluster.
-func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs Blobs, lease time.Duration, change ...func(*Config)) *rig {
+func memberOf(t *testing.T, name cluster.NodeID, dir cluster.Registry, blobs migrate.Blobs, lease time.Duration, change ...func(*Config)) *rig {
 	t.Helper()
 	var r *rig
 	var made sync.Mutex // guards r
@@ -230,7 +231,7 @@ func TestGVisorPark(t *testing.T) {
 	if l := must[protocol.SessionList](b, protocol.OpParked, struct{}{}); len(l.Sessions) != 0 {
 		t.Errorf("still parked: %+v", l)
 	}
-	if _, err := store.Get(a.ctx, stateName(s.ID)); !fault.Is(err, fault.NotFound) {
+	if _, err := store.Get(a.ctx, migrate.StateName(s.ID)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("its state is still there: %v", err)
 	}
 

@@ -4,60 +4,37 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"hash/fnv"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/atomicfile"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 )
 
-// unpackState brings a state object below dir.
-func (m *Manager) unpackState(ctx context.Context, name, dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Wrap(fault.Host, "session.fetch", err)
-	}
-	r, err := m.cfg.Blobs.Get(ctx, name)
-	if err != nil {
-		return err
-	}
-	err = snapshot.Unpack(ctx, r, dir)
-	if err == nil {
-		// To its end, where it is checked.
-		_, err = io.Copy(io.Discard, r)
-	}
-	err = errors.Join(err, r.Close())
-	if fault.Is(err, fault.Malformed) {
-		return &fault.Error{Kind: fault.Host, Op: "session.fetch", Message: "what the blob store has of the session is damaged", Err: err}
-	}
-	return err
-}
-
 // takeOver goes on with a session whose node is gone, from its checkpoint. The
 // claim is made: it is this node's.
-func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Token) (*Session, error) {
+func (m *Manager) takeOver(ctx context.Context, c migrate.Checkpoint, token cluster.Token) (*Session, error) {
 	const op = "session.takeover"
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := m.unpackState(ctx, c.State, dir); err != nil {
+	if err := m.objects.Unpack(ctx, c.State, dir); err != nil {
 		return nil, err
 	}
 	if err := land(dir, c.At); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	if err := m.fetchJournal(ctx, c, filepath.Join(dir, "session", snapshot.JournalName)); err != nil {
+	if err := m.objects.FetchJournal(ctx, c, filepath.Join(dir, "session", snapshot.JournalName)); err != nil {
 		return nil, err
 	}
 	// From here on what its old node may still write counts for nothing.
-	from := c.base
-	c.Token, c.Node, c.base = token, m.cfg.Node, checkpointBase(c.ID, token, 0)
-	if err := m.putJSON(ctx, c.base+".about", c); err != nil {
+	from := c.Base
+	c.Token, c.Node, c.Base = token, m.cfg.Node, migrate.CheckpointBase(c.ID, token, 0)
+	if err := m.objects.PutJSON(ctx, c.Base+".about", c); err != nil {
 		return nil, err
 	}
 	// What an earlier stay has left.
@@ -72,7 +49,7 @@ func (m *Manager) takeOver(ctx context.Context, c checkpoint, token cluster.Toke
 		return nil, errors.Join(err, os.RemoveAll(m.durableDir(c.ID)))
 	}
 	s.durability.mu.Lock()
-	s.durability.remote.number, s.durability.remote.base = number, c.base
+	s.durability.remote.number, s.durability.remote.base = number, c.Base
 	s.durability.mu.Unlock()
 	for _, ch := range s.order {
 		ch.note(map[string]any{"event": "taken_over", "as_of_ms": c.At.UnixMilli()})
@@ -110,24 +87,6 @@ func land(dir string, at time.Time) error {
 	return nil
 }
 
-// fetchJournal brings a checkpoint's journal to a file, which is there in any
-// case: more is added to it.
-func (m *Manager) fetchJournal(ctx context.Context, c checkpoint, path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fault.Wrap(fault.Host, "session.takeover", err)
-	}
-	r, err := m.cfg.Blobs.Get(ctx, c.base+".journal")
-	if fault.Is(err, fault.NotFound) {
-		return f.Close()
-	}
-	if err == nil {
-		_, err = io.Copy(f, io.LimitReader(r, maxNoted))
-		err = errors.Join(err, r.Close())
-	}
-	return errors.Join(err, f.Close())
-}
-
 // Times of looking after the blob store.
 const (
 	tendEvery = 15 * time.Second
@@ -144,10 +103,6 @@ const (
 	sweepEvery = time.Hour
 	sweepAge   = 24 * time.Hour
 	sweepLimit = 10 * time.Minute
-	// sweepSpread is the time over which nodes that start together spread.
-	sweepSpread = 10 * time.Minute
-	// maxSwept bounds the names that are held at once.
-	maxSwept = 200_000
 )
 
 // superseded says which sessions of before the blob store knows to be another
@@ -167,11 +122,11 @@ func (m *Manager) superseded() map[string]bool {
 		turns <- struct{}{}
 		work.Go(func() {
 			defer func() { <-turns }()
-			a, err := m.parkedAbout(ctx, id)
+			a, err := m.objects.Parked(ctx, id)
 			taken := err == nil && a.Token > s.status.Token
 			if fault.Is(err, fault.NotFound) && s.spec.Durable {
-				var c checkpoint
-				c, err = m.newestCheckpoint(ctx, id)
+				var c migrate.Checkpoint
+				c, err = m.objects.NewestCheckpoint(ctx, id)
 				taken = err == nil && c.Token > s.status.Token && c.Node != m.cfg.Node
 			}
 			if taken {
@@ -199,7 +154,7 @@ func (m *Manager) dispose(s *Session) (done bool) {
 		defer s.durability.remote.writing.Unlock()
 	}
 	if mine && err == nil {
-		if err = m.disposeOf(ctx, s.spec.Tenant, s.spec.ID); err == nil {
+		if err = m.objects.RemoveSession(ctx, s.spec.Tenant, s.spec.ID); err == nil {
 			return true
 		}
 	}
@@ -213,17 +168,6 @@ func (m *Manager) dispose(s *Session) (done bool) {
 	return false
 }
 
-func (m *Manager) disposeOf(ctx context.Context, tenant, id string) error {
-	err := m.clear(ctx, id, all)
-	if err == nil {
-		err = m.cfg.Blobs.Remove(ctx, viewName(tenant, id))
-	}
-	if err == nil {
-		err = m.cfg.Blobs.Remove(ctx, stateName(id))
-	}
-	return err
-}
-
 // maintainStore removes what nobody needs from the blob store, until the manager
 // closes.
 func (m *Manager) maintainStore() {
@@ -232,13 +176,13 @@ func (m *Manager) maintainStore() {
 	}
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
-	next := time.Now().Add(sweepDelay(m.cfg.Node))
+	next := time.Now().Add(migrate.SweepDelay(m.cfg.Node))
 	for {
 		m.endAll()
 		if now := time.Now(); now.After(next) {
 			next = now.Add(sweepEvery)
 			ctx, cancel := context.WithTimeout(m.ctx, sweepLimit)
-			if err := m.sweepStore(ctx, now.Add(-sweepAge), now); err != nil && m.ctx.Err() == nil {
+			if err := m.objects.Sweep(ctx, now.Add(-sweepAge), now); err != nil && m.ctx.Err() == nil {
 				m.log.Warn("the blob store was not swept", "error", err)
 			}
 			cancel()
@@ -249,19 +193,6 @@ func (m *Manager) maintainStore() {
 			return
 		}
 	}
-}
-
-// sweepDelay is how long after its start a node first looks through the store:
-// 1 to 11 minutes, spread by a hash of its name, so that the nodes of a cluster
-// do so at different times.
-func sweepDelay(node cluster.NodeID) time.Duration {
-	h := fnv.New64a()
-	h.Write([]byte(node)) // never fails
-	// The last step mixes well names that differ in their last letter alone.
-	sum := h.Sum64()
-	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
-	sum ^= sum >> 33
-	return time.Minute + time.Duration(sum%uint64(sweepSpread))
 }
 
 // endAll tries to remove the checkpoints of sessions that have ended.
@@ -293,7 +224,7 @@ func (m *Manager) endAll() {
 
 // endOne is done when the session's checkpoints are gone, or another's.
 func (m *Manager) endOne(ctx context.Context, id string, owned bool) (done bool, err error) {
-	c, err := m.newestCheckpoint(ctx, id)
+	c, err := m.objects.NewestCheckpoint(ctx, id)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return false, err
 	}
@@ -320,98 +251,13 @@ func (m *Manager) endOne(ctx context.Context, id string, owned bool) (done bool,
 	}
 	tenant := c.Tenant
 	if tenant == "" {
-		err = m.clear(ctx, id, all)
+		err = m.objects.Clear(ctx, id, migrate.All)
 	} else {
-		err = m.disposeOf(ctx, tenant, id)
+		err = m.objects.RemoveSession(ctx, tenant, id)
 	}
 	if err != nil {
 		return false, err
 	}
 	m.disown(id)
 	return true, nil
-}
-
-// sweepStore removes what is nobody's and was last changed before then: of
-// sessions whose time is over, of writes that did not end, of nodes that wrote
-// what they had lost.
-func (m *Manager) sweepStore(ctx context.Context, before, now time.Time) error {
-	n, err := m.cfg.Blobs.Tidy(ctx, before)
-	m.count.storeSwept.Add(int64(n))
-	if err != nil {
-		return err
-	}
-	folders := map[string][]string{} // the old objects of each session
-	held := 0
-	for _, folder := range []string{"checkpoints", "sessions", "tenants"} {
-		err := m.cfg.Blobs.Walk(ctx, folder, func(name string, changed time.Time) error {
-			parts := strings.Split(name, "/")
-			if len(parts) != 3 || !changed.Before(before) || held == maxSwept {
-				return nil
-			}
-			id := parts[1]
-			if folder == "tenants" {
-				id = parts[2]
-			}
-			folders[id] = append(folders[id], name)
-			held++
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for id, old := range folders {
-		if cluster.CheckSession(cluster.SessionID(id)) != nil {
-			continue
-		}
-		if err := m.sweepSession(ctx, id, old, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sweepSession removes those of a session's old objects that nobody needs.
-func (m *Manager) sweepSession(ctx context.Context, id string, old []string, now time.Time) error {
-	a, err := m.parkedAbout(ctx, id)
-	parked := err == nil
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	c, err := m.newestCheckpoint(ctx, id)
-	there := err == nil
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	parked = parked && now.Before(a.Expires)
-	there = there && now.Before(c.Expires)
-	// Abouts go first: without theirs other objects are nothing.
-	for _, last := range []bool{false, true} {
-		for _, name := range old {
-			isAbout := strings.HasSuffix(name, "about")
-			if isAbout == last {
-				continue
-			}
-			needed := false
-			switch {
-			case strings.HasPrefix(name, "tenants/"):
-				needed = parked || there
-			case name == aboutName(id):
-				needed = parked
-			case name == stateName(id):
-				needed = parked || there && c.State == name
-			default:
-				base := name[:len(name)-len(filepath.Ext(name))]
-				needed = there && (base >= c.base || name == c.State)
-			}
-			if needed {
-				continue
-			}
-			if err := m.cfg.Blobs.Remove(ctx, name); err != nil {
-				return err
-			}
-			m.count.storeSwept.Add(1)
-		}
-	}
-	return nil
 }

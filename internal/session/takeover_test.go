@@ -1,8 +1,6 @@
 package session
 
 import (
-	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,11 +11,12 @@ import (
 	"github.com/sandgate/sandgate/internal/blob"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
-func namesIn(t *testing.T, store Blobs) []string {
+func namesIn(t *testing.T, store migrate.Blobs) []string {
 	t.Helper()
 	var all []string
 	for _, folder := range []string{"checkpoints", "sessions", "tenants"} {
@@ -95,14 +94,14 @@ func TestGVisorTakeOver(t *testing.T) {
 	}
 
 	// The old node writes what it has lost, late.
-	late := checkpoint{
-		parkedManifest: parkedManifest{Version: aboutVersion, ID: s.ID, Tenant: alice.Tenant, Expires: time.Now().Add(time.Hour), Token: first.Token},
-		State:          checkpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
+	late := migrate.Checkpoint{
+		Manifest: migrate.Manifest{Version: migrate.Version, ID: s.ID, Tenant: alice.Tenant, Expires: time.Now().Add(time.Hour), Token: first.Token},
+		State:    migrate.CheckpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
 	}
-	if err := a.m.putJSON(a.ctx, checkpointBase(s.ID, first.Token, 9)+".about", late); err != nil {
+	if err := a.m.objects.PutJSON(a.ctx, migrate.CheckpointBase(s.ID, first.Token, 9)+".about", late); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := b.m.newestCheckpoint(a.ctx, s.ID); err != nil || c.Node != "b" || c.Token != now.Token {
+	if c, err := b.m.objects.NewestCheckpoint(a.ctx, s.ID); err != nil || c.Node != "b" || c.Token != now.Token {
 		t.Errorf("the checkpoint that counts is %+v, %v", c, err)
 	}
 	err = p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "x = 8"}, nil)
@@ -119,7 +118,7 @@ func TestGVisorTakeOver(t *testing.T) {
 
 	eventually(t, "a checkpoint of the new node, alone", func() bool {
 		names := namesIn(t, store)
-		return len(names) == 3 && strings.HasPrefix(names[0], checkpointBase(s.ID, now.Token, 2)) && strings.HasSuffix(names[1], ".state")
+		return len(names) == 3 && strings.HasPrefix(names[0], migrate.CheckpointBase(s.ID, now.Token, 2)) && strings.HasSuffix(names[1], ".state")
 	})
 	if text, _ := q.run(1, "print(x)"); text != "6\n" {
 		t.Errorf("it went on with %q", text)
@@ -128,86 +127,4 @@ func TestGVisorTakeOver(t *testing.T) {
 	eventually(t, "nothing in the store", func() bool { return len(namesIn(t, store)) == 0 })
 	_, err = call[protocol.Session](a, alice, protocol.OpAdopt, ref)
 	wantKind(t, "once it was deleted", err, fault.NotFound, "session")
-}
-
-// TestSweepStore: what is nobody's goes once it is old, and nothing else.
-func TestSweepStore(t *testing.T) {
-	store, err := blob.OpenDir(filepath.Join(t.TempDir(), "blobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &Manager{cfg: Config{Blobs: store}, log: slog.New(slog.DiscardHandler)}
-	now := time.Now()
-	var keep []string
-	put := func(kept bool, name string, v any) {
-		t.Helper()
-		if err := m.putJSON(t.Context(), name, v); err != nil {
-			t.Fatal(err)
-		}
-		if kept {
-			keep = append(keep, name)
-		}
-	}
-	of := func(id string, life time.Duration, state string) checkpoint {
-		return checkpoint{parkedManifest: parkedManifest{Version: aboutVersion, ID: id, Tenant: "t", Expires: now.Add(life)}, State: state}
-	}
-	for id, life := range map[string]time.Duration{"s_good": time.Hour, "s_over": -time.Hour} {
-		good := life > 0
-		base := checkpointBase(id, 7, 2)
-		put(good, base+".state", 1)
-		put(good, base+".journal", 1)
-		put(good, base+".about", of(id, life, base+".state"))
-		put(good, viewName("t", id), 1)
-		put(false, checkpointBase(id, 7, 1)+".state", 1) // replaced
-		put(false, checkpointBase(id, 6, 9)+".about", of(id, life, "x"))
-		put(good, checkpointBase(id, 7, 3)+".state", 1) // on its way
-	}
-	put(true, checkpointBase("s_ref", 9, 0)+".about", of("s_ref", time.Hour, stateName("s_ref")))
-	put(true, stateName("s_ref"), 1)
-	for id, life := range map[string]time.Duration{"s_parked": time.Hour, "s_stale": -time.Hour} {
-		put(life > 0, stateName(id), 1)
-		put(life > 0, aboutName(id), parkedManifest{Version: aboutVersion, ID: id, Tenant: "t", Expires: now.Add(life)})
-		put(life > 0, viewName("t", id), 1)
-	}
-	put(false, stateName("s_half"), 1)
-	put(false, viewName("t", "s_none"), 1)
-	put(false, checkpointBase("s_half", 1, 1)+".state", 1)
-	slices.Sort(keep)
-
-	all := namesIn(t, store)
-	if err := m.sweepStore(t.Context(), now.Add(-time.Hour), now); err != nil {
-		t.Fatal(err)
-	}
-	if got := namesIn(t, store); !slices.Equal(got, all) {
-		t.Errorf("what is new was swept: %v left of %v", got, all)
-	}
-	if err := m.sweepStore(t.Context(), now.Add(time.Hour), now); err != nil {
-		t.Fatal(err)
-	}
-	if got := namesIn(t, store); !slices.Equal(got, keep) {
-		t.Errorf("left\n%s\nwant\n%s", fmt.Sprint(got), fmt.Sprint(keep))
-	}
-}
-
-// TestSweepDelay holds that the nodes of a cluster look through the store at
-// different times, whatever they are called.
-func TestSweepDelay(t *testing.T) {
-	seen := map[time.Duration]cluster.NodeID{}
-	var times []time.Duration
-	for i := range 20 {
-		node := cluster.NodeID(fmt.Sprintf("n%d", i+1))
-		d := sweepDelay(node)
-		if d < time.Minute || d >= time.Minute+sweepSpread || d != sweepDelay(node) {
-			t.Errorf("%s waits for %s", node, d)
-		}
-		if other, there := seen[d.Truncate(time.Second)]; there {
-			t.Errorf("%s and %s sweep at the same time", node, other)
-		}
-		seen[d.Truncate(time.Second)] = node
-		times = append(times, d)
-	}
-	slices.Sort(times)
-	if times[0] > time.Minute+sweepSpread/4 || times[19] < time.Minute+3*sweepSpread/4 {
-		t.Errorf("20 nodes are not spread: %v", times)
-	}
 }
