@@ -37,6 +37,24 @@ func Updating() bool { return *update }
 func Text(t testing.TB, name, got string) {
 	t.Helper()
 	file := File(name)
+	if diff := compare(t, file, got); diff != "" {
+		t.Errorf("%s has changed, and what is stored or sent with it (see package golden):\n%s", file, diff)
+	}
+}
+
+// Page compares a generated page of the documentation with its file. The flag
+// -update rewrites the file.
+func Page(t testing.TB, file, got string) {
+	t.Helper()
+	if diff := compare(t, file, got); diff != "" {
+		t.Errorf("%s is not up to date; run the test with -update:\n%s", file, diff)
+	}
+}
+
+// compare returns the difference between a file and a text. With -update it
+// writes the text to the file instead.
+func compare(t testing.TB, file, got string) string {
+	t.Helper()
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -44,15 +62,13 @@ func Text(t testing.TB, name, got string) {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return
+		return ""
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := difference(string(want), got); diff != "" {
-		t.Errorf("%s has changed, and what is stored or sent with it (see package golden):\n%s", file, diff)
-	}
+	return difference(string(want), got)
 }
 
 // maxDifference is how many lines of a difference are shown.
