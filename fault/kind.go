@@ -59,7 +59,7 @@ func Table() []Row {
 		{Restarting, 503, 3003, 212, "The server is restarting; reconnect and resume."},
 		{DeadlineExceeded, 504, 3508, 213, "It took longer than its limit; raise the limit or do less."},
 		{Canceled, 499, 3509, 214, "The request was withdrawn."},
-		{KernelDied, 502, 3510, 215, "The language kernel died and its variables are gone; it is started anew on the next execute."},
+		{KernelDied, 502, 3510, 215, "The language kernel died and its variables are gone; it is started again on the next execute."},
 		{SandboxLost, 502, 3511, 216, "The sandbox ended and what was in it is gone; create a new session."},
 		{DiskFull, 507, 3512, 217, "The disk is full; remove files or raise the limit."},
 		{Host, 500, 3513, 218, "This machine lacks something that Sandgate needs; run sandgate doctor."},

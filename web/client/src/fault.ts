@@ -17,7 +17,7 @@ const table = {
   restarting: [503, 3003, 'The server is restarting; reconnect and resume.'],
   deadline_exceeded: [504, 3508, 'It took longer than its limit; raise the limit or do less.'],
   canceled: [499, 3509, 'The request was withdrawn.'],
-  kernel_died: [502, 3510, 'The language kernel died and its variables are gone; it is started anew on the next execute.'],
+  kernel_died: [502, 3510, 'The language kernel died and its variables are gone; it is started again on the next execute.'],
   sandbox_lost: [502, 3511, 'The sandbox ended and what was in it is gone; create a new session.'],
   disk_full: [507, 3512, 'The disk is full; remove files or raise the limit.'],
   host: [500, 3513, 'This machine lacks something that Sandgate needs; run sandgate doctor.'],
