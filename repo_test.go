@@ -136,9 +136,11 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/tenant", "internal/trace",
 		},
 		"internal/admin":              {"*", "!internal/cli"},
-		"internal/agent":              {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
+		"internal/agent":              {"fault", "stream", "kernel", "pty", "internal/agent/egress", "internal/agent/files", "internal/agent/wire"},
 		"internal/agent/agenttest":    {"fault", "stream", "pty", "internal/agent/wire"},
 		"internal/agent/client":       {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
+		"internal/agent/egress":       {"fault"},
+		"internal/agent/files":        {"fault", "stream", "pty", "internal/agent/wire"},
 		"internal/agent/wire":         {"fault", "pty"},
 		"internal/atomicfile":         {},
 		"internal/audit":              {"fault", "stream", "protocol", "kernel", "internal/journal"},
@@ -255,7 +257,9 @@ func TestImportsRunDownwards(t *testing.T) {
 // the host's end of the agent's wire, or anything of the gateway or the node.
 func TestInSandboxBinariesLinkLittle(t *testing.T) {
 	for binary, allowed := range map[string][]string{
-		"cmd/agent":         {"fault", "stream", "kernel", "pty", "internal/agent", "internal/agent/wire"},
+		"cmd/agent": {
+			"fault", "stream", "kernel", "pty", "internal/agent", "internal/agent/egress", "internal/agent/files", "internal/agent/wire",
+		},
 		"langs/bash/driver": {"fault", "stream", "kernel"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", "./"+binary).Output()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/egress"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -114,7 +115,7 @@ func (e *egressProxy) serve(tcp *net.TCPConn) {
 	e.s.mu.Unlock()
 	if err := e.s.addTransfer("agent.proxy", t, true); err != nil {
 		_ = tcp.SetDeadline(time.Now().Add(refusalLimit))
-		_, _ = tcp.Write(refusalResponse(err)) // into an empty buffer
+		_, _ = tcp.Write(egress.Refusal(err)) // into an empty buffer
 		_ = tcp.Close()
 		return
 	}
@@ -125,7 +126,7 @@ func (e *egressProxy) serve(tcp *net.TCPConn) {
 		h, rest, err := c.readRequest()
 		if err == nil {
 			_ = tcp.SetDeadline(time.Time{})
-			if err = c.askHost(h); err == nil && h.tunnel() {
+			if err = c.askHost(h); err == nil && h.Tunnel() {
 				_, err = tcp.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n"))
 			}
 		}
@@ -135,41 +136,33 @@ func (e *egressProxy) serve(tcp *net.TCPConn) {
 			c.reset()
 			c.reportCut()
 		case err == nil:
-			rest = h.bodyPart(rest)
-			c.before, c.body = append(h.forward, rest...), h.body
+			rest = h.BodyPart(rest)
+			c.before, c.body = append(h.Forward, rest...), h.Body
 			if c.body > 0 {
 				c.body -= int64(len(rest))
 			}
 			c.serve()
 		case errors.As(err, &known):
 			_ = tcp.SetDeadline(time.Now().Add(refusalLimit))
-			_, _ = tcp.Write(refusalResponse(err))
-			closeAfterResponse(tcp)
+			_, _ = tcp.Write(egress.Refusal(err))
+			egress.CloseAfterRefusal(tcp)
 		default:
 			_ = tcp.Close() // it closed before it had sent a request
 		}
 	}()
 }
 
-// bodyPart returns the part of p that belongs to the body.
-func (h proxyRequest) bodyPart(p []byte) []byte {
-	if h.body >= 0 && int64(len(p)) > h.body {
-		return p[:h.body]
-	}
-	return p
-}
-
-func (c *portConn) readRequest() (h proxyRequest, rest []byte, err error) {
-	text, rest, err := readHead(c.tcp)
+func (c *portConn) readRequest() (h egress.Request, rest []byte, err error) {
+	text, rest, err := egress.ReadHead(c.tcp)
 	if err == nil {
-		h, err = parseHead(text)
+		h, err = egress.ParseHead(text)
 	}
 	return h, rest, err
 }
 
 // askHost asks the host to connect, and waits for the answer.
-func (c *portConn) askHost(h proxyRequest) error {
-	c.s.send(wire.Response{Event: "dial", Channel: c.id, Dial: &wire.EgressTarget{Host: h.host, Port: h.port}})
+func (c *portConn) askHost(h egress.Request) error {
+	c.s.send(wire.Response{Event: "dial", Channel: c.id, Dial: &wire.EgressTarget{Host: h.Host, Port: h.Port}})
 	timer := time.NewTimer(answerLimit)
 	defer timer.Stop()
 	for {

@@ -6,10 +6,8 @@ import (
 	"github.com/sandgate/sandgate/internal/golden"
 )
 
-// TestGoldenParams compares the parameters of operations on files, as the agent
-// reads them.
-func TestGoldenParams(t *testing.T) {
-	types := map[string]any{"any file operation's params": fileParams{}}
-	golden.Records(t, "params.json", types)
-	golden.Covers(t, types)
+// TestGoldenCovers fails when this package defines a type that goes over the wire. Those types
+// belong to the packages below it, which have golden records.
+func TestGoldenCovers(t *testing.T) {
+	golden.Covers(t, map[string]any{})
 }

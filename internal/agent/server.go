@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/files"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
@@ -94,7 +95,7 @@ type Server struct {
 	reap   *reaper
 	spawn  *spawner
 	langs  manifests
-	files  *files
+	files  *files.Service
 	egress *egressProxy
 
 	quit chan struct{} // closed when the wire has ended
@@ -128,7 +129,7 @@ func NewServer(cfg Config) *Server {
 	s.langs = readManifests(s.cfg.Langs)
 	s.reap = newReaper()
 	s.spawn = newSpawner(s.cfg, s.reap, s.quit, &s.refused)
-	s.files = &files{s: s}
+	s.files = files.New(files.Config{Home: s.cfg.Home, UID: s.cfg.UID, GID: s.cfg.GID, Closed: s.isClosed})
 	s.egress = &egressProxy{s: s}
 	return s
 }
@@ -186,6 +187,13 @@ func (s *Server) shutdown() {
 	close(s.quit)
 }
 
+// isClosed reports whether the wire has ended.
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // handle takes one frame from the host.
 func (s *Server) handle(f stream.Frame) {
 	switch f.Type {
@@ -238,7 +246,7 @@ func (s *Server) request(r wire.Request) {
 		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, c.close()) })
 	case wire.OpFileWrite, wire.OpFileRead, wire.OpFileStat, wire.OpFileList, wire.OpFileMkdir, wire.OpFileMove, wire.OpFileCopy,
 		wire.OpFileRemove, wire.OpFileLink, wire.OpFileWatch, wire.OpTreeRead, wire.OpTreeWrite:
-		s.files.start(r)
+		s.startFile(r)
 	case wire.OpProcessList:
 		s.job(r.ID, func() { s.respond(r.ID, s.listProcesses(), nil) })
 	case wire.OpProcessSignal:

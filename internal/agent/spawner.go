@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/files"
 	"github.com/sandgate/sandgate/kernel"
 )
 
@@ -253,7 +254,7 @@ func (sp *spawner) folder(op, cwd string) (string, error) {
 	if cwd == "" {
 		return sp.cfg.Home, nil
 	}
-	p, err := absPath(sp.cfg.Home, op, cwd)
+	p, err := files.AbsPath(sp.cfg.Home, op, cwd)
 	if err != nil {
 		err.Field = "cwd"
 		return "", err

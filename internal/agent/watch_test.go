@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/files"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
@@ -161,7 +162,7 @@ func TestWatchLimits(t *testing.T) {
 	r.program(6, "mkdir flood")
 	w := r.watch(7, "flood", false)
 	w.mu.Lock() // so that nothing is taken meanwhile, however slowly it comes
-	r.program(8, fmt.Sprintf("cd flood; seq %d | xargs touch", 40*maxChanges))
+	r.program(8, fmt.Sprintf("cd flood; seq %d | xargs touch", 40*files.MaxChanges))
 	w.mu.Unlock()
 	w.until("an overflow", func() bool { return w.over })
 	w.stop()

@@ -1,4 +1,7 @@
-package agent
+// Package files carries out the operations on a user's files: it reads, writes, moves, copies,
+// removes and lists them, packs and unpacks archives, and watches for changes. Every operation runs
+// in a thread with the user's rights.
+package files
 
 import (
 	"context"
@@ -25,17 +28,29 @@ import (
 // maxPath is the longest path, in bytes.
 const maxPath = 4096
 
-// files carries out the operations on files.
-type files struct {
-	s *Server
+// Config configures a Service. All fields are required.
+type Config struct {
+	Home string // the user's home
+	UID  int
+	GID  int
+	// Closed reports whether the agent is ending. A copy of a folder then stops.
+	Closed func() bool
+}
+
+// Service carries out the operations on files.
+type Service struct {
+	cfg Config
 	// commit is held while a file takes its place, so that a write replaces
 	// exactly the file that it has checked.
 	commit sync.Mutex
 }
 
-// absPath makes a path absolute. It checks no access: every operation runs with
+// New returns a Service.
+func New(cfg Config) *Service { return &Service{cfg: cfg} }
+
+// AbsPath makes a path absolute. It checks no access: every operation runs with
 // the user's rights.
-func absPath(home, op, p string) (string, *fault.Error) {
+func AbsPath(home, op, p string) (string, *fault.Error) {
 	switch {
 	case p == "":
 		return "", fault.Invalid(op, "path", "a path is needed")
@@ -56,17 +71,17 @@ func absPath(home, op, p string) (string, *fault.Error) {
 // would be the natural call, but gVisor does not have it. The real and the
 // saved user remain root. Otherwise the user's processes could signal this
 // thread, and with it the agent.
-func (o *files) becomeUser() error {
+func (s *Service) becomeUser() error {
 	runtime.LockOSThread()
-	gid := uint32(o.s.cfg.GID)
+	gid := uint32(s.cfg.GID)
 	const keep = ^uintptr(0)
 	if _, _, e := syscall.RawSyscall(syscall.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&gid)), 0); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setgroups failed", Err: e}
 	}
-	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESGID, keep, uintptr(o.s.cfg.GID), keep); e != 0 {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESGID, keep, uintptr(s.cfg.GID), keep); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setresgid failed", Err: e}
 	}
-	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(o.s.cfg.UID), keep); e != 0 {
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uintptr(s.cfg.UID), keep); e != 0 {
 		return &fault.Error{Kind: fault.Host, Op: "agent.user", Message: "setresuid failed", Err: e}
 	}
 	return nil
@@ -139,11 +154,11 @@ func typeOf(m fs.FileMode) string {
 // etagOf returns a tag for the state of a file. The tag includes the time of
 // the last change to the inode, which no program can set.
 func etagOf(info fs.FileInfo) string {
-	s, ok := info.Sys().(*syscall.Stat_t)
+	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ""
 	}
-	return strconv.FormatInt(s.Mtim.Nano(), 36) + "-" + strconv.FormatInt(s.Ctim.Nano(), 36) + "-" + strconv.FormatInt(s.Size, 36)
+	return strconv.FormatInt(st.Mtim.Nano(), 36) + "-" + strconv.FormatInt(st.Ctim.Nano(), 36) + "-" + strconv.FormatInt(st.Size, 36)
 }
 
 // meets checks the file at path against the conditions of a write.
@@ -171,7 +186,7 @@ func meets(q wire.FileWrite, path string) error {
 
 // writeFile writes body to path by a temporary name beside it. After an error
 // it leaves nothing but the parents.
-func (o *files) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.FileStat, error) {
+func (s *Service) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.FileStat, error) {
 	const op = "agent.file.write"
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return wire.FileStat{}, fileError(op, syscall.EISDIR)
@@ -200,8 +215,8 @@ func (o *files) writeFile(path string, q wire.FileWrite, body io.Reader) (wire.F
 		if err := f.Chmod(fs.FileMode(mode)); err != nil {
 			return wire.FileStat{}, err
 		}
-		o.commit.Lock()
-		defer o.commit.Unlock()
+		s.commit.Lock()
+		defer s.commit.Unlock()
 		err := meets(q, path)
 		if err == nil {
 			err = rename(temp, path, !q.IfAbsent)
@@ -286,4 +301,18 @@ func openFile(path string) (*os.File, wire.FileStat, error) {
 		return nil, wire.FileStat{}, fileError(op, err)
 	}
 	return f, statOf(path, info), nil
+}
+
+// makeLink makes a symbolic link, and its parents if parents is true.
+func makeLink(path, target string, parents bool) error {
+	const op = "agent.file.link"
+	if target == "" || len(target) > maxPath || strings.IndexByte(target, 0) >= 0 {
+		return fault.Invalid(op, "target", "a link's target has 1 to %d bytes, none of them NUL", maxPath)
+	}
+	if parents {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fileError(op, err)
+		}
+	}
+	return fileError(op, os.Symlink(target, path))
 }

@@ -1,4 +1,6 @@
-package agent
+// Package egress reads the requests that programs send to the agent's HTTP proxy, and writes the
+// proxy's refusals. It opens no connection.
+package egress
 
 import (
 	"bytes"
@@ -14,28 +16,37 @@ import (
 // maxHead is how long the head of a request to the proxy may be, in bytes.
 const maxHead = 64 << 10
 
-// proxyRequest is a program's request to the proxy.
-type proxyRequest struct {
-	host string
-	port int
-	// forward goes to the destination first. It is empty for CONNECT, where the
+// Request is a program's request to the proxy.
+type Request struct {
+	Host string
+	Port int
+	// Forward goes to the destination first. It is empty for CONNECT, where the
 	// program sends everything itself.
-	forward []byte
-	// body is how many of the following bytes go too; a negative one means all. One
+	Forward []byte
+	// Body is how many of the following bytes go too; a negative one means all. One
 	// connection carries one request, because the next may be for another host.
-	body int64
+	Body int64
 }
 
-func (h proxyRequest) tunnel() bool { return len(h.forward) == 0 }
+// Tunnel reports whether the request is a CONNECT.
+func (h Request) Tunnel() bool { return len(h.Forward) == 0 }
+
+// BodyPart returns the part of p that belongs to the body.
+func (h Request) BodyPart(p []byte) []byte {
+	if h.Body >= 0 && int64(len(p)) > h.Body {
+		return p[:h.Body]
+	}
+	return p
+}
 
 // badHead is the error of an invalid request.
 func badHead(format string, args ...any) error {
 	return fault.New(fault.Malformed, "agent.proxy", format, args...)
 }
 
-// readHead reads up to the empty line, and also returns the bytes after it that
+// ReadHead reads up to the empty line, and also returns the bytes after it that
 // have come.
-func readHead(r io.Reader) (text, rest []byte, err error) {
+func ReadHead(r io.Reader) (text, rest []byte, err error) {
 	buf := make([]byte, 0, 4096)
 	for {
 		if i := bytes.Index(buf, []byte("\r\n\r\n")); i >= 0 {
@@ -55,8 +66,8 @@ func readHead(r io.Reader) (text, rest []byte, err error) {
 	}
 }
 
-// parseHead reads CONNECT host:port, or a request for http://host/….
-func parseHead(text []byte) (h proxyRequest, err error) {
+// ParseHead reads CONNECT host:port, or a request for http://host/….
+func ParseHead(text []byte) (h Request, err error) {
 	lines := strings.Split(string(text), "\r\n")
 	method, rest, _ := strings.Cut(lines[0], " ")
 	target, version, _ := strings.Cut(rest, " ")
@@ -64,8 +75,8 @@ func parseHead(text []byte) (h proxyRequest, err error) {
 		return h, badHead("this is no request of HTTP/1.1")
 	}
 	if method == "CONNECT" {
-		h.host, h.port, err = authority(target, 0)
-		h.body = -1
+		h.Host, h.Port, err = authority(target, 0)
+		h.Body = -1
 		return h, err
 	}
 	const scheme = "http://"
@@ -83,7 +94,7 @@ func parseHead(text []byte) (h proxyRequest, err error) {
 			path = "/" + path
 		}
 	}
-	if h.host, h.port, err = authority(target, 80); err != nil {
+	if h.Host, h.Port, err = authority(target, 80); err != nil {
 		return h, err
 	}
 	fields, upgrade, err := h.fields(lines[1:])
@@ -92,15 +103,15 @@ func parseHead(text []byte) (h proxyRequest, err error) {
 	}
 	connection := "close"
 	if upgrade {
-		connection, h.body = "Upgrade", -1
+		connection, h.Body = "Upgrade", -1
 	}
-	h.forward = fmt.Appendf(nil, "%s %s %s\r\nHost: %s\r\n%sConnection: %s\r\n\r\n", method, path, version, target, fields, connection)
+	h.Forward = fmt.Appendf(nil, "%s %s %s\r\nHost: %s\r\n%sConnection: %s\r\n\r\n", method, path, version, target, fields, connection)
 	return h, nil
 }
 
 // fields returns the header lines that go to the destination, and sets the
 // length of the body. It drops headers that are meant for the proxy.
-func (h *proxyRequest) fields(lines []string) (keep string, upgrade bool, err error) {
+func (h *Request) fields(lines []string) (keep string, upgrade bool, err error) {
 	var out strings.Builder
 	var protocols []string
 	lengths, coded := 0, false
@@ -126,7 +137,7 @@ func (h *proxyRequest) fields(lines []string) (keep string, upgrade bool, err er
 			if err != nil || lengths > 0 {
 				return "", false, badHead("the length of the request cannot be read")
 			}
-			h.body = int64(n)
+			h.Body = int64(n)
 			lengths++
 		case "transfer-encoding":
 			coded = true
@@ -137,7 +148,7 @@ func (h *proxyRequest) fields(lines []string) (keep string, upgrade bool, err er
 		if lengths > 0 {
 			return "", false, badHead("the request has a length and is chunked")
 		}
-		h.body = -1
+		h.Body = -1
 	}
 	if upgrade = upgrade && len(protocols) > 0; upgrade {
 		out.WriteString(strings.Join(protocols, ""))
@@ -171,10 +182,10 @@ func isToken(s string) bool {
 	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// refusalResponse returns the proxy's answer to a refused request. The status
+// Refusal returns the proxy's answer to a refused request. The status
 // line contains the message too, because most programs show nothing else of an
 // answer to CONNECT.
-func refusalResponse(err error) []byte {
+func Refusal(err error) []byte {
 	p := fault.PublicOf(err)
 	status := 502
 	switch p.Kind {
@@ -199,9 +210,9 @@ func refusalResponse(err error) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n", status, line, len(line)+1, line)
 }
 
-// closeAfterResponse ends a connection that was answered. It first reads
+// CloseAfterRefusal ends a connection that was answered. It first reads
 // remaining data for a moment, because a reset would discard the answer.
-func closeAfterResponse(tcp *net.TCPConn) {
+func CloseAfterRefusal(tcp *net.TCPConn) {
 	_ = tcp.CloseWrite()
 	_, _ = io.CopyN(io.Discard, tcp, maxHead) // until the deadline
 	_ = tcp.Close()

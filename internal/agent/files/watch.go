@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +21,7 @@ import (
 
 // Limits of watching files.
 const (
-	maxChanges   = 1024                  // changes in one report, or that wait
+	MaxChanges   = 1024                  // changes in one report, or that wait
 	maxChangePut = 32 << 10              // approximate bytes of one line
 	watchPause   = 50 * time.Millisecond // from a change to its report, together with the ones after it
 )
@@ -34,7 +33,7 @@ const watchMask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOV
 // watcher is one watch. Its goroutine has the user's rights, so that the kernel
 // decides what the user may watch. Another goroutine reads the events.
 type watcher struct {
-	t         *transfer
+	t         Transfer
 	file      *os.File // the inotify descriptor
 	root      string
 	only      string // the name in root to watch; "" for all
@@ -54,20 +53,14 @@ type watchEvent struct {
 }
 
 // watchFile watches until the transfer is aborted or the watched path is gone.
-func (o *files) watchFile(r wire.Request, t *transfer, path string, recursive bool) {
+func watchFile(t Transfer, path string, recursive bool) {
 	w := &watcher{t: t, root: path, recursive: recursive, paths: map[int32]string{}, wds: map[string]int32{}, kinds: map[string]wire.FileChange{}}
 	stat, err := w.open()
 	if err != nil {
-		o.s.respond(r.ID, nil, fileError("agent.file.watch", err))
+		t.Respond(nil, fileError("agent.file.watch", err))
 		return
 	}
-	t.mu.Lock()
-	t.cut = func() { _ = w.file.Close() }
-	aborted := t.aborted
-	t.mu.Unlock()
-	if aborted {
-		_ = w.file.Close()
-	}
+	t.OnAbort(func() { _ = w.file.Close() })
 	events := make(chan []watchEvent)
 	quit := make(chan struct{})
 	done := make(chan struct{})
@@ -75,12 +68,12 @@ func (o *files) watchFile(r wire.Request, t *transfer, path string, recursive bo
 		defer close(done)
 		readEvents(w.file, events, quit)
 	}()
-	o.s.respond(r.ID, stat, nil)
+	t.Respond(stat, nil)
 	err = w.run(events)
 	close(quit)
 	_ = w.file.Close()
 	<-done
-	t.finish(r.Op, err)
+	t.Finish(fileError("agent."+wire.OpFileWatch, err))
 }
 
 // open starts to watch.
@@ -299,7 +292,7 @@ func (w *watcher) unwatchBelow(path string) {
 func (w *watcher) noteChange(path, kind string, dir bool) {
 	before, there := w.kinds[path]
 	switch {
-	case !there && len(w.order) >= maxChanges:
+	case !there && len(w.order) >= MaxChanges:
 		w.more = true
 		return
 	case !there:
@@ -348,18 +341,4 @@ func (w *watcher) report() error {
 	w.order, w.more = nil, false
 	clear(w.kinds)
 	return out.flush()
-}
-
-// makeLink makes a symbolic link, and its parents if parents is true.
-func makeLink(path, target string, parents bool) error {
-	const op = "agent.file.link"
-	if target == "" || len(target) > maxPath || strings.IndexByte(target, 0) >= 0 {
-		return fault.Invalid(op, "target", "a link's target has 1 to %d bytes, none of them NUL", maxPath)
-	}
-	if parents {
-		if err := os.MkdirAll(filepath.Dir(path), fs.FileMode(0o755)); err != nil {
-			return fileError(op, err)
-		}
-	}
-	return fileError(op, os.Symlink(target, path))
 }

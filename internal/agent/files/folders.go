@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"container/heap"
@@ -151,19 +151,19 @@ func makeFolder(path string) (wire.FileStat, error) {
 }
 
 // moveFile moves a file or a folder, also to another filesystem.
-func (o *files) moveFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
+func (s *Service) moveFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
 	const op = "agent.file.move"
-	if err := o.checkMove(op, from, to); err != nil {
+	if err := s.checkMove(op, from, to); err != nil {
 		return wire.FileStat{}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return wire.FileStat{}, fileError(op, err)
 	}
-	o.commit.Lock()
+	s.commit.Lock()
 	err := rename(from, to, q.Overwrite)
-	o.commit.Unlock()
+	s.commit.Unlock()
 	if errors.Is(err, syscall.EXDEV) {
-		if err = o.copyInto(from, to, q.Overwrite); err == nil {
+		if err = s.copyInto(from, to, q.Overwrite); err == nil {
 			err = os.RemoveAll(from)
 		}
 	}
@@ -174,15 +174,15 @@ func (o *files) moveFile(from string, q wire.FileMove, to string) (wire.FileStat
 }
 
 // copyFile copies a file or a folder.
-func (o *files) copyFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
+func (s *Service) copyFile(from string, q wire.FileMove, to string) (wire.FileStat, error) {
 	const op = "agent.file.copy"
-	if err := o.checkMove(op, from, to); err != nil {
+	if err := s.checkMove(op, from, to); err != nil {
 		return wire.FileStat{}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return wire.FileStat{}, fileError(op, err)
 	}
-	if err := o.copyInto(from, to, q.Overwrite); err != nil {
+	if err := s.copyInto(from, to, q.Overwrite); err != nil {
 		return wire.FileStat{}, fileError(op, moveError(err))
 	}
 	return statMoved(op, to)
@@ -196,7 +196,7 @@ func statMoved(op, to string) (wire.FileStat, error) {
 	return statOf(to, info), nil
 }
 
-func (o *files) checkMove(op, from, to string) error {
+func (s *Service) checkMove(op, from, to string) error {
 	if _, err := os.Lstat(from); err != nil {
 		return fileError(op, err)
 	}
@@ -226,16 +226,16 @@ func moveError(err error) error {
 
 // copyInto copies from to a temporary name beside to, and renames the copy: it
 // appears whole or not at all.
-func (o *files) copyInto(from, to string, replace bool) error {
+func (s *Service) copyInto(from, to string, replace bool) error {
 	if _, err := os.Lstat(to); err == nil && !replace {
 		return syscall.EEXIST
 	}
 	temp := temporary(filepath.Dir(to))
-	err := o.copyTree(from, temp)
+	err := s.copyTree(from, temp)
 	if err == nil {
-		o.commit.Lock()
+		s.commit.Lock()
 		err = rename(temp, to, replace)
-		o.commit.Unlock()
+		s.commit.Unlock()
 	}
 	if err != nil {
 		_ = os.RemoveAll(temp)
@@ -244,12 +244,12 @@ func (o *files) copyInto(from, to string, replace bool) error {
 }
 
 // copyTree copies files, folders and links, with their permissions and times.
-func (o *files) copyTree(from, to string) error {
+func (s *Service) copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if o.s.isClosed() {
+		if s.cfg.Closed() {
 			return syscall.ECANCELED
 		}
 		rest, err := filepath.Rel(from, path)
@@ -292,7 +292,7 @@ func copyContent(from, to string, info fs.FileInfo) error {
 }
 
 // removeFile removes a file, a link or a folder.
-func (o *files) removeFile(path string, q wire.FileRemove) error {
+func (s *Service) removeFile(path string, q wire.FileRemove) error {
 	const op = "agent.file.remove"
 	info, err := os.Lstat(path)
 	switch {
@@ -300,7 +300,7 @@ func (o *files) removeFile(path string, q wire.FileRemove) error {
 		return fileError(op, err)
 	case inProc(path):
 		return fileError(op, syscall.EACCES)
-	case path == o.s.cfg.Home || strings.HasPrefix(o.s.cfg.Home, strings.TrimSuffix(path, "/")+"/"):
+	case path == s.cfg.Home || strings.HasPrefix(s.cfg.Home, strings.TrimSuffix(path, "/")+"/"):
 		return fault.Invalid(op, "path", "the home directory stays; remove what is in it")
 	case !info.IsDir():
 		err = os.Remove(path)
@@ -312,10 +312,4 @@ func (o *files) removeFile(path string, q wire.FileRemove) error {
 		err = unix.Rmdir(path)
 	}
 	return fileError(op, err)
-}
-
-func (s *Server) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
 }

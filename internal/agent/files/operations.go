@@ -1,0 +1,159 @@
+package files
+
+import (
+	"io"
+	"strings"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+)
+
+// Transfer is the host's end of one operation.
+type Transfer interface {
+	// Read returns data from the host, for a write. After an abort it fails.
+	io.Reader
+	// Respond answers the request.
+	Respond(result any, err error)
+	// Put sends n bytes of buf, which begin after stream.HeaderSize bytes of room, once the host
+	// has room for them. After an abort it fails.
+	Put(buf []byte, n int) error
+	// Finish sends the end of the data, or the error.
+	Finish(err error)
+	// OnAbort sets a function that an abort calls. If the transfer is aborted already, it calls the
+	// function at once.
+	OnAbort(cut func())
+}
+
+// Params has the parameters of all operations on files.
+type Params struct {
+	wire.FileWrite
+	Offset    int64  `json:"offset"`
+	Length    int64  `json:"length"`
+	IfRange   string `json:"if_range"`
+	Limit     int    `json:"limit"`
+	After     string `json:"after"`
+	To        string `json:"to"`
+	Overwrite bool   `json:"overwrite"`
+	Recursive bool   `json:"recursive"`
+	Archive   string `json:"archive"`
+	Target    string `json:"target"`
+}
+
+// Operation is an operation on files whose paths are checked.
+type Operation struct {
+	op       string
+	params   Params
+	path, to string
+}
+
+// NewOperation checks the paths of an operation. op is one of wire.OpFile… or wire.OpTree….
+func (s *Service) NewOperation(op string, q Params) (Operation, error) {
+	o := Operation{op: op, params: q}
+	var bad *fault.Error
+	if o.path, bad = AbsPath(s.cfg.Home, "agent."+op, q.Path); bad == nil && (op == wire.OpFileMove || op == wire.OpFileCopy) {
+		if o.to, bad = AbsPath(s.cfg.Home, "agent."+op, q.To); bad != nil {
+			bad.Field = "to"
+		}
+	}
+	if bad != nil {
+		return o, bad
+	}
+	return o, nil
+}
+
+// Run carries out an operation and answers it. It gives the thread of the calling goroutine the
+// user's rights. The goroutine must end afterwards, and the thread ends with it.
+func (s *Service) Run(o Operation, t Transfer) {
+	if o.op == wire.OpFileLink && !strings.HasPrefix(o.path, s.cfg.Home+"/") {
+		// The creator of the session asks for this link, before any user code runs.
+		t.Respond(struct{}{}, makeLink(o.path, o.params.Target, false))
+		return
+	}
+	if err := s.becomeUser(); err != nil {
+		t.Respond(nil, err)
+		return
+	}
+	s.perform(o, t)
+}
+
+// perform carries out an operation on files. The calling goroutine must have the user's rights.
+func (s *Service) perform(o Operation, t Transfer) {
+	q, path, to := o.params, o.path, o.to
+	var result any = struct{}{}
+	var err error
+	switch o.op {
+	case wire.OpFileStat:
+		result, err = statFile(path)
+	case wire.OpFileList:
+		result, err = listFolder(path, wire.FileList{Limit: q.Limit, After: q.After})
+	case wire.OpFileMkdir:
+		result, err = makeFolder(path)
+	case wire.OpFileMove:
+		result, err = s.moveFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
+	case wire.OpFileCopy:
+		result, err = s.copyFile(path, wire.FileMove{Overwrite: q.Overwrite}, to)
+	case wire.OpFileRemove:
+		err = s.removeFile(path, wire.FileRemove{Recursive: q.Recursive})
+	case wire.OpFileLink:
+		err = makeLink(path, q.Target, true)
+	case wire.OpFileWatch:
+		watchFile(t, path, q.Recursive)
+		return
+	case wire.OpFileWrite:
+		result, err = s.writeFile(path, q.FileWrite, t)
+	case wire.OpTreeWrite:
+		result, err = unpack(path, t)
+	case wire.OpTreeRead:
+		var stat wire.FileStat
+		stat, err = openTree(path, wire.TreeRead{Archive: q.Archive})
+		t.Respond(stat, err)
+		if err == nil {
+			out := &dataWriter{t: t}
+			if err = pack(path, q.Archive, out); err == nil {
+				err = out.flush()
+			}
+			t.Finish(fileError("agent."+o.op, err))
+		}
+		return
+	case wire.OpFileRead:
+		f, stat, err := openFile(path)
+		var part wire.FileOpened
+		if err == nil {
+			defer f.Close()
+			part, err = partOf(f, stat, q)
+		}
+		t.Respond(part, err)
+		if err == nil {
+			t.Finish(fileError("agent."+o.op, sendFile(t, f, part.Length)))
+		}
+		return
+	}
+	t.Respond(result, err)
+}
+
+// partOf returns the requested part of a file and seeks to its beginning.
+func partOf(f io.Seeker, stat wire.FileStat, q Params) (wire.FileOpened, error) {
+	const op = "agent.file.read"
+	part := wire.FileOpened{FileStat: stat, Length: stat.Size}
+	if q.Length < 0 {
+		return part, fault.Invalid(op, "length", "a length is not below 0")
+	}
+	if q.IfRange != "" && q.IfRange != stat.ETag {
+		return part, nil
+	}
+	part.Offset = q.Offset
+	if q.Offset < 0 {
+		part.Offset = max(stat.Size+q.Offset, 0)
+	}
+	part.Length = max(stat.Size-part.Offset, 0)
+	if q.Length > 0 {
+		part.Length = min(part.Length, q.Length)
+	}
+	if part.Offset == 0 {
+		return part, nil
+	}
+	if _, err := f.Seek(part.Offset, io.SeekStart); err != nil {
+		return part, fileError(op, err)
+	}
+	return part, nil
+}
