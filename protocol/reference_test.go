@@ -21,7 +21,7 @@ go test ./protocol -run TestOperationsPage -update
 ` + "```" + `
 
 [protocol.md](../protocol.md#3-operations) has the parameters and results.
-[Section 9](../protocol.md#9-rest) explains the routes.
+[rest.md](rest.md) explains the routes.
 
 - **Scope** is the right that the credentials must carry. *any* means valid credentials.
 - **Channel** says how the operation uses ` + "`ch`" + `: *names* a channel number that is attached or watched,

@@ -1,4 +1,4 @@
-/** One event of a run, as docs/protocol.md has them. */
+/** One event of a run, as docs/reference/rest.md has them. */
 export interface Event {
   type: string
   session?: string
