@@ -5,20 +5,20 @@ import (
 
 	"github.com/sandgate/sandgate/internal/config"
 	"github.com/sandgate/sandgate/internal/egress"
-	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/egress/proxy"
 )
 
 // egressConfig is the policy for connections of sessions to other hosts.
-func egressConfig(cfg *config.Config) (session.Egress, error) {
+func egressConfig(cfg *config.Config) (proxy.Config, error) {
 	private, err := cfg.PrivateNetworks()
 	if err != nil {
-		return session.Egress{}, err
+		return proxy.Config{}, err
 	}
 	gate, err := egress.New(egress.Config{Allow: cfg.Egress.Allow, Private: private, Resolver: cfg.Egress.Resolver, Timeout: time.Duration(cfg.Egress.Dial)})
 	if err != nil {
-		return session.Egress{}, err
+		return proxy.Config{}, err
 	}
-	out := session.Egress{
+	out := proxy.Config{
 		Gate: gate, Connections: cfg.Egress.Connections, Rate: int64(cfg.Egress.Rate), Bytes: int64(cfg.Egress.Bytes), Idle: time.Duration(cfg.Egress.Idle),
 	}
 	if len(cfg.Egress.Tenants) > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/warm"
 )
 
@@ -14,7 +15,7 @@ import (
 func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client, def *warm.TemplateDef) (*warm.BuildNetwork, error) {
 	const op = "template.build"
 	m := h.m
-	n, err := m.checkNetwork(op, "build_network", def.Tenant, def.Spec.BuildNetwork)
+	n, err := m.cfg.Egress.Check(op, "build_network", def.Tenant, def.Spec.BuildNetwork)
 	if err != nil {
 		// The server allows less than when the template was stored.
 		p := fault.PublicOf(err)
@@ -24,19 +25,19 @@ func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client, def *wa
 		return nil, nil
 	}
 	life, end := context.WithCancel(ctx)
-	o := &outlet{
-		m: m, what: "build", tenant: def.Tenant, subject: def.Subject, name: def.Name,
-		life: life, touch: func() {}, in: new(atomic.Int64), out: new(atomic.Int64),
-	}
-	if err := o.begin(*n); err != nil {
+	p, err := m.egress.New(proxy.Owner{
+		Kind: "build", Tenant: def.Tenant, Subject: def.Subject, Name: def.Name,
+		Life: life, Touch: func() {}, In: new(atomic.Int64), Out: new(atomic.Int64),
+	}, *n, 0)
+	if err != nil {
 		end()
 		return nil, err
 	}
-	agent.Egress.Handle(o.take)
+	agent.Egress.Handle(p.Handle)
 	return &warm.BuildNetwork{
-		Port: m.cfg.Egress.Port, Env: wayOut(m.cfg.Egress.Port, nil),
+		Port: m.cfg.Egress.Port, Env: m.cfg.Egress.Env(nil),
 		Close: func() {
-			o.cut(true)
+			p.Close()
 			end()
 			agent.Egress.Handle(nil)
 		},

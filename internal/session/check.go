@@ -82,7 +82,7 @@ func (m *Manager) checkCreate(p noderpc.Principal, r protocol.SessionCreate) (w 
 	if err := volume.CheckMounts(op, w.volumes); err != nil {
 		return w, err
 	}
-	if w.network, err = m.checkNetwork(op, field, p.Tenant, network); err != nil {
+	if w.network, err = m.cfg.Egress.Check(op, field, p.Tenant, network); err != nil {
 		return w, err
 	}
 	w.limits = w.template.Limits()

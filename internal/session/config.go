@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/cluster"
-	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/migrate"
@@ -118,7 +118,7 @@ type Config struct {
 	MaxVolumeBytes int64
 	VolumeEvery    time.Duration
 	// Egress says what sessions may reach outside. Default nothing.
-	Egress Egress
+	Egress proxy.Config
 	// Images makes root filesystems of what users bring; nil means that there
 	// are none but the host's.
 	Images warm.Images
@@ -184,15 +184,9 @@ func (c Config) resolve() (Config, error) {
 	def(&c.MaxVolumeBytes, 10<<30)
 	def(&c.VolumeEvery, volume.DefaultEvery)
 	def(&c.Tick, time.Second)
-	def(&c.Egress.Port, 3128)
-	def(&c.Egress.Connections, 64)
-	def(&c.Egress.Idle, 5*time.Minute)
-	if c.Egress.Gate == nil {
-		gate, err := egress.New(egress.Config{})
-		if err != nil {
-			return c, err
-		}
-		c.Egress.Gate = gate
+	var err error
+	if c.Egress, err = c.Egress.Resolve(); err != nil {
+		return c, err
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -242,8 +236,6 @@ type counters struct {
 	snapshots, forks, preserved, recovered            atomic.Int64
 	checkpoints, checkpointBytes, checkpointsFailed   atomic.Int64
 	takenOver, storeSwept                             atomic.Int64
-	egressOpened, egressDenied, egressFailed          atomic.Int64
-	egressOver, egressBytes                           atomic.Int64
 	parked, adopted, fenced                           atomic.Int64
 	terminalsStarted, screensRestored, answersDropped atomic.Int64
 	lost                                              [len(lostReasons)]atomic.Int64
@@ -264,6 +256,9 @@ func (c *counters) countLost(reason string) {
 func (m *Manager) counters() map[string]int64 {
 	t := m.count.table()
 	t["volumes_created"], t["volumes_full"] = m.volumes.Counts()
+	e := m.egress.Counts()
+	t["egress_opened"], t["egress_denied"], t["egress_failed"] = e.Opened, e.Denied, e.Failed
+	t["egress_over"], t["egress_bytes"] = e.Over, e.Bytes
 	return t
 }
 
@@ -285,11 +280,6 @@ func (c *counters) table() map[string]int64 {
 		"output_bytes":      c.outputBytes.Load(),
 		"output_dropped":    c.outputDropped.Load(),
 		"input_bytes":       c.inputBytes.Load(),
-		"egress_opened":     c.egressOpened.Load(),
-		"egress_denied":     c.egressDenied.Load(),
-		"egress_failed":     c.egressFailed.Load(),
-		"egress_over":       c.egressOver.Load(),
-		"egress_bytes":      c.egressBytes.Load(),
 		"pauses":            c.pauses.Load(),
 		"resumes":           c.resumes.Load(),
 		"hibernations":      c.hibernations.Load(),

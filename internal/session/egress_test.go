@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -28,8 +29,8 @@ func outsideHost(t *testing.T) int {
 	return port
 }
 
-// letOut opens a rig's sessions to some hosts of this machine.
-func letOut(t *testing.T, change func(*Egress), allow ...string) func(*Config) {
+// withEgress allows the sessions of a rig some hosts of this machine.
+func withEgress(t *testing.T, change func(*proxy.Config), allow ...string) func(*Config) {
 	t.Helper()
 	gate, err := egress.New(egress.Config{Allow: allow, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 10 * time.Second})
 	if err != nil {
@@ -41,7 +42,7 @@ func letOut(t *testing.T, change func(*Egress), allow ...string) func(*Config) {
 	}
 	defer l.Close()
 	return func(c *Config) {
-		c.Egress = Egress{Gate: gate, Port: l.Addr().(*net.TCPAddr).Port}
+		c.Egress = proxy.Config{Gate: gate, Port: l.Addr().(*net.TCPAddr).Port}
 		if change != nil {
 			change(&c.Egress)
 		}
@@ -72,7 +73,7 @@ func (r *rig) tunnel(host string, port int) (net.Conn, *bufio.Reader, string) {
 
 // TestNetworkIsAskedFor creates sessions with more than they may have.
 func TestNetworkIsAskedFor(t *testing.T) {
-	r := newRig(t, letOut(t, func(e *Egress) { e.Tenants = []string{alice.Tenant} }, "pypi.org", "*.pythonhosted.org:443"))
+	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Tenants = []string{alice.Tenant} }, "pypi.org", "*.pythonhosted.org:443"))
 	create := func(n *protocol.Network) (protocol.Session, error) {
 		return call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: n})
 	}
@@ -127,7 +128,7 @@ func TestNetworkWithoutEgress(t *testing.T) {
 func TestEgress(t *testing.T) {
 	port := outsideHost(t)
 	allow := "127.0.0.1:" + strconv.Itoa(port)
-	r, entries := audited(t, func(*audit.Log) {}, letOut(t, func(e *Egress) { e.Connections = 3 }, allow))
+	r, entries := audited(t, func(*audit.Log) {}, withEgress(t, func(e *proxy.Config) { e.Connections = 3 }, allow))
 	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}, Env: map[string]string{"NO_PROXY": "mine"}})
 	if err != nil {
 		t.Fatal(err)
@@ -160,11 +161,10 @@ func TestEgress(t *testing.T) {
 			t.Errorf("%s: %q", host, line)
 		}
 	}
-	if denied := r.m.count.egressDenied.Load(); denied != 5 {
+	if denied := r.m.egress.Counts().Denied; denied != 5 {
 		t.Errorf("%d were counted as denied", denied)
 	}
-	o := r.session(s.ID).outlet
-	open := func() int { o.mu.Lock(); defer o.mu.Unlock(); return len(o.open) }
+	open := r.session(s.ID).egress.Open
 	eventually(t, "none is open", func() bool { return open() == 0 })
 	var held []net.Conn
 	for range 3 {
@@ -193,7 +193,7 @@ func TestEgress(t *testing.T) {
 		t.Error("a connection outlives its session")
 	}
 	eventually(t, "none is open", func() bool { return open() == 0 })
-	if n := r.m.count.egressOpened.Load(); n != 5 {
+	if n := r.m.egress.Counts().Opened; n != 5 {
 		t.Errorf("%d were counted as opened", n)
 	}
 	var seen []string
@@ -216,7 +216,7 @@ func TestEgress(t *testing.T) {
 // be cut when that is paused; afterwards there is a way out again.
 func TestEgressAtRest(t *testing.T) {
 	port := outsideHost(t)
-	out := letOut(t, func(e *Egress) { e.Idle = time.Hour }, "127.0.0.1:"+strconv.Itoa(port))
+	out := withEgress(t, func(e *proxy.Config) { e.Idle = time.Hour }, "127.0.0.1:"+strconv.Itoa(port))
 	r := newRig(t, out)
 	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
 	if err != nil {
@@ -228,8 +228,7 @@ func TestEgressAtRest(t *testing.T) {
 	}
 	x := r.session(s.ID)
 	eventually(t, "the session is paused", func() bool { x.pauseIdle(r.ctx, farFuture()); return x.is(paused) })
-	o := x.outlet
-	eventually(t, "none is open", func() bool { o.mu.Lock(); defer o.mu.Unlock(); return len(o.open) == 0 })
+	eventually(t, "none is open", func() bool { return x.egress.Open() == 0 })
 	must[protocol.Session](r, protocol.OpResume, protocol.SessionRef{Session: s.ID})
 	if _, err := in.ReadByte(); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the connection ends with %v", err)
@@ -242,7 +241,7 @@ func TestEgressAtRest(t *testing.T) {
 // TestEgressIdle wants a connection to be cut that carries nothing.
 func TestEgressIdle(t *testing.T) {
 	port := outsideHost(t)
-	r := newRig(t, letOut(t, func(e *Egress) { e.Idle = 50 * time.Millisecond }, "127.0.0.1:"+strconv.Itoa(port)))
+	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Idle = 50 * time.Millisecond }, "127.0.0.1:"+strconv.Itoa(port)))
 	if _, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}}); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +254,7 @@ func TestEgressIdle(t *testing.T) {
 // TestEgressBytes has a session move all that it may, and no more.
 func TestEgressBytes(t *testing.T) {
 	port := outsideHost(t)
-	r := newRig(t, letOut(t, func(e *Egress) { e.Bytes, e.Rate = 1<<20, 64<<20 }, "127.0.0.1:"+strconv.Itoa(port)))
+	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Bytes, e.Rate = 1<<20, 64<<20 }, "127.0.0.1:"+strconv.Itoa(port)))
 	s, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: &protocol.Network{}})
 	if err != nil {
 		t.Fatal(err)
@@ -270,13 +269,13 @@ func TestEgressBytes(t *testing.T) {
 		t.Error("8 MiB went out")
 	}
 	// Each direction may have had one part under way.
-	if used := r.session(s.ID).outlet.used.Load(); used < 1<<20 || used > 1<<20+2*outPart {
+	if _, used := r.session(s.ID).egress.State(); used < 1<<20 || used > 1<<20+2*64<<10 {
 		t.Errorf("%d bytes were counted", used)
 	}
 	if _, _, line := r.tunnel("127.0.0.1", port); !strings.HasPrefix(line, "HTTP/1.1 429 Sandgate: the session has moved 1048576 bytes") {
 		t.Error(line)
 	}
-	if r.m.count.egressOver.Load() == 0 {
+	if r.m.egress.Counts().Over == 0 {
 		t.Error("it was not counted")
 	}
 }

@@ -256,10 +256,7 @@ func (s *Session) finalizeRestore(ctx context.Context, another bool) error {
 		return err
 	}
 	if another {
-		var n *protocol.Network
-		if s.outlet != nil {
-			n = &s.outlet.asked
-		}
+		n, _ := s.egress.State()
 		if err := s.m.reseedFor(ctx, s.instance(), n, s.spec.Env); err != nil {
 			return err
 		}

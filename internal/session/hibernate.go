@@ -121,7 +121,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 	}
 	// Connections end before the wire is parked, so that nothing of theirs waits
 	// on disk, and once more behind it.
-	s.outlet.cut(false)
+	s.egress.Cut()
 	parking, cancel := context.WithTimeout(ctx, parkLimit)
 	defer cancel()
 	if err := s.agent.Quiesce(parking); err != nil {
@@ -142,7 +142,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 		return errors.Join(err, os.RemoveAll(s.m.sessionDir(s.spec.ID)))
 	}
 	s.measureDisk()
-	s.outlet.cut(false)
+	s.egress.Cut()
 	if !s.enter(hibernated) {
 		s.agent.End()
 		return errors.Join(s.LostError(), os.RemoveAll(s.m.sessionDir(s.spec.ID)))

@@ -21,7 +21,7 @@ package session
 //	Channel.mu
 //	Session.durability.mu      a durable session's journal; held over writes to its file
 //	writer.mu              held over input on its way to the agent
-//	totals.mu, line.mu, presence.mu, outlet.mu and other leaves
+//	totals.mu, line.mu, presence.mu and other leaves
 //
 // Built with the tag lockorder, the mutexes with a rank below check the order:
 // go test -tags lockorder ./internal/session.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/ctxlock"
+	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/migrate"
@@ -53,6 +54,7 @@ type Manager struct {
 	adopting  ctxlock.Lock
 	snapshots *SnapshotStore
 	volumes   *volume.Store
+	egress    *proxy.Service
 	line      *line
 	objects   migrate.Store // of the blob store
 	totals    *totals
@@ -108,6 +110,7 @@ func New(cfg Config) (*Manager, error) {
 		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), totals: newTotals(), ledger: newLedger(),
 	}
 	m.objects = migrate.Store{Blobs: cfg.Blobs, Swept: func(n int) { m.count.storeSwept.Add(int64(n)) }}
+	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.fenced})
 	// Of forks that were cut short.
 	if err := os.RemoveAll(m.forksDir()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
@@ -255,7 +258,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	}
 	s := m.claimed(id, p, mb, w, r, h)
 	s.meter.Begin(mb.Machine)
-	if err := s.letOut(w.network, 0); err != nil {
+	if err := s.enableEgress(w.network, 0); err != nil {
 		return nil, err
 	}
 	if err := s.addWarmKernel(mb); err != nil {

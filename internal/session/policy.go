@@ -134,7 +134,7 @@ func (s *Session) Pause(ctx context.Context) error {
 		return err
 	}
 	s.m.count.pauses.Add(1)
-	s.outlet.cut(false)
+	s.egress.Cut()
 	if !s.enter(paused) {
 		return s.LostError()
 	}

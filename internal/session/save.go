@@ -127,9 +127,7 @@ func (s *Session) header() (*snapshot.Record, []*Channel) {
 	for key, c := range s.keys {
 		v.Keys[key] = c.id
 	}
-	if o := s.outlet; o != nil {
-		v.Network, v.Moved = &o.asked, o.used.Load()
-	}
+	v.Network, v.Moved = s.egress.State()
 	return v, s.order
 }
 
@@ -265,7 +263,7 @@ func (m *Manager) assemble(v snapshot.Record) (*Session, error) {
 	}
 	sink := newFrameRouter(&m.count, v.NextWire)
 	s := newSession(m, v.Spec, v.Status, hibernated, h, sink, client.Restore(v.Agent, sink))
-	if err := s.letOut(v.Network, v.Moved); err != nil {
+	if err := s.enableEgress(v.Network, v.Moved); err != nil {
 		s.dismantle()
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/client"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/ctxlock"
+	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
@@ -56,7 +57,7 @@ type Session struct {
 	// opening is held by the one who opens a channel with a key.
 	opening ctxlock.Lock
 	ports   ports
-	outlet  *outlet // nil without a network
+	egress  *proxy.Proxy // nil without a network
 	volumes *volume.Hold
 	// moving is set while it is parked; sealed, with lifecycle held, once there is
 	// no way back from that.
@@ -304,7 +305,7 @@ func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 		return
 	}
 	s.m.count.pauses.Add(1)
-	s.outlet.cut(false)
+	s.egress.Cut()
 	s.mu.Lock()
 	if s.state == running {
 		s.transition(paused)
@@ -388,7 +389,7 @@ func (s *Session) lose(reason, message string) {
 	}
 	asleep := s.state == hibernated || s.state == resuming
 	s.conclude(reason, message)
-	s.outlet.cut(true)
+	s.egress.Close()
 	all := s.order
 	watchers := make([]*Viewer, 0, len(s.viewers))
 	for a := range s.viewers {
@@ -460,7 +461,7 @@ func (s *Session) View() protocol.Session {
 		ID: s.spec.ID, Name: s.status.Name, Language: s.spec.Language, State: s.state.String(), Reason: s.reason,
 		CreatedMS: s.spec.Created.UnixMilli(), ExpiresMS: s.status.Expires.UnixMilli(), ActiveMS: s.status.Active.UnixMilli(),
 		Template: s.spec.Template, IdlePauseSeconds: seconds(s.status.Policy.Pause), IdleHibernateSeconds: seconds(s.status.Policy.Hibernate), KeepAlive: s.status.Policy.KeepAlive,
-		Origin: s.spec.Origin, Durable: s.spec.Durable, Volumes: s.volumes.Mounts(), Network: s.network(),
+		Origin: s.spec.Origin, Durable: s.spec.Durable, Volumes: s.volumes.Mounts(), Network: s.egress.Network(),
 	}
 	if s.spec.Limits != (protocol.Limits{}) {
 		l := s.spec.Limits

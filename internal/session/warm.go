@@ -52,10 +52,10 @@ func (h warmHost) CheckSpec(tenant string, s *protocol.TemplateSpec, ownImage bo
 			return err
 		}
 	}
-	if _, err := m.checkNetwork(op, "build_network", tenant, s.BuildNetwork); err != nil {
+	if _, err := m.cfg.Egress.Check(op, "build_network", tenant, s.BuildNetwork); err != nil {
 		return err
 	}
-	if _, err := m.checkNetwork(op, "session_network", tenant, s.SessionNetwork); err != nil {
+	if _, err := m.cfg.Egress.Check(op, "session_network", tenant, s.SessionNetwork); err != nil {
 		return err
 	}
 	return volume.CheckMounts(op, s.Volumes)

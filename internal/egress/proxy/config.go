@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Config says what sessions may reach outside, and how much of it. The zero value
+// allows nothing.
+type Config struct {
+	// Gate decides and dials. nil allows nothing.
+	Gate *egress.Gate
+	// Tenants are those whose sessions may have a network; nil means all.
+	Tenants []string
+	// Port is the loopback port of the proxy in the sandbox. Default 3128.
+	Port int
+	// Connections is how many a session has at once. Default 64, at most
+	// wire.MaxEgress.
+	Connections int
+	// Rate is how many bytes a second a session moves, both ways together;
+	// Bytes how many in all. 0 means no limit.
+	Rate, Bytes int64
+	// Idle is how long a connection may carry nothing. Default 5 min.
+	Idle time.Duration
+}
+
+// Resolve returns the configuration with its defaults.
+func (c Config) Resolve() (Config, error) {
+	c.Port, c.Connections, c.Idle = cmp.Or(c.Port, 3128), cmp.Or(c.Connections, 64), cmp.Or(c.Idle, 5*time.Minute)
+	if c.Gate == nil {
+		gate, err := egress.New(egress.Config{})
+		if err != nil {
+			return c, err
+		}
+		c.Gate = gate
+	}
+	return c, nil
+}
+
+// Check returns the network of a tenant's session, or of the build of a template;
+// nil for none. field is the field of the request. Errors: InvalidArgument,
+// PermissionDenied.
+func (c Config) Check(op, field, tenant string, asked *protocol.Network) (*protocol.Network, error) {
+	if asked == nil || asked.Off {
+		return nil, nil
+	}
+	server := c.Gate.Allowed()
+	switch {
+	case len(server) == 0:
+		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field, Message: "this server lets nothing out (egress.allow)"}
+	case c.Tenants != nil && !slices.Contains(c.Tenants, tenant):
+		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field, Message: "this server does not let your tenant out (egress.tenants)"}
+	case asked.Allow == nil:
+		return asked, nil
+	case len(asked.Allow) == 0:
+		return nil, fault.Invalid(op, field+".allow", "the list names no host; true means all that the server lets out, false nothing")
+	}
+	list, err := egress.ParseList(field+".allow", asked.Allow)
+	if err != nil {
+		return nil, err
+	}
+	if host, beyond := server.Beyond(list); beyond {
+		return nil, &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: field + ".allow", Message: fmt.Sprintf("%s is beyond what this server lets out (egress.allow)", host)}
+	}
+	return &protocol.Network{Allow: list.Strings()}, nil
+}
+
+// Env returns the variables by which programs find the proxy, and those of the
+// user, which take precedence. Node's fetch reads them only with
+// NODE_USE_ENV_PROXY.
+func (c Config) Env(user map[string]string) map[string]string {
+	proxy := "http://127.0.0.1:" + strconv.Itoa(c.Port)
+	const direct = "localhost,127.0.0.1,::1"
+	env := map[string]string{
+		"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": direct,
+		"http_proxy": proxy, "https_proxy": proxy, "no_proxy": direct,
+		"NODE_USE_ENV_PROXY": "1",
+	}
+	maps.Copy(env, user)
+	return env
+}

@@ -1,0 +1,321 @@
+// Package proxy carries connections from programs in sandboxes to the outside. A
+// Proxy belongs to one session, or to the build of one template.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/audit"
+	"github.com/sandgate/sandgate/internal/egress"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// Limits of a proxy, besides those of Config.
+const (
+	// dialRate is how many connections a session may ask for in a second, and
+	// dialBurst how many at once. Further ones wait.
+	dialRate  = 50
+	dialBurst = 200
+	// partSize is how many bytes of a connection are carried at a time.
+	partSize = 64 << 10
+)
+
+// Options has what a Service needs of its node.
+type Options struct {
+	// Audit records each connection.
+	Audit audit.Log
+	// Go runs a function in a goroutine that the node waits for when it stops.
+	Go func(f func())
+	// Fenced returns an error unless the node owns a session.
+	Fenced func(session string) error
+}
+
+// Service makes the proxies of a node. Any goroutine may use it.
+type Service struct {
+	cfg  Config
+	opts Options
+
+	opened, denied, failed, over, bytes atomic.Int64
+}
+
+// NewService returns a Service. Preconditions: cfg is resolved.
+func NewService(cfg Config, o Options) *Service { return &Service{cfg: cfg, opts: o} }
+
+// Counts are numbers since NewService.
+type Counts struct {
+	// Opened, Denied and Failed are connections. Over are those that ended
+	// because a session had moved all the bytes that it may.
+	Opened, Denied, Failed, Over int64
+	// Bytes are those of all connections, both ways.
+	Bytes int64
+}
+
+// Counts returns the numbers of all proxies together.
+func (s *Service) Counts() Counts {
+	return Counts{Opened: s.opened.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(), Over: s.over.Load(), Bytes: s.bytes.Load()}
+}
+
+// Owner is the session, or the build of a template, that a proxy belongs to.
+type Owner struct {
+	// Kind is session or build, for messages.
+	Kind string
+	// Tenant, Subject, Session and Name are those of the audit log. Session is
+	// empty for a build, Name is the name of its template.
+	Tenant, Subject, Session, Name string
+	// Life ends with the owner.
+	Life context.Context
+	// Touch notes that the owner is active.
+	Touch func()
+	// In and Out count the bytes from and to the outside.
+	In, Out *atomic.Int64
+}
+
+// Proxy carries the connections of one owner. A nil Proxy is that of an owner
+// without a network.
+type Proxy struct {
+	s     *Service
+	o     Owner
+	asked protocol.Network
+	list  egress.List
+	rate  *rate.Limiter // nil for none
+	asks  *rate.Limiter
+	used  atomic.Int64 // bytes, both ways
+
+	mu     sync.Mutex // guards all below; leaf
+	open   map[*client.Conn]context.CancelFunc
+	closed bool
+}
+
+// New returns the proxy of an owner for a network that Check has returned. The
+// owner has moved used bytes before. The caller gives Handle to the agent's
+// client.
+func (s *Service) New(o Owner, n protocol.Network, used int64) (p *Proxy, err error) {
+	p = &Proxy{s: s, o: o, asked: n, asks: rate.NewLimiter(dialRate, dialBurst), open: map[*client.Conn]context.CancelFunc{}}
+	p.used.Store(used)
+	if p.list = s.cfg.Gate.Allowed(); n.Allow != nil {
+		if p.list, err = egress.ParseList("network.allow", n.Allow); err != nil {
+			return nil, err
+		}
+	}
+	if r := s.cfg.Rate; r > 0 {
+		p.rate = rate.NewLimiter(rate.Limit(r), int(max(r, partSize)))
+	}
+	return p, nil
+}
+
+// Network returns the hosts that the owner may connect to; nil without a network.
+// p may be nil.
+func (p *Proxy) Network() *protocol.Network {
+	if p == nil {
+		return nil
+	}
+	return &protocol.Network{Allow: p.list.Strings()}
+}
+
+// State returns what New needs to continue later: the network that was asked for,
+// and the bytes that were moved. n is nil without a network. p may be nil.
+func (p *Proxy) State() (n *protocol.Network, used int64) {
+	if p == nil {
+		return nil, 0
+	}
+	return &p.asked, p.used.Load()
+}
+
+// Open returns how many connections are open.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
+
+// Handle carries a connection that a program asks for, in the background. The
+// reader of the agent's wire calls it.
+func (p *Proxy) Handle(to wire.EgressTarget, n *client.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	most := p.s.cfg.Connections
+	switch {
+	case p.closed:
+		n.Refuse(fault.New(fault.Unavailable, "egress", "the %s has ended", p.o.Kind))
+	case len(p.open) >= most:
+		p.s.denied.Add(1)
+		n.Refuse(fault.New(fault.Exhausted, "egress", "the %s has %d connections, which is the most there may be (egress.connections)", p.o.Kind, most))
+	default:
+		ctx, cancel := context.WithCancel(p.o.Life)
+		p.open[n] = cancel
+		p.s.opts.Go(func() {
+			defer func() {
+				cancel()
+				p.mu.Lock()
+				delete(p.open, n)
+				p.mu.Unlock()
+			}()
+			p.carry(ctx, cancel, to, n)
+		})
+	}
+}
+
+// Cut resets all connections on both sides, because the session pauses. p may be
+// nil.
+func (p *Proxy) Cut() { p.cut(false) }
+
+// Close is Cut, and refuses further connections. p may be nil.
+func (p *Proxy) Close() { p.cut(true) }
+
+func (p *Proxy) cut(final bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = p.closed || final
+	for _, cancel := range p.open {
+		cancel()
+	}
+}
+
+// carry connects a program to its target, and carries bytes until both directions
+// have ended. ctx ends when the connection is cut.
+func (p *Proxy) carry(ctx context.Context, cut context.CancelFunc, to wire.EgressTarget, n *client.Conn) {
+	e := &audit.Record{Began: time.Now()}
+	e.Event, e.Tenant, e.Subject, e.Session, e.Name = "egress", p.o.Tenant, p.o.Subject, p.o.Session, p.o.Name
+	e.Host, e.Port = audit.Clip(to.Host), to.Port
+	var moved atomic.Int64
+	out, err := p.dial(ctx, to, e)
+	if err != nil {
+		if fault.Is(err, fault.PermissionDenied) || fault.Is(err, fault.InvalidArgument) || fault.Is(err, fault.Exhausted) {
+			p.s.denied.Add(1)
+		} else {
+			p.s.failed.Add(1)
+		}
+		p.s.opts.Audit.Finish(e, nil, err)
+		n.Refuse(err)
+		return
+	}
+	p.s.opened.Add(1)
+	n.Accept()
+	idle := time.AfterFunc(p.s.cfg.Idle, cut)
+	defer idle.Stop()
+	ends := context.AfterFunc(ctx, func() {
+		_ = out.SetLinger(0)
+		_ = out.Close()
+		_ = n.Close()
+	})
+	var failed error // of the outbound direction
+	sent := make(chan struct{})
+	p.s.opts.Go(func() {
+		defer close(sent)
+		if failed = p.move(ctx, out, n, &moved, p.o.Out, idle); failed != nil {
+			cut()
+			return
+		}
+		_ = out.CloseWrite()
+	})
+	err = p.move(ctx, n, out, &moved, p.o.In, idle)
+	if err == nil {
+		err = n.CloseWrite()
+	}
+	if err != nil {
+		cut()
+	}
+	<-sent
+	if err == nil {
+		err = failed
+	}
+	if ends() { // the connection was not cut
+		_ = out.Close()
+		n.Leave()
+	} else if err == nil {
+		err = fault.New(fault.Canceled, "egress", "the connection was cut")
+	}
+	e.Bytes = moved.Load()
+	if known := (*fault.Error)(nil); err != nil && !errors.As(err, &known) {
+		err = fault.New(fault.Canceled, "egress", "the connection was cut")
+	}
+	p.s.opts.Audit.Finish(e, nil, err)
+}
+
+// dial connects to a target if the lists allow it.
+func (p *Proxy) dial(ctx context.Context, to wire.EgressTarget, e *audit.Record) (*net.TCPConn, error) {
+	if err := p.asks.Wait(ctx); err != nil {
+		return nil, fault.New(fault.Canceled, "egress", "the session has been paused")
+	}
+	p.o.Touch()
+	target, err := egress.ParseTarget(to.Host, to.Port)
+	if err != nil {
+		return nil, err
+	}
+	e.Host = target.Host
+	if p.o.Session != "" {
+		if err := p.s.opts.Fenced(p.o.Session); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.checkBytes(); err != nil {
+		return nil, err
+	}
+	if err := p.s.opts.Audit.Announce(ctx, e); err != nil {
+		return nil, err
+	}
+	c, address, err := p.s.cfg.Gate.Dial(ctx, p.list, target)
+	e.Address = address
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// checkBytes refuses a session that has moved all the bytes that it may.
+func (p *Proxy) checkBytes() error {
+	if most := p.s.cfg.Bytes; most > 0 && p.used.Load() >= most {
+		return fault.New(fault.Exhausted, "egress", "the %s has moved %d bytes, which is all that it may (egress.bytes)", p.o.Kind, most)
+	}
+	return nil
+}
+
+// move carries one direction to its end. It counts bytes before it writes them,
+// and waits for the session's rate.
+func (p *Proxy) move(ctx context.Context, to io.Writer, from io.Reader, moved, meter *atomic.Int64, idle *time.Timer) error {
+	buf := make([]byte, partSize)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			p.o.Touch()
+			idle.Reset(p.s.cfg.Idle)
+			if err := p.checkBytes(); err != nil {
+				p.s.over.Add(1)
+				return err
+			}
+			p.used.Add(int64(n))
+			moved.Add(int64(n))
+			meter.Add(int64(n))
+			p.s.bytes.Add(int64(n))
+			if p.rate != nil {
+				if err := p.rate.WaitN(ctx, n); err != nil {
+					return err
+				}
+				idle.Reset(p.s.cfg.Idle)
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
