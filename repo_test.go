@@ -164,7 +164,7 @@ func TestImportsRunDownwards(t *testing.T) {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
 			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
 			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/migrate", "internal/session/snapshot", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
-			"internal/audit", "internal/usage", "internal/egress/proxy",
+			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/noderpc":        {"fault", "stream", "protocol", "kernel", "internal/trace"},
 		"internal/pool":           {"fault"},
@@ -184,7 +184,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
 			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/migrate", "internal/session/snapshot", "internal/egress", "internal/trace", "internal/warm", "internal/volume",
-			"internal/audit", "internal/usage", "internal/egress/proxy",
+			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/tenant":  {"fault"},
 		"internal/testenv": {},
@@ -193,6 +193,9 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/egress/proxy": {
 			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/client", "internal/agent/wire", "internal/audit", "internal/egress",
 			"internal/journal",
+		},
+		"internal/admission": {
+			"fault", "stream", "protocol", "kernel", "internal/cluster", "internal/noderpc", "internal/tenant", "internal/trace",
 		},
 		"internal/volume": {
 			"fault", "stream", "protocol", "kernel", "pty", "internal/agent/wire", "internal/atomicfile", "internal/noderpc", "internal/sandbox",

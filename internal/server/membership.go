@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/config"
@@ -24,7 +25,7 @@ type membership struct {
 	leases *cluster.LeaseHolder
 	blobs  migrate.Blobs
 	tables tenant.KeyTableStore // the key table; nil without a cluster
-	ledger session.Ledger       // the usage of tenants; nil without a cluster
+	ledger admission.Ledger     // the usage of tenants; nil without a cluster
 	close  func() error
 	// others reports whether another node takes sessions; nil without a cluster.
 	others func(context.Context) bool

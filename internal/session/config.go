@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
@@ -137,7 +138,7 @@ type Config struct {
 	Directory Directory
 	// Ledger adds up what tenants hold over the nodes of a cluster; nil means that
 	// this is the only one.
-	Ledger Ledger
+	Ledger admission.Ledger
 	// Blobs is where sessions lie that no node has; nil means that they stay.
 	Blobs migrate.Blobs
 	// Node is this node's name in the directory.
@@ -231,7 +232,6 @@ type counters struct {
 	pauses, resumes, coldBoots, restores              atomic.Int64
 	restoresFailed                                    atomic.Int64
 	hibernations, wakes, gaveWay                      atomic.Int64
-	waited, waitsRefused, waitsOver                   atomic.Int64
 	limitsReached                                     atomic.Int64
 	snapshots, forks, preserved, recovered            atomic.Int64
 	checkpoints, checkpointBytes, checkpointsFailed   atomic.Int64
@@ -256,6 +256,7 @@ func (c *counters) countLost(reason string) {
 func (m *Manager) counters() map[string]int64 {
 	t := m.count.table()
 	t["volumes_created"], t["volumes_full"] = m.volumes.Counts()
+	t["waits_served"], t["waits_refused"], t["waits_over"] = m.admission.Counts()
 	e := m.egress.Counts()
 	t["egress_opened"], t["egress_denied"], t["egress_failed"] = e.Opened, e.Denied, e.Failed
 	t["egress_over"], t["egress_bytes"] = e.Over, e.Bytes
@@ -267,9 +268,6 @@ func (c *counters) table() map[string]int64 {
 	t := map[string]int64{
 		"sessions_created":  c.sessionsCreated.Load(),
 		"sessions_refused":  c.sessionsRefused.Load(),
-		"waits_served":      c.waited.Load(),
-		"waits_refused":     c.waitsRefused.Load(),
-		"waits_over":        c.waitsOver.Load(),
 		"sessions_deleted":  c.sessionsDeleted.Load(),
 		"executes":          c.executes.Load(),
 		"kernels_started":   c.kernelsStarted.Load(),

@@ -231,9 +231,10 @@ func (m *Manager) ownedSoon(ctx context.Context, id string) error {
 // Info is what the node says of itself to those who choose one.
 func (m *Manager) Info() cluster.NodeInfo {
 	info := cluster.NodeInfo{Ready: m.warm.Ready()}
+	info.Sessions, info.Most = m.admission.Places()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	info.Most, info.Sessions, info.Draining = m.maxSessions, m.resident(), m.draining || m.closed
+	info.Draining = m.draining || m.closed
 	info.Hibernated = m.totals.count()[hibernated]
 	return info
 }

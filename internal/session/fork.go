@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
@@ -36,47 +37,41 @@ type branch struct {
 func (m *Manager) forksDir() string { return filepath.Join(m.cfg.DataDir, "forks") }
 
 // reserve takes places for n sessions, and makes room where it can. Each is
-// given back by release. enter is asked, under mu, before each.
+// given back by release. enter is called before each, and may refuse it.
 func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Principal, l protocol.Limits, enter func() error) (release func(), err error) {
-	var arrivals []*claim
-	giveBack := sync.OnceFunc(func() {
-		m.mu.Lock()
-		m.creating -= len(arrivals)
-		for _, c := range arrivals {
-			delete(m.arriving, c)
+	var all []*admission.Reservation
+	releaseAll := sync.OnceFunc(func() {
+		for _, r := range all {
+			r.Release()
 		}
-		m.mu.Unlock()
-		m.line.freed()
-		m.work.Add(-len(arrivals))
+		m.work.Add(-len(all))
 	})
 	var back undo.Stack
 	defer back.Run()
 	back.Add(func() {
-		giveBack()
+		releaseAll()
 		m.count.sessionsRefused.Add(1)
 	})
 	for range n {
-		c := m.newcomer(p, l)
-		err := m.take(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", c, func() error {
+		r, err := m.admission.Reserve(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", m.sessionRequest(p, l), func() error {
 			if enter != nil {
 				if err := enter(); err != nil {
 					return err
 				}
 			}
-			m.creating++
-			m.arriving[c] = struct{}{}
+			m.work.Add(1)
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		arrivals = append(arrivals, c)
-		if err := m.confirm(ctx, op, c); err != nil {
+		all = append(all, r)
+		if err := m.admission.Confirm(ctx, op, r.Request); err != nil {
 			return nil, err
 		}
 	}
 	back.Commit()
-	return giveBack, nil
+	return releaseAll, nil
 }
 
 // Fork makes copies of a session, all or none, and resumes it for that. Errors:

@@ -179,8 +179,9 @@ func TestGVisorFork(t *testing.T) {
 	wantKind(t, "a bad name", err, fault.InvalidArgument, "name")
 	_, err = call[protocol.Forks](r, bob, protocol.OpFork, protocol.SessionFork{Session: s.ID})
 	wantKind(t, "another's session", err, fault.NotFound, "session")
+	r.m.admission.SetMaxSessions(4)
 	r.m.mu.Lock()
-	r.m.maxSessions, r.m.maxHibernated = 4, 0 // nobody can give way
+	r.m.maxHibernated = 0 // no session can be evicted
 	r.m.mu.Unlock()
 	_, err = call[protocol.Forks](r, alice, protocol.OpFork, protocol.SessionFork{Session: s.ID})
 	wantKind(t, "no room", err, fault.Exhausted, "")
@@ -345,8 +346,8 @@ func TestCopyFails(t *testing.T) {
 		// Another copy may just be tried.
 		eventually(t, "nothing is left in "+dir, func() bool { return len(r.entries(dir)) == 0 })
 	}
-	if r.m.resident() != 1 || r.m.snapshots.taking != 0 {
-		t.Errorf("%d places are taken", r.m.resident())
+	if taken, _ := r.m.admission.Places(); taken != 1 || r.m.snapshots.taking != 0 {
+		t.Errorf("%d places are taken", taken)
 	}
 }
 

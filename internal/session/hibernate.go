@@ -151,7 +151,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 	s.m.metrics.sleep.Observe(time.Since(begin).Seconds())
 	s.m.log.Info("session hibernated", "session", s.spec.ID, "took", time.Since(begin))
 	s.notifyState(hibernated)
-	s.m.line.freed()
+	s.m.admission.Freed()
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	ctx, span := trace.Start(ctx, "wake")
 	span.Set(trace.Session, s.spec.ID)
 	defer func() { span.End(err) }()
-	waits := s.m.crowded()
+	waits := s.m.admission.Full()
 	if waits {
 		s.notifyPhase(protocol.PhaseRoom, 0)
 	}
@@ -198,10 +198,10 @@ func (s *Session) wake(of context.Context) (err error) {
 		return err
 	}
 	defer s.m.work.Done()
-	if err := s.m.confirm(ctx, op, s.riser()); err != nil {
+	if err := s.m.admission.Confirm(ctx, op, s.resumeRequest()); err != nil {
 		s.enter(hibernated)
 		s.notifyState(hibernated)
-		s.m.line.freed()
+		s.m.admission.Freed()
 		return err
 	}
 	s.notifyPhase(protocol.PhaseMemory, 10)
@@ -401,24 +401,14 @@ func (m *Manager) room() error {
 	return nil
 }
 
-// resident counts the sessions that have a sandbox, or are about to.
-// Preconditions: mu is held.
-func (m *Manager) resident() int { return m.creating + m.totals.withSandbox() }
-
-// crowded reports whether somebody has to make room for the next who wakes.
-func (m *Manager) crowded() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !m.closed && m.full()
-}
-
 // admit lets a hibernated session begin to wake, if there is a place. The
 // caller is then counted in work.
 func (m *Manager) admit(ctx context.Context, s *Session) error {
-	return m.take(ctx, "session.resume", "this node has all the running sessions it can; the session stays hibernated", s.riser(), func() error {
+	return m.admission.Admit(ctx, "session.resume", "this node has all the running sessions it can; the session stays hibernated", s.resumeRequest(), func() error {
 		if !s.enter(resuming) {
 			return s.LostError()
 		}
+		m.work.Add(1)
 		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
@@ -36,7 +37,7 @@ func (o *otherNode) Report(_ context.Context, all []cluster.NodeUsage) ([]cluste
 func (o *otherNode) set(u tenant.Use, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.has, o.err = amounts(u), err
+	o.has, o.err = admission.AmountsOf(u), err
 }
 
 // TestQuotaOverNodes: what a tenant has on another node counts, an idle session
@@ -87,8 +88,6 @@ func TestQuotaOverNodes(t *testing.T) {
 	other.mu.Unlock()
 
 	eventually(t, "no claims", func() bool {
-		r.m.mu.Lock()
-		defer r.m.mu.Unlock()
-		return len(r.m.arriving) == 0
+		return r.m.admission.Reserved() == 0
 	})
 }

@@ -17,11 +17,12 @@ package session
 //	Session.durability.remote.writing held over writes to the blob store
 //	Manager.mu             the lists of sessions and logs
 //	SnapshotStore.mu       the list of users' snapshots
+//	admission.Controller.mu places that are reserved
 //	Session.mu             state, viewers, channels; several only under Manager.mu
 //	Channel.mu
 //	Session.durability.mu      a durable session's journal; held over writes to its file
 //	writer.mu              held over input on its way to the agent
-//	totals.mu, line.mu, presence.mu and other leaves
+//	totals.mu, presence.mu and other leaves
 //
 // Built with the tag lockorder, the mutexes with a rank below check the order:
 // go test -tags lockorder ./internal/session.

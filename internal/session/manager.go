@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/lockorder"
@@ -55,10 +56,9 @@ type Manager struct {
 	snapshots *SnapshotStore
 	volumes   *volume.Store
 	egress    *proxy.Service
-	line      *line
+	admission *admission.Controller
 	objects   migrate.Store // of the blob store
 	totals    *totals
-	ledger    *ledger
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -67,15 +67,10 @@ type Manager struct {
 	mu     lockorder.Mutex[managerRank] // guards all below
 	closed bool
 	// draining nodes make and adopt no session.
-	draining bool
-	left     map[string]departed // sessions that have moved away, or are on their way here
-	// The most sessions with a sandbox, and hibernated ones.
-	maxSessions, maxHibernated int
-	sessions                   map[string]*Session
-	// creating counts creates that have a place but no session yet.
-	creating int
-	// arriving are their claims.
-	arriving map[*claim]struct{}
+	draining      bool
+	left          map[string]departed // sessions that have moved away, or are on their way here
+	maxHibernated int
+	sessions      map[string]*Session
 	// ending are durable sessions that have ended and whose copies may still be
 	// in the blob store: see dispose. True is for those that the node owns.
 	ending map[string]bool
@@ -106,8 +101,8 @@ func New(cfg Config) (*Manager, error) {
 		sessions: map[string]*Session{}, logs: map[*stream.Log]struct{}{},
 		hibernating: ctxlock.New(), autosaving: ctxlock.New(), adopting: ctxlock.New(),
 		uploading: ctxlock.New(), uploadingJournal: ctxlock.New(), ending: map[string]bool{},
-		pace:     rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
-		arriving: map[*claim]struct{}{}, line: newLine(cfg.Queue), totals: newTotals(), ledger: newLedger(),
+		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
+		totals: newTotals(),
 	}
 	m.objects = migrate.Store{Blobs: cfg.Blobs, Swept: func(n int) { m.count.storeSwept.Add(int64(n)) }}
 	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.fenced})
@@ -115,8 +110,12 @@ func New(cfg Config) (*Manager, error) {
 	if err := os.RemoveAll(m.forksDir()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	m.maxSessions, m.maxHibernated = cfg.MaxSessions, cfg.MaxHibernated
+	m.maxHibernated = cfg.MaxHibernated
 	m.metrics = newMetrics(m)
+	m.admission = admission.New(admission.Config{
+		Node: admissionNode{m}, Evictor: admissionNode{m}, MaxSessions: cfg.MaxSessions, Queue: cfg.Queue, QueueWait: cfg.QueueWait,
+		Tenants: cfg.Tenants, Ledger: cfg.Ledger, Refused: func(quota string) { m.metrics.quotas.WithLabelValues(quota).Inc() },
+	})
 	for _, dir := range []string{m.logDir(), m.sessionsDir(), m.userSnapshotsDir(), m.forksDir(), m.durableDir("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
@@ -145,9 +144,7 @@ func New(cfg Config) (*Manager, error) {
 	m.work.Go(m.unparkAll)
 	m.work.Go(m.maintainStore)
 	m.audit(protocol.AuditEntry{Event: "node.start"})
-	if cfg.Ledger != nil {
-		m.work.Go(m.keepAccount)
-	}
+	m.work.Go(m.admission.Run)
 	if cfg.ResumeBusy {
 		m.work.Go(m.resumeBusy)
 	}
@@ -196,15 +193,13 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	if err != nil {
 		return nil, err
 	}
-	arrival := m.newcomer(p, w.limits)
-	err = m.take(ctx, op, "this node has all the sessions it can; delete one or try again later", arrival, func() error {
+	place, err := m.admission.Reserve(ctx, op, "this node has all the sessions it can; delete one or try again later", m.sessionRequest(p, w.limits), func() error {
 		if r.KeepAlive {
 			if err := m.mayKeep(op); err != nil {
 				return err
 			}
 		}
-		m.creating++
-		m.arriving[arrival] = struct{}{}
+		m.work.Add(1)
 		return nil
 	})
 	if err != nil {
@@ -214,17 +209,11 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	defer m.work.Done()
 	var back undo.Stack
 	defer back.Run()
-	back.Add(func() {
-		m.mu.Lock()
-		m.creating--
-		delete(m.arriving, arrival)
-		m.mu.Unlock()
-		m.line.freed()
-	})
+	back.Add(place.Release)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
-	if err := m.confirm(ctx, op, arrival); err != nil {
+	if err := m.admission.Confirm(ctx, op, place.Request); err != nil {
 		m.count.sessionsRefused.Add(1)
 		return nil, err
 	}
@@ -267,12 +256,12 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	s.watchMachine()
 	back.Commit() // from here on lose undoes it all
 	m.mu.Lock()
-	m.creating--
-	delete(m.arriving, arrival)
 	closed := m.closed
-	if !closed {
-		m.list(s)
-	}
+	place.Use(func() {
+		if !closed {
+			m.list(s)
+		}
+	})
 	m.mu.Unlock()
 	if closed {
 		s.lose("restarting", "the node is stopping")
@@ -330,7 +319,7 @@ func (m *Manager) Remove(s *Session) {
 	m.unlist(s)
 	m.mu.Unlock()
 	s.lose("deleted", "the session was deleted")
-	m.line.freed()
+	m.admission.Freed()
 	s.retire()
 }
 
@@ -372,6 +361,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
+	m.admission.Close()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -474,9 +464,9 @@ func (m *Manager) janitor() {
 			return
 		case now := <-tick.C:
 			m.tick(now)
-			m.line.freed() // memory too may have become free
+			m.admission.Freed() // memory too may have become free
 			m.warm.Resize(now)
-			m.relieve()
+			m.evictUnderPressure()
 		}
 	}
 }

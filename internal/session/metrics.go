@@ -311,7 +311,7 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(c.sandbox, float64(states[running]+states[paused]+states[resuming]), "session")
 	gauge(c.sandbox, float64(idle), "pool")
-	gauge(c.waiting, float64(m.line.waiting()))
+	gauge(c.waiting, float64(m.admission.Waiting()))
 	gauge(c.logs["log_memory_bytes"], float64(memory))
 	gauge(c.logs["log_disk_bytes"], float64(disk))
 	gauge(c.logs["log_viewers"], float64(viewers))

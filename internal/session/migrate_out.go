@@ -155,7 +155,9 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	stored := s.stored
 	s.mu.Unlock()
 	m.drop(s)
-	m.notePark(ctx, s, stored)
+	if err := m.admission.ReportReleased(ctx, s.holder(), cluster.SessionID(s.spec.ID), s.status.Expires, stored); err != nil {
+		m.log.Warn("a parked session does not count for its quotas until it is woken", "session", s.spec.ID, "error", err)
+	}
 	m.count.parked.Add(1)
 	m.log.Info("session parked", "session", s.spec.ID)
 	return errors.Join(os.RemoveAll(m.sessionDir(s.spec.ID)), os.RemoveAll(filepath.Join(m.logDir(), s.spec.ID)), os.RemoveAll(m.durableDir(s.spec.ID)))

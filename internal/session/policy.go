@@ -37,7 +37,7 @@ func (m *Manager) checkPolicy(r protocol.SessionCreate) (p snapshot.Policy, err 
 }
 
 // mayKeep refuses another session that is kept alive when there are as many as
-// there may be. Preconditions: m.mu is held.
+// there may be.
 func (m *Manager) mayKeep(op string) error {
 	if m.totals.alive() >= m.cfg.MaxKeepAlive {
 		return &fault.Error{Kind: fault.Exhausted, Op: op, Field: "keep_alive", RetryAfter: 60, Message: "this node keeps as many sessions alive as it may"}

@@ -105,10 +105,8 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("after a deletion: %v", err)
 	}
 	_ = []string{first, second, other, third}
-	r.m.mu.Lock()
-	defer r.m.mu.Unlock()
-	if len(r.m.arriving) != 0 {
-		t.Errorf("%d claims are left", len(r.m.arriving))
+	if n := r.m.admission.Reserved(); n != 0 {
+		t.Errorf("%d reservations are left", n)
 	}
 }
 
@@ -122,7 +120,7 @@ func TestFullMachineIsFair(t *testing.T) {
 	}
 	got := make(chan made, 8)
 	create := func(p noderpc.Principal) {
-		waiting := r.m.line.waiting()
+		waiting := r.m.admission.Waiting()
 		go func() {
 			s, err := call[protocol.Session](r, p, protocol.OpSessionCreate, protocol.SessionCreate{})
 			if err != nil {
@@ -130,7 +128,7 @@ func TestFullMachineIsFair(t *testing.T) {
 			}
 			got <- made{p, s.ID}
 		}()
-		eventually(t, "one more waits", func() bool { return r.m.line.waiting() == waiting+1 || len(got) > 0 })
+		eventually(t, "one more waits", func() bool { return r.m.admission.Waiting() == waiting+1 || len(got) > 0 })
 	}
 	create(mallo)
 	last := <-got
@@ -149,8 +147,8 @@ func TestFullMachineIsFair(t *testing.T) {
 		}
 	}
 	c := r.m.Status().Counters
-	if c["waits_served"] != 4 || c["waits_refused"] != 1 || r.m.line.waiting() != 0 {
-		t.Errorf("served %d, refused %d, waiting %d", c["waits_served"], c["waits_refused"], r.m.line.waiting())
+	if c["waits_served"] != 4 || c["waits_refused"] != 1 || r.m.admission.Waiting() != 0 {
+		t.Errorf("served %d, refused %d, waiting %d", c["waits_served"], c["waits_refused"], r.m.admission.Waiting())
 	}
 }
 
@@ -160,7 +158,7 @@ func TestWaitInLineEnds(t *testing.T) {
 	r.create()
 	_, err := call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{})
 	wantKind(t, "in vain", err, fault.Exhausted, "")
-	if n := r.m.Status().Counters["waits_over"]; n != 1 || !r.m.line.empty() {
-		t.Errorf("%d waits are over, empty %v", n, r.m.line.empty())
+	if n := r.m.Status().Counters["waits_over"]; n != 1 || r.m.admission.Waiting() != 0 {
+		t.Errorf("%d waits are over, %d wait", n, r.m.admission.Waiting())
 	}
 }

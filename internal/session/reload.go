@@ -11,10 +11,10 @@ type Changeable struct {
 // Reload takes up new settings. Sessions over a limit that has become lower
 // stay.
 func (m *Manager) Reload(c Changeable) {
-	m.mu.Lock()
 	if c.MaxSessions > 0 {
-		m.maxSessions = c.MaxSessions
+		m.admission.SetMaxSessions(c.MaxSessions)
 	}
+	m.mu.Lock()
 	m.maxHibernated = c.MaxHibernated
 	m.mu.Unlock()
 	m.warm.SetPools(c.Pools)

@@ -423,7 +423,7 @@ func (s *Session) lose(reason, message string) {
 	}
 	close(s.settled)
 	destroyed.Wait()
-	s.m.line.freed()
+	s.m.admission.Freed()
 }
 
 func (s *Session) lostEvent() protocol.Lost {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
@@ -76,7 +77,7 @@ func (h *SnapshotStore) Create(ctx context.Context, p noderpc.Principal, s *Sess
 		return none, err
 	}
 	defer done()
-	if err := h.m.confirm(ctx, "session.snapshot", &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}); err != nil {
+	if err := h.m.admission.Confirm(ctx, "session.snapshot", admission.ForSnapshot(holderOf(p))); err != nil {
 		return none, err
 	}
 	unlock, err := s.acquireIdle(ctx)
@@ -120,19 +121,14 @@ func (h *SnapshotStore) write(ctx context.Context, s *Session, dir string, unloc
 // reserve takes a place and a name.
 func (h *SnapshotStore) reserve(p noderpc.Principal, name string) (done func(), err error) {
 	const op = "session.snapshot"
-	c := &claim{tenant: p.Tenant, subject: p.Subject, use: tenant.Use{Snapshots: 1, DiskBytes: 1}}
-	h.m.mu.Lock()
-	all, own := h.m.holding(p.Tenant, p.Subject)
-	h.m.mu.Unlock()
+	all, own := h.m.admission.SessionUse(p.Tenant, p.Subject)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.m.bounded(c) {
-		a, o := h.kept(p.Tenant, p.Subject)
-		all.Add(a)
-		own.Add(o)
-		if err := h.m.refuse(h.m.over(op, c, all, own)); err != nil {
-			return nil, err
-		}
+	a, o := h.useLocked(p.Tenant, p.Subject)
+	all.Add(a)
+	own.Add(o)
+	if err := h.m.admission.Check(op, admission.ForSnapshot(holderOf(p)), all, own); err != nil {
+		return nil, err
 	}
 	switch cfg := h.m.cfg; {
 	case len(h.all)+h.taking >= cfg.MaxSnapshots:
@@ -329,4 +325,31 @@ func (h *SnapshotStore) Delete(p noderpc.Principal, ref string) error {
 		return err
 	}
 	return h.drop(c)
+}
+
+// use returns what the snapshots of a tenant hold, and the part of a subject.
+func (h *SnapshotStore) use(name, subject string) (all, own tenant.Use) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.useLocked(name, subject)
+}
+
+// useLocked is use. Preconditions: mu is held.
+func (h *SnapshotStore) useLocked(name, subject string) (all, own tenant.Use) {
+	add := func(p noderpc.Principal, u tenant.Use) {
+		if p.Tenant != name {
+			return
+		}
+		all.Add(u)
+		if p.Subject == subject {
+			own.Add(u)
+		}
+	}
+	for _, c := range h.all {
+		add(noderpc.Principal{Tenant: c.Tenant, Subject: c.Subject}, tenant.Use{Snapshots: 1, DiskBytes: c.Bytes})
+	}
+	for p := range h.takers {
+		add(*p, tenant.Use{Snapshots: 1})
+	}
+	return all, own
 }

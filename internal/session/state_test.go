@@ -89,7 +89,6 @@ func TestConsistencyCheck(t *testing.T) {
 			return func() { one.status.Policy.KeepAlive = false }
 		},
 		"there": func() func() { delete(m.sessions, "two"); return func() { m.sessions["two"] = two } },
-		"place": func() func() { m.creating++; return func() { m.creating-- } },
 		"shelf": func() func() { m.snapshots.bytes++; return func() { m.snapshots.bytes-- } },
 	} {
 		undo := harm()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
@@ -63,7 +63,7 @@ func (h warmHost) CheckSpec(tenant string, s *protocol.TemplateSpec, ownImage bo
 
 // MayStore implements warm.Host.
 func (h warmHost) MayStore(name, subject string) error {
-	return h.m.within("template.build", &claim{tenant: name, subject: subject, use: tenant.Use{DiskBytes: 1}})
+	return h.m.admission.CheckAll(h.m.ctx, "template.build", admission.ForStorage(admission.Holder{Tenant: name, Subject: subject}))
 }
 
 // MemoryShort implements warm.Host.

@@ -1,11 +1,11 @@
-package session
+package admission
 
 import (
 	"strings"
 	"testing"
 )
 
-// mayTry reports whether w has been told to, and takes it.
+// mayTry reports whether w may try, once.
 func (w *waiter) mayTry() bool {
 	select {
 	case <-w.try:
@@ -15,10 +15,10 @@ func (w *waiter) mayTry() bool {
 	}
 }
 
-// TestLineIsFair: a tenant that asks for much waits behind its own requests,
-// and not in front of others'.
+// TestLineIsFair checks that the requests of a tenant with many wait for each other, and
+// those of other tenants do not wait for all of them.
 func TestLineIsFair(t *testing.T) {
-	l := newLine(8)
+	l := newWaitQueue(8)
 	var all []*waiter
 	for _, tenant := range []string{"greedy", "greedy", "greedy", "greedy", "a", "b", "a"} {
 		w, ok := l.join(tenant)
@@ -65,9 +65,9 @@ func TestLineIsFair(t *testing.T) {
 	}
 }
 
-// TestLineWhoGivesUp: who leaves hands the turn on, and nobody is forgotten.
+// TestLineWhoGivesUp checks that a request that leaves hands the turn on.
 func TestLineWhoGivesUp(t *testing.T) {
-	l := newLine(4)
+	l := newWaitQueue(4)
 	a, _ := l.join("a")
 	b, _ := l.join("b")
 	c, _ := l.join("b")

@@ -1,47 +1,47 @@
-package session
+package admission
 
 import (
 	"slices"
 	"sync"
 )
 
-// line is where those wait who found no place: first come, first served
-// within a tenant, and one tenant after the other. One at a time has the turn,
-// and tries whenever something has become free.
-type line struct {
-	most int // that wait at once, and half as many of one tenant
+// waitQueue has the requests that wait for a place: first come, first served within
+// a tenant, and one tenant after the other. One request at a time has the turn. It
+// tries whenever something has become free.
+type waitQueue struct {
+	most int // requests that wait at once, and half as many of one tenant
 
 	mu    sync.Mutex // guards all below; leaf
 	queue map[string][]*waiter
 	order []string // tenants with waiters, the next one first
 	n     int
-	turn  *waiter // nil only while nobody waits
+	turn  *waiter // nil only while the queue is empty
 }
 
-// waiter is one that waits. try has something in it when it may try.
+// waiter is a request that waits. try has a value when it may try.
 type waiter struct {
 	tenant string
 	try    chan struct{}
 }
 
-func newLine(most int) *line { return &line{most: most, queue: map[string][]*waiter{}} }
+func newWaitQueue(most int) *waitQueue { return &waitQueue{most: most, queue: map[string][]*waiter{}} }
 
-// empty reports whether nobody waits.
-func (l *line) empty() bool {
+// empty reports whether no request waits.
+func (l *waitQueue) empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n == 0
 }
 
-// waiting is how many wait.
-func (l *line) waiting() int {
+// waiting returns how many requests wait.
+func (l *waitQueue) waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n
 }
 
-// join lets one more wait, if there is room for it.
-func (l *line) join(tenant string) (*waiter, bool) {
+// join adds a request, if there is room for it.
+func (l *waitQueue) join(tenant string) (*waiter, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.n >= l.most || len(l.queue[tenant]) >= max(1, l.most/2) {
@@ -59,8 +59,8 @@ func (l *line) join(tenant string) (*waiter, bool) {
 	return w, true
 }
 
-// leave ends a wait. The turn goes on to the next.
-func (l *line) leave(w *waiter) {
+// leave removes a request. If it has the turn, the next request gets it.
+func (l *waitQueue) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	mine := slices.DeleteFunc(l.queue[w.tenant], func(x *waiter) bool { return x == w })
@@ -72,15 +72,16 @@ func (l *line) leave(w *waiter) {
 	if l.turn != w {
 		return
 	}
-	// The tenant's next turn comes after all others'.
+	// The tenant's next turn comes after those of all others.
 	if i := slices.Index(l.order, w.tenant); i >= 0 {
 		l.order = append(slices.Delete(l.order, i, i+1), w.tenant)
 	}
 	l.pass()
 }
 
-// pass gives the turn to the next tenant's first. mu is held.
-func (l *line) pass() {
+// pass gives the turn to the first request of the next tenant. Preconditions: mu is
+// held.
+func (l *waitQueue) pass() {
 	l.turn = nil
 	if len(l.order) == 0 {
 		return
@@ -89,8 +90,8 @@ func (l *line) pass() {
 	l.turn.try <- struct{}{} // its first
 }
 
-// freed lets the one whose turn it is try again.
-func (l *line) freed() {
+// freed lets the request that has the turn try again.
+func (l *waitQueue) freed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.turn == nil {

@@ -1,0 +1,301 @@
+// Package admission decides whether a node has a place, and a tenant the quota, for
+// one more session, snapshot or template. Requests without a place wait in a queue.
+// Idle sessions are evicted to make room. In a cluster, quotas count what all nodes
+// hold.
+package admission
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+)
+
+// Node is what a Controller needs to know of its node. Any goroutine may call its
+// methods.
+type Node interface {
+	// Sandboxes returns how many sessions hold a sandbox.
+	Sandboxes() int
+	// MemoryShort reports whether one more sandbox needs more memory than there is.
+	MemoryShort() bool
+	// SessionUse returns what the sessions and templates of a tenant hold, and the
+	// part of a subject. The Controller calls it, Sandboxes and MemoryShort with its
+	// lock held.
+	SessionUse(tenant, subject string) (all, own tenant.Use)
+	// SnapshotUse is SessionUse for snapshots. The Controller calls it without its
+	// lock.
+	SnapshotUse(tenant, subject string) (all, own tenant.Use)
+	// Holders returns the tenants and subjects that hold anything.
+	Holders() []Holder
+}
+
+// Evictor makes room on the node.
+type Evictor interface {
+	// EvictIdle hibernates the session of a tenant that has been idle longest; an
+	// empty tenant means any. It reports whether it has hibernated one.
+	EvictIdle(ctx context.Context, tenant string) bool
+}
+
+// Config has the settings of a Controller.
+type Config struct {
+	Node    Node
+	Evictor Evictor
+	// MaxSessions is how many sessions may have a sandbox at once.
+	MaxSessions int
+	// Queue is how many requests may wait for a place, half of them of one tenant.
+	// QueueWait is how long.
+	Queue     int
+	QueueWait time.Duration
+	// Tenants has the quotas; nil means that there are none.
+	Tenants *tenant.Store
+	// Ledger has the use of other nodes; nil means that this is the only one.
+	Ledger Ledger
+	// Refused is called for each request that a quota refuses.
+	Refused func(quota string)
+}
+
+// Holder is a tenant, or one of its subjects. Subject is empty for the tenant.
+type Holder struct{ Tenant, Subject string }
+
+// key is the holder's name in the ledger.
+func (h Holder) key() string { return h.Tenant + "\x00" + h.Subject }
+
+// Request is what a holder asks for.
+type Request struct {
+	Holder
+	use tenant.Use
+}
+
+// ForSession returns the request for a new session whose sandbox uses s.
+func ForSession(h Holder, s tenant.Use) Request {
+	// It holds no bytes on disk yet, but some must be left.
+	s.Sessions, s.DiskBytes = 1, 1
+	return Request{h, s}
+}
+
+// ForResume returns the request for the sandbox of a hibernated session.
+func ForResume(h Holder, s tenant.Use) Request { return Request{h, s} }
+
+// ForSnapshot returns the request for a snapshot.
+func ForSnapshot(h Holder) Request { return Request{h, tenant.Use{Snapshots: 1, DiskBytes: 1}} }
+
+// ForStorage returns the request for bytes on disk, such as those of a template.
+func ForStorage(h Holder) Request { return Request{h, tenant.Use{DiskBytes: 1}} }
+
+// Controller admits requests on one node. Any goroutine may use it.
+type Controller struct {
+	cfg   Config
+	queue *waitQueue
+	usage *usageReports
+	// ctx ends with Close.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	served, refused, expired atomic.Int64
+
+	// mu guards all below. Locks of the node that its methods take come after it.
+	mu          sync.Mutex
+	closed      bool
+	maxSessions int
+	// reserved are places of sessions that do not exist yet.
+	reserved map[*Reservation]struct{}
+}
+
+// Reservation is a place for a session that is being created. It counts until it is
+// released or used.
+type Reservation struct {
+	Request
+	c *Controller
+}
+
+// New returns a Controller.
+func New(cfg Config) *Controller {
+	c := &Controller{
+		cfg: cfg, queue: newWaitQueue(cfg.Queue), usage: newUsageReports(),
+		maxSessions: cfg.MaxSessions, reserved: map[*Reservation]struct{}{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// Close refuses all requests from now on, those that wait included.
+func (c *Controller) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.cancel()
+}
+
+// SetMaxSessions changes how many sessions may have a sandbox. Sessions above the
+// number stay.
+func (c *Controller) SetMaxSessions(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.maxSessions = n
+}
+
+// Places returns how many sessions have a sandbox or a reservation, and how many
+// may have one.
+func (c *Controller) Places() (taken, most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken(), c.maxSessions
+}
+
+// Reserved returns how many reservations there are.
+func (c *Controller) Reserved() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.reserved)
+}
+
+// Full reports whether the next session has to wait until another one is evicted.
+func (c *Controller) Full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.closed && c.full()
+}
+
+// taken counts the places that are taken. Preconditions: mu is held.
+func (c *Controller) taken() int { return len(c.reserved) + c.cfg.Node.Sandboxes() }
+
+// full reports whether one more sandbox has no place. Preconditions: mu is held.
+func (c *Controller) full() bool {
+	return c.taken() >= c.maxSessions || c.cfg.Node.MemoryShort()
+}
+
+// Freed lets a waiting request try again, because something has become free.
+func (c *Controller) Freed() { c.queue.freed() }
+
+// Waiting returns how many requests wait.
+func (c *Controller) Waiting() int { return c.queue.waiting() }
+
+// Counts returns how many requests waited and got a place, found the queue full, and
+// waited in vain.
+func (c *Controller) Counts() (served, refused, expired int64) {
+	return c.served.Load(), c.refused.Load(), c.expired.Load()
+}
+
+// Reserve takes a place for a session that is to be created. See Admit.
+func (c *Controller) Reserve(ctx context.Context, op, message string, r Request, enter func() error) (*Reservation, error) {
+	x := &Reservation{Request: r, c: c}
+	err := c.Admit(ctx, op, message, r, func() error {
+		if err := enter(); err != nil {
+			return err
+		}
+		c.reserved[x] = struct{}{}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Release frees the place.
+func (r *Reservation) Release() {
+	r.Use(func() {})
+	r.c.Freed()
+}
+
+// Use frees the place and calls take, which makes the session count in its stead. No
+// other request is admitted between the two.
+func (r *Reservation) Use(take func()) {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	delete(r.c.reserved, r)
+	take()
+}
+
+// Admit calls enter once there is a place for one more sandbox. enter takes the
+// place, or fails; it is called with the Controller's lock held. Where there is no
+// place, Admit evicts idle sessions.
+//
+// A request for which no session can be evicted waits in the queue, unless the queue
+// is full. Quotas come first: a request over a quota does not wait, but its tenant's
+// own idle sessions are evicted where that helps.
+func (c *Controller) Admit(ctx context.Context, op, message string, r Request, enter func() error) error {
+	var w *waiter
+	var over <-chan time.Time
+	defer func() {
+		if w != nil {
+			c.queue.leave(w)
+		}
+	}()
+	for {
+		done, err := c.try(ctx, op, r, w == nil, enter)
+		if done {
+			if err == nil && w != nil {
+				c.served.Add(1)
+			}
+			return err
+		}
+		exhausted := &fault.Error{Kind: fault.Exhausted, Op: op, RetryAfter: 5, Message: message}
+		if w == nil {
+			if r.Tenant == noderpc.GatewayTenant {
+				return exhausted // that requests wait is the answer to a gateway's check
+			}
+			var room bool
+			if w, room = c.queue.join(r.Tenant); !room {
+				c.refused.Add(1)
+				return exhausted
+			}
+			timer := time.NewTimer(c.cfg.QueueWait)
+			defer timer.Stop()
+			over = timer.C
+		}
+		select {
+		case <-w.try:
+		case <-over:
+			c.expired.Add(1)
+			return exhausted
+		case <-ctx.Done():
+			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		case <-c.ctx.Done():
+			return fault.New(fault.Restarting, op, "the node is stopping")
+		}
+	}
+}
+
+// try is one attempt of Admit. first says that the request does not wait yet, and so
+// comes after those that do. done is false when it has to wait.
+func (c *Controller) try(ctx context.Context, op string, r Request, first bool, enter func() error) (done bool, err error) {
+	for {
+		var all, own tenant.Use
+		bounded := c.bounded(r)
+		if bounded {
+			all, own = c.cfg.Node.SnapshotUse(r.Tenant, r.Subject)
+		}
+		c.mu.Lock()
+		quota, full := "", c.full()
+		if bounded {
+			a, o := c.sessionUse(r.Tenant, r.Subject)
+			all.Add(a)
+			own.Add(o)
+			quota, err = c.exceeded(op, r, all, own)
+		}
+		behind := first && !c.queue.empty()
+		switch {
+		case c.closed:
+			done, err = true, fault.New(fault.Restarting, op, "the node is stopping")
+		case err == nil && !full && !behind:
+			done, err = true, enter()
+		}
+		c.mu.Unlock()
+		switch {
+		case done:
+			return true, err
+		case err != nil:
+			if !freedByEviction(quota) || !c.cfg.Evictor.EvictIdle(ctx, r.Tenant) {
+				return true, c.refuse(quota, err)
+			}
+			err = nil
+		case behind || !c.cfg.Evictor.EvictIdle(ctx, ""):
+			return false, nil
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package admission
+
+import (
+	"context"
+
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+)
+
+// quotaRetry is after how many seconds a request over a quota may be repeated. What
+// exceeds the quota is for the tenant to end.
+const quotaRetry = 10
+
+// SessionUse returns what a tenant's sessions and templates hold, reservations
+// included, and the part of a subject.
+func (c *Controller) SessionUse(name, subject string) (all, own tenant.Use) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessionUse(name, subject)
+}
+
+// sessionUse is SessionUse. Preconditions: mu is held.
+func (c *Controller) sessionUse(name, subject string) (all, own tenant.Use) {
+	all, own = c.cfg.Node.SessionUse(name, subject)
+	for r := range c.reserved {
+		if r.Tenant != name {
+			continue
+		}
+		u := r.use
+		u.DiskBytes = 0
+		all.Add(u)
+		if r.Subject == subject {
+			own.Add(u)
+		}
+	}
+	return all, own
+}
+
+// bounded reports whether a quota applies to a request. None applies to the requests
+// that gateways make for themselves.
+func (c *Controller) bounded(r Request) bool {
+	if c.cfg.Tenants == nil || r.Tenant == noderpc.GatewayTenant {
+		return false
+	}
+	x, _ := c.cfg.Tenants.Index()
+	return x.Quota(r.Tenant) != tenant.Quota{} || x.KeyQuota(r.Subject) != tenant.Quota{}
+}
+
+// exceeded returns the error of a request for which its tenant, or its key, has no
+// quota left, and the quota's name. The holder has all and own.
+func (c *Controller) exceeded(op string, r Request, all, own tenant.Use) (quota string, err error) {
+	x, _ := c.cfg.Tenants.Index()
+	if quota = x.Quota(r.Tenant).Breach(all, r.use); quota != "" {
+		return quota, tenant.Exceeded(op, "tenant", quota, quotaRetry)
+	}
+	if quota = x.KeyQuota(r.Subject).Breach(own, r.use); quota != "" {
+		return quota, tenant.Exceeded(op, "key", quota, quotaRetry)
+	}
+	return "", nil
+}
+
+// refuse counts a request that a quota refuses.
+func (c *Controller) refuse(quota string, err error) error {
+	if err != nil {
+		c.cfg.Refused(quota)
+	}
+	return err
+}
+
+// Check returns the error of a request over a quota on this node, for a holder that
+// has all and own.
+func (c *Controller) Check(op string, r Request, all, own tenant.Use) error {
+	if !c.bounded(r) {
+		return nil
+	}
+	return c.refuse(c.exceeded(op, r, all, own))
+}
+
+// CheckAll returns the error of a request over a quota, on this node or over all
+// nodes.
+func (c *Controller) CheckAll(ctx context.Context, op string, r Request) error {
+	if !c.bounded(r) {
+		return nil
+	}
+	all, own := c.cfg.Node.SnapshotUse(r.Tenant, r.Subject)
+	a, o := c.SessionUse(r.Tenant, r.Subject)
+	all.Add(a)
+	own.Add(o)
+	if err := c.refuse(c.exceeded(op, r, all, own)); err != nil {
+		return err
+	}
+	return c.Confirm(ctx, op, r)
+}
+
+// freedByEviction reports whether an idle session gives back some of a quota when it
+// is evicted.
+func freedByEviction(quota string) bool {
+	return quota == tenant.QuotaRunning || quota == tenant.QuotaCPUs || quota == tenant.QuotaMemory
+}
+
+// use returns what a holder has on this node.
+func (c *Controller) use(h Holder) tenant.Use {
+	all, own := c.cfg.Node.SnapshotUse(h.Tenant, h.Subject)
+	a, o := c.SessionUse(h.Tenant, h.Subject)
+	if h.Subject != "" {
+		own.Add(o)
+		return own
+	}
+	all.Add(a)
+	return all
+}
+
+// Uses returns what each tenant holds on this node.
+func (c *Controller) Uses() map[string]tenant.Use {
+	out := map[string]tenant.Use{}
+	for _, h := range c.cfg.Node.Holders() {
+		out[h.Tenant] = tenant.Use{}
+	}
+	delete(out, noderpc.GatewayTenant)
+	for name := range out {
+		out[name] = c.use(Holder{Tenant: name})
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+package admission
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+)
+
+// Ledger adds up what tenants and keys hold on all nodes of a cluster.
+type Ledger interface {
+	// Report replaces the use of this node and returns that of the others, in one
+	// step.
+	Report(ctx context.Context, all []cluster.NodeUsage) ([]cluster.Totals, error)
+}
+
+const (
+	// reportEvery is how often a node reports its use, besides when somebody asks
+	// for more. What was given back is free on other nodes after that time.
+	reportEvery = 500 * time.Millisecond
+	// reclaimWait is how long a request over a quota waits until another node has
+	// evicted an idle session, reclaimTick how often it checks that.
+	reclaimWait = 3 * time.Second
+	reclaimTick = 200 * time.Millisecond
+)
+
+// usageReports is what a Controller has reported, and knows of other nodes.
+type usageReports struct {
+	// turn is held while a report is made, so that reports come in order. It guards
+	// the fields below.
+	turn chan struct{}
+	// reported are the holders with an entry in the ledger.
+	reported map[Holder]bool
+	// others is the last known use of other nodes.
+	others map[Holder]tenant.Use
+}
+
+func newUsageReports() *usageReports {
+	return &usageReports{turn: make(chan struct{}, 1), reported: map[Holder]bool{}, others: map[Holder]tenant.Use{}}
+}
+
+// AmountsOf returns a use as the ledger stores it.
+func AmountsOf(u tenant.Use) cluster.Amounts {
+	if u == (tenant.Use{}) {
+		return nil
+	}
+	return cluster.Amounts{float64(u.Sessions), float64(u.Running), u.CPUs, float64(u.MemoryBytes), float64(u.DiskBytes), float64(u.Snapshots)}
+}
+
+// useOf is the inverse of AmountsOf.
+func useOf(a cluster.Amounts) (u tenant.Use) {
+	if len(a) == 6 {
+		u = tenant.Use{Sessions: int(a[0]), Running: int(a[1]), CPUs: a[2], MemoryBytes: int64(a[3]), DiskBytes: int64(a[4]), Snapshots: int(a[5])}
+	}
+	return u
+}
+
+// boundedHolders returns a holder, and its tenant, as far as they have quotas.
+func (c *Controller) boundedHolders(o Holder) (all []Holder) {
+	if c.cfg.Tenants == nil || o.Tenant == noderpc.GatewayTenant {
+		return nil
+	}
+	x, _ := c.cfg.Tenants.Index()
+	if x.Quota(o.Tenant) != (tenant.Quota{}) {
+		all = append(all, Holder{Tenant: o.Tenant})
+	}
+	if o.Subject != "" && x.KeyQuota(o.Subject) != (tenant.Quota{}) {
+		all = append(all, o)
+	}
+	return all
+}
+
+// report reports what the holders have here, and returns that, and what they have on
+// other nodes: the last known use while the ledger is not available. wanted are the
+// holders of which another node wants something back.
+func (c *Controller) report(ctx context.Context, all []Holder, wants bool) (here, others []tenant.Use, wanted []Holder, err error) {
+	select {
+	case c.usage.turn <- struct{}{}:
+		defer func() { <-c.usage.turn }()
+	case <-ctx.Done():
+		return nil, nil, nil, fault.Wrap(fault.KindOf(ctx.Err()), "admission.report", ctx.Err())
+	}
+	held := make([]cluster.NodeUsage, len(all))
+	here, others = make([]tenant.Use, len(all)), make([]tenant.Use, len(all))
+	for i, h := range all {
+		here[i] = c.use(h)
+		held[i] = cluster.NodeUsage{Holder: h.key(), Used: AmountsOf(here[i]), Reclaim: wants}
+		c.usage.reported[h] = true
+	}
+	sums, err := c.cfg.Ledger.Report(ctx, held)
+	for i, h := range all {
+		if err == nil {
+			c.usage.others[h] = useOf(sums[i].Used)
+			if sums[i].Reclaim {
+				wanted = append(wanted, h)
+			}
+			if held[i].Used == nil {
+				delete(c.usage.reported, h)
+				delete(c.usage.others, h)
+				others[i] = useOf(sums[i].Used)
+				continue
+			}
+		}
+		others[i] = c.usage.others[h]
+	}
+	return here, others, wanted, err
+}
+
+// Confirm checks a request that has a place on this node against the quotas over all
+// nodes. For it, the node that has an idle session of the tenant evicts it.
+func (c *Controller) Confirm(ctx context.Context, op string, r Request) error {
+	if c.cfg.Ledger == nil {
+		return nil
+	}
+	all := c.boundedHolders(r.Holder)
+	if len(all) == 0 {
+		return nil
+	}
+	x, _ := c.cfg.Tenants.Index()
+	more := r.use
+	more.DiskBytes = 0 // it has none yet
+	for began, wants := time.Now(), false; ; wants = true {
+		here, others, _, err := c.report(ctx, all, wants)
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		// Without the ledger the last known use counts. A new session is refused
+		// later, because the directory is not available either.
+		quota, whose := "", "tenant"
+		for i, h := range all {
+			u := here[i]
+			u.Add(others[i])
+			u.Sessions, u.Running, u.Snapshots = u.Sessions-more.Sessions, u.Running-more.Running, u.Snapshots-more.Snapshots
+			u.CPUs, u.MemoryBytes = u.CPUs-more.CPUs, u.MemoryBytes-more.MemoryBytes
+			limits := x.Quota(h.Tenant)
+			if whose = "tenant"; h.Subject != "" {
+				limits, whose = x.KeyQuota(h.Subject), "key"
+			}
+			if quota = limits.Breach(u, r.use); quota != "" {
+				break
+			}
+		}
+		switch {
+		case quota == "":
+			return nil
+		case !freedByEviction(quota), time.Since(began) > reclaimWait:
+			return c.refuse(quota, tenant.Exceeded(op, whose, quota, quotaRetry))
+		case c.cfg.Evictor.EvictIdle(ctx, r.Tenant):
+			continue
+		}
+		timer := time.NewTimer(reclaimTick)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fault.Wrap(fault.KindOf(ctx.Err()), op, ctx.Err())
+		}
+	}
+}
+
+// Run reports the use of tenants and keys with quotas until Close, and evicts their
+// idle sessions for requests on other nodes. It returns at once without a ledger.
+func (c *Controller) Run() {
+	if c.cfg.Ledger == nil {
+		return
+	}
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		all := c.holders()
+		for len(all) > 0 {
+			some := all[:min(len(all), cluster.MaxHolders)]
+			all = all[len(some):]
+			_, _, wanted, err := c.report(c.ctx, some, false)
+			if err != nil {
+				break // until the next report
+			}
+			for _, h := range wanted {
+				c.cfg.Evictor.EvictIdle(c.ctx, h.Tenant)
+			}
+		}
+	}
+}
+
+// holders returns the holders with quotas that have something here, or had when the
+// ledger was last updated.
+func (c *Controller) holders() []Holder {
+	owners := c.cfg.Node.Holders()
+	c.mu.Lock()
+	for r := range c.reserved {
+		owners = append(owners, r.Holder)
+	}
+	c.mu.Unlock()
+	seen := map[Holder]bool{}
+	var all []Holder
+	add := func(h Holder) {
+		if !seen[h] {
+			seen[h] = true
+			all = append(all, h)
+		}
+	}
+	for _, o := range owners {
+		for _, h := range c.boundedHolders(o) {
+			add(h)
+		}
+	}
+	c.usage.turn <- struct{}{}
+	for h := range c.usage.reported {
+		add(h)
+	}
+	<-c.usage.turn
+	return all
+}
+
+// ReportReleased makes a session that has left this node count for its quotas until
+// another node has it. stored is its size in bytes.
+func (c *Controller) ReportReleased(ctx context.Context, h Holder, session cluster.SessionID, until time.Time, stored int64) error {
+	if c.cfg.Ledger == nil {
+		return nil
+	}
+	all := c.boundedHolders(h)
+	if len(all) == 0 {
+		return nil
+	}
+	held := make([]cluster.NodeUsage, len(all))
+	select {
+	case c.usage.turn <- struct{}{}:
+		defer func() { <-c.usage.turn }()
+	case <-ctx.Done():
+		return nil
+	}
+	for i, h := range all {
+		held[i] = cluster.NodeUsage{
+			Holder: h.key(), Used: AmountsOf(c.use(h)),
+			Released: &cluster.ReleasedSession{Session: session, Until: until, Used: AmountsOf(tenant.Use{Sessions: 1, DiskBytes: stored})},
+		}
+	}
+	_, err := c.cfg.Ledger.Report(ctx, held)
+	return err
+}

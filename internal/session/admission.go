@@ -1,0 +1,73 @@
+package session
+
+import (
+	"context"
+
+	"github.com/sandgate/sandgate/internal/admission"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/warm"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// admissionNode is a manager as package admission sees it. It implements
+// admission.Node and admission.Evictor.
+type admissionNode struct{ m *Manager }
+
+func (n admissionNode) Sandboxes() int { return n.m.totals.withSandbox() }
+
+func (n admissionNode) MemoryShort() bool { return n.m.tight(warm.SandboxBytes) }
+
+func (n admissionNode) SessionUse(name, subject string) (all, own tenant.Use) {
+	all, own = n.m.totals.of(name, subject)
+	all.DiskBytes += n.m.warm.Stored()[name]
+	return all, own
+}
+
+func (n admissionNode) SnapshotUse(name, subject string) (all, own tenant.Use) {
+	return n.m.snapshots.use(name, subject)
+}
+
+func (n admissionNode) Holders() []admission.Holder {
+	all := n.m.totals.owners()
+	for name := range n.m.warm.Stored() {
+		all = append(all, admission.Holder{Tenant: name})
+	}
+	n.m.snapshots.mu.Lock()
+	defer n.m.snapshots.mu.Unlock()
+	for _, c := range n.m.snapshots.all {
+		all = append(all, admission.Holder{Tenant: c.Tenant, Subject: c.Subject})
+	}
+	return all
+}
+
+func (n admissionNode) EvictIdle(ctx context.Context, tenant string) bool {
+	return n.m.evictIdle(ctx, tenant)
+}
+
+// sessionRequest is the request for a new session.
+func (m *Manager) sessionRequest(p noderpc.Principal, l protocol.Limits) admission.Request {
+	return admission.ForSession(holderOf(p), m.sandboxUse(l))
+}
+
+// resumeRequest is the request for the sandbox of a hibernated session.
+func (s *Session) resumeRequest() admission.Request {
+	return admission.ForResume(s.holder(), s.m.sandboxUse(s.spec.Limits))
+}
+
+func (s *Session) holder() admission.Holder {
+	return admission.Holder{Tenant: s.spec.Tenant, Subject: s.spec.Subject}
+}
+
+func holderOf(p noderpc.Principal) admission.Holder {
+	return admission.Holder{Tenant: p.Tenant, Subject: p.Subject}
+}
+
+// sandboxUse is what a session with a sandbox holds of its tenant's quota.
+func (m *Manager) sandboxUse(l protocol.Limits) tenant.Use {
+	l = warm.MergeLimits(m.cfg.Limits, l)
+	return tenant.Use{Running: 1, CPUs: l.CPUs, MemoryBytes: l.MemoryBytes}
+}
+
+// Uses returns what each tenant holds.
+func (m *Manager) Uses() map[string]tenant.Use { return m.admission.Uses() }

@@ -1,0 +1,93 @@
+package session
+
+import (
+	"context"
+	"sort"
+	"time"
+)
+
+// evictIdleAfter is how long a session must have been idle before it is evicted.
+const evictIdleAfter = time.Second
+
+// tight reports whether need bytes more would exceed the memory of all sandboxes.
+func (m *Manager) tight(need int64) bool {
+	return m.cfg.Memory > 0 && m.cfg.Backend.Memory()+need > m.cfg.Memory
+}
+
+// evictIdle hibernates the session of a tenant that has been idle longest; an empty
+// tenant means any. It reports whether it has hibernated one.
+func (m *Manager) evictIdle(ctx context.Context, tenant string) bool {
+	type candidate struct {
+		s      *Session
+		active time.Time
+	}
+	since := time.Now().Add(-evictIdleAfter)
+	var all []candidate
+	for _, s := range m.totals.residents() {
+		s.mu.Lock()
+		if (s.state == paused || s.state == running) && s.idleSince(since) && (tenant == "" || s.spec.Tenant == tenant) {
+			all = append(all, candidate{s, s.status.Active})
+		}
+		s.mu.Unlock()
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].active.Before(all[j].active) })
+	for _, c := range all {
+		if ctx.Err() != nil {
+			return false
+		}
+		if c.s.evict(ctx, since) {
+			m.count.gaveWay.Add(1)
+			return true
+		}
+	}
+	return false
+}
+
+// evict hibernates the session if it has been idle since the given time.
+func (s *Session) evict(ctx context.Context, since time.Time) bool {
+	if !s.lifecycle.TryLock() {
+		return false // a request begins
+	}
+	defer s.lifecycle.Unlock()
+	s.mu.Lock()
+	idle := (s.state == paused || s.state == running) && s.idleSince(since)
+	all, state := s.order, s.state
+	s.mu.Unlock()
+	if !idle {
+		return false
+	}
+	if state == running {
+		for _, c := range all {
+			if c.working(ctx, since) {
+				return false
+			}
+		}
+	}
+	if err := s.m.room(); err != nil {
+		return false
+	}
+	defer s.m.work.Done()
+	if err := s.hibernateLocked(ctx); err != nil {
+		if !s.IsLost() {
+			s.m.log.Warn("a session could not give way", "session", s.spec.ID, "error", err)
+			s.Touch()
+		}
+		return false
+	}
+	return true
+}
+
+// evictUnderPressure evicts idle sessions in the background while the sandboxes hold
+// more memory than they may: one session at a time.
+func (m *Manager) evictUnderPressure() {
+	if !m.tight(0) {
+		return
+	}
+	if !m.hibernating.TryLock() {
+		return
+	}
+	m.work.Go(func() {
+		defer m.hibernating.Unlock()
+		m.evictIdle(m.ctx, "")
+	})
+}
