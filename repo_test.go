@@ -315,6 +315,22 @@ func TestEveryFolderIsInTheReadme(t *testing.T) {
 	}
 }
 
+// TestEveryInternalFolderIsInItsReadme fails when internal/README.md lacks a folder.
+func TestEveryInternalFolderIsInItsReadme(t *testing.T) {
+	page, err := os.ReadFile("internal/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range tracked(t, "internal/*/*") {
+		folder := strings.Join(strings.Split(f, "/")[:2], "/")
+		if !seen[folder] && !strings.Contains(string(page), "`"+folder+"/`") {
+			t.Errorf("internal/README.md has no line about `%s/`", folder)
+		}
+		seen[folder] = true
+	}
+}
+
 // TestLinksInPagesLead fails when a Markdown page links to a file that is not
 // there.
 func TestLinksInPagesLead(t *testing.T) {
