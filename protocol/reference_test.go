@@ -21,7 +21,8 @@ go test ./protocol -run TestOperationsPage -update
 ` + "```" + `
 
 [protocol.md](../protocol.md#3-operations) has the parameters and results.
-[rest.md](rest.md) explains the routes.
+[rest.md](rest.md) explains the routes. A number after a route is the status of a success that is
+not 200.
 
 - **Scope** is the right that the credentials must carry. *any* means valid credentials.
 - **Channel** says how the operation uses ` + "`ch`" + `: *names* a channel number that is attached or watched,
@@ -64,12 +65,16 @@ func operationsPage() string {
 func operationRow(o protocol.Operation) string {
 	channel := map[protocol.ChannelUse]string{protocol.NamesChannel: "names", protocol.ChoosesChannel: "chooses"}[o.Channel]
 	link := ""
-	if o.OneSession {
+	if o.OneSession && o.Transport != protocol.Internal {
 		link = "yes"
 	}
 	routes := make([]string, 0, len(o.REST))
 	for _, r := range o.REST {
-		routes = append(routes, "`"+r.Method+" "+r.Path+"`")
+		route := "`" + r.Method + " " + r.Path + "`"
+		if r.Status != 0 {
+			route += fmt.Sprintf(" → %d", r.Status)
+		}
+		routes = append(routes, route)
 	}
 	limit := fmt.Sprintf("%d min", o.Timeout()/time.Minute)
 	if o.Timeout() >= time.Hour {
