@@ -28,7 +28,6 @@ var proseRules = []struct {
 var proseExcluded = []string{
 	"docs/configuration.md",
 	"docs/metrics.md",
-	"docs/operation.md",
 }
 
 var (

@@ -317,7 +317,7 @@ func TestPackagesFromARegistry(t *testing.T) {
 	sh("npm", "from npm", "mkdir -p ~/n && cd ~/n && npm install --no-audit --no-fund --no-update-notifier --registry "+o.base+"/npm sgnpm 2>&1 && node -p \"require('sgnpm')\"")
 	sh("node", "hello", "node -e \"fetch('"+o.base+"/hello').then((r) => r.text()).then(console.log)\"")
 	sh("go", "from go", "mkdir -p ~/g && cd ~/g && go mod init example.test/m 2>&1 && go get example.test/sggo 2>&1 && printf 'package main\\nimport \"example.test/sggo\"\\nfunc main() { println(sggo.Answer) }\\n' > m.go && go run . 2>&1")
-	sh("composer", "from composer", `mkdir -p ~/c && cd ~/c && echo '{"repositories":[{"type":"composer","url":"`+o.base+`/composer"},{"packagist.org":false}],"config":{"secure-http":false}}' > composer.json && composer require -q --no-interaction acme/sgphp 2>&1; php -r 'require "vendor/autoload.php"; echo Acme\Answer::IT;'`)
+	sh("composer", "from composer", `mkdir -p ~/c && cd ~/c && echo '{"repositories":[{"type":"composer","url":"`+o.base+`/composer"},{"packagist":false}],"config":{"secure-http":false}}' > composer.json && composer require -q --no-interaction acme/sgphp 2>&1; php -r 'require "vendor/autoload.php"; echo Acme\Answer::IT;'`)
 	for language, code := range map[string]string{
 		"javascript": "console.log(await (await fetch('" + o.base + "/hello')).text())",
 		"java":       `System.out.println(java.net.http.HttpClient.newHttpClient().send(java.net.http.HttpRequest.newBuilder(java.net.URI.create("` + o.base + `/hello")).build(), java.net.http.HttpResponse.BodyHandlers.ofString()).body())`,

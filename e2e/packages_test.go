@@ -104,7 +104,7 @@ func TestTemplateIsLetOut(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1, languages: [bash]}")
 	ctx := deadline(t)
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "composer.json"), `{"repositories":[{"type":"composer","url":"`+o.base+`/composer"},{"packagist.org":false}],"config":{"secure-http":false}}`)
+	write(t, filepath.Join(dir, "composer.json"), `{"repositories":[{"type":"composer","url":"`+o.base+`/composer"},{"packagist":false}],"config":{"secure-http":false}}`)
 	build := func(text string) (string, error) {
 		t.Helper()
 		return command(ctx, t, o.Server, "template", "build", write(t, filepath.Join(dir, "t.yaml"), strings.ReplaceAll(text, "BASE", o.base)))

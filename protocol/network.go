@@ -12,7 +12,7 @@ import (
 type Network struct {
 	// Off is for what is false.
 	Off bool
-	// Allow are hosts: pypi.org, *.pythonhosted.org, git.example.org:22. Without
+	// Allow are hosts: git.example.org:22, *.example.org, or a preset such as python. Without
 	// a port, 80 and 443 are meant. nil is all that the server lets out.
 	Allow []string
 }

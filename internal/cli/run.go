@@ -41,7 +41,7 @@ The exit status is the program's, 128+n after signal n; 200 and up are errors of
 	flags.BoolVar(&o.Stdin, "stdin", false, "pass standard input on even when it is a terminal")
 	flags.BoolVar(&o.Keep, "keep", false, "keep the session and print its id on standard error")
 	flags.BoolVar(&o.Network, "network", false, "let it reach the hosts that the server allows")
-	flags.Var(&o.Allow, "allow", "let it reach this `host`, as pypi.org or *.example.org:443; can be given again")
+	flags.Var(&o.Allow, "allow", "let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")
 	flags.StringVar(&o.Session, "session", "", "run in this `session`, which is kept")
 	passArguments(c)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {

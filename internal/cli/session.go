@@ -167,7 +167,7 @@ the server.`,
 	set.StringVar(&r.Snapshot, "snapshot", "", "the `snapshot`, an id or a name, that it continues from")
 	durable := set.Bool("durable", false, "restore it after the server was killed, as of when it was last idle")
 	out := set.Bool("network", false, "let it reach the hosts that the server allows")
-	set.Var(&hosts, "allow", "let it reach this `host`, as pypi.org or *.example.org:443; can be given again")
+	set.Var(&hosts, "allow", "let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")
 	set.Var((*flags.Mounts)(&r.Volumes), "volume", "give it a volume, `NAME[:/PATH][:ro]`, at /volumes/NAME with a link at PATH; can be given again")
 	set.Var(env, "env", "a variable, `NAME=VALUE`; can be given again")
 	limits := addLimitFlags(set)

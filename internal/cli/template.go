@@ -55,7 +55,7 @@ FILE is YAML; paths in it are relative to its folder:
   code: import lib
   bare: false                 # true leaves out pandas and the like: lighter
   volumes: ["shared:/data:ro"]       # of its sessions, as for --volume
-  build_network: {allow: [pypi.org, files.pythonhosted.org]}  # or true
+  build_network: {allow: [python]}  # the hosts of pip, or true for all
   session_network: false             # of its sessions that do not say
 
 Packages are installed from the files in the folder that "from" names and, with build_network, from

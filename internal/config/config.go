@@ -127,7 +127,7 @@ type Sessions struct {
 
 // Egress is about what sessions may reach outside.
 type Egress struct {
-	Allow       []string `yaml:"allow" doc:"The most that any session may reach outside, if it asks for network: hosts such as pypi.org, *.pythonhosted.org for all below a domain, or * for all; with :port for another than 80 and 443. Empty: no session reaches anything."`
+	Allow       []string `yaml:"allow" doc:"The most that any session may reach outside, if it asks for network: hosts such as git.example.org, *.example.org for all below a domain, * for all, or presets: python, node, go, php, java, debian. :port selects another port than 80 and 443. Empty: no session reaches anything."`
 	Tenants     []string `yaml:"tenants" doc:"Tenants whose sessions may ask for network. Empty means all."`
 	Connections int      `yaml:"connections" default:"64" min:"1" max:"256" doc:"Connections to the outside that a session has at one time, 1 to 256. Further ones are refused."`
 	Rate        Size     `yaml:"bytes_per_second" default:"0" min:"64KiB" off:"0" doc:"What a session may move in a second, both ways together; at least 64KiB. Who moves more waits. 0 means no limit."`

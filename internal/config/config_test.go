@@ -80,7 +80,7 @@ func TestStrict(t *testing.T) {
 		{"switch", "insecure_listen_without_tls: maybe\n", "neither true nor false"},
 		{"number", "pool:\n  size: two\n", "whole number"},
 		{"list", "allowed_hosts: one\n", "[a, b]"},
-		{"egress host", "egress:\n  allow: [pypi.org, 0x7f.1]\n", "0x7f.1"},
+		{"egress host", "egress:\n  allow: [packages.example.org, 0x7f.1]\n", "0x7f.1"},
 		{"egress network", "insecure_egress_to_private_networks: [10.1.2.3/8]\n", "10.0.0.0/8 is"},
 		{"too small", "limits:\n  memory: 1MiB\n", "256MiB"},
 		{"platform", "platform: ptrace\n", "systrap, kvm"},

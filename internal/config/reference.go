@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -11,17 +12,18 @@ import (
 func Reference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\n" +
-		"This page is written by `go run ./cmd/sandgate config reference > docs/configuration.md`; a test fails when it is\n" +
-		"out of date. To change it, change `config/config.go`.\n\n" +
-		"Settings come from a YAML file, the environment and the command line of `sandgate serve` (and `node`, `gateway`,\n" +
-		"`doctor`, `config show`). A flag wins over a variable, a variable over the file, the file over the default. The file is\n" +
-		"`" + DefaultFile + "` if it exists, or the one that `--config` or `SANDGATE_CONFIG` names. An unknown key is an error\n" +
-		"that names the key and its line. Nothing needs to be set to start.\n\n" +
-		"`sandgate reload`, or SIGHUP, makes a running server read them again: it takes up those that say so below, and names\n" +
-		"the others that have changed, which wait for a restart.\n\n" +
-		"Sizes take the units B, KiB, MiB, GiB and TiB; durations are written as 90s or 1h30m; in a variable or a flag a\n" +
-		"list's items are parted by commas.\n\n" +
-		"There are no secrets here: the access token lives in `token_file`.\n\n")
+		"`go run ./cmd/sandgate config reference > docs/configuration.md` writes this page. A test fails when\n" +
+		"it is out of date. To change it, change `internal/config/config.go`.\n\n" +
+		"Settings come from a YAML file, the environment and the command line of `sandgate serve` (and\n" +
+		"`node`, `gateway`, `doctor`, `config show`). A flag overrides a variable, a variable overrides the\n" +
+		"file, and the file overrides the default. The file is `" + DefaultFile + "` if it exists, or\n" +
+		"the one that `--config` or `SANDGATE_CONFIG` names. An unknown key is an error that names the key\n" +
+		"and its line. The server starts without any settings.\n\n" +
+		"`sandgate reload`, or SIGHUP, makes a running server read the settings again. It applies the\n" +
+		"settings that are marked below, and names the changed ones that need a restart.\n\n" +
+		"Sizes take the units B, KiB, MiB, GiB and TiB. Durations are written as 90s or 1h30m. In a variable\n" +
+		"or a flag, commas separate the items of a list.\n\n" +
+		"No setting is a secret: the access token is in `token_file`.\n\n")
 	c := Default()
 	b.WriteString("## All settings with their defaults\n\n```yaml\n")
 	writeYAML(&b, c)
@@ -38,10 +40,21 @@ func Reference(w io.Writer) error {
 			live = " A reload changes it."
 		}
 		fmt.Fprintf(&b, "### %s\n\n%s\n\n%s, default %s. Flag `--%s`, variable `%s`.%s\n\n",
-			f.Path, wrap(f.Doc, 120), strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env, live)
+			f.Path, wrap(markdown(f.Doc), 100), strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env, live)
 	}
 	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
 	return err
+}
+
+// literal are words of a setting's description that Markdown would take for syntax or a link.
+var literal = regexp.MustCompile(`https?://[^\s,;)]*[^\s,;).]|(^| )\*[^\s,]*`)
+
+// markdown returns a setting's description with its literal words as code.
+func markdown(doc string) string {
+	return literal.ReplaceAllStringFunc(doc, func(word string) string {
+		bare := strings.TrimPrefix(word, " ")
+		return word[:len(word)-len(bare)] + "`" + bare + "`"
+	})
 }
 
 // Show writes c as a file that Load reads, without comments.

@@ -24,11 +24,14 @@ type Config struct {
 	Resolver string
 	// Timeout bounds the time until a connection stands. Default 10 s.
 	Timeout time.Duration
+	// Presets resolves the presets in lists. nil means that there are none.
+	Presets *Presets
 }
 
 // Gate dials what may be reached.
 type Gate struct {
 	allow   List
+	presets *Presets
 	private []netip.Prefix
 	timeout time.Duration
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -37,7 +40,11 @@ type Gate struct {
 
 // New returns a gate.
 func New(c Config) (*Gate, error) {
-	allow, err := ParseList("egress.allow", c.Allow)
+	hosts, err := c.Presets.expand("egress.allow", c.Allow)
+	if err != nil {
+		return nil, err
+	}
+	allow, err := ParseList("egress.allow", hosts)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +55,7 @@ func New(c Config) (*Gate, error) {
 			return d.DialContext(ctx, network, c.Resolver)
 		}
 	}
-	g := &Gate{allow: allow, private: c.Private, timeout: c.Timeout, own: ownAddresses}
+	g := &Gate{allow: allow, presets: c.Presets, private: c.Private, timeout: c.Timeout, own: ownAddresses}
 	if g.timeout == 0 {
 		g.timeout = 10 * time.Second
 	}
@@ -62,6 +69,18 @@ func New(c Config) (*Gate, error) {
 
 // Allowed is the most that anybody may reach.
 func (g *Gate) Allowed() List { return g.allow }
+
+// ParseList reads patterns, as the function ParseList does, and resolves presets.
+func (g *Gate) ParseList(field string, patterns []string) (List, error) {
+	hosts, err := g.presets.expand(field, patterns)
+	if err != nil {
+		return nil, err
+	}
+	return ParseList(field, hosts)
+}
+
+// MavenRepository returns the URL of the repository for Java's packages, or "" if none is known.
+func (g *Gate) MavenRepository() string { return g.presets.Repository() }
 
 // Dial connects to a target that both the gate's list and the caller's allow.
 // A name is resolved once, and the addresses that were looked at are the ones

@@ -17,7 +17,7 @@ import (
 func TestHostHasOneForm(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"pypi.org": "pypi.org", "PyPI.org.": "pypi.org", "xn--bcher-kva.example": "xn--bcher-kva.example", "a_b.example": "a_b.example",
+		"packages.example.org": "packages.example.org", "Packages.Example.org.": "packages.example.org", "xn--bcher-kva.example": "xn--bcher-kva.example", "a_b.example": "a_b.example",
 		"192.0.2.1": "192.0.2.1", "2001:DB8:0::1": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "0x7f.example": "0x7f.example", "registry": "registry",
 	} {
 		if got, err := Host(in); err != nil || got != want {
@@ -39,11 +39,11 @@ func TestHostHasOneForm(t *testing.T) {
 // TestLists asks lists for what they have and have not.
 func TestLists(t *testing.T) {
 	t.Parallel()
-	l, err := ParseList("allow", []string{"pypi.org", "*.pythonhosted.org:443", "git.example:22", "192.0.2.7:8080", "[2001:db8::1]:443"})
+	l, err := ParseList("allow", []string{"packages.example.org", "*.files.example.org:443", "git.example:22", "192.0.2.7:8080", "[2001:db8::1]:443"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(l.Strings(), " "); got != "pypi.org *.pythonhosted.org:443 git.example:22 192.0.2.7:8080 [2001:db8::1]:443" {
+	if got := strings.Join(l.Strings(), " "); got != "packages.example.org *.files.example.org:443 git.example:22 192.0.2.7:8080 [2001:db8::1]:443" {
 		t.Error(got)
 	}
 	for _, c := range []struct {
@@ -51,19 +51,19 @@ func TestLists(t *testing.T) {
 		port int
 		want bool
 	}{
-		{"pypi.org", 443, true},
-		{"pypi.org", 80, true},
-		{"PYPI.ORG.", 443, true},
-		{"pypi.org", 22, false},
-		{"pypi.org", 8443, false},
-		{"evil-pypi.org", 443, false},
-		{"pypi.org.evil.example", 443, false},
-		{"www.pypi.org", 443, false},
-		{"files.pythonhosted.org", 443, true},
-		{"a.files.pythonhosted.org", 443, true},
-		{"files.pythonhosted.org", 80, false},
-		{"pythonhosted.org", 443, false},
-		{"evilpythonhosted.org", 443, false},
+		{"packages.example.org", 443, true},
+		{"packages.example.org", 80, true},
+		{"PACKAGES.EXAMPLE.ORG.", 443, true},
+		{"packages.example.org", 22, false},
+		{"packages.example.org", 8443, false},
+		{"evil-packages.example.org", 443, false},
+		{"packages.example.org.evil.example", 443, false},
+		{"www.packages.example.org", 443, false},
+		{"a.files.example.org", 443, true},
+		{"b.a.files.example.org", 443, true},
+		{"a.files.example.org", 80, false},
+		{"files.example.org", 443, false},
+		{"evilfiles.example.org", 443, false},
 		{"git.example", 22, true},
 		{"git.example", 443, false},
 		{"192.0.2.7", 8080, true},
@@ -262,7 +262,7 @@ func TestDialDenies(t *testing.T) {
 // FuzzParseList holds what ParseList takes to what it means: its text reads as
 // itself, and nothing passes that is an address in disguise.
 func FuzzParseList(f *testing.F) {
-	for _, s := range []string{"pypi.org", "*.a.example:443", "*", "*:8080", "[::1]:80", "::1", "127.1", "0x7f.1", "a..b", "*.*", "a@b:80", "1.2.3.4:80", "é.example", "a.example.:80"} {
+	for _, s := range []string{"packages.example.org", "*.a.example:443", "*", "*:8080", "[::1]:80", "::1", "127.1", "0x7f.1", "a..b", "*.*", "a@b:80", "1.2.3.4:80", "é.example", "a.example.:80"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -287,7 +287,7 @@ func FuzzParseList(f *testing.F) {
 // FuzzHost holds hosts to one form, and what is a name to be no address for
 // those that read numbers as C does.
 func FuzzHost(f *testing.F) {
-	for _, s := range []string{"pypi.org", "127.0.0.1", "0x7f.0.0.1", "2130706433", "[::1]", "::ffff:1.2.3.4", "A.B.", "a\x00", "xn--a"} {
+	for _, s := range []string{"packages.example.org", "127.0.0.1", "0x7f.0.0.1", "2130706433", "[::1]", "::ffff:1.2.3.4", "A.B.", "a\x00", "xn--a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"os"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/config"
@@ -14,7 +15,10 @@ func egressConfig(cfg *config.Config) (proxy.Config, error) {
 	if err != nil {
 		return proxy.Config{}, err
 	}
-	gate, err := egress.New(egress.Config{Allow: cfg.Egress.Allow, Private: private, Resolver: cfg.Egress.Resolver, Timeout: time.Duration(cfg.Egress.Dial)})
+	gate, err := egress.New(egress.Config{
+		Allow: cfg.Egress.Allow, Private: private, Resolver: cfg.Egress.Resolver, Timeout: time.Duration(cfg.Egress.Dial),
+		Presets: presets(cfg.ImagePath()),
+	})
 	if err != nil {
 		return proxy.Config{}, err
 	}
@@ -25,4 +29,12 @@ func egressConfig(cfg *config.Config) (proxy.Config, error) {
 		out.Tenants = cfg.Egress.Tenants
 	}
 	return out, nil
+}
+
+// presets resolves presets by this machine's configuration and by an image.
+func presets(image string) *egress.Presets {
+	return &egress.Presets{
+		Host: os.DirFS("/"), Env: os.Getenv,
+		Image: func(path string) ([]byte, error) { return readImage(image, path) },
+	}
 }

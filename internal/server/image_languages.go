@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 
 	"gvisor.dev/gvisor/pkg/erofs"
 
@@ -128,4 +129,23 @@ func content(image *erofs.Image, file erofs.Inode) ([]byte, error) {
 		text = append(text, r.Bytes...)
 	}
 	return text, nil
+}
+
+// readImage returns the content of a small file in an image. It does not follow symbolic links.
+func readImage(image, name string) ([]byte, error) {
+	f, err := os.Open(image)
+	if err != nil {
+		return nil, err
+	}
+	img, err := erofs.OpenImage(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	defer img.Close()
+	file, err := find(img, strings.TrimPrefix(name, "/"))
+	if err != nil {
+		return nil, err
+	}
+	return content(img, file)
 }

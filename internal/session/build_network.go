@@ -34,8 +34,12 @@ func (h warmHost) OpenNetwork(ctx context.Context, agent *client.Client, def *wa
 		return nil, err
 	}
 	agent.Egress.Handle(p.Handle)
+	env := m.cfg.Egress.Env(nil)
+	if url := m.cfg.Egress.Gate.MavenRepository(); url != "" {
+		env["MAVEN_REPOSITORY"] = url // the sandbox has no Maven that knows its default
+	}
 	return &warm.BuildNetwork{
-		Port: m.cfg.Egress.Port, Env: m.cfg.Egress.Env(nil),
+		Port: m.cfg.Egress.Port, Env: env,
 		Close: func() {
 			p.Close()
 			end()

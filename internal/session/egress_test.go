@@ -73,12 +73,12 @@ func (r *rig) tunnel(host string, port int) (net.Conn, *bufio.Reader, string) {
 
 // TestNetworkIsAskedFor creates sessions with more than they may have.
 func TestNetworkIsAskedFor(t *testing.T) {
-	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Tenants = []string{alice.Tenant} }, "pypi.org", "*.pythonhosted.org:443"))
+	r := newRig(t, withEgress(t, func(e *proxy.Config) { e.Tenants = []string{alice.Tenant} }, "packages.example.org", "*.files.example.org:443"))
 	create := func(n *protocol.Network) (protocol.Session, error) {
 		return call[protocol.Session](r, alice, protocol.OpSessionCreate, protocol.SessionCreate{Network: n})
 	}
 	s, err := create(&protocol.Network{})
-	if err != nil || s.Network == nil || strings.Join(s.Network.Allow, " ") != "pypi.org *.pythonhosted.org:443" {
+	if err != nil || s.Network == nil || strings.Join(s.Network.Allow, " ") != "packages.example.org *.files.example.org:443" {
 		t.Fatalf("%+v, %v", s.Network, err)
 	}
 	must[struct{}](r, protocol.OpSessionDelete, protocol.SessionRef{Session: s.ID})
@@ -89,8 +89,8 @@ func TestNetworkIsAskedFor(t *testing.T) {
 		}
 		return err != nil
 	})
-	s, err = create(&protocol.Network{Allow: []string{"PyPI.org:443", "files.pythonhosted.org:443"}})
-	if err != nil || strings.Join(s.Network.Allow, " ") != "pypi.org:443 files.pythonhosted.org:443" {
+	s, err = create(&protocol.Network{Allow: []string{"Packages.Example.org:443", "a.files.example.org:443"}})
+	if err != nil || strings.Join(s.Network.Allow, " ") != "packages.example.org:443 a.files.example.org:443" {
 		t.Errorf("%+v, %v", s.Network, err)
 	}
 	for _, n := range []*protocol.Network{nil, {Off: true}} {
@@ -103,11 +103,11 @@ func TestNetworkIsAskedFor(t *testing.T) {
 		kind  fault.Kind
 	}{
 		{[]string{}, fault.InvalidArgument},
-		{[]string{"pypi.org", "2130706433"}, fault.InvalidArgument},
-		{[]string{"pypi.org:22"}, fault.PermissionDenied},
+		{[]string{"packages.example.org", "2130706433"}, fault.InvalidArgument},
+		{[]string{"packages.example.org:22"}, fault.PermissionDenied},
 		{[]string{"*"}, fault.PermissionDenied},
-		{[]string{"evilpypi.org"}, fault.PermissionDenied},
-		{[]string{"files.pythonhosted.org"}, fault.PermissionDenied}, // and so port 80
+		{[]string{"evilpackages.example.org"}, fault.PermissionDenied},
+		{[]string{"a.files.example.org"}, fault.PermissionDenied}, // and so port 80
 	} {
 		_, err := create(&protocol.Network{Allow: c.allow})
 		wantKind(t, fmt.Sprint(c.allow), err, c.kind, "network.allow")

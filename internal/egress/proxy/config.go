@@ -63,7 +63,7 @@ func (c Config) Check(op, field, tenant string, asked *protocol.Network) (*proto
 	case len(asked.Allow) == 0:
 		return nil, fault.Invalid(op, field+".allow", "the list names no host; true means all that the server lets out, false nothing")
 	}
-	list, err := egress.ParseList(field+".allow", asked.Allow)
+	list, err := c.Gate.ParseList(field+".allow", asked.Allow)
 	if err != nil {
 		return nil, err
 	}

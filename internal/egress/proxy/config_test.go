@@ -12,7 +12,7 @@ import (
 // TestCheck checks the networks that tenants may have, with and without a list of
 // tenants.
 func TestCheck(t *testing.T) {
-	gate, err := egress.New(egress.Config{Allow: []string{"pypi.org", "*.example.org:443"}})
+	gate, err := egress.New(egress.Config{Allow: []string{"packages.example.org", "*.example.org:443"}})
 	if err != nil {
 		t.Fatal(err)
 	}
