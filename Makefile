@@ -1,4 +1,5 @@
 # make run    a working Sandgate on this machine
+# make quick  formatting, lint and the tests that need no root, gVisor or other servers
 # make test   every test and lint
 # make bench  the figures of SPECIFICATION.md
 
@@ -9,7 +10,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 LINT    := $(GO) tool -modfile=tools/go.mod
 
-.PHONY: run build test lint unit web bench clean setup app
+.PHONY: run build quick test lint unit web bench clean setup app
 .PHONY: bin/sandgate bin/agent bin/runsc bin/image.erofs bin/versitygw
 
 run: setup build
@@ -60,6 +61,18 @@ lint: node_modules
 	@shellcheck $$(git grep -lE '^#!.*(bash|sh)$$')
 	@out=$$(npx --no-install markdownlint-cli2 '**/*.md' 2>&1) || { echo "$$out"; exit 1; }
 	@$(GO) test -vet=off -run 'TestPagesArePlainEnglish|TestLinksInPagesLead' .
+
+# Packages whose tests need root, gVisor, a built image, or a compiler in bin/, or download modules.
+QUICK_EXCLUDE := deploy/kubernetes e2e internal/agent internal/blob internal/cluster \
+	internal/cluster/redis internal/image internal/sandbox/gvisor internal/session langs \
+	langs/bash/driver langs/golang
+# Tests of other packages that need root or redis-server.
+QUICK_SKIP := TestRatesOverGateways|TestRunTicketWithoutStore|TestBackup|TestRestoreRefuses|TestFullDiskCosts
+
+quick: lint
+	@echo "quick: the tests that need neither root nor gVisor nor other servers"
+	@$(GO) test -short -vet=off -skip '$(QUICK_SKIP)' \
+		$$($(GO) list ./... | grep -vxF "$$(printf 'github.com/sandgate/sandgate/%s\n' $(QUICK_EXCLUDE))")
 
 # Lint has vetted. Zstandard is ten times slower where races are looked for,
 # and is not ours.
