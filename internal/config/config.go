@@ -31,7 +31,7 @@ const DefaultFile = "/etc/sandgate/config.yaml"
 type Config struct {
 	Listen   string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address and port that the gateway accepts connections on. Anything but a loopback address is refused unless insecure_listen_without_tls is set: put a proxy that speaks TLS in front instead."`
 	Insecure bool     `yaml:"insecure_listen_without_tls" default:"false" doc:"Allows listen to be an address that other machines reach. Tokens and code then cross the network in the clear."`
-	DataDir  string   `yaml:"data_dir" default:"/var/lib/sandgate" doc:"Directory for what must outlive a restart: the token, the warm snapshots and hibernated sessions. Owned by root, mode 0711."`
+	DataDir  string   `yaml:"data_dir" default:"/var/lib/sandgate" doc:"Directory for data that must survive a restart: the token, warm snapshots and hibernated sessions. Owned by root, mode 0711."`
 	RunDir   string   `yaml:"run_dir" default:"/run/sandgate" doc:"Directory for sockets and the state of running sandboxes. Owned by root, mode 0711; best on a tmpfs."`
 	Runsc    string   `yaml:"runsc" doc:"Path of the runsc binary. Empty means runsc beside this program, or in ../bin of its directory."`
 	Image    string   `yaml:"image" doc:"Path of the image with the languages, an EROFS file. Empty means image.erofs beside this program, or in ../bin or ../build of its directory."`
@@ -42,7 +42,7 @@ type Config struct {
 	Ports    string   `yaml:"ports_domain" default:"localhost" doc:"Domain below which the ports of sessions have host names of their own, <port>-<session>.<domain>, such as ports.example.org; with https:// before it when a proxy speaks TLS in front, and a port behind it if that is not the usual one. It needs a wildcard in DNS, and should be no subdomain of where other people's pages live. localhost is for browsers on this machine. Empty: ports have paths alone."`
 	Token    string   `yaml:"token_file" doc:"File with the access token, made on the first start, mode 0600. Empty means token in data_dir."`
 
-	Private []string `yaml:"insecure_egress_to_private_networks" doc:"Networks that sessions may be let out to although they are not public, as 10.1.2.0/24: a package registry of your own, say. What else is there is then within reach of hostile code; egress.allow must name the hosts all the same. Everything that is no address of the public internet is refused otherwise: this machine's own, private, link-local and shared networks, and those of clouds' metadata."`
+	Private []string `yaml:"insecure_egress_to_private_networks" doc:"Networks that are not public and that sessions may reach, such as 10.1.2.0/24 with your own package registry. Hostile code can then reach every host in them that egress.allow names. Without this, all addresses outside the public internet are refused: those of this machine, private, link-local and shared networks, and clouds' metadata services."`
 
 	Gateway   Gateway   `yaml:"gateway"`
 	OIDC      OIDC      `yaml:"oidc"`
@@ -63,15 +63,15 @@ type Config struct {
 type Gateway struct {
 	Connections int      `yaml:"connections" default:"10000" min:"16" doc:"Connections of all clients at one time, at least 16. More are closed at once."`
 	Sockets     int      `yaml:"sockets_per_principal" default:"256" min:"1" doc:"WebSockets of one principal at one time; at least 1. More are refused with 429."`
-	SelfCheck   Duration `yaml:"self_check" default:"5m" min:"0" doc:"How old the cell may be that GET /readyz answers from; a question later than that has the gateway run another. 0 means that none is run: ready is then whose node answers."`
+	SelfCheck   Duration `yaml:"self_check" default:"5m" min:"0" doc:"How old the result of the check cell may be from which GET /readyz answers. After that, a request makes the gateway run another cell. 0 means that no cell is run: the gateway is then ready if its node answers."`
 }
 
 // Pool is about the sandboxes that wait for a session.
 type Pool struct {
 	Size      int      `yaml:"size" default:"2" min:"0" max:"1000" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot."`
-	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are always kept warm for. The others, and templates, are as they are asked for."`
+	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are always kept warm for. Sandboxes for other languages and templates are made on demand."`
 	Memory    Size     `yaml:"memory" default:"512MiB" doc:"Memory that sandboxes may hold which are kept ready beyond size: for what was asked for within the last minutes, at most 16 for each language and template. 0 keeps none."`
-	Spare     int      `yaml:"spare" default:"1" min:"0" max:"100" doc:"Sandboxes kept half made, 0 to 100, 22 MiB each, so that waking and copying a session do not wait for the making of one."`
+	Spare     int      `yaml:"spare" default:"1" min:"0" max:"100" doc:"Standby sandboxes, 0 to 100, 22 MiB each, so that resuming and forking a session do not wait for the creation of a sandbox."`
 }
 
 // Limits are those of one sandbox.
@@ -79,11 +79,11 @@ type Limits struct {
 	Memory  Size     `yaml:"memory" default:"1GiB" min:"256MiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
 	CPUs    float64  `yaml:"cpus" default:"2" min:"0.1" doc:"Processors that one sandbox may use, in fractions from 0.1."`
 	PIDs    int      `yaml:"pids" default:"512" min:"32" max:"4096" doc:"Processes and threads of the user in one sandbox, 32 to 4096."`
-	Overlay Size     `yaml:"overlay" default:"1GiB" min:"16MiB" doc:"What a sandbox may write to its filesystem, kept in memory; at least 16MiB."`
+	Overlay Size     `yaml:"overlay" default:"1GiB" min:"16MiB" doc:"Bytes that a sandbox may write to its filesystem, which is in memory; at least 16MiB."`
 	Tmp     Size     `yaml:"tmp" default:"256MiB" min:"1MiB" doc:"Size of /tmp in a sandbox; at least 1MiB."`
 	Files   int      `yaml:"open_files" default:"4096" min:"64" doc:"Open files of one process in a sandbox, at least 64."`
 	Inodes  int      `yaml:"inodes" default:"262144" min:"64" doc:"Files and folders that may be made in /tmp, in /dev/shm, and outside them, each for itself; at least 64."`
-	Output  Size     `yaml:"output" default:"0" min:"64KiB" off:"0" doc:"What each channel may print in a second; at least 64KiB. Who prints faster waits. 0 means no limit."`
+	Output  Size     `yaml:"output" default:"0" min:"64KiB" off:"0" doc:"Bytes that each channel may print in a second; at least 64KiB. A faster program waits. 0 means no limit."`
 	Cell    Duration `yaml:"cell" default:"0s" min:"1s" off:"0" doc:"How long a cell may run before it is interrupted, in whole seconds; 0 means no limit."`
 }
 
@@ -105,20 +105,20 @@ type Sessions struct {
 	Lifetime    Duration `yaml:"lifetime" default:"24h" min:"1s" doc:"A session that does not ask for another lifetime ends this long after its creation, whatever it does; at least 1s."`
 	MaxLifetime Duration `yaml:"max_lifetime" default:"168h" doc:"The longest lifetime that a session may ask for; at least that of lifetime."`
 	Pause       Duration `yaml:"idle_pause" default:"60s" min:"0" doc:"A session without work for this long is paused: it keeps its memory and takes no processor; 0 means never."`
-	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" min:"0" doc:"A paused session without work for this long is hibernated: it goes to data_dir and takes no memory, until work wakes it; 0 means never."`
+	Hibernate   Duration `yaml:"idle_hibernate" default:"15m" min:"0" doc:"A paused session without work for this long is hibernated: it is in data_dir and takes no memory until work resumes it; 0 means never."`
 	Hibernated  int      `yaml:"max_hibernated" default:"1000" min:"0" doc:"Hibernated sessions at one time, beside max; at least 0. Each takes about as much of data_dir as it had memory and files. Further ones stay paused."`
 	Snapshots   int      `yaml:"max_snapshots" default:"100" min:"0" doc:"Snapshots that users keep at one time, at least 0. Further ones are refused."`
-	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" min:"1MiB" doc:"What all snapshots together may take of data_dir; at least 1MiB. One that does not fit is refused."`
+	SnapshotMax Size     `yaml:"max_snapshot_bytes" default:"20GiB" min:"1MiB" doc:"Bytes in data_dir that all snapshots together may take; at least 1MiB. A snapshot that does not fit is refused."`
 	Volumes     int      `yaml:"max_volumes" default:"100" min:"0" doc:"Volumes that a tenant may have, at least 0. Further ones are refused."`
-	VolumeMax   Size     `yaml:"max_volume_bytes" default:"10GiB" min:"1MiB" doc:"The most that one volume may hold, in data_dir; at least 1MiB. It is measured every 5 s while sessions write to it: one that holds more becomes read-only for them, and a session that goes on writing, up to twice as much, is ended."`
-	Durable     bool     `yaml:"durable" default:"false" doc:"Makes sessions durable that do not say. A durable session is copied to data_dir when it falls idle after work, while it goes on, and comes back as of then after the server was killed."`
+	VolumeMax   Size     `yaml:"max_volume_bytes" default:"10GiB" min:"1MiB" doc:"The most that one volume may hold, in data_dir; at least 1MiB. It is measured every 5 s while sessions write to it: one that holds more becomes read-only for them, and a session that continues to write, up to twice as much, is ended."`
+	Durable     bool     `yaml:"durable" default:"false" doc:"Makes sessions durable by default. A durable session is copied to data_dir when it becomes idle after work. After the server was killed, it continues from that copy."`
 	DurableRate Duration `yaml:"durable_every" default:"30s" min:"1s" doc:"The least time between two such copies of a session; at least 1s."`
 	DurableMax  Size     `yaml:"durable_max" default:"2GiB" min:"1MiB" doc:"A durable session whose sandbox holds more memory than this is not copied, which its log says; at least 1MiB."`
 	Shutdown    Duration `yaml:"shutdown_limit" default:"30s" min:"0" max:"40s" doc:"How long a server that stops takes to hibernate its sessions for the next start, at most 40s; those it cannot in that time are lost, as are all with 0."`
 	Memory      Size     `yaml:"memory" default:"0" min:"0" doc:"Memory that all sandboxes may hold together. Beyond it sessions that are idle are hibernated, those first that have been longest, and new ones are refused while there are none. 0 means four fifths of the machine's."`
 	MaxIdle     Duration `yaml:"max_idle" default:"24h" min:"1s" doc:"The longest idle_pause or idle_hibernate that a session may ask for; at least 1s."`
 	MaxKeep     int      `yaml:"max_keep_alive" default:"4" min:"0" doc:"Sessions that may be kept alive at one time, which are never paused or hibernated for being idle; 0 means none."`
-	Queue       int      `yaml:"queue" default:"32" min:"0" doc:"Sessions that wait to be made or woken while all places are taken, those of one tenant at most half; tenants take turns. Further ones are refused at once; 0 refuses all."`
+	Queue       int      `yaml:"queue" default:"32" min:"0" doc:"Requests that wait to create or resume a session while all places are taken. One tenant has at most half of them, and tenants take turns. Further ones are refused at once; 0 refuses all."`
 	QueueWait   Duration `yaml:"queue_wait" default:"10s" min:"100ms" doc:"How long one of them waits before it is refused; at least 100ms."`
 	ClaimWait   Duration `yaml:"claim_wait" default:"30s" min:"1s" doc:"How long the creation of a session waits for a sandbox before it is refused; at least 1s."`
 	LogMemory   Size     `yaml:"log_memory" default:"1MiB" min:"64KiB" doc:"Output of each channel that is kept in memory; at least 64KiB."`
@@ -130,8 +130,8 @@ type Egress struct {
 	Allow       []string `yaml:"allow" doc:"The most that any session may reach outside, if it asks for network: hosts such as git.example.org, *.example.org for all below a domain, * for all, or presets: python, node, go, php, java, debian. :port selects another port than 80 and 443. Empty: no session reaches anything."`
 	Tenants     []string `yaml:"tenants" doc:"Tenants whose sessions may ask for network. Empty means all."`
 	Connections int      `yaml:"connections" default:"64" min:"1" max:"256" doc:"Connections to the outside that a session has at one time, 1 to 256. Further ones are refused."`
-	Rate        Size     `yaml:"bytes_per_second" default:"0" min:"64KiB" off:"0" doc:"What a session may move in a second, both ways together; at least 64KiB. Who moves more waits. 0 means no limit."`
-	Bytes       Size     `yaml:"bytes" default:"16GiB" min:"1MiB" off:"0" doc:"What a session may move in all, both ways together; at least 1MiB. Then its connections are cut, and further ones refused. 0 means no limit."`
+	Rate        Size     `yaml:"bytes_per_second" default:"0" min:"64KiB" off:"0" doc:"Bytes that a session may send and receive in a second, both together; at least 64KiB. A faster session waits. 0 means no limit."`
+	Bytes       Size     `yaml:"bytes" default:"16GiB" min:"1MiB" off:"0" doc:"Bytes that a session may send and receive in its life, both together; at least 1MiB. After that, its connections are closed and new ones refused. 0 means no limit."`
 	Dial        Duration `yaml:"dial_timeout" default:"10s" min:"100ms" max:"60s" doc:"How long a host's name and a connection to it may take, 100ms to 60s."`
 	Idle        Duration `yaml:"idle_timeout" default:"5m" min:"1s" doc:"A connection that carries nothing for this long is cut; at least 1s."`
 	Resolver    string   `yaml:"resolver" doc:"Address and port of the DNS server that is asked for hosts' names, as 10.0.0.2:53. Empty means the machine's own."`
@@ -140,7 +140,7 @@ type Egress struct {
 // Templates is about those that users make.
 type Templates struct {
 	Max   int      `yaml:"max" default:"32" min:"0" doc:"Templates of one tenant; 0 means that none can be made."`
-	Bytes Size     `yaml:"bytes" default:"1GiB" min:"1MiB" doc:"What one template may bring along: its files, packages and image; at least 1MiB."`
+	Bytes Size     `yaml:"bytes" default:"1GiB" min:"1MiB" doc:"Bytes of one template's files, packages and image together; at least 1MiB."`
 	Build Duration `yaml:"build" default:"10m" min:"1s" doc:"How long the building of one may take; at least 1s."`
 }
 
@@ -152,28 +152,28 @@ type Cluster struct {
 	Name     string   `yaml:"name" default:"sandgate" doc:"Name of the cluster, with which its keys begin: letters, digits, dots and dashes."`
 	Node     string   `yaml:"node" doc:"Name of this node, unlike that of any other: letters, digits, dots and dashes. Empty means the host name."`
 	Listen   string   `yaml:"listen" doc:"Address and port on which the node answers the cluster's gateways, over TLS with certificates on both sides. Empty: only the gateway of this machine reaches it."`
-	Address  string   `yaml:"address" doc:"Address and port that gateways are told to reach this node at. Empty means that of listen, which then must name one."`
+	Address  string   `yaml:"address" doc:"Address and port at which gateways reach this node. Empty means the address in listen, which must then be a specific one."`
 	Dir      string   `yaml:"dir" doc:"Folder with the certificates that sandgate cluster join makes. Empty means cluster in data_dir."`
 	Lease    Duration `yaml:"lease" default:"45s" min:"1s" doc:"How long a node owns its sessions without word from the directory, at least 1s, and the same for all nodes. After that it acknowledges nothing until the directory answers; and a node that died is missed for as long."`
 	Grace    Duration `yaml:"keys_grace" default:"10m" min:"1s" doc:"How long API keys that a gateway knows are good while it cannot ask whether another has revoked them, at least 1s. Keys that it does not know are answered with 503 meanwhile."`
 	Drain    Duration `yaml:"drain_limit" default:"30s" min:"0" max:"10m" doc:"How long a node that is stopped takes to move its sessions to the blob store, where other nodes take them, at most 10m; what it cannot in that time stays on its disk, as all do with 0 and where no other node takes sessions."`
 	Blobs    string   `yaml:"blobs" doc:"Where sessions lie while no node has them: a folder that all nodes share, or s3://bucket/prefix on an S3-compatible server. Without it a node that is drained keeps its own."`
 
-	Checkpoints    bool     `yaml:"checkpoints" default:"true" doc:"Copies of durable sessions go to cluster.blobs too, so that another node goes on with them when theirs is gone for good."`
+	Checkpoints    bool     `yaml:"checkpoints" default:"true" doc:"Copies of durable sessions go to cluster.blobs too, so that another node can continue them if their node is lost."`
 	CheckpointRate Size     `yaml:"checkpoint_rate" default:"16MiB" min:"1MiB" doc:"Bytes a second that a node's copies may take on their way there, compressed, all together; at least 1MiB."`
-	TakeOver       Duration `yaml:"take_over" default:"30s" min:"0s" doc:"How long a node is missed, beyond its lease, before another goes on with its durable sessions as of their last copy. A node that is started again within that time keeps them, and what they did since."`
+	TakeOver       Duration `yaml:"take_over" default:"30s" min:"0s" doc:"How long a node is missed, beyond its lease, before another node continues its durable sessions from their last copy. A node that starts again within that time keeps them and all their work."`
 
 	S3Endpoint    string `yaml:"s3_endpoint" doc:"Address of that server, such as https://10.0.0.7:9000. Empty means Amazon's."`
 	S3Region      string `yaml:"s3_region" default:"us-east-1" doc:"Region of the bucket."`
 	S3Credentials string `yaml:"s3_credentials_file" doc:"File with the credentials at that server, mode 0600: lines aws_access_key_id=… and aws_secret_access_key=…, and aws_session_token=… if there is one. It is read again every minute."`
-	S3Insecure    bool   `yaml:"s3_insecure" default:"false" doc:"Allows an address of another machine without TLS. Whoever is between sees what sessions hold in memory."`
+	S3Insecure    bool   `yaml:"s3_insecure" default:"false" doc:"Allows the address of another machine without TLS. The network between them then sees the memory of sessions."`
 }
 
 // Audit is about the record of who did what.
 type Audit struct {
-	Enabled  bool   `yaml:"enabled" default:"true" doc:"Keeps an audit log in data_dir/audit: who ran, opened, read and wrote what, and who was turned away. docs/operation.md describes it."`
-	Code     string `yaml:"code" default:"hash" oneof:"hash whole" doc:"What the audit log has of the code that is run: hash for its SHA-256 alone, whole for its first 64KiB too."`
-	Required bool   `yaml:"required" default:"false" doc:"Refuses with 503 what cannot be recorded before it is done, as when the disk is full. Otherwise entries that cannot be written are counted and the server goes on."`
+	Enabled  bool   `yaml:"enabled" default:"true" doc:"Keeps an audit log in data_dir/audit: each user's operations and all refused requests. docs/operation.md describes it."`
+	Code     string `yaml:"code" default:"hash" oneof:"hash whole" doc:"How the audit log records code: hash for its SHA-256 only, whole for its first 64KiB too."`
+	Required bool   `yaml:"required" default:"false" doc:"Refuses operations with 503 if they cannot be recorded before they are carried out, such as when the disk is full. Otherwise, entries that cannot be written are counted and the server continues."`
 	MaxFile  Size   `yaml:"max_file" default:"64MiB" min:"64KiB" doc:"Size of an audit file at which the next one begins; at least 64KiB."`
 	Keep     int    `yaml:"keep" default:"8" min:"1" doc:"Full audit files that are kept, the oldest goes first; at least 1. Ship them elsewhere to keep more."`
 }
@@ -193,7 +193,7 @@ type Tracing struct {
 
 // Log is about the server's own log, on standard error.
 type Log struct {
-	Level  string `yaml:"level" default:"info" oneof:"debug info warn error" doc:"What is logged: debug, info, warn or error and above."`
+	Level  string `yaml:"level" default:"info" oneof:"debug info warn error" doc:"Lowest level that is logged: debug, info, warn or error."`
 	Format string `yaml:"format" default:"text" oneof:"text json" doc:"text for people, json for machines."`
 }
 

@@ -10,15 +10,15 @@ import (
 // OIDC lets users of browsers in by an OpenID Connect provider.
 type OIDC struct {
 	Issuer      string   `yaml:"issuer" doc:"Address of an OpenID Connect provider, such as https://id.example.com, that users of browsers sign in at. Empty means that there is none."`
-	ClientID    string   `yaml:"client_id" doc:"What the provider knows this server by."`
+	ClientID    string   `yaml:"client_id" doc:"Client id of this server at the provider."`
 	SecretFile  string   `yaml:"client_secret_file" doc:"File with the secret that goes with it, mode 0600. Empty for a public client."`
 	PublicURL   string   `yaml:"public_url" doc:"Address of this server as browsers have it, such as https://sandgate.example.com; its host must be in allowed_hosts. The provider sends users back to /auth/callback below it. http is for localhost alone."`
 	Scopes      []string `yaml:"scopes" default:"openid,profile,email" doc:"Scopes that the provider is asked for."`
-	TenantClaim string   `yaml:"tenant_claim" doc:"Claim of the provider that names a user's tenant. Who has none is turned away. Empty means that all are of tenant."`
+	TenantClaim string   `yaml:"tenant_claim" doc:"Claim of the provider that names a user's tenant. A user without the claim is refused. Empty means that all users belong to tenant."`
 	Tenant      string   `yaml:"tenant" default:"users" doc:"Tenant of all users when there is no tenant_claim."`
 	RoleClaim   string   `yaml:"role_claim" doc:"Claim of the provider, a text or a list such as groups, in which a user's role stands: admin, owner, driver, viewer or run. The most powerful counts."`
-	Role        string   `yaml:"role" doc:"Role of users who have none in role_claim. Empty turns them away."`
-	Session     Duration `yaml:"session" default:"8h" doc:"How long a sign-in lasts; 1s to 24h. What has become of the user at the provider is looked at when it is over."`
+	Role        string   `yaml:"role" doc:"Role of users who have none in role_claim. Empty means that they are refused."`
+	Session     Duration `yaml:"session" default:"8h" doc:"How long a sign-in lasts; 1s to 24h. Changes of the user at the provider take effect after that."`
 }
 
 // Complete says what is missing of the settings that belong together.

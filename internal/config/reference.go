@@ -39,8 +39,8 @@ func Reference(w io.Writer) error {
 		if Reloadable(f.Path) {
 			live = " A reload changes it."
 		}
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n%s, default %s. Flag `--%s`, variable `%s`.%s\n\n",
-			f.Path, wrap(markdown(f.Doc), 100), strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env, live)
+		sources := fmt.Sprintf("%s, default %s. Flag `--%s`, variable `%s`.%s", strings.ToUpper(f.Type[:1])+f.Type[1:], def, f.Flag, f.Env, live)
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n%s\n\n", f.Path, wrap(markdown(f.Doc), 100), wrap(sources, 100))
 	}
 	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
 	return err
