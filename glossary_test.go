@@ -47,7 +47,7 @@ func banned(t *testing.T) map[string]string {
 	return all
 }
 
-// sources parses the Go files that are not tests, nor of other programs' code.
+// sources parses the Go files that are neither tests nor code of other programs.
 func sources(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	all := map[string]*ast.File{}
@@ -100,7 +100,7 @@ func TestNoBannedWords(t *testing.T) {
 // commonMethods are names of methods that many types share with one meaning.
 func commonMethods() []string {
 	return []string{
-		// Of the standard library's interfaces, and of flags.
+		// Methods of the standard library's interfaces, and of flags.
 		"Close", "close", "Error", "Unwrap", "String", "Read", "Write", "MarshalJSON", "UnmarshalJSON", "Len", "Less", "Swap", "Done",
 		"Type", "Set", "set", "read", "write",
 		// Resources.

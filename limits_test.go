@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The limits of the code's size, in lines and methods, tests left out.
+// The limits of the code's size, in lines and methods, without tests.
 const (
 	maxPackageLines  = 4000
 	maxFileLines     = 600
@@ -18,7 +18,7 @@ const (
 	maxTypeMethods   = 40
 )
 
-// oversized lists what may be over a limit, each with the reason. A key is a
+// oversized lists the code that may be over a limit, each with the reason. A key is a
 // package's folder, a file, folder.Function, folder.Type.Method or folder.Type.
 func oversized() map[string]string {
 	return map[string]string{
@@ -49,8 +49,8 @@ type size struct {
 	methods map[string]int
 }
 
-// TestSizes fails when a package, file, function or type is over its limit
-// without a reason, or when a reason is given for what is within it.
+// TestSizes fails when a package, file, function or type is over its limit without a reason, or when
+// oversized has a reason for one that is within its limit.
 func TestSizes(t *testing.T) {
 	reasons := oversized()
 	used := map[string]bool{}

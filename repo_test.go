@@ -1,6 +1,5 @@
-// Package sandgate holds the tests of the repository itself: that its pages
-// say what is there, and that its walls stand where docs/architecture.md draws
-// them.
+// Package sandgate holds the tests of the repository itself: its pages, its names, its sizes, and
+// the imports that docs/architecture.md allows.
 package sandgate
 
 import (
@@ -101,8 +100,7 @@ func layerOf[T any](table map[string]T, pkg string) string {
 	return ""
 }
 
-// imports lists the packages of this module with what they import, tests left
-// out.
+// imports lists the imports of each package of this module, without those of tests.
 func imports(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
@@ -117,11 +115,11 @@ func imports(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestImportsRunDownwards holds the imports of every package, and what they
-// import in turn, against the layers of docs/architecture.md.
+// TestImportsRunDownwards compares the direct and indirect imports of every package with the layers
+// of docs/architecture.md.
 func TestImportsRunDownwards(t *testing.T) {
-	// What each layer may import of this module, directly or through others. A "*" stands for
-	// everything below the programs; "!NAME" takes a layer out of it.
+	// The packages of this module that each layer may import, directly or through others. "*" means
+	// everything below the programs; "!NAME" removes a layer from it.
 	allowed := map[string][]string{
 		"fault":        {},
 		"stream":       {"fault"},
@@ -298,7 +296,7 @@ func TestNodeLinksNoBackend(t *testing.T) {
 	}
 }
 
-// TestEveryFolderIsInTheReadme fails when a top-level folder has no sentence.
+// TestEveryFolderIsInTheReadme fails when README.md does not describe a top-level folder.
 func TestEveryFolderIsInTheReadme(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
@@ -373,7 +371,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestNothingBinaryIsTracked fails when a built file slips in.
+// TestNothingBinaryIsTracked fails when git tracks a built file.
 func TestNothingBinaryIsTracked(t *testing.T) {
 	for _, f := range tracked(t) {
 		info, err := os.Stat(f)
