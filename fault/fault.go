@@ -1,7 +1,6 @@
-// Package fault is the one error type of Sandgate. Every error that crosses a
-// package boundary and that somebody may have to act on carries a Kind; one
-// table maps the kinds to an HTTP status, a WebSocket close code, an exit code
-// and a sentence that says what to do.
+// Package fault has the error type of Sandgate. Every error that crosses a package boundary and
+// that a caller may have to act on carries a Kind. One table maps each kind to an HTTP status, a
+// WebSocket close code, an exit code and a sentence of advice.
 package fault
 
 import (
@@ -13,14 +12,15 @@ import (
 
 // Error is an error with a kind. The zero Kind is Internal.
 type Error struct {
-	// Kind decides what the outside sees; see Table.
+	// Kind decides how clients see the error; see Table.
 	Kind Kind
 	// Op names what failed, as "package.verb": "sandbox.restore".
 	Op string
-	// Field names the part of the input that is wrong, as the caller spelled
-	// it ("language", "code"); of Exhausted the quota ("quota.sessions"). Empty when the input is not to blame.
+	// Field names the part of the input that is wrong, as the caller spelled it ("language",
+	// "code"). In an Exhausted error it names the quota ("quota.sessions"). It is empty when the
+	// input is not to blame.
 	Field string
-	// Message says what happened in one sentence without a full stop.
+	// Message states what happened in one sentence without a full stop.
 	Message string
 	// RetryAfter is the number of seconds after which a retry may succeed;
 	// 0 when unknown.
@@ -49,7 +49,7 @@ func Invalid(op, field, format string, args ...any) *Error {
 	return &Error{Kind: InvalidArgument, Op: op, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// Error gives op, field, message and cause, in this order.
+// Error returns op, field, message and cause, in this order.
 func (e *Error) Error() string {
 	var parts []string
 	if e.Op != "" {
@@ -72,9 +72,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of the outermost *Error in err's chain. Context
-// errors without a kind of their own are Canceled and DeadlineExceeded, all
-// else is Internal. KindOf(nil) is "".
+// KindOf returns the kind of the outermost *Error in err's chain. Context errors without a kind of
+// their own are Canceled or DeadlineExceeded. All other errors are Internal. KindOf(nil) is "".
 func KindOf(err error) Kind {
 	if err == nil {
 		return ""
@@ -98,20 +97,19 @@ func KindOf(err error) Kind {
 // Is reports whether err is of the given kind.
 func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
-// Public is the form in which an error leaves the server: in an HTTP body, in
-// a protocol message, on a terminal. It carries no cause.
+// Public is the form of an error outside the server: in an HTTP body, in a protocol message, on a
+// terminal. It carries no cause.
 type Public struct {
 	Kind       Kind   `json:"kind"`
 	Message    string `json:"message"`
 	Field      string `json:"field,omitempty"`
 	RetryAfter int    `json:"retry_after,omitempty"`
-	// Trace is the id of the trace of what failed, where that was traced.
+	// Trace is the id of the failed operation's trace. It is empty if the operation was not traced.
 	Trace string `json:"trace_id,omitempty"`
 }
 
-// PublicOf strips err down to what a client may see. The message of an error
-// without one of its own is the table's sentence for its kind, so that no
-// internal detail leaks.
+// PublicOf reduces err to the parts that a client may see. If err has no message, the message is
+// the table's advice for its kind, so that no internal detail leaks.
 func PublicOf(err error) Public {
 	kind := KindOf(err)
 	p := Public{Kind: kind, Message: kind.Row().Advice}
@@ -125,8 +123,7 @@ func PublicOf(err error) Public {
 	return p
 }
 
-// Err turns a public error back into an *Error, on the client's side of a
-// wire.
+// Err converts a public error back to an *Error, on the client's side of a wire.
 func (p Public) Err(op string) *Error {
 	return &Error{Kind: p.Kind, Op: op, Field: p.Field, Message: p.Message, RetryAfter: p.RetryAfter}
 }

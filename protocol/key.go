@@ -1,6 +1,6 @@
 package protocol
 
-// The operations on keys and quotas, which clients use over HTTP.
+// The operations on keys and quotas. Clients use them over HTTP.
 const (
 	OpKeyCreate   = "key.create"
 	OpKeyList     = "key.list"
@@ -11,28 +11,28 @@ const (
 	OpKeyWatch    = "key.watch"
 )
 
-// EventKeys brings a gateway the table of keys; Params is a tenant.Table.
+// EventKeys sends the key table to a gateway. Params is a tenant.Table.
 const EventKeys = "keys"
 
-// Quota bounds what a tenant or a key holds at once; 0 bounds nothing.
+// Quota bounds what a tenant or a key holds at one time. A field that is 0 sets no bound.
 type Quota struct {
-	// Sessions are those that exist, hibernated ones among them.
+	// Sessions is the number of sessions, including hibernated ones.
 	Sessions int `json:"sessions,omitempty"`
-	// Running are those with a sandbox, running or paused.
+	// Running is the number of sessions with a sandbox, running or paused.
 	Running int `json:"running,omitempty"`
-	// CPUs and MemoryBytes are the limits of those with a sandbox, added up.
+	// CPUs and MemoryBytes are sums of the limits of all sessions with a sandbox.
 	CPUs        float64 `json:"cpus,omitempty"`
 	MemoryBytes int64   `json:"memory_bytes,omitempty"`
-	// DiskBytes is what snapshots, templates and hibernated sessions take.
+	// DiskBytes is the disk space of snapshots, templates and hibernated sessions.
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
-	// Snapshots are those that users have taken.
+	// Snapshots is the number of snapshots that users have taken.
 	Snapshots int `json:"snapshots,omitempty"`
-	// RequestsPerSecond is a rate of HTTP requests and of requests over
-	// WebSockets; twice as many may come at once.
+	// RequestsPerSecond is a rate of HTTP requests and of requests on WebSockets. A burst may have
+	// twice as many.
 	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
 }
 
-// Use is what a tenant holds of what its quota bounds.
+// Use is how much a tenant holds of each thing that its quota bounds.
 type Use struct {
 	Sessions    int     `json:"sessions"`
 	Running     int     `json:"running"`
@@ -46,15 +46,15 @@ type Use struct {
 type KeyCreate struct {
 	// Name is for people, at most 64 bytes.
 	Name string `json:"name,omitempty"`
-	// Tenant is whose it is; empty means the caller's. Another takes the scope
+	// Tenant is the tenant of the key; empty means the caller's. Another tenant needs the scope
 	// admin.
 	Tenant string `json:"tenant,omitempty"`
-	// Role is admin, owner, driver, viewer, run or metrics, and has no scope
-	// that the caller lacks.
+	// Role is admin, owner, driver, viewer, run or metrics. It can have no scope that the caller
+	// lacks.
 	Role string `json:"role"`
-	// ExpiresSeconds ends it after that time; 0 means never.
+	// ExpiresSeconds is the time until the key expires; 0 means never.
 	ExpiresSeconds int64 `json:"expires_seconds,omitempty"`
-	// Quota bounds what is held with this key, beside the tenant's.
+	// Quota bounds what is held with this key, in addition to the tenant's quota.
 	Quota Quota `json:"quota,omitzero"`
 }
 
@@ -73,11 +73,11 @@ type Key struct {
 	Quota      Quota  `json:"quota,omitzero"`
 }
 
-// NewKey is a key with its secret, which is told this once.
+// NewKey is a key with its secret. No other reply has the secret.
 type NewKey struct {
 	Key    Key    `json:"key"`
 	Secret string `json:"secret"`
-	// Version is that of the table which has it.
+	// Version is the version of the key table that contains the key.
 	Version uint64 `json:"version"`
 }
 
@@ -86,14 +86,14 @@ type KeyState struct {
 	Version uint64 `json:"version"`
 }
 
-// KeyQuery says whose keys are asked for: the caller's tenant's, or, for who
-// has the scope admin, another's or all.
+// KeyQuery selects the tenant whose keys are listed: the caller's, or, for a caller with the scope
+// admin, another tenant or all.
 type KeyQuery struct {
 	Tenant string `json:"tenant,omitempty"`
 	All    bool   `json:"all,omitempty"`
 }
 
-// KeyList are keys, the oldest first.
+// KeyList is a list of keys, the oldest first.
 type KeyList struct {
 	Keys []Key `json:"keys"`
 }
@@ -103,31 +103,31 @@ type KeyRef struct {
 	ID string `json:"id"`
 }
 
-// KeyRotate gives a key another secret.
+// KeyRotate gives a key a new secret.
 type KeyRotate struct {
 	ID string `json:"id"`
-	// KeepSeconds is how long the present secret stays good, at most 30 days.
+	// KeepSeconds is how long the present secret stays valid, at most 30 days.
 	KeepSeconds int64 `json:"keep_seconds,omitempty"`
 }
 
-// Tenant is a tenant with what it holds.
+// Tenant is a tenant and what it holds.
 type Tenant struct {
-	// Name is "*" for the quota of all that have none of their own.
+	// Name is the tenant's name. The name "*" stands for the quota of all tenants without a quota
+	// of their own.
 	Name  string `json:"name"`
 	Quota Quota  `json:"quota"`
-	// Own says that the quota is the tenant's own.
+	// Own is true when the quota is the tenant's own.
 	Own  bool `json:"own"`
 	Use  Use  `json:"use"`
 	Keys int  `json:"keys"`
 }
 
-// TenantList are the tenants that hold something, have keys or a quota of
-// their own.
+// TenantList lists the tenants that hold something, have keys or have a quota of their own.
 type TenantList struct {
 	Tenants []Tenant `json:"tenants"`
 }
 
-// TenantQuota gives a tenant a quota of its own, or with nil takes it away.
+// TenantQuota sets a tenant's own quota. A nil quota removes it.
 type TenantQuota struct {
 	Tenant string `json:"tenant"`
 	Quota  *Quota `json:"quota,omitempty"`

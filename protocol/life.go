@@ -1,16 +1,16 @@
 package protocol
 
-// The operations on a session's life, beside those of protocol.go.
+// The operations on the life cycle of a session, in addition to those in protocol.go.
 const (
 	OpSessionUpdate    = "session.update"
 	OpSessionPause     = "session.pause"
 	OpSessionKeepalive = "session.keepalive"
 )
 
-// Never, as a number of idle seconds, means that idleness has no such effect.
+// Never, as a number of idle seconds, disables the effect of idleness.
 const Never = -1
 
-// SessionUpdate changes what may change of a session; what is nil stays.
+// SessionUpdate changes properties of a session. A field that is nil stays as it is.
 type SessionUpdate struct {
 	Session string `json:"session"`
 	// Name is at most 128 bytes.
@@ -20,46 +20,46 @@ type SessionUpdate struct {
 	IdlePauseSeconds     *int64 `json:"idle_pause_seconds,omitempty"`
 	IdleHibernateSeconds *int64 `json:"idle_hibernate_seconds,omitempty"`
 	KeepAlive            *bool  `json:"keep_alive,omitempty"`
-	// LifetimeSeconds ends the session that long after now, and at most the
-	// server's longest lifetime after its creation.
+	// LifetimeSeconds ends the session that long after now, but never later than the server's
+	// longest lifetime after the session's creation.
 	LifetimeSeconds *int64 `json:"lifetime_seconds,omitempty"`
 }
 
-// SessionKeepalive says that somebody still wants the session: for that long
-// it counts as at work.
+// SessionKeepalive reports that a client still uses the session. The session counts as busy for the
+// given time.
 type SessionKeepalive struct {
 	Session string `json:"session"`
-	// Seconds is how long; 0 means that it counts as at work just now.
+	// Seconds is that time; 0 means that the session only counts as busy at this moment.
 	Seconds int64 `json:"seconds,omitempty"`
 }
 
-// Limits are what a session may use. A zero field is the template's, or else
+// Limits bound the resources of a session. A field that is 0 takes the template's value, or else
 // the server's.
 type Limits struct {
-	// MemoryBytes is the memory of all its programs together. A breach ends
-	// the session as lost, with the reason memory.
+	// MemoryBytes bounds the memory of all programs of the session together. A session that exceeds
+	// it is lost with the reason memory.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
-	// CPUs is a number of processors, in fractions.
+	// CPUs is a number of processors; it can be fractional.
 	CPUs float64 `json:"cpus,omitempty"`
-	// Processes are processes and threads: EAGAIN.
+	// Processes bounds the number of processes and threads. Above it, programs get EAGAIN.
 	Processes int `json:"processes,omitempty"`
-	// OpenFiles are those of one process: EMFILE.
+	// OpenFiles bounds the open files of one process. Above it, programs get EMFILE.
 	OpenFiles int `json:"open_files,omitempty"`
-	// DiskBytes is what may be written outside /tmp, TmpBytes what into it:
-	// ENOSPC.
+	// DiskBytes bounds the bytes written outside /tmp, TmpBytes the bytes written to /tmp. Above
+	// them, programs get ENOSPC.
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
 	TmpBytes  int64 `json:"tmp_bytes,omitempty"`
-	// Inodes are files and folders in /tmp, in /dev/shm, and outside them, each
-	// for itself: ENOSPC.
+	// Inodes bounds the number of files and folders in /tmp, in /dev/shm and outside both,
+	// separately for each. Above it, programs get ENOSPC.
 	Inodes int64 `json:"inodes,omitempty"`
-	// OutputBytesPerSecond is what each channel may print; who prints faster
-	// waits.
+	// OutputBytesPerSecond bounds the output of each channel. A program that prints faster has to
+	// wait.
 	OutputBytesPerSecond int64 `json:"output_bytes_per_second,omitempty"`
-	// CellSeconds is how long a cell may run before it is interrupted.
+	// CellSeconds is how long a cell may run. Then it is interrupted.
 	CellSeconds int64 `json:"cell_seconds,omitempty"`
 }
 
-// Usage is what a session's sandbox uses, gVisor's own part included.
+// Usage is the resource usage of a session's sandbox, including gVisor itself.
 type Usage struct {
 	MemoryBytes     int64 `json:"memory_bytes"`
 	MemoryPeakBytes int64 `json:"memory_peak_bytes,omitempty"`
@@ -67,12 +67,12 @@ type Usage struct {
 	Tasks           int64 `json:"tasks"`
 }
 
-// Reached is the content of an event record or a Lost that tells of a limit.
+// Reached is the content of an event record, or a part of Lost, when a limit was reached.
 type Reached struct {
 	// Limit is the name of a field of Limits, or lifetime_seconds.
 	Limit string `json:"limit"`
-	// Max is what it allows, in that field's unit.
+	// Max is the limit's value, in that field's unit.
 	Max int64 `json:"max"`
-	// Lost says what that has cost, in a sentence; empty means nothing.
+	// Lost states in a sentence what was lost; empty means nothing.
 	Lost string `json:"lost,omitempty"`
 }

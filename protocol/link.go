@@ -1,19 +1,19 @@
 package protocol
 
-// The operations on links for viewing, which clients use over HTTP.
+// The operations on share links. Clients use them over HTTP.
 const (
 	OpLinkCreate = "link.create"
 	OpLinkList   = "link.list"
 	OpLinkEnd    = "link.end"
 )
 
-// LinkCreate notes a link for viewing a session.
+// LinkCreate registers a share link of a session.
 type LinkCreate struct {
 	Session   string `json:"session"`
 	ExpiresMS int64  `json:"expires_ms"`
 }
 
-// Link is a link for viewing, without its secret.
+// Link is a share link without its secret.
 type Link struct {
 	ID        string `json:"id"`
 	CreatedBy string `json:"created_by,omitempty"`
@@ -27,12 +27,12 @@ type NewLink struct {
 	Version uint64 `json:"version"`
 }
 
-// LinkList has a session's links that are good still, oldest first.
+// LinkList lists a session's valid share links, oldest first.
 type LinkList struct {
 	Links []Link `json:"links"`
 }
 
-// LinkRef names a session's link.
+// LinkRef names a share link of a session.
 type LinkRef struct {
 	Session string `json:"session"`
 	Link    string `json:"link"`

@@ -1,17 +1,16 @@
 package protocol
 
-// The operations between gateways and nodes of a cluster. No client is offered
-// them.
+// The operations between gateways and nodes of a cluster. Clients cannot use them.
 const (
 	OpAdopt  = "session.adopt"
 	OpParked = "session.parked"
 	OpDrain  = "node.drain"
 )
 
-// Drained is what became of a node's sessions.
+// Drained reports what happened to a node's sessions.
 type Drained struct {
-	// Parked sessions can be had by other nodes. Stayed ones could not go:
-	// they are hibernated on the node, or go on.
+	// Parked is the number of sessions that other nodes can adopt. Stayed is the number of sessions
+	// that could not be moved: they are hibernated on the node, or continue there.
 	Parked int `json:"parked"`
 	Stayed int `json:"stayed"`
 }

@@ -7,13 +7,14 @@ import (
 	"reflect"
 )
 
-// Network says what a session may reach outside: in JSON true for all that the
-// server lets out, false for nothing, or {"allow": [...]} for some of it.
+// Network is what a session may reach outside. In JSON it is true for everything that the server
+// allows, false for nothing, or {"allow": [...]} for some hosts.
 type Network struct {
-	// Off is for what is false.
+	// Off is true when the JSON value is false.
 	Off bool
-	// Allow are hosts: git.example.org:22, *.example.org, or a preset such as python. Without
-	// a port, 80 and 443 are meant. nil is all that the server lets out.
+	// Allow is a list of hosts: git.example.org:22, *.example.org, or a preset such as python. A
+	// host without a port means the ports 80 and 443. A nil list means everything that the server
+	// allows.
 	Allow []string
 }
 
@@ -44,8 +45,8 @@ func (n *Network) UnmarshalJSON(b []byte) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
 		var known *json.UnmarshalTypeError
-		if !errors.As(err, &known) { // so that the caller can name the field
-			err = &json.UnmarshalTypeError{Value: "value with other fields than allow", Type: reflect.TypeFor[networkAllow]()}
+		if !errors.As(err, &known) { // a type that lets the caller name the field
+			err = &json.UnmarshalTypeError{Value: "value with fields other than allow", Type: reflect.TypeFor[networkAllow]()}
 		}
 		return err
 	}

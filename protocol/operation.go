@@ -14,35 +14,35 @@ type Operation struct {
 	ID string
 	// Summary says in one sentence what the operation does.
 	Summary string
-	// Params and Result are zero values of the Go types of Request.Params and
-	// Reply.Result. Nil means that there is none: the result is then {}. AnyJSON
-	// marks a value that the node passes on as it is.
+	// Params and Result are zero values of the Go types of Request.Params and Reply.Result. If
+	// Params is nil, the operation has no parameters. If Result is nil, the result is {}. AnyJSON
+	// marks a value that the node forwards unchanged.
 	Params, Result any
 	// Scope is what the caller's credentials must carry.
 	Scope Scope
-	// Transport says over which interfaces a client may use the operation.
+	// Transport says on which interfaces a client may use the operation.
 	Transport Transport
 	// Channel says how the operation uses Request.Ch.
 	Channel ChannelUse
-	// Order says which other requests of the same link it waits for.
+	// Order says which other requests of the same link the operation waits for.
 	Order Order
-	// Target says which node of a cluster carries it out.
+	// Target says which node of a cluster performs the operation.
 	Target Target
-	// Effects is the most that the operation does. A read-only viewer of a channel
-	// may send nothing to it but operations that read.
+	// Effects is the largest effect of the operation. A read-only viewer of a channel may only send
+	// it operations that read.
 	Effects Effects
 	// OneSession is true when credentials for a single session, such as a share
 	// link, may use it.
 	OneSession bool
-	// Unaudited is true when the audit log gets no entry of it.
+	// Unaudited is true when the audit log gets no entry for the operation.
 	Unaudited bool
-	// Limit is how long the node works on it. 0 means DefaultLimit.
+	// Limit bounds how long the node works on the operation. 0 means DefaultLimit.
 	Limit time.Duration
-	// REST lists the routes that offer it over HTTP.
+	// REST lists the routes of the operation over HTTP.
 	REST []Route
 }
 
-// Limits on how long a node works on an operation.
+// Bounds of the time that a node works on an operation.
 const (
 	DefaultLimit  = time.Minute
 	SlowLimit     = 5 * time.Minute  // starts, copies or removes a sandbox or many files
@@ -58,7 +58,7 @@ func (o Operation) Timeout() time.Duration {
 	return o.Limit
 }
 
-// AnyJSON stands for parameters or a result of any JSON form.
+// AnyJSON stands for parameters or a result with any JSON value.
 type AnyJSON struct{}
 
 // Scope is a right that credentials carry. No scope includes another.
@@ -67,7 +67,7 @@ type Scope string
 // The scopes that can be granted.
 const (
 	ScopeRead    Scope = "sessions:read"   // list and watch the tenant's sessions and their output
-	ScopeWrite   Scope = "sessions:write"  // run, feed and interrupt what is in them; write files
+	ScopeWrite   Scope = "sessions:write"  // run, feed and interrupt programs in them; write files
 	ScopeManage  Scope = "sessions:manage" // create, copy, change and delete them
 	ScopeRun     Scope = "run"             // use POST /v1/run without a session
 	ScopeKeys    Scope = "keys"            // create, list and revoke the tenant's keys
@@ -84,14 +84,14 @@ const (
 	ScopeNode Scope = "node"
 )
 
-// Transport says over which interfaces a client may use an operation.
+// Transport says on which interfaces a client may use an operation.
 type Transport int
 
 // The transports.
 const (
 	WebSocket Transport = iota // requests on the WebSocket; also HTTP where REST lists routes
-	HTTPOnly                   // HTTP alone
-	Internal                   // no client: gateways and nodes alone
+	HTTPOnly                   // only HTTP
+	Internal                   // not for clients: only gateways and nodes
 )
 
 // ChannelUse says how an operation uses Request.Ch.
@@ -110,26 +110,25 @@ type Order int
 // The orders.
 const (
 	Concurrent Order = iota // none
-	PerChannel              // those before it on the same channel
-	Inline                  // none, and later frames of the link wait for it: it must be quick
+	PerChannel              // earlier requests on the same channel
+	Inline                  // none, but later frames of the link wait for it: it must be quick
 )
 
-// Target says which node of a cluster carries an operation out.
+// Target says which node of a cluster performs an operation.
 type Target int
 
-// The targets. TargetNone is the zero value and not valid, so that no row can
-// leave the choice to chance.
+// The targets. TargetNone is the zero value and not valid, so that each row has to choose a target.
 const (
 	TargetNone   Target = iota
 	AnyNode             // any node gives the same answer
 	AllNodes            // every node; the answers are merged
 	SessionNode         // the node that owns Params.session, or the attached channel's session
 	ResourceNode        // the node that has the snapshot, template or volume that Params names
-	PlacedNode          // the node that has what Params refers to, or else one with capacity
+	PlacedNode          // the node that has the session or resource that Params refers to, or else one with capacity
 	DirectNode          // the node that the caller has chosen; never routed
 )
 
-// Effects is the most that an operation does.
+// Effects is the largest effect of an operation.
 type Effects int
 
 // The effects, in ascending order.
@@ -167,7 +166,7 @@ type Route struct {
 // MaxRouteBody is the usual bound of a JSON body in bytes.
 const MaxRouteBody = 256 << 10
 
-// smallBody bounds bodies that have few fields.
+// smallBody bounds bodies with few fields, in bytes.
 const smallBody = 4 << 10
 
 // Operations returns the operation table, a new copy with each call.

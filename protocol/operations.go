@@ -10,17 +10,17 @@ func get(path string) []Route { return []Route{{Method: http.MethodGet, Path: pa
 
 func del(path string) []Route { return []Route{{Method: http.MethodDelete, Path: path}} }
 
-// post is a route whose body is read into the operation's parameters.
+// post returns a route that reads its body into the operation's parameters.
 func post(path string, body Body) []Route {
 	return []Route{{Method: http.MethodPost, Path: path, Body: body}}
 }
 
-// create is post for what answers 201.
+// create is like post, but the route answers 201.
 func create(path string, body Body) []Route {
 	return []Route{{Method: http.MethodPost, Path: path, Body: body, Status: http.StatusCreated}}
 }
 
-// custom is a route with a handler of its own.
+// custom returns a route with a handwritten handler.
 func custom(method, path string) Route { return Route{Method: method, Path: path, Custom: true} }
 
 func connectionOperations() []Operation {
@@ -128,7 +128,7 @@ func sessionOperations() []Operation {
 	}
 }
 
-// moveOperations are between gateways and nodes alone.
+// moveOperations are only for gateways and nodes.
 func moveOperations() []Operation {
 	return []Operation{
 		{
@@ -136,13 +136,13 @@ func moveOperations() []Operation {
 			Params: SessionRef{}, Result: Session{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, Effects: Writes, OneSession: true, Limit: MoveLimit,
 		},
-		// The result lists the parked sessions, which no node has at present.
+		// The result lists the parked sessions, which no node owns at present.
 		{
 			Name: OpParked, Summary: "List parked sessions",
 			Result: SessionList{}, Scope: ScopeNode, Transport: Internal,
 			Target: DirectNode, OneSession: true,
 		},
-		// The reply comes when no session is left on the node that can move.
+		// The reply comes when no movable session is left on the node.
 		{
 			Name: OpDrain, Summary: "Move all sessions off a node",
 			Result: Drained{}, Scope: ScopeNode, Transport: Internal,
@@ -183,8 +183,8 @@ func channelOperations() []Operation {
 	}
 }
 
-// kernelOperations are on an attached kernel. Questions about code write,
-// because a language may run some of the code to answer them.
+// kernelOperations work on an attached kernel. Questions about code count as writing, because a
+// language may run some of the code to answer them.
 func kernelOperations() []Operation {
 	return []Operation{
 		{
@@ -245,7 +245,7 @@ func kernelOperations() []Operation {
 func fileOperations() []Operation {
 	const files = "/v1/sessions/{session}/files/{path}"
 	return []Operation{
-		// Data frames with the content follow on a link of its own.
+		// Data frames with the content follow on this request's own link.
 		{
 			Name: OpFileWrite, Summary: "Write a file, completely or not at all",
 			Params: FileWrite{}, Result: File{}, Scope: ScopeWrite, Transport: HTTPOnly,
@@ -306,7 +306,7 @@ func fileOperations() []Operation {
 			Target: SessionNode, OneSession: true, Limit: TransferLimit,
 			REST: []Route{custom(http.MethodGet, files)},
 		},
-		// Data frames with an archive follow on a link of its own.
+		// Data frames with an archive follow on this request's own link.
 		{
 			Name: OpTreeWrite, Summary: "Unpack an archive into a folder",
 			Params: FileRef{}, Result: Tree{}, Scope: ScopeWrite, Transport: HTTPOnly,
@@ -336,7 +336,8 @@ func processOperations() []Operation {
 			Params:  SessionRef{}, Result: PortList{}, Scope: ScopeRead,
 			Target: SessionNode, Unaudited: true, REST: get(one + "/ports"),
 		},
-		// Data frames follow in both directions on a link of its own. FlagEnd ends one direction.
+		// Data frames follow in both directions on this request's own link. FlagEnd ends one
+		// direction.
 		{
 			Name: OpPortOpen, Summary: "Connect to a TCP port in the session",
 			Params: PortRef{}, Scope: ScopeWrite, Transport: HTTPOnly,
@@ -372,7 +373,7 @@ func snapshotOperations() []Operation {
 func templateOperations() []Operation {
 	const one = "/v1/templates/{name}"
 	return []Operation{
-		// Data frames with a tar follow on a link of its own.
+		// Data frames with a tar follow on this request's own link.
 		{
 			Name:    OpTemplateBuild,
 			Summary: "Create or replace a template from a tar; the reply comes when the tar is stored, before the build ends",
@@ -488,7 +489,7 @@ func keyOperations() []Operation {
 	}
 }
 
-// linkOperations note share links. The secret is the gateway's.
+// linkOperations manage share links. The gateway creates the secret.
 func linkOperations() []Operation {
 	const links = "/v1/sessions/{session}/links"
 	return []Operation{

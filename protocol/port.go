@@ -1,14 +1,13 @@
 package protocol
 
-// The operations on ports. OpPortOpen has a link of its own and is offered to
-// clients over HTTP alone.
+// The operations on ports. OpPortOpen uses a link of its own. Clients can use it only over HTTP.
 const (
 	OpPortOpen = "port.open"
 	OpPortList = "port.list"
 )
 
-// EventPort: a program in the session of an attached channel has begun to
-// listen on a port, or ended; Params is PortChange.
+// EventPort reports that a program in the session of an attached channel has begun or stopped
+// listening on a port. Params is PortChange.
 const EventPort = "port"
 
 // PortRef names a TCP port in a session's sandbox.
@@ -23,12 +22,12 @@ type Port struct {
 	Address string `json:"address"`
 }
 
-// PortList is what programs in a session listen on, by number.
+// PortList lists the ports that programs in a session listen on, sorted by number.
 type PortList struct {
 	Ports []Port `json:"ports"`
 }
 
-// PortChange tells of a port that has been opened or closed.
+// PortChange reports a port that a program opened or closed.
 type PortChange struct {
 	Session string `json:"session"`
 	Port

@@ -1,32 +1,32 @@
 package protocol
 
-// OpSessionWatch tells who is at a session: SessionWatch, with ch → Presence;
-// then events until ch is detached.
+// OpSessionWatch reports who is connected to a session. SessionWatch with ch is answered by
+// Presence. Events follow until ch is detached.
 const (
 	OpSessionWatch = "session.watch"
-	// have left it; Params is Presence.
+	// EventPresence reports that connections have joined or left the session. Params is Presence.
 	EventPresence = "presence"
 )
 
-// SessionWatch makes the connection known to be at a session, and has it told
-// who else is.
+// SessionWatch registers the connection as present at a session, and subscribes it to presence
+// events.
 type SessionWatch struct {
 	Session string `json:"session"`
-	// ReadOnly says that whoever asks only looks. Credentials that write
-	// nothing are read-only, asked or not.
+	// ReadOnly says that the caller only watches. Credentials without write scopes are always
+	// read-only.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 
-// Presence is who is at a session: connections, the one that is told among
-// them. A driver may do something there, a viewer only looks.
+// Presence counts the connections to a session, including the receiving one. A driver may change
+// something in the session, a viewer may only watch.
 type Presence struct {
 	Session string `json:"session"`
 	Present
-	// Channels are those that somebody has attached.
+	// Channels has the counts of each attached channel.
 	Channels map[string]Present `json:"channels,omitempty"`
 }
 
-// Present are numbers of connections.
+// Present counts connections.
 type Present struct {
 	Drivers int `json:"drivers"`
 	Viewers int `json:"viewers"`

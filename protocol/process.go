@@ -1,12 +1,12 @@
 package protocol
 
-// The operations on processes, whoever started them.
+// The operations on all processes of a session, including those that its programs started.
 const (
 	OpProcessList   = "process.list"
 	OpProcessSignal = "process.signal"
 )
 
-// ProcessList is all that runs in a session's sandbox, by number.
+// ProcessList lists all processes in a session's sandbox, sorted by number.
 type ProcessList struct {
 	Processes []Process `json:"processes"`
 }
@@ -19,13 +19,13 @@ type Process struct {
 	User string `json:"user"`
 	// State is running, sleeping, waiting, stopped or zombie.
 	State string `json:"state"`
-	// CPUMS is the processor time it has had.
+	// CPUMS is the processor time that it has used, in milliseconds.
 	CPUMS int64 `json:"cpu_ms"`
-	// Memory is what it holds in memory, in bytes.
+	// Memory is the memory that it uses, in bytes.
 	Memory int64 `json:"memory_bytes"`
 	// Command is the beginning of its command line, at most 256 bytes.
 	Command string `json:"command"`
-	// Channel is the channel that it belongs to, however it was started there.
+	// Channel is the channel that it belongs to, directly or through a parent process.
 	Channel string `json:"channel,omitempty"`
 }
 

@@ -1,9 +1,9 @@
-// Package protocol is the public protocol sandgate.v1, which the gateway and
-// the node speak among themselves too: its operations, their parameters and
-// results. docs/protocol.md describes it for people.
+// Package protocol is the public protocol sandgate.v1: its operations, their parameters and
+// results. Gateway and node use the same messages. docs/protocol.md describes the protocol for
+// people.
 //
-// A control message is a JSON object, in a text message of the WebSocket or a
-// Control frame of a link. All else is binary frames of package stream.
+// A control message is a JSON object, in a text message of the WebSocket or a Control frame of a
+// link. Everything else is binary frames of package stream.
 package protocol
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Subprotocol is what a client offers in Sec-WebSocket-Protocol.
+// Subprotocol is the value that a client offers in Sec-WebSocket-Protocol.
 const Subprotocol = "sandgate.v1"
 
 // Limits of the protocol.
@@ -31,15 +31,15 @@ const (
 	MaxForks      = 32   // copies that one session.fork makes
 )
 
-// Request is what a client asks. ID is the client's own, above 0 and not in
-// use; the reply repeats it. A request without an ID has no reply.
+// Request is a request of a client. The client chooses the ID: above 0 and not in use. The reply
+// repeats it. A request without an ID gets no reply.
 type Request struct {
 	ID uint64 `json:"id,omitempty"`
 	Op string `json:"op"`
 	// Ch is a number that the client chose in attach.
 	Ch     uint32          `json:"ch,omitempty"`
 	Params json.RawMessage `json:"params,omitempty"`
-	// Trace is the W3C traceparent of what asks; empty where nothing is traced.
+	// Trace is the W3C traceparent of the caller; empty if the request is not traced.
 	Trace string `json:"traceparent,omitempty"`
 }
 
@@ -48,7 +48,7 @@ type Reply struct {
 	ID     uint64          `json:"id,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *fault.Public   `json:"error,omitempty"`
-	// Event, with Ch and Params, is news that nobody asked for.
+	// Event, with Ch and Params, is a message that answers no request.
 	Event  string          `json:"event,omitempty"`
 	Ch     uint32          `json:"ch,omitempty"`
 	Params json.RawMessage `json:"params,omitempty"`
@@ -93,14 +93,14 @@ const (
 
 // The events.
 const (
-	// EventChannelLost: an attached channel's sandbox has ended; Params is Lost.
+	// EventLost reports that an attached channel's sandbox has ended. Params is Lost.
 	EventLost = "lost"
-	// EventState: the session of an attached channel was hibernated, begins to
-	// wake, or has woken; Params is StateChange.
+	// EventState reports that the session of an attached channel was hibernated, begins to resume,
+	// or has resumed. Params is StateChange.
 	EventState = "state"
-	// EventError: a frame from the client could not be taken; Params is a
-	// fault.Public. After one for an Input frame no more input is taken on that
-	// attachment, since it would have a hole.
+	// EventError reports that a frame from the client could not be accepted. Params is a
+	// fault.Public. After an error for an Input frame the attachment accepts no more input, because
+	// bytes would be missing.
 	EventError = "error"
 )
 
@@ -117,38 +117,37 @@ type Welcome struct {
 
 // SessionCreate asks for a session.
 type SessionCreate struct {
-	// Language is warm in the sandbox; empty means python.
+	// Language is the language that is warm in the sandbox; empty means python.
 	Language string `json:"language,omitempty"`
-	// Name is the user's, at most 128 bytes.
+	// Name is chosen by the user, at most 128 bytes.
 	Name string `json:"name,omitempty"`
-	// Env is set for kernels and processes: at most 128 variables, 64 KiB.
+	// Env is the environment of kernels and processes: at most 128 variables, 64 KiB.
 	Env map[string]string `json:"env,omitempty"`
-	// LifetimeSeconds ends the session after that time; 0 means the server's
-	// default.
+	// LifetimeSeconds is the time until the session ends; 0 means the server's default.
 	LifetimeSeconds int64 `json:"lifetime_seconds,omitempty"`
-	// Template is what the sandbox is made from, by name; empty means the
-	// language's own.
+	// Template is the name of the template that the sandbox is made from; empty means the
+	// language's own template.
 	Template string `json:"template,omitempty"`
-	// Limits are what it may use, within the server's bounds.
+	// Limits bound its resources, within the server's bounds.
 	Limits *Limits `json:"limits,omitempty"`
-	// IdlePauseSeconds is how long it runs on without work before it is
-	// paused, IdleHibernateSeconds how long before it is hibernated, counted
-	// from the last work. 0 means the server's default, Never never.
+	// IdlePauseSeconds is how long the session runs without work before it is paused,
+	// IdleHibernateSeconds how long before it is hibernated, both counted from the last work. 0
+	// means the server's default, -1 (Never) means never.
 	IdlePauseSeconds     int64 `json:"idle_pause_seconds,omitempty"`
 	IdleHibernateSeconds int64 `json:"idle_hibernate_seconds,omitempty"`
-	// KeepAlive means that being idle is no reason for anything.
+	// KeepAlive means that the session is never paused, hibernated or evicted because it is idle.
 	KeepAlive bool `json:"keep_alive,omitempty"`
-	// Snapshot is the id or the name of one that the session is to go on from.
-	// The language is then the snapshot's, and Env is added to its environment.
+	// Snapshot is the id or the name of a snapshot that the session starts from. The language is
+	// then the snapshot's, and Env is added to its environment.
 	Snapshot string `json:"snapshot,omitempty"`
-	// Durable has the session kept on disk whenever it falls idle after work;
-	// nil means the server's default.
+	// Durable means that the session is saved to disk whenever it becomes idle after work; nil
+	// means the server's default.
 	Durable *bool `json:"durable,omitempty"`
-	// Volumes are those that the session has, at most MaxMounts. A session that
-	// goes on from a snapshot, and a fork, have those of the original.
+	// Volumes are the volumes of the session, at most MaxMounts. A session that starts from a
+	// snapshot, and a fork, have the volumes of the original.
 	Volumes []Mount `json:"volumes,omitempty"`
-	// Network is what it may reach outside; nil means nothing, or, for a
-	// session that goes on from a snapshot, what the original may.
+	// Network is what the session may reach outside. nil means nothing, or, for a session that
+	// starts from a snapshot, the same as the original.
 	Network *Network `json:"network,omitempty"`
 }
 
@@ -159,33 +158,33 @@ type Session struct {
 	Language string `json:"language"`
 	// State is running, paused, hibernated, resuming or lost.
 	State string `json:"state"`
-	// Reason says why a session is lost: memory, killed, crashed, exited,
-	// host, expired, upgraded or moved.
+	// Reason is why the session was lost: memory, killed, crashed, exited, host, expired, upgraded
+	// or moved.
 	Reason string `json:"reason,omitempty"`
-	// Reached is the limit that a session was lost by.
+	// Reached is the limit that caused the loss of the session.
 	Reached   *Reached `json:"reached,omitempty"`
 	CreatedMS int64    `json:"created_ms"`
 	ExpiresMS int64    `json:"expires_ms,omitempty"`
-	// ActiveMS is when it last did work or was asked to.
+	// ActiveMS is the time of the session's last work or request.
 	ActiveMS int64  `json:"active_ms"`
 	Template string `json:"template,omitempty"`
-	// Limits are those in force. The times are as in SessionCreate, never 0.
+	// Limits are the limits in force. The idle times are as in SessionCreate, but never 0.
 	Limits               *Limits `json:"limits,omitempty"`
 	IdlePauseSeconds     int64   `json:"idle_pause_seconds,omitempty"`
 	IdleHibernateSeconds int64   `json:"idle_hibernate_seconds,omitempty"`
 	KeepAlive            bool    `json:"keep_alive,omitempty"`
-	// Usage is given for one session that has a sandbox, not in lists.
+	// Usage is set in the reply about a single session that has a sandbox, not in lists.
 	Usage *Usage `json:"usage,omitempty"`
 	// Origin is the session or the snapshot that this one is a copy of.
 	Origin string `json:"origin,omitempty"`
-	// Durable is true when it comes back after the server was killed. RecoveredMS
-	// is then, once it has, the time as of which it did, KeptMS that of the
-	// last state on disk.
+	// Durable is true when the session survives a killed server. KeptMS is the time of the last
+	// state on disk. RecoveredMS is set once the session was recovered: the time of the state that
+	// it was recovered from.
 	Durable     bool    `json:"durable,omitempty"`
 	KeptMS      int64   `json:"kept_ms,omitempty"`
 	RecoveredMS int64   `json:"recovered_ms,omitempty"`
 	Volumes     []Mount `json:"volumes,omitempty"`
-	// Network is what it may reach outside; without it, nothing.
+	// Network is what the session may reach outside; nil means nothing.
 	Network  *Network  `json:"network,omitempty"`
 	Channels []Channel `json:"channels"`
 }
@@ -200,12 +199,12 @@ type SessionList struct {
 	Sessions []Session `json:"sessions"`
 }
 
-// SessionFork asks for copies of a live session, which goes on.
+// SessionFork asks for copies of a live session. The original continues.
 type SessionFork struct {
 	Session string `json:"session"`
-	// Count is how many, 1 to MaxForks; 0 means 1. All are made, or none.
+	// Count is the number of copies, 1 to MaxForks; 0 means 1. Either all copies are made, or none.
 	Count int `json:"count,omitempty"`
-	// Name is theirs, and LifetimeSeconds; 0 means the server's default.
+	// Name and LifetimeSeconds apply to each copy; 0 means the server's default.
 	Name            string `json:"name,omitempty"`
 	LifetimeSeconds int64  `json:"lifetime_seconds,omitempty"`
 }
@@ -213,18 +212,18 @@ type SessionFork struct {
 // Forks are the copies.
 type Forks struct {
 	Sessions []Session `json:"sessions"`
-	// PauseMS is for how long the original stood still.
+	// PauseMS is how long the original was paused, in milliseconds.
 	PauseMS float64 `json:"pause_ms"`
 }
 
-// SnapshotCreate keeps a live session as it is now, for other sessions to go
-// on from.
+// SnapshotCreate saves the present state of a live session, so that other sessions can start from
+// it.
 type SnapshotCreate struct {
 	Session string `json:"session"`
-	// Name is the user's, unique among the caller's snapshots, at most 128
-	// bytes; empty for none.
+	// Name is chosen by the user, unique among the caller's snapshots, at most 128 bytes; empty
+	// means no name.
 	Name string `json:"name,omitempty"`
-	// ExpiresSeconds removes it after that time; 0 means never.
+	// ExpiresSeconds is the time until the snapshot is removed; 0 means never.
 	ExpiresSeconds int64 `json:"expires_seconds,omitempty"`
 }
 
@@ -232,14 +231,14 @@ type SnapshotCreate struct {
 type Snapshot struct {
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
-	// Session is the one that it was taken of.
+	// Session is the session that the snapshot was taken from.
 	Session   string `json:"session"`
 	Language  string `json:"language"`
 	CreatedMS int64  `json:"created_ms"`
 	ExpiresMS int64  `json:"expires_ms,omitempty"`
-	// Bytes is what it takes on disk.
+	// Bytes is its size on disk.
 	Bytes int64 `json:"bytes"`
-	// PauseMS is for how long the session stood still.
+	// PauseMS is how long the session was paused, in milliseconds.
 	PauseMS float64 `json:"pause_ms"`
 }
 
@@ -258,13 +257,13 @@ type ChannelOpen struct {
 	Session string `json:"session"`
 	// Kind is kernel, process or terminal.
 	Kind string `json:"kind"`
-	// Key makes a repeated open return the channel that the first one made.
+	// Key is an idempotency key: a repeated open with the same key returns the first one's channel.
 	Key string `json:"key,omitempty"`
-	// Language is a kernel's; empty means the session's.
+	// Language is the language of a kernel; empty means the session's.
 	Language string `json:"language,omitempty"`
-	// Argv and Cwd are a process's or terminal's, Stdin a process's. With File
-	// in place of Argv the language's own way to run that file is taken, and
-	// Args follow it. A terminal without either has a shell.
+	// Argv and Cwd are for a process or terminal, Stdin is for a process. File instead of Argv runs
+	// that file with the session's language, and Args follow it. A terminal without Argv and File
+	// runs a shell.
 	Argv  []string          `json:"argv,omitempty"`
 	File  string            `json:"file,omitempty"`
 	Args  []string          `json:"args,omitempty"`
@@ -287,17 +286,17 @@ type Channel struct {
 	State string `json:"state"`
 	// Exit is set once a process or terminal has ended.
 	Exit *Exit `json:"exit,omitempty"`
-	// Cols and Rows are a terminal's size, and Title what the program in it
-	// has called its window, as plain text.
+	// Cols and Rows are a terminal's size. Title is the window title that its program has set, as
+	// plain text.
 	Cols  int    `json:"cols,omitempty"`
 	Rows  int    `json:"rows,omitempty"`
 	Title string `json:"title,omitempty"`
-	// Info is the kernel's.
+	// Info is the kernel's description of itself.
 	Info json.RawMessage `json:"info,omitempty"`
-	// Queued is how many executions wait.
+	// Queued is the number of waiting executions.
 	Queued int    `json:"queued,omitempty"`
 	Epoch  uint64 `json:"epoch"`
-	// Oldest and End bound what the log holds.
+	// Oldest and End are the offsets of the log's first byte and of its end.
 	Oldest int64 `json:"oldest"`
 	End    int64 `json:"end"`
 }
@@ -313,7 +312,7 @@ type ChannelRef struct {
 	Channel string `json:"channel"`
 }
 
-// Exit is how a process ended, and the payload of a KindExit record.
+// Exit describes how a process ended. It is also the payload of a KindExit record.
 type Exit struct {
 	Code   int    `json:"code"`
 	Signal string `json:"signal,omitempty"`
@@ -324,63 +323,63 @@ type Exit struct {
 type Attach struct {
 	Session string `json:"session"`
 	Channel string `json:"channel"`
-	// Epoch and Offset are what the viewer has received: it gets what follows.
-	// Epoch 0 means from Offset in whatever epoch there is. An Offset of -1
-	// means from the end, -n from the last n bytes at most.
+	// Epoch and Offset are the position that the viewer has received; it gets the output that
+	// follows. Epoch 0 means Offset in the current epoch, whichever that is. The offset -1 means
+	// the end; -n means at most the last n bytes.
 	Epoch  uint64 `json:"epoch,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
-	// Window is how many bytes may be sent ahead of the viewer's Ack; 0 means
-	// DefaultWindow.
+	// Window is how many bytes may be sent ahead of the viewer's Ack; 0 means DefaultWindow.
 	Window int64 `json:"window,omitempty"`
-	// ReadOnly makes a viewer that can change nothing.
+	// ReadOnly makes a viewer that cannot change anything.
 	ReadOnly bool `json:"read_only,omitempty"`
-	// Writer names a stream of input that goes on over lost connections: its
-	// Input frames are numbered from 1, and each is taken once. A later
-	// attachment with the name takes it over.
+	// Writer names a stream of input that survives lost connections. Its Input frames are numbered
+	// from 1, and each is accepted once. A later attachment with the same name takes the stream
+	// over.
 	Writer string `json:"writer,omitempty"`
 	// Cols and Rows are the size of the viewer's terminal.
 	Cols int `json:"cols,omitempty"`
 	Rows int `json:"rows,omitempty"`
 }
 
-// Follow says how a viewer keeps up with a channel that is faster than it.
+// Follow sets how a viewer keeps up with a channel that prints faster than the viewer reads.
 type Follow struct {
-	// Behind is how many bytes may lie between what was sent and the log's
-	// end. Beyond it the viewer goes on near the end, behind a gap. 0 means
-	// that it gets all that the log has.
+	// Behind is the largest distance, in bytes, between the viewer and the log's end. Beyond it the
+	// viewer skips ahead and gets a gap. 0 means that the viewer gets everything that the log has.
 	Behind int64 `json:"behind,omitempty"`
-	// Before is how far from the end it goes on, at most Behind.
+	// Before is the distance from the log's end at which the viewer continues after a gap, at most
+	// Behind.
 	Before int64 `json:"before,omitempty"`
-	// Window is Attach's, from now on.
+	// Window replaces the window of Attach from now on.
 	Window int64 `json:"window,omitempty"`
 }
 
-// Attached says where the stream begins.
+// Attached is the position where the stream begins.
 type Attached struct {
 	Epoch   uint64  `json:"epoch"`
 	Offset  int64   `json:"offset"`
 	Channel Channel `json:"channel"`
-	// Input is the number of the writer's last Input that was taken: it sends
-	// again what came after it.
+	// Input is the number of the writer's last accepted Input frame. The writer sends the later
+	// ones again.
 	Input uint64 `json:"input,omitempty"`
 }
 
-// Execute queues code in a kernel. The reply comes when it is queued; the end
-// of the cell is an execute_reply in the log.
+// Execute queues code in a kernel. The reply comes when the code is queued. The end of the cell is
+// an execute_reply in the log.
 type Execute struct {
-	// Key makes a repeated execute return what the first one did.
+	// Key is an idempotency key: a repeated execute with the same key returns the first one's
+	// result.
 	Key  string `json:"key"`
 	Code string `json:"code"`
-	// Silent executes without result, count or history.
+	// Silent runs the code without a result, an execution count or a history entry.
 	Silent bool `json:"silent,omitempty"`
-	// KeepGoing lets the executions queued behind this one run even when it
-	// fails; otherwise they are aborted.
+	// KeepGoing means that the executions queued after this one run even when it fails; otherwise
+	// they are aborted.
 	KeepGoing bool `json:"keep_going,omitempty"`
 	// NoInput makes the language's input functions fail at once.
 	NoInput bool `json:"no_input,omitempty"`
-	// Program lets the cell end when a program would: see kernel.Request.
+	// Program means that the cell ends only when a program would end; see kernel.Request.
 	Program bool `json:"program,omitempty"`
-	// TimeoutMS interrupts the cell after that time; 0 means never.
+	// TimeoutMS is the time in milliseconds after which the cell is interrupted; 0 means never.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 }
 
@@ -391,15 +390,15 @@ type Queued struct {
 	Repeated bool `json:"repeated,omitempty"`
 }
 
-// Complete asks about code at a cursor, in Unicode code points.
+// Complete asks about code at a cursor position, in Unicode code points.
 type Complete struct {
 	Code   string `json:"code"`
 	Cursor int    `json:"cursor"`
 	Detail int    `json:"detail,omitempty"`
 }
 
-// History is what a kernel channel has run, oldest first, also before the
-// kernel was restarted. Silent executions and aborted ones are not in it.
+// History is the code that a kernel channel has run, oldest first, including code from before a
+// restart of the kernel. It has no silent or aborted executions.
 type History struct {
 	Entries []HistoryEntry `json:"entries"`
 }
@@ -420,11 +419,10 @@ type InputReply struct {
 	EOF   bool   `json:"eof,omitempty"`
 }
 
-// Interrupt stops the running cell and keeps the state. Queued cells are
-// aborted.
+// Interrupt stops the running cell and keeps the state. Queued cells are aborted.
 type Interrupt struct {
-	// GraceMS is how long the kernel may take before it is killed and started
-	// anew, which loses its variables; 0 means never.
+	// GraceMS is how long the kernel may take, in milliseconds. Then it is killed and restarted,
+	// which loses its variables. 0 means never.
 	GraceMS int64 `json:"grace_ms,omitempty"`
 }
 
@@ -433,13 +431,13 @@ type Signal struct {
 	Signal string `json:"signal"`
 }
 
-// Resize says how large the viewer's terminal is.
+// Resize is the new size of the viewer's terminal.
 type Resize struct {
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
 }
 
-// Lost says why a session's sandbox has ended.
+// Lost is the reason why a session's sandbox has ended.
 type Lost struct {
 	Session string `json:"session"`
 	Reason  string `json:"reason"`
@@ -448,39 +446,39 @@ type Lost struct {
 	Reached *Reached `json:"reached,omitempty"`
 }
 
-// StateChange tells of a session's state: hibernated, resuming or running.
+// StateChange reports the state of a session: hibernated, resuming or running.
 type StateChange struct {
 	Session string `json:"session"`
 	State   string `json:"state"`
-	// Phase and Percent say how far a session has come that is resuming: it is
-	// told once for each phase. The percentages are of the time that is usual.
+	// Phase and Percent report the progress of a session that is resuming, once for each phase. The
+	// percentages refer to the usual time.
 	Phase   string `json:"phase,omitempty"`
 	Percent int    `json:"percent,omitempty"`
 }
 
 // The phases of a session that is resuming.
 const (
-	PhaseRoom    = "room"    // others have to make room first; left out where there is some
+	PhaseRoom    = "room"    // other sessions have to make room first; left out if there is room
 	PhaseMemory  = "memory"  // its sandbox is restored
-	PhaseKernels = "kernels" // what runs in it goes on, and is asked whether it answers
+	PhaseKernels = "kernels" // its programs continue, and their kernels are checked
 )
 
-// NodeStatus is what an operator sees of a node.
+// NodeStatus is an operator's view of a node.
 type NodeStatus struct {
 	Version   string     `json:"version"`
 	Languages []Language `json:"languages"`
 	Pool      Pool       `json:"pool"`
-	// Sessions are those that have a sandbox; Hibernated are on disk.
+	// Sessions is the number of sessions with a sandbox. Hibernated is the number on disk.
 	Sessions   int `json:"sessions"`
 	Hibernated int `json:"hibernated"`
-	// Snapshots are those that users keep, SnapshotBytes what they take on disk.
+	// Snapshots is the number of snapshots that users keep, SnapshotBytes their size on disk.
 	Snapshots     int   `json:"snapshots"`
 	SnapshotBytes int64 `json:"snapshot_bytes"`
-	// Counters count since the start; their names are session's.
+	// Counters count since the start. Package session defines their names.
 	Counters map[string]int64 `json:"counters,omitempty"`
 }
 
-// Metrics is what Prometheus reads, in its text format.
+// Metrics has metrics in Prometheus' text format.
 type Metrics struct {
 	Text string `json:"text"`
 }

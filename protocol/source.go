@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// source is this package's own code. Its doc comments describe the fields in the
-// OpenAPI document, so that they are written once.
+// source is this package's own code. Its doc comments are the descriptions in the OpenAPI document,
+// so that each is written once.
 //
 //go:embed *.go
 var source embed.FS
@@ -47,7 +47,7 @@ func Comments() (map[string]string, error) {
 // addComments adds the comments of one declaration of types.
 func addComments(all map[string]string, types *ast.GenDecl) {
 	for _, spec := range types.Specs {
-		t := spec.(*ast.TypeSpec) // a declaration of types has no other
+		t := spec.(*ast.TypeSpec) // a declaration of types has only such specs
 		all[t.Name.Name] = text(types.Doc)
 		if fields, ok := t.Type.(*ast.StructType); ok {
 			for _, f := range fields.Fields.List {

@@ -13,40 +13,39 @@ type TemplateRef struct {
 	Name string `json:"name"`
 }
 
-// TemplateSpec says what a template is made from. It is the file template.json
-// that a template's tar begins with. What follows are regular files: below
-// files/ those that are put into the sandbox, by their absolute paths; below
-// packages/ those that packages are installed from; below oci/ an image.
+// TemplateSpec describes how a template is made. It is the file template.json at the beginning of a
+// template's tar. Regular files follow: below files/ the files that are put into the sandbox, by
+// their absolute paths; below packages/ the files that packages are installed from; below oci/ an
+// image.
 type TemplateSpec struct {
 	Description string `json:"description,omitempty"`
-	// Languages are those that it offers; the first one is warm. None means
-	// all of the image, and that python is warm where there is one.
+	// Languages are the languages of the template; the first one is warm. An empty list means all
+	// languages of the image, with python warm if the image has it.
 	Languages []string `json:"languages,omitempty"`
-	// Env is set for all that runs in it.
+	// Env is the environment of all programs in it.
 	Env map[string]string `json:"env,omitempty"`
-	// Limits are those of its sessions that do not say.
+	// Limits are the defaults of its sessions.
 	Limits Limits `json:"limits,omitzero"`
-	// Packages are those of python, javascript, go, php and java, as the
-	// language's package manager names them: at most 256, each of at most 200
-	// bytes. They come from the files below packages/ and, with BuildNetwork,
-	// from the languages' indexes.
+	// Packages are the packages for python, javascript, go, php and java, as the language's package
+	// manager names them: at most 256, each of at most 200 bytes. They come from the files below
+	// packages/ and, with BuildNetwork, from the languages' indexes.
 	Packages map[string][]string `json:"packages,omitempty"`
-	// Run are commands of the shell, each with the user's rights and in the
-	// user's home, carried out in order before the language starts.
+	// Run is a list of shell commands. Each runs with the user's rights in the user's home, in this
+	// order, before the language starts.
 	Run []string `json:"run,omitempty"`
-	// BuildNetwork is what the packages' managers and Run may reach outside
-	// while the template is built. Its sessions have nothing of it.
+	// BuildNetwork is what package managers and Run may reach outside during the build. It does not
+	// apply to the template's sessions.
 	BuildNetwork *Network `json:"build_network,omitempty"`
-	// SessionNetwork is what its sessions may reach that do not say.
+	// SessionNetwork is the default Network of its sessions.
 	SessionNetwork *Network `json:"session_network,omitempty"`
-	// Volumes are those that its sessions have, of their own tenant and beside
-	// those that they ask for themselves. They need not be there before.
+	// Volumes are the volumes of its sessions, of the session's own tenant, in addition to those
+	// that a session asks for. They are created if they do not exist.
 	Volumes []Mount `json:"volumes,omitempty"`
-	// Code is run by the warm language, and is there in each session.
+	// Code is run by the warm language during the build. Its results exist in each session.
 	Code string `json:"code,omitempty"`
-	// Bare leaves out what the warm language loads for those who may want it,
-	// numpy, pandas and matplotlib in Python: a third of the memory, and of the
-	// disk in hibernation, for sessions that load it themselves or not at all.
+	// Bare leaves out the libraries that the warm language usually loads ahead: numpy, pandas and
+	// matplotlib in Python. That saves a third of the memory, and of the disk space in hibernation,
+	// for sessions that load them themselves or not at all.
 	Bare bool `json:"bare,omitempty"`
 }
 
@@ -54,20 +53,18 @@ type TemplateSpec struct {
 type Template struct {
 	Name string       `json:"name"`
 	Spec TemplateSpec `json:"spec"`
-	// State is building, ready or failed. One that is not ready is built by
-	// the first session that asks for it.
+	// State is building, ready or failed. The first session of a template that is not ready builds
+	// it.
 	State string `json:"state"`
-	// Error says why it failed, and Log is the end of what its commands have
-	// printed, at most 64 KiB.
+	// Error is why the build failed. Log is the end of its commands' output, at most 64 KiB.
 	Error string `json:"error,omitempty"`
 	Log   string `json:"log,omitempty"`
-	// Languages are those that can be used in it.
+	// Languages are the languages that sessions of it can use.
 	Languages []string `json:"languages"`
 	CreatedMS int64    `json:"created_ms"`
-	// Bytes is what its files and image take of the disk, without the snapshot.
+	// Bytes is the size of its files and image on disk, without the snapshot.
 	Bytes int64 `json:"bytes"`
-	// Ready is how many sandboxes wait in the pool, and Size how many are
-	// wanted there.
+	// Ready is the number of sandboxes in the pool, Size the wanted number.
 	Ready int `json:"ready"`
 	Size  int `json:"size"`
 }

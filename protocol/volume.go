@@ -12,17 +12,17 @@ const (
 
 // Limits of volumes.
 const (
-	MaxMounts       = 16   // volumes of a session
-	MaxLeaseSeconds = 3600 // of a lease, before it has to be renewed
+	MaxMounts       = 16   // volumes per session
+	MaxLeaseSeconds = 3600 // of a lease, until it has to be renewed
 )
 
 // VolumeCreate makes a volume.
 type VolumeCreate struct {
-	// Name is unique among the caller's volumes: 1 to 64 letters, digits, dots,
-	// hyphens and underscores, the first a letter or a digit.
+	// Name is unique among the caller's volumes: 1 to 64 letters, digits, dots, hyphens and
+	// underscores. The first is a letter or a digit.
 	Name string `json:"name"`
-	// MaxBytes is what it may hold; 0 means the server's limit, which is the
-	// most.
+	// MaxBytes is the most that the volume may hold; 0 means the server's limit, which is also the
+	// largest value.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
 
@@ -31,13 +31,12 @@ type Volume struct {
 	Name      string `json:"name"`
 	CreatedMS int64  `json:"created_ms"`
 	MaxBytes  int64  `json:"max_bytes"`
-	// Bytes is what it held when it was last measured, and Files how many files
-	// and folders.
+	// Bytes is its size when it was last measured. Files is the number of its files and folders.
 	Bytes int64 `json:"bytes"`
 	Files int64 `json:"files"`
-	// Sessions are how many have it, hibernated ones included.
+	// Sessions is the number of sessions that use it, including hibernated ones.
 	Sessions int `json:"sessions"`
-	// Lease is the one in force.
+	// Lease is the lease in force, if any.
 	Lease *Lease `json:"lease,omitempty"`
 }
 
@@ -53,36 +52,36 @@ type VolumeList struct {
 
 // Mount says where a session has a volume.
 type Mount struct {
-	// Name is the volume's. In the session it is the folder /volumes/NAME.
+	// Name is the volume's name. In the session the volume is the folder /volumes/NAME.
 	Name string `json:"name"`
-	// Path is where a link to that folder is made: a new name in the user's home,
-	// at any depth, or directly below /. Empty means no link.
+	// Path is where a link to that folder is created: a new name in the user's home, at any depth,
+	// or directly below /. Empty means no link.
 	Path     string `json:"path,omitempty"`
 	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
-// VolumeLease takes the lease of a volume, or renews it. A volume has at most
-// one. It is advisory: nothing is kept from a session that does not ask.
+// VolumeLease takes or renews the lease of a volume. A volume has at most one lease. It is
+// advisory: a session that does not ask for the lease can still use the volume.
 type VolumeLease struct {
 	Name string `json:"name"`
-	// Holder says to people who has it, at most 128 bytes.
+	// Holder names the holder for people, at most 128 bytes.
 	Holder string `json:"holder,omitempty"`
-	// TTLSeconds is for how long, 1 to 3,600; 0 means 60.
+	// TTLSeconds is the duration, 1 to 3,600; 0 means 60.
 	TTLSeconds int64 `json:"ttl_seconds,omitempty"`
-	// Token renews the lease that has it; 0 takes a new one.
+	// Token renews the lease with this token; 0 takes a new lease.
 	Token uint64 `json:"token,omitempty"`
 }
 
-// VolumeRelease gives a lease back.
+// VolumeRelease releases a lease.
 type VolumeRelease struct {
 	Name  string `json:"name"`
 	Token uint64 `json:"token"`
 }
 
-// Lease is the right to a volume that those who share it agree on.
+// Lease is the agreed right of one session to use a shared volume.
 type Lease struct {
-	// Token grows with each lease that is taken of the volume, for ever: who is
-	// told of a greater one has lost theirs.
+	// Token grows with each new lease of the volume and never repeats. A holder that sees a larger
+	// token has lost its lease.
 	Token     uint64 `json:"token"`
 	Holder    string `json:"holder,omitempty"`
 	ExpiresMS int64  `json:"expires_ms"`

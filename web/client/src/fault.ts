@@ -3,25 +3,25 @@ export type Kind = keyof typeof table | (string & {})
 
 // docs/protocol.md, section 8: HTTP status, close code, advice.
 const table = {
-  invalid_argument: [400, 3500, 'A value in the request is not allowed; mend the named field.'],
+  invalid_argument: [400, 3500, 'A value in the request is not allowed; correct the named field.'],
   malformed: [400, 3501, 'The message could not be parsed; see docs/protocol.md.'],
   too_large: [413, 3502, 'The message is over a limit; send less, or in parts.'],
   unauthenticated: [401, 3503, 'The token is missing, wrong or expired; sign in again.'],
   permission_denied: [403, 3504, 'The credentials do not allow this; ask for another scope.'],
-  not_found: [404, 3505, 'There is no such thing here, or it is not yours, or it has ended.'],
-  conflict: [409, 3506, 'It is in a state that does not allow this; read its state and decide.'],
+  not_found: [404, 3505, 'It does not exist, it belongs to another tenant, or it has ended.'],
+  conflict: [409, 3506, 'Its present state does not allow this; read its state first.'],
   unsupported: [501, 3507, 'This server does not offer this; see what it lists.'],
   exhausted: [429, 3000, 'All capacity is in use; try again after the time given.'],
   slow: [503, 3001, 'The client did not read fast enough; reconnect and resume from your offset.'],
   unavailable: [503, 3002, 'A part of the server cannot be reached; try again.'],
   restarting: [503, 3003, 'The server is restarting; reconnect and resume.'],
   deadline_exceeded: [504, 3508, 'It took longer than its limit; raise the limit or do less.'],
-  canceled: [499, 3509, 'The request was withdrawn.'],
-  kernel_died: [502, 3510, 'The language kernel died and its variables are gone; it is started again on the next execute.'],
-  sandbox_lost: [502, 3511, 'The sandbox ended and what was in it is gone; create a new session.'],
+  canceled: [499, 3509, 'The request was canceled.'],
+  kernel_died: [502, 3510, 'The language kernel died and its variables are gone; the next execute starts it again.'],
+  sandbox_lost: [502, 3511, 'The sandbox ended and its content is lost; create a new session.'],
   disk_full: [507, 3512, 'The disk is full; remove files or raise the limit.'],
   host: [500, 3513, 'This machine lacks something that Sandgate needs; run sandgate doctor.'],
-  internal: [500, 3004, "Something failed that should not; the server's log says more."],
+  internal: [500, 3004, "An internal error happened; the server's log has the details."],
 } as const satisfies Record<string, readonly [http: number, close: number, advice: string]>
 
 function row(kind: string): readonly [number, number, string] | undefined {
