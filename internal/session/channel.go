@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
@@ -200,9 +198,8 @@ func (c *Channel) removeReader() {
 	last := c.retired && c.readers == 0
 	c.mu.Unlock()
 	if last {
-		c.session.m.dropLog(c.log)
-		// The session's folder goes with its last log.
-		_ = os.Remove(filepath.Join(c.session.m.logDir(), c.session.spec.ID))
+		c.session.m.logs.Drop(c.log)
+		c.session.m.logs.RemoveDir(c.session.spec.ID) // with the session's last log
 	}
 }
 
@@ -213,7 +210,7 @@ func (c *Channel) retire() {
 	c.retired = true
 	c.mu.Unlock()
 	if now {
-		c.session.m.dropLog(c.log)
+		c.session.m.logs.Drop(c.log)
 	}
 }
 

@@ -15,7 +15,7 @@ package session
 // or a disk, but for the three that say so:
 //
 //	Session.durability.remote.writing held over writes to the blob store
-//	Manager.mu             the lists of sessions and logs
+//	Manager.mu             the lists of sessions
 //	SnapshotStore.mu       the list of users' snapshots
 //	admission.Controller.mu places that are reserved
 //	Session.mu             state, viewers, channels; several only under Manager.mu

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base32"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,12 +20,12 @@ import (
 	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/stream"
 )
 
 // Manager keeps the sessions of one node.
@@ -59,6 +58,7 @@ type Manager struct {
 	admission *admission.Controller
 	objects   migrate.Store // of the blob store
 	totals    *totals
+	logs      *channel.Logs
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -74,7 +74,6 @@ type Manager struct {
 	// ending are durable sessions that have ended and whose copies may still be
 	// in the blob store: see dispose. True is for those that the node owns.
 	ending map[string]bool
-	logs   map[*stream.Log]struct{}
 
 	measured time.Time // when usage was recorded; the janitor's
 }
@@ -98,12 +97,13 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, left: map[string]departed{},
-		sessions: map[string]*Session{}, logs: map[*stream.Log]struct{}{},
+		sessions:    map[string]*Session{},
 		hibernating: ctxlock.New(), autosaving: ctxlock.New(), adopting: ctxlock.New(),
 		uploading: ctxlock.New(), uploadingJournal: ctxlock.New(), ending: map[string]bool{},
 		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
 		totals: newTotals(),
 	}
+	m.logs = channel.NewLogs(channel.LogsConfig{Dir: m.logDir(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log})
 	m.objects = migrate.Store{Blobs: cfg.Blobs, Swept: func(n int) { m.count.storeSwept.Add(int64(n)) }}
 	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.fenced})
 	// Of forks that were cut short.
@@ -372,84 +372,13 @@ func (m *Manager) Close(ctx context.Context) error {
 		wg.Wait()
 		m.work.Wait()
 		m.audit(protocol.AuditEntry{Event: "node.stop"})
-		m.closeLogs()
-		entries, _ := os.ReadDir(m.logDir())
-		for _, e := range entries {
-			_ = os.Remove(filepath.Join(m.logDir(), e.Name())) // fails, as it should, where logs are kept
-		}
-		_ = os.Remove(m.logDir())
+		m.logs.Close()
 	}()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
 		return fault.Wrap(fault.KindOf(ctx.Err()), "session.close", ctx.Err())
-	}
-}
-
-// newLog makes a channel's log in the session's folder.
-func (m *Manager) newLog(id, channel string) (*stream.Log, error) {
-	return m.openLog(id, channel, nil)
-}
-
-// openLog is newLog for one that was saved.
-func (m *Manager) openLog(id, channel string, s *stream.Saved) (l *stream.Log, err error) {
-	o := stream.LogOptions{Dir: filepath.Join(m.logDir(), id, channel), Memory: m.cfg.LogMemory, Disk: m.cfg.LogDisk}
-	if s != nil {
-		l, err = stream.OpenLog(o, *s)
-	} else {
-		l, err = stream.NewLog(o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	m.logs[l] = struct{}{}
-	m.mu.Unlock()
-	return l, nil
-}
-
-// saveLog closes a log and keeps its files.
-func (m *Manager) saveLog(l *stream.Log) (stream.Saved, error) {
-	m.mu.Lock()
-	m.forgetLog(l)
-	m.mu.Unlock()
-	return l.Save()
-}
-
-// dropLog closes a log and removes its files.
-func (m *Manager) dropLog(l *stream.Log) {
-	m.mu.Lock()
-	_, there := m.logs[l]
-	m.forgetLog(l)
-	m.mu.Unlock()
-	if there {
-		if err := l.Close(); err != nil {
-			m.log.Warn("a log was not wholly removed", "error", err)
-		}
-	}
-}
-
-// forgetLog takes a log off the list and keeps what it has counted.
-// Preconditions: mu is held.
-func (m *Manager) forgetLog(l *stream.Log) {
-	if _, there := m.logs[l]; there {
-		delete(m.logs, l)
-		m.metrics.gone.add(l.Stats())
-	}
-}
-
-func (m *Manager) closeLogs() {
-	m.mu.Lock()
-	all := m.logs
-	m.logs = map[*stream.Log]struct{}{}
-	m.mu.Unlock()
-	var errs []error
-	for l := range all {
-		errs = append(errs, l.Close())
-	}
-	if err := errors.Join(errs...); err != nil {
-		m.log.Warn("logs were not wholly removed", "error", err)
 	}
 }
 

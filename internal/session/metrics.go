@@ -2,7 +2,6 @@ package session
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -10,7 +9,6 @@ import (
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/kernel/queue"
-	"github.com/sandgate/sandgate/stream"
 )
 
 // metricPrefix begins the name of each of the node's metrics.
@@ -37,20 +35,6 @@ type metrics struct {
 	sent     prometheus.Counter
 	frames   prometheus.Counter
 	quotas   *prometheus.CounterVec // quota
-	gone     goneLogs
-}
-
-// goneLogs adds up what the logs that are gone had counted.
-type goneLogs struct {
-	dropped, spilled, spillErrors, readErrors, stalls atomic.Int64
-}
-
-func (g *goneLogs) add(s stream.LogStats) {
-	g.dropped.Add(s.DroppedBytes)
-	g.spilled.Add(s.SpilledBytes)
-	g.spillErrors.Add(s.SpillErrors)
-	g.readErrors.Add(s.ReadErrors)
-	g.stalls.Add(s.Stalls)
 }
 
 func newMetrics(m *Manager) *metrics {
@@ -296,29 +280,19 @@ func (c *nodeState) Collect(out chan<- prometheus.Metric) {
 		total(c.pools["pool_broken_total"], float64(s.Broken), label)
 	}
 	states := m.totals.count()
-	m.mu.Lock()
-	var memory, disk int64
-	viewers := 0
-	var all goneLogs
-	for l := range m.logs {
-		s := l.Stats()
-		all.add(s)
-		memory, disk, viewers = memory+s.MemoryBytes, disk+s.DiskBytes, viewers+s.Readers
-	}
-	m.mu.Unlock()
+	logs := m.logs.Stats()
 	for s, n := range states {
 		gauge(c.sessions, float64(n), State(s).String())
 	}
 	gauge(c.sandbox, float64(states[running]+states[paused]+states[resuming]), "session")
 	gauge(c.sandbox, float64(idle), "pool")
 	gauge(c.waiting, float64(m.admission.Waiting()))
-	gauge(c.logs["log_memory_bytes"], float64(memory))
-	gauge(c.logs["log_disk_bytes"], float64(disk))
-	gauge(c.logs["log_viewers"], float64(viewers))
-	gone := &m.metrics.gone
-	total(c.logs["log_dropped_bytes_total"], float64(gone.dropped.Load()+all.dropped.Load()))
-	total(c.logs["log_spilled_bytes_total"], float64(gone.spilled.Load()+all.spilled.Load()))
-	total(c.logs["log_spill_errors_total"], float64(gone.spillErrors.Load()+all.spillErrors.Load()))
-	total(c.logs["log_read_errors_total"], float64(gone.readErrors.Load()+all.readErrors.Load()))
-	total(c.logs["log_stalls_total"], float64(gone.stalls.Load()+all.stalls.Load()))
+	gauge(c.logs["log_memory_bytes"], float64(logs.MemoryBytes))
+	gauge(c.logs["log_disk_bytes"], float64(logs.DiskBytes))
+	gauge(c.logs["log_viewers"], float64(logs.Readers))
+	total(c.logs["log_dropped_bytes_total"], float64(logs.DroppedBytes))
+	total(c.logs["log_spilled_bytes_total"], float64(logs.SpilledBytes))
+	total(c.logs["log_spill_errors_total"], float64(logs.SpillErrors))
+	total(c.logs["log_read_errors_total"], float64(logs.ReadErrors))
+	total(c.logs["log_stalls_total"], float64(logs.Stalls))
 }

@@ -36,7 +36,7 @@ func (s *Session) newChannel(kind, language string, argv []string) (*Channel, er
 	if old != nil {
 		old.retire()
 	}
-	log, err := s.m.newLog(s.spec.ID, id)
+	log, err := s.m.logs.Create(s.spec.ID, id)
 	if err != nil {
 		return nil, err
 	}

@@ -155,7 +155,7 @@ func (c *Channel) record(ctx context.Context) (snapshot.Channel, error) {
 		}
 	}
 	var err error
-	if v.Log, err = c.session.m.saveLog(c.log); err != nil {
+	if v.Log, err = c.session.m.logs.Save(c.log); err != nil {
 		return v, err
 	}
 	c.state(&v)
@@ -214,24 +214,7 @@ func (m *Manager) load() error {
 	if len(m.sessions) > 0 {
 		m.log.Info("found hibernated sessions", "sessions", len(m.sessions))
 	}
-	return m.sweepLogs()
-}
-
-// sweepLogs removes the logs of sessions that there are not.
-func (m *Manager) sweepLogs() error {
-	entries, err := os.ReadDir(m.logDir())
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if m.sessions[e.Name()] != nil {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(m.logDir(), e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.logs.Sweep(func(id string) bool { return m.sessions[id] != nil })
 }
 
 // revive makes a session of its file.
@@ -268,7 +251,7 @@ func (m *Manager) assemble(v snapshot.Record) (*Session, error) {
 		return nil, err
 	}
 	for _, sc := range v.Channels {
-		l, err := m.openLog(s.spec.ID, sc.ID, &sc.Log)
+		l, err := m.logs.Open(s.spec.ID, sc.ID, sc.Log)
 		if err != nil {
 			s.dismantle()
 			return nil, err
@@ -291,9 +274,9 @@ func (s *Session) dismantle() {
 	s.volumes.Release()
 	s.agent.End()
 	for _, c := range s.order {
-		s.m.dropLog(c.log)
+		s.m.logs.Drop(c.log)
 	}
-	_ = os.Remove(filepath.Join(s.m.logDir(), s.spec.ID))
+	s.m.logs.RemoveDir(s.spec.ID)
 }
 
 // connectAll connects the channels. Queues last: one may begin to work at once.

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -450,8 +449,7 @@ func (s *Session) retire() {
 	for _, c := range all {
 		c.retire()
 	}
-	// Fails while a log is still read: its last reader does it then.
-	_ = os.Remove(filepath.Join(s.m.logDir(), s.spec.ID))
+	s.m.logs.RemoveDir(s.spec.ID)
 }
 
 // View returns the session as clients see it, without its usage.

@@ -1,0 +1,164 @@
+// Package channel runs the channels of sessions: kernels, processes and terminals, each with a log
+// of its output.
+package channel
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/sandgate/sandgate/stream"
+)
+
+// LogsConfig configures Logs.
+type LogsConfig struct {
+	// Dir is the folder of all logs. A channel's log is in Dir/SESSION/CHANNEL.
+	Dir string
+	// Memory and Disk limit each log, in bytes.
+	Memory, Disk int64
+	Logger       *slog.Logger
+}
+
+// Logs are the logs of all channels of a node. Its methods are safe for concurrent use.
+type Logs struct {
+	cfg LogsConfig
+
+	mu     sync.Mutex // guards all below; a leaf
+	open   map[*stream.Log]struct{}
+	closed stream.LogStats // the counters of the logs that were closed
+}
+
+// NewLogs returns an empty collection. The folder exists.
+func NewLogs(cfg LogsConfig) *Logs {
+	return &Logs{cfg: cfg, open: map[*stream.Log]struct{}{}}
+}
+
+// Dir returns the folder of a session's logs.
+func (x *Logs) Dir(session string) string { return filepath.Join(x.cfg.Dir, session) }
+
+// Memory returns how many bytes a log holds in memory at most.
+func (x *Logs) Memory() int64 { return x.cfg.Memory }
+
+// Create returns a new log for a channel.
+func (x *Logs) Create(session, channel string) (*stream.Log, error) {
+	return x.add(stream.NewLog(x.options(session, channel)))
+}
+
+// Open returns the log of a channel that was saved.
+func (x *Logs) Open(session, channel string, saved stream.Saved) (*stream.Log, error) {
+	return x.add(stream.OpenLog(x.options(session, channel), saved))
+}
+
+func (x *Logs) options(session, channel string) stream.LogOptions {
+	return stream.LogOptions{Dir: filepath.Join(x.Dir(session), channel), Memory: x.cfg.Memory, Disk: x.cfg.Disk}
+}
+
+func (x *Logs) add(l *stream.Log, err error) (*stream.Log, error) {
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.open[l] = struct{}{}
+	return l, nil
+}
+
+// Save closes a log and keeps its files.
+func (x *Logs) Save(l *stream.Log) (stream.Saved, error) {
+	x.unlist(l)
+	return l.Save()
+}
+
+// Drop closes a log and removes its files. It does nothing for a log that is closed.
+func (x *Logs) Drop(l *stream.Log) {
+	if !x.unlist(l) {
+		return
+	}
+	if err := l.Close(); err != nil {
+		x.cfg.Logger.Warn("a log was not wholly removed", "error", err)
+	}
+}
+
+// RemoveDir removes the folder of a session's logs if it is empty. While a log is still read, the
+// folder stays, and the log's last reader calls RemoveDir again.
+func (x *Logs) RemoveDir(session string) { _ = os.Remove(x.Dir(session)) }
+
+// unlist removes a log from the collection and keeps its counters. It reports whether the log was
+// open.
+func (x *Logs) unlist(l *stream.Log) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, open := x.open[l]; !open {
+		return false
+	}
+	delete(x.open, l)
+	addCounters(&x.closed, l.Stats())
+	return true
+}
+
+// Sweep removes the folders of sessions that keep does not accept.
+func (x *Logs) Sweep(keep func(session string) bool) error {
+	entries, err := os.ReadDir(x.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if keep(e.Name()) {
+			continue
+		}
+		if err := os.RemoveAll(x.Dir(e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close drops all logs and removes the folders that are empty. Folders with saved logs stay.
+func (x *Logs) Close() {
+	x.mu.Lock()
+	all := x.open
+	x.open = map[*stream.Log]struct{}{}
+	x.mu.Unlock()
+	var errs []error
+	for l := range all {
+		errs = append(errs, l.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		x.cfg.Logger.Warn("logs were not wholly removed", "error", err)
+	}
+	entries, _ := os.ReadDir(x.cfg.Dir)
+	for _, e := range entries {
+		_ = os.Remove(x.Dir(e.Name())) // fails for a folder with saved logs
+	}
+	_ = os.Remove(x.cfg.Dir)
+}
+
+// Stats adds up the statistics of all logs. The counters include the logs that were saved or
+// dropped; the bytes and readers are those of open logs.
+func (x *Logs) Stats() stream.LogStats {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	sum := x.closed
+	for l := range x.open {
+		s := l.Stats()
+		addCounters(&sum, s)
+		sum.MemoryBytes += s.MemoryBytes
+		sum.DiskBytes += s.DiskBytes
+		sum.Readers += s.Readers
+	}
+	return sum
+}
+
+// addCounters adds the fields of s that only grow.
+func addCounters(sum *stream.LogStats, s stream.LogStats) {
+	sum.Records += s.Records
+	sum.Joined += s.Joined
+	sum.DroppedBytes += s.DroppedBytes
+	sum.SpilledBytes += s.SpilledBytes
+	sum.SpillErrors += s.SpillErrors
+	sum.ReadErrors += s.ReadErrors
+	sum.Stalls += s.Stalls
+	sum.Gaps += s.Gaps
+}
