@@ -1,6 +1,6 @@
-// Package blob keeps what nodes hand to each other: objects with a name, which
-// appear whole or not at all. Dir is a folder that all nodes share, S3 a bucket
-// of an S3-compatible server; both pass the same tests.
+// Package blob stores objects that nodes share. An object has a name and appears completely or not
+// at all. Dir is a folder that all nodes share, S3 is a bucket of an S3-compatible server. Both
+// pass the same tests.
 package blob
 
 import (
@@ -14,28 +14,28 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// MaxName is how many bytes a name may have.
+// MaxName is the maximum length of a name in bytes.
 const MaxName = 256
 
-// Store is what Dir and S3 have in common.
+// Store is the interface of Dir and S3.
 type Store interface {
-	// Put makes an object of what write writes. One of that name is replaced
-	// when all of it is there, and stays as it was when write or Put fails.
+	// Put creates an object from the bytes that write writes. It replaces an object of the same
+	// name when all bytes are stored. The old object stays when write or Put fails.
 	Put(ctx context.Context, name string, write func(io.Writer) error) error
-	// Get opens an object: NotFound when there is none. A read is Malformed
-	// where the object is not what was put.
+	// Get opens an object. Errors: NotFound when there is none. A read fails with Malformed when
+	// the content is not the content that was put.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// Remove removes an object, if there is one.
+	// Remove removes an object. It is no error when there is none.
 	Remove(ctx context.Context, name string) error
-	// Walk tells of all objects below a folder, in no order, until f fails.
+	// Walk calls f for all objects below a folder, in no order, until f fails.
 	Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error
-	// Tidy removes what is left of writes that were begun before then and have
-	// not ended, and says of how many.
+	// Tidy removes the remains of writes that began before the time and did not end. It returns
+	// their number.
 	Tidy(ctx context.Context, before time.Time) (int, error)
 }
 
-// check keeps names inside the store: letters, digits, dashes and underscores,
-// with dots inside and slashes between.
+// check rejects names that could lead out of the store. It allows letters, digits, dashes and
+// underscores, dots inside names, and slashes between names.
 func check(op, name string) error {
 	bad := name == "" || len(name) > MaxName
 	for part := range strings.SplitSeq(name, "/") {
@@ -52,8 +52,8 @@ func check(op, name string) error {
 	return nil
 }
 
-// Try puts an object, reads it and removes it: it fails where a node could not
-// do its work.
+// Try puts an object, reads it and removes it. It returns an error if a node could not work with
+// the store.
 func Try(ctx context.Context, s Store) error {
 	name := "tries/" + random()
 	err := s.Put(ctx, name, func(w io.Writer) error {
@@ -80,18 +80,18 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
-// unavailable is the error of a store that does not answer, or not in time.
+// unavailable returns the error for a store that does not answer, or not in time.
 func unavailable(op, message string, err error) error {
 	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: message, RetryAfter: 5, Err: err}
 }
 
-// full is the error of a store that takes no more.
+// full returns the error for a store that has no space left.
 func full(op string, err error) error {
 	return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "the blob store is full", RetryAfter: 60, Err: err}
 }
 
-// denied is the error of a store that does not let this node do what it has to.
-// It is the operator's to mend, and no user's.
+// denied returns the error for a store that denies this node an operation. The operator has to
+// repair it, not a user.
 func denied(op string, err error) error {
 	return &fault.Error{Kind: fault.Host, Op: op, Message: "the blob store denies access", Err: err}
 }

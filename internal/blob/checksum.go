@@ -9,9 +9,9 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// An object is its content followed by 40 bytes: a magic number and the content's
-// SHA-256. A reader detects what a disk, a server or a network changed or cut,
-// whatever checks those have.
+// An object is its content followed by 40 bytes: a magic number and the content's SHA-256. So a
+// reader detects content that a disk, a server or a network changed or cut, without relying on
+// their own checks.
 
 const (
 	magic        = "sgblob1\n"
@@ -38,13 +38,13 @@ func (v *checksumWriter) finish() error {
 	return err
 }
 
-// checked reads the content of an object of a known size. Its last read fails
-// unless the content is what was written.
+// checked reads the content of an object of a known size. Its last read fails unless the content
+// has the checksum.
 type checked struct {
 	io.Closer
 	op   string
 	r    io.Reader
-	left int64 // of the content
+	left int64 // bytes of the content
 	sum  hash.Hash
 	done error
 }
@@ -54,7 +54,7 @@ func newChecked(op string, r io.ReadCloser, size int64) io.ReadCloser {
 }
 
 func (c *checked) corrupted() error {
-	return fault.New(fault.Malformed, c.op, "an object of the blob store is not what was put there")
+	return fault.New(fault.Malformed, c.op, "an object of the blob store is damaged")
 }
 
 func (c *checked) Read(p []byte) (int, error) {

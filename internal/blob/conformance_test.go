@@ -20,11 +20,11 @@ import (
 	"github.com/sandgate/sandgate/internal/blob/blobtest"
 )
 
-// rigged is a store and the folder where its objects are files.
+// rigged is a store and the folder that holds its objects as files.
 type rigged struct {
 	Store
 	files  string
-	server *blobtest.Server // of S3
+	server *blobtest.Server // nil for Dir
 }
 
 // stores runs a test with each store.
@@ -85,7 +85,7 @@ func wantKind(t *testing.T, what string, err error, kind fault.Kind) {
 	}
 }
 
-// TestStore: an object is there whole, or as it was before, or not at all.
+// TestStore: an object is there completely, or as it was before, or not at all.
 func TestStore(t *testing.T) {
 	stores(t, func(t *testing.T, r rigged) {
 		ctx := t.Context()
@@ -139,8 +139,8 @@ func TestStore(t *testing.T) {
 		if n, err := r.Tidy(ctx, time.Now().Add(time.Hour)); err != nil || n != 0 {
 			t.Errorf("writes that failed have left %d behind, %v", n, err)
 		}
-		// A part that was on its way when its writer gave up may come after the
-		// end of its upload, and then is Tidy's to remove.
+		// A part that was being sent when its writer gave up may arrive after its upload was
+		// aborted. Tidy removes it.
 		given, cancel := context.WithCancel(ctx)
 		if err := r.Put(given, "a/c", func(w io.Writer) error {
 			_, err := w.Write(make([]byte, 2*partSize+1))
@@ -176,7 +176,7 @@ func failing(n int) func(io.Writer) error {
 	}
 }
 
-// files are those below a folder.
+// files lists the files below a folder.
 func files(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
@@ -194,8 +194,8 @@ func files(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// TestStoreLarge: an object of several parts comes back as it was, of which no
-// more than a few parts were ever in memory.
+// TestStoreLarge: an object of several parts comes back unchanged, and no more than a few parts
+// were ever in memory.
 func TestStoreLarge(t *testing.T) {
 	const size = 12*partSize + 12345
 	stores(t, func(t *testing.T, r rigged) {
@@ -236,15 +236,14 @@ func TestStoreLarge(t *testing.T) {
 		if err := errors.Join(err, o.Close()); err != nil || n != size || !bytes.Equal(got.Sum(nil), sum.Sum(nil)) {
 			t.Errorf("%d bytes came back of %d, %v", n, size, err)
 		}
-		// What is garbage already counts too: an object that was held whole would
-		// take more.
+		// The measurement includes garbage. An object that was held completely would take more.
 		if limit := uint64(10 * partSize); most-base > limit {
 			t.Errorf("it took %d bytes of memory, more than %d", most-base, limit)
 		}
 	})
 }
 
-// TestStoreDamage: what is not what was put there is never taken for it.
+// TestStoreDamage: a read never returns damaged content as valid.
 func TestStoreDamage(t *testing.T) {
 	stores(t, func(t *testing.T, r rigged) {
 		path := filepath.Join(r.files, "d")
@@ -274,7 +273,7 @@ func TestStoreDamage(t *testing.T) {
 	})
 }
 
-// TestStoreMany: puts of one name at once leave one of them, whole.
+// TestStoreMany: of concurrent puts of one name, one object is left, and it is complete.
 func TestStoreMany(t *testing.T) {
 	stores(t, func(t *testing.T, r rigged) {
 		var work sync.WaitGroup

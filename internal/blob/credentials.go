@@ -14,19 +14,18 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// credentialsLife is how long credentials are used before their file is read
-// again: they can be changed without a restart.
+// credentialsLife is how long credentials are used before their file is read again, so that they
+// can be changed without a restart.
 const credentialsLife = time.Minute
 
-// maxCredentials is how many bytes the file may have.
+// maxCredentials is the maximum size of the file in bytes.
 const maxCredentials = 16 << 10
 
-// credentials reads a file as AWS's own tools write it: lines of
-// aws_access_key_id, aws_secret_access_key and, perhaps, aws_session_token, of
-// which the first section counts.
+// credentials reads a file in the format of AWS's tools: lines with aws_access_key_id,
+// aws_secret_access_key and optionally aws_session_token. Only the first section counts.
 type credentials struct{ path string }
 
-// Retrieve reads the file. (aws.CredentialsProvider)
+// Retrieve reads the file. It implements aws.CredentialsProvider.
 func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
 	const op = "blob.credentials"
 	out := aws.Credentials{Source: "file", CanExpire: true, Expires: time.Now().Add(credentialsLife)}

@@ -15,14 +15,14 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// partial begins the names of objects that are still being written.
+// partial is the prefix of the names of incomplete objects.
 const partial = ".partial-"
 
-// Dir keeps objects as files below a folder that all nodes see, such as one on
-// NFS. Renaming within it has to be atomic.
+// Dir stores objects as files below a folder that all nodes see, such as one on NFS. Renaming a
+// file within the folder must be atomic.
 type Dir struct{ path string }
 
-// OpenDir returns the store in the folder, which it makes.
+// OpenDir creates the folder and returns the store in it.
 func OpenDir(path string) (*Dir, error) {
 	const op = "blob.open"
 	if !filepath.IsAbs(path) {
@@ -34,7 +34,7 @@ func OpenDir(path string) (*Dir, error) {
 	return &Dir{path}, nil
 }
 
-// Put makes an object. It is on the disk when Put returns. (Store)
+// Put creates an object. The object is on the disk when Put returns.
 func (d *Dir) Put(ctx context.Context, name string, write func(io.Writer) error) (err error) {
 	const op = "blob.put"
 	if err := check(op, name); err != nil {
@@ -68,7 +68,8 @@ func (d *Dir) Put(ctx context.Context, name string, write func(io.Writer) error)
 	return syncDir(dir)
 }
 
-// create makes the file and its folder, which a Remove may take away between.
+// create creates the file and its folder. It tries again when a concurrent Remove removes the
+// folder in between.
 func create(dir, path string) (*os.File, error) {
 	for try := 0; ; try++ {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -89,7 +90,7 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// watched ends when its context does.
+// watched is a writer that fails when its context ends.
 type watched struct {
 	w   io.Writer
 	ctx context.Context
@@ -102,7 +103,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.w.Write(p)
 }
 
-// Get opens an object. (Store)
+// Get opens an object.
 func (d *Dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	const op = "blob.get"
 	if err := check(op, name); err != nil {
@@ -122,7 +123,7 @@ func (d *Dir) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	return newChecked(op, f, info.Size()), nil
 }
 
-// Remove removes an object, and folders that are then empty. (Store)
+// Remove removes an object and the folders that are then empty.
 func (d *Dir) Remove(_ context.Context, name string) error {
 	const op = "blob.remove"
 	if err := check(op, name); err != nil {
@@ -136,16 +137,16 @@ func (d *Dir) Remove(_ context.Context, name string) error {
 	return nil
 }
 
-// prune removes a folder and those above it as far as they are empty.
+// prune removes a folder and its parents as long as they are empty.
 func (d *Dir) prune(dir string) {
 	for ; dir != "."; dir = filepath.Dir(dir) {
 		if os.Remove(filepath.Join(d.path, dir)) != nil {
-			break // others are in it
+			break // other objects are in it
 		}
 	}
 }
 
-// Walk tells of all objects below a folder. (Store)
+// Walk calls f for all objects below a folder.
 func (d *Dir) Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error {
 	const op = "blob.walk"
 	if err := check(op, folder); err != nil {
@@ -159,7 +160,7 @@ func (d *Dir) Walk(ctx context.Context, folder string, f func(name string, chang
 	})
 }
 
-// Tidy removes files whose writers have gone. (Store)
+// Tidy removes the files of writers that no longer exist.
 func (d *Dir) Tidy(ctx context.Context, before time.Time) (int, error) {
 	const op = "blob.tidy"
 	n := 0
@@ -177,7 +178,7 @@ func (d *Dir) Tidy(ctx context.Context, before time.Time) (int, error) {
 	return n, err
 }
 
-// files tells of all files below a folder. Those that go meanwhile are no error.
+// files calls f for all files below a folder. It ignores files that disappear meanwhile.
 func (d *Dir) files(ctx context.Context, op, folder string, f func(name string, info fs.FileInfo) error) error {
 	var told error
 	err := filepath.WalkDir(filepath.Join(d.path, folder), func(path string, e fs.DirEntry, err error) error {
@@ -223,5 +224,5 @@ func diskError(op string, err error) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return denied(op, err)
 	}
-	return unavailable(op, "the blob store does not do its work", err)
+	return unavailable(op, "the blob store does not work", err)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestDirTidy: what a killed node was writing goes, with its folder, once it is
+// TestDirTidy: Tidy removes the incomplete file of a killed node, and its folder, once the file is
 // old.
 func TestDirTidy(t *testing.T) {
 	root := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// download reads an object. Where the connection breaks or stands still it asks
-// for the rest, of the same object.
+// download reads an object. When the connection breaks or stalls, it requests the rest of the same
+// object.
 type download struct {
 	s    *S3
 	ctx  context.Context
@@ -28,7 +28,7 @@ type download struct {
 	broken int
 }
 
-// open asks for the object from where reading is.
+// open requests the object from the current position.
 func (d *download) open() error {
 	const op = "blob.get"
 	ctx, cancel := context.WithCancel(d.ctx)
@@ -60,16 +60,16 @@ func (d *download) Read(p []byte) (int, error) {
 		d.at += int64(n)
 		if n > 0 || err == nil || err == io.EOF && d.at >= d.size {
 			if err != io.EOF {
-				err = nil // the next read meets it again
+				err = nil // the next read returns it again
 			}
 			return n, err
 		}
-		_ = d.Close() // it is broken
+		_ = d.Close() // the body is broken
 		if d.ctx.Err() != nil {
 			return 0, fault.Wrap(fault.KindOf(d.ctx.Err()), "blob.get", d.ctx.Err())
 		}
 		if d.broken++; d.broken > resumptions {
-			return 0, unavailable("blob.get", "the blob store breaks off", err)
+			return 0, unavailable("blob.get", "the connection to the blob store broke off", err)
 		}
 		if err := d.open(); err != nil {
 			return 0, err

@@ -24,51 +24,51 @@ import (
 
 // Times and limits of S3.
 const (
-	// attempts is how often a request is sent, with at most backoff between.
+	// attempts is how often a request is sent. The pause between two attempts is at most backoff.
 	attempts = 4
 	backoff  = 3 * time.Second
-	// answerLimit bounds one request but for the bodies of objects.
+	// answerLimit bounds one request, without the time for the body of an object.
 	answerLimit = 30 * time.Second
-	// stallLimit is how long a body may stand still. One that broke off is
-	// asked for from there on, at most resumptions times.
+	// stallLimit is how long a body may send nothing. A body that broke off is requested again from
+	// its position, at most resumptions times.
 	stallLimit  = 30 * time.Second
 	resumptions = 3
 	pageSize    = 1000
 )
 
-// S3Options say where a bucket is.
+// S3Options describe a bucket.
 type S3Options struct {
 	// URL is s3://bucket or s3://bucket/prefix.
 	URL string
-	// Endpoint is the server's address, such as https://10.0.0.7:9000, where
-	// buckets are paths; empty for Amazon's.
+	// Endpoint is the server's address, such as https://10.0.0.7:9000. Bucket names are then part
+	// of the path. Empty means Amazon's servers.
 	Endpoint string
-	// Region default us-east-1.
+	// Region is the bucket's region. Default us-east-1.
 	Region string
 	// Credentials is a file of mode 0600; see credentials.
 	Credentials string
-	// Insecure allows an endpoint without TLS on another machine: whoever is
-	// between sees what sessions hold in memory.
+	// Insecure allows an endpoint without TLS on another machine. Anyone on the network path can
+	// then read the memory of sessions.
 	Insecure bool
 
-	backoff time.Duration // tests do not wait so long
+	backoff time.Duration // shorter in tests
 }
 
-// S3 keeps objects in a bucket of an S3-compatible server. A Put holds at most
-// three parts in memory, 24 MiB up to an object of 20 GB.
+// S3 stores objects in a bucket of an S3-compatible server. A Put holds at most three parts in
+// memory: 24 MiB for objects of up to 20 GB.
 type S3 struct {
 	client *s3.Client
 	bucket string
-	prefix string // empty or with a slash at its end
+	prefix string // empty, or ends with a slash
 }
 
-// OpenS3 returns the store in a bucket. It connects when it is used, and reads
-// the credentials first.
+// OpenS3 returns the store in a bucket. It reads the credentials, but connects only when the store
+// is used.
 func OpenS3(o S3Options) (*S3, error) {
 	const op = "blob.open"
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.User != nil || u.Port() != "" {
-		return nil, fault.Invalid(op, "cluster.blobs", "it is no address such as s3://bucket/prefix")
+		return nil, fault.Invalid(op, "cluster.blobs", "it is not an address such as s3://bucket/prefix")
 	}
 	prefix := strings.Trim(u.Path, "/")
 	if prefix != "" {
@@ -82,7 +82,7 @@ func OpenS3(o S3Options) (*S3, error) {
 		Region: o.Region, UsePathStyle: o.Endpoint != "",
 		Credentials: aws.NewCredentialsCache(credentials{o.Credentials}),
 		HTTPClient:  httpClient(),
-		// The node checks what it reads itself; servers differ in the rest.
+		// The node verifies its own checksums. Servers differ in the support of others.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
 		Retryer: retry.NewStandard(func(r *retry.StandardOptions) {
@@ -104,10 +104,10 @@ func OpenS3(o S3Options) (*S3, error) {
 func checkEndpoint(op string, o S3Options) error {
 	u, err := url.Parse(o.Endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return fault.Invalid(op, "cluster.s3_endpoint", "it is no address such as https://10.0.0.7:9000")
+		return fault.Invalid(op, "cluster.s3_endpoint", "it is not an address such as https://10.0.0.7:9000")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && !o.Insecure && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fault.Invalid(op, "cluster.s3_endpoint", "without TLS whoever is between sees what sessions hold in memory: take https, or say cluster.s3_insecure")
+		return fault.Invalid(op, "cluster.s3_endpoint", "without TLS, anyone on the network path can read the memory of sessions: use https, or set cluster.s3_insecure")
 	}
 	return nil
 }
@@ -118,13 +118,13 @@ func httpClient() *http.Client {
 	t.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	t.TLSHandshakeTimeout, t.ResponseHeaderTimeout = 5*time.Second, answerLimit
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = 8, 8, time.Minute
-	// A bucket of another region is an error of the settings.
+	// A redirect means that the bucket is in another region, which is an error in the settings.
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func (s *S3) key(name string) *string { return aws.String(s.prefix + name) }
 
-// Get opens an object. (Store)
+// Get opens an object.
 func (s *S3) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	const op = "blob.get"
 	if err := check(op, name); err != nil {
@@ -137,7 +137,7 @@ func (s *S3) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	return newChecked(op, d, d.size), nil
 }
 
-// Remove removes an object. (Store)
+// Remove removes an object.
 func (s *S3) Remove(ctx context.Context, name string) error {
 	const op = "blob.remove"
 	if err := check(op, name); err != nil {
@@ -152,7 +152,7 @@ func (s *S3) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// Walk tells of all objects below a folder. (Store)
+// Walk calls f for all objects below a folder.
 func (s *S3) Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error {
 	const op = "blob.walk"
 	if err := check(op, folder); err != nil {
@@ -167,7 +167,7 @@ func (s *S3) Walk(ctx context.Context, folder string, f func(name string, change
 		for _, o := range page.Contents {
 			name, within := strings.CutPrefix(aws.ToString(o.Key), s.prefix)
 			if !within || check(op, name) != nil {
-				continue // it is not ours
+				continue // not an object of this store
 			}
 			if err := f(name, aws.ToTime(o.LastModified)); err != nil {
 				return err
@@ -185,7 +185,7 @@ func (s *S3) list(ctx context.Context, folder string, next *string) (*s3.ListObj
 	return s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: s.key(folder), ContinuationToken: next, MaxKeys: aws.Int32(pageSize)})
 }
 
-// Tidy aborts uploads whose writers have gone. (Store)
+// Tidy aborts the uploads of writers that no longer exist.
 func (s *S3) Tidy(ctx context.Context, before time.Time) (int, error) {
 	const op = "blob.tidy"
 	n := 0
@@ -219,14 +219,14 @@ func (s *S3) uploads(ctx context.Context, key, id *string) (*s3.ListMultipartUpl
 	})
 }
 
-// fault is the error of a request about an object, by kind.
+// fault returns the error of a request about an object, with its kind.
 func (s *S3) fault(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var known *fault.Error
 	if errors.As(err, &known) {
-		return known // of the credentials, or of who writes
+		return known // from the credentials or from the function that writes
 	}
 	if errors.Is(err, context.Canceled) {
 		return fault.Wrap(fault.Canceled, op, err)
@@ -253,7 +253,7 @@ func (s *S3) fault(op, name string, err error) error {
 	case status/100 == 3:
 		return &fault.Error{Kind: fault.Host, Op: op, Message: fmt.Sprintf("the bucket %s is in another region", s.bucket), Err: err}
 	case status != 0:
-		return unavailable(op, "the blob store does not do its work", err)
+		return unavailable(op, "the blob store does not work", err)
 	}
 	return unavailable(op, "the blob store cannot be reached", err)
 }

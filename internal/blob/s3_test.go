@@ -18,8 +18,8 @@ import (
 	"github.com/sandgate/sandgate/internal/blob/blobtest"
 )
 
-// TestS3Refused: each reason why a bucket does not serve has its kind, and none
-// tells a secret.
+// TestS3Refused: each reason why a bucket cannot be used has its own kind of error, and no error
+// contains a secret.
 func TestS3Refused(t *testing.T) {
 	server := blobtest.Start(t)
 	open := func(o S3Options) Store {
@@ -72,7 +72,7 @@ func closedAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestS3Settings: what cannot be meant is refused with the name of the setting.
+// TestS3Settings: invalid settings are rejected, and the error names the setting.
 func TestS3Settings(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string, mode os.FileMode) string {
@@ -124,11 +124,11 @@ func TestS3Settings(t *testing.T) {
 	}
 }
 
-// unsteady stands between a store and its server, and breaks what a test says.
+// unsteady is a proxy between a store and its server that breaks connections as a test requires.
 type unsteady struct {
 	to     string
-	breaks atomic.Int32 // downloads that are still to be broken
-	fails  atomic.Int32 // requests that are still to fail
+	breaks atomic.Int32 // the number of downloads that it still breaks
+	fails  atomic.Int32 // the number of requests that it still fails
 	full   atomic.Bool
 }
 
@@ -160,9 +160,9 @@ func (u *unsteady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, answer.Body)
 }
 
-// TestS3Unsteady: a request that fails is sent again, a download that breaks
-// goes on where it broke, both a few times; a server that is full says so; and
-// what a killed node was writing is tidied away.
+// TestS3Unsteady: a failed request is sent again, and a broken download resumes where it broke,
+// both a limited number of times. A full server is reported as full. Tidy removes the unfinished
+// upload of a killed node.
 func TestS3Unsteady(t *testing.T) {
 	server := blobtest.Start(t)
 	between := &unsteady{to: strings.TrimPrefix(server.Endpoint, "http://")}
@@ -194,7 +194,7 @@ func TestS3Unsteady(t *testing.T) {
 	wantKind(t, "a server that is full", s.Put(ctx, "y", text("y")), fault.Exhausted)
 	between.full.Store(false)
 
-	// A writer that never ends, as of a node that was killed.
+	// A writer that never ends, like that of a killed node.
 	u := &upload{s: s, ctx: ctx, cancel: func() {}, name: "z", turns: make(chan struct{}, parallel)}
 	if _, err := u.Write(make([]byte, 2*partSize)); err != nil {
 		t.Fatal(err)

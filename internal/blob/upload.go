@@ -15,20 +15,20 @@ import (
 
 // Limits of an upload.
 const (
-	// partSize is that of a part; it doubles after every growth parts, so that
-	// the 10,000 which S3 allows are 300 GiB.
+	// partSize is the size of a part. It doubles after every growth parts, so that the 10,000 parts
+	// that S3 allows hold 300 GiB.
 	partSize = 8 << 20
 	growth   = 2500
 	maxParts = 10_000
-	// parallel is how many parts are on their way while the next is filled.
+	// parallel is the number of parts that are sent while the next one is filled.
 	parallel = 2
-	// partLimit bounds one part with all its tries, and abortLimit the end of
-	// an upload that failed.
+	// partLimit bounds the sending of one part with all its attempts. abortLimit bounds the abort
+	// of an upload that failed.
 	partLimit  = 2 * time.Minute
 	abortLimit = 10 * time.Second
 )
 
-// Put makes an object, in parts as soon as it is larger than one. (Store)
+// Put creates an object. It sends parts if the object is larger than one part.
 func (s *S3) Put(ctx context.Context, name string, write func(io.Writer) error) error {
 	const op = "blob.put"
 	if err := check(op, name); err != nil {
@@ -47,37 +47,37 @@ func (s *S3) Put(ctx context.Context, name string, write func(io.Writer) error) 
 	}
 	u.work.Wait()
 	if failed := u.failure(); failed != nil {
-		err = failed // what write returned is but its echo
+		err = failed // the error of write only follows from this one
 	}
 	if err != nil {
 		if u.id != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortLimit)
 			defer cancel()
-			_ = s.abort(ctx, name, u.id) // otherwise Tidy does it
+			_ = s.abort(ctx, name, u.id) // Tidy does it if this fails
 		}
 		return s.fault(op, name, err)
 	}
 	return nil
 }
 
-// upload is an object on its way.
+// upload is an object that is being sent.
 type upload struct {
 	s      *S3
 	ctx    context.Context
-	cancel context.CancelFunc // at the first part that fails
+	cancel context.CancelFunc // called when the first part fails
 	name   string
-	id     *string // nil before the second part
+	id     *string // nil until the second part begins
 	buf    []byte  // the part that is being filled
-	begun  int     // parts
+	begun  int     // the number of parts that have begun
 	turns  chan struct{}
 	work   sync.WaitGroup
 
 	mu    sync.Mutex // guards all below
 	parts []types.CompletedPart
-	err   error // of the first part that failed
+	err   error // the error of the first part that failed
 }
 
-// Write fills parts and sends them.
+// Write fills parts and sends each full one.
 func (u *upload) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -97,7 +97,7 @@ func (u *upload) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// send hands the part that is full to a request of its own.
+// send sends the full part in a request of its own, in the background.
 func (u *upload) send() error {
 	if u.id == nil {
 		if err := u.createMultipart(); err != nil {
@@ -144,7 +144,7 @@ func (u *upload) createMultipart() error {
 	return err
 }
 
-// complete makes the object appear.
+// complete makes the object visible.
 func (u *upload) complete() error {
 	if u.id == nil {
 		ctx, cancel := context.WithTimeout(u.ctx, partLimit)
@@ -177,7 +177,7 @@ func (u *upload) failure() error {
 	return u.err
 }
 
-// abort ends an upload without an object.
+// abort ends an upload without creating an object.
 func (s *S3) abort(ctx context.Context, name string, id *string) error {
 	const op = "blob.abort"
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)

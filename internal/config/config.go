@@ -387,7 +387,7 @@ func (c *Config) validateReferences(op string) error {
 		return err
 	}
 	if u, err := url.Parse(c.Tracing.Endpoint); c.Tracing.Endpoint != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil) {
-		return fault.Invalid(op, "tracing.endpoint", "it is no address such as http://127.0.0.1:4318/v1/traces, without a name and a password")
+		return fault.Invalid(op, "tracing.endpoint", "it is not an address such as http://127.0.0.1:4318/v1/traces, without a name and a password")
 	}
 	if c.Pool.Size > 0 && len(c.Pool.Languages) == 0 {
 		return fault.Invalid(op, "pool.languages", "must name a language when pool.size is above 0")

@@ -1,5 +1,5 @@
-// Package console is what a program on the command line shares with its caller: standard
-// streams, the environment, the exit status and the text of errors.
+// Package console holds the things that a program of the command line shares with its caller:
+// standard streams, the environment, the exit status and the text of errors.
 package console
 
 import (
@@ -51,8 +51,8 @@ type ExitStatus int
 
 func (e ExitStatus) Error() string { return fmt.Sprint("exit status ", int(e)) }
 
-// ErrorText is an error's text for people, without the names of packages: the outermost message,
-// or the text of the cause.
+// ErrorText returns an error's text for people, without the names of packages: the outermost
+// message, or the text of the cause.
 func ErrorText(err error) string {
 	var known *fault.Error
 	if !errors.As(err, &known) {

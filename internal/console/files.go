@@ -7,7 +7,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// FileError is an error about a file on this machine.
+// FileError returns an error about a file on this machine.
 func FileError(err error) error {
 	kind := fault.InvalidArgument
 	switch {

@@ -1,17 +1,17 @@
-// Package ctxlock provides a lock that is held over calls that take long, and
-// whose waiters give up with their context.
+// Package ctxlock provides a lock for operations that take long. Waiting for it ends with a
+// context.
 package ctxlock
 
 import "context"
 
-// Lock is a mutual exclusion lock. Make it with New. Another goroutine than the
-// one that locked it may unlock it.
+// Lock is a mutual exclusion lock. Make it with New. A goroutine may unlock it although another one
+// locked it.
 type Lock chan struct{}
 
 // New returns a lock that is not held.
 func New() Lock { return make(Lock, 1) }
 
-// Lock takes the lock, or returns the error of ctx, which ended first.
+// Lock takes the lock, or returns the error of ctx if ctx ends first.
 func (l Lock) Lock(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
@@ -21,8 +21,7 @@ func (l Lock) Lock(ctx context.Context) error {
 	}
 }
 
-// LockUntil is Lock that also gives up when end is closed: ended is true then,
-// and err is nil.
+// LockUntil is like Lock, but also gives up when end is closed. Then ended is true and err is nil.
 func (l Lock) LockUntil(ctx context.Context, end <-chan struct{}) (ended bool, err error) {
 	select {
 	case l <- struct{}{}:
@@ -53,8 +52,8 @@ func (l Lock) Unlock() {
 	}
 }
 
-// Held asserts that somebody holds the lock: it panics otherwise. A function
-// whose precondition is that its caller holds the lock calls it first.
+// Held panics when nobody holds the lock. A function whose caller must hold the lock calls it
+// first.
 func (l Lock) Held() {
 	if len(l) == 0 {
 		panic("ctxlock: the lock has to be held")

@@ -1,8 +1,8 @@
 //go:build lockorder
 
-// Package lockorder checks in tests that mutexes are taken in one order. Built
-// with the tag lockorder, a Mutex panics when its goroutine holds one that has
-// to be taken after it. Without the tag it is a sync.Mutex.
+// Package lockorder checks in tests that mutexes are taken in one order. When a program is built
+// with the tag lockorder, a Mutex panics if its goroutine holds a mutex that must be taken after
+// it. Without the tag it is a sync.Mutex.
 package lockorder
 
 import (
@@ -13,26 +13,26 @@ import (
 	"sync"
 )
 
-// Rank is the place of a mutex in the order: a type of its own for each.
+// Rank is the place of a mutex in the order. Each place has its own type.
 type Rank interface {
-	// Rank returns the place. A goroutine takes mutexes of growing rank.
+	// Rank returns the place. A goroutine takes mutexes in increasing rank.
 	Rank() int
 	// String names the mutex.
 	String() string
 }
 
-// held is what each goroutine holds, by the goroutine's number. It exists in
-// builds with the tag alone.
+// held lists the mutexes that each goroutine holds, by the goroutine's number. It exists only in
+// builds with the tag.
 var held struct {
 	sync.Mutex
 	by map[string][]Rank
 }
 
-// Mutex is a sync.Mutex with a place in the order. Several of one rank may be
-// held together, if their goroutine took one of a lower rank before them all.
+// Mutex is a sync.Mutex with a place in the order. A goroutine may hold several mutexes of one rank
+// if it first took one of a lower rank.
 type Mutex[R Rank] struct{ mu sync.Mutex }
 
-// Lock takes the mutex, or panics when that is out of order.
+// Lock takes the mutex. It panics when that breaks the order.
 func (m *Mutex[R]) Lock() {
 	var r R
 	id := goroutine()
@@ -71,7 +71,7 @@ func (m *Mutex[R]) Unlock() {
 	}
 }
 
-// goroutine returns the number of the goroutine that runs.
+// goroutine returns the number of the current goroutine.
 func goroutine() string {
 	b := make([]byte, 64)
 	b = b[:runtime.Stack(b, false)]

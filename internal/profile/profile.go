@@ -1,5 +1,5 @@
-// Package profile reads and writes the file in which serve leaves the address and the token of the
-// server for the client.
+// Package profile reads and writes the file in which sandgate serve stores the server's address and
+// token for the client.
 package profile
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// profile is ~/.config/sandgate/client.yaml: where the server is and the token
-// for it.
+// Profile is the content of ~/.config/sandgate/client.yaml: the server's address and the token for
+// it.
 type Profile struct {
 	URL   string `yaml:"url"`
 	Token string `yaml:"token"`
@@ -33,13 +33,13 @@ func Read(path string) (Profile, error) {
 		return p, &fault.Error{Kind: fault.PermissionDenied, Op: "profile.read", Message: "cannot read " + path, Err: err}
 	}
 	if err := yaml.Unmarshal(b, &p); err != nil {
-		return p, fault.Invalid("profile.read", path, "the profile is no YAML with url and token; sandgate serve writes it anew")
+		return p, fault.Invalid("profile.read", path, "the profile is not YAML with url and token; sandgate serve writes it again")
 	}
 	return p, nil
 }
 
-// writeProfile writes who's profile. Root writes into a home that somebody
-// else owns, so nothing may lead out of it.
+// Write writes the profile of the user with uid and gid. Root writes into a home that another user
+// owns, so the function follows no link that leads out of it.
 func Write(homeDir string, uid, gid int, p Profile) error {
 	home, err := os.OpenRoot(homeDir)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package testenv finds files of the repository for tests, at whatever depth
-// the test's package lies.
+// Package testenv finds files of the repository for tests, at any depth of the test's package.
 package testenv
 
 import (
@@ -7,9 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Path returns the absolute path of a file of the repository, whose path
-// relative to the root is given in parts. It panics when the working directory
-// is not below the root, which cannot be for a test that go test runs.
+// Path returns the absolute path of a file of the repository. parts is its path relative to the
+// root. It panics when the working directory is not below the root, which cannot happen in go test.
 func Path(parts ...string) string {
 	return filepath.Join(append([]string{root()}, parts...)...)
 }

@@ -1,9 +1,8 @@
-// Package trace makes spans of what gateways and nodes do, and sends them to a
-// collector over OTLP. It is off unless it is given an endpoint: then every
-// span is nil, and a nil span costs a comparison.
+// Package trace creates spans of the work of gateways and nodes, and sends them to a collector over
+// OTLP. Without an endpoint it is off: then every span is nil, and a nil span costs one comparison.
 //
-// No type of OpenTelemetry's leaves this package. What a span says is chosen
-// from Keys: there is none for code, paths, or secrets.
+// No type of OpenTelemetry is used outside this package. Attributes of spans come from the list of
+// Keys. No key is for code, paths, or secrets.
 package trace
 
 import (
@@ -21,10 +20,10 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Key names what a span says.
+// Key is the name of an attribute of a span.
 type Key string
 
-// All that spans say.
+// All keys.
 const (
 	Operation Key = "sandgate.op"
 	Route     Key = "http.route"
@@ -39,19 +38,17 @@ const (
 	Outcome   Key = "sandgate.outcome"
 )
 
-// maxValue is how many bytes of a value are kept.
+// maxValue is the maximum length of a value in bytes. Longer values are cut.
 const maxValue = 128
 
-// Span is something that took time. All methods may be called on a nil Span,
-// and none waits.
+// Span measures one piece of work. All methods may be called on a nil Span, and none blocks.
 type Span struct{ s otel.Span }
 
-// tracerKey finds a span's tracer in a context, for its children.
+// tracerKey is the context key of a span's tracer. Child spans use it.
 type tracerKey struct{}
 
-// Begin begins the span of something that was asked for from outside, as a
-// child of the W3C traceparent that came with it. Without one it is a root, if
-// it is among those that are sampled.
+// Begin begins the span of a request from outside, as a child of the W3C traceparent that came with
+// the request. Without a traceparent it begins a trace, if this request is sampled.
 func (t *Tracer) Begin(ctx context.Context, name, traceparent string) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -59,7 +56,7 @@ func (t *Tracer) Begin(ctx context.Context, name, traceparent string) (context.C
 	return t.startSpan(ctx, name, traceparent)
 }
 
-// Join is Begin for what makes no roots: without a traceparent there is no span.
+// Join is like Begin, but begins no trace: without a traceparent there is no span.
 func (t *Tracer) Join(ctx context.Context, name, traceparent string) (context.Context, *Span) {
 	if t == nil || traceparent == "" {
 		return ctx, nil
@@ -79,7 +76,7 @@ func (t *Tracer) startSpan(ctx context.Context, name, traceparent string) (conte
 	return context.WithValue(in, tracerKey{}, t), &Span{s}
 }
 
-// Start begins a part of the span that ctx is of; without one it is nil.
+// Start begins a child of the span in ctx. Without a span in ctx it returns nil.
 func Start(ctx context.Context, name string) (context.Context, *Span) {
 	t, _ := ctx.Value(tracerKey{}).(*Tracer)
 	if t == nil {
@@ -88,14 +85,14 @@ func Start(ctx context.Context, name string) (context.Context, *Span) {
 	return t.startSpan(ctx, name, "")
 }
 
-// Part is Start, and where ctx is of no span it begins a trace: for what is
-// done for somebody and by itself.
+// Part is like Start, but begins a trace when ctx has no span. It is for work that may belong to a
+// request or be done by the server on its own.
 func (t *Tracer) Part(ctx context.Context, name string) (context.Context, *Span) {
 	return t.Begin(ctx, name, "")
 }
 
-// With returns ctx as part of the span that of is of: for what goes on when of
-// has ended.
+// With returns ctx with the span of the context of. It is for work that continues after of has
+// ended.
 func With(ctx, of context.Context) context.Context {
 	t, _ := of.Value(tracerKey{}).(*Tracer)
 	if t == nil {
@@ -104,7 +101,7 @@ func With(ctx, of context.Context) context.Context {
 	return context.WithValue(otel.ContextWithSpan(ctx, otel.SpanFromContext(of)), tracerKey{}, t)
 }
 
-// Parent is the traceparent of the span that ctx is of; empty without one.
+// Parent returns the traceparent of the span in ctx, or "" without a span.
 func Parent(ctx context.Context) string {
 	if t, _ := ctx.Value(tracerKey{}).(*Tracer); t == nil {
 		return ""
@@ -112,7 +109,7 @@ func Parent(ctx context.Context) string {
 	return parentOf(otel.SpanContextFromContext(ctx))
 }
 
-// ID is the id of the trace that ctx is part of; empty without one.
+// ID returns the id of the trace that ctx is part of, or "" without one.
 func ID(ctx context.Context) string {
 	if t, _ := ctx.Value(tracerKey{}).(*Tracer); t == nil {
 		return ""
@@ -124,7 +121,7 @@ func parentOf(c otel.SpanContext) string {
 	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String()
 }
 
-// Set says something of the span. An empty value says nothing.
+// Set sets an attribute of the span. An empty value sets nothing.
 func (s *Span) Set(k Key, value string) {
 	if s == nil || value == "" {
 		return
@@ -132,7 +129,7 @@ func (s *Span) Set(k Key, value string) {
 	s.s.SetAttributes(attribute.String(string(k), strings.ToValidUTF8(value[:min(len(value), maxValue)], "")))
 }
 
-// Part adds a part of the span that has ended.
+// Part adds a child span that has already ended.
 func (s *Span) Part(name string, from, to time.Time) {
 	if s == nil {
 		return
@@ -141,7 +138,7 @@ func (s *Span) Part(name string, from, to time.Time) {
 	c.End(otel.WithTimestamp(to))
 }
 
-// Parent is the span's traceparent, for those that it asks.
+// Parent returns the span's traceparent, for requests to other servers.
 func (s *Span) Parent() string {
 	if s == nil {
 		return ""
@@ -149,7 +146,7 @@ func (s *Span) Parent() string {
 	return parentOf(s.s.SpanContext())
 }
 
-// ID is the id of the span's trace.
+// ID returns the id of the span's trace.
 func (s *Span) ID() string {
 	if s == nil {
 		return ""
@@ -157,8 +154,7 @@ func (s *Span) ID() string {
 	return s.s.SpanContext().TraceID().String()
 }
 
-// End ends the span with what came of it: the kind of the error, and none of
-// its words.
+// End ends the span with the outcome: the kind of the error, without its message.
 func (s *Span) End(err error) {
 	if s == nil {
 		return
@@ -171,8 +167,8 @@ func (s *Span) End(err error) {
 	s.s.End()
 }
 
-// CheckParent reports whether text is a W3C traceparent of version 00 or later.
-// What is none is ignored, as the standard asks for.
+// CheckParent reports whether text is a W3C traceparent of version 00 or later. Callers ignore an
+// invalid one, as the standard requires.
 func CheckParent(text string) bool {
 	if len(text) < 55 || len(text) > 256 || text[2] != '-' || text[35] != '-' || text[52] != '-' || len(text) > 55 && text[55] != '-' {
 		return false
@@ -184,7 +180,7 @@ func CheckParent(text string) bool {
 	return err == nil
 }
 
-// kept is what is taken of a span's attributes and events.
+// kept returns the limits for attributes and events of spans.
 func kept() sdk.SpanLimits {
 	l := sdk.NewSpanLimits()
 	l.AttributeCountLimit, l.EventCountLimit, l.LinkCountLimit, l.AttributeValueLengthLimit = 16, 0, 0, maxValue

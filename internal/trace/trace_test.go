@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// receive is a collector that takes what it is sent, and answers with status.
+// receive starts a collector that stores the spans it receives and answers with status.
 func receive(t *testing.T, status func() int) (address string, spans func() []*wire.Span) {
 	t.Helper()
 	var mu sync.Mutex
@@ -51,8 +51,8 @@ func ok() int { return http.StatusOK }
 
 const parent = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 
-// TestSpans: a span has its parent, its parts and the kind of its error, and
-// nothing of the error's words.
+// TestSpans: a span has its parent, its children and the kind of its error, and no part of the
+// error's message.
 func TestSpans(t *testing.T) {
 	address, spans := receive(t, ok)
 	tr, err := New(Options{Endpoint: address, Service: "s"})
@@ -69,7 +69,7 @@ func TestSpans(t *testing.T) {
 	if ID(ctx) != parent[3:35] || root.ID() != ID(ctx) || !strings.HasPrefix(Parent(ctx), parent[:36]) || root.Parent() != Parent(ctx) {
 		t.Errorf("%s %s", ID(ctx), Parent(ctx))
 	}
-	// Not sampled: no parent that says so, and a part of 0.
+	// Not sampled: a parent without the sampled flag, and no parent with a sampling rate of 0.
 	for _, p := range []string{"", parent[:53] + "00", "nonsense"} {
 		if c, s := tr.Begin(context.Background(), "no", p); s != nil || Parent(c) != "" {
 			t.Errorf("%q is sampled", p)
@@ -102,7 +102,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestNothingWaits: a collector that stands still costs spans and no time.
+// TestNothingWaits: a collector that does not answer costs spans but no time.
 func TestNothingWaits(t *testing.T) {
 	hold := make(chan struct{})
 	address, _ := receive(t, func() int { <-hold; return http.StatusServiceUnavailable })
@@ -125,7 +125,7 @@ func TestNothingWaits(t *testing.T) {
 	}
 }
 
-// TestOff: without an endpoint all is nil, and nothing is made.
+// TestOff: without an endpoint all spans are nil, and nothing is sent.
 func TestOff(t *testing.T) {
 	tr, err := New(Options{})
 	if err != nil || tr != nil {

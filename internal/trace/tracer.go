@@ -18,39 +18,39 @@ import (
 
 const (
 	scope = "github.com/sandgate/sandgate"
-	// DefaultQueue is how many spans that have ended wait to be sent; further
-	// ones are dropped and counted.
+	// DefaultQueue is the number of ended spans that may wait to be sent. Further ones are dropped
+	// and counted.
 	DefaultQueue = 4096
-	// batch is how many are sent at once, after at most linger.
+	// batch is the maximum number of spans in one request. A request is sent after at most linger.
 	batch  = 512
 	linger = time.Second
-	// sendLimit bounds the sending of a batch; one that fails is dropped.
+	// sendLimit bounds the sending of a batch. A batch that fails is dropped.
 	sendLimit = 5 * time.Second
 )
 
-// Options are a Tracer's.
+// Options configure a Tracer.
 type Options struct {
-	// Endpoint is the address of a collector that takes OTLP over HTTP, such
-	// as http://127.0.0.1:4318/v1/traces. Empty turns tracing off.
+	// Endpoint is the address of a collector that accepts OTLP over HTTP, such as
+	// http://127.0.0.1:4318/v1/traces. Empty turns tracing off.
 	Endpoint string
-	// Sample is the part of requests without a traceparent that are traced, 0
-	// to 1. One with a traceparent is traced if that says so.
+	// Sample is the share of requests without a traceparent that are traced, 0 to 1. A request with
+	// a traceparent is traced if its sampled flag is set.
 	Sample float64
-	// Queue is how many spans wait at most. Default DefaultQueue.
+	// Queue is the maximum number of waiting spans. Default DefaultQueue.
 	Queue int
-	// Service, Instance and Version say whose spans these are.
+	// Service, Instance and Version identify the process in its spans.
 	Service, Instance, Version string
 	Logger                     *slog.Logger
 }
 
-// Tracer makes spans and sends them. nil makes none.
+// Tracer creates spans and sends them. A nil Tracer creates none.
 type Tracer struct {
 	tracer   otel.Tracer
 	provider *sdk.TracerProvider
 	out      *sender
 }
 
-// New returns a tracer, nil for one that is off.
+// New returns a tracer, or nil when tracing is off.
 func New(o Options) (*Tracer, error) {
 	const op = "trace.new"
 	if o.Endpoint == "" {
@@ -62,8 +62,8 @@ func New(o Options) (*Tracer, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	// It does not connect before it has something to send. It does not try
-	// again either: the spans behind would be dropped meanwhile.
+	// The exporter connects when it first has spans to send. It does not retry, because the spans
+	// in the queue would be dropped meanwhile.
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(o.Endpoint),
 		otlptracehttp.WithTimeout(sendLimit), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
 	if err != nil {
@@ -79,7 +79,7 @@ func New(o Options) (*Tracer, error) {
 	return &Tracer{tracer: provider.Tracer(scope), provider: provider, out: out}, nil
 }
 
-// Close sends what waits, until ctx ends.
+// Close sends the waiting spans, until ctx ends.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -87,8 +87,8 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return fault.Wrap(fault.Unavailable, "trace.close", t.provider.Shutdown(ctx))
 }
 
-// Counts are how many spans were sent, and how many were dropped because the
-// queue was full or the collector did not take them.
+// Counts returns the number of spans that were sent, and the number that were dropped because the
+// queue was full or the collector refused them.
 func (t *Tracer) Counts() (sent, dropped int64) {
 	if t == nil {
 		return 0, 0
@@ -96,8 +96,7 @@ func (t *Tracer) Counts() (sent, dropped int64) {
 	return t.out.sent.Load(), t.out.dropped.Load()
 }
 
-// sender takes spans that have ended and sends them in batches. Who ends a span
-// never waits.
+// sender takes ended spans and sends them in batches. The code that ends a span never waits.
 type sender struct {
 	exporter sdk.SpanExporter
 	queue    chan sdk.ReadOnlySpan
@@ -118,10 +117,10 @@ func newSender(e sdk.SpanExporter, queue int, log *slog.Logger) *sender {
 	return s
 }
 
-// OnStart is SpanProcessor's.
+// OnStart does nothing.
 func (s *sender) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
-// OnEnd is SpanProcessor's.
+// OnEnd queues an ended span.
 func (s *sender) OnEnd(span sdk.ReadOnlySpan) {
 	select {
 	case s.queue <- span:
@@ -145,8 +144,8 @@ func (s *sender) run(ctx context.Context) {
 		cancel()
 		if err != nil {
 			s.dropped.Add(int64(len(spans)))
-			if !failing { // the first of a row
-				s.log.Warn("the collector takes no spans", "error", err)
+			if !failing { // log only the first failure in a row
+				s.log.Warn("the collector does not accept spans", "error", err)
 			}
 		} else {
 			s.sent.Add(int64(len(spans)))
@@ -175,10 +174,10 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// ForceFlush is SpanProcessor's; nobody asks for it.
+// ForceFlush does nothing; no code of this module calls it.
 func (s *sender) ForceFlush(context.Context) error { return nil }
 
-// Shutdown is SpanProcessor's.
+// Shutdown sends the waiting spans and ends.
 func (s *sender) Shutdown(ctx context.Context) error {
 	s.once.Do(func() { close(s.stop) })
 	select {

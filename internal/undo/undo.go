@@ -1,8 +1,8 @@
-// Package undo takes back the steps of something that failed half way.
+// Package undo undoes the completed steps of an operation that failed.
 package undo
 
-// Stack holds what undoes the steps that were made so far. The zero value is
-// empty. It is for one goroutine:
+// Stack holds functions that undo the completed steps of an operation. The zero value is empty.
+// Only one goroutine may use it:
 //
 //	var back undo.Stack
 //	defer back.Run()
@@ -12,13 +12,13 @@ package undo
 //	back.Commit()
 type Stack struct{ steps []func() }
 
-// Add adds what undoes the step that was just made.
+// Add adds a function that undoes the last step.
 func (s *Stack) Add(f func()) { s.steps = append(s.steps, f) }
 
-// Commit keeps all steps: Run does nothing from here on.
+// Commit keeps all steps: Run then does nothing.
 func (s *Stack) Commit() { s.steps = nil }
 
-// Run undoes the steps, the last one first, unless they were committed.
+// Run undoes the steps in reverse order, unless Commit was called.
 func (s *Stack) Run() {
 	for len(s.steps) > 0 {
 		last := s.steps[len(s.steps)-1]

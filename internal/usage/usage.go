@@ -1,4 +1,4 @@
-// Package usage meters what sessions use, for the usage journal.
+// Package usage measures the resources that sessions use, for the usage journal.
 package usage
 
 import (
@@ -14,9 +14,8 @@ import (
 // Interval is the time between two records of a session.
 const Interval = time.Minute
 
-// Record is what a session has used since its previous record: a line of the
-// usage journal. The sum of records is the use of the sessions in any group of
-// records.
+// Record is the use of a session since its previous record: a line of the usage journal. The sum of
+// records is the use of any group of sessions.
 type Record struct {
 	Time    time.Time `json:"time"`
 	Tenant  string    `json:"tenant"`
@@ -59,7 +58,7 @@ type Meter struct {
 	Cells, In, Out, NetIn, NetOut atomic.Int64
 
 	mu      sync.Mutex      // guards all below
-	machine sandbox.Machine // whose counters were read last
+	machine sandbox.Machine // the machine whose counters were read last
 	at      time.Time
 	cpu     time.Duration
 	memory  int64
@@ -67,16 +66,16 @@ type Meter struct {
 	recorded struct{ cells, in, out, netIn, netOut int64 }
 }
 
-// Restart begins with the machine that a session was restored into: all that the
-// machine uses counts for the session.
+// Restart begins with the machine that a session was restored into. All use of the machine counts
+// for the session.
 func (t *Meter) Restart(machine sandbox.Machine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.machine, t.at, t.cpu, t.memory = machine, time.Now(), 0, 0
 }
 
-// Begin begins with a machine that was ready before the session existed: what it
-// has used until now does not count for the session.
+// Begin begins with a machine that was ready before the session existed. Its use until now does not
+// count for the session.
 func (t *Meter) Begin(machine sandbox.Machine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,8 +84,8 @@ func (t *Meter) Begin(machine sandbox.Machine) {
 	t.cpu, t.memory = u.CPU, u.Memory
 }
 
-// Take returns what was used since the last call, and whether that is anything.
-// machine is nil while the session has none.
+// Take returns the use since the last call, and whether there was any. machine is nil while the
+// session has none.
 func (t *Meter) Take(machine sandbox.Machine) (r Record, some bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +97,7 @@ func (t *Meter) Take(machine sandbox.Machine) (r Record, some bool) {
 	t.recorded.netIn, t.recorded.netOut = netIn, netOut
 	if u, ok := readMeter(machine); ok {
 		now := time.Now()
-		if machine != t.machine { // a fork's: all of it is the session's
+		if machine != t.machine { // the machine of a fork: all its use counts for the session
 			t.machine, t.cpu, t.memory, t.at = machine, 0, 0, now
 		}
 		r.Seconds = now.Sub(t.at).Seconds()

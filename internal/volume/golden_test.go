@@ -6,7 +6,7 @@ import (
 	"github.com/sandgate/sandgate/internal/golden"
 )
 
-// TestGoldenRecords compares what a node stores of a volume.
+// TestGoldenRecords compares the record that a node stores of a volume.
 func TestGoldenRecords(t *testing.T) {
 	golden.Records(t, "records.json", map[string]any{"volumes/ID/volume.json": volume{}})
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Hold keeps the volumes of one session from being deleted. A session has it from
-// before its sandbox is created until after it has ended. The zero value holds
-// nothing.
+// Hold keeps the volumes of one session from being deleted. It begins before the session's sandbox
+// is created and ends after the session. The zero value holds nothing.
 type Hold struct {
 	mounts  []protocol.Mount
 	volumes []*volume // in the order of mounts
@@ -25,14 +24,14 @@ type Hold struct {
 	release func()
 
 	mu sync.Mutex // guards all below
-	// locked are the volumes that the session's sandbox cannot write to any more,
-	// reported those whose limit the session was notified of.
+	// locked are the volumes that the session's sandbox can no longer write to. reported are the
+	// volumes whose limit was reported to the session.
 	locked, reported map[*volume]bool
 	found            map[*volume]foundUse
 }
 
-// foundUse is what a volume held when it was first measured for a session, or
-// less, if it has shrunk since.
+// foundUse is the use of a volume when it was first measured for a session, or less if the volume
+// has shrunk since.
 type foundUse struct {
 	bytes int64
 	at    time.Time

@@ -51,13 +51,13 @@ type volume struct {
 	// Fence is the token of the last lease.
 	Fence  uint64    `json:"fence,omitempty"`
 	Holder string    `json:"holder,omitempty"`
-	Ends   time.Time `json:"ends,omitzero"` // of the lease; zero without one
+	Ends   time.Time `json:"ends,omitzero"` // the end of the lease; zero without one
 
 	// The fields below are not in the record.
 	users    int // sessions that hold it
 	used     usage
 	measured time.Time
-	cost     time.Duration // of the last measurement
+	cost     time.Duration // the duration of the last measurement
 	gone     bool
 }
 
@@ -87,7 +87,7 @@ type Store struct {
 
 	// change is held while a record is written.
 	change sync.Mutex
-	mu     sync.Mutex // guards all, and the fields of each that change
+	mu     sync.Mutex // guards volumes, and the fields of each volume that change
 	all    map[string]*volume
 
 	// begun wakes Watch when a session begins to run.
@@ -134,7 +134,7 @@ func (v *Store) load() error {
 			}
 		case err != nil:
 			// Users' data stays although its record cannot be read.
-			v.cfg.Log.Error("a volume cannot be read, and is left alone", "volume", e.Name(), "error", err)
+			v.cfg.Log.Error("a volume cannot be read; it is kept", "volume", e.Name(), "error", err)
 		default:
 			v.all[key(one.Tenant, one.Name)] = one
 		}

@@ -24,17 +24,17 @@ type Session interface {
 	End(message string)
 }
 
-// A volume that a session can write to is measured before it can become full at
-// fullRate bytes a second: at least every DefaultEvery, at most every minEvery,
-// and in at most a tenth of the time. Data that arrives faster exceeds the limit.
+// A volume that a session can write to is measured before it could become full at a rate of
+// fullRate bytes a second: at least every DefaultEvery and at most every minEvery. Measuring takes
+// at most a tenth of the time. Data that arrives faster exceeds the limit.
 const (
 	DefaultEvery = 5 * time.Second
 	minEvery     = 50 * time.Millisecond
 	fullRate     = 1 << 30
 )
 
-// measure measures a volume, unless that was done a moment ago: measuring takes at
-// most a tenth of the time.
+// measure measures a volume unless it was measured a moment ago. Measuring takes at most a tenth of
+// the time.
 func (v *Store) measure(one *volume) {
 	v.mu.Lock()
 	fresh := one.gone || time.Since(one.measured) < max(10*one.cost, 20*time.Millisecond)

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bucket is the bucket that a Server has.
+// Bucket is the name of a Server's bucket.
 const Bucket = "sandgate"
 
 // Server is an S3 server on this machine.
 type Server struct {
 	// Endpoint is its address.
 	Endpoint string
-	// Credentials is a file with the ones that it takes, and Wrong with others.
+	// Credentials is a file with valid credentials, Wrong a file with invalid ones.
 	Credentials, Wrong string
-	// Files holds the bucket's objects, by their names.
+	// Files is the folder with the bucket's objects, under their names.
 	Files string
 
 	address string
@@ -32,7 +32,7 @@ type Server struct {
 	cmd     *exec.Cmd
 }
 
-// Start starts a server, which ends with the test.
+// Start starts a server that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Run starts a server again that was killed, and waits until it answers.
+// Run starts a killed server again and waits until it answers.
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
 	s.cmd = exec.Command(binary(t), "--quiet", "--port", s.address, "posix", "--sidecar", filepath.Join(s.dir, "about"), filepath.Join(s.dir, "objects"))
@@ -87,8 +87,8 @@ func (s *Server) Kill() {
 // Signal sends a signal to the server.
 func (s *Server) Signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
-// Stop has the server stand still, with all its threads when it returns: the
-// signal alone reaches those of them that are running later.
+// Stop pauses the server, and returns when all its threads stand still. The signal alone reaches
+// each thread when it runs next.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.Signal(syscall.SIGSTOP)

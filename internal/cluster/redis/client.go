@@ -119,7 +119,7 @@ func Open(o Options) (*Client, error) {
 	const op = "redis.open"
 	opts, err := goredis.ParseURL(o.URL)
 	if err != nil {
-		return nil, fault.Invalid(op, "redis", "it is no address such as redis://127.0.0.1:6379/0")
+		return nil, fault.Invalid(op, "redis", "it is not an address such as redis://127.0.0.1:6379/0")
 	}
 	if opts.Password != "" {
 		return nil, fault.Invalid(
