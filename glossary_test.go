@@ -111,6 +111,8 @@ func commonMethods() []string {
 		// Messages.
 		"Send", "send", "request", "call", "ask", "answer",
 		"ConsistencyCheck", "check", "Check", "key",
+		// The interface lockorder.Rank.
+		"Rank",
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/internal/journal"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/internal/session/ownership"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/internal/volume"
@@ -135,7 +136,7 @@ type Config struct {
 	// Tracer may be nil.
 	Tracer *trace.Tracer
 	// Directory says which sessions are the node's; nil means all that it has.
-	Directory Directory
+	Directory ownership.Directory
 	// Ledger adds up what tenants hold over the nodes of a cluster; nil means that
 	// this is the only one.
 	Ledger admission.Ledger

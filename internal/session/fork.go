@@ -181,12 +181,12 @@ func (m *Manager) start(ctx context.Context, b branch, c *snapshot.Manifest) (*S
 	defer context.AfterFunc(m.ctx, cancel)()
 	now := time.Now()
 	v := b.record(c, now)
-	if err := m.enlist(ctx, v.ID, v.Created); err != nil {
+	if err := m.owner.Claim(ctx, v.ID, v.Created); err != nil {
 		return nil, err
 	}
 	var back undo.Stack
 	defer back.Run()
-	back.Add(func() { m.disown(v.ID) })
+	back.Add(func() { m.owner.Forget(v.ID) })
 	s, err := m.cloneSession(b.dir, v)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ package session
 //	Session.durability.mu      a durable session's journal; held over writes to its file
 //	writer.mu              held over input on its way to the agent
 //	totals.mu, presence.mu and other leaves
+//	ownership.Departures.mu, a leaf that is taken with Manager.mu held
 //
 // Built with the tag lockorder, the mutexes with a rank below check the order:
 // go test -tags lockorder ./internal/session.

@@ -22,6 +22,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/internal/session/ownership"
 	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -59,16 +60,16 @@ type Manager struct {
 	objects   migrate.Store // of the blob store
 	totals    *totals
 	logs      *channel.Logs
+	owner     *ownership.Owner
+	// departures are changed with mu held when a session enters the list.
+	departures *ownership.Departures
 	// ctx ends with Close; work counts what has to end before Close returns.
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu     lockorder.Mutex[managerRank] // guards all below
-	closed bool
-	// draining nodes make and adopt no session.
-	draining      bool
-	left          map[string]departed // sessions that have moved away, or are on their way here
+	mu            lockorder.Mutex[managerRank] // guards all below
+	closed        bool
 	maxHibernated int
 	sessions      map[string]*Session
 	// ending are durable sessions that have ended and whose copies may still be
@@ -96,7 +97,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, log: cfg.Logger, left: map[string]departed{},
+		cfg: cfg, log: cfg.Logger, departures: ownership.NewDepartures(),
 		sessions:    map[string]*Session{},
 		hibernating: ctxlock.New(), autosaving: ctxlock.New(), adopting: ctxlock.New(),
 		uploading: ctxlock.New(), uploadingJournal: ctxlock.New(), ending: map[string]bool{},
@@ -105,7 +106,8 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.logs = channel.NewLogs(channel.LogsConfig{Dir: m.logDir(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log})
 	m.objects = migrate.Store{Blobs: cfg.Blobs, Swept: func(n int) { m.count.storeSwept.Add(int64(n)) }}
-	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.fenced})
+	m.owner = ownership.New(ownership.Config{Directory: cfg.Directory, Retention: cfg.MaxLifetime + cfg.LostRetention, Fenced: &m.count.fenced})
+	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.owner.Check})
 	// Of forks that were cut short.
 	if err := os.RemoveAll(m.forksDir()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
@@ -225,10 +227,10 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	back.Add(h.Release)
 	// First whose it is: without a directory nothing is begun.
 	id := newID()
-	if err := m.enlist(ctx, id, time.Now()); err != nil {
+	if err := m.owner.Claim(ctx, id, time.Now()); err != nil {
 		return nil, err
 	}
-	back.Add(func() { m.disown(id) })
+	back.Add(func() { m.owner.Forget(id) })
 	mb, err := m.provider.Claim(ctx, w.template, warm.Sizing{Limits: w.limits, Volumes: len(w.volumes) > 0})
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
@@ -279,9 +281,9 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	m.mu.Lock()
 	s := m.sessions[id]
-	d := m.left[id]
+	tenant, departed := m.departures.Tenant(id)
 	m.mu.Unlock()
-	if s == nil && d.tenant != "" && sees(p, d.tenant, id) || s != nil && sees(p, s.spec.Tenant, id) && s.moving.Load() {
+	if s == nil && departed && sees(p, tenant, id) || s != nil && sees(p, s.spec.Tenant, id) && s.moving.Load() {
 		return nil, moving("session.find")
 	}
 	if s == nil || !sees(p, s.spec.Tenant, s.spec.ID) {
@@ -408,7 +410,7 @@ func (m *Manager) tick(now time.Time) {
 	}
 	m.mu.Unlock()
 	m.snapshots.expire(now)
-	m.forgetLeft(now)
+	m.departures.Expire(now)
 	m.measureAll(now, all)
 	for _, s := range all {
 		m.autosaveIdle(s, now)

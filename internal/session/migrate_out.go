@@ -19,17 +19,13 @@ import (
 
 // Limits of parking.
 const (
-	// moveLimit bounds a drain, and forgiveLimit the tries to tell the
-	// directory that a session is parked.
-	moveLimit    = 10 * time.Minute
-	forgiveLimit = 15 * time.Second
+	// moveLimit bounds a drain.
+	moveLimit = 10 * time.Minute
 )
 
 // Refuse has the node take no more sessions.
 func (m *Manager) Refuse() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.draining = true
+	m.owner.Refuse()
 }
 
 // Drain has the node take no more sessions, and parks those that it has, those
@@ -41,8 +37,8 @@ func (m *Manager) Drain(ctx context.Context) (protocol.Drained, error) {
 	if m.cfg.Blobs == nil || m.cfg.Directory == nil {
 		return d, fault.New(fault.Unsupported, op, "the node has no blob store to park sessions in: set cluster.blobs")
 	}
+	m.owner.Refuse()
 	m.mu.Lock()
-	m.draining = true
 	closed := m.closed
 	var all []*Session
 	for _, s := range m.sessions {
@@ -101,7 +97,7 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	if len(s.volumes.Mounts()) > 0 {
 		return fault.New(fault.Unsupported, op, "its volumes are on this node")
 	}
-	if err := m.fenced(s.spec.ID); err != nil {
+	if err := m.owner.Check(s.spec.ID); err != nil {
 		return err
 	}
 	key, err := s.m.cfg.Backend.Key(s.sandbox)
@@ -128,7 +124,7 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	s.mu.Lock()
 	works := s.status.Works
 	s.mu.Unlock()
-	a := migrate.Manifest{Version: migrate.Version, ID: s.spec.ID, Tenant: s.spec.Tenant, Created: s.spec.Created, Expires: s.status.Expires, Token: m.token(s.spec.ID), Key: key, Durable: s.spec.Durable, Parked: time.Now()}
+	a := migrate.Manifest{Version: migrate.Version, ID: s.spec.ID, Tenant: s.spec.Tenant, Created: s.spec.Created, Expires: s.status.Expires, Token: m.owner.Token(s.spec.ID), Key: key, Durable: s.spec.Durable, Parked: time.Now()}
 	err = s.durability.remote.writing.Lock(ctx)
 	if err == nil {
 		defer s.durability.remote.writing.Unlock()
@@ -144,8 +140,8 @@ func (s *Session) migrateOut(ctx context.Context) error {
 			m.log.Warn("a parked session's earlier copies are still in the blob store", "session", s.spec.ID, "error", err)
 		}
 	}
-	m.remember(s)
-	if err := m.release(ctx, s.spec.ID, works); err != nil {
+	m.departures.MarkLeft(s.spec.ID, s.spec.Tenant)
+	if err := m.owner.HandOver(ctx, s.spec.ID, works); err != nil {
 		// Whether it is given up nobody can say. Here it is not touched any
 		// more; the next start of this node asks.
 		m.drop(s)
@@ -194,20 +190,12 @@ func (m *Manager) revert(s *Session) {
 	again, err := m.revive(s.spec.ID)
 	if err != nil {
 		m.log.Error("a session that could not be parked is lost", "session", s.spec.ID, "error", err)
-		m.disown(s.spec.ID)
+		m.owner.Forget(s.spec.ID)
 		return
 	}
 	m.mu.Lock()
 	m.list(again)
 	m.mu.Unlock()
-}
-
-// release reports to the directory that the session is in the blob store. It
-// tries for forgiveLimit.
-func (m *Manager) release(ctx context.Context, id string, works bool) error {
-	ctx, cancel := context.WithTimeout(ctx, forgiveLimit)
-	defer cancel()
-	return m.cfg.Directory.Release(ctx, cluster.SessionID(id), works)
 }
 
 // Adopt makes a parked session one of this node's.
@@ -225,7 +213,7 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	}
 	defer m.adopting.Unlock()
 	m.mu.Lock()
-	s, closed := m.sessions[id], m.closed || m.draining
+	s, closed := m.sessions[id], m.closed || m.owner.Refusing()
 	if !closed {
 		m.work.Add(1)
 	}
@@ -263,8 +251,8 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	}
 	// With the claim others learn that it is here, which it is once it has been
 	// fetched: until then they are to ask again.
-	undo := m.expect(id, a.Tenant)
-	token, err := m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimTakeOver, a.Token, m.latest(a.Created))
+	undo := m.departures.Expect(id, a.Tenant)
+	token, err := m.owner.TakeOver(ctx, id, a.Token, a.Created)
 	if err != nil {
 		undo()
 		return nil, err
@@ -280,7 +268,7 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 	}
 	if err != nil {
 		m.log.Error("a session could not be fetched from the blob store", "session", id, "parked", parked, "error", err)
-		if perr := m.release(context.WithoutCancel(work), id, false); perr != nil {
+		if perr := m.owner.HandOver(context.WithoutCancel(work), id, false); perr != nil {
 			m.log.Warn("and not be given up", "session", id, "error", perr)
 		}
 		return nil, err
@@ -325,7 +313,6 @@ func (m *Manager) fetch(ctx context.Context, a migrate.Manifest, token cluster.T
 	}
 	m.mu.Lock()
 	m.list(s)
-	delete(m.left, s.spec.ID)
 	m.mu.Unlock()
 	return s, nil
 }

@@ -42,7 +42,7 @@ func (m *Manager) resumeBusy() {
 }
 
 func (m *Manager) resumeWork(s *Session) {
-	err := m.ownedSoon(m.ctx, s.spec.ID)
+	err := m.owner.Wait(m.ctx, s.spec.ID, s.life.Done())
 	if err == nil {
 		var end func()
 		if end, err = s.Acquire(m.ctx); err == nil {

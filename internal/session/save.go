@@ -123,7 +123,7 @@ func (s *Session) header() (*snapshot.Record, []*Channel) {
 	v := &snapshot.Record{
 		Version: snapshot.Version, Spec: s.spec, Status: s.status, Keys: map[string]string{}, Wires: map[uint32]string{},
 	}
-	v.Token = s.m.token(s.spec.ID)
+	v.Token = s.m.owner.Token(s.spec.ID)
 	for key, c := range s.keys {
 		v.Keys[key] = c.id
 	}

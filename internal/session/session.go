@@ -209,7 +209,7 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	if s.IsLost() {
 		return nil, s.LostError()
 	}
-	if err := s.m.fenced(s.spec.ID); err != nil {
+	if err := s.m.owner.Check(s.spec.ID); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -265,10 +265,10 @@ func (s *Session) lockLifecycle(ctx context.Context, op string) error {
 func (s *Session) acquireOwned(ctx context.Context) (end func(), err error) {
 	for {
 		end, err = s.Acquire(ctx)
-		if err == nil || s.m.owned(s.spec.ID) {
+		if err == nil || s.m.owner.Owns(s.spec.ID) {
 			return end, err
 		}
-		if err := s.m.ownedSoon(ctx, s.spec.ID); err != nil {
+		if err := s.m.owner.Wait(ctx, s.spec.ID, s.life.Done()); err != nil {
 			return nil, err
 		}
 	}
@@ -411,7 +411,7 @@ func (s *Session) lose(reason, message string) {
 		}
 		s.closeDurable(reason != "restarting")
 		if !s.spec.Durable || reason == "restarting" || reason == "moved" || s.m.dispose(s) {
-			s.m.disown(s.spec.ID)
+			s.m.owner.Forget(s.spec.ID)
 		}
 	})
 	for _, c := range all {

@@ -56,7 +56,6 @@ func (m *Manager) takeOver(ctx context.Context, c migrate.Checkpoint, token clus
 	}
 	m.mu.Lock()
 	m.list(s)
-	delete(m.left, s.spec.ID)
 	m.mu.Unlock()
 	m.count.takenOver.Add(1)
 	m.log.Info("session taken over", "session", s.spec.ID, "tenant", s.spec.Tenant, "token", token, "as_of", c.At, "from", from)
@@ -232,7 +231,7 @@ func (m *Manager) endOne(ctx context.Context, id string, owned bool) (done bool,
 		return true, nil
 	}
 	if !owned {
-		_, err = m.cfg.Directory.Own(ctx, cluster.SessionID(id), cluster.ClaimRenew, 0, time.Now().Add(m.cfg.MaxLifetime))
+		err = m.owner.Renew(ctx, id)
 		if fault.Is(err, fault.Conflict) {
 			return true, nil
 		}
@@ -258,6 +257,6 @@ func (m *Manager) endOne(ctx context.Context, id string, owned bool) (done bool,
 	if err != nil {
 		return false, err
 	}
-	m.disown(id)
+	m.owner.Forget(id)
 	return true, nil
 }

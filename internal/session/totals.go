@@ -189,6 +189,7 @@ func (m *Manager) list(s *Session) {
 		m.unlist(before)
 	}
 	m.sessions[s.spec.ID] = s
+	m.departures.Remove(s.spec.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed = true
