@@ -195,3 +195,57 @@ func TestAttachIsBounded(t *testing.T) {
 	}
 	<-l.closed
 }
+
+// TestRun follows a cell to its reply, leaves out the output of other cells,
+// and interrupts a cell whose caller fails or whose context ends.
+func TestRun(t *testing.T) {
+	reply := func(t *testing.T) stream.Record {
+		return message(t, 7, kernel.ExecuteReplyType, kernel.ExecuteReply{Status: "error"})
+	}
+	printed := func(cell uint32, text string) stream.Record {
+		return stream.Record{Kind: stream.KindStdout, Cell: cell, Payload: []byte(text)}
+	}
+	refused := errors.New("refused")
+	for name, c := range map[string]struct {
+		each func(cancel func()) error
+		ends bool // the cell ends without an interrupt
+		want func(error) bool
+	}{
+		"to its end":         {func(func()) error { return nil }, true, func(err error) bool { return err == nil }},
+		"the caller fails":   {func(func()) error { return refused }, false, func(err error) bool { return err == refused }},
+		"the context ends":   {func(cancel func()) error { cancel(); return nil }, false, func(err error) bool { return fault.Is(err, fault.Canceled) }},
+		"the link ends then": {func(func()) error { return refused }, false, func(err error) bool { return err == refused }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			l := newScripted(func(l *scripted, req protocol.Request) {
+				switch req.Op {
+				case protocol.OpExecute:
+					l.reply(req.ID, protocol.Queued{Cell: 7})
+					l.records(0, printed(6, "other"), printed(7, "one"))
+					if c.ends {
+						l.records(100, printed(7, "two"), reply(t), printed(7, "late"))
+					}
+				case protocol.OpInterrupt:
+					if name == "the link ends then" {
+						_ = l.Close()
+						return
+					}
+					l.records(100, printed(7, "ignored"), reply(t))
+				default:
+					l.reply(req.ID, struct{}{})
+				}
+			})
+			var got string
+			err := Run(ctx, l, Target{Session: "s", Channel: "k1"}, protocol.Execute{Code: "x"}, func(o Output) error {
+				got += string(o.Stdout)
+				return c.each(cancel)
+			})
+			if want := map[bool]string{true: "onetwo", false: "one"}[c.ends]; !c.want(err) || got != want {
+				t.Errorf("the output is %q, want %q; the error is %v", got, want, err)
+			}
+			<-l.closed
+		})
+	}
+}
