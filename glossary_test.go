@@ -113,6 +113,8 @@ func commonMethods() []string {
 		"ConsistencyCheck", "check", "Check", "key",
 		// The interface lockorder.Rank.
 		"Rank",
+		// surface.Surface, which each surface of the gateway implements.
+		"Routes",
 	}
 }
 

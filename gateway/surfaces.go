@@ -167,6 +167,9 @@ func (w *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Started reports whether the handler has written a part of the response.
+func (w *response) Started() bool { return w.status != 0 }
+
 // Flush sends what was written.
 func (w *response) Flush() {
 	if w.status == 0 {
@@ -225,7 +228,9 @@ func (q *request) serveStandard(h http.Handler) {
 		switch {
 		case p == nil:
 		case p == http.ErrAbortHandler:
-			call.Err = fault.New(fault.Canceled, "gateway.surface", "the response was cut")
+			if call.Err == nil {
+				call.Err = fault.New(fault.Canceled, "gateway.surface", "the response was cut")
+			}
 		default:
 			call.Err = q.g.panicked(p)
 			if w.status == 0 {

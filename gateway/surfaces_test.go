@@ -15,6 +15,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/gateway/surface/demo"
+	textsurface "github.com/sandgate/sandgate/gateway/surface/text"
+	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
 // demoWorld is a gateway with the demo surface and its routes.
@@ -183,4 +185,57 @@ func TestSurfaceLimits(t *testing.T) {
 	}
 	// A handler that panics takes nothing along.
 	wantFault(t, w.do("GET", "/demo/panic", tokenAll, nil, nil), fault.Internal)
+}
+
+// textWorld is a gateway with the surface text.
+func textWorld(t *testing.T) *world {
+	t.Helper()
+	var w *world
+	node := openFunc(func(ctx context.Context, who noderpc.Principal) (Link, error) {
+		return surfaceNode{w.g}.Open(ctx, who)
+	})
+	w = newWorld(t, func(c *Config) { c.Surfaces = []surface.Surface{textsurface.Surface{Node: node}} })
+	return w
+}
+
+// openFunc is a surface.Node.
+type openFunc func(context.Context, noderpc.Principal) (Link, error)
+
+func (f openFunc) Open(ctx context.Context, who noderpc.Principal) (Link, error) { return f(ctx, who) }
+
+// TestSmallSurface uses a surface of 30 lines: its output streams, its errors
+// are the gateway's, and a client that disconnects interrupts its code.
+func TestSmallSurface(t *testing.T) {
+	w := textWorld(t)
+	path := "/text/" + w.session()
+	post := func(token, path, code string) *http.Response {
+		return w.do("POST", path, token, strings.NewReader(code), nil)
+	}
+	if body := read(t, post(tokenAll, path, "print:one ;foreign:;stderr:two ;display:;print:three")); body != "one two three" {
+		t.Errorf("the output is %q", body)
+	}
+	wantFault(t, post(tokenAll, "/text/other", "print:x"), fault.NotFound)
+	wantFault(t, post(tokenViewer, path, "print:x"), fault.PermissionDenied)
+
+	r := post(tokenAll, path, "print:early;loop")
+	first := make([]byte, 5)
+	if _, err := io.ReadFull(r.Body, first); err != nil || string(first) != "early" {
+		t.Fatalf("while the cell runs: %q, %v", first, err)
+	}
+	_ = r.Body.Close()
+	until(t, "the cell is interrupted", func() bool {
+		w.fake.mu.Lock()
+		defer w.fake.mu.Unlock()
+		return w.fake.stops == 1
+	})
+
+	// A response that cannot be completed is cut, so that its client notices.
+	r = post(tokenAll, path, "print:part;die")
+	defer r.Body.Close()
+	if body, err := io.ReadAll(r.Body); !errors.Is(err, io.ErrUnexpectedEOF) || string(body) != "part" {
+		t.Errorf("of a kernel that died: %q, %v", body, err)
+	}
+	until(t, "the log names the error", func() bool {
+		return strings.Contains(w.log.String(), "route=/text/:id status=200") && strings.Contains(w.log.String(), "kernel_died")
+	})
 }

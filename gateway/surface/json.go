@@ -65,17 +65,19 @@ func WriteError(w http.ResponseWriter, err error, trace string) {
 }
 
 // Fail answers a request with err and reports it to the gateway's log and
-// metrics.
-//
-// Preconditions: the handler has not written anything yet.
+// metrics. If a part of the response has been written, Fail cuts the response
+// instead, so that the client does not take that part for the whole.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	c := CallOf(r)
 	c.Err = err
+	if s, ok := w.(interface{ Started() bool }); ok && s.Started() {
+		panic(http.ErrAbortHandler) // the gateway recovers and closes the connection
+	}
 	WriteError(w, err, c.Trace)
 }
 
-// HandlerFunc is a handler that returns an error in place of a response. It
-// must not have written anything then.
+// HandlerFunc is a handler that returns an error in place of a response, or of
+// the rest of one. Fail describes the answer.
 type HandlerFunc func(w http.ResponseWriter, r *http.Request) error
 
 // ServeHTTP answers with the error if there is one.

@@ -16,8 +16,15 @@ import (
 	"net/http"
 
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/internal/nodecall"
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
+
+// Node is what most surfaces need of the gateway's node.
+type Node interface {
+	// Open opens a link that acts for who. The caller closes it.
+	Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
+}
 
 // Surface is a protocol that the gateway speaks.
 type Surface interface {

@@ -20,7 +20,10 @@ func main() {
 			os.Exit(1)
 		}
 	}
-	info := kernel.Info{Language: "demo", Version: "1", Implementation: "demo 1", FileExtension: ".demo", MIMEType: "text/plain", PID: os.Getpid()}
+	info := kernel.Info{
+		Language: "demo", Version: "1", Implementation: "demo 1",
+		FileExtension: ".demo", MIMEType: "text/plain", PID: os.Getpid(),
+	}
 	send(kernel.Reply{Op: "ready", Status: "ok", Info: &info})
 	count := 0
 	for {
@@ -39,7 +42,8 @@ func main() {
 		if r.Op == "execute" && !r.Silent {
 			count++
 			reply.Count = count
-			_ = out.Write(stream.Frame{Type: stream.Stdout, Cell: r.Cell, Body: []byte(run(r.Code))})
+			text := []byte(run(r.Code))
+			_ = out.Write(stream.Frame{Type: stream.Stdout, Cell: r.Cell, Body: text})
 		}
 		send(reply)
 	}
