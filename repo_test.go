@@ -161,7 +161,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/nodeapi": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
 			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel", "internal/session/migrate", "internal/session/snapshot", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel", "internal/session/migrate", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/noderpc":         {"fault", "stream", "protocol", "kernel", "internal/trace"},
@@ -177,13 +177,14 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot",
 		},
 		"internal/session/ownership": {"fault", "internal/cluster", "internal/lockorder"},
+		"internal/session/stats":     {"fault", "stream", "internal/journal", "internal/pool"},
 		"internal/session/snapshot": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
 			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm",
 		},
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/snapshot", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/tenant":  {"fault"},

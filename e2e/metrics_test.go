@@ -57,8 +57,8 @@ series:
 	return sum
 }
 
-// TestMetricsAreThoseOfThePage holds docs/metrics.md to what a server tells,
-// name by name, and what it tells to Prometheus' own rules.
+// TestMetricsAreThoseOfThePage compares docs/metrics.md with the metrics of a server, and checks
+// the metrics with Prometheus' own linter.
 func TestMetricsAreThoseOfThePage(t *testing.T) {
 	all, text := scrape(t, server)
 	var names []string
@@ -81,7 +81,7 @@ func TestMetricsAreThoseOfThePage(t *testing.T) {
 	check(t, err)
 	if os.Getenv("SANDGATE_WRITE_PAGES") != "" {
 		head, _, _ := strings.Cut(string(page), "| metric |")
-		page = []byte(head + "| metric | type | labels | what it is |\n|---|---|---|---|\n" + want.String())
+		page = []byte(head + "| metric | type | labels | meaning |\n|---|---|---|---|\n" + want.String())
 		check(t, os.WriteFile("../docs/metrics.md", page, 0o644))
 	}
 	if !strings.Contains(string(page), want.String()) {
@@ -90,7 +90,7 @@ func TestMetricsAreThoseOfThePage(t *testing.T) {
 				t.Errorf("docs/metrics.md lacks: %s", row)
 			}
 		}
-		t.Error("write it anew with SANDGATE_WRITE_PAGES=1")
+		t.Error("write the page again with SANDGATE_WRITE_PAGES=1")
 	}
 	problems, err := promlint.New(bytes.NewReader(text)).Lint()
 	check(t, err)

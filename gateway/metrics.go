@@ -65,11 +65,11 @@ func newMetrics(g *Gateway) *metrics {
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: metricPrefix + "http_requests_total",
-			Help: "HTTP requests that were answered, by route and class of status; a WebSocket counts as 1xx.",
+			Help: "HTTP requests that were answered, by route and class of status. A WebSocket counts as 1xx.",
 		}, []string{"method", "route", "class"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    metricPrefix + "http_request_seconds",
-			Help:    "Time from a request's header to the end of its response; WebSockets not counted.",
+			Help:    "Time from a request's header to the end of its response. WebSockets are not counted.",
 			Buckets: prometheus.ExponentialBucketsRange(0.0005, 60, 12),
 		}, []string{"route"}),
 		nodeUp: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -79,7 +79,7 @@ func newMetrics(g *Gateway) *metrics {
 	m.registry.MustRegister(m.requests, m.seconds, m.nodeUp)
 	m.registry.MustRegister(g.stats.all()...)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: metricPrefix + "build_info", Help: "1, with the server's version.", ConstLabels: prometheus.Labels{"version": g.cfg.Version},
+		Name: metricPrefix + "build_info", Help: "Always 1. The label is the server's version.", ConstLabels: prometheus.Labels{"version": g.cfg.Version},
 	}, func() float64 { return 1 }))
 	m.registerSockets(g.sockets.Stats())
 	spans := func(f func() (sent, dropped int64), first bool) func() int64 {
@@ -91,11 +91,11 @@ func newMetrics(g *Gateway) *metrics {
 			return dropped
 		}
 	}
-	m.counter("trace_spans_sent_total", "Spans that a collector took.", nil, spans(g.cfg.Tracer.Counts, true))
-	m.counter("trace_spans_dropped_total", "Spans that found the queue full, or that the collector did not take.", nil,
+	m.counter("trace_spans_sent_total", "Spans that a collector accepted.", nil, spans(g.cfg.Tracer.Counts, true))
+	m.counter("trace_spans_dropped_total", "Spans that were dropped because the queue was full or the collector did not accept them.", nil,
 		spans(g.cfg.Tracer.Counts, false))
 	m.gauge("connections", "Connections that are open.", g.stats.connections.Load)
-	m.gauge("requests_under_way", "HTTP requests that are under way.", func() int64 { return int64(len(g.slots)) })
+	m.gauge("requests_under_way", "HTTP requests that are in progress.", func() int64 { return int64(len(g.slots)) })
 	prometheus.WrapRegistererWithPrefix(metricPrefix, m.registry).
 		MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.initLabels(g)
@@ -104,13 +104,13 @@ func newMetrics(g *Gateway) *metrics {
 
 // registerSockets registers what package relay counts.
 func (m *metrics) registerSockets(ws *relay.Stats) {
-	const bytesHelp, messagesHelp = "Bytes on WebSockets, frames' headers included.", "Messages on WebSockets."
+	const bytesHelp, messagesHelp = "Bytes on WebSockets, including the headers of frames.", "Messages on WebSockets."
 	in, out := prometheus.Labels{"direction": "in"}, prometheus.Labels{"direction": "out"}
 	m.counter("websocket_bytes_total", bytesHelp, in, ws.BytesIn.Load)
 	m.counter("websocket_bytes_total", bytesHelp, out, ws.BytesOut.Load)
 	m.counter("websocket_messages_total", messagesHelp, in, ws.MessagesIn.Load)
 	m.counter("websocket_messages_total", messagesHelp, out, ws.MessagesOut.Load)
-	m.counter("pings_ignored_total", "Clients' pings over 50 a second, which stay unanswered.", nil, ws.PingsIgnored.Load)
+	m.counter("pings_ignored_total", "Pings of clients that were not answered because they were over 50 per second.", nil, ws.PingsIgnored.Load)
 	m.gauge("websockets", "WebSockets that are open.", ws.Open.Load)
 }
 

@@ -27,15 +27,15 @@ func newCounters() counters {
 	}
 	return counters{
 		requests:    one("requests_let_in_total", "Requests that were authorized."),
-		denied:      one("denied_total", "Requests that were refused before their handler."),
+		denied:      one("denied_total", "Requests that were refused by authorization."),
 		badRequests: one("bad_requests_total", "Requests that could not be parsed."),
-		slow:        one("slow_clients_total", "Clients that read nothing for too long and were cut off."),
-		notesLost:   one("audit_notes_lost_total", "Entries for the audit log that the node did not take."),
+		slow:        one("slow_clients_total", "Clients that were disconnected because they read nothing for too long."),
+		notesLost:   one("audit_notes_lost_total", "Entries for the audit log that the node did not accept."),
 		runs:        one("runs_total", "Programs that POST /v1/run ran."),
-		refused:     many("refused_total", "What was refused because a limit was reached.", "limit"),
+		refused:     many("refused_total", "Requests and connections that were refused because a limit was reached, by limit.", "limit"),
 		errors:      many("errors_total", "Responses and replies of the gateway that were errors, by kind.", "kind"),
-		closes:      many("websocket_closes_total", "WebSockets that ended, by close code; other stands for the clients' own.", "code"),
-		checks:      many("self_checks_total", "Cells that the gateway ran to know whether it is ready, by result.", "result"),
+		closes:      many("websocket_closes_total", "WebSockets that ended, by close code. The value other stands for codes that only clients use.", "code"),
+		checks:      many("self_checks_total", "Cells that the gateway ran to check whether it is ready, by result.", "result"),
 	}
 }
 

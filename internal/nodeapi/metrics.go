@@ -38,15 +38,15 @@ func (x *metrics) counters() []counter {
 	return []counter{
 		{"links", "Links that gateways opened.", &x.links},
 		{"requests", "Requests of clients.", &x.requests},
-		{"requests_refused", "Requests over a link's or a channel's limit of those under way.", &x.requestsRefused},
-		{"operation_panics", "Operations that a panic ended.", &x.panics},
+		{"requests_refused", "Requests that were refused because a link or a channel had too many requests in progress.", &x.requestsRefused},
+		{"operation_panics", "Operations that ended with a panic.", &x.panics},
 		{"input_refused", "Input frames that were refused.", &x.inputRefused},
 		{"files_written", "Files that were written.", &x.filesWritten},
 		{"files_read", "Files that were read.", &x.filesRead},
-		{"file_changes", "Changes to files that watches told of.", &x.fileChanges},
-		{"file_bytes", "Content of files that was written and read, in bytes.", &x.fileBytes},
-		{"ports_opened", "Connections to ports of sandboxes that were opened.", &x.portsOpened},
-		{"port_bytes", "What went over connections to ports, both ways, in bytes.", &x.portBytes},
+		{"file_changes", "Changes to files that watches reported.", &x.fileChanges},
+		{"file_bytes", "Bytes of files that were written and read.", &x.fileBytes},
+		{"ports_opened", "Connections to ports in sandboxes that were opened.", &x.portsOpened},
+		{"port_bytes", "Bytes of connections to ports, in both directions.", &x.portBytes},
 	}
 }
 

@@ -45,6 +45,6 @@ func (c *Channel) countOutput(cell uint32, n int) {
 // cellEnded records the end of one of the channel's cells.
 func (c *Channel) cellEnded(e queue.Result) {
 	c.session.meter.Cells.Add(1)
-	c.session.m.metrics.cell(c.language, e)
+	c.session.m.stats.CellEnded(c.language, e.Status, e.Took)
 	c.auditCell(e, c.output.of(e.Cell), c.traces.end(e))
 }

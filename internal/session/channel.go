@@ -66,7 +66,7 @@ func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Que
 	queued, err := c.traces.submit(span, func() (protocol.Queued, error) { return c.queue.Submit(p) })
 	if err == nil && !queued.Repeated {
 		c.session.acknowledged(c.id, queued.Cell, p.Key)
-		c.session.m.count.executes.Add(1)
+		c.session.m.stats.Executes.Add(1)
 	}
 	return queued, err
 }
@@ -74,7 +74,7 @@ func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Que
 // Input answers a kernel's request for input. Preconditions: the channel is a
 // kernel, and the session is acquired.
 func (c *Channel) Input(p protocol.InputReply) error {
-	c.session.m.count.inputBytes.Add(int64(len(p.Value)))
+	c.session.m.stats.InputBytes.Add(int64(len(p.Value)))
 	c.session.meter.In.Add(int64(len(p.Value)))
 	return c.queue.Input(p.Cell, p.Value, p.EOF)
 }

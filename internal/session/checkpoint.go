@@ -76,7 +76,7 @@ func (m *Manager) uploadDue(s *Session, now time.Time) {
 		defer cancel()
 		defer context.AfterFunc(s.life, cancel)()
 		if err := do(ctx, copied); err != nil && ctx.Err() == nil {
-			m.count.checkpointsFailed.Add(1)
+			m.stats.CheckpointsFailed.Add(1)
 			m.log.Warn("the blob store did not take the copy of a durable session", "session", s.spec.ID, "error", err)
 			s.durability.mu.Lock()
 			a.after = time.Now().Add(m.cfg.DurableEvery)
@@ -139,7 +139,7 @@ func (s *Session) uploadCopy(ctx context.Context, number int) error {
 	s.durability.mu.Lock()
 	s.durability.remote.number, s.durability.remote.base, s.durability.remote.noted = number, c.Base, 0
 	s.durability.mu.Unlock()
-	m.count.checkpoints.Add(1)
+	m.stats.Checkpoints.Add(1)
 	m.log.Info("a durable session's copy is in the blob store", "session", s.spec.ID, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
 	if c.State != migrate.StateName(s.spec.ID) {
 		// From which it may have been fetched.
@@ -190,7 +190,7 @@ func (p *throttled) Write(b []byte) (int, error) {
 			return done, err
 		}
 		n, err := p.w.Write(piece)
-		p.m.count.checkpointBytes.Add(int64(n))
+		p.m.stats.CheckpointBytes.Add(int64(n))
 		if done += n; err != nil {
 			return done, err
 		}

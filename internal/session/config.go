@@ -6,7 +6,6 @@ package session
 import (
 	"log/slog"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
@@ -223,84 +222,4 @@ func (c Config) defaultLanguage() string {
 func (c Config) language(name string) (kernel.Manifest, bool) {
 	m, err := kernel.Find(c.Languages, name)
 	return m, err == nil
-}
-
-// counters count since the manager's start.
-type counters struct {
-	sessionsCreated, sessionsRefused, sessionsDeleted atomic.Int64
-	executes, kernelsStarted, processesStarted        atomic.Int64
-	outputBytes, outputDropped, inputBytes            atomic.Int64
-	pauses, resumes, coldBoots, restores              atomic.Int64
-	restoresFailed                                    atomic.Int64
-	hibernations, wakes, gaveWay                      atomic.Int64
-	limitsReached                                     atomic.Int64
-	snapshots, forks, preserved, recovered            atomic.Int64
-	checkpoints, checkpointBytes, checkpointsFailed   atomic.Int64
-	takenOver, storeSwept                             atomic.Int64
-	parked, adopted, fenced                           atomic.Int64
-	terminalsStarted, screensRestored, answersDropped atomic.Int64
-	lost                                              [len(lostReasons)]atomic.Int64
-}
-
-// lostReasons are all there are, so that a counter exists for each.
-var lostReasons = [...]string{"memory", "killed", "crashed", "exited", "host", "expired", "deleted", "restarting", "upgraded", "moved"}
-
-func (c *counters) countLost(reason string) {
-	for i, r := range lostReasons {
-		if r == reason {
-			c.lost[i].Add(1)
-		}
-	}
-}
-
-// counters returns the counters by name, those of the node's services included.
-func (m *Manager) counters() map[string]int64 {
-	t := m.count.table()
-	t["volumes_created"], t["volumes_full"] = m.volumes.Counts()
-	t["waits_served"], t["waits_refused"], t["waits_over"] = m.admission.Counts()
-	e := m.egress.Counts()
-	t["egress_opened"], t["egress_denied"], t["egress_failed"] = e.Opened, e.Denied, e.Failed
-	t["egress_over"], t["egress_bytes"] = e.Over, e.Bytes
-	return t
-}
-
-// table returns the counters of sessions by name.
-func (c *counters) table() map[string]int64 {
-	t := map[string]int64{
-		"sessions_created":  c.sessionsCreated.Load(),
-		"sessions_refused":  c.sessionsRefused.Load(),
-		"sessions_deleted":  c.sessionsDeleted.Load(),
-		"executes":          c.executes.Load(),
-		"kernels_started":   c.kernelsStarted.Load(),
-		"processes_started": c.processesStarted.Load(),
-		"terminals_started": c.terminalsStarted.Load(),
-		"screens_restored":  c.screensRestored.Load(),
-		"answers_dropped":   c.answersDropped.Load(),
-		"output_bytes":      c.outputBytes.Load(),
-		"output_dropped":    c.outputDropped.Load(),
-		"input_bytes":       c.inputBytes.Load(),
-		"pauses":            c.pauses.Load(),
-		"resumes":           c.resumes.Load(),
-		"hibernations":      c.hibernations.Load(),
-		"wakes":             c.wakes.Load(),
-		"gave_way":          c.gaveWay.Load(),
-		"limits_reached":    c.limitsReached.Load(),
-		"snapshots":         c.snapshots.Load(),
-		"forks":             c.forks.Load(),
-		"preserved":         c.preserved.Load(),
-		"recovered":         c.recovered.Load(),
-		"parked":            c.parked.Load(),
-		"adopted":           c.adopted.Load(),
-		"fenced":            c.fenced.Load(),
-		"cold_boots":        c.coldBoots.Load(),
-		"restores":          c.restores.Load(),
-		"restores_failed":   c.restoresFailed.Load(),
-
-		"checkpoints": c.checkpoints.Load(), "checkpoint_bytes": c.checkpointBytes.Load(), "checkpoints_failed": c.checkpointsFailed.Load(),
-		"taken_over": c.takenOver.Load(), "store_swept": c.storeSwept.Load(),
-	}
-	for i, r := range lostReasons {
-		t["lost_"+r] = c.lost[i].Load()
-	}
-	return t
 }

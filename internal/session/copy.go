@@ -91,7 +91,7 @@ func (s *Session) ensureRunning(ctx context.Context) error {
 		if err := machine.SetPaused(ctx, false); err != nil {
 			return err
 		}
-		s.m.count.resumes.Add(1)
+		s.m.stats.Resumes.Add(1)
 		if !s.enter(running) {
 			return s.LostError()
 		}

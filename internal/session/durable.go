@@ -168,7 +168,7 @@ func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
 	if err = s.replaceDurable(st, journal, n, known, begun, err); err != nil {
 		return errors.Join(err, os.RemoveAll(dir+snapshot.Partial))
 	}
-	s.m.count.preserved.Add(1)
+	s.m.stats.Preserved.Add(1)
 	s.m.log.Debug("durable session copied", "session", s.spec.ID, "pause", st.pause)
 	return s.m.onlyCopy(s.spec.ID, filepath.Base(dir))
 }
@@ -269,7 +269,7 @@ func (m *Manager) recoverAll() error {
 		}
 		if err == nil {
 			m.list(s)
-			m.count.recovered.Add(1)
+			m.stats.Recovered.Add(1)
 			m.log.Info("a durable session came back after the server was killed", "session", id, "as_of", s.status.Recovered)
 			continue
 		}

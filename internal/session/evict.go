@@ -36,7 +36,7 @@ func (m *Manager) evictIdle(ctx context.Context, tenant string) bool {
 			return false
 		}
 		if c.s.evict(ctx, since) {
-			m.count.gaveWay.Add(1)
+			m.stats.Evictions.Add(1)
 			return true
 		}
 	}

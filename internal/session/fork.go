@@ -50,7 +50,7 @@ func (m *Manager) reserve(ctx context.Context, op string, n int, p noderpc.Princ
 	defer back.Run()
 	back.Add(func() {
 		releaseAll()
-		m.count.sessionsRefused.Add(1)
+		m.stats.SessionsRefused.Add(1)
 	})
 	for range n {
 		r, err := m.admission.Reserve(ctx, op, "this node has not the room for so many more sessions; delete some or try again later", m.sessionRequest(p, l), func() error {
@@ -144,7 +144,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	for _, s := range made {
 		out.Sessions = append(out.Sessions, s.View())
 	}
-	m.count.forks.Add(int64(n))
+	m.stats.Forks.Add(int64(n))
 	m.log.Info("session forked", "session", s.spec.ID, "count", n, "pause", st.pause)
 	return out, nil
 }
@@ -239,7 +239,7 @@ func (m *Manager) start(ctx context.Context, b branch, c *snapshot.Manifest) (*S
 		return nil, fault.New(fault.Restarting, op, "the node is stopping")
 	}
 	s.volumes.NotifyRunning()
-	m.count.sessionsCreated.Add(1)
+	m.stats.SessionsCreated.Add(1)
 	m.log.Info("session started from a copy", "session", s.spec.ID, "origin", b.origin, "took", time.Since(now))
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/session/stats"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
@@ -24,7 +25,7 @@ type target struct {
 // are called from the one goroutine that reads the agent's wire, so the order
 // of output, exits and replies is the agent's.
 type frameRouter struct {
-	counters *counters
+	stats *stats.Stats
 	// limiter limits the rate of the channels; nil means none.
 	limiter *outputLimiter
 
@@ -35,8 +36,8 @@ type frameRouter struct {
 	next  uint32
 }
 
-func newFrameRouter(c *counters, first uint32) *frameRouter {
-	return &frameRouter{counters: c, targets: map[uint32]target{}, next: first}
+func newFrameRouter(s *stats.Stats, first uint32) *frameRouter {
+	return &frameRouter{stats: s, targets: map[uint32]target{}, next: first}
 }
 
 // Number returns a number that was never used on this wire.
@@ -81,7 +82,7 @@ func (r *frameRouter) Output(n uint32, f stream.Frame) {
 		return // output of warm-up and priming is discarded
 	}
 	if !ok {
-		r.counters.outputDropped.Add(int64(len(f.Body)))
+		r.stats.OutputDropped.Add(int64(len(f.Body)))
 		return
 	}
 	var kind stream.Kind
@@ -96,7 +97,7 @@ func (r *frameRouter) Output(n uint32, f stream.Frame) {
 			return
 		}
 	default:
-		r.counters.outputDropped.Add(int64(len(f.Body)))
+		r.stats.OutputDropped.Add(int64(len(f.Body)))
 		return
 	}
 	var err error
@@ -106,14 +107,14 @@ func (r *frameRouter) Output(n uint32, f stream.Frame) {
 		_, err = t.channel.log.Append(kind, f.Cell, f.Body)
 	}
 	if err != nil {
-		r.counters.outputDropped.Add(int64(len(f.Body)))
+		r.stats.OutputDropped.Add(int64(len(f.Body)))
 		if fault.Is(err, fault.TooLarge) {
 			note, _ := json.Marshal(map[string]any{"event": "dropped", "bytes": len(f.Body), "message": fault.PublicOf(err).Message})
 			_, _ = t.channel.log.Append(stream.KindEvent, f.Cell, note) // it has ended: its readers know
 		}
 		return
 	}
-	r.counters.outputBytes.Add(int64(len(f.Body)))
+	r.stats.OutputBytes.Add(int64(len(f.Body)))
 	t.channel.countOutput(f.Cell, len(f.Body))
 	if r.limiter != nil && r.limiter.count(n, f.Cell, len(f.Body)) {
 		t.channel.noteLimit(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.limiter.rate})

@@ -147,8 +147,7 @@ func (s *Session) hibernateLocked(ctx context.Context) error {
 		s.agent.End()
 		return errors.Join(s.LostError(), os.RemoveAll(s.m.sessionDir(s.spec.ID)))
 	}
-	s.m.count.hibernations.Add(1)
-	s.m.metrics.sleep.Observe(time.Since(begin).Seconds())
+	s.m.stats.Hibernated(time.Since(begin))
 	s.m.log.Info("session hibernated", "session", s.spec.ID, "took", time.Since(begin))
 	s.notifyState(hibernated)
 	s.m.admission.Freed()
@@ -258,8 +257,7 @@ func (s *Session) wake(of context.Context) (err error) {
 	s.status.Works = false // from here on what runs says so itself
 	s.mu.Unlock()
 	s.m.removeLater(s.m.sessionDir(s.spec.ID))
-	s.m.count.wakes.Add(1)
-	s.m.metrics.wake.Observe(time.Since(begin).Seconds())
+	s.m.stats.Woken(time.Since(begin))
 	s.m.log.Info("session woken", "session", s.spec.ID, "took", time.Since(begin))
 	s.notifyState(running)
 	return nil
@@ -314,7 +312,7 @@ func unavailable(op, message string, err error) error {
 // couldNotRestore tells the operator of a restore that failed, with its cause,
 // which the caller does not hear of.
 func (m *Manager) couldNotRestore(what string, err error, of ...any) {
-	m.count.restoresFailed.Add(1)
+	m.stats.RestoresFailed.Add(1)
 	m.log.Warn(what, append(of, "kind", fault.KindOf(err), "error", err)...)
 }
 

@@ -65,7 +65,7 @@ func (s *Session) cellLimit() time.Duration {
 
 // noteLimit notes in the channel's log that a limit was reached.
 func (c *Channel) noteLimit(cell uint32, r protocol.Reached) {
-	c.session.m.count.limitsReached.Add(1)
+	c.session.m.stats.LimitsReached.Add(1)
 	body, err := json.Marshal(struct {
 		Event string `json:"event"`
 		protocol.Reached

@@ -23,6 +23,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/ownership"
+	"github.com/sandgate/sandgate/internal/session/stats"
 	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -35,10 +36,9 @@ import (
 // to the agent, the host, a queue or a link; Session.lifecycle is held over a
 // pause, a hibernation, a resume or a wake alone.
 type Manager struct {
-	cfg     Config
-	log     *slog.Logger
-	count   counters
-	metrics *metrics
+	cfg   Config
+	log   *slog.Logger
+	stats *stats.Stats
 	// warm has the templates and the pools. provider is the part of it that new
 	// sessions need.
 	warm     *warm.Manager
@@ -102,21 +102,20 @@ func New(cfg Config) (*Manager, error) {
 		hibernating: ctxlock.New(), autosaving: ctxlock.New(), adopting: ctxlock.New(),
 		uploading: ctxlock.New(), uploadingJournal: ctxlock.New(), ending: map[string]bool{},
 		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
-		totals: newTotals(),
+		totals: newTotals(), stats: newStats(cfg),
 	}
 	m.logs = channel.NewLogs(channel.LogsConfig{Dir: m.logDir(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log})
-	m.objects = migrate.Store{Blobs: cfg.Blobs, Swept: func(n int) { m.count.storeSwept.Add(int64(n)) }}
-	m.owner = ownership.New(ownership.Config{Directory: cfg.Directory, Retention: cfg.MaxLifetime + cfg.LostRetention, Fenced: &m.count.fenced})
+	m.objects = migrate.Store{Blobs: cfg.Blobs, Swept: func(n int) { m.stats.StoreSwept.Add(int64(n)) }}
+	m.owner = ownership.New(ownership.Config{Directory: cfg.Directory, Retention: cfg.MaxLifetime + cfg.LostRetention, Fenced: &m.stats.Fenced.Int64})
 	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.owner.Check})
 	// Of forks that were cut short.
 	if err := os.RemoveAll(m.forksDir()); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	m.maxHibernated = cfg.MaxHibernated
-	m.metrics = newMetrics(m)
 	m.admission = admission.New(admission.Config{
 		Node: admissionNode{m}, Evictor: admissionNode{m}, MaxSessions: cfg.MaxSessions, Queue: cfg.Queue, QueueWait: cfg.QueueWait,
-		Tenants: cfg.Tenants, Ledger: cfg.Ledger, Refused: func(quota string) { m.metrics.quotas.WithLabelValues(quota).Inc() },
+		Tenants: cfg.Tenants, Ledger: cfg.Ledger, Refused: m.stats.QuotaRefused,
 	})
 	for _, dir := range []string{m.logDir(), m.sessionsDir(), m.userSnapshotsDir(), m.forksDir(), m.durableDir("")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -140,6 +139,7 @@ func New(cfg Config) (*Manager, error) {
 	if m.snapshots, err = newSnapshotStore(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
+	m.attachStats()
 	m.warm.Start()
 	m.work.Go(m.janitor)
 	m.work.Go(func() { m.volumes.Watch(m.ctx, m.volumeUsers) })
@@ -178,7 +178,7 @@ func (m *Manager) Create(ctx context.Context, p noderpc.Principal, r protocol.Se
 
 // Delete removes a session at a user's request.
 func (m *Manager) Delete(s *Session) {
-	m.count.sessionsDeleted.Add(1)
+	m.stats.SessionsDeleted.Add(1)
 	m.Remove(s)
 }
 
@@ -205,7 +205,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		return nil
 	})
 	if err != nil {
-		m.count.sessionsRefused.Add(1)
+		m.stats.SessionsRefused.Add(1)
 		return nil, err
 	}
 	defer m.work.Done()
@@ -216,7 +216,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	defer cancel()
 	defer context.AfterFunc(m.ctx, cancel)()
 	if err := m.admission.Confirm(ctx, op, place.Request); err != nil {
-		m.count.sessionsRefused.Add(1)
+		m.stats.SessionsRefused.Add(1)
 		return nil, err
 	}
 
@@ -234,7 +234,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	mb, err := m.provider.Claim(ctx, w.template, warm.Sizing{Limits: w.limits, Volumes: len(w.volumes) > 0})
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
-			m.count.sessionsRefused.Add(1)
+			m.stats.SessionsRefused.Add(1)
 		}
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		return nil, fault.New(fault.Restarting, op, "the node is stopping")
 	}
 	h.NotifyRunning()
-	m.count.sessionsCreated.Add(1)
+	m.stats.SessionsCreated.Add(1)
 	m.log.Info("session created", "session", s.spec.ID, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.Key())
 	return s, nil
 }
@@ -327,7 +327,7 @@ func (m *Manager) Remove(s *Session) {
 
 // Status is what an operator sees.
 func (m *Manager) Status() protocol.NodeStatus {
-	st := protocol.NodeStatus{Version: m.cfg.Version, Counters: m.counters(), Languages: []protocol.Language{}}
+	st := protocol.NodeStatus{Version: m.cfg.Version, Counters: m.stats.Counters(), Languages: []protocol.Language{}}
 	for _, l := range m.cfg.Languages {
 		st.Languages = append(st.Languages, protocol.Language{Name: l.Name, Display: l.Display, Aliases: l.Aliases, Extensions: l.Extensions})
 	}

@@ -154,7 +154,7 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	if err := m.admission.ReportReleased(ctx, s.holder(), cluster.SessionID(s.spec.ID), s.status.Expires, stored); err != nil {
 		m.log.Warn("a parked session does not count for its quotas until it is woken", "session", s.spec.ID, "error", err)
 	}
-	m.count.parked.Add(1)
+	m.stats.Parked.Add(1)
 	m.log.Info("session parked", "session", s.spec.ID)
 	return errors.Join(os.RemoveAll(m.sessionDir(s.spec.ID)), os.RemoveAll(filepath.Join(m.logDir(), s.spec.ID)), os.RemoveAll(m.durableDir(s.spec.ID)))
 }
@@ -273,7 +273,7 @@ func (m *Manager) Adopt(ctx context.Context, p noderpc.Principal, id string) (*S
 		}
 		return nil, err
 	}
-	m.count.adopted.Add(1)
+	m.stats.Adopted.Add(1)
 	m.log.Info("session adopted", "session", id, "tenant", s.spec.Tenant)
 	s.mu.Lock()
 	works := s.status.Works

@@ -177,9 +177,9 @@ func (s *Session) start(ctx context.Context, c *Channel, r protocol.ChannelOpen)
 	}
 	close(c.opened)
 	if c.terminal != nil {
-		s.m.count.terminalsStarted.Add(1)
+		s.m.stats.TerminalsStarted.Add(1)
 	} else {
-		s.m.count.processesStarted.Add(1)
+		s.m.stats.ProcessesStarted.Add(1)
 	}
 	return nil
 }

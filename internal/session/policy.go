@@ -133,7 +133,7 @@ func (s *Session) Pause(ctx context.Context) error {
 		}
 		return err
 	}
-	s.m.count.pauses.Add(1)
+	s.m.stats.Pauses.Add(1)
 	s.egress.Cut()
 	if !s.enter(paused) {
 		return s.LostError()

@@ -244,7 +244,7 @@ func (m *Manager) assemble(v snapshot.Record) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	sink := newFrameRouter(&m.count, v.NextWire)
+	sink := newFrameRouter(m.stats, v.NextWire)
 	s := newSession(m, v.Spec, v.Status, hibernated, h, sink, client.Restore(v.Agent, sink))
 	if err := s.enableEgress(v.Network, v.Moved); err != nil {
 		s.dismantle()

@@ -153,7 +153,7 @@ func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.S
 			s.router.remove(d.wire)
 			return nil, kernel.Info{}, err
 		}
-		s.m.count.kernelsStarted.Add(1)
+		s.m.stats.KernelsStarted.Add(1)
 		return d, info, nil
 	}
 }
@@ -227,7 +227,7 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 			}
 			return nil, err
 		}
-		s.m.count.resumes.Add(1)
+		s.m.stats.Resumes.Add(1)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,7 +303,7 @@ func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 		}
 		return
 	}
-	s.m.count.pauses.Add(1)
+	s.m.stats.Pauses.Add(1)
 	s.egress.Cut()
 	s.mu.Lock()
 	if s.state == running {
@@ -395,7 +395,7 @@ func (s *Session) lose(reason, message string) {
 		watchers = append(watchers, a)
 	}
 	s.mu.Unlock()
-	s.m.count.countLost(reason)
+	s.m.stats.SessionLost(reason)
 	s.measure(asleep, reason)
 	s.m.audit(protocol.AuditEntry{Event: "session.end", Tenant: s.spec.Tenant, Subject: s.spec.Subject, Session: s.spec.ID, Reason: reason})
 	// At once, so that nothing below waits for a sandbox that hangs.

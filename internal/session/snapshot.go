@@ -105,7 +105,7 @@ func (h *SnapshotStore) Create(ctx context.Context, p noderpc.Principal, s *Sess
 	if err != nil {
 		return none, errors.Join(err, os.RemoveAll(dir+snapshot.Partial), snapshot.Remove(dir))
 	}
-	h.m.count.snapshots.Add(1)
+	h.m.stats.Snapshots.Add(1)
 	h.m.log.Info("snapshot taken", "session", s.spec.ID, "snapshot", id, "bytes", c.Bytes, "pause", c.Pause)
 	return c.View(), nil
 }

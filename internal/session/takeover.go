@@ -57,7 +57,7 @@ func (m *Manager) takeOver(ctx context.Context, c migrate.Checkpoint, token clus
 	m.mu.Lock()
 	m.list(s)
 	m.mu.Unlock()
-	m.count.takenOver.Add(1)
+	m.stats.TakenOver.Add(1)
 	m.log.Info("session taken over", "session", s.spec.ID, "tenant", s.spec.Tenant, "token", token, "as_of", c.At, "from", from)
 	return s, nil
 }

@@ -184,12 +184,12 @@ func (v *Viewer) Pump(send func(offset int64, records []byte) int) {
 			return
 		}
 		n := send(chunk.Offset, chunk.Records)
-		x := v.session.m.metrics
-		x.sent.Add(float64(n))
-		x.frames.Inc()
+		x := v.session.m.stats
+		x.SentBytes.Add(int64(n))
+		x.SentFrames.Add(1)
 		gap := isGap(chunk)
 		if gap {
-			x.gaps.Inc()
+			x.Gaps.Add(1)
 		}
 		if t := v.channel.terminal; t != nil && gap {
 			// The state of the screen where the log begins now is not known:
@@ -215,7 +215,7 @@ func (v *Viewer) restore(offset int64, send func(int64, []byte) int) {
 		return
 	}
 	send(offset, stream.AppendRecord(nil, stream.Record{Kind: stream.KindRestore, Time: time.Now().UnixMicro(), Payload: payload}))
-	v.session.m.count.screensRestored.Add(1)
+	v.session.m.stats.ScreensRestored.Add(1)
 }
 
 // Ack returns credit: the client has received everything before offset. An
@@ -279,7 +279,7 @@ func (v *Viewer) Write(in Input) (done bool, err error) {
 		}
 		return false, err
 	}
-	v.session.m.count.inputBytes.Add(int64(len(in.Data)))
+	v.session.m.stats.InputBytes.Add(int64(len(in.Data)))
 	v.session.meter.In.Add(int64(len(in.Data)))
 	return true, nil
 }

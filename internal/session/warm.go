@@ -70,27 +70,27 @@ func (h warmHost) MayStore(name, subject string) error {
 func (h warmHost) MemoryShort(need int64) bool { return h.m.tight(need) }
 
 // NewSink implements warm.Host.
-func (h warmHost) NewSink() warm.Sink { return newFrameRouter(&h.m.count, warm.KernelChannel+1) }
+func (h warmHost) NewSink() warm.Sink { return newFrameRouter(h.m.stats, warm.KernelChannel+1) }
 
 // Claimed implements warm.Observer.
 func (h warmHost) Claimed(language, source string, took time.Duration) {
-	h.m.metrics.claims.WithLabelValues(language, source).Observe(took.Seconds())
+	h.m.stats.Claimed(language, source, took)
 }
 
 // Restored implements warm.Observer.
 func (h warmHost) Restored(ok bool) {
 	if ok {
-		h.m.count.restores.Add(1)
+		h.m.stats.Restores.Add(1)
 	} else {
-		h.m.count.restoresFailed.Add(1)
+		h.m.stats.RestoresFailed.Add(1)
 	}
 }
 
 // Booted implements warm.Observer.
-func (h warmHost) Booted() { h.m.count.coldBoots.Add(1) }
+func (h warmHost) Booted() { h.m.stats.ColdBoots.Add(1) }
 
 // KernelStarted implements warm.Observer.
-func (h warmHost) KernelStarted() { h.m.count.kernelsStarted.Add(1) }
+func (h warmHost) KernelStarted() { h.m.stats.KernelsStarted.Add(1) }
 
 // instance returns the session's sandbox as package warm knows it.
 func (s *Session) instance() *warm.Instance {

@@ -132,7 +132,7 @@ func (a *Viewer) typed(p Input, guard *pty.PasteFilter) []byte {
 	}
 	data := p.Data
 	if len(keys) < len(data) && (a.reader.Acked() < a.replayEnd || !t.answers(a)) {
-		a.session.m.count.answersDropped.Add(1)
+		a.session.m.stats.AnswersDropped.Add(1)
 		data = keys
 	}
 	return guard.Filter(data)
