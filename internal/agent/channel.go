@@ -20,8 +20,8 @@ import (
 type channel struct {
 	s        *Server
 	id       uint32
-	manifest *kernel.Manifest // of a kernel
-	terminal *terminal        // of a terminal
+	manifest *kernel.Manifest // set for a kernel
+	terminal *terminal        // set for a terminal
 	group    uint32           // see members
 	startID  uint64           // the host's request that started it
 	win      window
@@ -44,7 +44,7 @@ type channel struct {
 	pending  map[uint64]pending
 	nextID   uint64
 	cells    []execution // oldest first
-	lastCell uint32      // of the last execute that was answered
+	lastCell uint32      // the last execute that was answered
 
 	loop loop // used by its goroutine alone
 }
@@ -215,8 +215,8 @@ func (c *channel) interrupt(id uint64) {
 		tell(err)
 		return
 	}
-	// Reading /proc takes a while with many processes. The driver reads its message
-	// first. Otherwise a cell that waits for a child would continue.
+	// Reading /proc takes a while with many processes. The driver reads its message first, because
+	// otherwise a cell that waits for a child would continue.
 	c.s.job(id, func() {
 		c.in.awaitRead(readPatience)
 		signalChildren(pid, syscall.SIGINT)
@@ -224,8 +224,8 @@ func (c *channel) interrupt(id uint64) {
 	})
 }
 
-// announceInterrupt sends the driver the number of the cell that the next
-// signal is for. A driver that does not read any more gets only the signal.
+// announceInterrupt sends the driver the number of the cell that the next signal is for. A driver
+// that no longer reads gets only the signal.
 func (c *channel) announceInterrupt() {
 	if cell := c.runningCell(); cell != 0 {
 		_ = c.sendRequest(kernel.Request{Op: "interrupt", Cell: cell}, nil)
@@ -260,7 +260,7 @@ func (s *Server) input(f stream.Frame) {
 		c.typed.Store(time.Now().UnixNano())
 	}
 	if c.in.write(f.Body[8:], f.Flags&stream.FlagEnd != 0) != nil {
-		s.refused.Add(1) // the host broke its window
+		s.refused.Add(1) // the host exceeded its window
 		return
 	}
 	c.ackInput()
@@ -289,7 +289,7 @@ func (c *channel) exitEvent(e ended) wire.Exit {
 		x.Code, x.Reason = 128+int(e.status.Signal()), wire.ReasonSignaled
 		x.Message = "it was ended by " + x.Signal
 		if e.status.Signal() == syscall.SIGKILL && c.reason == "" && outOfMemory(e, c.loop.oomKills) {
-			x.Reason, x.Message = wire.ReasonMemory, "it was killed for want of memory"
+			x.Reason, x.Message = wire.ReasonMemory, "it was killed because memory ran out"
 		}
 	} else if x.Code != 0 {
 		x.Message = fmt.Sprintf("it exited with status %d", x.Code)

@@ -20,7 +20,7 @@ import (
 func (c *channel) request(host uint64, q kernel.Request) (answered bool, err error) {
 	const op = "agent.kernel.request"
 	if !c.isKernel() {
-		return false, fault.New(fault.Conflict, op, "channel %d is no kernel", c.id)
+		return false, fault.New(fault.Conflict, op, "channel %d is not a kernel", c.id)
 	}
 	switch q.Op {
 	case "input", "interrupt", "comm":
@@ -178,7 +178,7 @@ func (l *loop) reply(body []byte) bool {
 		p.done <- err
 	case p.host == 0:
 	case len(body) > stream.MaxBody-64:
-		c.s.respond(p.host, nil, fault.New(fault.TooLarge, "agent.kernel.request", "the kernel's answer is over 8 MiB"))
+		c.s.respond(p.host, nil, fault.New(fault.TooLarge, "agent.kernel.request", "the kernel's reply is over 8 MiB"))
 	default:
 		l.out = appendResult(l.out, p.host, p.took(), body)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// testDriver is a driver whose language has one command a line.
+// testDriver is a driver whose language has one command per line.
 type testDriver struct {
 	w         *stream.Writer
 	in        chan kernel.Request
@@ -114,14 +114,14 @@ func (d *testDriver) do(name, arg string, inputs chan kernel.Request) error {
 	case "rawerr":
 		os.Stderr.WriteString(arg)
 	case "mix":
-		// Frames and pipes by turns, each frame as soon as it is clear.
+		// Write frames and pipe data by turns, each frame as soon as it is clear.
 		n, _ := strconv.Atoi(arg)
 		for i := range n {
 			d.empty()
 			d.out(fmt.Sprintf("f%d ", i))
 			os.Stdout.WriteString(fmt.Sprintf("p%d ", i))
 		}
-	case "frame", "clear": // whatever the pipes hold
+	case "frame", "clear": // also if the pipes are not empty
 		f := stream.Frame{Type: stream.Stdout, Cell: d.cell, Body: []byte(arg)}
 		if name == "clear" {
 			f.Flags = stream.FlagClear
@@ -155,13 +155,13 @@ func (d *testDriver) do(name, arg string, inputs chan kernel.Request) error {
 	case "input":
 		d.w.Write(stream.Frame{Type: stream.Message, Cell: d.cell, Body: []byte(`{"msg_type":"input_request"}`)})
 		d.out((<-inputs).Value)
-	case "sh": // waits
+	case "sh": // waits for the child
 		c := exec.Command("/bin/sh", "-c", arg)
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr
 		if err := c.Run(); err != nil {
 			return err
 		}
-	case "bg": // does not wait
+	case "bg": // does not wait for the child
 		c := exec.Command("/bin/sh", "-c", arg)
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr
 		if err := c.Start(); err != nil {
@@ -197,7 +197,7 @@ func (d *testDriver) do(name, arg string, inputs chan kernel.Request) error {
 	return nil
 }
 
-// forCell is an interrupt that came as a request.
+// forCell is an interrupt that arrived as a request.
 type forCell struct {
 	sig  syscall.Signal
 	cell uint32

@@ -60,7 +60,7 @@ func (e *egressProxy) open(port int) error {
 	if err != nil {
 		f := &fault.Error{Kind: fault.Host, Op: op, Message: "the sandbox's proxy cannot listen", Err: err}
 		if errors.Is(err, syscall.EADDRINUSE) {
-			f.Kind, f.Field, f.Message = fault.Conflict, "network", "a program in the sandbox listens on port "+strconv.Itoa(port)+", which is the proxy's"
+			f.Kind, f.Field, f.Message = fault.Conflict, "network", "a program in the sandbox listens on port "+strconv.Itoa(port)+", which is the proxy's port"
 		}
 		return f
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// outside has the rig's programs let out to the ports of this machine, except
-// for hosts called denied.
+// outside lets the rig's programs connect to the ports of this machine, except for hosts called
+// denied.
 func (r *rig) outside() (proxy string) {
 	r.t.Helper()
 	var port int
@@ -38,12 +38,12 @@ func (r *rig) outside() (proxy string) {
 		port = l.Addr().(*net.TCPAddr).Port
 		l.Close()
 		if err = r.Reseed(r.ctx, wire.Reseed{Seed: seed, Proxy: port}); err != nil {
-			agenttest.WantKind(r.t, err, fault.Conflict) // another test was given the port
+			agenttest.WantKind(r.t, err, fault.Conflict) // another test has taken the port
 		}
 		return err == nil
 	})
 	if err := r.Reseed(r.ctx, wire.Reseed{Seed: seed, Proxy: port}); err != nil {
-		r.t.Fatal(err) // the second time it listens already
+		r.t.Fatal(err) // the second call finds the listener open
 	}
 	var wg sync.WaitGroup
 	r.Egress.Handle(func(to wire.EgressTarget, n *client.Conn) {
@@ -83,7 +83,7 @@ func (r *rig) outside() (proxy string) {
 	return "127.0.0.1:" + strconv.Itoa(port)
 }
 
-// web is a client of HTTP that goes by the proxy, and a server outside.
+// web returns an HTTP client that uses the proxy, and starts a server outside.
 func (r *rig) web(proxy string, h http.HandlerFunc) (*http.Client, int) {
 	r.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,8 +97,8 @@ func (r *rig) web(proxy string, h http.HandlerFunc) (*http.Client, int) {
 	return &http.Client{Transport: tr, Timeout: time.Minute}, l.Addr().(*net.TCPAddr).Port
 }
 
-// TestOutboundHTTP sends requests over plain HTTP: each goes over a connection
-// of its own, with the host's name and without what is the proxy's.
+// TestOutboundHTTP sends requests over plain HTTP. Each uses its own connection, has the host's
+// name, and has none of the proxy's headers.
 func TestOutboundHTTP(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -157,8 +157,8 @@ func TestOutboundHTTP(t *testing.T) {
 	}
 }
 
-// TestOutboundOneRequest sends a second request behind the first, for another
-// host, on the connection that was let out for the first: it goes nowhere.
+// TestOutboundOneRequest sends a second request, for another host, on the connection that was
+// allowed for the first. It goes nowhere.
 func TestOutboundOneRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -179,7 +179,7 @@ func TestOutboundOneRequest(t *testing.T) {
 	first := fmt.Sprintf("POST http://a.example:%d/ HTTP/1.1\r\nHost: b.example\r\nContent-Length: 3\r\n\r\nabc", port)
 	for _, part := range []string{first[:len(first)-2], "bcGET http://denied.example/ HTTP/1.1\r\nHost: denied.example\r\nCookie: secret\r\n\r\n"} {
 		fmt.Fprint(tcp, part)
-		<-begun // what is sent now comes behind what was read with the head
+		<-begun // data that is sent now arrives after the data that was read with the head
 	}
 	tcp.(*net.TCPConn).CloseWrite()
 	want := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a.example:%d\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc", port)
@@ -188,8 +188,8 @@ func TestOutboundOneRequest(t *testing.T) {
 	}
 }
 
-// TestOutboundTunnel carries megabytes over CONNECT, half closed at the end,
-// and cuts from both ends.
+// TestOutboundTunnel carries megabytes over CONNECT, closes one direction first, and then cuts from
+// both ends.
 func TestOutboundTunnel(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -223,7 +223,7 @@ func TestOutboundTunnel(t *testing.T) {
 	if got, err := io.ReadAll(in); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("%d of %d bytes came back, %v", len(got), len(body), err)
 	}
-	// A reseed, which a copy of a sandbox begins with, cuts.
+	// A reseed cuts the connections, because a copy of a sandbox begins with it.
 	c, in, _ = connect(port)
 	number, _ := strconv.Atoi(proxy[len("127.0.0.1:"):])
 	if err := r.Reseed(r.ctx, wire.Reseed{Seed: strings.Repeat("cd", 32), Proxy: number}); err != nil {
@@ -257,8 +257,8 @@ func TestOutboundTunnel(t *testing.T) {
 	agenttest.Eventually(t, "none is counted", func() bool { return r.Egress.Open() == 0 })
 }
 
-// TestOutboundWithoutNetwork asks a session that has no network, and opens
-// more connections than there may be.
+// TestOutboundWithoutNetwork tries a session without network, and opens more connections than are
+// allowed.
 func TestOutboundWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -113,7 +113,7 @@ func TestFileRefusals(t *testing.T) {
 	ch := uint32(0)
 	for _, x := range []struct {
 		path        string
-		read, write fault.Kind // empty where it is allowed
+		read, write fault.Kind // empty where the operation is allowed
 	}{
 		{"link", fault.PermissionDenied, ""},
 		{secret, fault.PermissionDenied, fault.PermissionDenied},
@@ -137,7 +137,7 @@ func TestFileRefusals(t *testing.T) {
 			t.Errorf("reading %.30q: %v (%s), want %s", x.path, err, fault.KindOf(err), x.read)
 		}
 		if strings.HasPrefix(x.path, "/proc") {
-			continue // what /proc answers to a write is the kernel's business
+			continue // the kernel decides what a write to /proc returns
 		}
 		if _, err := r.write(ch+1, x.path, "new"); fault.KindOf(err) != x.write {
 			t.Errorf("writing %.30q: %v (%s), want %s", x.path, err, fault.KindOf(err), x.write)
@@ -152,7 +152,7 @@ func TestFileRefusals(t *testing.T) {
 	agenttest.Eventually(t, "no transfer is left", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
-// failing is a body that breaks off.
+// failing is a body that fails in the middle.
 type failing struct{ n int }
 
 func (f *failing) Read(p []byte) (int, error) {
@@ -173,7 +173,7 @@ func TestFileCutShort(t *testing.T) {
 	if _, err := r.Files.Write(r.ctx, 2, wire.FileWrite{Path: "kept"}, &failing{3 << 20}); err == nil || !strings.Contains(err.Error(), "the client is gone") {
 		t.Errorf("a broken body gives %v", err)
 	}
-	// One whose context ends while the body hangs in the middle.
+	// A write whose context ends while the body hangs in the middle.
 	ctx, cancel := context.WithCancel(r.ctx)
 	body, feed := io.Pipe()
 	done := make(chan error, 1)
@@ -183,13 +183,13 @@ func TestFileCutShort(t *testing.T) {
 	}()
 	feed.Write(make([]byte, 100_000))
 	cancel()
-	feed.Close() // the body is the caller's, to end as well
+	feed.Close() // the caller closes the body
 	agenttest.WantKind(t, <-done, fault.Canceled)
 	agenttest.Eventually(t, "the transfers are over", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 	if got, err := r.read(4, "kept"); err != nil || got != "old" {
 		t.Errorf("the file is %.20q, %v", got, err)
 	}
-	// One that the end of the wire cuts.
+	// A write that ends because the wire ends.
 	body, feed = io.Pipe()
 	go func() {
 		_, err := r.Files.Write(r.ctx, 5, wire.FileWrite{Path: "kept"}, body)
@@ -217,7 +217,7 @@ func TestFileReadGivenUp(t *testing.T) {
 	if _, err := r.Files.Read(r.ctx, 2, wire.FileRead{Path: "large"}, func(wire.FileOpened) error { return refuse }, io.Discard); !errors.Is(err, refuse) {
 		t.Errorf("a refused file gives %v", err)
 	}
-	// A reader that does not read holds nobody up.
+	// A reader that does not read does not delay others.
 	ctx, cancel := context.WithCancel(r.ctx)
 	out, in := io.Pipe()
 	done := make(chan error, 1)
@@ -288,8 +288,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFileGetsShorter fails when a reader is left with less than it was told
-// and does not learn of it.
+// TestFileGetsShorter fails when a reader gets less than the announced length without an error.
 func TestFileGetsShorter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -302,7 +301,7 @@ func TestFileGetsShorter(t *testing.T) {
 	agenttest.WantKind(t, err, fault.Conflict)
 }
 
-// TestDataForNobody sends parts of files that nobody waits for.
+// TestDataForNobody sends parts of files for unknown transfers.
 func TestDataForNobody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -51,8 +51,8 @@ func TestFileParts(t *testing.T) {
 	}
 }
 
-// TestFileConditions lets two dozen writers save over the same state of a
-// file: one of them may, the others are told.
+// TestFileConditions lets two dozen writers save over the same state of a file. One succeeds, and
+// the others get an error.
 func TestFileConditions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -102,7 +102,7 @@ func TestFileConditions(t *testing.T) {
 	if names := leftovers(t, r.home); len(names) > 0 {
 		t.Errorf("temporary files are left: %v", names)
 	}
-	// The same size and the same time, another content.
+	// The same size and the same time, but another content.
 	a, err := r.Files.Stat(r.ctx, "note")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestFileList(t *testing.T) {
 	if e := found["bad\xffname"]; e.Raw != "YmFk/25hbWU=" || e.Path != dir+"/bad\uFFFDname" {
 		t.Errorf("the name that is no text: %+v", e)
 	}
-	// However large an answer is asked for, a page stays a message's size.
+	// A page has the size of a message at most, whatever limit the request has.
 	long := filepath.Join(r.home, "long")
 	os.Mkdir(long, 0o755)
 	for i := range 2000 {
@@ -209,7 +209,7 @@ func TestFileList(t *testing.T) {
 func TestFileMoves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	other, err := os.MkdirTemp("/dev/shm", "sandgate-agent") // a filesystem of its own
+	other, err := os.MkdirTemp("/dev/shm", "sandgate-agent") // a separate filesystem
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestFileMoves(t *testing.T) {
 			t.Errorf("%+v: the field is %q", x.q, e.Field)
 		}
 		if x.q.Path == secret {
-			continue // that one may be copied
+			continue // this one may be copied
 		}
 		if _, err = r.Files.Copy(r.ctx, x.q); x.kind != fault.Conflict || !x.q.Overwrite {
 			agenttest.WantKind(t, err, x.kind)
@@ -296,7 +296,7 @@ func TestFileMoves(t *testing.T) {
 	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: ".", Recursive: true}), fault.InvalidArgument)
 	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: "/", Recursive: true}), fault.InvalidArgument)
 	agenttest.WantKind(t, r.Files.Remove(r.ctx, wire.FileRemove{Path: secret}), fault.PermissionDenied)
-	// A link is removed, and not what it leads to.
+	// The link is removed, and not its target.
 	if err := os.Symlink("full", r.home+"/to-full"); err != nil {
 		t.Fatal(err)
 	}
@@ -382,20 +382,20 @@ func TestTreeRoundTrip(t *testing.T) {
 	if body, err := io.ReadAll(f); err != nil || string(body) != big {
 		t.Errorf("%d bytes of the zip, %v", len(body), err)
 	}
-	number := uint32(20) // none is used twice
+	number := uint32(20) // no number is used twice
 	for p, kind := range map[string]fault.Kind{"nothing": fault.NotFound, "t/a": fault.InvalidArgument, "/proc": fault.PermissionDenied} {
 		number++
 		agenttest.WantKind(t, r.Files.ReadTree(r.ctx, number, wire.TreeRead{Path: p, Archive: wire.Tar}, opened, io.Discard), kind)
 	}
 	agenttest.WantKind(t, r.Files.ReadTree(r.ctx, 15, wire.TreeRead{Path: "t", Archive: "rar"}, opened, io.Discard), fault.InvalidArgument)
-	// Given up in the middle, it leaves nobody behind.
+	// A transfer that is aborted in the middle leaves no goroutine behind.
 	ctx, cancel := context.WithCancel(r.ctx)
 	err = r.Files.ReadTree(ctx, 16, wire.TreeRead{Path: "t", Archive: wire.Tar}, opened, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
 	agenttest.WantKind(t, err, fault.Canceled)
 	agenttest.Eventually(t, "no transfer", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
-// TestAbuse32_Archives unpacks what archives are misused for.
+// TestAbuse32_Archives unpacks archives of the kinds that attackers use.
 func TestAbuse32_Archives(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -437,7 +437,7 @@ func TestAbuse32_Archives(t *testing.T) {
 	for _, x := range []struct {
 		name    string
 		entries []tar.Header
-		kind    fault.Kind // empty where it is neutralised
+		kind    fault.Kind // empty where the entry is made harmless
 	}{
 		{"climbs", []tar.Header{file("../x")}, fault.InvalidArgument},
 		{"climbs inside", []tar.Header{file("a/../../x")}, fault.InvalidArgument},
@@ -478,7 +478,7 @@ func TestAbuse32_Archives(t *testing.T) {
 	if names := leftovers(t, r.home); len(names) > 0 {
 		t.Errorf("temporary files are left: %v", names)
 	}
-	// What is no archive, or half of one.
+	// Data that is not an archive, or half of an archive.
 	_, err := r.Files.WriteTree(r.ctx, 100, "into", strings.NewReader(strings.Repeat("no archive ", 1000)))
 	agenttest.WantKind(t, err, fault.Malformed)
 	var b bytes.Buffer
@@ -491,7 +491,7 @@ func TestAbuse32_Archives(t *testing.T) {
 	if _, err := os.Stat(r.home + "/into/half"); err == nil {
 		t.Error("half a file is there")
 	}
-	// A sparse file of a terabyte takes no bytes to send.
+	// A sparse file of a terabyte needs no bytes on the wire.
 	var sparse bytes.Buffer
 	w = tar.NewWriter(&sparse)
 	h = file("sparse")

@@ -19,22 +19,22 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// rig is an agent that runs, and a client of it.
+// rig is a running agent and a client of it.
 type rig struct {
 	*client.Client
 	t    testing.TB
 	ctx  context.Context
 	root string
 	home string
-	uid  int // the user's; each rig has its own, since RLIMIT_NPROC counts all processes of a user
+	uid  int // the user's id; each rig has its own, because RLIMIT_NPROC counts all processes of a user
 	cmd  *exec.Cmd
-	in   io.WriteCloser // what the agent reads
-	out  io.Reader      // what it writes
+	in   io.WriteCloser // input of the agent
+	out  io.Reader      // output of the agent
 	sink *agenttest.Recorder
 }
 
-// newRig starts an agent and stops it when the test ends, and then fails the
-// test if a process has outlived it.
+// newRig starts an agent, stops it when the test ends, and fails the test if a process is still
+// running then.
 func newRig(t testing.TB, env ...string) *rig {
 	t.Helper()
 	r := startAgent(t, env...)
@@ -127,7 +127,7 @@ func (r *rawRig) send(q wire.Request) {
 	}
 }
 
-// answer returns the response to a request, which must be no error.
+// answer returns the response to a request, which must not be an error.
 func (r *rawRig) answer(id uint64) wire.Response {
 	r.t.Helper()
 	for {
@@ -157,7 +157,7 @@ func (r *rig) kernel(ch uint32, language string) kernel.Info {
 	return info
 }
 
-// run executes code and returns what the cell printed.
+// run executes code and returns the cell's output.
 func (r *rig) run(ch, cell uint32, code string) (string, kernel.Reply) {
 	r.t.Helper()
 	reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{Op: "execute", ID: 77, Cell: cell, Code: code})
@@ -177,9 +177,8 @@ func (r *rig) program(ch uint32, script string) (string, wire.Exit) {
 	return r.sink.Text(ch, 0), e
 }
 
-// count returns how many processes the rig's user has that carry the mark in
-// their command line, whoever their parent is. Another run of the test has
-// another user.
+// count returns the number of processes of the rig's user that have the mark in their command line,
+// whatever their parent is. Another run of the test has another user.
 func (r *rig) count(mark string) int {
 	n := 0
 	for _, p := range readProcesses() {

@@ -92,7 +92,7 @@ func TestKernelThatDoesNotStart(t *testing.T) {
 			t.Errorf("%s: got %v (%s), want %s with %q", x.language, err, fault.KindOf(err), x.kind, x.says)
 		}
 	}
-	// One that never gets ready is given up when the caller does.
+	// A driver that never becomes ready is killed when the caller gives up.
 	ctx, cancel := context.WithTimeout(r.ctx, 200*time.Millisecond)
 	defer cancel()
 	_, err := r.Kernels.Start(ctx, 20, wire.StartKernel{Language: "never"})
@@ -105,8 +105,8 @@ func TestKernelThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestOrderOfPipesAndFrames is the reason for FlagClear: frames and what C
-// code prints keep their order although they take two ways.
+// TestOrderOfPipesAndFrames shows why FlagClear exists: frames and output of C code keep their
+// order although they use different descriptors.
 func TestOrderOfPipesAndFrames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -118,7 +118,7 @@ func TestOrderOfPipesAndFrames(t *testing.T) {
 		{"raw a\nempty\nout b\nraw c\nempty\nout d", []string{"abcd"}},
 		{"out a\nraw b", []string{"ab"}},
 		{"raw a\nframe b", []string{"ab"}},
-		// Two pipes have no order between them: poll looks at one after the other.
+		// Two pipes have no order between them: poll checks one after the other.
 		{"raw a\nrawerr b\nout c", []string{"abc", "bac"}},
 	} {
 		for i := range 50 {
@@ -143,8 +143,8 @@ func TestOrderOfPipesAndFrames(t *testing.T) {
 	}
 }
 
-// TestPipesAreDrainedBeforeReply fails when text from a pipe can come after
-// the reply of its cell, and so land in the next one.
+// TestPipesAreDrainedBeforeReply fails when text from a pipe can arrive after the reply of its
+// cell, and so become output of the next cell.
 func TestPipesAreDrainedBeforeReply(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -155,7 +155,7 @@ func TestPipesAreDrainedBeforeReply(t *testing.T) {
 			t.Fatalf("cell %d has %q when its reply comes", i+1, got)
 		}
 	}
-	// What a child prints after the cell keeps its number.
+	// Output of a child keeps the cell's number after the cell has ended.
 	pid, _ := r.run(1, 500, "bg until test -e ended; do sleep 0.01; done; echo late")
 	if err := os.WriteFile(filepath.Join(r.home, "ended"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -195,8 +195,8 @@ func TestLargeMessage(t *testing.T) {
 		}
 		r.sink.Frames[1] = nil
 		r.sink.Mu.Unlock()
-		// x lies in a pipe when the message, which says it is clear, is made,
-		// and is read before or after it; y is after both.
+		// x is in a pipe when the message is made that reports it as clear. It is read before or
+		// after the message, y after both.
 		want := strconv.Itoa(n + 15)
 		if len(seen) == 0 || !strings.Contains(strings.Join(seen, " "), want) || !strings.HasSuffix(seen[len(seen)-1], "y") {
 			t.Errorf("a message of %d bytes gave %v", n, seen)
@@ -226,7 +226,7 @@ func TestFloodIsHeldByTheWindow(t *testing.T) {
 			if n := r.sink.Size(1); n > wire.Window {
 				t.Errorf("%d bytes came without an Ack, the window has %d", n, wire.Window)
 			}
-			// Others go on meanwhile: the flood itself does not before it is let.
+			// Other kernels continue meanwhile. The flood itself continues only after an Ack.
 			if _, err := r.Kernels.Request(r.ctx, 2, kernel.Request{Op: "execute", Cell: 1, Code: "out x"}); err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +272,7 @@ func TestInterrupt(t *testing.T) {
 		if reply := <-done; reply.EValue != "interrupted by "+x.want {
 			t.Errorf("%s: the cell answers %+v", x.language, reply)
 		}
-		// A child in the foreground is interrupted in either way.
+		// A child in the foreground is interrupted in both ways.
 		go func() {
 			reply, err := r.Kernels.Request(r.ctx, ch, kernel.Request{Op: "execute", Cell: 2, Code: "sh echo on; exec sleep 1000"})
 			if err != nil {
@@ -291,8 +291,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptNamesItsCell: one that comes right behind its execute holds for
-// it, and says so.
+// TestInterruptNamesItsCell: an interrupt directly after its execute applies to it, and carries its
+// number.
 func TestInterruptNamesItsCell(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -386,7 +386,7 @@ func TestKernelDiesInACell(t *testing.T) {
 			if e.Message = ""; e != x.exit {
 				t.Errorf("exit is %+v, want %+v", e, x.exit)
 			}
-			// The number is free, and what the dead kernel started is gone.
+			// The number is free, and the dead kernel's processes have ended.
 			r.kernel(1, "test")
 			if s, err := r.Stats(r.ctx); err != nil || s.Channels != 1 {
 				t.Errorf("stats are %+v, %v", s, err)
@@ -396,9 +396,9 @@ func TestKernelDiesInACell(t *testing.T) {
 	}
 }
 
-// children counts the agent's descendants with a mark in their command line.
-// One that has ended is none, though the agent may not have collected it yet:
-// a close waits for the end of orphans, and not for that.
+// children counts the agent's descendants with a mark in their command line. It does not count
+// ended processes that the agent has not collected yet: a close waits for the end of orphans, but
+// not until they are collected.
 func children(r *rig, mark string) int {
 	n := 0
 	list := readProcesses()
@@ -443,8 +443,8 @@ func TestReseed(t *testing.T) {
 	}
 }
 
-// TestTimedRequest: the agent says how long a driver took when it is asked to,
-// and tells the driver nothing of it.
+// TestTimedRequest: the agent reports how long a driver took when the request asks for it, and does
+// not pass this wish to the driver.
 func TestTimedRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -460,7 +460,7 @@ func TestTimedRequest(t *testing.T) {
 	}
 }
 
-// TestUntimedRequest: the agent measures nothing unless it is asked to.
+// TestUntimedRequest: the agent measures nothing unless the request asks for it.
 func TestUntimedRequest(t *testing.T) {
 	t.Parallel()
 	r := newRawRig(t)
@@ -491,8 +491,7 @@ func TestRequestsRunSideBySide(t *testing.T) {
 	wg.Wait()
 }
 
-// TestUserCannotHarmTheAgent does as the user what the user must not be able
-// to do.
+// TestUserCannotHarmTheAgent tries, as the user, to harm the agent.
 func TestUserCannotHarmTheAgent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

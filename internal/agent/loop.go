@@ -45,9 +45,9 @@ type loop struct {
 	ev   []byte // data read from events; [off:] is not handled yet
 	off  int
 	head stream.Frame // the frame at off, if size is above 0; no body
-	size int          // of that frame with its header, 0 for unknown
+	size int          // the size of that frame with its header; 0 means unknown
 	full bool         // that frame is complete
-	due  [2]int       // bytes of the pipes that go before that frame
+	due  [2]int       // bytes of the pipes that must be sent before that frame
 	seen bool         // due has been set for that frame
 
 	out            []byte // frames to be written
@@ -139,7 +139,7 @@ func (l *loop) poll(timeout int) {
 		c.in.flush()
 		c.ackInput()
 	}
-	// A frame may have come after the poll. Look again whenever a pipe has data.
+	// A frame may have arrived after the poll. Check again whenever a pipe has data.
 	ready := [2]bool{p[0] >= 0 && fds[p[0]].Revents != 0, p[1] >= 0 && fds[p[1]].Revents != 0}
 	if ev >= 0 && (fds[ev].Revents != 0 || ready[0] || ready[1]) {
 		l.takeEvents(fds[ev].Revents != 0)
@@ -280,7 +280,7 @@ func (l *loop) pump() (drained [2]bool) {
 		body := l.size - stream.HeaderSize
 		if l.head.Type == stream.Control {
 			if !l.reply(l.ev[l.off+stream.HeaderSize : l.off+l.size]) {
-				l.protocolError("wrote a control message that is none")
+				l.protocolError("wrote an invalid control message")
 				return drained
 			}
 		} else {
@@ -319,7 +319,7 @@ func (l *loop) parse() bool {
 		l.protocolError("wrote a frame of more than 8 MiB")
 		return false
 	case err != nil || f.Channel != 0:
-		l.protocolError("wrote bytes that are no frame")
+		l.protocolError("wrote bytes that are not a frame")
 		return false
 	}
 	switch f.Type {

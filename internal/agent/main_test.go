@@ -16,16 +16,15 @@ import (
 	"time"
 )
 
-// The test binary is also the agent and the driver that the tests start: the
-// variable SANDGATE_TEST says which. The agent is a process of its own because
-// it collects all children of its process.
+// The test binary is also the agent and the driver that the tests start. The variable SANDGATE_TEST
+// selects one. The agent is a separate process because it collects all children of its process.
 func init() {
 	if os.Getenv("SANDGATE_TEST") == "agent" {
 		runtime.LockOSThread() // as cmd/agent does
 	}
 }
 
-// shared is what all tests use.
+// shared is used by all tests.
 var shared struct {
 	exe  string       // a copy of this binary that every user may execute
 	rigs atomic.Int32 // how many agents were started
@@ -74,16 +73,17 @@ func copyFile(to, from string) error {
 	return out.Close()
 }
 
-// exitAtOnce keeps the race detector from its second of sleep before a process ends.
+// exitAtOnce disables the race detector's sleep of one second at the end of a process.
 const exitAtOnce = "GORACE=atexit_sleep_ms=0"
 
-// agentMain is cmd/agent with folders of the test's.
+// agentMain is cmd/agent with folders of the test.
 func agentMain() int {
-	// What the agent starts must not inherit that nohup ignores it.
+	// A nohup makes this process ignore SIGHUP. Processes that the agent starts must not inherit
+	// that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	root := os.Getenv("SANDGATE_ROOT")
 	procs, _ := strconv.ParseUint(os.Getenv("SANDGATE_PROCS"), 10, 64)
-	uid, _ := strconv.Atoi(os.Getenv("SANDGATE_UID")) // 0 is the default
+	uid, _ := strconv.Atoi(os.Getenv("SANDGATE_UID")) // 0 means the default
 	cfg := Config{
 		UID:   uid,
 		Langs: filepath.Join(root, "langs"), Home: filepath.Join(root, "home"), MachineID: filepath.Join(root, "machine-id"),
@@ -103,8 +103,8 @@ func agentMain() int {
 	return 0
 }
 
-// writeManifests makes the languages test (interrupted by a signal), message
-// (by a message), and some that do not start.
+// writeManifests creates the languages test (interrupted by a signal), message (by a message), and
+// some that do not start.
 func writeManifests(root, exe string) error {
 	for name, m := range map[string]map[string]any{
 		"test":     {"interrupt": "signal", "aliases": []string{"t"}},

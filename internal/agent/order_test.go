@@ -15,7 +15,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// narrow is a wire that takes one write at a time, and only when it is told.
+// narrow is a wire that takes one write at a time, when the test allows it.
 type narrow struct {
 	begun  chan []byte
 	resume chan struct{}
@@ -27,9 +27,8 @@ func (n *narrow) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEchoOvertakesFloods: with the wire full and four channels waiting to
-// write their floods, what is ahead of a key's echo is the one write that is
-// under way.
+// TestEchoOvertakesFloods: with the wire full and four channels waiting to write their floods, only
+// the one write that is under way is sent before a key's echo.
 func TestEchoOvertakesFloods(t *testing.T) {
 	n := &narrow{begun: make(chan []byte), resume: make(chan struct{})}
 	w := &hostWriter{w: n}
@@ -58,8 +57,8 @@ func TestEchoOvertakesFloods(t *testing.T) {
 	}
 }
 
-// TestOutputIsWrittenInPieces: a flood is handed over in writes that others
-// can come between.
+// TestOutputIsWrittenInPieces: a flood is sent in several writes, so that others can be sent in
+// between.
 func TestOutputIsWrittenInPieces(t *testing.T) {
 	var sizes []int
 	c := &channel{id: 1, s: &Server{}}
@@ -79,14 +78,14 @@ type writeFunc func([]byte) (int, error)
 
 func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 
-// TestKeysDoNotWait: what follows a key goes at once also when something was
-// printed just before it; a flood beside it is gathered all the same.
+// TestKeysDoNotWait: output after a key is sent at once, also when the program printed something
+// just before it. A concurrent flood is still gathered.
 func TestKeysDoNotWait(t *testing.T) {
 	c := &channel{id: 1, terminal: newTerminal(pty.Size{Cols: 80, Rows: 24}), s: &Server{}}
 	c.loop.c = c
 	c.s.host.w = writeFunc(func(p []byte) (int, error) { return len(p), nil })
 	now := time.Now()
-	prints := func() bool { // and is sent at once
+	prints := func() bool { // the output is sent at once
 		c.loop.out, c.loop.frameSince, c.loop.flushed = append(c.loop.out, 'x'), now, now
 		sent := c.loop.outputDelay(now) < 0
 		c.loop.flush()
@@ -116,8 +115,8 @@ func TestKeysDoNotWait(t *testing.T) {
 	}
 }
 
-// TestSmallWritesAreGathered: of a program that writes byte by byte, many
-// writes are read at once, and all of them come.
+// TestSmallWritesAreGathered: when a program writes byte by byte, one read takes many writes, and
+// all of them arrive.
 func TestSmallWritesAreGathered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -130,14 +129,14 @@ func TestSmallWritesAreGathered(t *testing.T) {
 	}
 	r.sink.Mu.Lock()
 	defer r.sink.Mu.Unlock()
-	// One frame for each nap, and those before each.
+	// One frame for each pause, and the frames before the first pause.
 	if frames, most := len(r.sink.Frames[1]), int(took/time.Millisecond)+n/100; frames > most {
 		t.Errorf("%d writes came in %d frames within %s, want at most %d", n, frames, took, most)
 	}
 }
 
-// TestNap: many small reads in a row make the loop wait; a large one, a pause,
-// a key and the end of the program do not let it.
+// TestCoalesce: many small reads in a row make the loop wait. A large read, a pause, a key and the
+// end of the program end the waiting.
 func TestCoalesce(t *testing.T) {
 	now := time.Now()
 	for name, x := range map[string]struct {

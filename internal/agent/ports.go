@@ -28,8 +28,8 @@ const dialLimit = 10 * time.Second
 type portConn struct {
 	*transfer
 	tcp *net.TCPConn
-	// before goes to the host first. body is how many bytes from the program go
-	// after it, and the rest is dropped. A negative body means all.
+	// before is sent to the host first. body is the number of bytes from the program that are sent
+	// after it. The remaining bytes are dropped. A negative body means all.
 	before []byte
 	body   int64
 }
@@ -117,7 +117,7 @@ func (c *portConn) serve() {
 		err = c.tcp.CloseWrite()
 	}
 	if err != nil {
-		// Report the cut to the other end, so that nobody waits.
+		// Report the cut to the other end, so that it does not wait.
 		c.abort()
 	}
 	<-sent

@@ -18,7 +18,7 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// listen is a program's listener: the test's own, since natively agent and
+// listen starts a listener of the test in place of a program's. Without a sandbox the agent and the
 // test share a network.
 func listen(t *testing.T, address string, serve func(*net.TCPConn)) int {
 	t.Helper()
@@ -95,13 +95,14 @@ func TestPortEnds(t *testing.T) {
 	resets := listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.SetLinger(0) })
 	gone := listen(t, "127.0.0.1:0", func(c *net.TCPConn) { c.Write([]byte("bye")) })
 	let := sync.OnceFunc(func() { close(hold) })
-	t.Cleanup(let) // before the listeners wait for what they serve
+	t.Cleanup(let) // runs before the cleanup of the listeners, which wait for their connections
 
 	c, err := r.Ports.Dial(r.ctx, 1, flood)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody reads: what has come is bounded, and others go on.
+	// The reader does not read: the amount of received data is bounded, and other connections
+	// continue.
 	agenttest.Eventually(t, "the window is full", func() bool { return c.Buffered() > wire.ConnWindow-wire.MaxChunk })
 	if err := r.Ping(r.ctx); err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func TestPortEnds(t *testing.T) {
 	}
 
 	if c, err = r.Ports.Dial(r.ctx, 3, resets); err != nil {
-		agenttest.WantKind(t, err, fault.Unavailable) // it was faster still
+		agenttest.WantKind(t, err, fault.Unavailable) // the close was faster
 	} else {
 		if _, err := io.ReadAll(c); err == nil {
 			t.Error("a reset looks like an end")
@@ -162,8 +163,8 @@ func TestPortEnds(t *testing.T) {
 	agenttest.Eventually(t, "no connection", func() bool { s, err := r.Stats(r.ctx); return err == nil && s.Transfers == 0 })
 }
 
-// closedPort is one that nobody listens on, nor can before the test ends: a
-// port that is merely free may be the next that another test is given.
+// closedPort returns a port on which nothing listens or can listen before the test ends. A port
+// that is only free may be given to another test.
 func closedPort(t testing.TB) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -171,7 +172,7 @@ func closedPort(t testing.TB) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
-	err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 0) // of both protocols
+	err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 0) // for both protocols
 	if err == nil {
 		err = syscall.Bind(fd, &syscall.SockaddrInet6{})
 	}
@@ -185,7 +186,7 @@ func closedPort(t testing.TB) int {
 	return name.(*syscall.SockaddrInet6).Port
 }
 
-// TestPortLimit opens connections until there are no more.
+// TestPortLimit opens connections until the limit refuses one.
 func TestPortLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -70,7 +70,7 @@ func TestExitComesAfterTheLastOutput(t *testing.T) {
 	}
 }
 
-// TestExitDoesNotWaitForTheBackground: a grandchild keeps the pipes open.
+// TestExitDoesNotWaitForTheBackground: a grandchild keeps the pipes open after the exit.
 func TestExitDoesNotWaitForTheBackground(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -83,7 +83,7 @@ func TestExitDoesNotWaitForTheBackground(t *testing.T) {
 		if took := time.Since(start); took > 10*time.Second || e.Code != 0 || !strings.Contains(out, "done") {
 			t.Errorf("%q took %s and ended with %+v", script, took, e)
 		}
-		// A close of what has ended ends what it left.
+		// Closing an ended channel kills the processes that it left running.
 		if err := r.Close(r.ctx, ch); err != nil {
 			t.Error(err)
 		}
@@ -115,7 +115,7 @@ func TestStdin(t *testing.T) {
 	}
 	agenttest.WantKind(t, r.Input(1, []byte("x"), false), fault.NotFound)
 
-	// More than a pipe and a window hold goes through, as fast as it is read.
+	// More data than a pipe and a window hold passes as fast as it is read.
 	start(2, "sh", "-c", "sleep 0.3; exec wc -c")
 	block := bytes.Repeat([]byte("x"), 100_000)
 	for range 50 {
@@ -135,7 +135,7 @@ func TestStdin(t *testing.T) {
 		t.Errorf("wc counted %q", got)
 	}
 
-	// One that does not read holds nothing up, and the host learns of it.
+	// A program that does not read does not delay others, and the host gets an error.
 	start(3, "sleep", "1000")
 	var err error
 	for i := 0; err == nil && i < 100; i++ {
@@ -145,7 +145,7 @@ func TestStdin(t *testing.T) {
 	if err := r.Ping(r.ctx); err != nil {
 		t.Error(err)
 	}
-	// Without Stdin the input has ended from the start.
+	// Without Stdin the input ends at the start.
 	if out, _ := r.program(4, "wc -c"); strings.TrimSpace(out) != "0" {
 		t.Errorf("wc counted %q", out)
 	}
@@ -172,7 +172,7 @@ func TestSignal(t *testing.T) {
 	agenttest.WantKind(t, r.Signal(r.ctx, 1, "SIGKILL"), fault.NotFound)
 }
 
-// TestCloseEndsTheWholeTree starts what tries to get away.
+// TestCloseEndsTheWholeTree starts processes that try to escape.
 func TestCloseEndsTheWholeTree(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -182,7 +182,7 @@ func TestCloseEndsTheWholeTree(t *testing.T) {
 		"orphans":  "(setsid -f sh -c 'trap \"\" TERM HUP; sleep 1000'); (nohup sleep 1000 >/dev/null 2>&1 &); echo on; wait; sleep 1000",
 		"stopped":  "sleep 1000 & kill -STOP $!; echo on; wait",
 		"scrubbed": "(env -i setsid -f sleep 1000); echo on; sleep 1000",
-		// Its first process forks no more: a shell that cannot fork exits.
+		// Its first process does not fork later, because a shell that cannot fork exits.
 		"fork storm": "f() { f & f & sleep 0.01; }; echo on; (while :; do f; done) 2>/dev/null & exec sleep 1000",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestCloseEndsTheWholeTree(t *testing.T) {
 	}
 }
 
-// TestCloseSparesOthers fails when the close of one channel reaches another.
+// TestCloseSparesOthers fails when the close of one channel affects another.
 func TestCloseSparesOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -245,7 +245,7 @@ func TestCloseSparesOthers(t *testing.T) {
 func TestOrphansAreReaped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	// Each subshell leaves an orphan that ends by itself.
+	// Each subshell leaves an orphan that ends on its own.
 	out, e := r.program(1, "i=0; while [ $i -lt 2000 ]; do (true & ) ; i=$((i+1)); done; echo $i")
 	if e.Code != 0 || !strings.Contains(out, "2000") {
 		t.Fatalf("the program ended with %+v after %q", e, out)
@@ -259,8 +259,8 @@ func TestOrphansAreReaped(t *testing.T) {
 	}
 }
 
-// TestShortLivedChildren fails when an end is lost that comes before the
-// agent knows of the start.
+// TestShortLivedChildren fails when the end of a process is lost because it came before the agent
+// had recorded its start.
 func TestShortLivedChildren(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -288,7 +288,7 @@ func TestProcessLimit(t *testing.T) {
 	}
 }
 
-// TestEndOfTheWireEndsEverything closes the agent's input under load.
+// TestEndOfTheWireEndsEverything closes the agent's input while programs run.
 func TestEndOfTheWireEndsEverything(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -316,7 +316,7 @@ func TestEndOfTheWireEndsEverything(t *testing.T) {
 	agenttest.WantKind(t, r.Ping(r.ctx), fault.SandboxLost)
 }
 
-// TestFrameOfOutput looks at single frames.
+// TestFrameOfOutput checks single frames.
 func TestFrameOfOutput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// A child that is killed before it has become a program must not take the
-// agent with it: stopped, it would hold a thread that the garbage collector
-// waits for.
+// A child that is killed before it executes its program must not block the agent. If it were
+// stopped instead, it would block a thread that the garbage collector waits for.
 func TestKillWhileSpawning(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shared.exe)
 	cmd.Env = append(os.Environ(), "SANDGATE_TEST=spawner")
-	// A file, since a pipe ends with the last who holds it: also a child that
-	// is about to become a program does.
+	// Use a file, because a pipe ends only when its last holder closes it, and a child that has not
+	// executed its program yet also holds it.
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -35,8 +34,7 @@ func TestKillWhileSpawning(t *testing.T) {
 	}
 }
 
-// spawnerMain starts processes and kills them all at the same time, with the
-// garbage collector at work.
+// spawnerMain starts processes and kills them at the same time, while the garbage collector runs.
 func spawnerMain() int {
 	done := make(chan struct{})
 	for range 2 {

@@ -10,8 +10,8 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// TestProcessList finds what a channel has started, however it tries to get
-// away, and signals it.
+// TestProcessList lists the processes of a channel, also those that try to escape, and signals
+// them.
 func TestProcessList(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -77,8 +77,8 @@ func (r *reaper) reapOne() bool {
 	return true
 }
 
-// start forks and registers tell. The reaper's goroutine calls tell once, when
-// the process has ended.
+// start forks, and registers `tell`. The reaper's goroutine calls `tell` once, when the process has
+// ended.
 func (r *reaper) start(fork func() (int, error), tell func(ended)) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -107,7 +107,7 @@ type Server struct {
 	channels    map[uint32]*channel
 	transfers   map[uint32]*transfer
 	fileOps     int               // operations on files that run
-	watches     int               // of files
+	watches     int               // watches of files
 	portConns   int               // connections to ports
 	egressConns int               // connections to the outside
 	env         map[string]string // from the last reseed
@@ -173,7 +173,7 @@ func (s *Server) shutdown() {
 	s.host.close()
 	for _, c := range live {
 		c.setReason(wire.ReasonKilled)
-		c.win.setAcked(ackAll) // the host takes no more output
+		c.win.setAcked(ackAll) // the host takes no output any more
 	}
 	// SIGKILL ends all processes at once, except one that hangs in the kernel. The
 	// limit is for that one.

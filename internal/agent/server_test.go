@@ -12,13 +12,12 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// FuzzServer fails when a frame of the host's can make the agent panic. It
-// starts no process.
+// FuzzServer fails when a frame from the host can make the agent panic. It starts no process.
 func FuzzServer(f *testing.F) {
 	root := f.TempDir()
 	s := NewServer(Config{Langs: root, Home: root, MachineID: filepath.Join(root, "machine-id"), SetHostname: func(string) error { return nil }})
 	s.host.w = io.Discard
-	close(s.quit) // nothing can be started
+	close(s.quit) // nothing can be started from here on
 	for op, p := range map[string]any{
 		wire.OpKernelStart: wire.StartKernel{Language: "test"}, wire.OpKernelRequest: kernel.Request{Op: "execute"},
 		wire.OpProcessStart: wire.StartProcess{Argv: []string{"true"}}, wire.OpInterrupt: nil, wire.OpSignal: wire.Signal{Signal: "SIGINT"},
@@ -40,7 +39,7 @@ func FuzzServer(f *testing.F) {
 	f.Add(uint8(stream.Ack), uint8(0), uint32(1), []byte("\x40\x00\x00\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, kind, flags uint8, channel uint32, body []byte) {
 		if strings.Contains(string(body), "file.write") {
-			return // it would write, with the user's rights, where it likes
+			return // it would write anywhere with the user's rights
 		}
 		s.handle(stream.Frame{Type: stream.Type(kind), Flags: flags, Channel: channel, Body: body})
 		s.mu.Lock()

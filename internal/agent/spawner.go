@@ -152,7 +152,7 @@ func (sp *spawner) start(p program, tell func(ended)) (int, error) {
 		Dir: p.dir, Env: p.env, Files: files,
 		Sys: &syscall.SysProcAttr{
 			Setsid:     true,
-			Setctty:    p.terminal, // of descriptor 0, the default of Ctty
+			Setctty:    p.terminal, // descriptor 0 is the default of Ctty
 			Credential: &syscall.Credential{Uid: uint32(sp.cfg.UID), Gid: uint32(sp.cfg.GID), Groups: []uint32{uint32(sp.cfg.GID), p.group}},
 		},
 	}
@@ -182,18 +182,18 @@ func (sp *spawner) start(p program, tell func(ended)) (int, error) {
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
 		sp.refused.Add(1)
-		return fail(fault.Exhausted, "", "the sandbox has as many processes as it may")
+		return fail(fault.Exhausted, "", "the sandbox has reached its limit of processes")
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
 		sp.refused.Add(1)
 		return fail(fault.Exhausted, "", "the sandbox lacks the resources to start a process")
 	case errors.Is(err, fs.ErrPermission):
-		return fail(fault.PermissionDenied, "argv", "the user may not execute "+strconv.Quote(p.argv[0])+", or not enter the folder")
+		return fail(fault.PermissionDenied, "argv", "the user may not execute "+strconv.Quote(p.argv[0])+", or may not enter the folder")
 	case errors.Is(err, fs.ErrNotExist):
 		return fail(fault.NotFound, "argv", "there is no program "+strconv.Quote(p.argv[0]))
 	case errors.Is(err, syscall.ENOEXEC):
 		return fail(fault.InvalidArgument, "argv", strconv.Quote(p.argv[0])+" is no program")
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.E2BIG):
-		return fail(fault.InvalidArgument, "argv", "the arguments and the environment are too long, or hold a NUL byte")
+		return fail(fault.InvalidArgument, "argv", "the arguments and the environment are too long, or contain a NUL byte")
 	}
 	return fail(fault.Internal, "", "the process could not be started")
 }
@@ -206,7 +206,7 @@ func (sp *spawner) lookPath(op string, argv []string) (string, error) {
 	}
 	for _, a := range argv {
 		if strings.IndexByte(a, 0) >= 0 {
-			return "", fault.Invalid(op, "argv", "an argument holds a NUL byte")
+			return "", fault.Invalid(op, "argv", "an argument contains a NUL byte")
 		}
 	}
 	if strings.Contains(argv[0], "/") {

@@ -23,7 +23,7 @@ func (s *Server) register(r wire.Request, m *kernel.Manifest) (*channel, error) 
 		return nil, fault.New(fault.Conflict, op, "channel %d is in use", r.Channel)
 	}
 	if s.transfers[r.Channel] != nil {
-		return nil, fault.New(fault.Conflict, op, "number %d is a file transfer's", r.Channel)
+		return nil, fault.New(fault.Conflict, op, "number %d belongs to a file transfer", r.Channel)
 	}
 	live := 0
 	for id, c := range s.channels {
@@ -35,7 +35,7 @@ func (s *Server) register(r wire.Request, m *kernel.Manifest) (*channel, error) 
 	}
 	if live >= wire.MaxChannels {
 		s.refused.Add(1)
-		return nil, fault.New(fault.Exhausted, op, "%d channels are open, which is the most there may be", live)
+		return nil, fault.New(fault.Exhausted, op, "%d channels are open, which is the limit", live)
 	}
 	s.started++
 	c := &channel{

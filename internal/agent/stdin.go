@@ -15,7 +15,7 @@ import (
 // requests. A write goes directly to the pipe as far as the pipe takes it. The
 // channel's loop writes the rest.
 type stdin struct {
-	limit int // bytes that may wait
+	limit int // maximum number of waiting bytes
 
 	mu     sync.Mutex // guards all below
 	fd     int        // -1 before the start and after the end

@@ -20,9 +20,9 @@ import (
 const (
 	pauseTime  = 16 * time.Millisecond
 	gatherTime = 5 * time.Millisecond
-	// Output within keyTime of input may be its echo. keyFrames frames of it go at
-	// once, because a program may print before it echoes, and may echo in parts. A
-	// higher number would let a flood go piece by piece while somebody types.
+	// Output within keyTime of input may be its echo. keyFrames frames of it are sent at once,
+	// because a program may print before it echoes, and may echo in parts. With a higher number, a
+	// flood would be sent in small pieces while somebody types.
 	keyTime   = 50 * time.Millisecond
 	keyFrames = 4
 	page      = 4 << 10 // bytes that the kernel returns from one read
@@ -133,7 +133,7 @@ func (t *terminal) key(sig syscall.Signal) (byte, bool) {
 func (c *channel) resize(s pty.Size) error {
 	const op = "agent.resize"
 	if !c.isTerminal() {
-		return fault.New(fault.Conflict, op, "channel %d is no terminal", c.id)
+		return fault.New(fault.Conflict, op, "channel %d is not a terminal", c.id)
 	}
 	if err := s.Check(op); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/sandgate/sandgate/pty"
 )
 
-// shell starts a script in a terminal.
+// shell starts a shell script in a terminal.
 func (r *rig) shell(ch uint32, script string) {
 	r.t.Helper()
 	if _, err := r.StartTerminal(r.ctx, ch, wire.StartTerminal{Argv: []string{"bash", "--norc", "-c", script}, Size: pty.Size{Cols: 80, Rows: 24}}); err != nil {
@@ -28,7 +28,7 @@ func (r *rig) typed(ch uint32, keys string) {
 	}
 }
 
-// says waits for output after the first n bytes.
+// says waits until the output contains text after the first n bytes.
 func (r *rig) says(ch uint32, text string) {
 	r.t.Helper()
 	for {
@@ -78,7 +78,7 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("%+v: the field at fault is %q", x.p, e.Field)
 		}
 	}
-	// The agent keeps nothing of terminals that have ended or never were.
+	// The agent keeps no descriptors of terminals that have ended or that failed to start.
 	out, _ := r.program(200, "ls /proc/"+fmt.Sprint(r.cmd.Process.Pid)+"/fd 2>/dev/null | wc -l; ls -l /proc/$PPID/fd 2>/dev/null | grep -c ptmx")
 	if strings.Contains(out, "ptmx") {
 		t.Errorf("the agent holds %s", out)
@@ -88,8 +88,8 @@ func TestTerminal(t *testing.T) {
 func TestTerminalResize(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	// The trap is short, and what it notes is looked at behind it: a signal that
-	// comes while bash ends the trap of the one before may have none of its own.
+	// The trap is short, and its note is read after it, because a signal that arrives while bash
+	// ends the previous trap may not get a trap of its own.
 	r.shell(1, `trap told=1 WINCH; echo on; while :; do if test "$told"; then told=; echo "size $(stty size)."; fi; sleep 0.05; done`)
 	r.says(1, "on")
 	if err := r.Resize(r.ctx, 1, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}}); err != nil {
@@ -110,8 +110,8 @@ func TestTerminalResize(t *testing.T) {
 	agenttest.WantKind(t, r.Resize(r.ctx, 3, wire.Resize{Size: pty.Size{Cols: 100, Rows: 30}}), fault.Conflict)
 }
 
-// TestTerminalInterrupt: Ctrl-C and SIGINT are obeyed in a flood, and behind
-// type-ahead that nobody reads.
+// TestTerminalInterrupt: Ctrl-C and SIGINT work in a flood, and after type-ahead that no program
+// reads.
 func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -129,8 +129,8 @@ func TestTerminalInterrupt(t *testing.T) {
 		"quit":              {"echo y; exec sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGQUIT") }},
 		"raw, a signal":     {"stty raw -echo; echo y; sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGINT") }},
 		"terminate":         {"trap '' TERM; echo y; env --default-signal=TERM sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGTERM") }},
-		// Without a trap: bash, which is sent the next signal while it still
-		// carries out the trap's exit, begins that anew.
+		// Without a trap: a bash that gets the next signal while it runs the trap's exit begins the
+		// exit again.
 		"hang up": {"echo y; sleep 1000 & exec sleep 1000", false, "", func(r *rig) error { return r.Signal(r.ctx, 1, "SIGHUP") }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestTerminalInterrupt(t *testing.T) {
 			if c.ahead != "" {
 				r.typed(1, c.ahead)
 			}
-			// A shell's child may not be there yet. The pauses grow, because a
-			// shell that is told again while it ends begins its end anew.
+			// A shell's child may not exist yet. The pauses grow, because a shell that gets another
+			// signal while it ends begins to end again.
 			var next time.Time
 			pause := 5 * time.Millisecond
 			agenttest.Eventually(t, "it is obeyed", func() bool {
@@ -164,7 +164,7 @@ func TestTerminalInterrupt(t *testing.T) {
 	}
 }
 
-// TestTerminalCloseEndsTheWholeTree: jobs, daemons and the deaf.
+// TestTerminalCloseEndsTheWholeTree: jobs, daemons and processes that ignore signals.
 func TestTerminalCloseEndsTheWholeTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -184,7 +184,7 @@ func TestTerminalCloseEndsTheWholeTree(t *testing.T) {
 	if n := children(r, ""); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
-	// What a shell that exits leaves behind goes with the close after it.
+	// A close after the shell's exit ends the processes that it left.
 	r.shell(2, "setsid -f sleep 1003; exit 3")
 	if e := r.sink.WaitExit(t, 2); e.Code != 3 {
 		t.Errorf("it ended with %+v", e)
@@ -197,8 +197,7 @@ func TestTerminalCloseEndsTheWholeTree(t *testing.T) {
 	}
 }
 
-// TestTerminalOutputIsWhole: all there was before the end is sent, and small
-// writes are gathered.
+// TestTerminalOutputIsWhole: all output before the end is sent, and small writes are gathered.
 func TestTerminalOutputIsWhole(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -212,7 +211,7 @@ func TestTerminalOutputIsWhole(t *testing.T) {
 	}
 	r.sink.Mu.Lock()
 	defer r.sink.Mu.Unlock()
-	// A frame goes when it is full, or when it has waited.
+	// A frame is sent when it is full, or when it has waited long enough.
 	if frames, most := len(r.sink.Frames[1]), n/(wire.MaxChunk-page)+int(time.Since(begin)/gatherTime)+10; frames > most {
 		t.Errorf("%d writes of one byte came in %d frames, want at most %d", n, frames, most)
 	}
@@ -223,8 +222,8 @@ func TestTerminalOutputIsWhole(t *testing.T) {
 	}
 }
 
-// TestTerminalPaste: much more than a terminal holds goes in as fast as it is
-// read, and comes out whole.
+// TestTerminalPaste: a paste much larger than a terminal's buffer is read as fast as the program
+// reads, and arrives complete.
 func TestTerminalPaste(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

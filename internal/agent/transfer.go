@@ -15,7 +15,7 @@ import (
 type transfer struct {
 	s   *Server
 	id  uint32
-	win window // of a read
+	win window // the window of a read
 	// conn marks a connection to a port, which goes both ways. The goroutine that
 	// sends waits for room.
 	conn bool
@@ -28,10 +28,10 @@ type transfer struct {
 	room  chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards all below
-	q       []byte     // of a write: data that is not written yet
+	q       []byte     // data of a write that is not written yet
 	end     bool
 	aborted bool
-	cut     func() // of a connection: closes it
+	cut     func() // closes the connection
 	taken   uint64
 	told    uint64
 	changed chan struct{} // capacity 1: a field above, or the window, has changed
@@ -87,7 +87,7 @@ func (s *Server) addTransfer(op string, t *transfer, data bool) error {
 		return fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress)
 	case !t.conn && !t.watch && !t.egress && s.fileOps >= wire.MaxTransfers:
 		s.refused.Add(1)
-		return fault.New(fault.Exhausted, op, "%d files are on their way", wire.MaxTransfers)
+		return fault.New(fault.Exhausted, op, "%d file transfers are under way", wire.MaxTransfers)
 	case t.conn && s.portConns >= wire.MaxConns:
 		s.refused.Add(1)
 		return fault.New(fault.Exhausted, op, "%d connections to ports are open", wire.MaxConns)
@@ -144,7 +144,7 @@ func (s *Server) data(f stream.Frame) {
 	t.mu.Lock()
 	switch {
 	case t.end || t.aborted:
-	case len(t.q)+len(f.Body) > 2*wire.Window+stream.MaxBody: // the host broke its window
+	case len(t.q)+len(f.Body) > 2*wire.Window+stream.MaxBody: // the host exceeded its window
 		t.aborted, t.q = true, nil
 		s.refused.Add(1)
 	default:

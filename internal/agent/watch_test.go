@@ -16,11 +16,11 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/wire"
 )
 
-// watching is a watch of a test's.
+// watching is a watch of a test.
 type watching struct {
 	r    *rig
 	mu   sync.Mutex
-	kind map[string][]string // of the changes that nobody has expected yet, by path
+	kind map[string][]string // reported changes that the test has not expected yet, by path
 	over bool
 	news chan struct{}
 	stop context.CancelFunc
@@ -55,7 +55,7 @@ func (r *rig) watch(ch uint32, path string, recursive bool) *watching {
 	return w
 }
 
-// until waits until what has been told is as ok wants it.
+// until waits until ok accepts the reported changes.
 func (w *watching) until(what string, ok func() bool) {
 	w.r.t.Helper()
 	for {
@@ -75,8 +75,8 @@ func (w *watching) until(what string, ok func() bool) {
 	}
 }
 
-// expect waits for a change, which others may have come before and behind: what
-// a program does in a row is told at once only when it is quick enough.
+// expect waits for a change. Other changes may come before and after it: changes that a program
+// makes in a row are in one report only if the program is fast enough.
 func (w *watching) expect(path, kind string) {
 	w.r.t.Helper()
 	path = filepath.Join(w.r.home, path)
@@ -95,7 +95,7 @@ func TestWatch(t *testing.T) {
 	r.program(2, "echo y > a/new; echo z >> a/b/old; mkdir -p a/c/d/e && echo deep > a/c/d/e/f; touch other/not")
 	w.expect("a/new", wire.FileCreated)
 	w.expect("a/b/old", wire.FileModified)
-	w.expect("a/c/d/e/f", wire.FileCreated) // also what was there before its folder was watched
+	w.expect("a/c/d/e/f", wire.FileCreated) // also files that existed before their folder was watched
 	r.program(3, "mv a/c other/c; echo more >> other/c/d/e/f; rm a/new; echo q > a/b/tmp; mv a/b/tmp a/b/old")
 	w.expect("a/c", wire.FileRemoved)
 	w.expect("a/new", wire.FileRemoved)
@@ -161,7 +161,7 @@ func TestWatchLimits(t *testing.T) {
 	}
 	r.program(6, "mkdir flood")
 	w := r.watch(7, "flood", false)
-	w.mu.Lock() // so that nothing is taken meanwhile, however slowly it comes
+	w.mu.Lock() // so that no report is taken meanwhile, however slowly it arrives
 	r.program(8, fmt.Sprintf("cd flood; seq %d | xargs touch", 40*files.MaxChanges))
 	w.mu.Unlock()
 	w.until("an overflow", func() bool { return w.over })

@@ -43,7 +43,7 @@ func (w *window) fits(n int) bool {
 // sentBytes counts n bytes as sent.
 func (w *window) sentBytes(n int) { w.sent.Add(uint64(n)) }
 
-// ackAll is a total that no Ack has: everything that is sent counts as taken.
+// ackAll is a total that no Ack has: all output counts as taken.
 const ackAll = 1 << 62
 
 // setAcked records that the host has taken total bytes. It ignores a total

@@ -23,7 +23,7 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("it never came to this: %s", what)
+			t.Fatalf("timeout while waiting for: %s", what)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (r *Recorder) Until(t testing.TB, what string, ok func() bool) {
 		select {
 		case <-changed:
 		case <-end:
-			t.Fatalf("it never came to this: %s", what)
+			t.Fatalf("timeout while waiting for: %s", what)
 		}
 	}
 }

@@ -216,7 +216,7 @@ func (c *Client) Delivered(ch uint32) uint64 {
 
 // Attach registers a channel that was started before the sandbox was
 // checkpointed. The client drops the channel's output until then. delivered is
-// what the previous client's Delivered returned. Attach sends nothing.
+// the value that the previous client's Delivered returned. Attach sends nothing.
 func (c *Client) Attach(ch uint32, delivered uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,11 +16,11 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// fake is an agent that the test plays.
+// fake is an agent that is controlled by the test.
 type fake struct {
 	*Client
 	t    *testing.T
-	in   *stream.Reader // what the client sends
+	in   *stream.Reader // frames from the client
 	out  *stream.Writer
 	shut func()
 }
@@ -45,7 +45,7 @@ func (f *fake) send(r wire.Response) {
 	}
 }
 
-// next is the next request.
+// next returns the next request.
 func (f *fake) next() wire.Request {
 	m, err := f.in.Next()
 	if err != nil {
@@ -76,8 +76,7 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// TestEveryWaiterLearnsOfTheEnd fails when somebody is left waiting for a
-// sandbox that is gone.
+// TestEveryWaiterLearnsOfTheEnd fails when a caller keeps waiting for a sandbox that has ended.
 func TestEveryWaiterLearnsOfTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, nil)
@@ -209,14 +208,13 @@ func TestSetSink(t *testing.T) {
 	if first.Text(2, 0) != "one" {
 		t.Errorf("the first sink has %q", first.Text(2, 0))
 	}
-	// What belongs to no channel reaches nobody.
+	// Frames of unknown channels reach no sink.
 	f.out.Write(stream.Frame{Type: stream.Stdout, Channel: 99, Body: []byte("x")})
 	f.send(wire.Response{Event: "exit", Channel: 99, Exit: &wire.Exit{}})
 	agenttest.Eventually(t, "both are counted", func() bool { return f.Stray() == 2 })
 }
 
-// FuzzClient fails when an agent, which may be in anybody's hands, can make
-// the client panic or hang.
+// FuzzClient fails when an agent, which a user may control, can make the client panic or hang.
 func FuzzClient(f *testing.F) {
 	add := func(frames ...stream.Frame) {
 		var b []byte

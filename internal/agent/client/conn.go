@@ -121,7 +121,7 @@ func (n *Conn) CloseWrite() error {
 	return n.post(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd, Channel: n.ch})
 }
 
-// post sends a frame. It waits while the sandbox does not read.
+// post sends a frame. It blocks while the sandbox does not read.
 func (n *Conn) post(f stream.Frame) error {
 	return n.m.out.send(n.ctx, f)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestExpectEcho: after a key the agent is echoWindow ahead at most, and gets a
-// flood's Acks with pauses between them; a second later as before.
+// TestExpectEcho: after a key the agent may be ahead by at most echoWindow, and the Acks of a flood
+// are sent with pauses between them. A second later everything is as before.
 func TestExpectEcho(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, agenttest.NewRecorder())

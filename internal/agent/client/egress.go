@@ -48,7 +48,7 @@ func (m *mux) openEgress(ch uint32, to wire.EgressTarget) {
 			release()
 		}
 	case handle == nil:
-		m.answerEgress(ch, fault.New(fault.PermissionDenied, op, "this session has no network: it takes network when the session is created"))
+		m.answerEgress(ch, fault.New(fault.PermissionDenied, op, "this session has no network: create the session with network"))
 	case full:
 		m.answerEgress(ch, fault.New(fault.Exhausted, op, "%d connections to the outside are open", wire.MaxEgress))
 	default:
@@ -62,7 +62,7 @@ func (m *mux) openEgress(ch uint32, to wire.EgressTarget) {
 	}
 }
 
-// answerEgress answers an event dial. A nil err lets the connection through.
+// answerEgress answers an event dial. A nil err allows the connection.
 func (m *mux) answerEgress(ch uint32, err error) {
 	var a wire.EgressAnswer
 	if err != nil {
@@ -74,7 +74,7 @@ func (m *mux) answerEgress(ch uint32, err error) {
 	_ = m.out.ack(requestFrame(0, wire.OpEgressAnswer, ch, a))
 }
 
-// Accept lets a connection to the outside through.
+// Accept allows a connection to the outside.
 func (n *Conn) Accept() { n.m.answerEgress(n.ch, nil) }
 
 // Refuse ends a connection to the outside. The program gets the error.

@@ -14,10 +14,10 @@ import (
 // Files are the operations on files in the sandbox.
 type Files struct{ m *mux }
 
-// Write writes body to a file in the sandbox, as the user. The file appears
-// whole or not at all: when body fails, or ctx ends, Write leaves nothing. ctx
-// does not end a Read of body that hangs; the caller must close body. ch is a
-// number that no channel and no other transfer has or had.
+// Write writes body to a file in the sandbox, as the user. The file appears completely or not at
+// all: when body fails, or ctx ends, Write leaves nothing. ctx does not end a Read of body that
+// hangs; the caller must close body. ch is a number that no channel and no other transfer has or
+// had.
 func (f Files) Write(ctx context.Context, ch uint32, p wire.FileWrite, body io.Reader) (wire.FileStat, error) {
 	var stat wire.FileStat
 	return stat, f.m.upload(ctx, wire.OpFileWrite, ch, p, body, &stat)
@@ -122,7 +122,7 @@ func (l *changeLines) Write(p []byte) (int, error) {
 		}
 	}
 	if len(l.rest) > stream.MaxBody {
-		return 0, fault.New(fault.Malformed, "agent.file.watch", "the agent sends a line without an end")
+		return 0, fault.New(fault.Malformed, "agent.file.watch", "the agent sent a line without an end")
 	}
 	return len(p), nil
 }

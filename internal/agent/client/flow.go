@@ -20,7 +20,7 @@ type flow struct {
 	nextAck   time.Time
 	delayed   bool
 	sent      uint64 // bytes of input
-	read      uint64 // of these, what the program has read
+	read      uint64 // the bytes of these that the program has read
 	// asked is the number of the execute that has no reply yet, or 0.
 	asked uint64
 }

@@ -41,7 +41,7 @@ func (k Kernels) Request(ctx context.Context, ch uint32, q kernel.Request) (kern
 	return r, err
 }
 
-// Notify sends a request that has no reply: input or comm. It does not wait.
+// Notify sends a request that has no reply: input or comm. It does not block.
 func (k Kernels) Notify(ch uint32, q kernel.Request) error {
 	return k.m.out.post(requestFrame(0, wire.OpKernelRequest, ch, q))
 }

@@ -255,7 +255,7 @@ func (m *mux) handleExit(ch uint32, e wire.Exit) {
 	}
 }
 
-// fail ends the client: every call that waits returns a SandboxLost error.
+// fail ends the client: every waiting call returns a SandboxLost error.
 func (m *mux) fail(err error) {
 	m.mu.Lock()
 	if m.err != nil {

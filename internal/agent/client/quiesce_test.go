@@ -17,7 +17,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// taken is a sink that keeps what it is given.
+// taken is a sink that stores what it receives.
 type taken struct {
 	mu  sync.Mutex
 	out []byte
@@ -31,12 +31,12 @@ func (s *taken) Output(_ uint32, f stream.Frame) {
 
 func (s *taken) Exit(uint32, wire.Exit) {}
 
-// far is the sandbox's end of a wire, played by the test.
+// far is the sandbox's end of a wire, controlled by the test.
 type far struct {
 	t        *testing.T
 	in       *stream.Reader
 	out      *os.File
-	near     [2]*os.File // the host's ends, to read and to write
+	near     [2]*os.File // the host's ends, for reading and writing
 	requests chan wire.Request
 	inputs   chan string
 }
@@ -118,9 +118,9 @@ func stdout(n uint32, text string) []byte {
 	return stream.AppendFrame(nil, stream.Frame{Type: stream.Stdout, Channel: n, Body: []byte(text)})
 }
 
-// TestQuiesce: between Quiesce and Unquiesce nothing is sent and nothing lost; with a
-// wire that ends in between, a cut frame, a request under way and what waits
-// go on over the next, in this process or in another.
+// TestQuiesce: between Quiesce and Unquiesce nothing is sent and nothing is lost. If the wire ends
+// in between, a cut frame, a request under way and waiting frames continue over the next wire, in
+// this process or in another.
 func TestQuiesce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -156,7 +156,7 @@ func TestQuiesce(t *testing.T) {
 		if err := c.Quiesce(ctx); !fault.Is(err, fault.Conflict) {
 			t.Errorf("parked twice: %v", err)
 		}
-		// The refused Quiesce has released nothing.
+		// The failed Quiesce has released nothing.
 		c.out.mu.Lock()
 		if len(c.out.later) == 0 || !c.out.held {
 			t.Error("it is sent while the wire is parked")
@@ -189,7 +189,7 @@ func TestQuiesce(t *testing.T) {
 			if err := <-failed; !fault.Is(err, fault.SandboxLost) {
 				t.Errorf("the request in the old process: %v", err)
 			}
-			for range 2 { // saved again without a wake
+			for range 2 { // saved twice without a resume in between
 				data, err := json.Marshal(s)
 				if err != nil {
 					t.Fatal(err)
@@ -247,7 +247,7 @@ func TestQuiesce(t *testing.T) {
 	}
 }
 
-// TestParkEnds: a parked client without a wire ends when it is told to.
+// TestParkEnds: a parked client without a wire ends when End is called.
 func TestParkEnds(t *testing.T) {
 	c := Restore(Saved{}, nil)
 	select {
@@ -259,8 +259,8 @@ func TestParkEnds(t *testing.T) {
 	<-c.Done()
 }
 
-// TestCapture: a client is copied while its sandbox stands still. Both go on from
-// within a cut frame; what was sent meanwhile is the first one's alone.
+// TestCapture: a client is copied while its sandbox is paused. Both clients continue from within a
+// cut frame. Only the first client sends the frames that were queued meanwhile.
 func TestCapture(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -286,11 +286,11 @@ func TestCapture(t *testing.T) {
 		if err := <-parked; err != nil {
 			t.Fatal(err)
 		}
-		execute(4) // held back
+		execute(4) // queued until the release
 		for !c.Kernels.Outstanding(4) {
 			time.Sleep(time.Millisecond)
 		}
-		whole := string(bytes.Repeat([]byte("x"), 300<<10)) // more than a reader holds
+		whole := string(bytes.Repeat([]byte("x"), 300<<10)) // more than the buffer of a reader
 		cut := stdout(3, "cut in two")
 		f.write(append(stdout(3, whole), cut[:len(cut)-4]...))
 		s, err := c.Capture(ctx)
@@ -336,7 +336,7 @@ func TestCapture(t *testing.T) {
 		}
 		sink.out = nil
 		sink.mu.Unlock()
-		// Count anew for the next round.
+		// Count again for the next round.
 		c.mu.Lock()
 		c.flows[3].got, c.flows[3].told = 0, 0
 		c.mu.Unlock()
@@ -345,7 +345,7 @@ func TestCapture(t *testing.T) {
 	if r := <-replies; r.Count != 5 {
 		t.Errorf("the first request: %+v", r)
 	}
-	// One whose sandbox ends meanwhile says so.
+	// A Capture fails when its sandbox ends meanwhile.
 	parked := make(chan error, 1)
 	go func() { parked <- c.Quiesce(ctx) }()
 	f.answer(f.want(wire.OpPing), struct{}{})

@@ -36,8 +36,8 @@ func (m *mux) call(ctx context.Context, op string, ch uint32, p, result any) err
 	return m.answer(ctx, op, wait, result)
 }
 
-// ask sends a request. The returned channel gets its response, or is closed
-// when the wire ends. The caller must call the returned function in the end.
+// ask sends a request. The returned channel gets its response, or is closed when the wire ends. The
+// caller must call the returned function at the end.
 func (m *mux) ask(ctx context.Context, op string, ch uint32, p any) (<-chan wire.Response, func(), error) {
 	wait := make(chan wire.Response, 1)
 	m.mu.Lock()

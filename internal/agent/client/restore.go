@@ -68,7 +68,7 @@ func (m *mux) captured(rest []byte) []byte {
 	}
 	m.mu.Unlock()
 	select {
-	case <-m.captures: // of a Capture whose context had ended
+	case <-m.captures: // left over from a Capture whose context had ended
 	default:
 	}
 	m.captures <- s

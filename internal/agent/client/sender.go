@@ -88,7 +88,7 @@ func (s *sender) put(ctx context.Context, f stream.Frame, limit int) error {
 		room := s.room
 		s.mu.Unlock()
 		if ctx == nil {
-			return fault.New(fault.Slow, op, "the sandbox does not read what it is sent")
+			return fault.New(fault.Slow, op, "the sandbox does not read its input")
 		}
 		select {
 		case <-room:

@@ -39,7 +39,7 @@ func (in *swapReader) capture() error {
 	defer in.mu.Unlock()
 	in.asked = true
 	if in.pipe == nil {
-		return fault.New(fault.Unsupported, "agent.still", "the wire is no pipe")
+		return fault.New(fault.Unsupported, "agent.still", "the wire is not a pipe")
 	}
 	return in.pipe.SetReadDeadline(time.Now()) // wakes the reader
 }
@@ -120,7 +120,7 @@ func (in *swapReader) Read(p []byte) (int, error) {
 	}
 }
 
-// quiesce makes the end of the pipe no end of the reader.
+// quiesce makes Read wait at the end of the pipe instead of returning io.EOF.
 func (in *swapReader) quiesce() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

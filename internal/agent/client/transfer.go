@@ -17,7 +17,7 @@ import (
 type transfer struct {
 	mu      sync.Mutex // guards all below
 	parts   [][]byte   // data from the agent that nobody has read yet
-	size    int        // of parts, in bytes
+	size    int        // the size of parts in bytes
 	end     bool       // the agent has sent its last part
 	err     error
 	acked   uint64        // how many bytes the agent has passed on
@@ -34,7 +34,7 @@ func (t *transfer) wake() {
 	}
 }
 
-// receive keeps a part until it is read. It is false for one after the end.
+// receive stores a part until it is read. It returns false for a part after the end.
 func (t *transfer) receive(f stream.Frame) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,7 +45,7 @@ func (t *transfer) receive(f stream.Frame) bool {
 	case f.Flags&wire.FlagAbort != 0:
 		var p fault.Public
 		if json.Unmarshal(f.Body, &p) != nil {
-			p.Kind, p.Message = fault.Malformed, "the agent gave the file up and did not say why"
+			p.Kind, p.Message = fault.Malformed, "the agent aborted the transfer without a reason"
 		}
 		t.err = p.Err("agent.file.read")
 	case t.size+len(f.Body) > 2*wire.Window:
@@ -166,9 +166,9 @@ func (m *mux) upload(ctx context.Context, name string, ch uint32, p any, body io
 	}
 }
 
-// download sends a request and writes the Data that follows its response to w.
-// It calls opened once result is decoded. opened returns the number of bytes that
-// will come, or a negative number if that is unknown.
+// download sends a request and writes the Data that follows its response to w. It calls opened once
+// result is decoded. opened returns the number of bytes that will come, or a negative number if
+// that is unknown.
 func (m *mux) download(ctx context.Context, name string, ch uint32, p, result any, opened func() (int64, error), w io.Writer) error {
 	op := "agent." + name
 	t, forget, err := m.openTransfer(op, ch)

@@ -72,7 +72,7 @@ func ParseHead(text []byte) (h Request, err error) {
 	method, rest, _ := strings.Cut(lines[0], " ")
 	target, version, _ := strings.Cut(rest, " ")
 	if !isToken(method) || target == "" || version != "HTTP/1.1" && version != "HTTP/1.0" || strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return h, badHead("this is no request of HTTP/1.1")
+		return h, badHead("this is not an HTTP/1.1 request")
 	}
 	if method == "CONNECT" {
 		h.Host, h.Port, err = authority(target, 0)
@@ -82,7 +82,7 @@ func ParseHead(text []byte) (h Request, err error) {
 	const scheme = "http://"
 	if len(target) < len(scheme) || !strings.EqualFold(target[:len(scheme)], scheme) {
 		if strings.HasPrefix(target, "/") {
-			return h, badHead("this is the sandbox's proxy to the outside, and no web server")
+			return h, badHead("this is the sandbox's proxy to the outside, not a web server")
 		}
 		return h, badHead("the proxy takes http:// and CONNECT")
 	}
@@ -167,7 +167,7 @@ func authority(s string, def int) (host string, port int, err error) {
 		host, digits = s[:i], s[i+1:]
 		n, err := strconv.ParseUint(digits, 10, 16)
 		if err != nil {
-			return "", 0, badHead("the port of the request is no number")
+			return "", 0, badHead("the port of the request is not a number")
 		}
 		def = int(n)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestProxyHead reads what programs ask the proxy for.
+// TestProxyHead parses requests of programs to the proxy.
 func TestProxyHead(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -44,7 +44,7 @@ func TestProxyHead(t *testing.T) {
 	}
 }
 
-// FuzzProxyHead holds what goes out to one request for one host.
+// FuzzProxyHead fails when a connection to the proxy can carry more than one request for one host.
 func FuzzProxyHead(f *testing.F) {
 	f.Add([]byte("GET http://a.example/x HTTP/1.1\r\nHost: b\r\nA: b"))
 	f.Add([]byte("CONNECT a:443 HTTP/1.1"))

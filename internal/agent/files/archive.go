@@ -26,7 +26,7 @@ const (
 
 // packer writes one form of archive.
 type packer interface {
-	// add begins an entry. The caller writes the content of a file to the result.
+	// add begins an entry. The caller writes the content of a file to the returned writer.
 	add(name, target string, info fs.FileInfo) (io.Writer, error)
 	Close() error
 }
@@ -153,10 +153,9 @@ func openTree(root string, q wire.TreeRead) (wire.FileStat, error) {
 	return statFile(root)
 }
 
-// unpack unpacks a tar archive below dir, which it makes. Each file appears
-// whole or not at all. After an error the entries before it remain. unpack
-// changes nothing outside dir, also not through links: it makes links as they
-// are and does not follow them out of dir.
+// unpack unpacks a tar archive below dir, which it makes. Each file appears completely or not at
+// all. After an error the entries before it remain. unpack changes nothing outside dir, also not
+// through links: it makes links as they are and does not follow them out of dir.
 func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 	const op = "agent.tree.write"
 	done := wire.TreeStat{Path: dir}
@@ -188,7 +187,7 @@ func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 			return done, err
 		}
 		if h.Size > maxUnpacked-done.Bytes {
-			return done, fault.New(fault.TooLarge, op, "what the archive holds is over %d bytes", int64(maxUnpacked))
+			return done, fault.New(fault.TooLarge, op, "the content of the archive is over %d bytes", int64(maxUnpacked))
 		}
 		if err := unpackOne(root, h, in, &done); err != nil {
 			return done, archiveError(op, entryError(h.Name, err))
@@ -214,7 +213,7 @@ func unpack(dir string, r io.Reader) (wire.TreeStat, error) {
 func entryName(name string) (string, error) {
 	const op = "agent.tree.write"
 	if strings.IndexByte(name, 0) >= 0 || len(name) > maxPath {
-		return "", fault.Invalid(op, "archive", "an entry's name holds a NUL byte, or over %d bytes", maxPath)
+		return "", fault.Invalid(op, "archive", "an entry's name contains a NUL byte, or is over %d bytes", maxPath)
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
@@ -313,7 +312,7 @@ func entryError(name string, err error) error {
 func archiveError(op string, err error) error {
 	switch {
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrInsecurePath):
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "this is no tar archive, or not all of one", Err: err}
+		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "this is not a complete tar archive", Err: err}
 	}
 	return fileError(op, err)
 }

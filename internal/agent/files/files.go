@@ -57,7 +57,7 @@ func AbsPath(home, op, p string) (string, *fault.Error) {
 	case len(p) > maxPath:
 		return "", fault.Invalid(op, "path", "a path has at most %d bytes", maxPath)
 	case strings.IndexByte(p, 0) >= 0:
-		return "", fault.Invalid(op, "path", "a path holds no NUL byte")
+		return "", fault.Invalid(op, "path", "a path must not contain a NUL byte")
 	case !filepath.IsAbs(p):
 		return filepath.Join(home, p), nil
 	}
@@ -103,15 +103,15 @@ func fileError(op string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		e.Kind, e.Field, e.Message = fault.NotFound, "path", "there is no such file"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		e.Kind, e.Field, e.Message = fault.PermissionDenied, "path", "the user may not do that there"
+		e.Kind, e.Field, e.Message = fault.PermissionDenied, "path", "the user has no permission for that"
 	case errors.Is(err, syscall.EISDIR):
 		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this is a folder"
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENXIO):
-		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this path leads to no file"
+		e.Kind, e.Field, e.Message = fault.InvalidArgument, "path", "this path does not lead to a file"
 	case errors.Is(err, context.Canceled):
-		e.Kind, e.Message = fault.Canceled, "the transfer was given up"
+		e.Kind, e.Message = fault.Canceled, "the transfer was aborted"
 	case errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY):
-		e.Kind, e.Field, e.Message = fault.Conflict, "path", "there is something of that name already"
+		e.Kind, e.Field, e.Message = fault.Conflict, "path", "something with that name exists already"
 	case errors.Is(err, syscall.ENOTEMPTY):
 		e.Kind, e.Field, e.Message = fault.Conflict, "path", "the folder is not empty"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
@@ -175,11 +175,11 @@ func meets(q wire.FileWrite, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_match", Message: "the file is not there any more"}
+		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_match", Message: "the file no longer exists"}
 	case err != nil:
 		return err
 	case etagOf(info) != q.IfMatch:
-		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_match", Message: "the file has been changed since it was read"}
+		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "if_match", Message: "the file has changed since it was read"}
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (s *Service) writeFile(path string, q wire.FileWrite, body io.Reader) (wire
 		return statOf(path, info), nil
 	}()
 	if err != nil {
-		os.Remove(temp) // it is gone if the rename succeeded
+		os.Remove(temp) // does nothing if the rename succeeded
 		return wire.FileStat{}, fileError(op, err)
 	}
 	return stat, nil

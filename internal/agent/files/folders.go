@@ -51,7 +51,7 @@ func listFolder(path string, q wire.FileList) (wire.FileListing, error) {
 	}
 	after, err := base64.RawURLEncoding.DecodeString(q.After)
 	if err != nil {
-		return page, fault.Invalid(op, "after", "this is not the next of a page")
+		return page, fault.Invalid(op, "after", "this is not the next value of a page")
 	}
 	dir, err := openFolder(path)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Service) checkMove(op, from, to string) error {
 	case from == to:
 		return &fault.Error{Kind: fault.Conflict, Op: op, Field: "to", Message: "it is there already"}
 	case strings.HasPrefix(to, strings.TrimSuffix(from, "/")+"/"):
-		return fault.Invalid(op, "to", "a folder cannot go into itself")
+		return fault.Invalid(op, "to", "a folder cannot be moved or copied into itself")
 	}
 	return nil
 }
@@ -217,15 +217,15 @@ func moveError(err error) error {
 	case errors.Is(err, syscall.ENOTEMPTY):
 		return &fault.Error{Kind: fault.Conflict, Op: "agent.file.move", Field: "to", Message: "there is a folder that is not empty", Err: err}
 	case errors.Is(err, fs.ErrExist):
-		return &fault.Error{Kind: fault.Conflict, Op: "agent.file.move", Field: "to", Message: "there is something of that name already", Err: err}
+		return &fault.Error{Kind: fault.Conflict, Op: "agent.file.move", Field: "to", Message: "something with that name exists already", Err: err}
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR):
-		return &fault.Error{Kind: fault.Conflict, Op: "agent.file.move", Field: "to", Message: "a file does not replace a folder, nor a folder a file", Err: err}
+		return &fault.Error{Kind: fault.Conflict, Op: "agent.file.move", Field: "to", Message: "a file cannot replace a folder, and a folder cannot replace a file", Err: err}
 	}
 	return err
 }
 
-// copyInto copies from to a temporary name beside to, and renames the copy: it
-// appears whole or not at all.
+// copyInto copies from to a temporary name beside to, and renames the copy, so that it appears
+// completely or not at all.
 func (s *Service) copyInto(from, to string, replace bool) error {
 	if _, err := os.Lstat(to); err == nil && !replace {
 		return syscall.EEXIST
@@ -301,7 +301,7 @@ func (s *Service) removeFile(path string, q wire.FileRemove) error {
 	case inProc(path):
 		return fileError(op, syscall.EACCES)
 	case path == s.cfg.Home || strings.HasPrefix(s.cfg.Home, strings.TrimSuffix(path, "/")+"/"):
-		return fault.Invalid(op, "path", "the home directory stays; remove what is in it")
+		return fault.Invalid(op, "path", "the home directory cannot be removed; remove its content")
 	case !info.IsDir():
 		err = os.Remove(path)
 	case q.Recursive:

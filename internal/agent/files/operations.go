@@ -136,7 +136,7 @@ func partOf(f io.Seeker, stat wire.FileStat, q Params) (wire.FileOpened, error) 
 	const op = "agent.file.read"
 	part := wire.FileOpened{FileStat: stat, Length: stat.Size}
 	if q.Length < 0 {
-		return part, fault.Invalid(op, "length", "a length is not below 0")
+		return part, fault.Invalid(op, "length", "a length must not be below 0")
 	}
 	if q.IfRange != "" && q.IfRange != stat.ETag {
 		return part, nil

@@ -106,9 +106,8 @@ func (w *watcher) open() (wire.FileStat, error) {
 	return stat, nil
 }
 
-// add watches a folder, and all folders below it if the watch is recursive.
-// With tell it reports the folder's entries as created, because they may be
-// older than the watch.
+// add watches a folder, and all folders below it if the watch is recursive. If `tell` is true,
+// it also reports the folder's entries as created, because they may be older than the watch.
 func (w *watcher) add(path string, tell bool) error {
 	if _, there := w.wds[path]; !there {
 		if len(w.paths) >= wire.MaxFolders {
@@ -252,7 +251,7 @@ func (w *watcher) handleEvent(e watchEvent) {
 			w.gone = true
 			w.noteChange(dir, wire.FileRemoved, true)
 		}
-		return // for other folders, their parent reports it
+		return // the parents of other folders report it
 	}
 	if e.name == "" || w.only != "" && e.name != w.only {
 		return

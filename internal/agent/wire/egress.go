@@ -25,7 +25,7 @@ type EgressTarget struct {
 	Port int    `json:"port"`
 }
 
-// EgressAnswer lets a connection through, unless there is an error.
+// EgressAnswer allows a connection, unless it has an error.
 type EgressAnswer struct {
 	Error *fault.Public `json:"error,omitempty"`
 }

@@ -12,11 +12,10 @@ import (
 // snapshot is never used by another build.
 const Version = 1
 
-// Window is how many bytes of a channel's output the agent sends ahead of the
-// host's Ack, so that a channel with much output does not hold up others. It
-// also holds for the Data of files and for Input. The agent acknowledges Data
-// and Input with Ack frames. A frame counts for at most half of the window, so
-// a frame larger than the window passes once half of it is free.
+// Window is the number of bytes of a channel's output that the agent sends ahead of the host's Ack,
+// so that a channel with much output does not delay others. It also holds for the Data of files and
+// for Input. The agent acknowledges Data and Input with Ack frames. A frame counts for at most half
+// of the window, so a frame larger than the window passes once half of it is free.
 const Window = 1 << 20
 
 // FlagAbort, with stream.FlagEnd, marks a Data frame that aborts a transfer.
