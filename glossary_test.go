@@ -104,7 +104,7 @@ func commonMethods() []string {
 		"Close", "close", "Error", "Unwrap", "String", "Read", "Write", "MarshalJSON", "UnmarshalJSON", "Len", "Less", "Swap", "Done",
 		"Type", "Set", "set", "read", "write",
 		// Resources.
-		"Get", "List", "Create", "Delete", "Find", "Watch", "Open", "Stats", "get", "list", "delete", "find", "open", "add", "put", "remove",
+		"Get", "List", "Create", "Delete", "Remove", "Find", "Watch", "Open", "Stats", "get", "list", "delete", "find", "open", "add", "put", "remove",
 		// Things that run.
 		"Run", "Start", "Stop", "Wait", "End", "Next", "Interrupt", "Restore", "run", "start", "stop", "wait", "serve", "finish", "fail",
 		"interrupt", "attach", "pump",

@@ -6,11 +6,11 @@ package admission
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/tenant"
 )
@@ -98,7 +98,7 @@ type Controller struct {
 	served, refused, expired atomic.Int64
 
 	// mu guards all below. Locks of the node that its methods take come after it.
-	mu          sync.Mutex
+	mu          lockorder.Mutex[controllerRank]
 	closed      bool
 	maxSessions int
 	// reserved are places of sessions that do not exist yet.

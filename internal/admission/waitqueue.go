@@ -2,7 +2,8 @@ package admission
 
 import (
 	"slices"
-	"sync"
+
+	"github.com/sandgate/sandgate/internal/lockorder"
 )
 
 // waitQueue has the requests that wait for a place: first come, first served within
@@ -11,7 +12,7 @@ import (
 type waitQueue struct {
 	most int // requests that wait at once, and half as many of one tenant
 
-	mu    sync.Mutex // guards all below; leaf
+	mu    lockorder.Mutex[queueRank] // guards all below; leaf
 	queue map[string][]*waiter
 	order []string // tenants with waiters, the next one first
 	n     int

@@ -65,7 +65,7 @@ func (c *Channel) Execute(ctx context.Context, p protocol.Execute) (protocol.Que
 	span.Set(trace.Language, c.language)
 	queued, err := c.traces.submit(span, func() (protocol.Queued, error) { return c.queue.Submit(p) })
 	if err == nil && !queued.Repeated {
-		c.session.acknowledged(c.id, queued.Cell, p.Key)
+		c.session.copies.Acknowledge(c.id, queued.Cell, p.Key)
 		c.session.m.stats.Executes.Add(1)
 	}
 	return queued, err

@@ -3,10 +3,10 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
@@ -20,13 +20,13 @@ import (
 // remoteState is what the node knows of a durable session's copies in the blob
 // store.
 type remoteState struct {
-	writing ctxlock.Lock // held while something is written there; before keep.mu
+	writing ctxlock.Lock // held while something is written there; taken before mu
 
-	// The rest is guarded by keep.mu.
-	number int       // of the copy that is there; 0 for none
-	base   string    // its name
-	noted  int64     // bytes of its journal that are there
-	after  time.Time // when to try again what has failed
+	mu     sync.Mutex // guards all below; a leaf
+	number int        // of the copy that is there; 0 for none
+	base   string     // its name
+	noted  int64      // bytes of its journal that are there
+	after  time.Time  // when to try again what has failed
 }
 
 // Limits of checkpoints.
@@ -52,16 +52,16 @@ func (m *Manager) uploadDue(s *Session, now time.Time) {
 	if !m.uploads(s) || s.IsLost() {
 		return
 	}
-	s.durability.mu.Lock()
-	a := &s.durability.remote
-	copied, there, noted, early := s.durability.copied, a.number, a.noted, now.Before(a.after)
-	s.durability.mu.Unlock()
+	copied, a := s.copies.Newest(), &s.remote
+	a.mu.Lock()
+	there, noted, early := a.number, a.noted, now.Before(a.after)
+	a.mu.Unlock()
 	slots, do := m.uploading, s.uploadCopy
 	switch {
 	case copied == 0 || early:
 		return
 	case copied == there:
-		info, err := os.Stat(s.journalFile(copied))
+		info, err := os.Stat(s.copies.JournalFile(copied))
 		if err != nil || info.Size() <= noted || info.Size() > migrate.MaxJournal {
 			return
 		}
@@ -78,24 +78,20 @@ func (m *Manager) uploadDue(s *Session, now time.Time) {
 		if err := do(ctx, copied); err != nil && ctx.Err() == nil {
 			m.stats.CheckpointsFailed.Add(1)
 			m.log.Warn("the blob store did not take the copy of a durable session", "session", s.spec.ID, "error", err)
-			s.durability.mu.Lock()
+			a.mu.Lock()
 			a.after = time.Now().Add(m.cfg.DurableEvery)
-			s.durability.mu.Unlock()
+			a.mu.Unlock()
 		}
 	})
-}
-
-func (s *Session) journalFile(number int) string {
-	return filepath.Join(s.m.durableDir(s.spec.ID), fmt.Sprintf("%08d", number), snapshot.JournalName)
 }
 
 // uploadCopy makes a checkpoint of the copy of that number.
 func (s *Session) uploadCopy(ctx context.Context, number int) error {
 	m := s.m
-	if err := s.durability.remote.writing.Lock(ctx); err != nil {
+	if err := s.remote.writing.Lock(ctx); err != nil {
 		return fault.Wrap(fault.KindOf(err), "session.ship", err)
 	}
-	defer s.durability.remote.writing.Unlock()
+	defer s.remote.writing.Unlock()
 	token, mine := m.cfg.Directory.Owns(cluster.SessionID(s.spec.ID))
 	if !mine || s.moving.Load() {
 		return nil
@@ -103,7 +99,7 @@ func (s *Session) uploadCopy(ctx context.Context, number int) error {
 	// Linked, so that it stays whole when there is a later one.
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
-	err := snapshot.LinkDeep(filepath.Join(m.durableDir(s.spec.ID), fmt.Sprintf("%08d", number)), dir)
+	err := snapshot.LinkDeep(s.copies.Folder(number), dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // there is a later one
 	}
@@ -136,9 +132,9 @@ func (s *Session) uploadCopy(ctx context.Context, number int) error {
 	if err := m.objects.PutJSON(ctx, c.Base+".about", c); err != nil {
 		return err
 	}
-	s.durability.mu.Lock()
-	s.durability.remote.number, s.durability.remote.base, s.durability.remote.noted = number, c.Base, 0
-	s.durability.mu.Unlock()
+	s.remote.mu.Lock()
+	s.remote.number, s.remote.base, s.remote.noted = number, c.Base, 0
+	s.remote.mu.Unlock()
 	m.stats.Checkpoints.Add(1)
 	m.log.Info("a durable session's copy is in the blob store", "session", s.spec.ID, "token", token, "number", number, "as_of", c.At, "took", time.Since(begin))
 	if c.State != migrate.StateName(s.spec.ID) {
@@ -154,9 +150,9 @@ func (s *Session) uploadCopy(ctx context.Context, number int) error {
 // returns the object's name.
 func (s *Session) uploadState(ctx context.Context, c migrate.Checkpoint, dir string) (string, error) {
 	m := s.m
-	s.durability.mu.Lock()
-	first := s.durability.remote.number == 0
-	s.durability.mu.Unlock()
+	s.remote.mu.Lock()
+	first := s.remote.number == 0
+	s.remote.mu.Unlock()
 	if first {
 		before, err := m.objects.NewestCheckpoint(ctx, s.spec.ID)
 		if err == nil && before.At.Equal(c.At) && before.Node == c.Node {
@@ -202,17 +198,17 @@ func (p *throttled) Write(b []byte) (int, error) {
 func (s *Session) uploadJournal(ctx context.Context, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()
-	if err := s.durability.remote.writing.Lock(ctx); err != nil {
+	if err := s.remote.writing.Lock(ctx); err != nil {
 		return fault.Wrap(fault.KindOf(err), "session.ship", err)
 	}
-	defer s.durability.remote.writing.Unlock()
-	s.durability.mu.Lock()
-	base, there := s.durability.remote.base, s.durability.remote.number
-	s.durability.mu.Unlock()
+	defer s.remote.writing.Unlock()
+	s.remote.mu.Lock()
+	base, there := s.remote.base, s.remote.number
+	s.remote.mu.Unlock()
 	if _, mine := s.m.cfg.Directory.Owns(cluster.SessionID(s.spec.ID)); !mine || there != number || s.moving.Load() {
 		return nil
 	}
-	text, err := os.ReadFile(s.journalFile(number))
+	text, err := os.ReadFile(s.copies.JournalFile(number))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // there is a later copy
 	}
@@ -226,8 +222,8 @@ func (s *Session) uploadJournal(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	s.durability.mu.Lock()
-	defer s.durability.mu.Unlock()
-	s.durability.remote.noted = int64(len(text))
+	s.remote.mu.Lock()
+	defer s.remote.mu.Unlock()
+	s.remote.noted = int64(len(text))
 	return nil
 }

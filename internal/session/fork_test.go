@@ -337,10 +337,7 @@ func TestCopyFails(t *testing.T) {
 		}
 	}
 	eventually(t, "a copy is tried", func() bool {
-		m := r.session(s.ID)
-		m.durability.mu.Lock()
-		defer m.durability.mu.Unlock()
-		return m.durability.number > 0 && !m.durability.busy && len(m.durability.files) == 0
+		return r.session(s.ID).copies.Idle()
 	})
 	for _, dir := range []string{"kept", "forks", "durable/" + s.ID} {
 		// Another copy may just be tried.
@@ -370,7 +367,7 @@ func TestGVisorDurable(t *testing.T) {
 	p.printed(2, "ready")
 	kept := func() bool {
 		m := r.session(s.ID)
-		return !m.worked(m.savedAt())
+		return !m.worked(m.copies.Saved())
 	}
 	eventually(t, "it is copied", kept)
 	if v := must[protocol.Session](r, protocol.OpSessionGet, protocol.SessionRef{Session: s.ID}); !v.Durable || v.KeptMS == 0 || v.RecoveredMS != 0 {

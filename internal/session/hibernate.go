@@ -43,7 +43,7 @@ func (s *Session) Hibernate(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.m.work.Done()
-	if s.spec.Durable && s.is(running) && s.worked(s.savedAt()) {
+	if s.spec.Durable && s.is(running) && s.worked(s.copies.Saved()) {
 		// This process may be killed before the session wakes.
 		if err := s.autosave(ctx, func() {}); err != nil {
 			s.m.log.Warn("a durable session could not be copied", "session", s.spec.ID, "error", err)

@@ -11,21 +11,24 @@ package session
 //	Session.lifecycle      pauses, hibernations, resumes and copies of a session
 //	Terminal.resizing
 //
-// Mutexes, which are held over no call to the agent, the host, a queue, a link
-// or a disk, but for the three that say so:
+// Mutexes, with their ranks. None is held over a call to the agent, the backend,
+// a queue, a link or a disk, except for those that say so:
 //
-//	Session.durability.remote.writing held over writes to the blob store
-//	Manager.mu             the lists of sessions
-//	SnapshotStore.mu       the list of users' snapshots
-//	admission.Controller.mu places that are reserved
-//	Session.mu             state, viewers, channels; several only under Manager.mu
-//	Channel.mu
-//	Session.durability.mu      a durable session's journal; held over writes to its file
-//	writer.mu              held over input on its way to the agent
-//	totals.mu, presence.mu and other leaves
-//	ownership.Departures.mu, a leaf that is taken with Manager.mu held
+//	    Session.remote.writing   held over writes to the blob store
+//	10  Manager.mu               the lists of sessions
+//	20  SnapshotStore.mu         the list of users' snapshots
+//	30  admission.Controller.mu  places that are reserved
+//	40  Session.mu               state, viewers, channels; several only under Manager.mu
+//	50  Channel.mu
+//	60  durable.Copies.mu        copies of a durable session; held over writes to its journals
+//	70  totals.mu
+//	80  the queue of package admission
+//	90  ownership.Departures.mu  taken with Manager.mu held
+//	    writer.mu                held over input on its way to the agent
+//	    presence.mu, remoteState.mu and other leaves
 //
-// Built with the tag lockorder, the mutexes with a rank below check the order:
+// The ranks of a mutex of another package are in that package. Built with the tag
+// lockorder, the mutexes with a rank check the order:
 // go test -tags lockorder ./internal/session.
 
 type (
@@ -33,20 +36,17 @@ type (
 	snapshotsRank struct{}
 	sessionRank   struct{}
 	channelRank   struct{}
-	durableRank   struct{}
 	totalsRank    struct{}
 )
 
-func (managerRank) Rank() int   { return 1 }
-func (snapshotsRank) Rank() int { return 2 }
-func (sessionRank) Rank() int   { return 3 }
-func (channelRank) Rank() int   { return 4 }
-func (durableRank) Rank() int   { return 5 }
-func (totalsRank) Rank() int    { return 6 }
+func (managerRank) Rank() int   { return 10 }
+func (snapshotsRank) Rank() int { return 20 }
+func (sessionRank) Rank() int   { return 40 }
+func (channelRank) Rank() int   { return 50 }
+func (totalsRank) Rank() int    { return 70 }
 
 func (managerRank) String() string   { return "Manager.mu" }
 func (snapshotsRank) String() string { return "SnapshotStore.mu" }
 func (sessionRank) String() string   { return "Session.mu" }
 func (channelRank) String() string   { return "Channel.mu" }
-func (durableRank) String() string   { return "Session.durability.mu" }
 func (totalsRank) String() string    { return "totals.mu" }

@@ -21,6 +21,7 @@ import (
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session/channel"
+	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/ownership"
 	"github.com/sandgate/sandgate/internal/session/stats"
@@ -54,6 +55,7 @@ type Manager struct {
 	// adopting is held while a parked session is fetched: one at a time.
 	adopting  ctxlock.Lock
 	snapshots *SnapshotStore
+	durable   durable.Store
 	volumes   *volume.Store
 	egress    *proxy.Service
 	admission *admission.Controller
@@ -117,10 +119,13 @@ func New(cfg Config) (*Manager, error) {
 		Node: admissionNode{m}, Evictor: admissionNode{m}, MaxSessions: cfg.MaxSessions, Queue: cfg.Queue, QueueWait: cfg.QueueWait,
 		Tenants: cfg.Tenants, Ledger: cfg.Ledger, Refused: m.stats.QuotaRefused,
 	})
-	for _, dir := range []string{m.logDir(), m.sessionsDir(), m.userSnapshotsDir(), m.forksDir(), m.durableDir("")} {
+	for _, dir := range []string{m.logDir(), m.sessionsDir(), m.userSnapshotsDir(), m.forksDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
+	}
+	if m.durable, err = durable.NewStore(filepath.Join(cfg.DataDir, "durable")); err != nil {
+		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	if m.warm, err = newWarm(m); err != nil {
 		return nil, err

@@ -125,9 +125,9 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	works := s.status.Works
 	s.mu.Unlock()
 	a := migrate.Manifest{Version: migrate.Version, ID: s.spec.ID, Tenant: s.spec.Tenant, Created: s.spec.Created, Expires: s.status.Expires, Token: m.owner.Token(s.spec.ID), Key: key, Durable: s.spec.Durable, Parked: time.Now()}
-	err = s.durability.remote.writing.Lock(ctx)
+	err = s.remote.writing.Lock(ctx)
 	if err == nil {
-		defer s.durability.remote.writing.Unlock()
+		defer s.remote.writing.Unlock()
 		err = m.objects.PutParked(ctx, a, view, m.sessionDir(a.ID), filepath.Join(m.logDir(), a.ID))
 	}
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Session) migrateOut(ctx context.Context) error {
 	}
 	m.stats.Parked.Add(1)
 	m.log.Info("session parked", "session", s.spec.ID)
-	return errors.Join(os.RemoveAll(m.sessionDir(s.spec.ID)), os.RemoveAll(filepath.Join(m.logDir(), s.spec.ID)), os.RemoveAll(m.durableDir(s.spec.ID)))
+	return errors.Join(os.RemoveAll(m.sessionDir(s.spec.ID)), os.RemoveAll(filepath.Join(m.logDir(), s.spec.ID)), m.durable.Remove(s.spec.ID))
 }
 
 // lastActive is when the session last did something.
@@ -295,7 +295,7 @@ func (m *Manager) fetch(ctx context.Context, a migrate.Manifest, token cluster.T
 	}
 	logs := filepath.Join(m.logDir(), a.ID)
 	// What an earlier stay has left.
-	if err := errors.Join(os.RemoveAll(logs), os.RemoveAll(m.sessionDir(a.ID)), os.RemoveAll(m.durableDir(a.ID))); err != nil {
+	if err := errors.Join(os.RemoveAll(logs), os.RemoveAll(m.sessionDir(a.ID)), m.durable.Remove(a.ID)); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	if err := os.Rename(filepath.Join(dir, "logs"), logs); err != nil && !errors.Is(err, os.ErrNotExist) {

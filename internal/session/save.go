@@ -52,7 +52,7 @@ func (s *Session) save(ctx context.Context) error {
 	if err := atomicfile.Write(s.m.savedFile(s.spec.ID), data); err != nil {
 		return fault.Wrap(fault.Host, "session.save", err)
 	}
-	s.closeDurable(false)
+	s.copies.Close(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.conclude("restarting", "the node is stopping") {

@@ -15,6 +15,7 @@ import (
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
@@ -51,8 +52,9 @@ type Session struct {
 	// hibernated or resumed, and by Acquire.
 	lifecycle ctxlock.Lock
 	// stopWatch stops watchMachine. Guarded by lifecycle.
-	stopWatch  func()
-	durability durableState // of a durable session
+	stopWatch func()
+	copies    *durable.Copies // of a durable session
+	remote    remoteState     // of a durable session
 	// opening is held by the one who opens a channel with a key.
 	opening ctxlock.Lock
 	ports   ports
@@ -86,7 +88,7 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 	spec.Volumes = h.Mounts()
 	s := &Session{
 		m: m, spec: spec, status: status, state: state, volumes: h, router: r, agent: a,
-		sandbox: spec.Layout.Spec(h.Sources()), durability: durableState{remote: remoteState{writing: ctxlock.New()}},
+		sandbox: spec.Layout.Spec(h.Sources()), copies: m.durable.Copies(spec.ID, spec.Durable, m.log), remote: remoteState{writing: ctxlock.New()},
 		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(),
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
@@ -409,7 +411,7 @@ func (s *Session) lose(reason, message string) {
 		if err := os.RemoveAll(s.m.sessionDir(s.spec.ID)); err != nil {
 			s.m.log.Warn("a snapshot was not removed", "session", s.spec.ID, "error", err)
 		}
-		s.closeDurable(reason != "restarting")
+		s.copies.Close(reason != "restarting")
 		if !s.spec.Durable || reason == "restarting" || reason == "moved" || s.m.dispose(s) {
 			s.m.owner.Forget(s.spec.ID)
 		}
@@ -473,7 +475,7 @@ func (s *Session) View() protocol.Session {
 	}
 	all := s.order
 	s.mu.Unlock()
-	if at := s.savedAt(); !at.IsZero() {
+	if at := s.copies.Saved(); !at.IsZero() {
 		v.KeptMS = at.UnixMilli()
 	}
 	v.Channels = views(all)

@@ -38,19 +38,17 @@ func (m *Manager) takeOver(ctx context.Context, c migrate.Checkpoint, token clus
 		return nil, err
 	}
 	// What an earlier stay has left.
-	const number = 1
-	home := filepath.Join(m.durableDir(c.ID), "00000001")
-	err := errors.Join(os.RemoveAll(m.durableDir(c.ID)), os.MkdirAll(filepath.Dir(home), 0o700), os.Rename(filepath.Join(dir, "session"), home))
+	number, err := m.durable.Import(c.ID, filepath.Join(dir, "session"))
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	s, err := m.recover(c.ID, number)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(m.durableDir(c.ID)))
+		return nil, errors.Join(err, m.durable.Remove(c.ID))
 	}
-	s.durability.mu.Lock()
-	s.durability.remote.number, s.durability.remote.base = number, c.Base
-	s.durability.mu.Unlock()
+	s.remote.mu.Lock()
+	s.remote.number, s.remote.base = number, c.Base
+	s.remote.mu.Unlock()
 	for _, ch := range s.order {
 		ch.note(map[string]any{"event": "taken_over", "as_of_ms": c.At.UnixMilli()})
 	}
@@ -148,9 +146,9 @@ func (m *Manager) dispose(s *Session) (done bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), disposeLimit)
 	defer cancel()
 	_, mine := m.cfg.Directory.Owns(cluster.SessionID(s.spec.ID))
-	err := s.durability.remote.writing.Lock(ctx)
+	err := s.remote.writing.Lock(ctx)
 	if err == nil {
-		defer s.durability.remote.writing.Unlock()
+		defer s.remote.writing.Unlock()
 	}
 	if mine && err == nil {
 		if err = m.objects.RemoveSession(ctx, s.spec.Tenant, s.spec.ID); err == nil {
@@ -162,7 +160,7 @@ func (m *Manager) dispose(s *Session) (done bool) {
 	defer m.mu.Unlock()
 	if len(m.ending) < maxEnding {
 		m.ending[s.spec.ID] = true
-		_ = os.MkdirAll(m.durableDir(s.spec.ID), 0o700) // so that the next start knows
+		_ = m.durable.Mark(s.spec.ID) // so that the next start knows
 	}
 	return false
 }
@@ -215,7 +213,7 @@ func (m *Manager) endAll() {
 		m.mu.Lock()
 		delete(m.ending, id)
 		m.mu.Unlock()
-		if err := os.RemoveAll(m.durableDir(id)); err != nil {
+		if err := m.durable.Remove(id); err != nil {
 			m.log.Warn("a durable session's folder was not removed", "session", id, "error", err)
 		}
 	}

@@ -31,7 +31,7 @@ type departure struct {
 // session, which takes it with Manager.mu held.
 type departuresRank struct{}
 
-func (departuresRank) Rank() int      { return 7 }
+func (departuresRank) Rank() int      { return 90 }
 func (departuresRank) String() string { return "Departures.mu" }
 
 // NewDepartures returns an empty list.
