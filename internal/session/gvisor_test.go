@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -22,6 +21,11 @@ func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(state); err != nil {
+			t.Error(err)
+		}
+	})
 	rt, err := gvisor.NewRuntime(gvisor.Config{Runsc: built.runsc, StateDir: state})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +40,7 @@ func newGVisor(t testing.TB, data string, change ...func(*Config)) *rig {
 		if n := rt.Live(); n != 0 {
 			t.Errorf("%d sandboxes remain", n)
 		}
-		if err := errors.Join(rt.Close(ctx), os.RemoveAll(state)); err != nil {
+		if err := rt.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})
