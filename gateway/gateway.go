@@ -51,7 +51,7 @@ type Gateway struct {
 	portSurface *ports.Surface
 	portHost    *route
 	health      *health.Surface
-	stats       counters
+	stats       *counters
 	audit       *auditLog
 	credentials *credentialAPI
 	files       *fileAPI

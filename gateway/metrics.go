@@ -36,6 +36,25 @@ const (
 	limitKey         limit = "requests_of_a_key"
 )
 
+// limits returns the values of the label limit.
+func limits() []string {
+	all := []limit{limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns, limitTenant, limitKey}
+	names := make([]string, len(all))
+	for i, l := range all {
+		names[i] = string(l)
+	}
+	return names
+}
+
+// errorKinds returns the values of the label kind.
+func errorKinds() []string {
+	var kinds []string
+	for _, r := range fault.Table() {
+		kinds = append(kinds, string(r.Kind))
+	}
+	return kinds
+}
+
 // quotaLimit is the limit of the request quota of a "tenant" or a "key".
 func quotaLimit(owner string) limit {
 	if owner == "key" {
@@ -44,9 +63,9 @@ func quotaLimit(owner string) limit {
 	return limitTenant
 }
 
-// metrics are what a gateway reports to Prometheus. Labels have values of fixed
-// sets: routes of the table, classes of status, kinds of error, close codes that
-// the server uses.
+// metrics are the gateway's metrics for Prometheus: its counters, and what is observed of requests.
+// The values of labels come from closed sets: routes of the table, classes of status, kinds of
+// error, close codes that the server uses.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec   // method, route, class
@@ -59,10 +78,10 @@ const noRoute = "(none)"
 
 var statusClasses = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}
 
-// newMetrics registers the gateway's counters and gauges.
+// newMetrics registers what is read from the gateway's parts. Preconditions: all of them exist.
 func newMetrics(g *Gateway) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: g.stats.registry,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: metricPrefix + "http_requests_total",
 			Help: "HTTP requests that were answered, by route and class of status. A WebSocket counts as 1xx.",
@@ -77,23 +96,15 @@ func newMetrics(g *Gateway) *metrics {
 		}),
 	}
 	m.registry.MustRegister(m.requests, m.seconds, m.nodeUp)
-	m.registry.MustRegister(g.stats.all()...)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: metricPrefix + "build_info", Help: "Always 1. The label is the server's version.", ConstLabels: prometheus.Labels{"version": g.cfg.Version},
 	}, func() float64 { return 1 }))
 	m.registerSockets(g.sockets.Stats())
-	spans := func(f func() (sent, dropped int64), first bool) func() int64 {
-		return func() int64 {
-			sent, dropped := f()
-			if first {
-				return sent
-			}
-			return dropped
-		}
-	}
-	m.counter("trace_spans_sent_total", "Spans that a collector accepted.", nil, spans(g.cfg.Tracer.Counts, true))
-	m.counter("trace_spans_dropped_total", "Spans that were dropped because the queue was full or the collector did not accept them.", nil,
-		spans(g.cfg.Tracer.Counts, false))
+	m.counter("trace_spans_sent_total", "Spans that a collector accepted.", nil,
+		func() int64 { sent, _ := g.cfg.Tracer.Counts(); return sent })
+	m.counter("trace_spans_dropped_total",
+		"Spans that were dropped because the queue was full or the collector did not accept them.", nil,
+		func() int64 { _, dropped := g.cfg.Tracer.Counts(); return dropped })
 	m.gauge("connections", "Connections that are open.", g.stats.connections.Load)
 	m.gauge("requests_under_way", "HTTP requests that are in progress.", func() int64 { return int64(len(g.slots)) })
 	prometheus.WrapRegistererWithPrefix(metricPrefix, m.registry).
@@ -125,26 +136,15 @@ func (m *metrics) gauge(name, help string, read func() int64) {
 		func() float64 { return float64(read()) }))
 }
 
-// initLabels makes every series exist from the start.
+// initLabels creates the series of all routes.
 func (m *metrics) initLabels(g *Gateway) {
 	for _, r := range g.routes {
 		m.seconds.WithLabelValues(r.Path)
 		m.requests.WithLabelValues(r.Method, r.Path, "2xx")
 	}
-	for _, r := range fault.Table() {
-		g.stats.errors.WithLabelValues(string(r.Kind))
-	}
-	for _, l := range []limit{limitConnections, limitSockets, limitInFlight, limitTickets, limitRuns, limitTenant, limitKey} {
-		g.stats.refused.WithLabelValues(string(l))
-	}
-	for _, c := range closeCodes() {
-		g.stats.closes.WithLabelValues(c)
-	}
-	g.stats.checks.WithLabelValues("ok")
-	g.stats.checks.WithLabelValues("failed")
 }
 
-// closeCodes are the values of the label code.
+// closeCodes returns the values of the label code.
 func closeCodes() []string {
 	codes := []string{"1000", "1001", "1002", "1006", "1012", "other"}
 	for _, r := range fault.Table() {
