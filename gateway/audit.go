@@ -19,12 +19,12 @@ const (
 	// maxDenials is the number of different entries that are counted separately.
 	// Further ones are counted together.
 	maxDenials = 63
-	// auditTimeout is how long the node may take.
+	// auditTimeout bounds the call that sends entries to the node.
 	auditTimeout = 10 * time.Second
 )
 
-// denial is a refused request or a sign-in. The address is that of the TCP peer,
-// which may be a proxy.
+// denial is a rejected request or a sign-in. The address is that of the TCP peer, which may be a
+// proxy.
 type denial struct {
 	event, outcome, route, address, tenant, subject string
 }
@@ -38,14 +38,14 @@ type auditLog struct {
 	// begin counts a goroutine that a shutdown waits for, done ends it.
 	begin func() bool
 	done  func()
-	// denied counts refused requests, lost the entries that the node did not take.
+	// denied counts rejected requests. lost counts the entries that the node did not accept.
 	denied, lost prometheus.Counter
 
-	mu      sync.Mutex // guards pending; held over begin
+	mu      sync.Mutex // guards pending; held while begin is called
 	pending map[denial]int
 }
 
-// deny records a refused request.
+// deny records a rejected request.
 func (a *auditLog) deny(q *request, err error) {
 	a.denied.Inc()
 	kind := fault.KindOf(err)
@@ -94,6 +94,6 @@ func (a *auditLog) send() {
 	defer cancel()
 	if err := a.node.Call(ctx, gatewayItself(), protocol.OpAudit, notes, nil); err != nil {
 		a.lost.Add(float64(len(notes.Entries)))
-		a.log.Warn("the node did not take entries for the audit log", "entries", len(notes.Entries), "error", err)
+		a.log.Warn("the node did not accept entries for the audit log", "entries", len(notes.Entries), "error", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// listening is a Node that keeps what the gateway tells the audit log.
+// listening is a Node that keeps the audit entries of the gateway.
 type listening struct {
 	notes chan protocol.AuditNotes
 }
@@ -32,8 +32,8 @@ func (l *listening) Call(_ context.Context, who noderpc.Principal, op string, pa
 	return nil
 }
 
-// TestDenialsAreTold: who is turned away at the door is in the audit log; a
-// flood of the same is few entries, and a flood of different ones too.
+// TestDenialsAreTold: rejected requests appear in the audit log. Many equal rejections become few
+// entries, and so do many different ones.
 func TestDenialsAreTold(t *testing.T) {
 	l := &listening{notes: make(chan protocol.AuditNotes, 100)}
 	url, g := serveNode(t, l)
@@ -42,7 +42,7 @@ func TestDenialsAreTold(t *testing.T) {
 		get(t, url+"/v1/sessions", "wrong")
 	}
 	get(t, url+"/v1/status", tokenViewer)
-	// What comes within auditDelay is one entry, and the viewer's another.
+	// Rejections within auditDelay are one entry, and the viewer's rejection is another.
 	most := int(time.Since(began)/auditDelay) + 2
 	told := map[string]int{}
 	entries := 0
@@ -68,7 +68,7 @@ func TestDenialsAreTold(t *testing.T) {
 	}
 }
 
-// TestMetricsWithoutNode: a gateway whose node is away tells its own.
+// TestMetricsWithoutNode: a gateway whose node cannot be reached reports its own metrics.
 func TestMetricsWithoutNode(t *testing.T) {
 	url, _ := serveNode(t, &listening{notes: make(chan protocol.AuditNotes, 100)})
 	status, body := get(t, url+"/metrics", tokenAll)
@@ -83,7 +83,7 @@ func TestMetricsWithoutNode(t *testing.T) {
 	}
 }
 
-// serveNode is a gateway before a given node.
+// serveNode starts a gateway in front of the given node.
 func serveNode(t *testing.T, n Node) (url string, g *Gateway) {
 	t.Helper()
 	g, err := New(Config{Version: "test", Tokens: testTokens()}, n, nil)

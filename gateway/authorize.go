@@ -29,7 +29,7 @@ func (g *Gateway) authorize(q *request) error {
 	}
 	ownHost := q.port != nil && q.port.OwnHost
 	if !ownHost && !g.hostAllowed(host) {
-		return fault.New(fault.PermissionDenied, op, "this server does not answer to that Host; see allowed_hosts")
+		return fault.New(fault.PermissionDenied, op, "this server does not accept that Host; see allowed_hosts")
 	}
 	from, err := g.checkOrigin(q, host)
 	if err != nil {
@@ -63,8 +63,8 @@ type requestOrigin struct {
 	runOnly bool
 }
 
-// checkOrigin refuses requests of pages whose origin is not allowed, and sets
-// the headers that let the others read the response.
+// checkOrigin rejects requests of pages whose origin is not allowed. For other pages it sets the
+// headers that let them read the response.
 func (g *Gateway) checkOrigin(q *request, host string) (requestOrigin, error) {
 	from := requestOrigin{header: string(q.Request().Header.Peek(fiber.HeaderOrigin))}
 	h := &q.Response().Header
@@ -117,7 +117,7 @@ func (g *Gateway) authenticate(q *request, from requestOrigin) (err error) {
 		return err
 	}
 	if from.runOnly && q.runToken == nil {
-		return fault.New(fault.PermissionDenied, op, "pages of this origin get in with a run ticket alone")
+		return fault.New(fault.PermissionDenied, op, "pages of this origin need a run ticket")
 	}
 	if err := auth.Permit(op, q.who, q.route.Access); err != nil {
 		return err
@@ -160,10 +160,9 @@ func (g *Gateway) hostAllowed(host string) bool {
 	return g.hosts[host] || g.hosts[name]
 }
 
-// originAllowed checks an Origin header, and reports whether it is another
-// origin than the server's own. A request without the header does not come from
-// a script of a page. It may be a navigation, which has no credentials and so
-// reaches only open routes.
+// originAllowed checks an Origin header, and reports whether the origin differs from the server's
+// own. A request without the header does not come from a script of a page. It may be a navigation,
+// which carries no credentials and so reaches only open routes.
 func (g *Gateway) originAllowed(origin, host string) (cross bool, err error) {
 	if origin == "" {
 		return false, nil

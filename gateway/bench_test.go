@@ -21,7 +21,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// nearNode is a node without a wire: its links give input back as it came.
+// nearNode is a node without a network: its links return input unchanged.
 type nearNode struct{}
 
 func (nearNode) Open(context.Context, noderpc.Principal) (Link, error) {
@@ -60,7 +60,7 @@ func nearWorld(t testing.TB) *world {
 	t.Helper()
 	cfg := Config{Version: "test", Tokens: testTokens()}
 	cfg.Limits.PerPrincipal = 20_000
-	cfg.Times.Ping = time.Hour // the idle ones answer none
+	cfg.Times.Ping = time.Hour // idle sockets answer no pings
 	g, err := New(cfg, nearNode{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func nearWorld(t testing.TB) *world {
 	return w
 }
 
-// TestIdleMemory opens 1,000 WebSockets that say hello and then nothing.
+// TestIdleMemory opens 1,000 WebSockets that send hello and then nothing.
 func TestIdleMemory(t *testing.T) {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -88,7 +88,7 @@ func TestIdleMemory(t *testing.T) {
 	w := nearWorld(t)
 	measure := func() uint64 {
 		runtime.GC()
-		runtime.GC() // the pools are empty after the second
+		runtime.GC() // the pools are empty after the second run
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse
@@ -154,22 +154,21 @@ func echo(b *testing.B, c *client, size int) {
 	}
 }
 
-// BenchmarkRelay is a round trip over TCP through the gateway alone.
+// BenchmarkRelay measures a round trip over TCP through the gateway alone.
 func BenchmarkRelay(b *testing.B) {
 	for _, size := range []int{16, 64 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) { echo(b, nearWorld(b).dial(tokenAll).hello(), size) })
 	}
 }
 
-// BenchmarkRelayNode has the node protocol's Unix socket behind it.
+// BenchmarkRelayNode adds the node protocol over its Unix socket.
 func BenchmarkRelayNode(b *testing.B) {
 	for _, size := range []int{16, 64 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) { echo(b, newWorld(b, nil).dial(tokenAll).hello(), size) })
 	}
 }
 
-// BenchmarkTCP is what the same bytes cost without a gateway: the bare
-// WebSocket library on both ends.
+// BenchmarkTCP measures the same bytes without a gateway: the bare WebSocket library on both ends.
 func BenchmarkTCP(b *testing.B) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/sandgate/sandgate/gateway/surface"
 )
 
-// minRate is what a body must bring on average, in bytes per second.
+// minRate is the lowest average rate at which a body may arrive, in bytes per second.
 const minRate = 1 << 10
 
-// body reads a request's body within its limit and its time. A body may be slow,
-// but it must not stand still, and must not bring one byte now and then for
-// ever.
+// body reads a request's body within its limits of size and time. A body may be slow, but it must
+// not pause longer than the limit, and its average rate must not fall below minRate.
 type body struct {
 	r     io.Reader
 	conn  *conn // nil outside of Serve: then there is no deadline
@@ -30,7 +29,7 @@ type body struct {
 	// complete is set once the body has been read to its end.
 	complete atomic.Bool
 
-	mu  sync.Mutex // guards all below; held over a read
+	mu  sync.Mutex // guards all fields below; held while reading
 	n   int64
 	err error
 }
@@ -87,19 +86,19 @@ func (b *body) setDeadline() {
 	_ = b.conn.SetReadDeadline(end) // a closed connection fails the read
 }
 
-// Close makes a Read that is under way return, and every later one fail. After
-// the end of the body it does nothing.
+// Close makes a running Read return, and every later Read fail. After the end of the body it does
+// nothing.
 func (b *body) Close() error {
 	if b.complete.Load() {
 		return nil
 	}
 	if b.conn != nil {
-		_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection needs none
+		_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection needs no deadline
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil && !b.complete.Load() {
-		b.err = fault.New(fault.Canceled, "gateway.body", "the body is not read any more")
+		b.err = fault.New(fault.Canceled, "gateway.body", "the body is no longer read")
 	}
 	return nil
 }

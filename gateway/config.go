@@ -13,61 +13,61 @@ import (
 	"github.com/sandgate/sandgate/internal/trace"
 )
 
-// Config is a gateway's. The zero value of each field means its default.
+// Config configures a gateway. The zero value of each field means its default.
 type Config struct {
-	// Version is the server's, as GET /v1 and hello tell it.
+	// Version is the server's version, which GET /v1 and hello report.
 	Version string
 	// Tokens maps auth.HashToken of a bearer token to its principal.
 	Tokens map[string]noderpc.Principal
-	// Until is when tokens expire, by the same keys. A token without an entry does
-	// not expire.
+	// Until is when tokens expire. Its keys are those of Tokens. A token without an entry does not
+	// expire.
 	Until map[string]time.Time
-	// AllowedHosts are the values of Host that are answered: "name" with any
-	// port, or "name:port". The default is localhost, 127.0.0.1 and [::1].
-	// The address that Serve listens on is always added when it names one.
+	// AllowedHosts are the accepted values of Host: "name" with any port, or "name:port". The
+	// default is localhost, 127.0.0.1 and [::1]. The address that Serve listens on is always added
+	// if it names a host.
 	AllowedHosts []string
-	// AllowedOrigins are the origins, such as "https://app.example.com", that
-	// browsers may come from besides the server's own host.
+	// AllowedOrigins are the origins, such as "https://app.example.com", whose pages may use the
+	// server in addition to its own pages.
 	AllowedOrigins []string
-	// PortsDomain is the domain below which the ports of sessions have host
-	// names: <port>-<session>.<domain>. A scheme, http unless given, and a port
-	// may stand with it. Empty means that ports have paths alone.
+	// PortsDomain is the domain of the host names of sessions' ports: <port>-<session>.<domain>. It
+	// may include a scheme, http by default, and a port. Empty means that ports are reached only by
+	// paths.
 	PortsDomain string
-	// Static is the web application, each file packed as name.gz: index.html,
-	// assets/, sandbox/. nil serves a page that says what runs here.
+	// Static is the web application, each file packed as name.gz: index.html, assets/, sandbox/.
+	// nil serves a page that describes the server.
 	Static fs.FS
-	// SignIn configures the OpenID Connect provider at which users of browsers
-	// sign in; nil means that nobody can.
+	// SignIn configures the OpenID Connect provider at which users of browsers sign in. nil
+	// disables sign-in.
 	SignIn *auth.SignIn
-	// Tickets keeps unused tickets, RunTokens run tokens, and Rates request
-	// quotas. The gateways of a cluster share them. nil keeps them in memory.
+	// Tickets stores unused tickets, RunTokens run tokens, and Rates request quotas. The gateways
+	// of a cluster share them. nil stores them in memory.
 	Tickets   auth.OneTimeStore
 	RunTokens auth.SharedRunTokenStore
 	Rates     auth.RateStore
-	// Surfaces are protocol surfaces beside those that the gateway has.
+	// Surfaces are protocol surfaces in addition to the gateway's own.
 	Surfaces []surface.Surface
-	// Tracer makes spans of requests; nil makes none.
+	// Tracer creates the spans of requests. nil creates none.
 	Tracer *trace.Tracer
 	Limits Limits
 	Times  Times
 }
 
-// Limits bound what clients can make the gateway hold.
+// Limits bound the resources that clients can use in the gateway.
 type Limits struct {
-	// Connections is how many may be open at once. Default 10,000.
+	// Connections is the largest number of open connections. Default 10,000.
 	Connections int
-	// PerPrincipal is how many WebSockets one principal may hold. Default 256.
+	// PerPrincipal is the largest number of WebSockets of one principal. Default 256.
 	PerPrincipal int
-	// InFlight is how many HTTP requests are under way at once. Default 1,024.
+	// InFlight is the largest number of concurrent HTTP requests. Default 1,024.
 	InFlight int
 	// Header is the largest request line and header, in bytes. Default 16 KiB.
 	Header int
-	// File is the largest file that can be written, in bytes. Default 4 GiB.
+	// File is the largest file that a client can write, in bytes. Default 4 GiB.
 	File int64
 	// RunBody is the largest body of POST /v1/run, in bytes. Default 16 MiB.
 	RunBody int64
-	// Tickets is how many unused tickets there are for WebSockets, how many for
-	// ports, and beside them how many run tickets. Default 10,000.
+	// Tickets is the largest number of unused tickets, separately for WebSockets, for ports and for
+	// run tickets. Default 10,000.
 	Tickets int
 }
 
@@ -76,29 +76,27 @@ type Times struct {
 	// Header is how long a request's header, and the first 8 KiB of its body,
 	// may take. Default 10 s.
 	Header time.Duration
-	// Body is how long a body may stand still; on the whole it must bring
-	// 1 KiB/s. Default 30 s.
+	// Body is how long a body may pause; its average rate must be at least 1 KiB/s. Default 30 s.
 	Body time.Duration
 	// Idle is how long a connection waits for its next request. Default 60 s.
 	Idle time.Duration
-	// Write is how long a WebSocket's client may take nothing of what it is
-	// sent; over HTTP it is three times that. Default 10 s.
+	// Write is how long a WebSocket's client may read nothing. For HTTP clients it is three times
+	// that. Default 10 s.
 	Write time.Duration
-	// Hello is how long a WebSocket may take to say hello. Default 10 s.
+	// Hello is how long a WebSocket may take to send hello. Default 10 s.
 	Hello time.Duration
 	// Ping is the time between two pings of a WebSocket. Default 25 s.
 	Ping time.Duration
-	// Pong is how long the answer may take. Default 20 s.
+	// Pong is how long the answer to a ping may take. Default 20 s.
 	Pong time.Duration
 	// Message is how long one message may take to arrive. Default 30 s.
 	Message time.Duration
-	// KeepAlive is the time between two signs of life in an event stream.
-	// Default 10 s.
+	// KeepAlive is the time between two keepalive events in an event stream. Default 10 s.
 	KeepAlive time.Duration
-	// Call is how long the node may take for a request. Default 60 s.
+	// Call is how long a request to the node may take. Default 60 s.
 	Call time.Duration
-	// SelfCheck is how old the cell may be that readiness answers from.
-	// Default 5 min; negative means that none is run.
+	// SelfCheck is the largest age of the self-check cell on which a readiness answer is based.
+	// Default 5 min; negative disables the self-check.
 	SelfCheck time.Duration
 	// Drain is how long a shutdown waits for requests. Default 15 s.
 	Drain time.Duration
@@ -146,7 +144,7 @@ func parseHosts(in []string) (map[string]bool, error) {
 	for _, h := range in {
 		h = strings.ToLower(h)
 		if h == "" || strings.ContainsAny(h, "/@*? ") {
-			return nil, fault.Invalid("gateway.config", "allowed_hosts", "%q is no host name, with or without a port", h)
+			return nil, fault.Invalid("gateway.config", "allowed_hosts", "%q is not a host name, with or without a port", h)
 		}
 		out[h] = true
 	}
@@ -165,14 +163,14 @@ func parseOrigins(in []string) (map[string]bool, error) {
 			}
 		}
 		if rest == "" || strings.ContainsAny(rest, "/@*? ") {
-			return nil, fault.Invalid("gateway.config", "allowed_origins", "%q is no origin such as https://app.example.com", o)
+			return nil, fault.Invalid("gateway.config", "allowed_origins", "%q is not an origin such as https://app.example.com", o)
 		}
 		out[o] = true
 	}
 	return out, nil
 }
 
-// listenHost is the host that addr names, in Host's spelling.
+// listenHost returns the host that addr names, as it is spelled in a Host header.
 func listenHost(addr net.Addr) (string, bool) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || tcp.IP == nil || tcp.IP.IsUnspecified() {

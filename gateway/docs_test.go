@@ -25,7 +25,7 @@ func page(t *testing.T) string {
 	return string(b)
 }
 
-// TestOpenAPIMatchesRoutes holds the document to the table, and back.
+// TestOpenAPIMatchesRoutes compares the OpenAPI document with the route table, in both directions.
 func TestOpenAPIMatchesRoutes(t *testing.T) {
 	var doc struct {
 		Paths      map[string]map[string]json.RawMessage

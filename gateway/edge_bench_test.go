@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// BenchmarkREST is a small request of the native API on one connection.
+// BenchmarkREST measures a small request of the native API on one connection.
 func BenchmarkREST(b *testing.B) {
 	w := nearWorld(b)
 	client := &http.Client{Transport: &http.Transport{}}
@@ -30,7 +30,7 @@ func BenchmarkREST(b *testing.B) {
 	}
 }
 
-// BenchmarkRESTRaw is the same with a client that costs little.
+// BenchmarkRESTRaw is the same with a client that costs little time.
 func BenchmarkRESTRaw(b *testing.B) {
 	w := nearWorld(b)
 	c, err := net.Dial("tcp", w.addr)
@@ -92,7 +92,7 @@ func BenchmarkDownload(b *testing.B) {
 	}
 }
 
-// TestIdleHTTPMemory holds connections open between two requests.
+// TestIdleHTTPMemory measures the memory of connections that are open between two requests.
 func TestIdleHTTPMemory(t *testing.T) {
 	const n = 500
 	w := nearWorld(t)

@@ -19,7 +19,7 @@ func writeError(c *fiber.Ctx, err error, trace string) {
 	r.SetBodyRaw(body)
 }
 
-// rawError is a whole response for a connection that never reached a handler.
+// rawError returns a whole response for a connection whose request never reached a handler.
 func rawError(err error) []byte {
 	body, p := surface.ErrorBody(err, "")
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nRetry-After: %d\r\n"+

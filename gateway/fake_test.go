@@ -52,20 +52,20 @@ type fakeNode struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
 	sessions map[string]string // id → tenant
-	files    map[string][]byte // session/path → content; only finished ones
-	uploads  int               // that have begun
+	files    map[string][]byte // session/path → content; only completed files
+	uploads  int               // uploads that have begun
 	aborted  int               // uploads whose link ended early
 	deleted  int
 	stops    int // interrupts
 	asked    []string
 	links    int
 	acks     int64
-	fail     *fault.Error // of session.create
+	fail     *fault.Error // the error of session.create, if any
 	next     int
-	names    map[string]string // of sessions
+	names    map[string]string // names of sessions
 	keys     *tenant.Store
-	// inputs and open are shared by all links: an answer may come over another
-	// one than the question.
+	// inputs and open are shared by all links: an answer may arrive on another link than its
+	// question.
 	inputs chan protocol.InputReply
 	open   map[*fakeLink]struct{}
 }
@@ -79,7 +79,7 @@ func newFake() *fakeNode {
 	return f
 }
 
-// await waits until ok holds of the fake, or fails the test.
+// await waits until ok returns true, or fails the test.
 func (f *fakeNode) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	late := false
@@ -128,7 +128,7 @@ func (f *fakeNode) ServeLink(ctx context.Context, l *noderpc.Link) error {
 	defer f.change(func() { delete(f.open, s) })
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	// A Send that waits for a gateway which has gone is freed by this end.
+	// Closing this end unblocks a Send that waits for a gateway that has gone.
 	defer func() { _ = l.Close() }()
 	defer s.stop()
 	for {
@@ -209,10 +209,10 @@ func (s *fakeLink) records(ch uint32, recs ...stream.Record) error {
 	return s.l.Send(stream.Frame{Type: stream.Records, Channel: ch, Body: body})
 }
 
-// watchKeys tells of the keys until the link ends.
+// watchKeys sends the key table until the link ends.
 func (s *fakeLink) watchKeys(id uint64) {
 	s.watches = true
-	s.f.change(func() { s.f.links-- }) // the gateway's own, which tests do not count
+	s.f.change(func() { s.f.links-- }) // the gateway's own link, which tests do not count
 	x, changed := s.f.keys.Index()
 	_ = s.reply(id, x.Table, nil)
 	go func() {
@@ -405,7 +405,7 @@ func (s *fakeLink) port(req protocol.Request) error {
 		if err != nil {
 			return err
 		}
-		// Where the program takes nothing more, its answer may be on the way.
+		// When the program accepts no more bytes, its answer may already be on the way.
 		_, _ = tcp.Write(fr.Body)
 		if fr.Flags&stream.FlagEnd != 0 {
 			_ = tcp.(*net.TCPConn).CloseWrite()
@@ -438,7 +438,7 @@ func (s *fakeLink) upload(ref protocol.FileRef) (any, error) {
 	return protocol.File{Path: ref.Path, Size: size, Mode: 0o644}, nil
 }
 
-// download sends a file; "source:N" is N zero bytes, "cut" ends in the middle.
+// download sends a file. "source:N" is N zero bytes; "cut" ends in the middle.
 func (s *fakeLink) download(req protocol.Request, ref protocol.FileRef) error {
 	id := req.ID
 	buf := make([]byte, filePart)
@@ -487,7 +487,7 @@ func (s *fakeLink) download(req protocol.Request, ref protocol.FileRef) error {
 	return io.EOF
 }
 
-// execute runs a script in place of code: words divided by semicolons.
+// execute runs a script instead of code: words separated by semicolons.
 func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 	var p protocol.Execute
 	_ = json.Unmarshal(req.Params, &p)
@@ -501,7 +501,7 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 	out := func(text string) stream.Record {
 		return stream.Record{Kind: stream.KindStdout, Cell: cell, Payload: []byte(text)}
 	}
-	// The first record comes before the reply, as it may.
+	// The first record comes before the reply, which the protocol allows.
 	_ = s.records(req.Ch, msg(kernel.ExecuteInputType, kernel.ExecuteInput{Key: p.Key, Code: p.Code}))
 	_ = s.reply(req.ID, protocol.Queued{Cell: cell}, nil)
 	wg.Add(1)
@@ -567,7 +567,7 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 				b, _ := json.Marshal(protocol.Reply{Event: protocol.EventLost, Ch: req.Ch, Params: params})
 				_ = s.l.Send(stream.Frame{Type: stream.Control, Body: b})
 				return
-			case "hang": // resists the interrupt, as a native loop does
+			case "hang": // ignores the interrupt, as a loop in native code does
 				return
 			}
 		}
@@ -575,8 +575,7 @@ func (s *fakeLink) execute(wg *sync.WaitGroup, req protocol.Request) {
 	}()
 }
 
-// mortal is a Node that is given much time to answer until it has gone, and none
-// from then on.
+// mortal is a Node that delays its answers for a long time until it is gone. Then it fails at once.
 type mortal struct {
 	c    *noderpc.Client
 	gone context.Context
@@ -671,7 +670,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	return w
 }
 
-// file is what the node has of a file.
+// file returns the content of a file on the node.
 func (w *world) file(path string) (string, bool) {
 	w.fake.mu.Lock()
 	defer w.fake.mu.Unlock()
@@ -679,7 +678,7 @@ func (w *world) file(path string) (string, bool) {
 	return string(b), ok
 }
 
-// session makes a session of tenant t1.
+// session creates a session of tenant t1.
 func (w *world) session() string {
 	id := "fixed"
 	w.fake.change(func() { w.fake.sessions[id] = "t1" })

@@ -30,10 +30,10 @@ type exchange struct {
 	answered bool
 }
 
-// exchangeKey is where Fiber's handlers find the exchange.
+// exchangeKey is the key under which Fiber's handlers find the exchange.
 type exchangeKey struct{}
 
-// connKey is where a request's context has the conn.
+// connKey is the key of the conn in a request's context.
 type connKey struct{}
 
 // ServeHTTP answers one request.
@@ -54,7 +54,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		panic(http.ErrAbortHandler) // cut what was begun
+		panic(http.ErrAbortHandler) // cut the response that has begun
 	}()
 	if err := checkHead(r); err != nil {
 		g.reject(w, err)
@@ -92,9 +92,9 @@ func (g *Gateway) reject(w http.ResponseWriter, err error) {
 	surface.WriteError(w, err, "")
 }
 
-// checkHead refuses requests that net/http accepts and this server does not
-// expect: a method that no route has, and a target that is no path.
-// requestCheck has refused ambiguous headers before.
+// checkHead rejects requests that net/http accepts and this server does not expect: a method that
+// no route has, and a target that is not a path. requestCheck has already rejected ambiguous
+// headers.
 func checkHead(r *http.Request) error {
 	const op = "gateway.header"
 	switch r.Method {
@@ -134,15 +134,15 @@ func copyHeader(to http.Header, from *fasthttp.ResponseHeader) {
 	from.VisitAll(func(name, value []byte) { to.Add(string(name), string(value)) })
 }
 
-// copyResponse sends the response of a Fiber handler. What comes from a stream
-// of unknown length is flushed as it comes. A stream that fails cuts the
-// response, so that a client can tell its end from the end of the body.
+// copyResponse sends the response of a Fiber handler. Parts of a stream of unknown length are
+// flushed as they arrive. A stream that fails cuts the response, so that a client can distinguish
+// this from the end of the body.
 func (x *exchange) copyResponse(resp *fasthttp.Response) {
 	defer func() { _ = resp.CloseBodyStream() }() // the handler's stream logs its error
 	h := x.w.Header()
 	copyHeader(h, &resp.Header)
 	if len(h["Content-Type"]) == 0 {
-		h["Content-Type"] = nil // net/http would guess one
+		h["Content-Type"] = nil // otherwise net/http would guess one
 	}
 	if x.r.Header.Get("Upgrade") != "" {
 		h.Set("Connection", "close") // see requestCheck
@@ -151,7 +151,7 @@ func (x *exchange) copyResponse(resp *fasthttp.Response) {
 	if stream == nil {
 		x.w.WriteHeader(resp.StatusCode())
 		if len(resp.Body()) > 0 && !resp.SkipBody {
-			_, _ = x.w.Write(resp.Body()) // a client that has gone needs no answer
+			_, _ = x.w.Write(resp.Body()) // a client that has disconnected needs no answer
 		}
 		return
 	}
@@ -190,14 +190,13 @@ func copyStream(w io.Writer, r io.Reader, flush func() error) error {
 	}
 }
 
-// newFiber makes the router and the native API out of the route table.
+// newFiber creates the router and the native API from the route table.
 func (g *Gateway) newFiber() fasthttp.RequestHandler {
 	app := fiber.New(fiber.Config{
 		CaseSensitive: true, StrictRouting: true, Immutable: true,
 		DisableStartupMessage: true, ErrorHandler: g.fiberError,
 	})
-	// A port of a sandbox may have a host name of its own. Then all paths are
-	// the program's.
+	// A port of a sandbox may have a host name of its own. Then all paths belong to the program.
 	app.Use(func(c *fiber.Ctx) error {
 		if _, ok := g.ports.Target(string(c.Request().Header.Host())); ok {
 			return g.serve(c, g.portHost)
@@ -209,16 +208,16 @@ func (g *Gateway) newFiber() fasthttp.RequestHandler {
 		app.Add(r.Method, r.Path, func(c *fiber.Ctx) error { return g.serve(c, r) })
 	}
 	missing := &route{Path: noRoute, Access: Open, handler: func(*request) error {
-		return fault.New(fault.NotFound, "gateway.route", "there is no such route; see /v1/openapi.json")
+		return fault.New(fault.NotFound, "gateway.route", "no such route; see /v1/openapi.json")
 	}}
 	app.Use(func(c *fiber.Ctx) error { return g.serve(c, missing) })
 	return app.Handler()
 }
 
-// fiberError answers what Fiber refuses by itself.
+// fiberError answers errors of Fiber itself.
 func (g *Gateway) fiberError(c *fiber.Ctx, err error) error {
 	g.stats.badRequests.Add(1)
-	g.log.Log(c.Context(), slog.LevelWarn, "the router refused a request", "error", err)
+	g.log.Log(c.Context(), slog.LevelWarn, "the router rejected a request", "error", err)
 	writeError(c, fault.Wrap(fault.Malformed, "gateway.http", err), "")
 	c.Context().SetConnectionClose()
 	return nil

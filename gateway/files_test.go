@@ -76,15 +76,15 @@ func TestAbuse30_Paths(t *testing.T) {
 		text := "GET /v1/sessions/fixed/files/" + p + " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n"
 		kind := fault.InvalidArgument
 		if p == "%zz" {
-			// net/http refuses a target that is not percent-encoded before it has a
-			// path, and closes the connection.
+			// net/http rejects a target that is not percent-encoded before there is a path, and
+			// closes the connection.
 			kind = fault.Malformed
 		}
 		wantFault(t, w.raw(text), kind)
 	}
 }
 
-// TestAbuse33_CutShort ends bodies early in every way; nothing is written.
+// TestAbuse33_CutShort ends bodies early in every way. Nothing is written.
 func TestAbuse33_CutShort(t *testing.T) {
 	w := newWorld(t, nil)
 	w.session()
@@ -131,7 +131,8 @@ func TestFileLimits(t *testing.T) {
 	const path = "/v1/sessions/fixed/files/"
 	wantFault(t, w.do("PUT", path+"a", tokenAll, bytes.NewReader(random(500_001)), nil), fault.TooLarge)
 	wantFault(t, w.do("PUT", path+"a", tokenAll, bytes.NewReader(random(600_000)), func(r *http.Request) { r.ContentLength = -1 }), fault.TooLarge)
-	// The disk is full in the middle: the client learns it before it has sent all.
+	// The disk is full in the middle of the upload. The client learns it before it has sent
+	// everything.
 	wantFault(t, w.do("PUT", path+"full", tokenAll, bytes.NewReader(random(400_000)), nil), fault.DiskFull)
 	w.fake.mu.Lock()
 	if len(w.fake.files) != 0 {
@@ -148,7 +149,7 @@ func TestFileLimits(t *testing.T) {
 	}
 }
 
-// TestFilesFlat moves 1 GiB each way and looks at the heap while it does;
+// TestFilesFlat transfers 1 GiB in each direction and checks that the heap stays small meanwhile;
 // under the race detector 64 MiB.
 func TestFilesFlat(t *testing.T) {
 	w := newWorld(t, nil)

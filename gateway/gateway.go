@@ -1,12 +1,10 @@
-// Package gateway is the edge: it speaks HTTP and WebSocket to clients, knows
-// who they are, and relays to the node that owns their sessions. It runs
-// unprivileged and holds no state of a session, so that it can be restarted
-// under running sandboxes.
+// Package gateway is the edge: it speaks HTTP and WebSocket to clients, authenticates them, and
+// relays to the node that owns their sessions. It runs unprivileged and holds no state of a
+// session, so it can be restarted while sandboxes run.
 //
-// net/http serves the connections, Fiber routes the requests and answers those
-// of the native REST API, and package relay serves the WebSockets. No type of
-// Fiber leaves this package. Other protocols are packages of their own; see
-// package surface.
+// net/http serves the connections, Fiber routes the requests and answers those of the native REST
+// API, and package relay serves the WebSockets. No type of Fiber leaves this package. Other
+// protocols are packages of their own; see package surface.
 package gateway
 
 import (
@@ -27,7 +25,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/run"
 )
 
-// Gateway serves clients. Make one with New.
+// Gateway serves clients. Create one with New.
 type Gateway struct {
 	cfg    Config
 	node   Node
@@ -36,7 +34,7 @@ type Gateway struct {
 	// openAPIDocument describes the routes.
 	openAPIDocument []byte
 	server          *http.Server
-	// fiber routes all requests. contexts are for its use.
+	// fiber routes all requests. contexts holds its reusable contexts.
 	fiber    fasthttp.RequestHandler
 	contexts sync.Pool
 	auth     *auth.Authenticator
@@ -58,7 +56,7 @@ type Gateway struct {
 	metrics     *metrics
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
-	// base ends when requests under way are given up.
+	// base ends when requests that still run are abandoned.
 	base   context.Context
 	giveUp context.CancelFunc
 	// leaving ends when a shutdown begins.
@@ -70,14 +68,14 @@ type Gateway struct {
 	served  context.CancelFunc
 	// draining is set before anything is closed.
 	draining atomic.Bool
-	wg       sync.WaitGroup // runs and their clean-up, the following of keys
+	wg       sync.WaitGroup // runs and their clean-up, the watch of the key table
 
-	mu      sync.Mutex // guards all below; leaf: nothing is locked under it
+	mu      sync.Mutex // guards all fields below; leaf: nothing is locked under it
 	hosts   map[string]bool
-	own     map[string]bool // the hosts of what Serve listens on
-	follows bool            // the keys are followed
+	own     map[string]bool // the hosts of the listeners of Serve
+	follows bool            // set while the key table is watched
 	lns     []*listener
-	// waited is set before wg is waited for: nothing is added after it.
+	// waited is set before wg.Wait is called. Nothing is added to wg after it.
 	waited bool
 }
 
@@ -147,7 +145,8 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	return g, nil
 }
 
-// trackRequest counts something that a shutdown waits for; leave it with wg.Done.
+// trackRequest adds work to wg, so that a shutdown waits for it. The caller ends it with wg.Done.
+// It returns false after a shutdown has begun to wait.
 func (g *Gateway) trackRequest() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,12 +21,12 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// TestMain fails when the tests have left goroutines behind.
+// TestMain fails when the tests have leaked goroutines.
 func TestMain(m *testing.M) {
 	before := runtime.NumGoroutine()
 	code := m.Run()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	end := time.Now().Add(30 * time.Second) // fasthttp's idle workers go within 10 s
+	end := time.Now().Add(30 * time.Second) // fasthttp's idle workers end within 10 s
 	for code == 0 && runtime.NumGoroutine() > before+2 {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<20)
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// do makes a request with a connection of its own.
+// do makes a request on its own connection.
 func (w *world) do(method, path, token string, body io.Reader, change func(*http.Request)) *http.Response {
 	w.t.Helper()
 	req, err := http.NewRequest(method, "http://"+w.addr+path, body)
@@ -70,7 +70,7 @@ func read(t testing.TB, r *http.Response) string {
 	return string(b)
 }
 
-// wantFault checks that r is an error of the kind, in the one shape.
+// wantFault checks that r is an error of the kind, in the form that all errors have.
 func wantFault(t testing.TB, r *http.Response, kind fault.Kind) fault.Public {
 	t.Helper()
 	body := read(t, r)
@@ -105,13 +105,13 @@ func (w *world) raw(text string) *http.Response {
 	return r
 }
 
-// samplePath fills a template in.
+// samplePath replaces the parameters of a path template.
 func samplePath(template string) string {
 	return strings.NewReplacer(":id", "fixed", ":port", "80", ":pid", "7", ":channel", "k1", "*", "a.txt").Replace(template)
 }
 
-// TestAbuse22_Door walks the route table and knocks with everything that must not
-// open it.
+// TestAbuse22_Authorization tries every route of the table with all credentials that must not open
+// it.
 func TestAbuse22_Authorization(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.AllowedOrigins = []string{"https://ok.example"} })
 	w.session()
@@ -128,7 +128,7 @@ func TestAbuse22_Authorization(t *testing.T) {
 			}
 			expect := func(what string, resp *http.Response, kind fault.Kind) {
 				t.Helper()
-				if r.Method == "HEAD" { // no body to look at
+				if r.Method == "HEAD" { // HEAD has no body to check
 					if resp.StatusCode != kind.Row().HTTP {
 						t.Errorf("%s: %d", what, resp.StatusCode)
 					}
@@ -155,7 +155,7 @@ func TestAbuse22_Authorization(t *testing.T) {
 				}
 				expect("origin "+o, knock(tokenAll, origin(o)), fault.PermissionDenied)
 			}
-			// DNS rebinding: both say evil.
+			// DNS rebinding: Host and Origin both say evil.
 			expect("rebinding", knock(tokenAll, func(q *http.Request) { q.Host = "evil.example"; q.Header.Set("Origin", "http://evil.example") }), fault.PermissionDenied)
 			if r.Access == Open {
 				if resp := knock("", nil); resp.StatusCode >= 400 && resp.StatusCode != 404 && (r.Path != "/readyz" || resp.StatusCode != 503) {
@@ -207,8 +207,8 @@ func TestCrossOrigin(t *testing.T) {
 	}
 }
 
-// TestUnparsable sends what no HTTP client would. Every answer has the one
-// shape, and the connection is closed, so that nothing hides behind it.
+// TestUnparsable sends requests that no HTTP client would send. Every answer has the form of all
+// errors. The connection is closed, so that no further request can hide after it.
 func TestUnparsable(t *testing.T) {
 	w := newWorld(t, nil)
 	auth := "Authorization: Bearer " + tokenAll + "\r\n"
@@ -221,8 +221,7 @@ func TestUnparsable(t *testing.T) {
 		"connect":         {"CONNECT evil:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
 		"absolute target": {"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", fault.Malformed},
 		"two hosts":       {"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n", fault.Malformed},
-		// HTTP/1.1 requires a Host. net/http refuses the request before there is
-		// one that could be denied.
+		// HTTP/1.1 requires a Host. net/http rejects the request before authorization.
 		"no host":          {"GET /healthz HTTP/1.1\r\nAccept: x\r\n\r\n", fault.Malformed},
 		"empty host":       {"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n", fault.PermissionDenied},
 		"no host, old":     {"GET /healthz HTTP/1.0\r\n\r\n", fault.PermissionDenied},
@@ -300,8 +299,8 @@ func TestREST(t *testing.T) {
 	}
 	wantFault(t, w.do("GET", "/v1/sessions/s1", tokenAll, nil, nil), fault.NotFound)
 	w.session()
-	// Another tenant's session, one that is not there and one that could not
-	// be look the same.
+	// A session of another tenant, a session that does not exist and an impossible id look the
+	// same.
 	mine := wantFault(t, w.do("GET", "/v1/sessions/fixed", tokenOther, nil, nil), fault.NotFound)
 	none := wantFault(t, w.do("GET", "/v1/sessions/nothere", tokenOther, nil, nil), fault.NotFound)
 	odd := wantFault(t, w.do("GET", "/v1/sessions/a%2e%2eb", tokenOther, nil, nil), fault.NotFound)

@@ -10,8 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// goldenTypes are the bodies of the REST interface that are no messages of
-// sandgate.v1.
+// goldenTypes are the bodies of the REST interface that are not messages of sandgate.v1.
 func goldenTypes() map[string]any {
 	return map[string]any{
 		"GET /v1": description{}, "GET /v1/status": statusReply{},
@@ -28,7 +27,7 @@ func TestGoldenBodies(t *testing.T) {
 	golden.Covers(t, types)
 }
 
-// TestGoldenRoutes compares the routes with what may use them.
+// TestGoldenRoutes compares the routes and the credentials that may use them.
 func TestGoldenRoutes(t *testing.T) {
 	g, err := New(Config{}, Remote(nil), nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// await asks until the answer is the wanted one.
+// await repeats the request until the answer is the wanted one.
 func await(t *testing.T, url string, status int, part string) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -26,8 +26,8 @@ func await(t *testing.T, url string, status int, part string) {
 	}
 }
 
-// TestReadiness: ready is who has run a cell; live is who answers at all. Many
-// questions run one cell.
+// TestReadiness: a gateway is ready after it has run a cell, and live when it answers at all. Many
+// requests run only one cell.
 func TestReadiness(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.SelfCheck = time.Hour })
 	url := "http://" + w.addr
@@ -43,7 +43,7 @@ func TestReadiness(t *testing.T) {
 	if status, body := get(t, url+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "not ended yet") {
 		t.Errorf("before the first check: %d %s", status, body)
 	}
-	// The fake's program prints something else than 42.
+	// The fake's program prints something other than 42.
 	await(t, url+"/readyz", http.StatusServiceUnavailable, "self-check failed")
 	made := func() int {
 		w.fake.mu.Lock()
@@ -62,7 +62,7 @@ func TestReadiness(t *testing.T) {
 	await(t, url+"/livez", http.StatusOK, "live")
 }
 
-// withoutLinks is a node that answers single calls, and so sends no keys.
+// withoutLinks is a node that answers only single calls, and so sends no keys.
 type withoutLinks struct{ Node }
 
 func (withoutLinks) Open(context.Context, noderpc.Principal) (Link, error) {
@@ -78,8 +78,8 @@ func TestReadinessWithoutCheck(t *testing.T) {
 	}
 }
 
-// TestReload: what is changed holds for the next request, and a token's time
-// ends. What is not valid changes nothing.
+// TestReload: changed settings apply to the next request, and a token expires. Invalid settings
+// change nothing.
 func TestReload(t *testing.T) {
 	w := newWorld(t, nil)
 	url := "http://" + w.addr + "/v1"

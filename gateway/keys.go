@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// changeKeys asks the node for a change, and answers once this gateway knows
-// of it.
+// changeKeys asks the node for a change of the key table, and answers once this gateway has
+// received it.
 func (q *request) changeKeys(status int, op string, params, result any, version *uint64) error {
 	if err := q.ask(op, params, result); err != nil {
 		return err
@@ -21,8 +21,7 @@ func (q *request) changeKeys(status int, op string, params, result any, version 
 	return q.json(status, result)
 }
 
-// tenantName returns the tenant in the path; "*" is all that have no quota of
-// their own.
+// tenantName returns the tenant in the path. "*" means all tenants without a quota of their own.
 func (q *request) tenantName() (string, error) {
 	name := strings.ReplaceAll(q.Params("id"), "%2A", "*")
 	if name == "*" {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// key makes a key of tenant t1 and waits until the gateway knows of it.
+// key creates a key of tenant t1 and waits until the gateway has received it.
 func (w *world) key(role tenant.Role) (tenant.Key, string) {
 	w.t.Helper()
 	return w.keyOf(tenant.Key{Tenant: "t1", Role: role})
@@ -31,7 +31,7 @@ func (w *world) keyOf(k tenant.Key) (tenant.Key, string) {
 	return k, secret
 }
 
-// told waits until the gateway has the present table.
+// told waits until the gateway has the present key table.
 func (w *world) told() {
 	w.t.Helper()
 	x, _ := w.fake.keys.Index()
@@ -48,7 +48,7 @@ func TestKeysOverTheAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, r)), &made); err != nil || r.StatusCode != 201 {
 		t.Fatal(r.StatusCode, err)
 	}
-	// The next request is let in, without a wait.
+	// The next request is accepted without a wait.
 	if r := w.do("GET", "/v1/sessions", made.Secret, nil, nil); r.StatusCode != 200 {
 		t.Errorf("a new key: %d", r.StatusCode)
 	}
@@ -62,7 +62,7 @@ func TestKeysOverTheAPI(t *testing.T) {
 	if r := w.do("GET", "/v1/sessions", second.Secret, nil, nil); r.StatusCode != 200 {
 		t.Errorf("rotated: %d", r.StatusCode)
 	}
-	// A foreign key is an unknown one.
+	// A key of another tenant is reported as unknown.
 	foreign := wantFault(t, w.do("DELETE", "/v1/keys/"+made.Key.ID, tokenOther, nil, nil), fault.NotFound)
 	none := wantFault(t, w.do("DELETE", "/v1/keys/nothere", tokenOther, nil, nil), fault.NotFound)
 	odd := wantFault(t, w.do("DELETE", "/v1/keys/a%2e%2eb", tokenOther, nil, nil), fault.NotFound)
@@ -78,8 +78,8 @@ func TestKeysOverTheAPI(t *testing.T) {
 	}
 }
 
-// TestRevokedKeyEndsWhatItOpened: its WebSocket, the tickets that it was
-// exchanged for, and a port's cookie.
+// TestRevokedKeyEndsWhatItOpened: revoking a key ends its WebSocket, the tickets that were issued
+// with it, and a port's cookie.
 func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
 	w := newWorld(t, nil)
 	session := w.session()
@@ -115,7 +115,7 @@ func TestRevokedKeyEndsWhatItOpened(t *testing.T) {
 	withCookie := func() *http.Response {
 		return w.do("GET", path, "", nil, func(q *http.Request) { q.AddCookie(cookies[0]) })
 	}
-	wantFault(t, withCookie(), fault.Unavailable) // let in: nothing listens there
+	wantFault(t, withCookie(), fault.Unavailable) // accepted: nothing listens on the port
 	var button runTokenReply
 	r = w.do("POST", "/v1/tickets", secret, strings.NewReader(`{"scopes":["run"],"origin":"http://`+w.addr+`","uses":5}`), nil)
 	if err := json.Unmarshal([]byte(read(t, r)), &button); err != nil {
@@ -149,8 +149,7 @@ func TestExpiredKeyIsClosed(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Ping = 20 * time.Millisecond })
 	k, secret := w.keyOf(tenant.Key{Tenant: "t1", Role: tenant.Viewer, Expires: time.Now().Add(time.Hour)})
 	c := w.dial(secret).hello()
-	// The clock has no hand to be moved by: the gateway is given a table in
-	// which the key has expired.
+	// The test cannot move the clock. The gateway gets a table in which the key has expired.
 	x, _ := w.fake.keys.Index()
 	table := x.Table
 	table.Keys = append([]tenant.Key(nil), table.Keys...)
@@ -165,8 +164,8 @@ func TestExpiredKeyIsClosed(t *testing.T) {
 	}
 }
 
-// TestKeysOutliveTheNode: the table that was told last counts while the node
-// is away, and a gateway that was told of none says so.
+// TestKeysOutliveTheNode: the latest key table stays valid while the node is unreachable. A gateway
+// that never received one answers unavailable.
 func TestKeysOutliveTheNode(t *testing.T) {
 	w := newWorld(t, nil)
 	_, secret := w.key(tenant.Owner)
@@ -183,8 +182,8 @@ func TestKeysOutliveTheNode(t *testing.T) {
 	}
 }
 
-// TestKeysInDoubt: while the vault of a cluster is away known keys go on for
-// the time that the node names, and nobody is told that an unknown one is wrong.
+// TestKeysInDoubt: while the key store of a cluster is unreachable, known keys stay valid for the
+// time that the node states, and an unknown key is not reported as wrong.
 func TestKeysInDoubt(t *testing.T) {
 	w := newWorld(t, nil)
 	_, secret := w.key(tenant.Owner)
@@ -197,7 +196,7 @@ func TestKeysInDoubt(t *testing.T) {
 		t.Errorf("a known key: %d", r.StatusCode)
 	}
 	wantFault(t, get(other), fault.Unavailable)
-	wantFault(t, get("sgk_nothing"), fault.Unauthenticated) // no key could be that
+	wantFault(t, get("sgk_nothing"), fault.Unauthenticated) // no key has this form
 	if r := get(tokenAll); r.StatusCode != 200 {
 		t.Errorf("the operator's token: %d", r.StatusCode)
 	}
@@ -218,7 +217,7 @@ func TestKeysInDoubt(t *testing.T) {
 		t.Errorf("afterwards: %d", r.StatusCode)
 	}
 	wantFault(t, get(other), fault.Unauthenticated)
-	// A link that is cut is doubt too, and an older table no news.
+	// A lost link also makes the table uncertain, and an older table does not change that.
 	k.Disconnected()
 	wantFault(t, get(other), fault.Unavailable)
 	x, _ := k.Get()
@@ -230,7 +229,7 @@ func TestKeysInDoubt(t *testing.T) {
 	}
 }
 
-// TestMetricsKey: Prometheus' key opens the metrics and nothing else.
+// TestMetricsKey: a key with the role metrics opens the metrics and nothing else.
 func TestMetricsKey(t *testing.T) {
 	w := newWorld(t, nil)
 	_, secret := w.key(tenant.Metrics)

@@ -7,8 +7,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// buildTemplate answers when the template is stored; its snapshot is made
-// behind that.
+// buildTemplate answers when the template is stored. Its snapshot is made after that.
 func (g *Gateway) buildTemplate(q *request) error {
 	name := q.Params("id")
 	if !validID(name) {

@@ -14,26 +14,26 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// listener bounds the number of open connections and remembers them, so that
-// a shutdown can close those that do not end.
+// listener bounds the number of open connections. It keeps a list of them, so that a shutdown can
+// close the remaining ones.
 type listener struct {
 	net.Listener
 	g    *Gateway
 	once sync.Once
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards all fields below
 	conns map[*conn]struct{}
 }
 
-// Close may be called twice: at once by Shutdown, and by net/http.
+// Close may be called twice: by Shutdown, and by net/http.
 func (l *listener) Close() error {
 	var err error
 	l.once.Do(func() { err = l.Listener.Close() })
 	return err
 }
 
-// Accept returns the next connection within the limit. It refuses one over the
-// limit with a typed error and closes it.
+// Accept returns the next connection within the limit. It answers a connection over the limit with
+// a typed error and closes it.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -54,18 +54,18 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse never blocks: a fresh connection's send buffer takes the answer.
+// refuse never blocks: the send buffer of a new connection has space for the answer.
 func refuse(nc net.Conn) {
 	err := &fault.Error{
 		Kind: fault.Exhausted, Op: "gateway.accept", RetryAfter: 5,
 		Message: "the server holds all the connections it can",
 	}
 	_ = nc.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	_, _ = nc.Write(rawError(err)) // a client that has gone needs no answer
+	_, _ = nc.Write(rawError(err)) // a client that has disconnected needs no answer
 	_ = nc.Close()
 }
 
-// busy reports whether a request is under way.
+// busy reports whether a request is in progress.
 func (l *listener) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,33 +100,32 @@ func (l *listener) closeIf(chosen func(*conn) bool) {
 	}
 }
 
-// conn is a client's connection below net/http. It checks the requests as they
-// arrive, gives the answers of net/http the one shape of errors, and bounds how
-// long a client may take nothing.
+// conn is a client's connection below net/http. It checks the requests as they arrive, gives
+// net/http's own error responses the form of all errors, and bounds how long a client may read
+// nothing.
 type conn struct {
 	net.Conn
 	l *listener
 	// stall is how long a write may make no progress.
 	stall time.Duration
-	// check and refused belong to the goroutine that reads, which is one at a
-	// time.
+	// check and refused belong to the goroutine that reads. Only one reads at a time.
 	check   requestCheck
 	refused error
 	// spoke is set with the first byte from the client.
 	spoke atomic.Bool
 	// state is the http.ConnState.
 	state atomic.Int32
-	// handling is set while a handler or its answer is under way, and for good
-	// once the connection was hijacked. What is written otherwise is an answer
-	// of net/http to what it cannot parse.
+	// handling is set while a handler or its response is in progress, and permanently once the
+	// connection was hijacked. Bytes written at other times are an answer of net/http to a request
+	// that it cannot parse.
 	handling atomic.Bool
-	// linger makes Close discard some of what the client is still sending.
-	// Otherwise unread bytes would reset the connection and destroy the answer.
+	// linger makes Close discard some of the bytes that the client is still sending. Otherwise
+	// unread bytes would reset the connection and destroy the answer.
 	linger atomic.Bool
 	closed atomic.Bool
 }
 
-// connState follows the connections of a server.
+// connState tracks the state of a server's connections.
 func connState(nc net.Conn, s http.ConnState) {
 	c, ok := nc.(*conn)
 	if !ok {
@@ -136,7 +135,7 @@ func connState(nc net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateIdle:
 		c.handling.Store(false)
-		if c.check.where == unchecked { // its upgrade was refused
+		if c.check.where == unchecked { // the upgrade was rejected
 			_ = c.Close()
 		}
 	case http.StateHijacked:
@@ -188,8 +187,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// refusal is the typed error for what net/http answers to a request that it
-// cannot parse.
+// refusal returns the typed error for an answer of net/http to a request that it cannot parse.
 func (c *conn) refusal(answer []byte) error {
 	const op = "gateway.http"
 	switch {
@@ -198,11 +196,11 @@ func (c *conn) refusal(answer []byte) error {
 	case bytes.HasPrefix(answer, []byte("HTTP/1.1 431 ")):
 		return fault.New(fault.TooLarge, op, "the request's header is over %d bytes", c.l.g.cfg.Limits.Header)
 	}
-	return fault.New(fault.Malformed, op, "the request is no valid HTTP")
+	return fault.New(fault.Malformed, op, "the request is not valid HTTP")
 }
 
-// write gives the client stall for every progress, and not a time for the whole
-// response, which may be a large file.
+// write applies the stall limit to each piece of progress, not to the whole response, which may be
+// a large file.
 func (c *conn) write(p []byte) (int, error) {
 	for done := 0; ; {
 		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
@@ -223,10 +221,10 @@ func (c *conn) write(p []byte) (int, error) {
 	}
 }
 
-// hijacked reports whether net/http has given the connection away.
+// hijacked reports whether a handler has taken the connection over from net/http.
 func (c *conn) hijacked() bool { return http.ConnState(c.state.Load()) == http.StateHijacked }
 
-// CloseWrite ends what is sent to the client.
+// CloseWrite ends the direction to the client.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -234,8 +232,8 @@ func (c *conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// lingerBytes is how much Close discards at most, in at most one second. A
-// client on the same machine sends that much before it has seen the answer.
+// lingerBytes is the most that Close discards, in at most one second. A client on the same machine
+// can send that much before it has seen the answer.
 const lingerBytes = 256 << 20
 
 func (c *conn) Close() error {

@@ -23,7 +23,7 @@ const metricPrefix = "sandgate_gateway_"
 // metricsTimeout is how long the node may take to send its metrics.
 const metricsTimeout = 5 * time.Second
 
-// limit is the value of a label: what is at its limit.
+// limit is the value of a label: the limit that was reached.
 type limit string
 
 const (
@@ -55,7 +55,7 @@ func errorKinds() []string {
 	return kinds
 }
 
-// quotaLimit is the limit of the request quota of a "tenant" or a "key".
+// quotaLimit returns the label of the request quota of a "tenant" or a "key".
 func quotaLimit(owner string) limit {
 	if owner == "key" {
 		return limitKey
@@ -63,7 +63,7 @@ func quotaLimit(owner string) limit {
 	return limitTenant
 }
 
-// metrics are the gateway's metrics for Prometheus: its counters, and what is observed of requests.
+// metrics are the gateway's metrics for Prometheus: its counters, and the observations of requests.
 // The values of labels come from closed sets: routes of the table, classes of status, kinds of
 // error, close codes that the server uses.
 type metrics struct {
@@ -113,7 +113,7 @@ func newMetrics(g *Gateway) *metrics {
 	return m
 }
 
-// registerSockets registers what package relay counts.
+// registerSockets registers the metrics that package relay counts.
 func (m *metrics) registerSockets(ws *relay.Stats) {
 	const bytesHelp, messagesHelp = "Bytes on WebSockets, including the headers of frames.", "Messages on WebSockets."
 	in, out := prometheus.Labels{"direction": "in"}, prometheus.Labels{"direction": "out"}
@@ -162,12 +162,12 @@ func (c *counters) closed(code int) {
 	c.closes.WithLabelValues(label).Inc()
 }
 
-// failed counts an error that a client is sent.
+// failed counts an error that is sent to a client.
 func (c *counters) failed(err error) {
 	c.errors.WithLabelValues(string(fault.PublicOf(err).Kind)).Inc()
 }
 
-// full counts what was refused because of a limit.
+// full counts a refusal because of a limit.
 func (g *Gateway) full(l limit) { g.stats.refused.WithLabelValues(string(l)).Inc() }
 
 // request counts a response.
@@ -192,8 +192,8 @@ func (m *metrics) request(q *request, status int, err error) {
 	}
 }
 
-// serveMetrics answers with the gateway's metrics and the node's, in
-// Prometheus' text format. Without the node it answers with its own.
+// serveMetrics answers with the metrics of the gateway and of the node, in Prometheus' text format.
+// If the node cannot be reached, it answers with the gateway's only.
 func (g *Gateway) serveMetrics(q *request) error {
 	ctx, cancel := context.WithTimeout(g.base, metricsTimeout)
 	defer cancel()
@@ -220,7 +220,7 @@ func (g *Gateway) serveMetrics(q *request) error {
 	return nil
 }
 
-// socketObserver counts what happens on WebSockets.
+// socketObserver counts events on WebSockets.
 type socketObserver struct{ g *Gateway }
 
 func (o socketObserver) Full()            { o.g.full(limitSockets) }

@@ -15,34 +15,35 @@ import (
 	"github.com/sandgate/sandgate/internal/trace"
 )
 
-// request is one that has passed the door.
+// request is an authorized request.
 type request struct {
 	*fiber.Ctx
 	g     *Gateway
 	route *route
-	// method is what the logs say: Ctx is another request's when a response that
-	// outlives the handler ends.
+	// method is the method for the logs. When a response outlives its handler, Ctx belongs to
+	// another request by then.
 	method string
 	who    noderpc.Principal
 	// runToken is the run token of the request; nil without one.
 	runToken *auth.RunToken
-	// user has signed in; it is set on routes that take the session cookie.
+	// user is the signed-in user. It is set on routes that take the session cookie.
 	user *auth.User
 	// x is the request in net/http.
 	x     *exchange
 	body  *body
 	port  *ports.Target // of a route that leads to a port
 	start time.Time
-	// streams is set by a handler whose response outlives it; it must then
-	// call finish itself, once.
+	// streams is set by a handler whose response outlives it. Such a handler must call finish
+	// itself, once.
 	streams bool
-	// span is the request's; nil for one that is not traced, and ctx with it.
+	// span is the span of the request, and ctx its context. span is nil if the request is not
+	// traced.
 	span *trace.Span
 	ctx  context.Context
 }
 
-// serve is the way of every request: authorization, a place among the requests
-// under way, the handler, the access log.
+// serve performs the steps of every request: authorization, a place among the concurrent requests,
+// the handler, the access log.
 func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	x, ok := c.Context().UserValue(exchangeKey{}).(*exchange)
 	if !ok {
@@ -72,9 +73,9 @@ func (g *Gateway) serve(c *fiber.Ctx, r *route) error {
 	return nil
 }
 
-// closeUnlessRead closes the connection after the response if some of the
-// request's body was not read: it would be taken for the next request. It does
-// the same while the gateway drains.
+// closeUnlessRead closes the connection after the response if some of the request's body was not
+// read, because the rest would be parsed as the next request. It does the same while the gateway
+// drains.
 func (q *request) closeUnlessRead() {
 	whole := q.body.whole()
 	if !q.x.answered && (!whole || q.g.draining.Load()) {
@@ -84,11 +85,11 @@ func (q *request) closeUnlessRead() {
 		return
 	}
 	q.x.conn.linger.Store(true)
-	// net/http reads on, in the hope that the rest is short.
-	_ = q.x.conn.SetReadDeadline(time.Now().Add(time.Second)) // a closed connection needs none
+	// net/http reads the rest of the body, which is usually short.
+	_ = q.x.conn.SetReadDeadline(time.Now().Add(time.Second)) // a closed connection needs no deadline
 }
 
-// handle runs the handler within the limit of requests under way.
+// handle runs the handler within the limit of concurrent requests.
 func (q *request) handle() error {
 	g := q.g
 	if q.route.Upgrade { // counted as a connection, not as a request
@@ -98,7 +99,7 @@ func (q *request) handle() error {
 	case g.slots <- struct{}{}:
 	default:
 		g.full(limitInFlight)
-		return &fault.Error{Kind: fault.Exhausted, Op: "gateway.request", RetryAfter: 1, Message: "too many requests are under way"}
+		return &fault.Error{Kind: fault.Exhausted, Op: "gateway.request", RetryAfter: 1, Message: "too many requests are in progress"}
 	}
 	defer func() {
 		if !q.streams {
@@ -117,7 +118,7 @@ func (q *request) answer() error {
 	return q.route.handler(q)
 }
 
-// finish writes the access log's line. It has no query, no body and no header.
+// finish writes the line of the access log. The line has no query, no body and no header.
 func (q *request) finish(status int, sent int64, err error) {
 	if q.streams && !q.route.Upgrade {
 		<-q.g.slots

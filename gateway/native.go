@@ -19,13 +19,13 @@ func (g *Gateway) nativeRoutes() []route {
 	return all
 }
 
-// fiberPath writes a path of the operation table as a template of Fiber's.
+// fiberPath converts a path of the operation table to a path template of Fiber.
 func fiberPath(path string) string {
 	return native.Pattern(path, func(name string) string { return ":" + native.PublicName(name) })
 }
 
-// serveNative answers with the result of a handler's operation. A change of the
-// key table is answered once this gateway has it.
+// serveNative answers with the result of a handler's operation. A change of the key table is
+// answered once this gateway has received it.
 func (g *Gateway) serveNative(h native.Handler) func(*request) error {
 	return func(q *request) error {
 		status, result, err := h.Serve(nativeRequest{q}, q.ask)

@@ -7,18 +7,18 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// Node is what the gateway needs of a node.
+// Node is the gateway's interface to a node.
 type Node interface {
-	// Open opens a link that speaks for who.
+	// Open opens a link for the principal who.
 	Open(ctx context.Context, who noderpc.Principal) (Link, error)
-	// Call makes one request on a link of its own.
+	// Call makes one request on its own link.
 	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 }
 
 // Link is one conversation with a node.
 type Link = nodecall.Link
 
-// Remote is a Node behind the node protocol.
+// Remote returns a Node that is reached by the node protocol.
 func Remote(c *noderpc.Client) Node { return remote{c} }
 
 type remote struct{ c *noderpc.Client }

@@ -24,8 +24,7 @@ type portRequest struct {
 
 type portReply struct {
 	Port int `json:"port"`
-	// URL opens the port in a browser, once. It is a path if ports have no host
-	// names.
+	// URL opens the port in a browser, once. It is a path if ports have no host names.
 	URL            string `json:"url"`
 	ExpiresSeconds int    `json:"expires_seconds"`
 }
@@ -45,7 +44,7 @@ func (g *Gateway) openPort(q *request) error {
 		return fault.Invalid(op, "port", "a port is a number from 1 to 65535")
 	}
 	if !g.auth.CanOpenPorts(q.who) {
-		return fault.New(fault.PermissionDenied, op, "these credentials cannot be handed on")
+		return fault.New(fault.PermissionDenied, op, "these credentials cannot be delegated")
 	}
 	// A session of another tenant is unknown.
 	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
@@ -77,10 +76,9 @@ func (g *Gateway) openPort(q *request) error {
 // another site.
 const embedMark = "+embed"
 
-// authenticatePort finds the principal of a request to a port: by a ticket in
-// the query, a bearer token, or the cookie that a ticket was exchanged for. An
-// Authorization header that the gateway does not know belongs to the program in
-// the sandbox; the cookie then identifies the browser.
+// authenticatePort finds the principal of a request to a port: by a ticket in the query, a bearer
+// token, or the cookie that a ticket was exchanged for. An Authorization header that the gateway
+// does not know belongs to the program in the sandbox; then the cookie identifies the browser.
 func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 	const op = "gateway.authenticate"
 	p := q.port
@@ -95,7 +93,7 @@ func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 			g.setPortCookie(q, who, embed)
 			return who, nil
 		}
-		// A reload uses a ticket again: the cookie may be there.
+		// A reload repeats a ticket that is already used. The cookie may be set by then.
 	}
 	if h := q.Get(fiber.HeaderAuthorization); h != "" {
 		if secret, ok := auth.BearerToken(h); ok {
@@ -119,9 +117,9 @@ func (g *Gateway) authenticatePort(q *request) (noderpc.Principal, error) {
 	return who, nil
 }
 
-// ownPage refuses requests that a browser sends with the cookie on behalf of a
-// page of another origin. The page of another session, on a neighbouring host
-// name, belongs to the same site. A link may be followed from any page.
+// ownPage rejects requests that a browser sends with the cookie on behalf of a page of another
+// origin. A page of another session has a neighbouring host name and belongs to the same site. Any
+// page may link to a port.
 func ownPage(q *request) error {
 	switch q.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":

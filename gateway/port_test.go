@@ -26,13 +26,12 @@ import (
 
 const portID = "aaaabbbbccccddddeeeeffff22"
 
-// portWorld is a gateway before a real HTTP server, as a program in a sandbox
-// would be one.
+// portWorld is a gateway in front of a real HTTP server, which stands for a program in a sandbox.
 type portWorld struct {
 	*world
 	port int
-	host string // the port's own name
-	base string // its path
+	host string // the host name of the port
+	base string // the path of the port
 	seen chan *http.Request
 }
 
@@ -56,7 +55,7 @@ func newPortWorld(t *testing.T, handler http.HandlerFunc) *portWorld {
 	return w
 }
 
-// at sends a request to the port's own host name.
+// at sends a request to the host name of the port.
 func (w *portWorld) at(method, path string, body io.Reader, change func(*http.Request)) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequest(method, "http://"+w.addr+path, body)
@@ -77,7 +76,7 @@ func (w *portWorld) at(method, path string, body io.Reader, change func(*http.Re
 
 func bearer(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenAll) }
 
-// cookie opens the port as a browser does, and returns what it was given.
+// cookie opens the port as a browser does, and returns the cookie that it gets.
 func (w *portWorld) cookie(t *testing.T, embed bool) *http.Cookie {
 	t.Helper()
 	r := w.do("POST", "/v1/sessions/s_"+portID+"/ports", tokenAll, strings.NewReader(fmt.Sprintf(`{"port":%d,"embed":%v}`, w.port, embed)), func(r *http.Request) { r.Host = "127.0.0.1:" + strings.Split(w.addr, ":")[1] })
@@ -102,8 +101,8 @@ func (w *portWorld) cookie(t *testing.T, embed bool) *http.Cookie {
 	return resp.Cookies()[0]
 }
 
-// TestPortCredentials looks at all ways into a port, and that none of the
-// gateway's credentials reaches the program.
+// TestPortCredentials checks all credentials for a port, and that none of the gateway's credentials
+// reaches the program.
 func TestPortCredentials(t *testing.T) {
 	w := newPortWorld(t, func(rw http.ResponseWriter, r *http.Request) {
 		http.SetCookie(rw, &http.Cookie{Name: "own", Value: "1"})
@@ -163,7 +162,7 @@ func TestPortCredentials(t *testing.T) {
 			t.Errorf("%s: the answer has %v", x.name, resp.Header)
 		}
 	}
-	// The cookie is good for this port, and for nothing else.
+	// The cookie is valid for this port and nothing else.
 	for name, change := range map[string]func(*http.Request){
 		"another port":    func(r *http.Request) { r.Host = "9" + r.Host[strings.Index(r.Host, "-"):] },
 		"another session": func(r *http.Request) { r.Host = strings.Replace(r.Host, "aaaa", "aaab", 1) },
@@ -177,7 +176,7 @@ func TestPortCredentials(t *testing.T) {
 			t.Errorf("%s: %d", name, resp.StatusCode)
 		}
 	}
-	// What pages of others ask for with the cookie.
+	// Requests of pages of other origins with the cookie.
 	for _, x := range []struct {
 		method, site, mode, dest, origin string
 		status                           int
@@ -203,7 +202,7 @@ func TestPortCredentials(t *testing.T) {
 			t.Errorf("%+v: %d", x, resp.StatusCode)
 		}
 	}
-	// A ticket for a port opens no WebSocket of the gateway's.
+	// A ticket for a port does not open a WebSocket of the gateway.
 	secret, _ := w.g.auth.PortTickets.Issue(context.Background(), testTokens()[auth.HashToken(tokenAll)], "s_"+portID+":1")
 	if _, _, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{"sandgate.v1", auth.TicketPrefix + secret}}); err == nil {
 		t.Error("a port's ticket opened the gateway's WebSocket")
@@ -213,8 +212,8 @@ func TestPortCredentials(t *testing.T) {
 	}
 }
 
-// TestPortByPath shows a page under the gateway's own name: it speaks for
-// nothing of it.
+// TestPortByPath shows a page under the gateway's own host name. The page gets none of the
+// gateway's rights.
 func TestPortByPath(t *testing.T) {
 	w := newPortWorld(t, func(rw http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", "Service-Worker-Allowed", "Access-Control-Allow-Origin", "Www-Authenticate", "Nel", "Report-To"} {
@@ -263,8 +262,8 @@ func TestPortByPath(t *testing.T) {
 	wantFault(t, w.do("GET", "/v1/sessions/s_"+portID+"/ports/1/", tokenAll, nil, nil), fault.Unavailable)
 }
 
-// TestPortHTTP passes what HTTP can be: large bodies both ways, at once, HEAD,
-// ranges, interim answers, events as they come, all methods.
+// TestPortHTTP forwards all kinds of HTTP: large bodies in both directions, concurrently, HEAD,
+// ranges, interim responses, events as they happen, all methods.
 func TestPortHTTP(t *testing.T) {
 	next := make(chan struct{})
 	left := make(chan struct{})
@@ -363,7 +362,7 @@ func TestPortHTTP(t *testing.T) {
 		lines.ReadString('\n')
 		next <- struct{}{}
 	}
-	resp.Body.Close() // and the program learns that nobody listens any more
+	resp.Body.Close() // the program learns that the client has disconnected
 	select {
 	case <-left:
 	case <-time.After(20 * time.Second):
@@ -373,7 +372,7 @@ func TestPortHTTP(t *testing.T) {
 	if resp.StatusCode != 413 {
 		t.Errorf("an early refusal became %d", resp.StatusCode)
 	}
-	// Both ways at once, much more than all windows between.
+	// Both directions at once, much more data than all windows together.
 	resp = w.at("POST", "/echo", io.LimitReader(readerFunc(func(p []byte) (int, error) { return len(p), nil }), 32<<20), bearer)
 	if n, err := io.Copy(io.Discard, resp.Body); n != 32<<20 || err != nil {
 		t.Errorf("%d bytes came back, %v", n, err)
@@ -394,7 +393,7 @@ func TestPortHTTP(t *testing.T) {
 	wantFault(t, w.at("GET", "/endless", nil, bearer), fault.Unavailable)
 }
 
-// TestPortWebSocket opens a WebSocket to a program, and cuts it by a shutdown.
+// TestPortWebSocket opens a WebSocket to a program; a shutdown cuts it.
 func TestPortWebSocket(t *testing.T) {
 	w := newPortWorld(t, func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Origin") != "" && r.Header.Get("Origin") != "http://"+r.Host {
@@ -452,7 +451,7 @@ func TestPortWebSocket(t *testing.T) {
 	}
 }
 
-// TestPortTunnel carries what is no HTTP.
+// TestPortTunnel carries bytes that are not HTTP.
 func TestPortTunnel(t *testing.T) {
 	w := newPortWorld(t, func(http.ResponseWriter, *http.Request) {})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -468,7 +467,7 @@ func TestPortTunnel(t *testing.T) {
 			}
 			go func() {
 				defer c.Close()
-				io.WriteString(c, "220 ready\r\n") // the program speaks first
+				io.WriteString(c, "220 ready\r\n") // the program sends first
 				io.Copy(c, c)
 			}()
 		}

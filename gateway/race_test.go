@@ -2,5 +2,5 @@
 
 package gateway
 
-// Under the race detector everything is ten times as slow and as large.
+// Under the race detector everything takes ten times as much time and memory.
 const raced = true

@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// TestRequestQuota: a tenant that is over is told the quota and the time, over
-// HTTP and on a WebSocket, and another tenant is not.
+// TestRequestQuota: a tenant over its quota gets an error that names the quota and the time, over
+// HTTP and on a WebSocket. Another tenant does not.
 func TestRequestQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.dial(tokenAll).hello()
@@ -26,7 +26,7 @@ func TestRequestQuota(t *testing.T) {
 	}
 	r := w.do("GET", "/v1/sessions", tokenViewer, nil, nil)
 	p := wantFault(t, r, fault.Exhausted)
-	// The next is due 100 s after the first.
+	// The next request is allowed 100 s after the first.
 	least := int(math.Ceil((100*time.Second - time.Since(began)).Seconds()))
 	if p.Field != "quota.requests_per_second" || p.RetryAfter < least || p.RetryAfter > 100 || r.Header.Get("Retry-After") != fmt.Sprint(p.RetryAfter) {
 		t.Errorf("%+v, Retry-After %s", p, r.Header.Get("Retry-After"))
@@ -38,7 +38,7 @@ func TestRequestQuota(t *testing.T) {
 	if r := w.do("GET", "/v1/sessions", tokenOther, nil, nil); r.StatusCode != 200 {
 		t.Errorf("another tenant: %d", r.StatusCode)
 	}
-	// What takes no credentials takes nothing of it.
+	// Requests without credentials do not use the quota.
 	if r := w.do("GET", "/healthz", "", nil, nil); r.StatusCode != 200 {
 		t.Errorf("healthz: %d", r.StatusCode)
 	}

@@ -22,8 +22,8 @@ func (c Config) changeable() Changeable {
 	return Changeable{c.Tokens, c.Until, c.AllowedHosts, c.AllowedOrigins, c.Limits.PerPrincipal}
 }
 
-// Reload applies new settings, all or none of them. Open connections stay open,
-// also if the token that opened them is gone.
+// Reload applies new settings, all or none of them. Open connections stay open, even if the token
+// that opened them was removed.
 func (g *Gateway) Reload(c Changeable) error {
 	tokens, err := auth.ParseTokens(c.Tokens, c.Until)
 	if err != nil {

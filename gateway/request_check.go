@@ -8,26 +8,25 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// requestCheck follows the requests of one connection as bytes and finds
-// headers that two HTTP parsers may read differently: folded lines, lines
-// without a colon, a repeated header that must be single, a body with two
-// lengths. net/http accepts some of these, as RFC 9112 allows, and forgets how
-// they were written. A proxy in front of the gateway may read them in another
-// way, and a request could then hide in the body of another.
+// requestCheck reads the bytes of the requests of one connection and finds headers that two HTTP
+// parsers may read differently: folded lines, lines without a colon, a repeated header that must be
+// single, a body with two lengths. net/http accepts some of these, as RFC 9112 allows, and does not
+// keep their original form. A proxy in front of the gateway may read them differently, and then a
+// request could hide in the body of another.
 //
-// It needs no memory but a line's beginning, and does not hold bytes back. It
-// agrees with net/http on where a body ends; if it did not, net/http would
-// refuse what it takes for a request. The zero value expects a request.
+// It stores only the beginning of a line, and does not delay bytes. It agrees with net/http about
+// the end of a body. If it did not, net/http would reject the bytes that follow. The zero value
+// expects a request.
 type requestCheck struct {
 	where checkState
-	// left is the rest of a body or a chunk, in bytes.
+	// left is the length of the rest of a body or a chunk, in bytes.
 	left int64
 	// line is the beginning of the present line, and size its length.
 	line [48]byte
 	size int
 	// tail is the end of the request line, which names the version.
 	tail [len("HTTP/1.0\r")]byte
-	// What the header has so far.
+	// The state of the present header.
 	seen    [len(singleHeaders)]bool
 	length  int64
 	chunked bool
@@ -44,7 +43,7 @@ const (
 	atChunkSize
 	inChunk
 	inTrailer
-	// unchecked is a connection that may stop to speak HTTP.
+	// unchecked is the state of a connection that may stop speaking HTTP.
 	unchecked
 )
 
@@ -54,7 +53,7 @@ var singleHeaders = [...]string{
 	"sec-websocket-key", "sec-websocket-version",
 }
 
-// The places in singleHeaders.
+// The indexes in singleHeaders.
 const (
 	contentLength    = 3
 	transferEncoding = 4
@@ -63,8 +62,8 @@ const (
 // idle reports whether no byte of a request has been read.
 func (s *requestCheck) idle() bool { return s.where == atRequestLine && s.size == 0 }
 
-// scan follows the bytes of p. It returns how many of them come before the
-// first line that is refused, and why that line is.
+// scan reads the bytes of p. It returns the number of bytes before the first rejected line, and the
+// reason for the rejection.
 func (s *requestCheck) scan(p []byte) (n int, err error) {
 	for n < len(p) {
 		switch s.where {
@@ -111,7 +110,7 @@ func (s *requestCheck) add(p []byte) {
 	}
 }
 
-// endLine takes a complete line.
+// endLine processes a complete line.
 func (s *requestCheck) endLine() error {
 	line := bytes.TrimRight(s.line[:min(s.size, len(s.line))], "\r")
 	size := s.size
@@ -146,7 +145,7 @@ func (s *requestCheck) endLine() error {
 	return nil
 }
 
-// header takes a line of size bytes, of which line is the beginning.
+// header processes a line of size bytes. line is its beginning.
 func (s *requestCheck) header(line []byte, size int) error {
 	const op = "gateway.header"
 	if line[0] == ' ' || line[0] == '\t' {
@@ -155,7 +154,7 @@ func (s *requestCheck) header(line []byte, size int) error {
 	name, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok {
 		if size > len(s.line) {
-			return nil // a long name whose colon was not kept
+			return nil // a long name whose colon is beyond the kept part
 		}
 		return fault.New(fault.Malformed, op, "a header line has no colon")
 	}
@@ -168,7 +167,7 @@ func (s *requestCheck) header(line []byte, size int) error {
 			continue
 		}
 		if s.seen[i] {
-			return fault.New(fault.Malformed, op, "the header %s is there twice", single)
+			return fault.New(fault.Malformed, op, "the header %s is repeated", single)
 		}
 		s.seen[i] = true
 		if (i == contentLength || i == transferEncoding) && size > len(s.line) {
@@ -176,7 +175,7 @@ func (s *requestCheck) header(line []byte, size int) error {
 		}
 		switch i {
 		case contentLength:
-			s.length, _ = strconv.ParseInt(string(value), 10, 64) // net/http refuses another form
+			s.length, _ = strconv.ParseInt(string(value), 10, 64) // net/http rejects other forms
 		case transferEncoding:
 			if s.chunked = strings.EqualFold(string(value), "chunked"); !s.chunked || s.old {
 				return fault.New(fault.Malformed, op, "the only transfer encoding is chunked")
@@ -189,7 +188,7 @@ func (s *requestCheck) header(line []byte, size int) error {
 	return nil
 }
 
-// endHeader decides what follows the header.
+// endHeader sets the state after the header.
 func (s *requestCheck) endHeader() {
 	switch {
 	case s.upgrade:

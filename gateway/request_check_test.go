@@ -11,13 +11,13 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestRequestCheck looks at headers that two parsers may read differently. It
-// gets each text at once and byte by byte.
+// TestRequestCheck checks headers that two parsers may read differently. The check gets each text
+// at once and byte by byte.
 func TestRequestCheck(t *testing.T) {
 	const get = "GET /a HTTP/1.1\r\nHost: h\r\n"
 	for name, c := range map[string]struct {
 		text string
-		good int // how much of it comes before the refused line
+		good int // number of bytes before the rejected line
 		bad  string
 	}{
 		"plain":                {get + "\r\n", 0, ""},
@@ -29,8 +29,8 @@ func TestRequestCheck(t *testing.T) {
 		"upgrade":              {get + "Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n no HTTP\r\nany more\n", 0, ""},
 		"folded":               {get + " x\r\n\r\n", len(get), "folded"},
 		"no colon":             {get + "nothing\r\n\r\n", len(get), "no colon"},
-		"two hosts":            {get + "hOST: h\r\n\r\n", len(get), "twice"},
-		"two lengths":          {get + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", len(get) + 19, "twice"},
+		"two hosts":            {get + "hOST: h\r\n\r\n", len(get), "repeated"},
+		"two lengths":          {get + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", len(get) + 19, "repeated"},
 		"both":                 {get + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", len(get) + 19, "not both"},
 		"odd encoding":         {get + "Transfer-Encoding: gzip, chunked\r\n\r\n", len(get), "only transfer encoding"},
 		"long encoding":        {get + "Transfer-Encoding: " + strings.Repeat(" ", 99) + "chunked\r\n\r\n", len(get), "too long"},
@@ -38,7 +38,7 @@ func TestRequestCheck(t *testing.T) {
 		"in a second request":  {get + "\r\n" + get + "\tx\r\n\r\n", 2*len(get) + 2, "folded"},
 		"behind a body":        {get + "Content-Length: 1\r\n\r\nx" + get + " x\r\n\r\n", 2*len(get) + 22, "folded"},
 		"behind chunks":        {get + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + get + " x\r\n\r\n", 2*len(get) + 35, "folded"},
-		"origin twice, spaced": {get + "Origin: a\r\norigin:b\r\n\r\n", len(get) + 11, "twice"},
+		"origin twice, spaced": {get + "Origin: a\r\norigin:b\r\n\r\n", len(get) + 11, "repeated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1, 7, len(c.text)} {
@@ -57,7 +57,7 @@ func TestRequestCheck(t *testing.T) {
 	}
 }
 
-// checkIn gives b to the check in parts of at most size bytes.
+// checkIn passes b to the check in parts of at most size bytes.
 func checkIn(s *requestCheck, b []byte, size int) (good int, err error) {
 	for len(b) > 0 && err == nil {
 		var n int
@@ -91,7 +91,7 @@ func FuzzRequestCheck(f *testing.F) {
 			return
 		}
 		end := len(b) - in.Buffered()
-		if end <= 4096-16 { // all of it is in the reader's buffer
+		if end <= 4096-16 { // the reader's buffer holds all of it
 			var s requestCheck
 			if _, err := s.scan(b[:end]); err != nil || s.where == unchecked {
 				return

@@ -15,12 +15,12 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// call asks the node and answers with what it says, {} for a nil result.
+// call sends a request to the node and answers with its result, {} for a nil result.
 func (q *request) call(status int, op string, params, result any) error {
 	return q.callFor(q.g.cfg.Times.Call, status, op, params, result)
 }
 
-// callFor is call with a time of its own.
+// callFor is call with its own time limit.
 func (q *request) callFor(limit time.Duration, status int, op string, params, result any) error {
 	ctx, cancel := context.WithTimeout(q.base(), limit)
 	defer cancel()
@@ -33,7 +33,7 @@ func (q *request) callFor(limit time.Duration, status int, op string, params, re
 	return q.json(status, result)
 }
 
-// ask asks the node within the usual time.
+// ask sends a request to the node within the usual time limit.
 func (q *request) ask(op string, params, result any) error {
 	ctx, cancel := context.WithTimeout(q.base(), q.g.cfg.Times.Call)
 	defer cancel()
@@ -52,8 +52,8 @@ func (q *request) json(status int, v any) error {
 	return nil
 }
 
-// session returns the id in the path. The node decides whether it exists; a
-// wrong form could not, and is told the same.
+// session returns the id in the path. The node decides whether the session exists. An id with a
+// wrong form cannot exist and gets the same error.
 func (q *request) session() (string, error) {
 	id := q.Params("id")
 	if !validID(id) {
@@ -85,7 +85,7 @@ func (g *Gateway) status(q *request) error {
 	return q.json(fiber.StatusOK, out)
 }
 
-// description is what GET /v1 tells.
+// description is the body of GET /v1.
 type description struct {
 	Protocol  string              `json:"protocol"`
 	Server    string              `json:"server"`
@@ -112,8 +112,7 @@ func (g *Gateway) describe(q *request) error {
 	})
 }
 
-// gatewayItself is the principal of what the gateway asks on its own account.
-// It owns no session.
+// gatewayItself is the principal of the gateway's own requests. It owns no session.
 func gatewayItself() noderpc.Principal {
 	return noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway", Scopes: []string{string(ScopeAdmin)}}
 }

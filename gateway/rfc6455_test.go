@@ -14,18 +14,17 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// The cases of the Autobahn test suite, whose numbers the names carry, put to
-// our endpoint, which is no echo: what is echoed here is an Input frame, as a
-// Records frame, or a request, as its reply.
+// These are the cases of the Autobahn test suite; the names have its numbers. Our endpoint is not
+// an echo server: it echoes an Input frame as a Records frame, or a request as its reply.
 
-// conversation is what a client sends, in writes, and what it gets for it.
+// conversation is the client's writes and the answers that it expects.
 type conversation struct {
 	name string
 	sent [][]byte
 	want []string
 }
 
-// once is bytes in one write, chopped the same in writes of n.
+// once returns the bytes as a single write. chopped returns the same bytes in writes of n.
 func once(parts ...[]byte) [][]byte { return [][]byte{slices.Concat(parts...)} }
 
 func chopped(n int, parts ...[]byte) [][]byte {
@@ -39,12 +38,12 @@ const (
 	textPart, binaryPart, more = 0x01, 0x02, 0x00
 )
 
-// inputOf is the message that brings n bytes of input.
+// inputOf returns the message with n bytes of input.
 func inputOf(n int) []byte {
 	return stream.AppendMessage(nil, stream.Frame{Type: stream.Input, Channel: 9, Body: make([]byte, 8+n)})
 }
 
-// requestOf is a request whose text has about n bytes.
+// requestOf returns a request whose text has about n bytes.
 func requestOf(n int, filler string) []byte {
 	return fmt.Appendf(nil, `{"id":7,"op":"session.list","params":{"x":"%s"}}`, strings.Repeat(filler, max(n-52, 0)/len(filler)))
 }
@@ -184,7 +183,7 @@ func rfc6455() []conversation {
 	return all
 }
 
-// read takes what the server sends until it is what was wanted, or too much.
+// read reads from the server until it has the wanted answers, or too many.
 func (k conversation) read(c net.Conn, br *bufio.Reader) (got []string) {
 	_ = c.SetReadDeadline(time.Now().Add(15 * time.Second))
 	for len(got) < len(k.want) {
@@ -216,7 +215,7 @@ func (k conversation) read(c net.Conn, br *bufio.Reader) (got []string) {
 		default:
 			return append(got, fmt.Sprintf("a frame with opcode %d", op))
 		}
-		// An answer that a close overtakes may come or not.
+		// An answer that a close frame overtakes may arrive or not.
 		if n := len(got) - 1; strings.HasSuffix(k.want[n], "?") && got[n]+"?" != k.want[n] {
 			got = append(got[:n], k.want[n], got[n])
 		} else if strings.HasSuffix(k.want[n], "?") {
@@ -226,8 +225,8 @@ func (k conversation) read(c net.Conn, br *bufio.Reader) (got []string) {
 	return got
 }
 
-// TestRFC6455 holds the endpoint to the RFC, case by case. After each case the
-// server still serves others.
+// TestRFC6455 checks the endpoint against the RFC, case by case. After each case the server still
+// serves other clients.
 func TestRFC6455(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.PerPrincipal = 1000 })
 	for _, k := range rfc6455() {
@@ -237,7 +236,7 @@ func TestRFC6455(t *testing.T) {
 			go func() {
 				for _, p := range k.sent {
 					if _, err := c.Write(p); err != nil {
-						return // the server has heard enough
+						return // the server reads no more
 					}
 				}
 			}()
@@ -258,7 +257,7 @@ func TestRFC6455(t *testing.T) {
 	}
 }
 
-// handshake returns the head of the server's answer to one with more headers.
+// handshake returns the head of the server's answer to a handshake with more headers.
 func (w *world) handshake(t *testing.T, headers string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", w.addr)

@@ -7,37 +7,35 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// route is one row of the table. The gateway serves no other route, and
-// authorizes every request.
+// route is one row of the route table. The gateway serves no other route, and authorizes every
+// request.
 type route struct {
 	Method string
 	// Path is a template of Fiber's: ":id" is one segment, "*" the rest.
 	Path string
-	// Access is the scope that it takes, Anyone or Open.
+	// Access is the scope that it needs, Anyone or Open.
 	Access Scope
-	// Body is the largest body in bytes; 0 means that it takes none.
+	// Body is the largest body in bytes; 0 means that no body is allowed.
 	Body int64
 	// Upgrade marks the WebSocket.
 	Upgrade bool
-	// Run marks what a run ticket opens, from the origin that it was made for.
+	// Run marks a route that a run ticket opens, from the origin that the ticket was issued for.
 	Run bool
 	// Public marks a script that pages of any origin may load. It is Open.
 	Public bool
-	// Cookie marks what takes the cookie of a sign-in and no other credentials,
-	// from pages of this server alone.
+	// Cookie marks a route that takes the cookie of a sign-in and no other credentials, only from
+	// pages of this server.
 	Cookie bool
-	// Port marks what is passed to a program in a sandbox, and so takes other
-	// credentials too.
+	// Port marks a route that forwards to a program in a sandbox, and so also takes other
+	// credentials.
 	Port bool
-	// A route has either of them: a handler of the native API, or a standard one
-	// of a surface.
+	// A route has one of the two: a handler of the native API, or a standard handler of a surface.
 	handler  func(*request) error
 	standard http.Handler
 }
 
-// table returns the routes of the native API. Open are: the API's description,
-// the ways to sign in, and the browser's question which routes another origin
-// may use.
+// table returns the routes of the native API. The open ones are the API's description, the sign-in,
+// and the CORS preflight, with which a browser asks what another origin may do.
 func (g *Gateway) table() []route {
 	const small = 256 << 10
 	return append(g.nativeRoutes(), []route{
@@ -76,7 +74,7 @@ func (g *Gateway) table() []route {
 	}...)
 }
 
-// method is the route's, or the request's for what is in no table.
+// method returns the route's method. For a request outside the table it returns the request's.
 func (r *route) method(q *request) string {
 	if r.Method != "" {
 		return r.Method
@@ -84,8 +82,8 @@ func (r *route) method(q *request) string {
 	return q.Method()
 }
 
-// preflight answers a browser that asks before it sends what a page of
-// another, allowed origin wants. The door has judged the origin.
+// preflight answers the CORS preflight of a browser for a page of another, allowed origin.
+// authorize has checked the origin.
 func (g *Gateway) preflight(q *request) error {
 	h := &q.Response().Header
 	h.Set(fiber.HeaderAccessControlAllowMethods, "GET, HEAD, POST, PUT, PATCH, DELETE")

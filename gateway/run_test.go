@@ -141,7 +141,7 @@ func TestRunTruncated(t *testing.T) {
 	}
 }
 
-// TestAbuse13_RunFlood is far over the window: acknowledging keeps it going.
+// TestAbuse13_RunFlood prints far more than the window: acknowledgements keep the output coming.
 func TestAbuse13_RunFlood(t *testing.T) {
 	w := newWorld(t, nil)
 	var n int
@@ -202,9 +202,9 @@ func TestRunRefused(t *testing.T) {
 	wantFault(t, w.run(tokenAll, "text/event-stream", `{"code":"x"}`), fault.Exhausted)
 }
 
-// TestRunHangUp has the client go away in the middle, in each of the forms.
+// TestRunHangUp disconnects the client in the middle of a run, in each of the response forms.
 func TestRunHangUp(t *testing.T) {
-	// A sign of life that cannot be written would tell of the hang-up as well.
+	// The failed write of a keepalive event would also reveal the disconnect, so there are none.
 	w := newWorld(t, func(c *Config) { c.Times.KeepAlive = time.Hour })
 	for i, accept := range []string{"application/json", "text/event-stream", "application/x-ndjson"} {
 		t.Run(accept, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestRunHangUp(t *testing.T) {
 			fmt.Fprintf(c, "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: %s\r\nContent-Length: %d\r\n\r\n%s", tokenAll, accept, len(body), body)
 			if accept != "application/json" {
 				br := bufio.NewReader(c)
-				for { // the first output is there long before the end
+				for { // the first output arrives long before the end
 					line, err := br.ReadString('\n')
 					if err != nil {
 						t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 )
 
-// runTokenReply answers the request for a run token.
+// runTokenReply is the reply to a request for a run token.
 type runTokenReply struct {
 	Ticket string `json:"ticket"`
-	// ID names the token, and is no secret. Revoking takes it.
+	// ID names the token, for example to revoke it. It is not secret.
 	ID             string         `json:"id"`
 	Origin         string         `json:"origin"`
 	Uses           int            `json:"uses"`
@@ -25,19 +25,19 @@ type runTokenReply struct {
 func (c *credentialAPI) issueRunToken(q *request, p ticketRequest) error {
 	const op = "gateway.run_token"
 	if !slices.Equal(p.Scopes, []string{string(ScopeRun)}) {
-		return fault.Invalid(op, "scopes", `a ticket for an origin has the scope "run" alone`)
+		return fault.Invalid(op, "scopes", `a ticket for an origin can only have the scope "run"`)
 	}
 	if !auth.Allows(q.who, ScopeRun) {
 		return &fault.Error{
 			Kind: fault.PermissionDenied, Op: op, Field: "scopes",
-			Message: "a ticket has no scope that its creator lacks",
+			Message: "a ticket cannot have a scope that its creator lacks",
 		}
 	}
 	spec := auth.RunTokenSpec{
 		Origin: strings.ToLower(p.Origin), Embed: p.Embed, Uses: p.Uses, ExpiresSeconds: p.ExpiresSeconds, Limits: p.Limits,
 	}
 	if _, err := parseOrigins([]string{spec.Origin}); err != nil {
-		return fault.Invalid(op, "origin", "%q is no origin such as https://chat.example.com", p.Origin)
+		return fault.Invalid(op, "origin", "%q is not an origin such as https://chat.example.com", p.Origin)
 	}
 	who := q.who
 	who.Scopes = p.Scopes

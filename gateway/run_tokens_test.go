@@ -34,11 +34,11 @@ func (w *world) runTicket(body string) runTokenReply {
 	return out
 }
 
-// countedStore is a store of run tokens whose clock a test moves forward.
+// countedStore is a store of run tokens with a clock that a test moves forward.
 type countedStore struct {
 	auth.SharedRunTokenStore
 	ahead atomic.Int64
-	// left has the place that each run has given back.
+	// left receives a value for each place that a run has given back.
 	left chan string
 }
 
@@ -58,7 +58,7 @@ func (s *countedStore) Leave(ctx context.Context, id, origin, place string) erro
 	return err
 }
 
-// newClockWorld is newWorld with a clock for run tokens.
+// newClockWorld is newWorld with such a clock for run tokens.
 func newClockWorld(t *testing.T) (w *world, forward func(time.Duration), left <-chan string) {
 	t.Helper()
 	store := newCountedStore()
@@ -77,7 +77,7 @@ func (w *world) named(origin string) bool {
 	return is
 }
 
-// until waits for what no event of the node tells.
+// until polls for a condition that no event of the node reports.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
@@ -87,7 +87,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// from asks as a page of the origin with the ticket does.
+// from sends a request with the ticket, as a page of the origin does.
 func (w *world) from(origin, method, path, ticket, body string) *http.Response {
 	w.t.Helper()
 	return w.do(method, path, ticket, strings.NewReader(body), func(r *http.Request) {
@@ -98,12 +98,12 @@ func (w *world) from(origin, method, path, ticket, body string) *http.Response {
 	})
 }
 
-// TestRunTicket walks what a run ticket opens, and what must not open.
+// TestRunTicket checks what a run ticket opens and what it must not open.
 func TestRunTicket(t *testing.T) {
 	w, clock, _ := newClockWorld(t)
 	w.session()
 	const code = `{"code":"print:a"}`
-	wantFault(t, w.from(chat, "POST", "/v1/run", auth.RunTokenPrefix+"none", code), fault.PermissionDenied) // nobody has named that origin
+	wantFault(t, w.from(chat, "POST", "/v1/run", auth.RunTokenPrefix+"none", code), fault.PermissionDenied) // no ticket names that origin
 	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://Chat.example","uses":2,"expires_seconds":60}`)
 	if ticket.Origin != chat || ticket.Uses != 2 || ticket.ExpiresSeconds != 60 || ticket.Limits.Concurrent != 2 {
 		t.Errorf("%+v", ticket)
@@ -148,14 +148,14 @@ func TestRunTicket(t *testing.T) {
 		}
 		wantFault(t, w.from(chat, "OPTIONS", "/v1/sessions", "", ""), fault.PermissionDenied)
 		wantFault(t, w.from("https://evil.example", "OPTIONS", "/v1/run", "", ""), fault.PermissionDenied)
-		for range 2 { // what was refused above has used nothing up
+		for range 2 { // the rejected requests above have not used up anything
 			r = w.from(chat, "POST", "/v1/run", ticket.Ticket, code)
 			if b := read(t, r); r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != chat || !strings.Contains(b, `"stdout"`) {
 				t.Errorf("%d %s", r.StatusCode, b)
 			}
 		}
 		r = w.from(chat, "POST", "/v1/run", ticket.Ticket, code)
-		if r.Header.Get("Access-Control-Allow-Origin") != chat { // its page can read why
+		if r.Header.Get("Access-Control-Allow-Origin") != chat { // the page can read the reason
 			t.Errorf("used up: %v", r.Header)
 		}
 		if p := wantFault(t, r, fault.Unauthenticated); !strings.Contains(p.Message, "used up") {
@@ -187,7 +187,7 @@ func TestRunTicket(t *testing.T) {
 	})
 }
 
-// TestRunTicketEmbedded is for the frame, whose requests come from this server.
+// TestRunTicketEmbedded uses a ticket for the frame, whose requests come from this server's origin.
 func TestRunTicketEmbedded(t *testing.T) {
 	w := newWorld(t, nil)
 	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","embed":true}`)
@@ -229,8 +229,8 @@ func TestRunTicketRequest(t *testing.T) {
 	wantFault(t, w.do("POST", "/v1/tickets", tokenAll, strings.NewReader(good), nil), fault.Exhausted)
 }
 
-// TestRunTicketLimits holds a page to its ticket's time, output, number and
-// rate of runs; and a place is free again when its run has ended.
+// TestRunTicketLimits checks the limits of a ticket: time, output, number and rate of runs. The
+// place of a run is free again when it has ended.
 func TestRunTicketLimits(t *testing.T) {
 	w, clock, left := newClockWorld(t)
 	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":100,"expires_seconds":3600,
@@ -246,7 +246,7 @@ func TestRunTicketLimits(t *testing.T) {
 	}
 	_ = first.Body.Close()
 	w.deleted(1)
-	<-left // the place
+	<-left // a place was given back
 	body := read(t, w.from(chat, "POST", "/v1/run", ticket, `{"code":"flood:50000","max_output_bytes":60000000}`))
 	if !strings.Contains(body, `{"type":"truncated","bytes":49000}`) {
 		t.Errorf("%.300s", body)
@@ -261,7 +261,7 @@ func TestRunTicketLimits(t *testing.T) {
 	w.deleted(4)
 }
 
-// TestRunInteractive feeds a run and stops another, as its page and as others.
+// TestRunInteractive sends input to a run and stops another run, from its page and from others.
 func TestRunInteractive(t *testing.T) {
 	w, clock, _ := newClockWorld(t)
 	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":9,"expires_seconds":60}`).Ticket
@@ -290,7 +290,7 @@ func TestRunInteractive(t *testing.T) {
 	answer := `{"channel":"k1","cell":1,"value":"Ann"}`
 	path := "/v1/run/" + start.Session
 	wantFault(t, w.from(chat, "POST", path+"/input", stranger, answer), fault.NotFound)
-	clock(61 * time.Second) // a run that has begun can be fed to its end
+	clock(61 * time.Second) // a run that has begun gets input until its end
 	wantFault(t, w.from("https://evil.example", "POST", path+"/input", ticket, answer), fault.PermissionDenied)
 	wantFault(t, w.from("", "POST", path+"/input", tokenOther, answer), fault.NotFound)
 	if r := w.from(chat, "POST", path+"/input", ticket, answer); r.StatusCode != 200 {
@@ -302,7 +302,7 @@ func TestRunInteractive(t *testing.T) {
 	}
 	_ = body.Close()
 	w.deleted(1)
-	// The last run of an expired ticket has ended: nothing is left of it.
+	// The last run of an expired ticket has ended, so nothing of the ticket remains.
 	until(t, "the end of the ticket", func() bool { return !w.named(chat) })
 
 	ticket = w.runTicket(`{"scopes":["run"],"origin":"https://chat.example"}`).Ticket
@@ -316,13 +316,13 @@ func TestRunInteractive(t *testing.T) {
 	_ = body.Close()
 	w.deleted(2)
 
-	// A session that is no run is not for who may only run.
+	// A caller with only the scope run cannot use a session that is not a run.
 	w.session()
 	wantFault(t, w.from("", "POST", "/v1/run/fixed/interrupt", tokenRun, `{"channel":"k1"}`), fault.NotFound)
 }
 
-// TestRunTicketWithoutStore: while nobody can say whether a ticket is used up,
-// nothing runs, and the page is told to come back.
+// TestRunTicketWithoutStore: while the store cannot be reached, no run starts, and the page is
+// asked to try again.
 func TestRunTicketWithoutStore(t *testing.T) {
 	address := testenv.Redis(t)
 	shared, err := redisstore.Open(redisstore.Options{URL: "redis://" + address + "/0"})
@@ -337,7 +337,7 @@ func TestRunTicketWithoutStore(t *testing.T) {
 		t.Fatalf("%d %s", r.StatusCode, read(t, r))
 	}
 	w.deleted(1)
-	// What lies there is sealed.
+	// The values in the store are sealed.
 	c := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
 	for _, key := range c.Keys(context.Background(), "*ticket:*").Val() {

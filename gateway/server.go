@@ -11,10 +11,10 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// headerSlop is what net/http reads beyond MaxHeaderBytes, in bytes.
+// headerSlop is the number of bytes that net/http reads beyond MaxHeaderBytes.
 const headerSlop = 4 << 10
 
-// build makes the route table, the router and the server.
+// build creates the route table, the router and the server.
 func (g *Gateway) build() error {
 	g.routes = g.table()
 	for _, s := range g.surfaces() {
@@ -47,9 +47,8 @@ func (g *Gateway) build() error {
 	return nil
 }
 
-// Serve accepts connections on ln until ctx ends or Shutdown is called, and
-// then returns nil once everything is closed. It takes at most Times.Drain
-// for that, and a little.
+// Serve accepts connections on ln until ctx ends or Shutdown is called. It returns nil once
+// everything is closed. That takes at most Times.Drain and a little more.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	l := &listener{Listener: ln, g: g, conns: make(map[*conn]struct{})}
 	g.mu.Lock()
@@ -91,9 +90,9 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// Shutdown stops accepting, closes every WebSocket with 1012, which asks its
-// client to come back, and lets HTTP requests finish until ctx ends. Then it
-// cuts what is left. It returns ctx's error when something had to be cut.
+// Shutdown stops accepting, closes every WebSocket with 1012, after which its client reconnects,
+// and lets HTTP requests finish until ctx ends. Then it cuts the remaining ones. It returns ctx's
+// error if something had to be cut.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	if g.draining.Swap(true) {
 		<-g.serving.Done()
@@ -135,11 +134,11 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// flushLimit is how long requests that were given up may take to say so.
+// flushLimit is how long abandoned requests may take to send their answers.
 const flushLimit = 3 * time.Second
 
-// flush gives them that time. A request's place among those under way is free
-// before its answer is written, so it is the connections that tell.
+// flush waits that long. A request gives its place back before its answer is written, so flush
+// watches the connections instead.
 func flush(lns []*listener) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

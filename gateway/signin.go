@@ -11,8 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// signInOptions answers how the user of a page can sign in, besides with a
-// token.
+// signInOptions reports how the user of a page can sign in, in addition to a token.
 func (c *credentialAPI) signInOptions(q *request) error {
 	options := map[string]string{}
 	if c.auth.OffersSignIn() {
@@ -21,7 +20,7 @@ func (c *credentialAPI) signInOptions(q *request) error {
 	return q.json(fiber.StatusOK, options)
 }
 
-// login sends the browser to the OpenID Connect provider.
+// login redirects the browser to the OpenID Connect provider.
 func (c *credentialAPI) login(q *request) error {
 	address, cookie, err := c.auth.BeginSignIn(q.Query("to"))
 	if err != nil {
@@ -31,7 +30,7 @@ func (c *credentialAPI) login(q *request) error {
 	return q.redirect(address)
 }
 
-// callback takes the browser that the provider has sent back.
+// callback answers the browser that the provider has redirected back.
 func (c *credentialAPI) callback(q *request) error {
 	result, err := c.auth.FinishSignIn(c.base, auth.Callback{
 		Cookie: string(q.Request().Header.Cookie(auth.SignInCookie)),

@@ -25,16 +25,16 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// liar is a provider that can be made to say what a good one does not. The
-// flow with a real one is tested in e2e/signin.
+// liar is a provider that can send wrong values on request. e2e/signin tests the flow with a real
+// provider.
 type liar struct {
 	srv  *httptest.Server
 	mu   sync.Mutex
 	key  *rsa.PrivateKey
-	sign *rsa.PrivateKey // with which tokens are signed
-	// claims are what the next token says beside the usual.
+	sign *rsa.PrivateKey // the key that signs tokens
+	// claims are added to the claims of the next token.
 	claims map[string]any
-	// challenges are what codes were asked for with.
+	// challenge and nonce are those of the last authorization request.
 	challenge, nonce string
 }
 
@@ -73,7 +73,7 @@ func (l *liar) token(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"access_token":"a","token_type":"Bearer","id_token":%q}`, oidctest.SignIDToken(l.sign, "k", "RS256", string(text)))
 }
 
-// signInWorld is a gateway that lets users in by l.
+// signInWorld is a gateway at which users sign in with l.
 func signInWorld(t *testing.T, l *liar, change func(*auth.SignIn)) *world {
 	w := newWorld(t, func(c *Config) {
 		c.SignIn = &auth.SignIn{
@@ -88,7 +88,7 @@ func signInWorld(t *testing.T, l *liar, change func(*auth.SignIn)) *world {
 	return w
 }
 
-// begin opens /auth/login and notes what the provider is told.
+// begin opens /auth/login and records the parameters of the redirect to the provider.
 func (w *world) begin(l *liar, to string) (state string, cookie *http.Cookie) {
 	w.t.Helper()
 	r := w.do("GET", "/auth/login?to="+url.QueryEscape(to), "", nil, nil)
@@ -154,13 +154,13 @@ func TestSignIn(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, r)), &got); err != nil || got.Tenant != "acme" || got.Subject != "user:ann@example.com" || got.Role != tenant.Driver || !strings.HasPrefix(got.Token, "sgs_") {
 		t.Fatalf("%d %+v %v", r.StatusCode, got, err)
 	}
-	// The token has the role's scopes, in the tenant.
+	// The token has the role's scopes in the tenant.
 	if r := w.do("GET", "/v1/sessions", got.Token, nil, nil); r.StatusCode != 200 {
 		t.Errorf("a user's sessions: %d", r.StatusCode)
 	}
 	wantFault(t, w.do("GET", "/v1/sessions/fixed", got.Token, nil, nil), fault.NotFound)
 	wantFault(t, w.do("POST", "/v1/sessions", got.Token, nil, nil), fault.PermissionDenied)
-	// A port opens for the user, and for no other port with the same cookie.
+	// The port opens for the user. The same cookie does not open another port.
 	w.fake.change(func() { w.fake.sessions["theirs"] = "acme" })
 	var port portReply
 	if err := json.Unmarshal([]byte(read(t, w.do("POST", "/v1/sessions/theirs/ports", got.Token, strings.NewReader(`{"port":1}`), nil))), &port); err != nil {
@@ -173,9 +173,9 @@ func TestSignIn(t *testing.T) {
 	sit := func(port string) *http.Response {
 		return w.do("GET", "/v1/sessions/theirs/ports/"+port+"/", "", nil, func(r *http.Request) { r.AddCookie(seat[0]) })
 	}
-	wantFault(t, sit("1"), fault.Unavailable) // let in: nothing listens there
+	wantFault(t, sit("1"), fault.Unavailable) // accepted: nothing listens on the port
 	wantFault(t, sit("2"), fault.Unauthenticated)
-	// The cookie is for one thing, and for pages of this server.
+	// The cookie has one purpose, and only for pages of this server.
 	wantFault(t, ask("", session), fault.PermissionDenied)
 	wantFault(t, ask("https://evil.example", session), fault.PermissionDenied)
 	wantFault(t, ask("http://"+w.addr, cookie), fault.Unauthenticated)
@@ -193,8 +193,8 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestSignInIsRefused: with what is not of this attempt, of this provider, or
-// for this server.
+// TestSignInIsRefused: sign-ins are rejected with values of another attempt, of another provider,
+// or for another server.
 func TestSignInIsRefused(t *testing.T) {
 	l := newLiar(t)
 	w := signInWorld(t, l, nil)
@@ -263,7 +263,7 @@ func TestSignInSettings(t *testing.T) {
 	if _, err := New(Config{SignIn: &good}, Remote(nil), nil); err != nil {
 		t.Error(err)
 	}
-	// A provider that is away is told so, and asked again the next time.
+	// An unreachable provider is reported, and asked again the next time.
 	w := newWorld(t, func(c *Config) { s := good; s.Issuer = "http://127.0.0.1:1"; c.SignIn = &s })
 	w.told()
 	wantFault(t, w.do("GET", "/auth/login", "", nil, nil), fault.Unavailable)
@@ -277,7 +277,7 @@ func TestSignInSettings(t *testing.T) {
 	wantFault(t, none.do("GET", "/auth/login", "", nil, nil), fault.NotFound)
 }
 
-// TestSignInEnds: what was opened with a sign-in ends with it.
+// TestSignInEnds: sessions that were opened with a sign-in end with it.
 func TestSignInEnds(t *testing.T) {
 	l := newLiar(t)
 	w := newWorld(t, func(c *Config) {
@@ -305,7 +305,7 @@ func TestSignInEnds(t *testing.T) {
 	wantFault(t, exchange(), fault.Unauthenticated)
 }
 
-// beside is another gateway in front of the same node, with the same settings.
+// beside starts another gateway in front of the same node, with the same settings.
 func (w *world) beside() *world {
 	w.t.Helper()
 	g, err := New(w.g.cfg, w.g.node, nil)
@@ -331,8 +331,8 @@ func (w *world) beside() *world {
 	return &other
 }
 
-// TestSignInOverGateways: each step of a sign-in goes to another gateway than the
-// one before, as behind a load balancer that knows of none.
+// TestSignInOverGateways: each step of a sign-in goes to a different gateway, as with a load
+// balancer without sticky sessions.
 func TestSignInOverGateways(t *testing.T) {
 	l := newLiar(t)
 	a := signInWorld(t, l, nil)

@@ -167,7 +167,7 @@ func TestAbuse23_ScopesOfOps(t *testing.T) {
 	}
 }
 
-// TestAbuse24_Messages has messages that end the connection, each with its code.
+// TestAbuse24_Messages sends messages that end the connection, each with its code.
 func TestAbuse24_Messages(t *testing.T) {
 	w := newWorld(t, nil)
 	big := strings.Repeat("a", protocol.MaxControl)
@@ -213,7 +213,7 @@ func TestAbuse24_Messages(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	t.Parallel() // much of it is waiting
+	t.Parallel() // much of the time is waiting
 	short := newWorld(t, func(c *Config) { c.Times.Hello = 50 * time.Millisecond })
 	if got := short.dial(tokenAll).closed(); got != code(fault.DeadlineExceeded) {
 		t.Errorf("silence: %d", got)
@@ -226,7 +226,7 @@ func TestHello(t *testing.T) {
 		t.Errorf("another op: %d", got)
 	}
 	c = w.dial(tokenAll).hello()
-	<-time.After(limit + 200*time.Millisecond) // the deadline is hello's alone
+	<-time.After(limit + 200*time.Millisecond) // the deadline applies only to hello
 	c.text(`{"id":2,"op":"session.list"}`)
 	c.reply()
 	w.node()
@@ -260,7 +260,7 @@ func TestHandshake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wantFault(t, w.raw(row.text), row.kind) })
 	}
-	// A client that does not wait for the answer is understood.
+	// A client that does not wait for the handshake's answer is accepted.
 	c, err := net.Dial("tcp", w.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestAbuse23_Ticket(t *testing.T) {
 
 func TestShutdownCloses1012(t *testing.T) {
 	w := newWorld(t, nil)
-	a, b := w.dial(tokenAll).hello(), w.dial(tokenAll) // one before its hello
+	a, b := w.dial(tokenAll).hello(), w.dial(tokenAll) // a is past its hello, b is before it
 	codes := make(chan websocket.StatusCode, 2)
 	for _, c := range []*client{a, b} {
 		go func() { codes <- c.closed() }()
@@ -344,7 +344,7 @@ func TestPerPrincipal(t *testing.T) {
 	w.dial(tokenAll)
 }
 
-// masked is a client's frame with the key 1, 2, 3, 4.
+// masked returns a client's frame with the mask 1, 2, 3, 4.
 func masked(first byte, payload []byte) []byte {
 	b := []byte{first}
 	switch n := len(payload); {
@@ -363,7 +363,7 @@ func masked(first byte, payload []byte) []byte {
 	return b
 }
 
-// readFrame reads a server's frame.
+// readFrame reads a frame from the server.
 func readFrame(t testing.TB, br *bufio.Reader) (op byte, payload []byte) {
 	t.Helper()
 	op, payload, err := frameFrom(br)
@@ -396,7 +396,7 @@ func frameFrom(br *bufio.Reader) (op byte, payload []byte, err error) {
 	return h[0] & 0xf, payload, err
 }
 
-// upgrade makes a raw connection that has said hello.
+// upgrade opens a raw connection and sends hello.
 func (w *world) upgrade() (net.Conn, *bufio.Reader) {
 	w.t.Helper()
 	c, err := net.Dial("tcp", w.addr)
@@ -414,8 +414,8 @@ func (w *world) upgrade() (net.Conn, *bufio.Reader) {
 	return c, br
 }
 
-// TestAbuse20_Frames breaks RFC 6455 in its own ways. Each ends the
-// connection with a protocol error or our own code for a large message.
+// TestAbuse20_Frames breaks RFC 6455 in several ways. Each ends the connection with a protocol
+// error or with our code for a large message.
 func TestAbuse20_Frames(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, row := range map[string]struct {
@@ -457,7 +457,7 @@ func TestAbuse20_Frames(t *testing.T) {
 func TestAbuse20_Fragments(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Message = 300 * time.Millisecond })
 	c, br := w.upgrade()
-	// A message in fragments is a message.
+	// A fragmented message counts as one message.
 	_, _ = c.Write(slices.Concat(masked(0x01, []byte(`{"id":2,"op":`)), masked(0x89, []byte("hi")), masked(0x00, []byte(`"session.list"`)), masked(0x80, []byte(`}`))))
 	if op, p := readFrame(t, br); op != 10 || string(p) != "hi" {
 		t.Errorf("no pong in between: %d %q", op, p)
@@ -465,7 +465,7 @@ func TestAbuse20_Fragments(t *testing.T) {
 	if _, p := readFrame(t, br); !strings.Contains(string(p), `"id":2`) {
 		t.Errorf("%s", p)
 	}
-	// One that never ends is not, however lively its fragments.
+	// A message that never ends is rejected, however many fragments it has.
 	stop := make(chan struct{})
 	sent := make(chan struct{})
 	go func() {
@@ -521,9 +521,8 @@ func TestAbuse20_PingFlood(t *testing.T) {
 	}
 }
 
-// TestAbuse19_NeverReads has a node that ignores credit and a client that
-// reads nothing: memory stays bounded, and a client that wakes up in time
-// learns why it was cut off.
+// TestAbuse19_NeverReads has a node that ignores credit and a client that reads nothing. Memory
+// stays bounded, and a client that resumes reading in time learns why it was disconnected.
 func TestAbuse19_NeverReads(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Write = time.Second })
 	c, br := w.upgrade()
@@ -549,7 +548,7 @@ func TestAbuse19_NeverReads(t *testing.T) {
 	}
 	_ = c.Close()
 	w.fake.await(t, "the link's end", func() bool { return w.fake.links == 0 })
-	// One that falls asleep after a word and stays so is cut off as well.
+	// A client that stops reading after one message and never resumes is also cut off.
 	c, br = w.upgrade()
 	_, _ = c.Write(masked(0x81, []byte(`{"id":2,"op":"execute","ch":1,"params":{"key":"k","code":"flood-unchecked"}}`)))
 	readFrame(t, br)
@@ -559,8 +558,8 @@ func TestAbuse19_NeverReads(t *testing.T) {
 // slow reports whether a client that reads nothing was detected.
 func (w *world) slow() bool { return w.g.Stats().Slow > 0 }
 
-// TestAbuse19_HalfOpen: who answers pings stays, and is asked again; who does not
-// is cut off after one.
+// TestAbuse19_HalfOpen: a client that answers pings stays connected and is pinged again. A client
+// that does not is cut off after one ping.
 func TestAbuse19_HalfOpen(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Ping = 20 * time.Millisecond })
 	asked := make(chan struct{}, 100)
@@ -584,7 +583,7 @@ func TestAbuse19_HalfOpen(t *testing.T) {
 		_, _, err := ws.Read(context.Background())
 		left <- err
 	}()
-	for range 4 { // each but the first follows an answer
+	for range 4 { // each ping but the first follows an answer
 		select {
 		case <-asked:
 		case err := <-left:

@@ -73,8 +73,8 @@ func (g *Gateway) healthConfig() health.Config {
 	}
 }
 
-// start calls f in a goroutine that a shutdown waits for. It returns false once
-// the shutdown waits.
+// start calls f in a goroutine that a shutdown waits for. It returns false if a shutdown already
+// waits.
 func (g *Gateway) start(f func()) bool {
 	if !g.trackRequest() {
 		return false
@@ -105,7 +105,7 @@ func (g *Gateway) framing() ([]string, error) {
 	return all, nil
 }
 
-// surfaceNode is the gateway's node as surfaces use it.
+// surfaceNode is the gateway's node in the form that surfaces use.
 type surfaceNode struct{ g *Gateway }
 
 func (n surfaceNode) Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error) {
@@ -120,12 +120,12 @@ func (n surfaceNode) WriteFile(ctx context.Context, who noderpc.Principal, file 
 	return n.g.files.writeText(ctx, who, file, content)
 }
 
-// routeOf is a surface's route as a row of the route table. It refuses a route
-// that lacks what the contract requires.
+// routeOf converts a surface's route to a row of the route table. It rejects a route that lacks a
+// part that the contract requires.
 func routeOf(r surface.Route) (route, error) {
 	if r.Access == "" || r.Method == "" || r.Path == "" || r.Path[0] != '/' || r.Handler == nil {
 		return route{}, fault.New(fault.Internal, "gateway.surface",
-			"the route %q %q lacks a method, a path, a handler or what it takes", r.Method, r.Path)
+			"the route %q %q lacks a method, a path, a handler or a scope", r.Method, r.Path)
 	}
 	if r.Public && r.Access != Open || r.Access != Open && r.Access != Anyone && !auth.Known(r.Access) {
 		return route{}, fault.New(fault.Internal, "gateway.surface", "the route %s %s has a scope that it cannot have", r.Method, r.Path)
@@ -136,14 +136,14 @@ func routeOf(r surface.Route) (route, error) {
 	}, nil
 }
 
-// response is the http.ResponseWriter of a standard handler. It notes what the
-// access log says of the response.
+// response is the http.ResponseWriter of a standard handler. It records the status and size for the
+// access log.
 type response struct {
 	http.ResponseWriter
 	q      *request
 	status int
 	sent   int64
-	// release is set once the handler has the connection.
+	// release is set once the handler has taken over the connection.
 	release func() bool
 }
 
@@ -151,7 +151,7 @@ func (w *response) WriteHeader(status int) {
 	if status >= http.StatusOK && w.status == 0 {
 		w.status = status
 		if !w.q.body.whole() {
-			// What is left of the body would be taken for the next request.
+			// The rest of the body would be parsed as the next request.
 			w.Header().Set("Connection", "close")
 		}
 	}
@@ -170,16 +170,16 @@ func (w *response) Write(p []byte) (int, error) {
 // Started reports whether the handler has written a part of the response.
 func (w *response) Started() bool { return w.status != 0 }
 
-// Flush sends what was written.
+// Flush sends the bytes written so far.
 func (w *response) Flush() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // the next write fails, too
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // the next write fails as well
 }
 
-// Hijack takes the connection over. A shutdown closes it at its beginning, and
-// waits until the handler returns.
+// Hijack takes the connection over. A shutdown closes the connection when it begins, and waits
+// until the handler returns.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	g := w.q.g
 	if !g.trackRequest() {
@@ -195,7 +195,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, buffered, nil
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // serveStandard lets a standard handler answer. It returns once the response is
@@ -216,7 +216,7 @@ func (q *request) serveStandard(h http.Handler) {
 		r.SetPathValue(pathValueName(name), q.Params(name))
 	}
 	w := &response{ResponseWriter: x.w, q: q}
-	_ = http.NewResponseController(x.w).EnableFullDuplex() // HTTP/1 has it
+	_ = http.NewResponseController(x.w).EnableFullDuplex() // HTTP/1 supports it
 	defer func() {
 		_ = q.body.Close()
 		if w.release != nil {
@@ -240,7 +240,7 @@ func (q *request) serveStandard(h http.Handler) {
 		}
 		q.finishStandard(w, call.Err)
 		if p != nil {
-			panic(http.ErrAbortHandler) // cut what was begun
+			panic(http.ErrAbortHandler) // cut the response that has begun
 		}
 	}()
 	h.ServeHTTP(w, r)
@@ -253,8 +253,8 @@ func (q *request) finishStandard(w *response, err error) {
 	q.finish(w.status, w.sent, err)
 }
 
-// pathValueName is the name of a path's parameter for http.Request.PathValue:
-// Fiber numbers the "*".
+// pathValueName returns the name of a path parameter for http.Request.PathValue. Fiber numbers the
+// "*".
 func pathValueName(param string) string {
 	if param != "" && param[0] == '*' {
 		return "*"

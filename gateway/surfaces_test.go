@@ -26,8 +26,7 @@ func demoWorld(t *testing.T) (*world, *demo.Surface) {
 	return newWorld(t, func(c *Config) { c.Surfaces = []surface.Surface{d} }), d
 }
 
-// TestSurfaceStreamsOut reads the parts of a response while the handler waits
-// for the reader of each.
+// TestSurfaceStreamsOut reads each part of a response while the handler waits for the reader.
 func TestSurfaceStreamsOut(t *testing.T) {
 	w, _ := demoWorld(t)
 	r := w.do("GET", "/demo/count/3", tokenAll, nil, nil)
@@ -74,8 +73,8 @@ func TestSurfaceStreamsBothWays(t *testing.T) {
 	}
 }
 
-// TestSurfaceCancellation leaves while the handler waits: without a body, and
-// after one that was read to its end.
+// TestSurfaceCancellation disconnects while the handler waits: without a body, and after the body
+// was read to its end.
 func TestSurfaceCancellation(t *testing.T) {
 	w, d := demoWorld(t)
 	for name, head := range map[string]string{
@@ -102,8 +101,8 @@ func TestSurfaceCancellation(t *testing.T) {
 	}
 }
 
-// TestSurfaceUpgrade takes the connection over. What the client sent with its
-// request is not lost.
+// TestSurfaceUpgrade takes the connection over. Bytes that the client sent with its request are not
+// lost.
 func TestSurfaceUpgrade(t *testing.T) {
 	w, _ := demoWorld(t)
 	c, err := net.Dial("tcp", w.addr)
@@ -122,7 +121,7 @@ func TestSurfaceUpgrade(t *testing.T) {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}
-	// A shutdown does not wait for it.
+	// A shutdown does not wait for the taken connection.
 	if err := w.stop(); err != nil {
 		t.Error(err)
 	}
@@ -131,8 +130,7 @@ func TestSurfaceUpgrade(t *testing.T) {
 	}
 }
 
-// TestSurfaceAuthorization knocks at a surface's routes: they use the same
-// authorization as all others.
+// TestSurfaceAuthorization checks that a surface's routes use the same authorization as all others.
 func TestSurfaceAuthorization(t *testing.T) {
 	w, _ := demoWorld(t)
 	wantFault(t, w.do("POST", "/demo/echo", "", nil, nil), fault.Unauthenticated)
@@ -164,7 +162,8 @@ type oneRoute surface.Route
 
 func (r oneRoute) Routes() []surface.Route { return []surface.Route{surface.Route(r)} }
 
-// TestSurfaceLimits sends too much, stands still, and sends what no route takes.
+// TestSurfaceLimits sends a body that is too large, one that pauses, and one to a route that takes
+// none.
 func TestSurfaceLimits(t *testing.T) {
 	d := &demo.Surface{Left: make(chan error, 8)}
 	w := newWorld(t, func(c *Config) {
@@ -183,7 +182,7 @@ func TestSurfaceLimits(t *testing.T) {
 	if body := read(t, w.do("POST", "/demo/size", tokenAll, strings.NewReader("12345"), nil)); body != "5" {
 		t.Errorf("%q", body)
 	}
-	// A handler that panics takes nothing along.
+	// A handler that panics affects nothing else.
 	wantFault(t, w.do("GET", "/demo/panic", tokenAll, nil, nil), fault.Internal)
 }
 

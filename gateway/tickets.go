@@ -18,7 +18,7 @@ type credentialAPI struct {
 	audit *auditLog
 	log   *slog.Logger
 	base  context.Context
-	// full counts what a limit refuses.
+	// full counts a refusal because of a limit.
 	full func(limit)
 }
 
@@ -29,7 +29,7 @@ type ticketRequest struct {
 	// Origin requests a run token for pages of that origin. The fields below are
 	// for run tokens only.
 	Origin string `json:"origin,omitempty"`
-	// Embed requests one for the frame /embed/run on those pages.
+	// Embed requests a run token for the frame /embed/run on those pages.
 	Embed          bool           `json:"embed,omitempty"`
 	ExpiresSeconds int            `json:"expires_seconds,omitempty"`
 	Uses           int            `json:"uses,omitempty"`
@@ -38,7 +38,7 @@ type ticketRequest struct {
 
 type ticketReply struct {
 	Ticket string `json:"ticket"`
-	// Protocol is to be offered besides protocol.Subprotocol.
+	// Protocol is a subprotocol to offer in addition to protocol.Subprotocol.
 	Protocol       string `json:"protocol"`
 	ExpiresSeconds int    `json:"expires_seconds"`
 }
@@ -53,13 +53,13 @@ func (c *credentialAPI) issueTicket(q *request) error {
 		return c.issueRunToken(q, p)
 	}
 	if p.Embed || p.ExpiresSeconds != 0 || p.Uses != 0 || p.Limits != (auth.RunLimits{}) {
-		return fault.Invalid("gateway.ticket", "origin", "a ticket with a life, uses or limits of its own is for an origin")
+		return fault.Invalid("gateway.ticket", "origin", "a ticket with its own duration, uses or limits needs an origin")
 	}
 	who := q.who
 	if p.Scopes != nil {
 		for _, s := range p.Scopes {
 			if !auth.Allows(q.who, Scope(s)) {
-				return &fault.Error{Kind: fault.PermissionDenied, Op: "gateway.ticket", Field: "scopes", Message: "a ticket has no scope that its creator lacks"}
+				return &fault.Error{Kind: fault.PermissionDenied, Op: "gateway.ticket", Field: "scopes", Message: "a ticket cannot have a scope that its creator lacks"}
 			}
 		}
 		who.Scopes = p.Scopes

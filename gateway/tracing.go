@@ -8,8 +8,8 @@ import (
 	"github.com/sandgate/sandgate/internal/trace"
 )
 
-// trace begins the span of an authorized request. Open routes have none. A
-// WebSocket has one for each of its requests.
+// trace begins the span of an authorized request. Open routes have none. A WebSocket gets one for
+// each of its requests.
 func (q *request) trace() {
 	if q.g.cfg.Tracer == nil || q.route.Access == Open || q.route.Upgrade {
 		return
@@ -23,8 +23,8 @@ func (q *request) trace() {
 	q.span.Set(trace.Tenant, q.who.Tenant)
 }
 
-// base returns the context of the request. It ends when the gateway gives up
-// requests under way. Node calls with it belong to the request's trace.
+// base returns the context of the request. It ends when the gateway abandons requests in progress.
+// Calls of the node with it belong to the request's trace.
 func (q *request) base() context.Context {
 	if q.ctx != nil {
 		return q.ctx

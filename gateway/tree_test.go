@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestRanges holds parts of a file to RFC 9110: one range, from the front or
-// the end, If-Range, If-None-Match, and what lies behind the end.
+// TestRanges compares ranges of a file with RFC 9110: one range, from the beginning or the end,
+// If-Range, If-None-Match, and a range after the end.
 func TestRanges(t *testing.T) {
 	w := newWorld(t, nil)
 	w.session()
@@ -65,7 +65,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestFileOps looks at what becomes of the requests that change a tree.
+// TestFileOps checks how requests that change a tree reach the node.
 func TestFileOps(t *testing.T) {
 	w := newWorld(t, nil)
 	w.session()

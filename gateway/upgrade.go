@@ -9,9 +9,8 @@ import (
 	"github.com/sandgate/sandgate/gateway/relay"
 )
 
-// socket turns the request into a WebSocket. It takes the connection over from
-// net/http and returns, so that an idle WebSocket holds nothing of the request
-// and none of net/http's buffers.
+// socket turns the request into a WebSocket. It takes the connection over from net/http and
+// returns, so that an idle WebSocket keeps no part of the request and none of net/http's buffers.
 func (g *Gateway) socket(q *request) error {
 	r := q.x.r
 	key, err := relay.CheckHandshake(r.ProtoAtLeast(1, 1), r.Header)
@@ -34,7 +33,7 @@ func (g *Gateway) socket(q *request) error {
 	q.streams = true // the relay logs the end
 	early, _ := buffered.Peek(buffered.Reader.Buffered())
 	if early = slices.Clone(early); len(early) == 0 {
-		early = nil // which would hold a buffer
+		early = nil // it would keep a buffer alive
 	}
 	s.Serve(rawConn{q.x.conn.Conn, q.x.conn}, early, key)
 	return nil

@@ -17,7 +17,7 @@ const (
 )
 
 type viewLinkRequest struct {
-	// ExpiresSeconds is the life of the link: 1 min to 7 days, default 1 h.
+	// ExpiresSeconds is the duration of the link: 1 min to 7 days, default 1 h.
 	ExpiresSeconds int `json:"expires_seconds"`
 }
 
@@ -25,7 +25,7 @@ type viewLinkReply struct {
 	ID      string `json:"id"`
 	Token   string `json:"token"`
 	Session string `json:"session"`
-	// Path is the page that shows the session. The token goes into its fragment.
+	// Path is the page that shows the session. The token belongs into its fragment.
 	Path           string `json:"path"`
 	ExpiresMS      int64  `json:"expires_ms"`
 	ExpiresSeconds int    `json:"expires_seconds"`
@@ -45,10 +45,10 @@ func (c *credentialAPI) createViewLink(q *request) error {
 	life := time.Duration(p.ExpiresSeconds) * time.Second
 	orDefault(&life, defaultViewLife)
 	if life < minViewLife || life > maxViewLife {
-		return fault.Invalid(op, "expires_seconds", "this is %d to %d", int(minViewLife/time.Second), int(maxViewLife/time.Second))
+		return fault.Invalid(op, "expires_seconds", "the value must be from %d to %d", int(minViewLife/time.Second), int(maxViewLife/time.Second))
 	}
 	if !auth.Allows(q.who, ScopeRead) {
-		return fault.New(fault.PermissionDenied, op, "a link has no scope that its creator lacks")
+		return fault.New(fault.PermissionDenied, op, "a link cannot have a scope that its creator lacks")
 	}
 	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c *credentialAPI) deleteViewLink(q *request) error {
 	}
 	link := q.Params("link")
 	if !validID(link) {
-		return &fault.Error{Kind: fault.NotFound, Op: "gateway.view_link", Field: "link", Message: "there is no such link"}
+		return &fault.Error{Kind: fault.NotFound, Op: "gateway.view_link", Field: "link", Message: "no such link"}
 	}
 	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {
 		return err

@@ -19,26 +19,24 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// Config is an Authenticator's.
+// Config configures an Authenticator.
 type Config struct {
 	// Tokens are the bearer tokens of the configuration.
 	Tokens Tokens
 	// Keys sends the table of API keys.
 	Keys KeySource
-	// SignIn configures the OpenID Connect provider; nil means that nobody can
-	// sign in.
+	// SignIn configures the OpenID Connect provider; nil disables sign-in.
 	SignIn *SignIn
-	// Tickets, RunTokens and Rates are shared by the gateways of a cluster. nil
-	// means that this gateway is alone.
+	// Tickets, RunTokens and Rates are shared by the gateways of a cluster. nil means that this is
+	// the only gateway.
 	Tickets   OneTimeStore
 	RunTokens SharedRunTokenStore
 	Rates     RateStore
-	// MaxTickets is the number of unused tickets for WebSockets, of unused
-	// tickets for ports, and of valid run tokens.
+	// MaxTickets is the largest number of unused tickets for WebSockets, of unused tickets for
+	// ports, and of valid run tokens.
 	MaxTickets int
 	Runs       RunBounds
-	// Exceeded is called when the request quota of a "tenant" or a "key" refuses
-	// a request.
+	// Exceeded is called when the request quota of a "tenant" or a "key" rejects a request.
 	Exceeded func(owner string)
 	// Logger is required.
 	Logger *slog.Logger
@@ -59,7 +57,7 @@ type Authenticator struct {
 	rateStore RateStore
 	exceeded  func(owner string)
 	provider  *provider // nil without one
-	// oneSession are the routes that credentials for one session open.
+	// oneSession has the routes that credentials for one session open.
 	oneSession routeKeys
 }
 
@@ -104,7 +102,7 @@ type Request struct {
 	Origin string
 	// SameOrigin is set if the request comes from a page of this server.
 	SameOrigin bool
-	// Subprotocols are those of a WebSocket handshake, which may contain a ticket.
+	// Subprotocols are the subprotocols of a WebSocket handshake, which may contain a ticket.
 	Subprotocols []string
 	// SessionCookie is the value of the cookie named SessionCookie.
 	SessionCookie string
@@ -120,11 +118,11 @@ type Identity struct {
 	Who noderpc.Principal
 	// RunToken is the run token of the request; nil without one.
 	RunToken *RunToken
-	// User has signed in; nil for other credentials.
+	// User is the signed-in user; nil for other credentials.
 	User *User
 }
 
-// Authenticate returns who makes a request. Check must follow.
+// Authenticate returns the principal that makes the request. The caller must then call Check.
 func (a *Authenticator) Authenticate(ctx context.Context, r Request) (Identity, error) {
 	const op = "auth.authenticate"
 	if r.CookieOnly {
@@ -137,7 +135,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, r Request) (Identity, 
 		}
 		if strings.HasPrefix(secret, RunTokenPrefix) {
 			if !r.RunTokens {
-				return Identity{}, fault.New(fault.PermissionDenied, op, "a run ticket is for /v1/run alone")
+				return Identity{}, fault.New(fault.PermissionDenied, op, "a run ticket is only for /v1/run")
 			}
 			t, err := a.RunTokens.Find(ctx, secret, r.Origin, r.SameOrigin)
 			if err != nil {
@@ -182,8 +180,8 @@ func (a *Authenticator) Bearer(secret string) (noderpc.Principal, error) {
 	return a.tokens.Load().find(secret)
 }
 
-// Check refuses credentials that have ended. Credentials that a key was
-// exchanged for end with the key.
+// Check rejects credentials that have ended. Credentials that were issued with a key end with the
+// key.
 func (a *Authenticator) Check(who noderpc.Principal) error {
 	if !a.Keys.Valid(who) {
 		return ErrRevoked()

@@ -16,10 +16,10 @@ func (silentSource) WatchKeys(ctx context.Context, _ func(tenant.News)) error {
 	return ctx.Err()
 }
 
-// testSecret is the secret of the test's key table.
+// testSecret returns the secret of the test's key table.
 func testSecret() []byte { return []byte("0123456789abcdef0123456789abcdef") }
 
-// testAuthenticator has a key table without keys.
+// testAuthenticator returns an authenticator whose key table has no keys.
 func testAuthenticator(t *testing.T, cfg Config) *Authenticator {
 	t.Helper()
 	cfg.Keys, cfg.Logger = silentSource{}, slog.New(slog.DiscardHandler)

@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// TestGoldenValues compares the JSON of what is sealed or stored.
+// TestGoldenValues compares the JSON of sealed and stored values.
 func TestGoldenValues(t *testing.T) {
 	types := map[string]any{
 		"sealed ticket": ticket{}, "sealed run ticket": RunToken{}, "sealed view link": viewLink{},
@@ -22,8 +22,8 @@ func TestGoldenValues(t *testing.T) {
 	golden.Covers(t, types, "sealed")
 }
 
-// TestGoldenSealed opens what commit 80200dc sealed: view links, cookies and
-// tickets that are still in use when a gateway is replaced.
+// TestGoldenSealed opens values that commit 80200dc sealed: view links, cookies and tickets that
+// are still in use when a gateway is replaced.
 func TestGoldenSealed(t *testing.T) {
 	keys := testAuthenticator(t, Config{}).Keys
 	keys.Update(tenant.News{Table: tenant.Table{Version: 2, Seal: bytes.Repeat([]byte{1}, 32)}})

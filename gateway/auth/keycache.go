@@ -42,7 +42,7 @@ type KeyCache struct {
 	source KeySource
 	log    *slog.Logger
 
-	mu      sync.Mutex // guards all below; leaf
+	mu      sync.Mutex // guards all fields below; leaf
 	index   *tenant.Index
 	changed chan struct{} // closed at the next change
 	// stale is set while keys may have changed without this gateway's knowledge.
@@ -56,7 +56,7 @@ func NewKeyCache(source KeySource, log *slog.Logger) *KeyCache {
 	return &KeyCache{source: source, log: log, changed: make(chan struct{})}
 }
 
-// Get returns the present table, nil before the first, and a channel that is
+// Get returns the present table, which is nil before the first one arrives, and a channel that is
 // closed when the next one arrives.
 func (k *KeyCache) Get() (*tenant.Index, <-chan struct{}) {
 	k.mu.Lock()
@@ -89,7 +89,7 @@ func (k *KeyCache) Follow(ctx context.Context, changed func()) {
 	}
 }
 
-// watch takes tables from the source until it fails or is silent for too long.
+// watch receives tables from the source until it fails or is silent for too long.
 func (k *KeyCache) watch(ctx context.Context, changed func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -114,9 +114,8 @@ func (k *KeyCache) watch(ctx context.Context, changed func()) error {
 	})
 }
 
-// Update applies what a node has sent, and reports whether the table changed.
-// It ignores a table that is older than the present one: that node does not
-// know the latest change yet.
+// Update applies an update from a node, and reports whether the table changed. It ignores a table
+// that is older than the present one: that node has not received the latest change yet.
 func (k *KeyCache) Update(n tenant.News) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,8 +132,8 @@ func (k *KeyCache) Update(n tenant.News) (changed bool) {
 	return true
 }
 
-// Disconnected records that the source sends no more. In a cluster the table
-// is stale from then on.
+// Disconnected records that the source sends no more updates. In a cluster the table is stale from
+// then on.
 func (k *KeyCache) Disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -149,7 +148,7 @@ func (k *KeyCache) Stale() (stale bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stale && !k.until.IsZero() && time.Now().After(k.until) {
-		return true, errStale("the cluster's keys have been out of reach for too long")
+		return true, errStale("the cluster's keys have been unreachable for too long")
 	}
 	return k.stale, nil
 }
@@ -158,8 +157,8 @@ func errStale(message string) error {
 	return &fault.Error{Kind: fault.Unavailable, Op: "auth.key", RetryAfter: 2, Message: message}
 }
 
-// Await returns once the table has the version. A client that has made a
-// change then finds it applied by its next request.
+// Await returns once the table has the version. Then a client that has made a change can use it
+// with its next request.
 func (k *KeyCache) Await(ctx context.Context, version uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, keyChangeTimeout)
 	defer cancel()
@@ -191,7 +190,7 @@ func (k *KeyCache) Index() (*tenant.Index, error) {
 	return x, nil
 }
 
-// open returns the principal of a key's secret.
+// open returns the principal of a key with this secret.
 func (k *KeyCache) open(secret string) (noderpc.Principal, error) {
 	x, err := k.Index()
 	if err != nil {
@@ -211,7 +210,7 @@ func (k *KeyCache) open(secret string) (noderpc.Principal, error) {
 	return noderpc.Principal{}, errToken()
 }
 
-// checkLink refuses a view link that has ended.
+// checkLink rejects a view link that has ended.
 func (k *KeyCache) checkLink(id string) error {
 	x, err := k.Index()
 	if err != nil {

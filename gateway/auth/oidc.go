@@ -26,21 +26,21 @@ import (
 // SignIn configures an OpenID Connect provider, at which users of browsers
 // sign in.
 type SignIn struct {
-	// Issuer is the provider's address, below which its description is found.
+	// Issuer is the provider's address, below which its description is published.
 	Issuer string
 	// ClientID and ClientSecret identify this server at the provider. A public
 	// client has no secret.
 	ClientID, ClientSecret string
-	// PublicURL is this server's address in browsers. It is https, because the
-	// cookies are; http is accepted for localhost.
+	// PublicURL is this server's address in browsers. It must be https, because the cookies need
+	// it; http is accepted for localhost.
 	PublicURL string
-	// Scopes are requested; openid is always added.
+	// Scopes are the requested scopes; openid is always added.
 	Scopes []string
 	// TenantClaim names the claim that contains the user's tenant. Without it
 	// all users belong to Tenant.
 	TenantClaim, Tenant string
-	// RoleClaim names the claim, a string or a list, that contains the user's
-	// role. A user without one there has Role, or is refused if Role is empty.
+	// RoleClaim names the claim, a string or a list, that contains the user's role. A user without
+	// a role in this claim gets Role, or is rejected if Role is empty.
 	RoleClaim string
 	Role      tenant.Role
 	// Life is how long a sign-in is valid. Default 8 h.
@@ -66,8 +66,8 @@ const (
 	// maxSubject is the longest name of a user, in bytes.
 	maxSubject = 200
 
-	// SessionCookie is the cookie of a signed-in user, SignInCookie the cookie
-	// of a sign-in under way.
+	// SessionCookie is the cookie of a signed-in user, SignInCookie the cookie of a sign-in in
+	// progress.
 	SessionCookie = "__Host-sandgate"
 	SignInCookie  = "__Host-sandgate-signin"
 
@@ -81,8 +81,8 @@ type User struct {
 	Tenant  string      `json:"tenant"`
 	Subject string      `json:"subject"`
 	Role    tenant.Role `json:"role"`
-	// Until is when the sign-in ends, in Unix seconds. Everything that it was
-	// exchanged for ends with it.
+	// Until is when the sign-in ends, in Unix seconds. All credentials that were issued with it end
+	// at the same time.
 	Until int64 `json:"until"`
 }
 
@@ -96,7 +96,7 @@ func (u User) Principal() noderpc.Principal {
 	}
 }
 
-// attempt is a sign-in under way. The browser keeps it, sealed.
+// attempt is a sign-in in progress. The browser stores it, sealed.
 type attempt struct {
 	State    string `json:"State"`
 	Nonce    string `json:"Nonce"`
@@ -110,7 +110,7 @@ type provider struct {
 	SignIn
 	ctx context.Context
 
-	mu   sync.Mutex // guards all below; held while the description is fetched
+	mu   sync.Mutex // guards all fields below; held while the description is fetched
 	oidc *oidc.Provider
 }
 
@@ -125,11 +125,11 @@ func newProvider(ctx context.Context, s *SignIn) (*provider, error) {
 	u, err := url.Parse(c.PublicURL)
 	local := err == nil && u.Scheme == "http" && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
 	if err != nil || u.Host == "" || u.Scheme != "https" && !local || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fault.Invalid(op, "oidc.public_url", "%q is no address such as https://sandgate.example.com", c.PublicURL)
+		return nil, fault.Invalid(op, "oidc.public_url", "%q is not an address such as https://sandgate.example.com", c.PublicURL)
 	}
 	c.PublicURL = u.Scheme + "://" + u.Host
 	if i, err := url.Parse(c.Issuer); err != nil || i.Host == "" || i.Scheme != "https" && i.Scheme != "http" {
-		return nil, fault.Invalid(op, "oidc.issuer", "%q is no address such as https://id.example.com", c.Issuer)
+		return nil, fault.Invalid(op, "oidc.issuer", "%q is not an address such as https://id.example.com", c.Issuer)
 	}
 	if c.ClientID == "" {
 		return nil, fault.Invalid(op, "oidc.client_id", "the provider must know this server by an id")
@@ -183,7 +183,7 @@ func (p *provider) find() (*oidc.Provider, *oauth2.Config, error) {
 		if err != nil {
 			return nil, nil, &fault.Error{
 				Kind: fault.Unavailable, Op: "auth.signin", RetryAfter: 10, Err: err,
-				Message: "the provider of sign-ins does not answer as one",
+				Message: "the OpenID Connect provider does not answer correctly",
 			}
 		}
 		p.oidc = found
@@ -199,13 +199,13 @@ func (a *Authenticator) OffersSignIn() bool { return a.provider != nil }
 
 func (a *Authenticator) offered() (*provider, error) {
 	if a.provider == nil {
-		return nil, fault.New(fault.NotFound, "auth.signin", "this server has no provider of sign-ins; see oidc.issuer")
+		return nil, fault.New(fault.NotFound, "auth.signin", "this server has no OpenID Connect provider; see oidc.issuer")
 	}
 	return a.provider, nil
 }
 
-// BeginSignIn returns the provider's address for a browser that shall return
-// to a path of this server, and the cookie that it must keep meanwhile.
+// BeginSignIn returns the provider's address to which the browser is redirected, and the cookie
+// that it stores meanwhile. returnTo is the path of this server to which the browser returns.
 func (a *Authenticator) BeginSignIn(returnTo string) (address string, cookie *http.Cookie, err error) {
 	p, err := a.offered()
 	if err != nil {
@@ -224,8 +224,8 @@ func (a *Authenticator) BeginSignIn(returnTo string) (address string, cookie *ht
 	return address, newCookie(SignInCookie, text, signInLife), nil
 }
 
-// localPath returns a path of this server to which a browser may be sent; "/"
-// for everything else.
+// localPath returns to if it is a path of this server, to which a browser may be redirected.
+// Otherwise it returns "/".
 func localPath(to string) string {
 	if len(to) > maxReturn || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, "/auth/") ||
 		strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r == '\\' || r >= 0x7f }) {
@@ -241,14 +241,14 @@ func newCookie(name, value string, life time.Duration) *http.Cookie {
 	}
 }
 
-// removedCookie removes a cookie from the browser.
+// removedCookie returns a cookie that removes the cookie of that name from the browser.
 func removedCookie(name string) *http.Cookie {
 	c := newCookie(name, "", 0)
 	c.MaxAge, c.Expires = -1, time.Unix(1, 0)
 	return c
 }
 
-// Callback is the request with which the provider sends a browser back.
+// Callback is the request of a browser that the provider has redirected back.
 type Callback struct {
 	// Cookie is the value of the cookie named SignInCookie.
 	Cookie string
@@ -256,16 +256,16 @@ type Callback struct {
 	State, Code, Error string
 }
 
-// SignInResult is the end of a sign-in.
+// SignInResult is the result of a sign-in.
 type SignInResult struct {
 	User User
 	// To is the path of this server to which the browser returns.
 	To string
-	// Cookies are to be set, also with an error.
+	// Cookies must be set, also after an error.
 	Cookies []*http.Cookie
 }
 
-// FinishSignIn takes the browser that the provider has sent back.
+// FinishSignIn completes the sign-in of a browser that the provider has redirected back.
 func (a *Authenticator) FinishSignIn(ctx context.Context, c Callback) (SignInResult, error) {
 	const op = "auth.signin"
 	var out SignInResult
@@ -278,7 +278,7 @@ func (a *Authenticator) FinishSignIn(ctx context.Context, c Callback) (SignInRes
 		return out, err
 	}
 	if !ok || subtle.ConstantTimeCompare([]byte(t.State), []byte(c.State)) != 1 {
-		return out, fault.New(fault.Unauthenticated, op, "this sign-in was not begun in this browser, or took over %s; begin again", signInLife)
+		return out, fault.New(fault.Unauthenticated, op, "this sign-in did not begin in this browser, or took longer than %s; sign in again", signInLife)
 	}
 	out.Cookies = append(out.Cookies, removedCookie(SignInCookie))
 	if c.Error != "" {
@@ -320,7 +320,7 @@ func (p *provider) user(ctx context.Context, code string, t attempt) (User, erro
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, p.HTTP), 2*providerTimeout)
 	defer cancel()
 	refused := func(err error) error {
-		return &fault.Error{Kind: fault.Unauthenticated, Op: op, Message: "the provider's answer is not valid; begin again", Err: err}
+		return &fault.Error{Kind: fault.Unauthenticated, Op: op, Message: "the provider's answer is not valid; sign in again", Err: err}
 	}
 	token, err := client.Exchange(ctx, code, oauth2.VerifierOption(t.Verifier))
 	if err != nil {
@@ -341,17 +341,17 @@ func (p *provider) user(ctx context.Context, code string, t attempt) (User, erro
 	return p.userOf(id.Subject, claims)
 }
 
-// userOf returns the user that the claims of the provider describe.
+// userOf returns the user that the provider's claims describe.
 func (p *provider) userOf(subject string, claims map[string]json.RawMessage) (User, error) {
 	const op = "auth.signin"
 	u := User{Tenant: p.Tenant, Subject: userSubject + subject, Role: p.Role}
 	if subject == "" || len(subject) > maxSubject || !utf8.ValidString(subject) || strings.ContainsFunc(subject, unicode.IsControl) {
-		return User{}, fault.New(fault.PermissionDenied, op, "the provider knows you by a name that cannot be used here")
+		return User{}, fault.New(fault.PermissionDenied, op, "the provider's name for you cannot be used here")
 	}
 	if p.TenantClaim != "" {
 		names := texts(claims[p.TenantClaim])
 		if len(names) != 1 || tenant.CheckName(op, names[0]) != nil {
-			return User{}, fault.New(fault.PermissionDenied, op, "the provider does not say which tenant you are of")
+			return User{}, fault.New(fault.PermissionDenied, op, "the provider's claims do not name your tenant")
 		}
 		u.Tenant = names[0]
 	}
@@ -365,12 +365,12 @@ func (p *provider) userOf(subject string, claims map[string]json.RawMessage) (Us
 		}
 	}
 	if u.Role == "" {
-		return User{}, fault.New(fault.PermissionDenied, op, "the provider does not say what you may do here")
+		return User{}, fault.New(fault.PermissionDenied, op, "the provider's claims do not name a role of this server")
 	}
 	return u, nil
 }
 
-// texts returns a claim that is a string or a list of strings.
+// texts returns the strings of a claim that is a string or a list of strings.
 func texts(raw json.RawMessage) []string {
 	var one string
 	if json.Unmarshal(raw, &one) == nil && one != "" {
@@ -383,16 +383,16 @@ func texts(raw json.RawMessage) []string {
 	return all
 }
 
-// bySessionCookie authenticates a signed-in user by the cookie. Only the pages
-// of this server may use it.
+// bySessionCookie authenticates a signed-in user by the cookie. Only pages of this server may use
+// it.
 func (a *Authenticator) bySessionCookie(r Request) (Identity, error) {
 	const op = "auth.authenticate"
-	none := fault.New(fault.Unauthenticated, op, "nobody has signed in here, or it was too long ago")
+	none := fault.New(fault.Unauthenticated, op, "this browser has not signed in, or the sign-in has ended")
 	if a.provider == nil || r.SessionCookie == "" {
 		return Identity{}, none
 	}
 	if !r.SameOrigin {
-		return Identity{}, fault.New(fault.PermissionDenied, op, "this is for pages of this server alone")
+		return Identity{}, fault.New(fault.PermissionDenied, op, "only pages of this server may use this")
 	}
 	u, ok, err := unseal[User](a.Keys, purposeCookie, r.SessionCookie)
 	if err == nil && !ok {

@@ -26,7 +26,7 @@ func oneSessionRoutes() routeKeys {
 			out[routeKey(r.Method, r.Path)] = true
 		}
 	}
-	// These are no operation of a node. The first three belong to no session.
+	// These are not operations of a node. The first three belong to no session.
 	for _, r := range [][2]string{
 		{"GET", "/v1"},
 		{"GET", "/v1/ws"},
@@ -39,8 +39,8 @@ func oneSessionRoutes() routeKeys {
 	return out
 }
 
-// routeKey returns the key of a route. The path has variables as {name}, or as
-// :name and * in the form of a router.
+// routeKey returns the key of a route. Variables of the path are written {name}, or :name and * as
+// in a router.
 func routeKey(method, path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
@@ -57,5 +57,5 @@ func (a *Authenticator) PermitRoute(who noderpc.Principal, method, path, session
 	if who.Session == "" || a.oneSession[routeKey(method, path)] && (session == "" || session == who.Session) {
 		return nil
 	}
-	return fault.New(fault.PermissionDenied, "auth.one_session", "a link for viewing is for one session alone")
+	return fault.New(fault.PermissionDenied, "auth.one_session", "a share link is only for one session")
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestOneSessionRoutes checks every route of the operation table: credentials
-// for one session open those that the table marks, and none of another session.
+// TestOneSessionRoutes checks every route of the operation table: credentials for one session open
+// the routes that the table marks, and no route of another session.
 func TestOneSessionRoutes(t *testing.T) {
 	a := testAuthenticator(t, Config{})
 	who := noderpc.Principal{Tenant: "t1", Session: "s_1"}
-	// Two operations may share a route: the route reads if one of them does.
+	// Two operations may share a route. The route counts as reading if one of them reads.
 	allowed := map[string]bool{}
 	for _, o := range protocol.Operations() {
 		for _, r := range o.REST {

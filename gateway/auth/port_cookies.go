@@ -13,33 +13,32 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// A browser that has used a port's ticket gets a cookie for that port. For a
-// token or an API key the cookie is an HMAC under the token's hash: the gateway
-// keeps no state, a restart changes nothing, and the cookie ends with the token
-// or with the rotation of the key. A user who has signed in has no token: the
-// cookie then is the sealed principal.
+// A browser that has used a port's ticket gets a cookie for that port. For a token or an API key
+// the cookie is an HMAC under the token's hash: the gateway keeps no state, a restart changes
+// nothing, and the cookie ends with the token or with the rotation of the key. A signed-in user has
+// no token, so the cookie is the sealed principal.
 
 const (
 	// PortCookieLife is how long a port's cookie is valid.
 	PortCookieLife = 12 * time.Hour
-	// userMark begins the cookie of a user who has signed in.
+	// userMark begins the cookie of a signed-in user.
 	userMark    = "u~"
 	purposePort = "port cookie "
 )
 
-// isUser reports whether a principal has signed in and may write.
+// isUser reports whether the principal is a signed-in user who may write.
 func isUser(who noderpc.Principal) bool {
 	return strings.HasPrefix(who.Subject, userSubject) && Allows(who, ScopeWrite)
 }
 
-// CanOpenPorts reports whether a browser can get a port's cookie for the
-// credentials of a principal: those of a run token or a view link it cannot.
+// CanOpenPorts reports whether a browser can get a port's cookie with the credentials of a
+// principal. Run tokens and view links do not allow it.
 func (a *Authenticator) CanOpenPorts(who noderpc.Principal) bool {
 	_, ok := a.tokenOf(who)
 	return ok || isUser(who)
 }
 
-// tokenOf returns a token or an API key of a principal.
+// tokenOf returns a token or an API key of the principal.
 func (a *Authenticator) tokenOf(who noderpc.Principal) (token, bool) {
 	if id, ok := tenant.KeyOf(who.Subject); ok {
 		return a.tokenOfKey(id)
@@ -72,7 +71,7 @@ func (a *Authenticator) tokenOfKey(id string) (token, bool) {
 func portCookie(t token, port string, expires int64) string {
 	at := strconv.FormatInt(expires, 36)
 	if id, ok := tenant.KeyOf(t.who.Subject); ok {
-		at += "-" + id // by which the key is found again
+		at += "-" + id // used to find the key again
 	}
 	mac := hmac.New(sha256.New, t.hash[:])
 	mac.Write([]byte("port cookie\x00" + port + "\x00" + at))

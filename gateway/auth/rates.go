@@ -11,32 +11,30 @@ import (
 )
 
 const (
-	// maxRates is the number of tenants and keys whose requests are counted.
-	// Those that have made no request for the longest time are removed first.
+	// maxRates is the number of tenants and keys whose requests are counted. Those with the oldest
+	// last request are removed first.
 	maxRates = 8192
-	// settleEvery is how often the gateways of a cluster exchange what they have
-	// admitted. In between each uses what it knew before.
+	// settleEvery is how often the gateways of a cluster exchange the counts of admitted requests.
+	// In between each gateway uses the last known counts.
 	settleEvery = 200 * time.Millisecond
 )
 
 // RateStore keeps request quotas that the gateways of a cluster share.
 type RateStore interface {
-	// Settle subtracts admitted requests from the shared buckets, and returns
-	// what is left in each.
+	// Settle subtracts admitted requests from the shared buckets, and returns the rest of each.
 	Settle(ctx context.Context, all []cluster.Consumption) ([]float64, error)
 }
 
-// rateLimiter enforces the request quotas of tenants and keys. No request
-// waits for another gateway: a gateway learns a moment later what the others
-// have admitted, and then lowers what is left. While the store is unreachable
-// each gateway counts its own requests only.
+// rateLimiter enforces the request quotas of tenants and keys. No request waits for another
+// gateway. A gateway learns a moment later how many requests the others have admitted, and then
+// lowers the rest. While the store is unreachable each gateway counts only its own requests.
 type rateLimiter struct {
-	mu      sync.Mutex // guards all below; leaf
+	mu      sync.Mutex // guards all fields below; leaf
 	m       map[string]*allowance
-	pending map[string]*allowance // those with requests that are not settled
+	pending map[string]*allowance // allowances with requests that are not settled
 }
 
-// allowance is what is left of one quota.
+// allowance is the rest of one quota.
 type allowance struct {
 	perSecond, burst float64
 	left             float64
@@ -50,8 +48,7 @@ func (a *allowance) fill(now time.Time) {
 	}
 }
 
-// take takes one request of a quota. If none is left, wait is the time until
-// the next.
+// take takes one request from a quota. If none is left, wait is the time until the next.
 func (r *rateLimiter) take(name string, perSecond float64, now time.Time) (wait time.Duration, ok bool) {
 	if perSecond <= 0 {
 		return 0, true
@@ -97,15 +94,15 @@ func (r *rateLimiter) sweep(now time.Time) {
 	}
 }
 
-// settle reports what this gateway has admitted, and subtracts what the others
-// have. It never repeats a report that failed: the store may have applied it.
+// settle reports the requests that this gateway has admitted, and subtracts those that the others
+// have admitted. It never repeats a failed report, because the store may have applied it.
 func (r *rateLimiter) settle(ctx context.Context, store RateStore, now func() time.Time) error {
 	var all []cluster.Consumption
 	var of []*allowance
 	r.mu.Lock()
 	for name, a := range r.pending {
 		if len(all) == cluster.MaxConsumptions {
-			break // the next time
+			break // the rest follows the next time
 		}
 		all = append(all, cluster.Consumption{Name: name, Rate: a.perSecond, Burst: a.burst, Requests: a.taken})
 		of = append(of, a)
@@ -124,14 +121,14 @@ func (r *rateLimiter) settle(ctx context.Context, store RateStore, now func() ti
 	defer r.mu.Unlock()
 	for i, a := range of {
 		a.fill(now())
-		// Requests that were taken meanwhile are not settled yet. A store that has
-		// lost its data reports full buckets: that must not give anything back.
+		// Requests that were taken meanwhile are not settled yet. A store that has lost its data
+		// reports full buckets. That must not give anything back.
 		a.left = min(a.left, left[i]-float64(a.taken))
 	}
 	return nil
 }
 
-// settleUntil settles every settleEvery until ctx ends.
+// settleUntil calls settle every settleEvery until ctx ends.
 func (r *rateLimiter) settleUntil(ctx context.Context, store RateStore, log *slog.Logger) {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
@@ -145,9 +142,9 @@ func (r *rateLimiter) settleUntil(ctx context.Context, store RateStore, log *slo
 		err := r.settle(ctx, store, time.Now)
 		if (err != nil) != failing && ctx.Err() == nil {
 			if failing = err != nil; failing {
-				log.Warn("requests are counted by this gateway alone", "error", err)
+				log.Warn("only this gateway counts requests", "error", err)
 			} else {
-				log.Info("requests are counted over all gateways again")
+				log.Info("all gateways count requests together again")
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func TestRates(t *testing.T) {
 	if _, ok := r.take("a", 0, now); !ok {
 		t.Error("without a quota it is refused")
 	}
-	// A quota that is raised holds at once.
+	// A raised quota takes effect at once.
 	if _, ok := r.take("a", 1000, now.Add(510*time.Millisecond)); !ok {
 		t.Error("the new quota does not hold")
 	}
@@ -43,8 +43,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestRatesOverGateways: what several gateways let through is what one quota
-// allows, but for what each lets through before it has heard of the others.
+// TestRatesOverGateways: several gateways together let through as many requests as one quota
+// allows, plus those that each lets through before it learns about the others' requests.
 func TestRatesOverGateways(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
 		store := local.NewRateStore()
@@ -60,7 +60,7 @@ func TestRatesOverGateways(t *testing.T) {
 	})
 }
 
-// joined is one more connection to a Redis server.
+// joined opens another connection to a Redis server.
 func joined(t *testing.T, address string) *redis.Client {
 	t.Helper()
 	r, err := redis.Open(redis.Options{URL: "redis://" + address + "/0"})
@@ -81,7 +81,7 @@ func overGateways(t *testing.T, stores []RateStore) {
 			}
 		}
 	}
-	// A rate at which nothing grows back while the test runs: 200 at once.
+	// At this rate no tokens grow back while the test runs: 200 at once.
 	const perSecond = 100
 	began := time.Now()
 	through := 0
@@ -99,11 +99,11 @@ func overGateways(t *testing.T, stores []RateStore) {
 		settle()
 	}
 	grown := int(time.Since(began).Seconds()*perSecond) + 1
-	// Each may let through 2 that the others have not heard of.
+	// Each may let through 2 requests before it learns about the others'.
 	if through < 200 || through > 200+grown+6 {
 		t.Errorf("%d of 240 got through in %s, with a quota of 200 and %d that grew back", through, time.Since(began), grown)
 	}
-	// One that did not take part knows as soon as it does.
+	// A gateway that joins later knows the count with its first request.
 	fresh := &rateLimiter{}
 	ask(fresh, 1)
 	if err := fresh.settle(t.Context(), stores[0], time.Now); err != nil {
@@ -114,12 +114,11 @@ func overGateways(t *testing.T, stores []RateStore) {
 		t.Errorf("a fresh gateway believes that %.0f are left", left)
 	}
 	fresh.mu.Unlock()
-	// Another's quota is another's.
+	// Another tenant's quota is independent.
 	if _, ok := gateways[0].take("tenant b", perSecond, time.Now()); !ok {
 		t.Error("another tenant pays")
 	}
-	// A server that is away, or came back without its data, gives nothing and takes
-	// nothing: each counts for itself.
+	// If the store is unreachable or has lost its data, each gateway counts for itself.
 	for _, r := range gateways {
 		ask(r, 1)
 		if err := r.settle(t.Context(), joined(t, "127.0.0.1:1").RateStore(), time.Now); !fault.Is(err, fault.Unavailable) && err != nil {

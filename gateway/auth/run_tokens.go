@@ -18,9 +18,8 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// A run token ("run ticket" in the HTTP API) lets the pages of one origin run
-// code and nothing else. The page's own server requests it with its credentials
-// and passes it to the page.
+// A run token ("run ticket" in the HTTP API) lets the pages of one origin run code and nothing
+// else. The page's own server requests it with its credentials and passes it to the page.
 
 // RunTokenPrefix distinguishes a run token from other bearer tokens.
 const RunTokenPrefix = "sgr_"
@@ -35,8 +34,8 @@ const (
 	purposeRun = "run ticket "
 	// idBytes is the part of the secret's hash that is the id of a token.
 	idBytes = 8
-	// leaveTimeout bounds how long a run's end waits for its place to be given
-	// back. A place that was not given back is free after its life.
+	// leaveTimeout bounds how long the end of a run waits until its place is given back. A place
+	// that was not given back is free after its life.
 	leaveTimeout = time.Second
 )
 
@@ -51,8 +50,7 @@ type RunBounds struct {
 	Life time.Duration
 }
 
-// RunLimits bound the runs of a token. The zero value of each field means its
-// default.
+// RunLimits bound the runs of a token. The zero value of each field means its default.
 type RunLimits struct {
 	// TimeoutMS is the longest timeout of a run; default 60 s, at most 10 min.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
@@ -60,8 +58,7 @@ type RunLimits struct {
 	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"`
 	// Concurrent is the number of simultaneous runs; default 2, at most 16.
 	Concurrent int `json:"concurrent,omitempty"`
-	// PerMinute is the number of runs that begin in any minute; default 30, at
-	// most 600.
+	// PerMinute is the largest number of runs that begin in any minute; default 30, at most 600.
 	PerMinute int `json:"per_minute,omitempty"`
 }
 
@@ -69,12 +66,12 @@ type RunLimits struct {
 type RunTokenSpec struct {
 	// Origin is the origin of the pages, in lower case. The caller has checked it.
 	Origin string
-	// Embed is set for a token that the frame /embed/run uses on pages of the
-	// origin: requests then come from the server's own origin.
+	// Embed is set for a token of the frame /embed/run on pages of the origin. Its requests come
+	// from the server's own origin.
 	Embed bool
 	// Uses is the number of runs; default 1, at most 1000.
 	Uses int
-	// ExpiresSeconds is the life; default 5 min, at most 1 h.
+	// ExpiresSeconds is the time until the token expires; default 5 min, at most 1 h.
 	ExpiresSeconds int
 	Limits         RunLimits
 }
@@ -95,7 +92,7 @@ func (s *RunTokenSpec) complete(b RunBounds) error {
 		{"limits.per_minute", int64(l.PerMinute), maxRunTokenRate},
 	} {
 		if c.value < 0 || c.value > c.max {
-			return fault.Invalid(op, c.field, "this is 1 to %d", c.max)
+			return fault.Invalid(op, c.field, "the value must be from 1 to %d", c.max)
 		}
 	}
 	orDefault(&s.Uses, 1)
@@ -114,7 +111,7 @@ type RunToken struct {
 	// Hash is the SHA-256 of the secret. The id is its beginning.
 	Hash   []byte            `json:"hash"`
 	Who    noderpc.Principal `json:"who"`
-	Until  time.Time         `json:"until,omitzero"` // Who's, which its JSON lacks
+	Until  time.Time         `json:"until,omitzero"` // a field of Who that its JSON lacks
 	Origin string            `json:"origin"`
 	Embed  bool              `json:"embed,omitempty"`
 	Limits RunLimits         `json:"limits"`
@@ -126,12 +123,11 @@ type RunTokenIssuer struct {
 	bounds  RunBounds
 	store   RunTokenStore
 	origins RunTokenOrigins
-	// keys seals what a shared store holds. It is nil for a store in memory.
+	// keys seals the values in a shared store. It is nil for a store in memory.
 	keys *KeyCache
 }
 
-// newRunTokenIssuer returns an issuer of at most limit tokens. A nil store
-// keeps them in memory.
+// newRunTokenIssuer returns an issuer of at most limit tokens. A nil store keeps them in memory.
 func newRunTokenIssuer(shared SharedRunTokenStore, keys *KeyCache, bounds RunBounds, limit int) *RunTokenIssuer {
 	m := &RunTokenIssuer{limit: limit, bounds: bounds}
 	if shared == nil {
@@ -143,12 +139,11 @@ func newRunTokenIssuer(shared SharedRunTokenStore, keys *KeyCache, bounds RunBou
 	return m
 }
 
-// runTokenID is the public id of the token with that secret.
+// runTokenID returns the public id of the token with that secret's hash.
 func runTokenID(hash [sha256.Size]byte) string { return hex.EncodeToString(hash[:idBytes]) }
 
-// Issue returns a new token and its secret, 256 random bits. The spec has its
-// defaults filled in afterwards. The error is Exhausted if too many tokens are
-// valid.
+// Issue returns a new token and its secret, 256 random bits. It fills in the defaults of the spec.
+// The error is Exhausted if too many tokens are valid.
 func (m *RunTokenIssuer) Issue(ctx context.Context, who noderpc.Principal, spec *RunTokenSpec) (*RunToken, string, error) {
 	const op = "auth.run_token"
 	if err := spec.complete(m.bounds); err != nil {
@@ -180,7 +175,7 @@ func (m *RunTokenIssuer) Issue(ctx context.Context, who noderpc.Principal, spec 
 	return t, secret, nil
 }
 
-// encode returns what the store keeps of a token.
+// encode returns the value that the store keeps for a token.
 func (m *RunTokenIssuer) encode(t *RunToken, life time.Duration) ([]byte, error) {
 	if m.keys == nil {
 		value, err := json.Marshal(t)
@@ -191,8 +186,7 @@ func (m *RunTokenIssuer) encode(t *RunToken, life time.Duration) ([]byte, error)
 	return []byte(text), err
 }
 
-// read returns the token of an id that is valid or has runs under way; nil
-// means that there is none.
+// read returns the token of an id that is valid or has running runs. nil means that there is none.
 func (m *RunTokenIssuer) read(ctx context.Context, id string) (*RunToken, error) {
 	value, err := m.store.Find(ctx, id)
 	if err != nil || value == nil {
@@ -211,9 +205,8 @@ func (m *RunTokenIssuer) read(ctx context.Context, id string) (*RunToken, error)
 	return &t, nil
 }
 
-// Names reports whether there is a token for the origin that has neither
-// expired nor been revoked. A token without uses left counts, so that its page
-// can read the error.
+// Names reports whether there is a token for the origin that has neither expired nor been revoked.
+// A token without remaining uses counts, so that its page can read the error.
 func (m *RunTokenIssuer) Names(ctx context.Context, origin string) (bool, error) {
 	return m.origins.Names(ctx, strings.ToLower(origin))
 }
@@ -223,8 +216,8 @@ func (m *RunTokenIssuer) Framing(ctx context.Context) ([]string, error) {
 	return m.origins.Framing(ctx)
 }
 
-// Find returns the token of a secret if it is valid for the origin. own is set
-// if the origin is the server's.
+// Find returns the token of a secret if it is valid for the origin. own is set if the origin is the
+// server's.
 func (m *RunTokenIssuer) Find(ctx context.Context, secret, origin string, own bool) (*RunToken, error) {
 	const op = "auth.run_token"
 	hash := sha256.Sum256([]byte(secret))
@@ -240,9 +233,9 @@ func (m *RunTokenIssuer) Find(ctx context.Context, secret, origin string, own bo
 	return t, nil
 }
 
-// Revoke ends the token of an id, if the same principal has issued it.
+// Revoke ends the token of an id if the same principal has issued it.
 func (m *RunTokenIssuer) Revoke(ctx context.Context, id string, who noderpc.Principal) error {
-	none := fault.New(fault.NotFound, "auth.run_token", "there is no such ticket")
+	none := fault.New(fault.NotFound, "auth.run_token", "no such ticket")
 	if raw, err := hex.DecodeString(id); err != nil || len(raw) != idBytes {
 		return none
 	}
@@ -260,8 +253,7 @@ func (m *RunTokenIssuer) Revoke(ctx context.Context, id string, who noderpc.Prin
 	return err
 }
 
-// Begin uses the token once and reserves a place among its runs, for life at
-// most.
+// Begin uses the token once and reserves a place among its runs, for at most life.
 func (m *RunTokenIssuer) Begin(ctx context.Context, t *RunToken, life time.Duration) (*RunPlace, error) {
 	const op = "auth.run_token"
 	p := &RunPlace{store: m.store, token: t, name: "run-" + rand.Text()}
@@ -288,8 +280,8 @@ func (m *RunTokenIssuer) Begin(ctx context.Context, t *RunToken, life time.Durat
 	}
 }
 
-// RunPlace is a run's place among those of its token. A nil *RunPlace is the
-// place of a run without a token.
+// RunPlace is the place of a run among those of its token. A nil *RunPlace is the place of a run
+// without a token.
 type RunPlace struct {
 	store RunTokenStore
 	token *RunToken
@@ -305,6 +297,6 @@ func (p *RunPlace) Leave() {
 	p.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 		defer cancel()
-		_ = p.store.Leave(ctx, p.token.ID, p.token.Origin, p.name) // else it ends by its life
+		_ = p.store.Leave(ctx, p.token.ID, p.token.Origin, p.name) // otherwise the place ends after its life
 	})
 }

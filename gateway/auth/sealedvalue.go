@@ -88,9 +88,8 @@ func seal[T any](k *KeyCache, purpose string, life time.Duration, value T) (stri
 	return base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, plain, nil)), nil
 }
 
-// unseal returns the value that was sealed for the purpose. ok is false if the
-// text is not such a value, or has expired. The error is set if no value can
-// be opened.
+// unseal returns the value that was sealed for the purpose. ok is false if the text is not such a
+// value, or has expired. The error is set if no value can be opened at all.
 func unseal[T any](k *KeyCache, purpose, text string) (value T, ok bool, err error) {
 	secret, err := k.secret()
 	if err != nil {
@@ -120,7 +119,7 @@ func unseal[T any](k *KeyCache, purpose, text string) (value T, ok bool, err err
 	return s.Value, true, nil
 }
 
-// decrypt opens a cipher text that follows its nonce.
+// decrypt decrypts a cipher text that follows its nonce.
 func decrypt(aead cipher.AEAD, raw []byte) (plain []byte, ok bool) {
 	n := aead.NonceSize()
 	if len(raw) < n {

@@ -34,8 +34,8 @@ func TestSealedValues(t *testing.T) {
 	}
 }
 
-// TestSealedByEarlierRelease: values that releases before HKDF sealed open for
-// their purpose only. TestGoldenSealed opens real ones.
+// TestSealedByEarlierRelease: values sealed by releases before HKDF open only for their purpose.
+// TestGoldenSealed opens real ones.
 func TestSealedByEarlierRelease(t *testing.T) {
 	keys := testAuthenticator(t, Config{}).Keys
 	aead, err := newAEAD(earlierSealKey(testSecret(), "one"), nil)

@@ -24,13 +24,13 @@ const (
 	TicketPrefix = "ticket."
 )
 
-// OneTimeStore keeps small values that can be taken once: unused tickets. The
-// gateways of a cluster share one.
+// OneTimeStore stores small values that can be taken once: unused tickets. The gateways of a
+// cluster share one.
 type OneTimeStore interface {
 	// Put stores a value under a name that is not in use.
 	Put(ctx context.Context, name string, value []byte, life time.Duration) error
-	// Take removes and returns a value. Of several callers one gets it; nil
-	// means that there is none.
+	// Take removes and returns a value. If several callers take it, one gets it. nil means that
+	// there is none.
 	Take(ctx context.Context, name string) ([]byte, error)
 }
 
@@ -40,10 +40,10 @@ type Tickets struct {
 	store OneTimeStore
 	kind  string
 	life  time.Duration
-	// keys seals what a shared store holds. It is nil for a store in memory.
+	// keys seals the values in a shared store. It is nil for a store in memory.
 	keys *KeyCache
-	// pace bounds the number of tickets in a shared store. It is nil for a store
-	// that has a limit of its own.
+	// pace bounds the number of tickets in a shared store. It is nil for a store with its own
+	// limit.
 	pace *bucket.Limiter
 }
 
@@ -55,8 +55,8 @@ func newTickets(kind string, shared OneTimeStore, keys *KeyCache, limit int) *Ti
 	}
 	return &Tickets{
 		store: shared, kind: kind, life: TicketLife, keys: keys,
-		// At most limit tickets are issued within their life, and twice as many
-		// in the first.
+		// At most limit tickets are issued within the life of a ticket, and twice as many in the
+		// first such period.
 		pace: bucket.NewLimiter(bucket.Limit(float64(limit)/TicketLife.Seconds()), limit),
 	}
 }
@@ -64,15 +64,15 @@ func newTickets(kind string, shared OneTimeStore, keys *KeyCache, limit int) *Ti
 // ticket is the stored part of a ticket.
 type ticket struct {
 	Who   noderpc.Principal `json:"who"`
-	Until time.Time         `json:"until,omitzero"` // Who's, which its JSON lacks
-	Link  string            `json:"link,omitempty"` // Who's, which its JSON lacks
-	// Purpose limits the use: the origin of the page that requested the ticket,
-	// or the port that the ticket opens. Empty means no limit.
+	Until time.Time         `json:"until,omitzero"` // a field of Who that its JSON lacks
+	Link  string            `json:"link,omitempty"` // a field of Who that its JSON lacks
+	// Purpose limits the use: the origin of the page that requested the ticket, or the port that
+	// the ticket opens. Empty means no limit.
 	Purpose string `json:"origin,omitempty"`
 }
 
-// name is the ticket's in the store. It includes the kind: a ticket of one
-// kind is not valid as another.
+// name returns the name of a ticket in the store. It includes the kind: a ticket of one kind is not
+// valid as another.
 func (s *Tickets) name(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return s.kind + ":" + hex.EncodeToString(sum[:])
@@ -110,8 +110,8 @@ func (s *Tickets) Issue(ctx context.Context, who noderpc.Principal, purpose stri
 	return secret, err
 }
 
-// Take uses a ticket up, and returns whom and what it was issued for. The
-// error is set if the store is unreachable: then no ticket can be used.
+// Take uses a ticket up. It returns the principal and the purpose that the ticket was issued for.
+// The error is set if the store is unreachable: then no ticket can be used.
 func (s *Tickets) Take(ctx context.Context, secret string) (who noderpc.Principal, purpose string, ok bool, err error) {
 	name := s.name(secret)
 	value, err := s.store.Take(ctx, name)

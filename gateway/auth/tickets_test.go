@@ -39,8 +39,8 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// TestTicketsOverGateways: two gateways with one store redeem each other's
-// tickets, each once. Values that another program stores open nothing.
+// TestTicketsOverGateways: two gateways with one store redeem each other's tickets, each once.
+// Values that another program stores open nothing.
 func TestTicketsOverGateways(t *testing.T) {
 	store := local.NewOneTimeStore(100)
 	one := testAuthenticator(t, Config{Tickets: store}).SocketTickets

@@ -37,14 +37,14 @@ func ParseTokens(in map[string]noderpc.Principal, until map[string]time.Time) (T
 	for digits, who := range in {
 		raw, err := hex.DecodeString(digits)
 		if err != nil || len(raw) != sha256.Size {
-			return nil, fault.Invalid(op, "tokens", "a token is given by the 64 hexadecimal digits of its SHA-256")
+			return nil, fault.Invalid(op, "tokens", "a token is configured by the 64 hexadecimal digits of its SHA-256")
 		}
 		if who.Tenant == "" {
 			return nil, fault.Invalid(op, "tokens", "a token needs a tenant")
 		}
 		for _, s := range who.Scopes {
 			if !Known(Scope(s)) {
-				return nil, fault.Invalid(op, "tokens", "there is no scope %q", s)
+				return nil, fault.Invalid(op, "tokens", "unknown scope %q", s)
 			}
 		}
 		out = append(out, token{hash: [sha256.Size]byte(raw), who: who, until: until[digits]})

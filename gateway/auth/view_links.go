@@ -10,10 +10,10 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// A view link lets everybody who has it read one session: the output of its
-// channels and its files. Its token is sealed, so that every gateway can open
-// it, also after a restart. Its id is in the key table. It ends with its time,
-// its session or the credentials that created it, or when it is deleted.
+// With a view link everybody can read one session: the output of its channels and its files. Its
+// token is sealed, so every gateway can open it, also after a restart. Its id is in the key table.
+// The link ends at its time, with its session, with the credentials that created it, or when it is
+// deleted.
 
 const (
 	// viewPrefix distinguishes the token of a view link from others.
@@ -63,9 +63,8 @@ func (a *Authenticator) openViewLink(secret string) (noderpc.Principal, error) {
 	}, nil
 }
 
-// creatorValid reports whether the credentials that created a link are still
-// valid. Keys are checked with each request, and a link ends with the sign-in
-// that created it.
+// creatorValid reports whether the credentials that created a link are still valid. Keys are
+// checked with each request, and a link ends with the sign-in that created it.
 func (a *Authenticator) creatorValid(l viewLink) bool {
 	if _, key := tenant.KeyOf(l.By); key || strings.HasPrefix(l.By, userSubject) {
 		return true

@@ -1,9 +1,9 @@
-// Package health is the surface of the health checks: /livez, /healthz and
-// /readyz. They need no credentials and report nothing else.
+// Package health is the surface of the health checks: /livez, /healthz and /readyz. They need no
+// credentials and report nothing else.
 //
-// Readiness is proven by a cell that the gateway runs for itself. A request
-// starts that self-check, at most one in the configured time, so that requests
-// of strangers do not become load. The status of the node is kept for 2 s.
+// Readiness is proven by a cell that the gateway runs for itself. A request starts this self-check,
+// at most once in the configured interval, so that requests without credentials cannot cause load.
+// The status of the node is cached for 2 s.
 package health
 
 import (
@@ -29,13 +29,13 @@ const (
 	checkTimeout = 45 * time.Second
 )
 
-// Node is what the surface needs of a node.
+// Node is the part of a node that the surface needs.
 type Node interface {
-	// Call makes one request on a link of its own.
+	// Call makes one request on its own link.
 	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 }
 
-// Config is a Surface's. Every field is required.
+// Config configures a Surface. Every field is required.
 type Config struct {
 	Node Node
 	// Who is the principal of the gateway itself.
@@ -43,10 +43,10 @@ type Config struct {
 	// Keys returns an error until the node has sent the table of API keys.
 	Keys   func() error
 	Runner *run.Runner
-	// Interval is the time between two self-checks; a negative one means none.
+	// Interval is the time between two self-checks; a negative value disables them.
 	Interval time.Duration
-	// Go calls f in a goroutine that a shutdown waits for. It returns false once
-	// the shutdown waits.
+	// Go calls f in a goroutine that a shutdown waits for. It returns false if a shutdown already
+	// waits.
 	Go func(f func()) bool
 	// Checked is called with the result of each self-check.
 	Checked func(err error)
@@ -57,16 +57,16 @@ type Surface struct {
 	cfg    Config
 	status nodeStatus
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards all fields below
 	check selfCheck
 }
 
-// selfCheck is the last self-check.
+// selfCheck is the result of the last self-check.
 type selfCheck struct {
 	running bool
-	at      time.Time // of its end; zero before the first
+	at      time.Time // time of its end; zero before the first
 	took    time.Duration
-	// full is set if there was no capacity for a session. That is no failure.
+	// full is set if there was no capacity for a session. That does not count as a failure.
 	full bool
 	err  error
 }
@@ -96,8 +96,8 @@ func (s *Surface) Languages(ctx context.Context) ([]protocol.Language, error) {
 	return status.Languages, nil
 }
 
-// SetCheckedAt changes when the last self-check ended; the zero time forgets it.
-// It is for tests.
+// SetCheckedAt changes the time at which the last self-check ended. The zero time removes its
+// result. It is for tests.
 func (s *Surface) SetCheckedAt(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,13 +127,13 @@ type readiness struct {
 	Status string `json:"status"`
 	// Check is ok, full if all capacity was in use, or off.
 	Check string `json:"check"`
-	// AgeSeconds is how long ago that was, MS how long the cell took.
+	// AgeSeconds is the age of the self-check, MS the duration of its cell.
 	AgeSeconds int     `json:"age_seconds"`
 	MS         float64 `json:"ms,omitempty"`
 }
 
-// ready reports whether clients should be sent to this gateway: the node answers
-// and has sent its keys, and a cell has really been run.
+// ready reports whether clients should be sent to this gateway: the node answers and has sent its
+// keys, and a cell has run.
 func (s *Surface) ready(w http.ResponseWriter, _ *http.Request) error {
 	const op = "health.ready"
 	if _, err := s.status.get(s.cfg.Runner.Base); err != nil {
@@ -166,7 +166,7 @@ func (s *Surface) ready(w http.ResponseWriter, _ *http.Request) error {
 	return surface.WriteJSON(w, http.StatusOK, r)
 }
 
-// last returns the last self-check. It starts another one if that is too old.
+// last returns the last self-check. It starts a new one if the last is too old.
 func (s *Surface) last() selfCheck {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *Surface) last() selfCheck {
 	return *c
 }
 
-// runCheck runs one cell and keeps the result.
+// runCheck runs one cell and stores the result.
 func (s *Surface) runCheck() {
 	ctx, cancel := context.WithTimeout(s.cfg.Runner.Base, checkTimeout)
 	defer cancel()
@@ -189,7 +189,7 @@ func (s *Surface) runCheck() {
 	err := s.runCell(ctx)
 	full := fault.Is(err, fault.Exhausted)
 	if full {
-		err = nil // the sessions that run are proof enough
+		err = nil // the running sessions prove that cells run
 	}
 	s.cfg.Checked(err)
 	s.mu.Lock()
@@ -197,7 +197,7 @@ func (s *Surface) runCheck() {
 	s.check = selfCheck{at: time.Now(), took: time.Since(began), full: full, err: err}
 }
 
-// runCell runs a cell in a session of its own and compares what it prints.
+// runCell runs a cell in its own session and checks its output.
 func (s *Surface) runCell(ctx context.Context) error {
 	languages, err := s.Languages(ctx)
 	if err != nil {
@@ -231,12 +231,12 @@ const (
 	statusTimeout = 2 * time.Second
 )
 
-// nodeStatus keeps the status of the node for statusLife.
+// nodeStatus caches the status of the node for statusLife.
 type nodeStatus struct {
 	node Node
 	who  noderpc.Principal
 
-	mu     sync.Mutex // guards all below; held over a call to the node
+	mu     sync.Mutex // guards all fields below; held during a call to the node
 	status protocol.NodeStatus
 	err    error
 	at     time.Time

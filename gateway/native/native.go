@@ -14,19 +14,18 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Request is what a handler needs of an HTTP request.
+// Request is the part of an HTTP request that a handler needs.
 type Request interface {
 	// Param returns a variable of the path as it was sent, percent-encoded.
 	Param(name string) string
 	// Query returns a value of the query, or the empty string.
 	Query(name string) string
-	// Decode reads the JSON body into v and refuses unknown fields. An empty body
-	// leaves v as it is when optional is set.
+	// Decode reads the JSON body into v and rejects unknown fields. An empty body leaves v
+	// unchanged if optional is set.
 	Decode(v any, optional bool) error
 }
 
-// Call carries out an operation on the node for the request's principal. A nil
-// result is dropped.
+// Call performs an operation on the node for the request's principal. A nil result is discarded.
 type Call func(op string, params, result any) error
 
 // Handler serves one route of one operation.
@@ -49,7 +48,7 @@ func Handlers() []Handler {
 	return all
 }
 
-// MaxBody is the largest body that the route takes, 0 when it takes none.
+// MaxBody returns the largest body of the route, in bytes; 0 means that it takes none.
 func (h Handler) MaxBody() int64 {
 	switch {
 	case h.Route.Body == protocol.NoBody:
@@ -60,8 +59,8 @@ func (h Handler) MaxBody() int64 {
 	return protocol.MaxRouteBody
 }
 
-// Serve decodes the request, calls the operation and returns the status and the
-// value to answer with. The result of an operation that has none is {}.
+// Serve decodes the request, calls the operation and returns the status and the value of the
+// response. The result of an operation without a result is {}.
 func (h Handler) Serve(r Request, call Call) (status int, result any, err error) {
 	params, err := h.params(r)
 	if err != nil {
@@ -114,7 +113,7 @@ func (h Handler) params(r Request) (any, error) {
 		for name, f := range fieldsOf(p.Elem()) {
 			if v := r.Query(name); v != "" && !strings.Contains(h.Route.Path, "{"+name+"}") {
 				if err := set(f, v); err != nil {
-					return nil, fault.Invalid(h.op(), name, "it is not a value of its type")
+					return nil, fault.Invalid(h.op(), name, "the value does not have the field's type")
 				}
 			}
 		}
@@ -128,8 +127,8 @@ func (h Handler) op() string { return "native." + h.Operation.ID }
 // maxName bounds names and ids in a path, in bytes.
 const maxName = 128
 
-// variable checks a variable of the path. The node decides whether what it names
-// exists. A value that no name can have gets the same answer.
+// variable checks a variable of the path. The node decides whether the named thing exists. A value
+// that cannot be a name gets the same answer.
 func (h Handler) variable(name, value string) (string, error) {
 	decoded, err := url.PathUnescape(value)
 	valid := err == nil && decoded != "" && len(decoded) <= maxName
@@ -170,8 +169,7 @@ func pathVariables(path string) []string {
 	return names
 }
 
-// fieldsOf returns the fields of a struct by their JSON names, those of embedded
-// structs included.
+// fieldsOf returns the fields of a struct by their JSON names, including those of embedded structs.
 func fieldsOf(v reflect.Value) map[string]reflect.Value {
 	all := map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -190,7 +188,7 @@ func fieldsOf(v reflect.Value) map[string]reflect.Value {
 
 func field(v reflect.Value, name string) reflect.Value { return fieldsOf(v)[name] }
 
-// set gives a field of a basic type the value that a string stands for.
+// set sets a field of a basic type to the value that a string stands for.
 func set(f reflect.Value, s string) error {
 	switch f.Kind() {
 	case reflect.String:

@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// fakeRequest is a request with a body of JSON.
+// fakeRequest is a request with a JSON body.
 type fakeRequest struct {
 	path, query map[string]string
 	body        string
@@ -37,7 +37,7 @@ func handler(t *testing.T, op string) Handler {
 	return Handler{}
 }
 
-// TestServe checks which parameters a handler makes of a request.
+// TestServe checks which parameters a handler builds from a request.
 func TestServe(t *testing.T) {
 	for name, test := range map[string]struct {
 		op   string
@@ -79,8 +79,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestDocumentDescribesEveryOperation fails when the parameters or the result of
-// an operation have no schema, or a reference leads nowhere.
+// TestDocumentDescribesEveryOperation fails when the parameters or the result of an operation have
+// no schema, or when a reference has no target.
 func TestDocumentDescribesEveryOperation(t *testing.T) {
 	text, err := Document()
 	if err != nil {

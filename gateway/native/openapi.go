@@ -18,7 +18,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// document is an OpenAPI document as far as this package changes it.
+// document is the part of an OpenAPI document that this package changes.
 type document struct {
 	OpenAPI    string         `json:"openapi"`
 	Info       any            `json:"info"`
@@ -33,14 +33,14 @@ type document struct {
 	} `json:"components"`
 }
 
-// base describes the routes that are not derived from the operation table, and
-// the types that they alone use. It refers to generated schemas by name.
+// base describes the routes that are not derived from the operation table, and the types that only
+// these routes use. It refers to generated schemas by name.
 //
 //go:embed gateway.json
 var base []byte
 
-// Document returns the OpenAPI document of the gateway: base, the derived routes,
-// a schema for each type that the operation table names, and the kinds of faults.
+// Document returns the OpenAPI document of the gateway: base, the derived routes, a schema for each
+// type in the operation table, and the kinds of faults.
 func Document() ([]byte, error) {
 	var d document
 	if err := json.Unmarshal(base, &d); err != nil {
@@ -70,7 +70,7 @@ func Document() ([]byte, error) {
 	s.all["Fault"].Properties.Set("kind", &jsonschema.Schema{Type: "string", Enum: kinds})
 	for name, schema := range s.all {
 		if _, ok := d.Components.Schemas[name]; ok {
-			return nil, fmt.Errorf("base describes the type %s, which is generated", name)
+			return nil, fmt.Errorf("base describes the generated type %s", name)
 		}
 		d.Components.Schemas[name] = schema
 	}
@@ -103,7 +103,7 @@ func newSchemas() (*schemas, error) {
 	return s, nil
 }
 
-// schemaName is the Go name of a type; fault.Public is Fault to users.
+// schemaName returns the Go name of a type. fault.Public is called Fault.
 func schemaName(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[fault.Public]():
@@ -114,7 +114,7 @@ func schemaName(t reflect.Type) string {
 	return t.Name()
 }
 
-// special describes types whose JSON does not follow from their Go fields.
+// special returns the schema of a type whose JSON does not follow from its Go fields.
 func special(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[protocol.AnyJSON]():
@@ -138,8 +138,8 @@ func special(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// ref returns a reference to the schema of a value's type, which it adds with the
-// types that it refers to. Nil and types without fields have no schema.
+// ref returns a reference to the schema of a value's type. It adds that schema and the schemas that
+// it refers to. Nil and types without fields have no schema.
 func (s *schemas) ref(v any) map[string]any {
 	if v == nil || reflect.TypeOf(v).NumField() == 0 {
 		return map[string]any{}
@@ -150,7 +150,7 @@ func (s *schemas) ref(v any) map[string]any {
 		}
 		text, err := json.Marshal(schema)
 		if err != nil {
-			panic(err) // the library's own types marshal
+			panic(err) // the library's own types always marshal
 		}
 		var moved jsonschema.Schema
 		text = []byte(strings.ReplaceAll(string(text), `"#/$defs/`, `"#/components/schemas/`))
@@ -173,7 +173,7 @@ func (s *schemas) operation(h Handler) map[string]any {
 		result = schemaName(reflect.TypeOf(o.Result))
 	}
 	op := map[string]any{
-		"operationId": o.ID, "summary": o.Summary, "description": fmt.Sprintf("Takes the scope `%s`.", o.Scope),
+		"operationId": o.ID, "summary": o.Summary, "description": fmt.Sprintf("Needs the scope `%s`.", o.Scope),
 		"responses": map[string]any{
 			strconv.Itoa(status): map[string]any{"description": result, "content": content(s.ref(o.Result))},
 			"default":            map[string]any{"$ref": "#/components/responses/Error"},
@@ -192,8 +192,7 @@ func content(schema any) map[string]any {
 	return map[string]any{"application/json": map[string]any{"schema": schema}}
 }
 
-// parameters describes the variables of a route's path, and of its query where
-// the route is a GET.
+// parameters describes the variables of a route's path and, for a GET route, of its query.
 func (s *schemas) parameters(h Handler) []any {
 	var all []any
 	variables := pathVariables(h.Route.Path)
@@ -221,8 +220,7 @@ func (s *schemas) parameters(h Handler) []any {
 	return all
 }
 
-// body is the schema of a route's body: that of the parameters, of which those in
-// the path may be left out.
+// body returns the schema of a route's body: the parameters without those in the path.
 func (s *schemas) body(h Handler) any {
 	ref := s.ref(h.Operation.Params)
 	name := schemaName(reflect.TypeOf(h.Operation.Params))
@@ -236,9 +234,8 @@ func (s *schemas) body(h Handler) any {
 // variable matches a variable of a path.
 var variable = regexp.MustCompile(`{(\w+)}`)
 
-// PublicName is the name of a path's variable in the OpenAPI document and in the
-// labels of metrics, both of which clients read: the resource that a path is about
-// is always the id.
+// PublicName returns the name of a path variable in the OpenAPI document and in the labels of
+// metrics, which clients read. The resource that a path is about is always called id.
 func PublicName(name string) string {
 	switch name {
 	case "session", "snapshot", "name", "tenant":
@@ -247,8 +244,7 @@ func PublicName(name string) string {
 	return name
 }
 
-// Pattern returns a route's path with each variable replaced by what form
-// returns for its name.
+// Pattern returns a route's path with each variable replaced by the result of form for its name.
 func Pattern(path string, form func(name string) string) string {
 	return variable.ReplaceAllStringFunc(path, func(v string) string { return form(strings.Trim(v, "{}")) })
 }

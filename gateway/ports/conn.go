@@ -14,12 +14,11 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// dataPart is how much one Data frame carries, in bytes.
+// dataPart is the largest size of a Data frame's content, in bytes.
 const dataPart = 64 << 10
 
-// conn is a connection to a port over a link of its own. Read is for one
-// goroutine, Write and CloseWrite for one, Close for any. It has no deadlines:
-// whoever uses it closes it.
+// conn is a connection to a port over its own link. One goroutine may call Read, one Write and
+// CloseWrite, and any Close. It has no deadlines: its user has to close it.
 type conn struct {
 	l       nodecall.Link
 	release func() bool
@@ -28,7 +27,7 @@ type conn struct {
 	end     bool
 }
 
-// dial connects to the port. The gateway's leaving closes the connection.
+// dial connects to the port. The connection is closed when the gateway shuts down.
 func (s *Surface) dial(ctx context.Context, who noderpc.Principal, t *Target) (*conn, error) {
 	l, err := s.cfg.Node.Open(ctx, who)
 	if err != nil {
@@ -76,7 +75,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wait returns once the link has ended. It is for Read's goroutine.
+// wait returns once the link has ended. Only Read's goroutine calls it.
 func (c *conn) wait() {
 	for {
 		if _, err := nodecall.Next(c.l); err != nil {
@@ -85,7 +84,7 @@ func (c *conn) wait() {
 	}
 }
 
-// CloseWrite tells the program that nothing more is sent.
+// CloseWrite ends the direction to the program, which then reads the end of the stream.
 func (c *conn) CloseWrite() error {
 	return c.l.Send(stream.Frame{Type: stream.Data, Flags: stream.FlagEnd})
 }
@@ -95,7 +94,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// address is the address of either end, as net.Conn wants one.
+// address implements net.Addr for both ends of the connection.
 type address struct{}
 
 func (address) Network() string { return "sandgate" }
@@ -107,9 +106,9 @@ func (c *conn) SetDeadline(time.Time) error      { return nil }
 func (c *conn) SetReadDeadline(time.Time) error  { return nil }
 func (c *conn) SetWriteDeadline(time.Time) error { return nil }
 
-// answering is a conn for HTTP. A program may answer and stop to read before it
-// has the whole request. Writes then fail while the answer is on its way. Such
-// writes are dropped: the answer, or its absence, decides.
+// answering is a conn for HTTP. A program may answer and stop reading before it has the whole
+// request. Writes then fail while the answer is on its way. The failed bytes are dropped: the
+// answer, or its absence, decides.
 type answering struct{ *conn }
 
 func (c answering) Write(p []byte) (int, error) {

@@ -8,21 +8,20 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 )
 
-// pathPolicy keeps a page that a program shows below the gateway's host name
-// from acting as a page of the gateway: its origin is opaque.
+// pathPolicy prevents a program's page below the gateway's host name from acting as a page of the
+// gateway: it makes the page's origin opaque.
 const pathPolicy = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads"
 
-// ofOrigin are headers of a response that speak for the whole origin, which
-// below the gateway's host name is not the program's.
+// ofOrigin are response headers that apply to the whole origin. Below the gateway's host name that
+// origin is not the program's.
 var ofOrigin = [...]string{
 	"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", "Service-Worker-Allowed",
 	"Nel", "Report-To", "Reporting-Endpoints", "Origin-Agent-Cluster", "Www-Authenticate",
 	"Accept-Ch", "Critical-Ch", "Public-Key-Pins", "Referrer-Policy", "Sourcemap",
 }
 
-// requestHeader changes a request's header to that which the program gets:
-// without the gateway's credentials, and as if the client had sent it to the
-// port itself.
+// requestHeader changes a request's header for the program: it removes the gateway's credentials,
+// and makes the request look as if the client had sent it to the port itself.
 func (s *Surface) requestHeader(h http.Header, t *Target, host string) {
 	local := "localhost:" + strconv.Itoa(t.Port)
 	for name := range h {
@@ -59,7 +58,7 @@ func (s *Surface) requestHeader(h http.Header, t *Target, host string) {
 	}
 }
 
-// cookies removes the gateway's cookies. Those of a path are all the gateway's.
+// cookies removes the gateway's cookies. On a path all cookies are the gateway's.
 func (s *Surface) cookies(h http.Header, t *Target) {
 	own := s.cfg.Cookie(t)
 	var others []string
@@ -87,8 +86,7 @@ func withoutTickets(offers string) string {
 	return strings.Join(others, ", ")
 }
 
-// responseHeader changes the header of a program's response to that which the
-// client gets.
+// responseHeader changes the header of a program's response for the client.
 func (s *Surface) responseHeader(h http.Header, t *Target) {
 	h.Del("Date")
 	if !t.OwnHost {
@@ -121,8 +119,8 @@ func (s *Surface) responseHeader(h http.Header, t *Target) {
 	}
 }
 
-// cookieMayPass keeps a program from replacing the gateway's cookie, and from
-// setting one for neighbouring host names.
+// cookieMayPass reports whether a program may set the cookie. It prevents a program from replacing
+// the gateway's cookie, and from setting one for neighbouring host names.
 func cookieMayPass(line, own string) bool {
 	name, _, _ := strings.Cut(line, "=")
 	if strings.TrimSpace(name) == own {
@@ -137,8 +135,8 @@ func cookieMayPass(line, own string) bool {
 	return true
 }
 
-// location keeps a redirect below the port. The program knows itself as
-// localhost, and no path before its own.
+// location keeps a redirect below the port. The program knows its host as localhost, and does not
+// know the path prefix.
 func location(to string, t *Target) string {
 	for _, self := range []string{"http://localhost:", "http://127.0.0.1:"} {
 		if rest, ok := strings.CutPrefix(to, self+strconv.Itoa(t.Port)); ok && (rest == "" || rest[0] == '/') {

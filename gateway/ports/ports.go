@@ -1,9 +1,8 @@
-// Package ports is the surface that leads to programs in sandboxes: a reverse
-// proxy for HTTP and its upgrades, and a tunnel for any other protocol over TCP.
+// Package ports is the surface that connects clients to programs in sandboxes: a reverse proxy for
+// HTTP and its upgrades, and a tunnel for any other protocol over TCP.
 //
-// A port is reached below /v1/sessions/{id}/ports/{port}/, or by a host name of
-// its own. The header of a program's response has at most 256 KiB. Every request
-// has a link of its own to the node.
+// A port is reached below /v1/sessions/{id}/ports/{port}/, or by its own host name. The header of a
+// program's response has at most 256 KiB. Every request has its own link to the node.
 package ports
 
 import (
@@ -21,13 +20,13 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// Node is what the surface needs of a node.
+// Node is the part of a node that the surface needs.
 type Node interface {
-	// Open opens a link that speaks for who.
+	// Open opens a link for the principal who.
 	Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
 }
 
-// Config is a Surface's. Every field is required but Domain.
+// Config configures a Surface. Every field except Domain is required.
 type Config struct {
 	Domain Domain
 	Node   Node
@@ -54,7 +53,7 @@ func New(cfg Config) *Surface {
 	return s
 }
 
-// Routes returns the routes below /v1. Handler has what is for host names.
+// Routes returns the routes below /v1. Handler serves the host names.
 func (s *Surface) Routes() []surface.Route {
 	const path = "/v1/sessions/:id/ports/:port"
 	tunnel := surface.HandlerFunc(s.tunnel)
@@ -69,8 +68,8 @@ func (s *Surface) Routes() []surface.Route {
 	return routes
 }
 
-// Handler passes requests to a program and its answers back. It takes the port
-// from the request's context; see WithTarget.
+// Handler forwards requests to a program and its responses back. It takes the port from the
+// request's context; see WithTarget.
 func (s *Surface) Handler() http.Handler { return surface.HandlerFunc(s.forward) }
 
 func (s *Surface) forward(w http.ResponseWriter, r *http.Request) error {
@@ -87,8 +86,7 @@ func (s *Surface) forward(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// withoutTicket redirects a browser that came with a ticket to the same address
-// without it.
+// withoutTicket redirects a browser whose address has a ticket to the same address without it.
 func (s *Surface) withoutTicket(w http.ResponseWriter, r *http.Request, t *Target) {
 	h := w.Header()
 	to := t.Prefix + t.uri(r.RequestURI)
@@ -107,7 +105,7 @@ func (s *Surface) tunnel(w http.ResponseWriter, r *http.Request) error {
 	const op = "ports.tunnel"
 	if !strings.EqualFold(upgradeOf(r.Header), "tcp") {
 		return fault.New(fault.Malformed, op,
-			"this route takes Upgrade: tcp; what the program shows is at the same address with a slash at its end")
+			"this route takes Upgrade: tcp; the program's pages are at the same address with a slash at its end")
 	}
 	t, err := targetOf(r)
 	if err != nil {
@@ -126,13 +124,13 @@ func (s *Surface) tunnel(w http.ResponseWriter, r *http.Request) error {
 	defer context.AfterFunc(s.cfg.Leaving, func() { _ = client.Close() })()
 	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 	if _, err := io.WriteString(client, head); err != nil {
-		return nil // the client has gone
+		return nil // the client has disconnected
 	}
 	carry(client, buffered.Reader, port)
 	return nil
 }
 
-// carry carries bytes both ways until both have ended.
+// carry copies bytes in both directions until both have ended.
 func carry(client io.WriteCloser, from io.Reader, port *conn) {
 	up := make(chan struct{})
 	go func() {
@@ -147,8 +145,8 @@ func carry(client io.WriteCloser, from io.Reader, port *conn) {
 	if err != nil || !ok || half.CloseWrite() != nil {
 		_ = client.Close()
 	} else {
-		// The program has sent everything. The client may take as long for the
-		// rest as the node lets it.
+		// The program has sent everything. The client can read the rest for as long as the node
+		// allows.
 		go func() {
 			port.wait()
 			_ = client.Close()

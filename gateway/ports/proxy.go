@@ -37,7 +37,7 @@ func (s *Surface) newProxy() *httputil.ReverseProxy {
 	}
 }
 
-// dialContext connects to the port that the context's request is for.
+// dialContext connects to the port that is the target of the context's request.
 func (s *Surface) dialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	r := new(http.Request).WithContext(ctx)
 	t, err := targetOf(r)
@@ -51,21 +51,21 @@ func (s *Surface) dialContext(ctx context.Context, _, _ string) (net.Conn, error
 	return answering{c}, nil
 }
 
-// rewrite makes the request that the program gets.
+// rewrite builds the request for the program.
 func (s *Surface) rewrite(p *httputil.ProxyRequest) {
 	t, err := targetOf(p.In)
 	if err != nil {
 		return // dialContext reports it
 	}
 	local := "localhost:" + strconv.Itoa(t.Port)
-	if to, err := url.ParseRequestURI(t.uri(p.In.RequestURI)); err == nil { // net/http has parsed it before
+	if to, err := url.ParseRequestURI(t.uri(p.In.RequestURI)); err == nil { // net/http has already parsed it
 		p.Out.URL = to
 	}
 	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", local, local
 	s.requestHeader(p.Out.Header, t, p.In.Host)
 }
 
-// modifyResponse makes the response that the client gets.
+// modifyResponse builds the response for the client.
 func (s *Surface) modifyResponse(resp *http.Response) error {
 	t, err := targetOf(resp.Request)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Surface) modifyResponse(resp *http.Response) error {
 	}
 	s.responseHeader(resp.Header, t)
 	if len(resp.Header["Content-Type"]) == 0 {
-		resp.Header["Content-Type"] = nil // net/http would guess one
+		resp.Header["Content-Type"] = nil // otherwise net/http would guess one
 	}
 	if !t.OwnHost && resp.StatusCode != http.StatusSwitchingProtocols {
 		resp.Body = &withoutTrailer{resp.Body, resp}
@@ -88,19 +88,19 @@ func proxyError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case ok:
 	case r.Context().Err() != nil:
-		known = fault.New(fault.Canceled, "ports.proxy", "the client hung up")
+		known = fault.New(fault.Canceled, "ports.proxy", "the client disconnected")
 	default:
 		known = &fault.Error{
 			Kind: fault.Unavailable, Op: "ports.proxy", Field: "port", RetryAfter: 1, Err: err,
-			Message: "the program on the port did not answer as HTTP does",
+			Message: "the program on the port did not answer with valid HTTP",
 		}
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	surface.Fail(w, r, known)
 }
 
-// withoutTrailer is a response's body whose trailer is not passed on: it could
-// have headers that speak for the gateway's origin.
+// withoutTrailer is the body of a response whose trailer is not forwarded: it could have headers
+// that apply to the gateway's origin.
 type withoutTrailer struct {
 	io.ReadCloser
 	resp *http.Response
@@ -112,8 +112,8 @@ func (b *withoutTrailer) Close() error {
 	return err
 }
 
-// finalOnly drops interim answers of a program: 100 and 103 are for its
-// neighbour alone, and their headers are not those of a response.
+// finalOnly drops interim responses of a program: 100 and 103 are only for the next hop, and their
+// headers are not those of the final response.
 type finalOnly struct{ http.ResponseWriter }
 
 func (w finalOnly) WriteHeader(status int) {

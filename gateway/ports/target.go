@@ -11,19 +11,18 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Target is the port of a session that a request is for.
+// Target is the port of a session that a request addresses.
 type Target struct {
 	Session string
 	Port    int
-	// Prefix is the part of the path that is the gateway's. It is empty if the
-	// port has a host name of its own.
+	// Prefix is the gateway's part of the path. It is empty if the port has its own host name.
 	Prefix string
-	// OwnHost is set if the request came by that host name.
+	// OwnHost is set if the request used that host name.
 	OwnHost bool
 	// BearerUsed is set if the request's Authorization was for the gateway and
 	// not for the program.
 	BearerUsed bool
-	// TicketUsed is set if the request came with a ticket in its query.
+	// TicketUsed is set if the request had a ticket in its query.
 	TicketUsed bool
 }
 
@@ -41,7 +40,7 @@ func targetOf(r *http.Request) (*Target, error) {
 	if t, ok := r.Context().Value(targetKey{}).(*Target); ok {
 		return t, nil
 	}
-	return nil, fault.New(fault.Internal, "ports.target", "the request is for no port")
+	return nil, fault.New(fault.Internal, "ports.target", "the request names no port")
 }
 
 // TargetOfPath returns the port that a path names by its session and number.
@@ -68,8 +67,8 @@ func portNumber(s string) (int, bool) {
 	return int(n), err == nil && n > 0 && s[0] != '0'
 }
 
-// Domain is the domain below which ports have host names:
-// <port>-<session>.<host>. The zero value has none.
+// Domain is the domain of the host names of ports: <port>-<session>.<host>. The zero value means
+// that ports have no host names.
 type Domain struct {
 	Scheme, Host, Port string
 }
@@ -89,7 +88,7 @@ func ParseDomain(s string) (Domain, error) {
 	_, err := strconv.ParseUint(d.Port, 10, 16)
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789.-"
 	if d.Scheme != "http" && d.Scheme != "https" || d.Host == "" || strings.Trim(d.Host, letters) != "" || d.Port != "" && err != nil {
-		return d, fault.Invalid("ports.domain", "ports_domain", "%q is no domain such as https://ports.example.org", s)
+		return d, fault.Invalid("ports.domain", "ports_domain", "%q is not a domain such as https://ports.example.org", s)
 	}
 	return d, nil
 }
@@ -127,7 +126,7 @@ func (d Domain) URL(session string, port int, host string) string {
 		}
 	}
 	if d.Host == "localhost" && !slices.Contains([]string{"localhost", "127.0.0.1", "[::1]"}, name) {
-		return "" // that would be the browser's machine, and not this one
+		return "" // on another machine the address would name the browser's machine
 	}
 	if at != "" {
 		at = ":" + at
@@ -139,8 +138,8 @@ func (d Domain) URL(session string, port int, host string) string {
 // port, once.
 const TicketParam = "sandgate_ticket"
 
-// uri returns the target that the program gets: the path without the gateway's
-// part, and the query without the ticket.
+// uri returns the request target for the program: the path without the gateway's prefix, and the
+// query without the ticket.
 func (t *Target) uri(requestURI string) string {
 	path, query, _ := strings.Cut(requestURI, "?")
 	path = strings.TrimPrefix(path, t.Prefix)

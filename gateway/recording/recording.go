@@ -1,8 +1,8 @@
-// Package recording is the surface that sends what a channel's log still holds:
-// as a recording in asciicast's second version, or as plain text.
+// Package recording is the surface that sends the content of a channel's log: as a recording in
+// version 2 of asciicast, or as plain text.
 //
-// It ends where the log ended when the request came. What the client does not
-// take is not acknowledged to the node, which then sends no more.
+// A recording ends where the log ended when the request arrived. Output is acknowledged to the node
+// only after the client has read it, so a slow client slows the node.
 package recording
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// castCols and castRows are the size of a recording of what is no terminal.
+// castCols and castRows are the size of a recording of a channel that is not a terminal.
 const (
 	castCols = 100
 	castRows = 30
@@ -38,18 +38,18 @@ const (
 	copyPart = 32 << 10
 )
 
-// Node is what the surface needs of a node.
+// Node is the part of a node that the surface needs.
 type Node interface {
-	// Open opens a link that speaks for who.
+	// Open opens a link for the principal who.
 	Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
 }
 
-// Config is a Surface's. Every field is required.
+// Config configures a Surface. Every field is required.
 type Config struct {
 	Node Node
-	// Base ends when the requests under way are given up.
+	// Base ends when requests in progress are abandoned.
 	Base context.Context
-	// Call is how long the node may send nothing.
+	// Call is the longest time in which the node sends nothing.
 	Call time.Duration
 }
 
@@ -75,8 +75,8 @@ func validID(id string) bool {
 	return id != "" && len(id) <= 128 && strings.Trim(id, letters+"0123456789_-") == ""
 }
 
-// send sends a recording, or as plain text what was written to the standard
-// output and error, values and errors.
+// send sends a recording. With plain it sends text: the standard output and error, values and
+// errors.
 func (s *Surface) send(w http.ResponseWriter, req *http.Request, plain bool) error {
 	r, channel, err := s.open(req, plain)
 	if err != nil {
@@ -98,15 +98,15 @@ func (s *Surface) send(w http.ResponseWriter, req *http.Request, plain bool) err
 		n, err := r.Read(buf)
 		if n > 0 {
 			if _, werr := w.Write(buf[:n]); werr != nil {
-				return nil // the client has gone
+				return nil // the client has disconnected
 			}
-			_ = http.NewResponseController(w).Flush() // the next write fails, too
+			_ = http.NewResponseController(w).Flush() // the next write fails as well
 		}
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler) // the client must not take it for the end
+			panic(http.ErrAbortHandler) // the client must not mistake it for the end
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (s *Surface) open(req *http.Request, plain bool) (r *castReader, channel st
 	}
 	cell, err := strconv.ParseUint(number, 10, 32)
 	if err != nil {
-		return nil, "", fault.Invalid(op, "cell", "a cell is a number, as its execute_input has it")
+		return nil, "", fault.Invalid(op, "cell", "a cell is given by the number in its execute_input")
 	}
 	l, err := s.cfg.Node.Open(req.Context(), surface.CallOf(req).Who)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Surface) open(req *http.Request, plain bool) (r *castReader, channel st
 	var at protocol.Attached
 	attach := protocol.Attach{Session: id, Channel: channel, ReadOnly: true}
 	err = nodecall.Call(l, 1, protocol.OpAttach, castChannel, attach, &at, func(f stream.Frame) error {
-		f.Body = append([]byte(nil), f.Body...) // at most a window of them
+		f.Body = append([]byte(nil), f.Body...) // at most a window of frames
 		r.pending = append(r.pending, f)
 		return nil
 	})
@@ -165,13 +165,13 @@ type castHeader struct {
 	Title     string `json:"title,omitempty"`
 }
 
-// castReader makes a recording as the response is sent. What the client
-// does not take is not acknowledged, so that no more comes.
+// castReader builds a recording while the response is sent. Output that the client has not read is
+// not acknowledged, so the node sends no more.
 type castReader struct {
 	l       nodecall.Link
 	wait    time.Duration
 	drop    func()
-	late    *time.Timer // cuts a node that sends nothing
+	late    *time.Timer // cuts the connection of a node that sends nothing
 	cell    uint32
 	plain   bool
 	kind    string
@@ -179,7 +179,7 @@ type castReader struct {
 	end     int64
 	offset  int64
 	head    castHeader
-	opening string // what brings a screen into the state that the log begins in
+	opening string // sequences that bring a screen into the state at the log's beginning
 	begun   bool
 	first   int64 // µs since 1970
 	last    int64
@@ -203,7 +203,7 @@ func (r *castReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill takes one frame.
+// fill processes one frame.
 func (r *castReader) fill() error {
 	if r.offset >= r.end {
 		r.over = true
@@ -266,19 +266,19 @@ func (r *castReader) record(rec stream.Record) {
 		if json.Unmarshal(rec.Payload, &s) != nil {
 			return
 		}
-		// Its time is that of the request, and not of the output.
+		// Its time is the time of the request, not of the output.
 		if r.begun {
 			r.line(r.last, "o", string(s.Data))
 			return
 		}
 		r.head.Width, r.head.Height = s.Cols, s.Rows
-		if r.offset > 0 { // a log's beginning has nothing to restore
+		if r.offset > 0 { // at the beginning of a log there is no state to restore
 			r.opening = string(s.Data)
 		}
 	case stream.KindGap:
 		var gap stream.Gap
 		_ = json.Unmarshal(rec.Payload, &gap)
-		if r.begun || r.plain { // at the beginning the recording begins later
+		if r.begun || r.plain { // a gap at the beginning only makes the recording begin later
 			r.line(r.last, "o", "\r\n[… "+strconv.FormatInt(gap.Bytes, 10)+" bytes are gone …]\r\n")
 		}
 	case stream.KindEvent:
@@ -301,7 +301,7 @@ func (r *castReader) record(rec stream.Record) {
 	}
 }
 
-// castText is what a terminal shows of a kernel's message.
+// castText returns the text that a terminal shows for a kernel's message.
 func castText(m kernel.Message) string {
 	switch m.Type {
 	case kernel.ExecuteInputType:
@@ -329,7 +329,7 @@ func castText(m kernel.Message) string {
 	return ""
 }
 
-// output adds text. What was written without a terminal has bare line ends.
+// output adds text. Text from a program without a terminal has line ends without a carriage return.
 func (r *castReader) output(at int64, text string) {
 	if r.kind != "terminal" && !r.plain {
 		text = string(bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("\r\n")))
@@ -347,7 +347,7 @@ func (r *castReader) line(at int64, code, text string) {
 		return
 	}
 	r.writeHeader(at)
-	// The clock may be set back.
+	// The clock may have been set back.
 	r.last = max(r.last, at)
 	r.append([]any{json.Number(strconv.FormatFloat(float64(r.last-r.first)/1e6, 'f', 6, 64)), code, text})
 }

@@ -18,9 +18,9 @@ type envelope struct {
 	trace string
 }
 
-// parseEnvelope reads the envelope of a control message. It is stricter than
-// encoding/json: two parsers could read a duplicate name, or one in upper case,
-// differently, and the gateway's parser decides what the node's may do.
+// parseEnvelope reads the envelope of a control message. It is stricter than encoding/json: two
+// parsers could read a duplicate name, or a name in upper case, differently. Then the gateway would
+// check another request than the node performs.
 //
 // On an error, id is set if it was parsed.
 func parseEnvelope(b []byte) (envelope, error) {
@@ -54,9 +54,9 @@ func parseEnvelope(b []byte) (envelope, error) {
 		switch k := known(name); {
 		case k < 0:
 		case seen[k]:
-			return envelope{}, fault.New(fault.Malformed, op, "the name %s is there twice", fields()[k])
+			return envelope{}, fault.New(fault.Malformed, op, "the name %s is repeated", fields()[k])
 		case name != fields()[k]:
-			return envelope{}, fault.New(fault.Malformed, op, "the name %s is in lower case", fields()[k])
+			return envelope{}, fault.New(fault.Malformed, op, "the name %s must be in lower case", fields()[k])
 		default:
 			seen[k] = true
 			switch k {

@@ -20,7 +20,7 @@ func FuzzEnvelope(f *testing.F) {
 			}
 			return
 		}
-		// What passes means the same to the node's parser.
+		// A message that passes has the same meaning for the node's parser.
 		var r protocol.Request
 		if err := json.Unmarshal(b, &r); err != nil {
 			t.Fatalf("%q passes here, not there: %v", b, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// operations are the rows of the operation table by name.
+// operations has the rows of the operation table by name.
 type operations map[string]protocol.Operation
 
 func newOperations() operations {
@@ -27,20 +27,20 @@ func (t operations) check(who noderpc.Principal, op string) error {
 	o, ok := t[op]
 	switch {
 	case op == protocol.OpHello:
-		return fault.New(fault.Conflict, name, "hello was sent already")
+		return fault.New(fault.Conflict, name, "hello was already sent")
 	case !ok || o.Transport == protocol.Internal:
-		return fault.New(fault.Unsupported, name, "there is no operation of that name")
+		return fault.New(fault.Unsupported, name, "there is no operation with this name")
 	case o.Transport == protocol.HTTPOnly:
 		return fault.New(fault.Unsupported, name, "this operation is offered over HTTP: %s", routesOf(o))
 	}
 	if who.Session != "" && !o.OneSession {
-		return fault.New(fault.PermissionDenied, name, "a link for viewing is for one session alone")
+		return fault.New(fault.PermissionDenied, name, "a share link is only for one session")
 	}
 	return auth.Permit(name, who, auth.Scope(o.Scope))
 }
 
-// checkInput returns an error unless a principal may send Input frames. They do
-// what the operation input does.
+// checkInput returns an error unless a principal may send Input frames. They have the effect of the
+// operation input.
 func (t operations) checkInput(who noderpc.Principal) error {
 	return auth.Permit("relay.frame", who, auth.Scope(t[protocol.OpInput].Scope))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestOperations checks every row of the operation table: an operation of the
-// WebSocket takes its scope and no other, and all others are refused.
+// TestOperations checks every row of the operation table: an operation of the WebSocket takes its
+// scope and no other. All others are rejected.
 func TestOperations(t *testing.T) {
 	table := newOperations()
 	var scopes []string

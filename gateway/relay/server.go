@@ -1,9 +1,8 @@
-// Package relay connects WebSockets of clients with links to nodes. It passes
-// requests and frames on unchanged, after it has checked that the client's
-// credentials allow them.
+// Package relay connects WebSockets of clients with links to nodes. It forwards requests and frames
+// unchanged, after it has checked that the client's credentials allow them.
 //
-// A Server bounds and remembers its sockets. Its mutex is a leaf, and no lock is
-// held over a call to a node or a client, except corkedConn.mu over a write.
+// A Server bounds the number of its sockets and keeps a list of them. Its mutex is a leaf, and no
+// lock is held during a call to a node or a client, except corkedConn.mu during a write.
 package relay
 
 import (
@@ -28,13 +27,13 @@ type Credentials interface {
 	Valid(who noderpc.Principal) bool
 }
 
-// Observer counts what happens on sockets.
+// Observer counts events on sockets.
 type Observer interface {
 	// Full is called when a principal has too many sockets.
 	Full()
 	// Slow is called when a client reads nothing for too long.
 	Slow()
-	// Failed is called with each error that a client is sent.
+	// Failed is called with each error that is sent to a client.
 	Failed(err error)
 	// Closed is called with the close code of each socket.
 	Closed(code int)
@@ -42,28 +41,28 @@ type Observer interface {
 
 // Times are deadlines of sockets.
 type Times struct {
-	// Write is how long a client may read nothing of what it is sent.
+	// Write is how long a client may read nothing while data waits for it.
 	Write time.Duration
 	// Hello is how long the first request may take.
 	Hello time.Duration
-	// Ping is the time between two pings, Pong how long the answer may take.
+	// Ping is the time between two pings. Pong is how long the answer may take.
 	Ping, Pong time.Duration
 	// Message is how long one message may take to arrive.
 	Message time.Duration
 }
 
-// Config is a Server's. All fields but Tracer are required.
+// Config configures a Server. All fields except Tracer are required.
 type Config struct {
 	// Open opens a link to a node.
 	Open        func(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
 	Credentials Credentials
 	Observer    Observer
 	Times       Times
-	// Name is the server's name and version, as the reply to hello has it.
+	// Name is the server's name and version in the reply to hello.
 	Name   string
 	Tracer *trace.Tracer
 	Logger *slog.Logger
-	// Base ends when requests under way are given up.
+	// Base ends when requests in progress are abandoned.
 	Base context.Context
 }
 
@@ -76,14 +75,14 @@ type Stats struct {
 	PingsIgnored atomic.Int64
 }
 
-// Server serves WebSockets. Make one with New.
+// Server serves WebSockets. Create one with New.
 type Server struct {
 	cfg        Config
 	stats      Stats
 	operations operations
-	wg         sync.WaitGroup // sockets
+	wg         sync.WaitGroup // counts the sockets
 
-	mu      sync.Mutex // guards all below; leaf
+	mu      sync.Mutex // guards all fields below; leaf
 	closed  bool
 	sockets map[*Socket]struct{}
 	// perWho counts the sockets of each principal; limit is the most.
@@ -91,7 +90,7 @@ type Server struct {
 	limit  int
 }
 
-// New returns a server without sockets. SetLimit must follow.
+// New returns a server without sockets. SetLimit must be called before Join.
 func New(cfg Config) *Server {
 	return &Server{
 		cfg: cfg, operations: newOperations(), sockets: make(map[*Socket]struct{}), perWho: make(map[string]int),
@@ -101,7 +100,7 @@ func New(cfg Config) *Server {
 // Stats returns the counters, which change while the server runs.
 func (s *Server) Stats() *Stats { return &s.stats }
 
-// SetLimit sets how many sockets one principal may have.
+// SetLimit sets the largest number of sockets of one principal.
 func (s *Server) SetLimit(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +109,8 @@ func (s *Server) SetLimit(n int) {
 
 func perWhoKey(who noderpc.Principal) string { return who.Tenant + "\x00" + who.Subject }
 
-// Join reserves a place for a socket, or returns why there is none. Serve or
-// Abandon must follow.
+// Join reserves a place for a socket, or returns the reason why there is none. The caller must then
+// call Serve or Abandon.
 func (s *Server) Join(who noderpc.Principal, route string, start time.Time) (*Socket, error) {
 	const op = "relay.join"
 	key := perWhoKey(who)
@@ -167,8 +166,8 @@ func errEnded() error {
 	return fault.New(fault.Unauthenticated, "relay.credentials", "the credentials were revoked, or have expired")
 }
 
-// Shutdown closes every socket with code 1012, which asks clients to reconnect,
-// and lets no more join. Wait returns once they are closed.
+// Shutdown closes every socket with code 1012, after which clients reconnect, and rejects further
+// ones. Wait returns once they are closed.
 func (s *Server) Shutdown() {
 	s.mu.Lock()
 	s.closed = true
@@ -182,15 +181,15 @@ func (s *Server) Shutdown() {
 	}
 }
 
-// Wait returns once all sockets are closed. Shutdown must come before.
+// Wait returns once all sockets are closed. Shutdown must be called before.
 func (s *Server) Wait() { s.wg.Wait() }
 
-// Abandon gives the place of a socket back that was not served.
+// Abandon gives back the place of a socket that was not served.
 func (s *Socket) Abandon() { s.server.leave(s) }
 
-// Serve answers the WebSocket handshake with the given key, and then serves the
-// socket in goroutines of its own. It owns the connection. early is what the
-// client has already sent after the handshake.
+// Serve answers the WebSocket handshake with the given key, and then serves the socket in its own
+// goroutines. It owns the connection. early is the data that the client has already sent after the
+// handshake.
 func (s *Socket) Serve(conn net.Conn, early []byte, key string) {
 	s.conn = newCorkedConn(conn, early, s.server.cfg.Times.Write, &s.server.stats, s.server.cfg.Observer)
 	go s.serveSocket(key)

@@ -29,16 +29,15 @@ const (
 	// maxBinary is the largest binary message of a client: the header of a frame,
 	// a sequence number and the data.
 	maxBinary = stream.MessageHeaderSize + 8 + protocol.MaxInput
-	// maxPings is the number of a client's pings that are answered per second.
+	// maxPings is the largest number of a client's pings that are answered per second.
 	maxPings = 50
 	// closeWait is how long a client may take to answer a close frame.
 	closeWait = 5 * time.Second
 )
 
-// Socket is one WebSocket and its link to a node. Two goroutines serve it: one
-// from the client to the node, one back. Nothing is queued between them and the
-// two ends, so that a slow end slows the other. Credit keeps that from
-// happening.
+// Socket is one WebSocket and its link to a node. Two goroutines serve it: one from the client to
+// the node, one back. There is no queue between them and the two ends, so a slow end slows the
+// other. Credit prevents that.
 type Socket struct {
 	server *Server
 	who    noderpc.Principal
@@ -47,22 +46,22 @@ type Socket struct {
 	conn   *corkedConn
 	ws     *websocket.Conn
 	link   nodecall.Link
-	// sending is set while the node takes a frame. The client's pongs cannot be
-	// read then, and their absence means nothing.
+	// sending is set while the node accepts a frame. The client's pongs cannot be read then, so a
+	// missing pong means nothing.
 	sending atomic.Bool
 	pinger  *time.Timer
 	pings   pingLimit
 	spans   openSpans
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards all fields below
 	ready bool       // ws is set
 	ended bool
 	code  websocket.StatusCode
 	why   string
 }
 
-// serveSocket answers the handshake and hello, and starts the two goroutines that serve
-// the socket. They have small stacks; the handshake has grown this one.
+// serveSocket answers the handshake and hello, and starts the two goroutines that serve the socket.
+// They have small stacks. This goroutine's stack has grown during the handshake.
 func (s *Socket) serveSocket(key string) {
 	if err := s.welcome(key); err != nil {
 		if s.ws != nil {
@@ -207,7 +206,7 @@ func (s *Socket) send(f stream.Frame) error {
 	return s.link.Send(f)
 }
 
-// checkFrame refuses frames other than input and acknowledgements.
+// checkFrame rejects frames other than Input and Ack.
 func (s *Socket) checkFrame(b []byte) (stream.Frame, error) {
 	const op = "relay.frame"
 	f, err := stream.ParseMessage(b)
@@ -223,7 +222,7 @@ func (s *Socket) checkFrame(b []byte) (stream.Frame, error) {
 	case f.Type != stream.Input:
 		return f, fault.New(fault.Malformed, op, "a client sends frames of the types Input and Ack only")
 	case len(f.Body) < 8 || f.Flags&^(stream.FlagEnd|stream.FlagPaste) != 0:
-		return f, fault.New(fault.Malformed, op, "an Input frame begins with a sequence number of 8 bytes and has no flag but end and paste")
+		return f, fault.New(fault.Malformed, op, "an Input frame begins with a sequence number of 8 bytes and has no flags except end and paste")
 	}
 	return f, s.server.operations.checkInput(s.who)
 }
@@ -256,12 +255,12 @@ func (s *Socket) pumpOne(link bufferedLink) error {
 		}
 	}
 	if s.conn.slowed.Load() {
-		return fault.New(fault.Slow, "relay.write", "the client took nothing for %s", s.server.cfg.Times.Write)
+		return fault.New(fault.Slow, "relay.write", "the client read nothing for %s", s.server.cfg.Times.Write)
 	}
 	return err
 }
 
-// write sends a frame of the node as a message.
+// write sends a frame from the node as a message.
 func (s *Socket) write(f stream.Frame) error {
 	if f.Type == stream.Control {
 		return s.ws.Write(context.Background(), websocket.MessageText, f.Body)
@@ -274,14 +273,14 @@ func (s *Socket) write(f stream.Frame) error {
 
 // ping checks that the client still answers, and schedules the next check.
 func (s *Socket) ping() {
-	if !s.server.cfg.Credentials.Valid(s.who) { // they have expired
+	if !s.server.cfg.Credentials.Valid(s.who) { // the credentials have expired
 		s.fail(errEnded())
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.server.cfg.Times.Pong)
 	defer cancel()
 	err := s.ws.Ping(ctx)
-	busy := s.conn.writing.Load() || s.sending.Load() // which have deadlines of their own
+	busy := s.conn.writing.Load() || s.sending.Load() // these have their own deadlines
 	if err != nil && !busy {
 		s.server.cfg.Observer.Slow()
 		s.fail(fault.New(fault.Slow, "relay.ping", "the client did not answer a ping for %s", s.server.cfg.Times.Pong))
@@ -334,9 +333,9 @@ func (s *Socket) message(buf *[]byte) (websocket.MessageType, error) {
 	return typ, fill(src, buf, limitOf(typ))
 }
 
-// bufferedLink is a link that knows whether Next will return at once, so that
-// the socket joins frames into one write. It waits with little memory: Shrink
-// releases the buffers of a flood.
+// bufferedLink is a link that knows whether Next will return at once, so that the socket joins
+// frames into one write. It needs little memory while it waits: Shrink releases the large buffers
+// of a burst.
 type bufferedLink interface {
 	Buffered() bool
 	Wait()
@@ -372,8 +371,8 @@ func fill(src io.Reader, buf *[]byte, limit int) error {
 	}
 }
 
-// deadline bounds the reads that follow; 0 means no bound. Once the socket ends,
-// close sets the deadline.
+// deadline bounds the following reads; 0 means no bound. Once the socket has ended, close sets the
+// deadline.
 func (s *Socket) deadline(d time.Duration) {
 	var t time.Time
 	if d > 0 {
@@ -406,7 +405,7 @@ func (s *Socket) fail(err error) {
 	}
 }
 
-// closeWith closes the connection once; the first reason counts.
+// closeWith closes the connection once. Only the first call's reason is used.
 func (s *Socket) closeWith(code websocket.StatusCode, why string) {
 	s.mu.Lock()
 	if s.ended {
@@ -452,10 +451,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// isGone reports whether err is the end of the connection rather than a protocol
-// error.
+// isGone reports whether err means that the connection has ended, rather than a protocol error.
 func isGone(err error) bool {
-	var op interface{ Temporary() bool } // net.OpError and its like
+	var op interface{ Temporary() bool } // net.OpError and similar errors
 	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &op)
 }
 

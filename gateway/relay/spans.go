@@ -12,18 +12,18 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// maxOpenSpans is the number of requests of a WebSocket whose spans last until
-// their replies. The spans of further requests end when they are passed on.
+// maxOpenSpans is the largest number of requests of a WebSocket whose spans last until their
+// replies. The spans of further requests end when they are forwarded.
 const maxOpenSpans = 256
 
 // maxTraceparent is how many bytes a traceparent adds to a request.
 const maxTraceparent = 80
 
-// openSpans are the spans of a WebSocket's requests without a reply yet.
+// openSpans are the spans of a WebSocket's requests that have no reply yet.
 type openSpans struct {
 	n atomic.Int32 // len(m); read for each frame without the lock
 
-	mu sync.Mutex // guards all below; leaf
+	mu sync.Mutex // guards all fields below; leaf
 	m  map[uint64]*trace.Span
 }
 

@@ -23,8 +23,8 @@ const (
 	headerSubprotocol = "Sec-Websocket-Protocol"
 )
 
-// CheckHandshake returns the key of a WebSocket handshake. It refuses what
-// websocket.Accept would refuse, with an error of this server.
+// CheckHandshake returns the key of a WebSocket handshake. It rejects the handshakes that
+// websocket.Accept would reject, but with an error of this server.
 func CheckHandshake(http11 bool, h http.Header) (key string, err error) {
 	const op = "relay.upgrade"
 	key = strings.TrimSpace(h.Get(headerKey))
@@ -91,14 +91,14 @@ const (
 
 // accept answers the handshake.
 func accept(conn *corkedConn, key string, ping func() bool) (*websocket.Conn, error) {
-	// The request of the HTTP server is not kept: it holds buffers.
+	// The request of the HTTP server is not used here, because it holds buffers.
 	req := &http.Request{Method: "GET", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, headerVersion: {"13"},
 		headerKey: {key}, headerSubprotocol: {protocol.Subprotocol},
 	}}
 	ws, err := websocket.Accept(&responder{header: make(http.Header), conn: conn}, req, &websocket.AcceptOptions{
 		Subprotocols: []string{protocol.Subprotocol},
-		// The gateway has checked Origin, more strictly.
+		// The gateway has already checked Origin, more strictly.
 		InsecureSkipVerify: true,
 		CompressionMode:    websocket.CompressionDisabled,
 		OnPingReceived:     onPing(ping),
@@ -106,7 +106,7 @@ func accept(conn *corkedConn, key string, ping func() bool) (*websocket.Conn, er
 	if err != nil {
 		return nil, fault.Wrap(fault.Canceled, "relay.upgrade", err)
 	}
-	// readOne has limits of its own, with the server's close code.
+	// readOne has its own limits, with the server's close code.
 	ws.SetReadLimit(-1)
 	return ws, nil
 }

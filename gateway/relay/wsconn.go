@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// corkedConn is the connection of a WebSocket. It joins the small writes of one
-// or several messages, and detects a client that does not read.
+// corkedConn is the connection of a WebSocket. It joins the small writes of one or several
+// messages, and detects a client that does not read.
 type corkedConn struct {
 	net.Conn
 	// early was received before the handshake was answered.
@@ -22,13 +22,13 @@ type corkedConn struct {
 	observer Observer
 	// slowed is set once a write has taken longer than stall.
 	slowed atomic.Bool
-	// broken is set once a write has stopped within a frame: the client would
-	// read a close frame as part of that frame's payload.
+	// broken is set once a write has stopped inside a frame: the client would read a close frame as
+	// part of that frame's payload.
 	broken      atomic.Bool
 	writing     atomic.Bool
 	read, wrote atomic.Int64
 
-	mu     sync.Mutex // guards all below; held over a write
+	mu     sync.Mutex // guards all fields below; held during a write
 	corked bool
 	buf    *[]byte
 }
@@ -70,7 +70,7 @@ func (c *corkedConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cork holds writes back until uncork.
+// cork delays writes until uncork.
 func (c *corkedConn) cork() {
 	c.mu.Lock()
 	if !c.corked {
@@ -80,7 +80,7 @@ func (c *corkedConn) cork() {
 	c.mu.Unlock()
 }
 
-// uncork sends what was held back.
+// uncork sends the delayed bytes.
 func (c *corkedConn) uncork() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,9 +103,9 @@ func (c *corkedConn) flush() error {
 	return err
 }
 
-// write waits at most stall for the client to read something. Then it marks the
-// client as slow, and waits half as long again: if the whole frame is sent, a
-// close frame with the reason can follow.
+// write waits at most stall for the client to read something. Then it marks the client as slow, and
+// waits half as long again. If the whole frame is sent by then, a close frame with the reason can
+// follow.
 func (c *corkedConn) write(p []byte) (int, error) {
 	c.writing.Store(true)
 	defer c.writing.Store(false)

@@ -9,11 +9,11 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestCorkStartsEmpty finds buffers in the pool that still hold something, as
-// a hello once left them: its bytes went out before the first message, and
-// every client lost its connection over a frame that nobody had sent.
+// TestCorkStartsEmpty gets buffers from the pool that still contain bytes. This happened once with
+// a hello: its bytes went out before the first message, and every client lost its connection over a
+// frame that nobody had sent.
 func TestCorkStartsEmpty(t *testing.T) {
-	for range 50 { // the pool may drop what it is given, so once proves nothing
+	for range 50 { // the pool may drop a buffer that is put back, so one try proves nothing
 		here, there := net.Pipe()
 		e := newCorkedConn(here, nil, time.Minute, new(Stats), nil)
 		used := append(make([]byte, 0, 64), "left over"...)

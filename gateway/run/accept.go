@@ -12,9 +12,9 @@ type mediaRange struct {
 	quality      float64
 }
 
-// preferred returns the offer that an Accept header prefers: that of the highest
-// quality, then of the more specific range, then of the range named first. It
-// is the first offer without a header, and empty if the client accepts none.
+// preferred returns the offer that an Accept header prefers: the offer with the highest quality,
+// then with the more specific range, then with the range named first. Without a header it returns
+// the first offer. If the client accepts none it returns the empty string.
 func preferred(accept []string, offers ...string) string {
 	ranges := mediaRanges(strings.Join(accept, ","))
 	if len(ranges) == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/internal/kernelclient"
 )
 
-// Event is one thing that happens in a run. Type says which fields count.
+// Event is one event of a run. Type says which fields are used.
 type Event struct {
 	Type string `json:"type"`
 	// start
@@ -58,12 +58,11 @@ type Encoder interface {
 	ContentType() string
 	// Append appends an event to b.
 	Append(b []byte, e Event) []byte
-	// KeepAlive is what is sent while nothing happens.
+	// KeepAlive returns the text that is sent while there are no events.
 	KeepAlive() string
 }
 
-// EncoderFor returns the encoder of a content type; nil if events have no such
-// form.
+// EncoderFor returns the encoder for a content type, or nil if events have no such form.
 func EncoderFor(contentType string) Encoder {
 	switch contentType {
 	case sse{}.ContentType():
@@ -92,7 +91,7 @@ func (ndjson) Append(b []byte, e Event) []byte {
 	return append(append(b, e.json()...), '\n')
 }
 
-// Result is a run in one object.
+// Result is a run as one object.
 type Result struct {
 	Session string `json:"session"`
 	Cell    uint32 `json:"cell"`
@@ -104,7 +103,7 @@ type Result struct {
 	Stderr    string  `json:"stderr"`
 	// Results are the display and result events, in order.
 	Results []Event `json:"results"`
-	// Error is the error event of code that failed.
+	// Error is the error event of failed code.
 	Error          *Event        `json:"error,omitempty"`
 	TruncatedBytes int64         `json:"truncated_bytes,omitempty"`
 	Fault          *fault.Public `json:"fault,omitempty"`
@@ -112,7 +111,7 @@ type Result struct {
 	stdout, stderr strings.Builder
 }
 
-// Collect waits for the end of the run and returns everything it did.
+// Collect waits for the end of the run and returns all of its output.
 func (r *Run) Collect(ctx context.Context) (Result, error) {
 	var out Result
 	for {
@@ -155,7 +154,7 @@ type tally struct {
 	limit, used, dropped int64
 }
 
-// text returns what of s is within the limit.
+// text returns the part of s that is within the limit.
 func (t *tally) text(s string) string {
 	left := t.limit - t.used
 	if int64(len(s)) <= left {
@@ -168,7 +167,7 @@ func (t *tally) text(s string) string {
 	return kept
 }
 
-// admit counts n bytes that go in whole or not at all.
+// admit counts n bytes that are sent as a whole or not at all.
 func (t *tally) admit(n int) bool {
 	if t.used+int64(n) > t.limit {
 		t.dropped += int64(n)

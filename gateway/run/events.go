@@ -9,12 +9,12 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-var errQuit = errors.New("nobody waits for the run")
+var errQuit = errors.New("no client waits for the run")
 
 // maxText bounds a prompt and the name of an error, in bytes.
 const maxText = 4096
 
-// translate turns one piece of output into events.
+// translate converts one piece of output to events.
 func (r *Run) translate(o kernelclient.Output) ([]Event, error) {
 	if o.Gap > 0 {
 		r.output.dropped += o.Gap
@@ -44,7 +44,7 @@ func (r *Run) write(i int, p []byte) []Event {
 
 func streamName(i int) string { return [...]string{"stdout", "stderr"}[i] }
 
-// message turns a message of the kernel into events.
+// message converts a message of the kernel to events.
 func (r *Run) message(m kernel.Message) ([]Event, error) {
 	switch m.Type {
 	case kernel.DisplayDataType, kernel.UpdateDisplayType, kernel.ExecuteResultType:
@@ -101,7 +101,7 @@ func (r *Run) failure(m kernel.Message) ([]Event, error) {
 	return []Event{{Type: "error", EName: name, EValue: k.EValue, Traceback: k.Traceback}}, nil
 }
 
-// done ends the run with its cell, unless the reply is for other code.
+// done ends the run at the end of its cell, unless the reply is for other code.
 func (r *Run) done(m kernel.Message) ([]Event, error) {
 	var k kernel.ExecuteReply
 	if err := json.Unmarshal(m.Content, &k); err != nil {

@@ -1,8 +1,8 @@
-// Package run executes code for POST /v1/run: it creates a session or joins one,
-// writes files, queues the code and turns the output of its cell into events.
+// Package run executes code for POST /v1/run: it creates or joins a session, writes files, queues
+// the code and converts the output of its cell to events.
 //
-// A run holds one link to a node and at most one batch of events. Its client
-// slows the kernel: output is acknowledged to the node once the client has it.
+// A run holds one link to a node and at most one batch of events. A slow client slows the kernel:
+// output is acknowledged to the node once the client has it.
 package run
 
 import (
@@ -23,12 +23,11 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Node is what runs need of a node.
+// Node is the part of a node that runs need.
 type Node interface {
-	// Open opens a link that speaks for who. Its requests are part of the
-	// trace that ctx belongs to.
+	// Open opens a link for the principal who. Its requests belong to the trace of ctx.
 	Open(ctx context.Context, who noderpc.Principal) (nodecall.Link, error)
-	// Call makes one request on a link of its own.
+	// Call makes one request on its own link.
 	Call(ctx context.Context, who noderpc.Principal, op string, params, result any) error
 	// WriteFile writes one file into a session.
 	WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error
@@ -38,7 +37,7 @@ type Node interface {
 type Runner struct {
 	Node Node
 	Log  *slog.Logger
-	// Base ends when the requests under way are given up.
+	// Base ends when requests in progress are abandoned.
 	Base context.Context
 	// Call is how long one request to the node may take.
 	Call time.Duration
@@ -49,22 +48,20 @@ type Spec struct {
 	// Who runs the code. It needs the scope run and no other.
 	Who     noderpc.Principal
 	Request Request
-	// Name is the name of the session that the run creates; empty means
-	// SessionName.
+	// Name is the name of the session that the run creates; empty means SessionName.
 	Name string
-	// Release is called when the run has ended, before anybody learns of it;
-	// nil does nothing. It may be called several times.
+	// Release is called when the run has ended, before the client can notice it; nil means no call.
+	// It may be called several times.
 	Release func()
 }
 
-// MaxLife is how long a run takes at most, with all that is before and after
-// its code.
+// MaxLife returns the longest duration of a run, including everything before and after its code.
 func (r *Runner) MaxLife(timeout time.Duration) time.Duration {
 	return timeout + grace + r.Call + time.Minute
 }
 
-// Run is one execution. Its events arrive in batches on Events, which is closed
-// after the event done. A run whose events nobody receives waits.
+// Run is one execution. Its events arrive in batches on Events, which is closed after the event
+// done. A run waits while nobody receives its events.
 type Run struct {
 	r    *Runner
 	spec Spec
@@ -72,7 +69,7 @@ type Run struct {
 	kernel    *kernelclient.Client
 	session   string
 	channel   string
-	ephemeral bool // the session is the run's own
+	ephemeral bool // the run created the session
 	key       string
 	cell      uint32
 	started   time.Time
@@ -91,13 +88,12 @@ type Run struct {
 // Events returns the channel of the run's events.
 func (r *Run) Events() <-chan []Event { return r.events }
 
-// Stop gives the run up: its code is interrupted. It does nothing to a run that
-// has ended.
+// Stop abandons the run: its code is interrupted. It has no effect on a run that has ended.
 func (r *Run) Stop() { r.stop.Do(func() { close(r.quit) }) }
 
-// Start creates the session, writes the files and queues the code: everything
-// that can fail before there is an event. The end of ctx makes it fail. The
-// caller must call Follow next; after an error there is nothing left to do.
+// Start creates the session, writes the files and queues the code: everything that can fail before
+// there is an event. It fails when ctx ends. The caller must then call Follow. After an error there
+// is nothing to release.
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	if spec.Name == "" {
 		spec.Name = SessionName
@@ -148,8 +144,8 @@ func (r *Run) submit(ctx context.Context) error {
 	return err
 }
 
-// create creates the run's session. It does so to the end even if the caller
-// goes away: a session whose id is not known could not be deleted.
+// create creates the run's session. It completes even if the caller disconnects, because a session
+// with an unknown id could not be deleted.
 func (r *Run) create(ctx context.Context) error {
 	var s protocol.Session
 	p := &r.spec.Request
@@ -163,7 +159,7 @@ func (r *Run) create(ctx context.Context) error {
 	}
 	r.session, r.ephemeral = s.ID, true
 	if len(s.Channels) > 0 && s.Channels[0].Kind == "kernel" {
-		r.channel = s.Channels[0].ID // it is warm; another one would start cold
+		r.channel = s.Channels[0].ID // it is warm; another kernel would start cold
 	}
 	return fault.Wrap(fault.KindOf(ctx.Err()), "run.start", ctx.Err())
 }
@@ -178,14 +174,14 @@ func (r *Run) execute(ctx context.Context) error {
 	var err error
 	r.cell, err = r.kernel.Execute(ctx, protocol.Execute{
 		Key: r.key, Code: p.Code, NoInput: p.Stdin == nil && !p.Interactive,
-		// Code in a session of its own is all that runs there: a program.
+		// The code is the only program in the run's own session.
 		Program: r.ephemeral, TimeoutMS: p.TimeoutMS,
 	})
 	return err
 }
 
-// Follow turns the cell's output into events until the cell ends, and then
-// deletes what the run has created. It must be called once.
+// Follow converts the cell's output to events until the cell ends, and then deletes everything that
+// the run has created. It must be called once.
 func (r *Run) Follow() {
 	defer r.cleanup()
 	defer close(r.events)
@@ -199,7 +195,7 @@ func (r *Run) Follow() {
 			r.abandon()
 		}
 	}()
-	go func() { // Next does not select on a channel
+	go func() { // Next cannot be used in a select
 		select {
 		case <-r.quit:
 			r.abandon()
@@ -217,8 +213,8 @@ func (r *Run) Follow() {
 	}
 }
 
-// step takes the next output and hands its events over. Output is acknowledged
-// once somebody has taken its events.
+// step reads the next output and sends its events. Output is acknowledged once its events were
+// received.
 func (r *Run) step() error {
 	batch, err := r.kernel.Next()
 	if err != nil {
@@ -245,8 +241,7 @@ func (r *Run) step() error {
 	return r.kernel.Ack()
 }
 
-// abandon stops code that nobody waits for any more. A second caller waits for
-// the first.
+// abandon stops code that no client waits for. A second caller waits for the first.
 func (r *Run) abandon() {
 	r.gaveUp.Do(func() {
 		_ = r.kernel.Interrupt(protocol.Interrupt{GraceMS: 2000}) // the link may have ended
@@ -254,7 +249,7 @@ func (r *Run) abandon() {
 	})
 }
 
-// fail ends the run for another reason than the end of its code.
+// fail ends the run for a reason other than the end of its code.
 func (r *Run) fail(err error) {
 	done := Event{Type: "done", Status: "failed", ElapsedMS: r.elapsed()}
 	switch kind := fault.KindOf(err); {
@@ -291,11 +286,11 @@ func (r *Run) cleanup() {
 	defer cancel()
 	err := r.r.Node.Call(ctx, r.spec.Who, protocol.OpSessionDelete, protocol.SessionRef{Session: r.session}, nil)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		r.r.Log.Warn("cannot delete the session of a run; it ends by its lifetime", "session", r.session, "error", err)
+		r.r.Log.Warn("cannot delete the session of a run; it will end after its lifetime", "session", r.session, "error", err)
 	}
 }
 
-// emit hands events over and reports whether anybody took them.
+// emit sends events and reports whether they were received.
 func (r *Run) emit(events ...Event) bool {
 	batch := events[:0]
 	for _, e := range events {
@@ -307,7 +302,7 @@ func (r *Run) emit(events ...Event) bool {
 		return true
 	}
 	if batch[len(batch)-1].Type == "done" {
-		r.spec.Release() // a client that sees the end may start the next run
+		r.spec.Release() // a client that sees the end may start the next run at once
 	}
 	select {
 	case r.events <- batch:
@@ -317,8 +312,7 @@ func (r *Run) emit(events ...Event) bool {
 	}
 }
 
-// tails returns what the decoders still hold: characters that never became
-// complete.
+// tails returns the rest of the decoders: characters that never became complete.
 func (r *Run) tails() []Event {
 	var out []Event
 	for i := range r.text {
@@ -336,7 +330,7 @@ func (r *Run) truncated() Event {
 	return Event{Type: "truncated", Bytes: r.output.dropped}
 }
 
-// answer answers a request for input with the next line of stdin.
+// answer answers an input request with the next line of stdin.
 func (r *Run) answer() error {
 	line, rest, found := strings.Cut(r.stdin, "\n")
 	r.stdin = rest

@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestRunTimeout looks at the end of a run that an interrupt did not stop. The
-// test does not wait for the timeout and its grace.
+// TestRunTimeout checks the end of a run that an interrupt did not stop. The test does not wait for
+// the timeout and its grace time.
 func TestRunTimeout(t *testing.T) {
 	r := &Run{
 		r: &Runner{Base: context.Background()}, spec: Spec{Request: Request{TimeoutMS: 1}, Release: func() {}},

@@ -20,13 +20,12 @@ const (
 	maxFiles    = 64
 	maxPath     = 4096 // bytes
 	maxLanguage = 64   // bytes
-	// grace is how long after its timeout a run that cannot be interrupted is
-	// given up.
+	// grace is how long after its timeout a run that cannot be interrupted is abandoned.
 	grace = 10 * time.Second
 )
 
-// SessionName is the name of the sessions that runs create. The id of a run
-// token follows it in the sessions of runs that came with one.
+// SessionName is the name of the sessions that runs create. If the run used a run token, the id of
+// the token follows.
 const SessionName = "run"
 
 // Request is the body of POST /v1/run.
@@ -37,18 +36,17 @@ type Request struct {
 	// Stdin answers the code's requests for input, line by line. Without it
 	// they fail at once.
 	Stdin *string `json:"stdin"`
-	// Interactive turns them into input_request events, which
-	// POST /v1/run/{id}/input answers. The time until the answer counts.
+	// Interactive turns input requests into input_request events, which POST /v1/run/{id}/input
+	// answers. The time until the answer counts towards the timeout.
 	Interactive bool `json:"interactive"`
 	// Files are written before the code runs, at most 64.
 	Files []File `json:"files"`
-	// TimeoutMS interrupts the code; 0 means 30 s, at most 10 min.
+	// TimeoutMS is the time after which the code is interrupted; 0 means 30 s, at most 10 min.
 	TimeoutMS int64 `json:"timeout_ms"`
-	// Session is an existing session, whose state the code then sees. Without
-	// it the run creates one and deletes it afterwards.
+	// Session is an existing session, whose state the code uses. Without it the run creates a
+	// session and deletes it afterwards.
 	Session string `json:"session"`
-	// MaxOutputBytes bounds the output that is sent; 0 means 1 MiB, at most
-	// 64 MiB.
+	// MaxOutputBytes bounds the output that is sent; 0 means 1 MiB, at most 64 MiB.
 	MaxOutputBytes int64 `json:"max_output_bytes"`
 }
 
@@ -71,9 +69,9 @@ func (p *Request) Check() error {
 	case len(p.Language) > maxLanguage:
 		return fault.Invalid(op, "language", "a language's name has at most %d bytes", maxLanguage)
 	case p.TimeoutMS < 0 || p.TimeoutMS > MaxTimeout.Milliseconds():
-		return fault.Invalid(op, "timeout_ms", "a timeout is 1 to %d ms", MaxTimeout.Milliseconds())
+		return fault.Invalid(op, "timeout_ms", "a timeout is from 1 to %d ms", MaxTimeout.Milliseconds())
 	case p.MaxOutputBytes < 0 || p.MaxOutputBytes > MaxOutput:
-		return fault.Invalid(op, "max_output_bytes", "a limit of output is 1 to %d bytes", MaxOutput)
+		return fault.Invalid(op, "max_output_bytes", "an output limit is from 1 to %d bytes", MaxOutput)
 	case p.Session != "" && !validID(p.Session):
 		return fault.New(fault.NotFound, op, "there is no such session")
 	case p.Interactive && p.Stdin != nil:

@@ -14,18 +14,17 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Config is a Surface's. Every field is required.
+// Config configures a Surface. Every field is required.
 type Config struct {
 	Runner *Runner
 	// MaxBody is the largest body of POST /v1/run, in bytes.
 	MaxBody int64
-	// KeepAlive is the time between two signs of life in a stream of events.
+	// KeepAlive is the time between two keepalive events in a stream of events.
 	KeepAlive time.Duration
-	// Begin uses a run token once, for a run of at most life, until release is
-	// called.
+	// Begin uses a run token once, for a run of at most life, until release is called.
 	Begin func(ctx context.Context, t *auth.RunToken, life time.Duration) (release func(), err error)
-	// Go calls f in a goroutine that a shutdown waits for. It returns false once
-	// the shutdown waits.
+	// Go calls f in a goroutine that a shutdown waits for. It returns false if a shutdown already
+	// waits.
 	Go func(f func()) bool
 }
 
@@ -49,20 +48,19 @@ func (s *Surface) Routes() []surface.Route {
 	}
 }
 
-// SessionNameOf returns the name of the sessions that runs with the token
-// create. The node keeps it, so that every gateway knows whose run a session
-// is.
+// SessionNameOf returns the name of the sessions that runs with the token create. The node stores
+// the name, so every gateway knows which run a session belongs to.
 func SessionNameOf(t *auth.RunToken) string { return SessionName + " " + t.ID }
 
-// runnerOf is a principal as the driver of a run, with no right beside it. The
-// node makes a read-only viewer of a principal that may read and not write.
+// runnerOf returns the principal who with exactly the rights to drive a run. The node makes a
+// read-only viewer of a principal that may read and not write.
 func runnerOf(who noderpc.Principal) noderpc.Principal {
 	who.Scopes = []string{string(auth.ScopeRun)}
 	return who
 }
 
-// run executes code. It answers with what the code does: as server-sent events,
-// as lines of JSON, or as one JSON object, as Accept prefers.
+// run executes code. It sends the output as server-sent events, as lines of JSON, or as one JSON
+// object, whichever Accept prefers.
 func (s *Surface) run(w http.ResponseWriter, r *http.Request) error {
 	const op = "run.start"
 	var p Request
@@ -74,12 +72,12 @@ func (s *Surface) run(w http.ResponseWriter, r *http.Request) error {
 	}
 	call := surface.CallOf(r)
 	if p.Session != "" && !auth.Allows(call.Who, auth.ScopeWrite) {
-		return fault.New(fault.PermissionDenied, op, "to run in a session takes the scope %s", auth.ScopeWrite)
+		return fault.New(fault.PermissionDenied, op, "running code in an existing session needs the scope %s", auth.ScopeWrite)
 	}
 	enc := EncoderFor(preferred(r.Header.Values("Accept"), "application/json", "text/event-stream", "application/x-ndjson"))
 	if enc == nil && p.Interactive {
 		return fault.Invalid(op, "interactive",
-			"an interactive run is answered as events: accept application/x-ndjson or text/event-stream")
+			"an interactive run sends events: accept application/x-ndjson or text/event-stream")
 	}
 	spec := Spec{Who: runnerOf(call.Who), Request: p}
 	if t := call.RunToken; t != nil {
@@ -107,9 +105,9 @@ func (s *Surface) run(w http.ResponseWriter, r *http.Request) error {
 	return surface.WriteJSON(w, http.StatusOK, out)
 }
 
-func errGone() error { return fault.New(fault.Canceled, "run.follow", "the client hung up") }
+func errGone() error { return fault.New(fault.Canceled, "run.follow", "the client disconnected") }
 
-// start starts the run and lets it go on in a goroutine of its own.
+// start starts the run and follows it in its own goroutine.
 func (s *Surface) start(ctx context.Context, spec Spec) (*Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Runner.Call)
 	defer cancel()
@@ -126,8 +124,8 @@ func (s *Surface) start(ctx context.Context, spec Spec) (*Run, error) {
 	return run, nil
 }
 
-// stream sends the events as they come. What the client does not take is not
-// acknowledged to the node, which then sends no more.
+// stream sends the events as they happen. Output that the client has not read is not acknowledged
+// to the node, which then sends no more.
 func (s *Surface) stream(w http.ResponseWriter, r *http.Request, run *Run, enc Encoder) error {
 	h := w.Header()
 	h.Set("Content-Type", enc.ContentType())
@@ -174,8 +172,8 @@ type interruptRequest struct {
 	Channel string `json:"channel"`
 }
 
-// input answers a request for input of an interactive run. The request names
-// the run by its start event, so that every gateway can take it.
+// input answers an input request of an interactive run. The request names the run by its start
+// event, so every gateway can accept it.
 func (s *Surface) input(w http.ResponseWriter, r *http.Request) error {
 	var p inputRequest
 	if err := surface.DecodeJSON(r.Body, &p); err != nil {
@@ -184,7 +182,7 @@ func (s *Surface) input(w http.ResponseWriter, r *http.Request) error {
 	return s.request(w, r, p.Channel, protocol.OpInput, protocol.InputReply{Cell: p.Cell, Value: p.Value, EOF: p.EOF})
 }
 
-// interrupt stops a run, which input describes how to name.
+// interrupt stops a run, which is named in the same way.
 func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request) error {
 	var p interruptRequest
 	if err := surface.DecodeJSON(r.Body, &p); err != nil {
@@ -193,7 +191,7 @@ func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request) error {
 	return s.request(w, r, p.Channel, protocol.OpInterrupt, protocol.Interrupt{GraceMS: 2000})
 }
 
-// request makes one request of a run's kernel, over a link of its own.
+// request sends one request to a run's kernel, over its own link.
 func (s *Surface) request(w http.ResponseWriter, r *http.Request, channel, op string, params any) error {
 	const name = "run.request"
 	id := r.PathValue("id")
@@ -226,8 +224,8 @@ func (s *Surface) request(w http.ResponseWriter, r *http.Request, channel, op st
 	return surface.WriteJSON(w, http.StatusOK, struct{}{})
 }
 
-// mayDrive reports whether the caller may drive the run in a session of that
-// name. A run token drives its own runs, and the scope write drives any session.
+// mayDrive reports whether the caller may control the run in a session with that name. A run token
+// controls its own runs, and the scope write controls any session.
 func mayDrive(call *surface.Call, session string) bool {
 	if call.RunToken != nil {
 		return session == SessionNameOf(call.RunToken)

@@ -8,20 +8,20 @@ import (
 	"github.com/sandgate/sandgate/gateway/surface"
 )
 
-// embedPolicy is for the page /embed/run. The page has no credentials of its
-// own. Pictures and frames come from the output.
+// embedPolicy is the policy of the page /embed/run. The page has no credentials of its own.
+// Pictures and frames come from the output.
 const embedPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src data:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'self'"
 
-// runScript sends the run button. Its address does not change, so that pages of
-// others can name it. Browsers ask for it again after an hour.
+// runScript sends the run button. Its address does not change, so that other sites can refer to it.
+// Browsers revalidate it after an hour.
 func (s *Surface) runScript(w http.ResponseWriter, r *http.Request) error {
 	return s.send(w, r, "run.js", "public, max-age=3600")
 }
 
-// embed sends the page /embed/run and its parts. Pages of the allowed origins,
-// and of those that run tokens to embed name, may show it in a frame.
+// embed sends the page /embed/run and its parts. Pages of the allowed origins, and of the origins
+// of run tokens with embed, may show it in a frame.
 func (s *Surface) embed(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("*")
 	h := w.Header()

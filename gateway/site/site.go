@@ -1,9 +1,8 @@
-// Package site is the surface of the web application's files: its page, its
-// parts, the frame that shows output of programs, and the run button for pages
-// of others. No file needs credentials.
+// Package site is the surface of the web application's files: its page, its parts, the frame that
+// shows output of programs, and the run button for pages of other sites. No file needs credentials.
 //
-// A file has at most 16 MiB. The content policies let no page run a script that
-// it was not delivered with.
+// A file has at most 16 MiB. The content policies allow each page only the scripts that were
+// delivered with it.
 package site
 
 import (
@@ -25,25 +24,24 @@ import (
 	"github.com/sandgate/sandgate/gateway/surface"
 )
 
-// indexPage stands in for the web application if there is none.
+// indexPage is served if there is no web application.
 //
 //go:embed index.html
 var indexPage []byte
 
 const (
-	// pagePolicy lets the web application load from this server alone.
+	// pagePolicy lets the web application load files only from this server.
 	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 		"img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; media-src 'self' blob:; " +
 		"frame-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; " +
 		"frame-ancestors 'none'; require-trusted-types-for 'script'"
-	// framePolicy is for output of programs. The frame has an opaque origin, also
-	// if a browser opens its address directly. It reaches nothing but the
-	// libraries, which the handler adds.
+	// framePolicy is for output of programs. The frame has an opaque origin, even if a browser
+	// opens its address directly. It can load nothing but the libraries, which the handler adds.
 	framePolicy = "sandbox allow-scripts; default-src 'none'; " +
 		"script-src 'unsafe-inline' 'unsafe-eval' blob:%s; style-src 'unsafe-inline'; " +
 		"img-src data: blob:; font-src data:; media-src data: blob:; connect-src 'none'; " +
 		"form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
-	// permissions turns devices off, which no page here uses.
+	// permissions disables devices, because no page here uses them.
 	permissions = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), " +
 		"microphone=(), midi=(), payment=(), usb=(), clipboard-read=(self), clipboard-write=(self)"
 	// immutable is for names that contain the hash of the content.
@@ -52,10 +50,10 @@ const (
 	maxFile = 16 << 20
 )
 
-// Config is a Surface's.
+// Config configures a Surface.
 type Config struct {
-	// Files is the web application, each file compressed as name.gz: index.html,
-	// assets/, sandbox/. nil serves a page that says what this server is.
+	// Files is the web application, each file compressed as name.gz: index.html, assets/, sandbox/.
+	// nil serves a page that describes the server.
 	Files fs.FS
 	// Framing returns the origins whose pages may show /embed/run in a frame.
 	Framing func() ([]string, error)
@@ -84,8 +82,7 @@ func open(path string, h surface.HandlerFunc) surface.Route {
 	return surface.Route{Method: "GET", Path: path, Access: auth.Open, Handler: h}
 }
 
-// page sends the web application's one page. Its script decides by the address
-// what to show.
+// page sends the web application's only page. Its script uses the address to decide what to show.
 func (s *Surface) page(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Security-Policy", pagePolicy)
@@ -96,16 +93,16 @@ func (s *Surface) page(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Files == nil {
 		h.Set("Cache-Control", "no-cache")
 		h.Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(indexPage) // a client that has gone needs no answer
+		_, _ = w.Write(indexPage) // a client that has disconnected needs no answer
 		return nil
 	}
 	return s.send(w, r, "index.html", "no-cache")
 }
 
-// asset sends a part of the page, whose name changes with its content.
+// asset sends a part of the page. The name of a part changes with its content.
 func (s *Surface) asset(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
-	// A browser may open a picture as a page.
+	// A browser may open a picture as a page of its own.
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	return s.send(w, r, "assets/"+r.PathValue("*"), immutable)
@@ -114,8 +111,8 @@ func (s *Surface) asset(w http.ResponseWriter, r *http.Request) error {
 // frame sends the page that shows output of programs.
 func (s *Surface) frame(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
-	// For an opaque origin 'self' is nothing, so that the policy names the host of
-	// the libraries. The gateway has compared it with the server's names.
+	// For an opaque origin 'self' matches nothing, so the policy names the host of the libraries.
+	// The gateway has already checked the host.
 	lib := r.Host + "/sandbox/lib/"
 	h.Set("Content-Security-Policy", strings.Replace(framePolicy, "%s", " http://"+lib+" https://"+lib, 1))
 	h.Set("Referrer-Policy", "no-referrer")
@@ -129,8 +126,8 @@ func (s *Surface) library(w http.ResponseWriter, r *http.Request) error {
 	return s.send(w, r, "sandbox/lib/"+r.PathValue("*"), "public, max-age=86400")
 }
 
-// send sends a file. It is compressed already, and is decompressed for the rare
-// client that cannot do that itself.
+// send sends a file. It is stored compressed, and is decompressed for the rare client that cannot
+// decompress.
 func (s *Surface) send(w http.ResponseWriter, r *http.Request, name, cache string) error {
 	const op = "site.send"
 	if s.cfg.Files == nil || !fs.ValidPath(name) {
@@ -161,7 +158,7 @@ func (s *Surface) send(w http.ResponseWriter, r *http.Request, name, cache strin
 	if h.Get("Content-Type") == "" {
 		h.Set("Content-Type", typeOf(name))
 	}
-	_, _ = w.Write(data) // a client that has gone needs no answer
+	_, _ = w.Write(data) // a client that has disconnected needs no answer
 	return nil
 }
 

@@ -11,9 +11,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// PublicOf returns what a client may know of err. It adds a time to retry after
-// to the kinds of error that pass by themselves, so that no client retries in a
-// tight loop.
+// PublicOf returns the part of err that a client may see. It adds a retry time to the kinds of
+// temporary errors, so that no client retries in a tight loop.
 func PublicOf(err error) fault.Public {
 	p := fault.PublicOf(err)
 	if p.RetryAfter == 0 {
@@ -61,12 +60,12 @@ func WriteError(w http.ResponseWriter, err error, trace string) {
 	h.Del("Content-Length")
 	SetErrorHeader(h.Set, p)
 	w.WriteHeader(p.Kind.Row().HTTP)
-	_, _ = w.Write(body) // a client that has gone needs no answer
+	_, _ = w.Write(body) // a client that has disconnected needs no answer
 }
 
-// Fail answers a request with err and reports it to the gateway's log and
-// metrics. If a part of the response has been written, Fail cuts the response
-// instead, so that the client does not take that part for the whole.
+// Fail answers a request with err and passes it to the gateway's log and metrics. If a part of the
+// response has already been written, Fail cuts the connection instead, so that the client does not
+// mistake that part for the whole response.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	c := CallOf(r)
 	c.Err = err
@@ -76,8 +75,8 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	WriteError(w, err, c.Trace)
 }
 
-// HandlerFunc is a handler that returns an error in place of a response, or of
-// the rest of one. Fail describes the answer.
+// HandlerFunc is a handler that may return an error instead of a response, or instead of the rest of
+// one. Fail describes the answer.
 type HandlerFunc func(w http.ResponseWriter, r *http.Request) error
 
 // ServeHTTP answers with the error if there is one.
@@ -101,8 +100,8 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// DecodeJSON reads one JSON value from body into v. It refuses fields that v
-// does not have. An error of the body itself is returned as it is.
+// DecodeJSON reads one JSON value from body into v. It rejects fields that v does not have. An
+// error of the body itself is returned unchanged.
 func DecodeJSON(body io.Reader, v any) error {
 	const op = "surface.decode"
 	d := json.NewDecoder(body)
@@ -128,5 +127,5 @@ func DecodeJSON(body io.Reader, v any) error {
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return fault.Invalid(op, strings.Trim(name, `"`), "there is no such field")
 	}
-	return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the body is no valid JSON", Err: err}
+	return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the body is not valid JSON", Err: err}
 }

@@ -1,14 +1,12 @@
-// Package surface is the contract between the gateway and its protocol
-// surfaces. A surface is a package that speaks one protocol, such as
-// POST /v1/run or the proxy to the ports of sandboxes. It consists of standard
-// http.Handlers. The gateway routes, authorizes, limits and logs its requests.
+// Package surface is the contract between the gateway and its protocol surfaces. A surface is a
+// package that speaks one protocol, such as POST /v1/run or the proxy to the ports of sandboxes. It
+// consists of standard http.Handlers. The gateway routes, authorizes, limits and logs its requests.
 //
-// A handler may stream in both directions: what it writes and flushes reaches
-// the client at once, it reads the body while the client sends it, and it may
-// take the connection over with http.Hijacker. The request's context ends when
-// the client disconnects and when the gateway gives requests up. As with
-// net/http, a disconnect is noticed once the body has been read to its end. A
-// shutdown closes connections that were taken over at its beginning.
+// A handler may stream in both directions: written and flushed bytes reach the client at once, the
+// handler reads the body while the client sends it, and it may take the connection over with
+// http.Hijacker. The request's context ends when the client disconnects and when the gateway
+// abandons requests. As in net/http, a disconnect is noticed once the body has been read to its
+// end. A shutdown first closes the connections that were taken over.
 package surface
 
 import (
@@ -28,7 +26,7 @@ type Node interface {
 
 // Surface is a protocol that the gateway speaks.
 type Surface interface {
-	// Routes returns the routes. The gateway asks once.
+	// Routes returns the routes. The gateway calls it once.
 	Routes() []Route
 }
 
@@ -36,32 +34,31 @@ type Surface interface {
 type Route struct {
 	// Method is an HTTP method.
 	Method string
-	// Path is a template: ":id" stands for one segment, "*" at the end for what
-	// follows. Handlers find both by http.Request.PathValue, as "id" and "*".
+	// Path is a template: ":id" stands for one segment, "*" at the end for the rest. Handlers get
+	// both from http.Request.PathValue, as "id" and "*".
 	Path string
-	// Access is the scope that the route takes, auth.Anyone or auth.Open. It
-	// must be set.
+	// Access is the scope that the route needs, auth.Anyone or auth.Open. It must be set.
 	Access auth.Scope
 	// MaxBody is the largest body in bytes; 0 means that the route takes none.
 	MaxBody int64
 	// RunTokens is set if run tokens open the route, for pages of the origin
 	// that they were issued for.
 	RunTokens bool
-	// Port is set if the route leads to a program in a sandbox. It then accepts
-	// the credentials of ports, too.
+	// Port is set if the route forwards to a program in a sandbox. It then also accepts the
+	// credentials of ports.
 	Port bool
 	// Public is set if pages of every origin may load the response. The route is
 	// open then.
 	Public bool
-	// Upgrade is set if the route counts as a connection and not as a request:
-	// the limit of requests under way does not apply.
+	// Upgrade is set if the route counts as a connection and not as a request: the limit of
+	// concurrent requests does not apply.
 	Upgrade bool
 	Handler http.Handler
 }
 
-// Call is what the gateway knows of a request that it has authorized.
+// Call has the gateway's data about an authorized request.
 type Call struct {
-	// Who makes the request; nobody on a route that is open.
+	// Who is the principal of the request; it is empty on an open route.
 	Who noderpc.Principal
 	// RunToken is the run token of the request; nil without one.
 	RunToken *auth.RunToken
@@ -78,8 +75,8 @@ func WithCall(ctx context.Context, c *Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// CallOf returns the call of a request that came through the gateway. For any
-// other request it is one of nobody.
+// CallOf returns the call of a request that came through the gateway. For any other request it
+// returns an empty call.
 func CallOf(r *http.Request) *Call {
 	if c, ok := r.Context().Value(callKey{}).(*Call); ok {
 		return c

@@ -1,5 +1,5 @@
-// Package demo is a surface for tests: plain net/http handlers that stream both
-// ways, wait, and take a connection over. It shows what a new surface takes.
+// Package demo is a surface for tests: plain net/http handlers that stream in both directions,
+// wait, and take a connection over. It shows how to write a surface.
 package demo
 
 import (
@@ -12,8 +12,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/surface"
 )
 
-// Surface is the surface. Left gets what ended the context of each request that
-// waited.
+// Surface is the surface. Left receives the reason why the context of each waiting request ended.
 type Surface struct {
 	Left chan error
 	next chan struct{}
@@ -36,7 +35,7 @@ func (s *Surface) Routes() []surface.Route {
 	}
 }
 
-// count writes numbers, and waits for step before each next one.
+// count writes numbers, and waits for step before each further one.
 func (s *Surface) count(w http.ResponseWriter, r *http.Request) error {
 	n, err := strconv.Atoi(r.PathValue("n"))
 	if err != nil {
@@ -52,7 +51,7 @@ func (s *Surface) count(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Surface) step(http.ResponseWriter, *http.Request) { s.next <- struct{}{} }
 
-// echo writes each part of the body as soon as it comes.
+// echo writes each part of the body as soon as it arrives.
 func echo(w http.ResponseWriter, r *http.Request) {
 	w.(http.Flusher).Flush()
 	buf := make([]byte, 4<<10)
@@ -78,7 +77,7 @@ func size(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// wait reads the body, answers, and returns when the client has left.
+// wait reads the body, answers, and returns when the client has disconnected.
 func (s *Surface) wait(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.(http.Flusher).Flush()
@@ -90,7 +89,7 @@ func who(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s", surface.CallOf(r).Who.Subject, r.PathValue("name"))
 }
 
-// upgrade takes the connection over and sends back what it gets.
+// upgrade takes the connection over and sends the received bytes back.
 func upgrade(w http.ResponseWriter, _ *http.Request) error {
 	c, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {
