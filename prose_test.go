@@ -91,8 +91,6 @@ var proseExcluded = []string{
 	"internal/kernelclient",
 	"internal/nodeapi",
 	"internal/noderpc",
-	"internal/sandbox",
-	"internal/sandbox/gvisor",
 	"internal/server",
 	"internal/session",
 	"internal/session/migrate",

@@ -366,7 +366,7 @@ func TestKernelDiesInACell(t *testing.T) {
 		{"raw last words\nexit 0", "exited", wire.Exit{Code: 0, Reason: wire.ReasonExited}},
 		{"raw last words\ngarbage", "8 MiB", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
 		{"raw last words\nhuge", "8 MiB", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
-		{"raw last words\nchannel", "no frame", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
+		{"raw last words\nchannel", "not a frame", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
 		{"raw last words\nbadjson", "control", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
 		{"raw last words\nclose", "descriptor", wire.Exit{Code: 137, Signal: "SIGKILL", Reason: wire.ReasonProtocol}},
 	} {

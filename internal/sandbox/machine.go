@@ -21,8 +21,7 @@ type Process interface {
 	Wire() (io.Reader, io.Writer)
 	// Done is closed when the machine has ended.
 	Done() <-chan struct{}
-	// Exit reports how the machine ended. It is the zero Exit until Done is
-	// closed.
+	// Exit reports how the machine ended. It is the zero Exit until Done is closed.
 	Exit() Exit
 	// Destroy ends the machine and removes all its resources. It is
 	// idempotent.
@@ -76,12 +75,11 @@ type Meter interface {
 	FinalUsage() Usage
 }
 
-// Usage is what a machine has used and uses, the backend's own share included.
+// Usage is the resource use of a machine, including the backend's own.
 type Usage struct {
-	// Memory is what the machine holds now, without file pages. MemoryPeak is
-	// the largest charge so far, with file pages. Both are in bytes.
-	// MemoryPeak is 0 if the kernel does not report it (cgroup v2 before
-	// Linux 5.19).
+	// Memory is the current memory of the machine, without file pages. MemoryPeak is the largest
+	// charge so far, with file pages. Both are in bytes. MemoryPeak is 0 if the kernel does not
+	// report it (cgroup v2 before Linux 5.19).
 	Memory, MemoryPeak int64
 	// CPU is the CPU time since the machine was created.
 	CPU time.Duration

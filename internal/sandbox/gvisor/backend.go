@@ -84,7 +84,7 @@ func keyText(build, image string, spec Spec) ([]byte, error) {
 	return json.Marshal([]any{build, image, spec})
 }
 
-// spec returns the backend's Spec with what the caller asks for.
+// spec returns the backend's Spec, changed as the caller asks.
 func (b *Backend) spec(asked sandbox.Spec) Spec {
 	spec := b.Spec
 	override(&spec.Image, asked.Image)

@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/internal/pool"
 )
 
-// Each benchmark reports the median and the worst beside the mean.
+// measure reports the median and the maximum of a benchmark beside the mean.
 func measure(b *testing.B, once func() time.Duration) {
 	var all []time.Duration
 	for b.Loop() {
@@ -35,7 +35,7 @@ func BenchmarkCreate(b *testing.B) {
 	})
 }
 
-// BenchmarkBoot goes to the first line of the agent.
+// BenchmarkBoot measures until the first line of the agent.
 func BenchmarkBoot(b *testing.B) {
 	r := newRuntime(b)
 	measure(b, func() time.Duration {
@@ -49,7 +49,7 @@ func BenchmarkBoot(b *testing.B) {
 	})
 }
 
-// BenchmarkRestore goes to the answer to a first question, sandbox included.
+// BenchmarkRestore measures until the answer to a first request, with the creation of the sandbox.
 func BenchmarkRestore(b *testing.B) {
 	r := newRuntime(b)
 	dir := snapshot(b, r, 1)
@@ -65,7 +65,7 @@ func BenchmarkRestore(b *testing.B) {
 	})
 }
 
-// BenchmarkRestoreBlank starts from a sandbox made ahead of need.
+// BenchmarkRestoreBlank starts from a sandbox that was created in advance.
 func BenchmarkRestoreBlank(b *testing.B) {
 	r := newRuntime(b)
 	dir := snapshot(b, r, 1)
@@ -141,7 +141,7 @@ func BenchmarkDestroy(b *testing.B) {
 	})
 }
 
-// BenchmarkRoundTrip is one line to the agent and one back.
+// BenchmarkRoundTrip measures one line to the agent and one back.
 func BenchmarkRoundTrip(b *testing.B) {
 	g := boot(b, newRuntime(b), testSpec())
 	measure(b, func() time.Duration {
@@ -175,7 +175,7 @@ func BenchmarkClaim(b *testing.B) {
 	})
 }
 
-// BenchmarkMount is what a volume adds to the claim of a sandbox that waits.
+// BenchmarkMount measures the time that a volume adds to the claim of a waiting sandbox.
 func BenchmarkMount(b *testing.B) {
 	r := newRuntime(b)
 	dir := b.TempDir()

@@ -18,16 +18,16 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// group is one sandbox's cgroup. It is made, changed and removed by runsc's
-// own code, which knows both versions; this type adds what that does not
-// offer: counters, and the processes in it.
+// group is one sandbox's cgroup. The code of runsc creates, changes and removes it, because that
+// code knows both cgroup versions. This type adds counters and the list of processes, which runsc
+// does not offer.
 type group struct {
 	cgroup.Cgroup
 	path string
 	v2   bool
 }
 
-// newGroup returns the cgroup at an absolute path, without making it.
+// newGroup returns the cgroup at an absolute path. It does not create it.
 func newGroup(path string) (group, error) {
 	cg, err := cgroup.NewFromPath(path, false)
 	if err != nil {
@@ -36,8 +36,8 @@ func newGroup(path string) (group, error) {
 	return group{Cgroup: cg, path: path, v2: cgroup.IsOnlyV2()}, nil
 }
 
-// dirs returns the directories of the cgroup at path: one for each of v1's
-// hierarchies, the one of v2.
+// dirs returns the directories of the cgroup at path: one for each hierarchy on v1, a single one on
+// v2.
 func dirs(path string, v2 bool) []string {
 	if v2 {
 		return existing(filepath.Join(cgroupRoot, path))
@@ -80,9 +80,8 @@ func processesIn(dirs []string) []int {
 	return pids
 }
 
-// removeTree kills the processes in the cgroup at path and below it, and removes
-// the directories. Unlike runsc's Uninstall it works for a cgroup that another
-// process made, which has ended.
+// removeTree kills the processes in the cgroup at path and below it, and removes the directories.
+// Unlike runsc's Uninstall it works for a cgroup that an earlier process created.
 func removeTree(path string, v2 bool, limit time.Duration) error {
 	var errs []error
 	for _, dir := range dirs(path, v2) {
@@ -91,7 +90,7 @@ func removeTree(path string, v2 bool, limit time.Duration) error {
 			if err == nil && d.IsDir() {
 				below = append(below, p)
 			}
-			return nil // what vanishes meanwhile is gone
+			return nil // ignore directories that disappear meanwhile
 		})
 		for i := len(below) - 1; i >= 0; i-- {
 			if err := killAll([]string{below[i]}, limit); err != nil {
@@ -105,12 +104,12 @@ func removeTree(path string, v2 bool, limit time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// outOfMemory returns a file that becomes readable when the cgroup runs out of
-// memory, nil on v2, which needs none: there the kernel kills all of
-// a cgroup or nothing (Limits.resources).
+// outOfMemory returns a file that becomes readable when the cgroup runs out of memory. It returns
+// nil on v2, which needs no such file: there the kernel kills all processes of a cgroup or none
+// (see Limits.resources).
 //
-// On v1 it kills one process, the largest. That may be one of systrap's stubs,
-// which map the guest's memory too, and the sentry then waits for it for ever.
+// On v1 the kernel kills one process, the largest. That may be one of systrap's stubs, which map
+// the guest's memory too. The sentry would then wait for the stub forever.
 func (g group) outOfMemory() (*os.File, error) {
 	if g.v2 {
 		return nil, nil
@@ -136,8 +135,8 @@ func (g group) outOfMemory() (*os.File, error) {
 // counters are a cgroup's readings.
 type counters struct {
 	memory, peak int64
-	// reached is positive when the cgroup's own memory limit was met, killed
-	// the number of processes that an out-of-memory killer ended.
+	// reached is positive when the cgroup reached its own memory limit. killed is the number of
+	// processes that an out-of-memory killer ended.
 	reached, killed int64
 	cpu             time.Duration
 	pids            int64
@@ -145,7 +144,7 @@ type counters struct {
 	pidsReached int64
 }
 
-// read reads the counters. One that the kernel does not offer is 0.
+// read reads the counters. A counter that the kernel does not offer is 0.
 func (g group) read() counters {
 	if g.v2 {
 		return readV2(g.MakePath(""))
@@ -153,9 +152,8 @@ func (g group) read() counters {
 	return readV1(g.MakePath)
 }
 
-// held is the memory of the cgroup and those below it that is neither a file's
-// nor could be: processes' own, and that shared between them, which gVisor's
-// guests live in.
+// held returns the memory of the cgroup and its descendants without file pages: the private memory
+// of processes, and shared memory, which holds the memory of gVisor's guests.
 func (g group) held() int64 {
 	if g.v2 {
 		t := readTable(filepath.Join(g.MakePath(""), "memory.stat"))
@@ -176,8 +174,8 @@ func readV1(dir func(controller string) string) counters {
 		pids:        readInt(filepath.Join(dir("pids"), "pids.current")),
 		pidsReached: pids["max"],
 	}
-	// memory.failcnt stays 0 on recent kernels (seen on 6.18), the most that
-	// was in use does not lie. It may lag by a batch of 64 pages a CPU.
+	// memory.failcnt stays 0 on recent kernels (seen on 6.18). The maximum usage is correct, but
+	// may lag by a batch of 64 pages per CPU.
 	limit := readInt(filepath.Join(dir("memory"), "memory.limit_in_bytes"))
 	if limit > 0 && c.peak >= limit-limit/64 {
 		c.reached = 1

@@ -13,17 +13,15 @@ import (
 // serverGroup is the cgroup that leaveCgroupRoot moves processes to.
 const serverGroup = "sandgate-server"
 
-// leaveCgroupRoot moves the processes of the cgroup v2 at root to a cgroup below
-// it. In a container, root is the container's own cgroup. A cgroup with
-// processes cannot delegate memory and CPU to the cgroups below it. The
-// machine's root can, and stays unchanged.
+// leaveCgroupRoot moves the processes of the cgroup v2 at root to a cgroup below it. In a
+// container, root is the container's own cgroup. A cgroup with processes cannot delegate memory and
+// CPU to the cgroups below it. The machine's root cgroup can, and stays unchanged.
 func leaveCgroupRoot(root string) error {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.type")); errors.Is(err, fs.ErrNotExist) {
-		return nil // the machine's root has no type; nor has v1
+		return nil // the machine's root has no type, and v1 has none either
 	}
 	server := filepath.Join(root, serverGroup)
-	// A process that starts meanwhile is in its parent's cgroup: repeat for
-	// each generation.
+	// A process that starts meanwhile is in its parent's cgroup, so repeat for each generation.
 	for range 10 {
 		all := processesIn([]string{root})
 		if len(all) == 0 {
@@ -39,5 +37,5 @@ func leaveCgroupRoot(root string) error {
 			}
 		}
 	}
-	return nil // runsc reports what fails because of it
+	return nil // runsc reports the failure
 }

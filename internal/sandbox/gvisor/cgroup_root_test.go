@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestContainersCgroupHandsOut: a cgroup with processes in it, as that of a
-// container on cgroup v2, can hand out controllers once it was vacated.
+// TestContainersCgroupHandsOut: a cgroup with processes, like that of a container on cgroup v2, can
+// delegate controllers after its processes were moved.
 func TestContainersCgroupHandsOut(t *testing.T) {
 	mount := t.TempDir()
 	if err := unix.Mount("none", mount, "cgroup2", 0, ""); err != nil {

@@ -44,14 +44,14 @@ func (s *Sandbox) Resume(ctx context.Context) error {
 	return s.do(ctx, "sandbox.resume", pauseLimit, Paused, Running, func() error { return s.container.Resume() })
 }
 
-// SetCPU limits the sandbox to a number of CPUs, which may be a fraction. A
-// sandbox starts with Limits.BurstCPUs, and the guest always sees that number.
+// SetCPU limits the sandbox to a number of CPUs, which may be a fraction. A sandbox starts with
+// Limits.BurstCPUs, and the guest always sees that number of CPUs.
 func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
 	const op = "sandbox.set_cpu"
 	if !(cpus >= 0.05 && cpus <= 1024) {
 		return fault.Invalid(op, "cpus", "%v is not between 0.05 and 1024", cpus)
 	}
-	// The cgroup exists as long as nobody has the last turn.
+	// The cgroup exists until the last operation holds turn.
 	release, err := s.acquire(ctx, op)
 	if err != nil {
 		return err
@@ -60,8 +60,8 @@ func (s *Sandbox) SetCPU(ctx context.Context, cpus float64) error {
 	return fault.Wrap(fault.Host, op, s.group.Update(&specs.LinuxResources{CPU: cpuResources(cpus)}))
 }
 
-// Usage reads the cgroup's counters. It asks nothing of the sentry, so it
-// answers for a paused and for a stuck sandbox too.
+// Usage reads the cgroup's counters. It does not call the sentry, so it also works for a paused or
+// stuck sandbox.
 func (s *Sandbox) Usage(ctx context.Context) (Usage, error) {
 	const op = "sandbox.usage"
 	if err := ctx.Err(); err != nil {
@@ -88,7 +88,7 @@ func (s *Sandbox) use() Usage {
 	return Usage{Memory: s.group.held(), MemoryPeak: c.peak, CPU: c.cpu, Tasks: c.pids}
 }
 
-// acquire waits for the turn.
+// acquire takes turn.
 func (s *Sandbox) acquire(ctx context.Context, op string) (release func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -106,11 +106,10 @@ func (s *Sandbox) acquire(ctx context.Context, op string) (release func(), err e
 	}
 }
 
-// do calls gVisor while it holds turn, to bring the sandbox from one state to
-// another. gVisor's calls take no context, so there are two limits: ctx bounds
-// how long the caller waits, and limit how long the call may take. When the
-// caller leaves earlier, the call continues and State has its result. A call
-// that exceeds limit is stuck in the sentry: the sandbox is killed, which makes
+// do calls gVisor while it holds turn, to bring the sandbox from one state to another. gVisor's
+// calls take no context, so there are two limits: ctx bounds how long the caller waits, and limit
+// how long the call may take. When the caller leaves earlier, the call continues and State has its
+// result. When a call exceeds limit, the sentry is stuck. Then the sandbox is killed, which makes
 // the call return.
 func (s *Sandbox) do(ctx context.Context, op string, limit time.Duration, from, to State, call func() error) error {
 	if ctx.Err() != nil {
@@ -152,9 +151,8 @@ func (s *Sandbox) do(ctx context.Context, op string, limit time.Duration, from, 
 	}
 }
 
-// explain turns the error of a call to gVisor into one that says whether the
-// sandbox still lives. A call fails a moment before the end of the sentry is
-// seen here.
+// explain converts the error of a call to gVisor into one that shows whether the sandbox still
+// runs. A call can fail a moment before this process sees the end of the sentry.
 func (s *Sandbox) explain(op string, err error) error {
 	if err == nil {
 		return nil
@@ -173,7 +171,7 @@ func (s *Sandbox) explain(op string, err error) error {
 	return fault.Wrap(fault.Internal, op, err)
 }
 
-// lost is the error of an operation on a sandbox that has ended.
+// lost returns the error of an operation on a sandbox that has ended.
 func (s *Sandbox) lost(op string) error {
 	return &fault.Error{Kind: fault.SandboxLost, Op: op, Message: "the sandbox has ended", Err: errors.New(s.Exit().String())}
 }

@@ -19,10 +19,9 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// The time that each operation may take, whatever its context says. An
-// operation that overruns is stuck in the sentry, and the sandbox is killed.
-// They are an order of magnitude above what a loaded machine of two cores
-// needs.
+// The time limits of operations, independent of the context. When an operation exceeds its limit,
+// the sentry is stuck and the sandbox is killed. The limits are an order of magnitude above the
+// times on a loaded machine with two cores.
 const (
 	createLimit     = 30 * time.Second
 	startLimit      = 30 * time.Second
@@ -69,9 +68,9 @@ func (r *Runtime) launch(ctx context.Context, spec Spec, start func(*Sandbox, co
 	return s, nil
 }
 
-// Create makes a blank: a sandbox whose sentry waits, before any program is
-// loaded. It takes 9 MiB, 22 once it has waited for 50 ms and warmed up for a
-// restore, and becomes of use by Start or Restore, once.
+// Create creates a blank sandbox: its sentry waits before any program is loaded. It takes 9 MiB,
+// and 22 MiB after it has waited for 50 ms and warmed up for a restore. Start or Restore uses it,
+// once.
 func (r *Runtime) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 	const op = "sandbox.create"
 	spec, err := spec.resolve(op)
@@ -90,8 +89,8 @@ func (r *Runtime) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 	if ctx.Err() != nil {
 		return nil, fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
 	}
-	// A creation cannot be interrupted. If the caller leaves, it waits for the
-	// end of the 60 ms, and the sandbox is destroyed.
+	// A creation cannot be interrupted. If the caller leaves, the creation completes, which takes
+	// 60 ms, and the sandbox is destroyed.
 	id := newID()
 	s, err := r.create(id, spec)
 	if err != nil {
@@ -113,8 +112,8 @@ func (r *Runtime) create(id ID, spec Spec) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A cgroup that exists is taken as it is by runsc, which makes it ours
-	// to remove, and to kill by, also when runsc fails half way.
+	// runsc uses an existing cgroup as it is. So this process removes it, and can kill by it, also
+	// when runsc fails half way.
 	if err := g.Install(spec.Limits.resources(r.swap, g.v2)); err != nil {
 		return nil, err
 	}
@@ -131,10 +130,10 @@ func (r *Runtime) create(id ID, spec Spec) (*Sandbox, error) {
 	}
 	stderr := newStderrTail(p.stderr)
 	if err := r.runCreate(id, conf, p); err != nil {
-		// With the last writer dead, all that was said can be read.
+		// When the last writer has ended, all its output can be read.
 		err = errors.Join(err, killAll(dirs(g.path, g.v2), killLimit))
 		err = fmt.Errorf("%w: %s", err, oneLine(stderr.wait()))
-		// runsc knows of a sentry that died only that it did.
+		// runsc only reports that the sentry died, but not why.
 		said, _ := os.ReadFile(r.panicLog(id))
 		count := g.read()
 		err = fmt.Errorf("%w: the sentry said %q; %d tasks were refused it, %d killed for memory", err,
@@ -173,8 +172,8 @@ func (r *Runtime) writeBundle(id ID, spec Spec, cgroupPath string) error {
 	return os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600)
 }
 
-// runCreate runs `runsc create`. The pipes' far ends are closed in this
-// process afterwards: only the sentry holds them.
+// runCreate runs `runsc create`. Afterwards the far ends of the pipes are closed in this process,
+// so that only the sentry holds them.
 func (r *Runtime) runCreate(id ID, conf *config.Config, p *pipes) error {
 	defer p.closeFar()
 	ctx, cancel := context.WithTimeout(context.Background(), createLimit)
@@ -184,7 +183,7 @@ func (r *Runtime) runCreate(id ID, conf *config.Config, p *pipes) error {
 	cmd.Dir = r.bundle(id)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.farStdin, p.farStdout, p.farStderr
-	// A Ctrl-C at the node's terminal is not meant for it.
+	// A Ctrl-C at the node's terminal must not reach it.
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("runsc create: %w", err)
@@ -199,8 +198,8 @@ func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipe
 	if err != nil {
 		return nil, fmt.Errorf("loading the new container: %w", err)
 	}
-	// The id is that of the sentry even if it has died already: nobody but
-	// this process reaps it.
+	// The process id belongs to the sentry even if it has died already, because only this process
+	// reaps it.
 	proc, err := openProcess(c.Sandbox.Pid.Load())
 	if err != nil {
 		return nil, err
@@ -221,7 +220,7 @@ func (r *Runtime) attach(id ID, conf *config.Config, spec Spec, g group, p *pipe
 		if err := s.seal(); err != nil {
 			proc.close()
 			closeAll(oom)
-			return nil, fmt.Errorf("sealing the place of volumes: %w", err)
+			return nil, fmt.Errorf("making the directory of volumes read-only: %w", err)
 		}
 	}
 	go s.watch()
@@ -283,10 +282,10 @@ func (p *pipes) close() {
 func closeAll(files ...*os.File) {
 	for _, f := range files {
 		if f != nil {
-			_ = f.Close() // a second close is an error of no interest
+			_ = f.Close() // a second close returns an error that does not matter
 		}
 	}
 }
 
-// oneLine makes a message of several lines fit a log.
+// oneLine converts a message of several lines to one line for a log.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// evidence is what the reason of an end is derived from.
+// evidence holds the facts from which the reason of an end is derived.
 type evidence struct {
 	intent Exit
 	status unix.WaitStatus
@@ -18,7 +18,7 @@ type evidence struct {
 	pidsLimit int64
 	panicLog  string
 	stderr    string
-	// lost is why the status is not known.
+	// lost is the reason why the status is not known.
 	lost error
 }
 
@@ -36,14 +36,14 @@ func (s *Sandbox) classify(status unix.WaitStatus, err error) Exit {
 		counters:  s.group.read(),
 		pidsLimit: s.spec.Limits.PIDs,
 		panicLog:  readPanic(s.runtime.panicLog(s.id)),
-		stderr:    s.stderr.wait(), // the only writer is dead
+		stderr:    s.stderr.wait(), // the only writer has ended
 		lost:      err,
 	}.verdict()
 }
 
-// verdict decides. Our own intent comes first: the sentry that we kill is not
-// lost. Then the out-of-memory killer, which may have taken any process of the
-// sandbox and so can look like each of the other ends.
+// verdict decides. An intent of this process comes first, because a sentry that it kills is not
+// lost. Next is the out-of-memory killer: it may have killed any process of the sandbox, and so can
+// look like each of the other ends.
 func (ev evidence) verdict() Exit {
 	e := Exit{Status: -1}
 	switch {
@@ -64,10 +64,10 @@ func (ev evidence) verdict() Exit {
 		e.Detail = "the machine ran out of memory"
 	case ev.lost != nil:
 		e.Reason = Killed
-		e.Detail = "its status is not known: " + ev.lost.Error()
+		e.Detail = "its status is unknown: " + ev.lost.Error()
 	case e.Signal == int(unix.SIGKILL):
 		e.Reason = Killed
-		e.Detail = "something outside sent the sentry SIGKILL"
+		e.Detail = "a process outside sent SIGKILL to the sentry"
 	case e.Signal != 0 || ev.panicLog != "":
 		e.Reason = Crashed
 		e.Detail = ev.panicLog
@@ -88,17 +88,15 @@ func memoryDetail(peak int64) string {
 	return fmt.Sprintf("the memory limit was reached with %d MiB in use", peak/miB)
 }
 
-// readPanic returns the beginning of the Go panic in a sentry's panic log, ""
-// when there is none. The log is opened for every sentry and also takes other
-// stderr of the Go runtime.
+// readPanic returns the beginning of the Go panic in a sentry's panic log, or "" when there is
+// none. The log is opened for every sentry and also receives other stderr output of the Go runtime.
 func readPanic(name string) string {
 	f, err := os.Open(name)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	// A panic is followed by the stacks of all goroutines: the first 64 KiB
-	// hold what matters.
+	// The stacks of all goroutines follow a panic. The first 64 KiB hold the important part.
 	data, _ := io.ReadAll(io.LimitReader(f, 64*kiB))
 	for _, mark := range []string{"panic:", "fatal error:", "runtime: failed", "SIGSEGV", "unexpected fault"} {
 		if i := bytes.Index(data, []byte(mark)); i >= 0 {

@@ -51,7 +51,7 @@ func TestVerdict(t *testing.T) {
 		{
 			"somebody",
 			evidence{status: signaled(unix.SIGKILL)},
-			Exit{Reason: Killed, Status: -1, Signal: 9, Detail: "something outside sent the sentry SIGKILL"},
+			Exit{Reason: Killed, Status: -1, Signal: 9, Detail: "a process outside sent SIGKILL to the sentry"},
 		},
 		{
 			"we",
@@ -66,7 +66,7 @@ func TestVerdict(t *testing.T) {
 		{
 			"unknown",
 			evidence{lost: errors.New("no child")},
-			Exit{Reason: Killed, Status: -1, Detail: "its status is not known: no child"},
+			Exit{Reason: Killed, Status: -1, Detail: "its status is unknown: no child"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/sandgate/sandgate/internal/golden"
 )
 
-// TestGoldenManifest compares the file that completes a snapshot, and what of a
-// specification has to be the same for a restore.
+// TestGoldenManifest compares the file that completes a snapshot, and the parts of a specification
+// that must be equal for a restore.
 func TestGoldenManifest(t *testing.T) {
 	golden.Records(t, "manifest.json", map[string]any{"sandgate.json": Manifest{}})
 	full := Spec{

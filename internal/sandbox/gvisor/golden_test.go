@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/internal/sandbox"
 )
 
-// TestGoldenSnapshotKey compares the text that names snapshots. A snapshot that
-// has another name is not found any more and has to be made again.
+// TestGoldenSnapshotKey compares the text that names snapshots. If the name changes, existing
+// snapshots are not found any more and have to be made again.
 func TestGoldenSnapshotKey(t *testing.T) {
 	spec := Spec{
 		Image: "/image.erofs", Args: []string{"/opt/sandgate/agent", "a"}, Env: []string{"A=b"}, Hostname: "host", Volumes: true,
@@ -27,7 +27,7 @@ func TestGoldenSnapshotKey(t *testing.T) {
 	golden.Text(t, "snapshot-key.txt", out.String())
 }
 
-// TestBackendSpec compares the Spec that a backend makes of a caller's.
+// TestBackendSpec compares the Spec that a backend derives from a caller's.
 func TestBackendSpec(t *testing.T) {
 	b := &Backend{Spec: Spec{
 		Image: "/own", Args: []string{sandbox.AgentPath}, Env: []string{"A=own"},

@@ -27,19 +27,19 @@ func readLink(tb testing.TB, name string) string {
 	return to
 }
 
-// census is all that a sandbox could leave behind.
+// census lists everything that a sandbox could leave behind.
 type census struct {
-	// processes are the command lines of what descends from runsc.
+	// processes are the command lines of runsc's descendants.
 	processes []string
 	mounts    []string
 	cgroups   []string
 	files     []string
 	fds       []string
-	// goroutines are the stacks of those that run this package or gVisor's.
+	// goroutines are the stacks of goroutines that run this package or gVisor's.
 	goroutines []string
 }
 
-// take counts. stateDirs are those whose files count.
+// take counts everything. It counts the files of stateDir.
 func take(tb testing.TB, stateDir string) census {
 	tb.Helper()
 	var c census
@@ -52,7 +52,7 @@ func take(tb testing.TB, stateDir string) census {
 	for _, root := range []string{filepath.Join(cgroupRoot, "*", "sandgate-test"), filepath.Join(cgroupRoot, "sandgate-test")} {
 		tops, _ := filepath.Glob(root)
 		for _, top := range tops {
-			c.cgroups = append(c.cgroups, walk(top, true)[1:]...) // top itself stays
+			c.cgroups = append(c.cgroups, walk(top, true)[1:]...) // top itself is not counted
 		}
 	}
 	c.files = append(walk(stateDir, false), globs("/run/runsc*", "/var/run/runsc*", "/tmp/runsc*", "/run/sandgate-doctor-*")...)
@@ -78,8 +78,8 @@ func take(tb testing.TB, stateDir string) census {
 	return c
 }
 
-// runscProcesses returns the command lines of processes that runsc started and
-// that are no zombies of somebody else, zombies of this process included.
+// runscProcesses returns the command lines of processes that runsc started, without zombies of
+// other processes but with those of this process.
 func runscProcesses(tb testing.TB) []string {
 	tb.Helper()
 	var out []string
@@ -123,7 +123,7 @@ func globs(patterns ...string) []string {
 	return out
 }
 
-// compare reports what there is more of now than before.
+// compare fails the test for everything that there is more of now than before.
 func (before census) compare(tb testing.TB, now census) {
 	tb.Helper()
 	for _, kind := range []struct {

@@ -14,31 +14,30 @@ import (
 	"gvisor.dev/gvisor/runsc/cgroup"
 )
 
-// Status is how a Finding was judged.
+// Status is the judgement of a Finding.
 type Status string
 
-// The judgements. Fail keeps a Runtime from starting; Warn costs speed or
-// safety.
+// The judgements. Fail prevents a Runtime from starting; Warn costs speed or safety.
 const (
 	OK   Status = "ok"
 	Warn Status = "warn"
 	Fail Status = "fail"
 )
 
-// Finding is one thing that was looked at on the host.
+// Finding is the result of one check of the host.
 type Finding struct {
-	// Name is the thing, in a word or two.
+	// Name names the checked thing in a word or two.
 	Name   string
 	Status Status
-	// What says how it is.
+	// The field What describes its state.
 	What string
-	// Mend says what to do. Empty when the status is OK.
+	// Mend describes the repair. Empty when the status is OK.
 	Mend string
 }
 
-// CheckHost checks everything that sandboxes need of the machine. If probe is not
-// nil it also boots it, in a state directory of its own, and expects its
-// program to end with status 0. A Spec of /bin/true is enough.
+// CheckHost checks everything that sandboxes need from the machine. If probe is not nil, it also
+// boots it in a separate state directory, and expects its program to end with status 0. A Spec with
+// /bin/true is enough.
 func CheckHost(ctx context.Context, cfg Config, probe *Spec) []Finding {
 	cfg = cfg.resolve()
 	all := append(checkConfig(cfg), checkMachine(cfg)...)
@@ -66,7 +65,7 @@ func checkConfig(cfg Config) []Finding {
 	}
 }
 
-// checkMachine checks what NewRuntime does not require.
+// checkMachine checks things that NewRuntime does not require.
 func checkMachine(cfg Config) []Finding {
 	return []Finding{
 		checkSpace(cfg.StateDir),
@@ -84,7 +83,7 @@ func ok(name, format string, args ...any) Finding {
 
 func checkRoot() Finding {
 	if uid := os.Geteuid(); uid != 0 {
-		return Finding{"user", Fail, fmt.Sprintf("the process runs as user %d", uid), "run it as root: namespaces and cgroups are made for each sandbox"}
+		return Finding{"user", Fail, fmt.Sprintf("the process runs as user %d", uid), "run it as root, because it creates namespaces and cgroups for each sandbox"}
 	}
 	return ok("user", "root")
 }
@@ -101,21 +100,21 @@ func checkRunsc(path string) Finding {
 			return Finding{name, Fail, err.Error(), mend}
 		}
 		if fi.Mode()&0o001 == 0 {
-			return Finding{name, Fail, p + " cannot be entered or executed by every user, and sandboxes run as nobody", "chmod o+x it, or keep runsc elsewhere"}
+			return Finding{name, Fail, p + " cannot be entered or executed by every user, but sandboxes run as nobody", "chmod o+x it, or keep runsc elsewhere"}
 		}
 	}
 	version, err := gvisorVersionOf(path)
 	if err != nil {
-		return Finding{name, Fail, fmt.Sprintf("%s is not a runsc of ours: %v", path, err), mend}
+		return Finding{name, Fail, fmt.Sprintf("%s is not Sandgate's runsc: %v", path, err), mend}
 	}
 	if mine := gvisorVersion(); mine != "" && mine != version {
-		return Finding{name, Fail, fmt.Sprintf("%s is of gVisor %s, this program of %s", path, version, mine), "run make build, so that both come from one go.mod"}
+		return Finding{name, Fail, fmt.Sprintf("%s was built from gVisor %s, this program from %s", path, version, mine), "run make build, so that both come from one go.mod"}
 	}
 	return ok(name, "%s, gVisor %s", path, version)
 }
 
-// maxStateDir keeps the control socket's path below the 108 bytes of a Unix
-// address; gVisor would otherwise put the socket elsewhere.
+// maxStateDir keeps the path of the control socket below the 108 bytes of a Unix address. Otherwise
+// gVisor would put the socket elsewhere.
 const maxStateDir = 60
 
 func checkStateDir(dir string) Finding {
@@ -179,7 +178,7 @@ func checkCgroups(parent string) Finding {
 func checkUserNamespaces() Finding {
 	const name = "user namespaces"
 	if n, err := readSetting("/proc/sys/user/max_user_namespaces"); err == nil && n == 0 {
-		return Finding{name, Fail, "user.max_user_namespaces is 0", "sysctl -w user.max_user_namespaces=65536: each sandbox has one, in which it is nobody"}
+		return Finding{name, Fail, "user.max_user_namespaces is 0", "sysctl -w user.max_user_namespaces=65536: each sandbox has its own, in which it runs as nobody"}
 	}
 	return ok(name, "available")
 }
@@ -232,8 +231,7 @@ func checkSetting(name, file string, least int64, mend string) Finding {
 	return ok(name, "%d", n)
 }
 
-// checkChoice reads a file that lists choices with the one in force in
-// brackets.
+// checkChoice reads a file that lists choices and has the current one in brackets.
 func checkChoice(name, file, want string) Finding {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -6,10 +6,9 @@ import (
 	"regexp"
 )
 
-// ID names a sandbox on its node. All ids have 16 characters of [a-z2-7] (80
-// random bits): gVisor looks containers up by prefix, so that ids of unequal
-// length would be ambiguous, and short ones keep the path of the control
-// socket below the 108 bytes of a Unix address.
+// ID names a sandbox on its node. All ids have 16 characters of [a-z2-7] (80 random bits). gVisor
+// finds containers by prefix, so ids of different length would be ambiguous. Short ids keep the
+// path of the control socket below the 108 bytes of a Unix address.
 type ID string
 
 var (

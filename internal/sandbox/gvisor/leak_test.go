@@ -24,8 +24,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// TestNoLeaks takes sandboxes through every way to end and counts what they
-// had on the host.
+// TestNoLeaks ends sandboxes in every possible way and counts what they left on the host.
 func TestNoLeaks(t *testing.T) {
 	r := newRuntime(t)
 	dir := snapshot(t, r, 1)
@@ -75,7 +74,7 @@ func TestNoLeaks(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	cycle() // what is made once stays
+	cycle() // some things are created once and stay
 	before := take(t, r.cfg.StateDir)
 	for range 2 {
 		cycle()
@@ -117,7 +116,7 @@ func ownerMain(dir string) {
 	fail(paused.Pause(ctx))
 	blank, err := r.Create(ctx, testSpec())
 	fail(err)
-	// One more is always in the making.
+	// One more sandbox is always being created.
 	go func() {
 		for {
 			s, err := r.Boot(ctx, testSpec())
@@ -129,11 +128,11 @@ func ownerMain(dir string) {
 	select {}
 }
 
-// TestSweepAfterKill kills a process that owns sandboxes, one of them half
-// made, and expects the next owner to remove them.
+// TestSweepAfterKill kills a process that owns sandboxes, one of them half created, and expects the
+// next owner to remove them.
 func TestSweepAfterKill(t *testing.T) {
 	cfg := testConfig(t)
-	fatal(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) // as after any test
+	fatal(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) // like the environment after any other test
 	before := take(t, cfg.StateDir)
 	for round := range 3 {
 		exe, err := os.Executable()
@@ -156,17 +155,17 @@ func TestSweepAfterKill(t *testing.T) {
 		if _, err := NewRuntime(cfg); !fault.Is(err, fault.Conflict) {
 			t.Fatalf("a second owner: %v", err)
 		}
-		time.Sleep(time.Duration(round) * 37 * time.Millisecond) // at another stage of the one in the making
+		time.Sleep(time.Duration(round) * 37 * time.Millisecond) // each round kills at another stage of the creation
 		fatal(t, child.Process.Kill())
 		_ = child.Wait()
-		// What some configurations of gVisor leave, and a stranger's file.
+		// Files that some configurations of gVisor leave, and a file of somebody else.
 		null := filepath.Join(cfg.StateDir, rootName, "null-netns")
 		fatal(t, os.WriteFile(null, nil, 0o600))
 		fatal(t, unix.Mount("/proc/self/ns/net", null, "", unix.MS_BIND, ""))
 
 		r, err := NewRuntime(cfg)
 		fatal(t, err)
-		// On a real machine this is init's work.
+		// On a real machine, init does this.
 		for pid := 1; pid > 0; {
 			pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		}
@@ -182,7 +181,7 @@ func TestSweepAfterKill(t *testing.T) {
 				t.Errorf("%s is still there", f)
 			}
 		}
-		// And it works.
+		// The new owner works.
 		g := boot(t, r, testSpec())
 		if got := g.ask("echo swept"); got != "swept" {
 			t.Errorf("it says %q", got)
@@ -192,6 +191,6 @@ func TestSweepAfterKill(t *testing.T) {
 	fatal(t, os.Remove(filepath.Join(cfg.StateDir, "lock")))
 	fatal(t, os.Remove(filepath.Join(cfg.StateDir, rootName)))
 	now := take(t, cfg.StateDir)
-	now.goroutines, now.fds = nil, nil // TestNoLeaks counts those
+	now.goroutines, now.fds = nil, nil // TestNoLeaks counts these
 	before.compare(t, now)
 }

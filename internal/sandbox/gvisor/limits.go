@@ -15,31 +15,27 @@ const (
 	giB = 1 << 30
 )
 
-// sentryBytes is what the cgroup grants for gVisor itself beside the guest's
-// memory: 30-45 MiB are in use after a boot, page tables and pipe buffers grow
-// with the guest.
+// sentryBytes is the memory that the cgroup allows for gVisor itself beside the guest's memory.
+// After a boot, 30-45 MiB are in use. Page tables and pipe buffers grow with the guest.
 const sentryBytes = 96 * miB
 
 // cpuPeriod is the CFS period in microseconds. A tenth of a second is the
 // kernel's own default: shorter ones throttle language runtimes that burst.
 const cpuPeriod = 100_000
 
-// Limits bound what a sandbox may use. A zero field has the default that its
-// comment names; there is no "unlimited".
+// Limits bound the resources of a sandbox. A zero field has the default that its comment names;
+// there is no "unlimited".
 //
-// There are two rings. The inner one gives the program an error that its
-// language can show: the sizes of the writable file systems (ENOSPC), open
-// files (EMFILE) and processes (EAGAIN). The outer one is a cgroup that counts
-// the guest together with the sentry; a guest that exceeds its memory limit loses
-// the sandbox, and Exit reports it. The cgroup is sized above the inner ring:
+// There are two rings. The inner ring gives the program an error that its language can show: the
+// sizes of the writable file systems (ENOSPC), open files (EMFILE) and processes (EAGAIN). The
+// outer ring is a cgroup that counts the guest together with the sentry. A guest that exceeds its
+// memory limit loses the sandbox, and Exit reports it. The cgroup is larger than the inner ring:
 // see CgroupBytes.
 //
-// The sizes of the file systems, Inodes, OpenFiles and UserProcesses are part of a
-// snapshot: a sandbox restored from it must be given the same. Memory, CPUs
-// and PIDs may differ.
+// The sizes of the file systems, Inodes, OpenFiles and UserProcesses are part of a snapshot: a
+// sandbox that is restored from it must have the same. Memory, CPUs and PIDs may differ.
 //
-// The names of snapshots hash the JSON of Limits: their field names and order
-// never change.
+// The names of snapshots hash the JSON of Limits: the field names and their order never change.
 type Limits struct {
 	// MemoryBytes is the memory of the guest's processes. Default 1 GiB, at
 	// least 32 MiB.
@@ -47,28 +43,26 @@ type Limits struct {
 	// CPUs is the share that SetCPU applies when the sandbox is ready; until
 	// then it may use BurstCPUs. Default 1, at least 0.05.
 	CPUs float64 `json:"CPUs"`
-	// PIDs bounds the host tasks of the whole sandbox: the sentry's threads
-	// and a stub for each guest thread. Running into it crashes the sentry,
-	// so it must lie well above UserProcesses. Default 4096.
+	// PIDs bounds the host tasks of the whole sandbox: the sentry's threads and a stub for each
+	// guest thread. The sentry crashes when it reaches this limit, so the limit must lie well above
+	// UserProcesses. Default 4096.
 	PIDs int64 `json:"PIDs"`
-	// OverlayBytes is the writable layer over the image, in memory. Default
-	// 512 MiB.
+	// OverlayBytes is the size of the writable layer over the image, in memory. Default 512 MiB.
 	OverlayBytes int64 `json:"OverlayBytes"`
-	// TmpBytes is /tmp, in memory. Default 256 MiB.
+	// TmpBytes is the size of /tmp, in memory. Default 256 MiB.
 	TmpBytes int64 `json:"TmpBytes"`
-	// ShmBytes is /dev/shm, in memory. Default 64 MiB.
+	// ShmBytes is the size of /dev/shm, in memory. Default 64 MiB.
 	ShmBytes int64 `json:"ShmBytes"`
-	// Inodes are the files and folders that may be made in the layer over the
-	// image, in /tmp, and in /dev/shm, each for itself. Default 262144.
+	// Inodes is the number of files and folders that can be created in the layer over the image, in
+	// /tmp, and in /dev/shm, each separately. Default 262144.
 	Inodes int64 `json:"Inodes"`
-	// OpenFiles is RLIMIT_NOFILE, of each process. Default 4096.
+	// OpenFiles is RLIMIT_NOFILE of each process. Default 4096.
 	OpenFiles uint64 `json:"OpenFiles"`
-	// UserProcesses is RLIMIT_NPROC, of each user: processes and threads.
-	// Default 512.
+	// UserProcesses is RLIMIT_NPROC of each user: processes and threads. Default 512.
 	UserProcesses uint64 `json:"UserProcesses"`
 }
 
-// Resolve returns l with its zero fields at their defaults.
+// Resolve returns l with defaults in place of its zero fields.
 func (l Limits) Resolve() Limits {
 	return Limits{
 		MemoryBytes:   or(l.MemoryBytes, giB),
@@ -83,8 +77,8 @@ func (l Limits) Resolve() Limits {
 	}
 }
 
-// CgroupBytes is the most memory that a sandbox with these limits can take
-// from the machine: what an admission control has to reckon with.
+// CgroupBytes is the maximum memory that a sandbox with these limits can take from the machine.
+// Admission control counts with it.
 func (l Limits) CgroupBytes() int64 {
 	l = l.Resolve()
 	return l.MemoryBytes + l.OverlayBytes + l.TmpBytes + l.ShmBytes + sentryBytes
@@ -100,15 +94,15 @@ func (l Limits) BurstCPUs() float64 {
 func (l Limits) check(op string) error {
 	switch {
 	case l.MemoryBytes < 32*miB:
-		return fault.Invalid(op, "memory", "%d bytes are below the least of 32 MiB", l.MemoryBytes)
+		return fault.Invalid(op, "memory", "%d bytes are below the minimum of 32 MiB", l.MemoryBytes)
 	case !(l.CPUs >= 0.05 && l.CPUs <= 1024):
 		return fault.Invalid(op, "cpus", "%v is not between 0.05 and 1024", l.CPUs)
 	case l.OverlayBytes < miB:
-		return fault.Invalid(op, "overlay", "%d bytes are below the least of 1 MiB", l.OverlayBytes)
+		return fault.Invalid(op, "overlay", "%d bytes are below the minimum of 1 MiB", l.OverlayBytes)
 	case l.TmpBytes < 64*kiB:
-		return fault.Invalid(op, "tmp", "%d bytes are below the least of 64 KiB", l.TmpBytes)
+		return fault.Invalid(op, "tmp", "%d bytes are below the minimum of 64 KiB", l.TmpBytes)
 	case l.ShmBytes < 64*kiB:
-		return fault.Invalid(op, "shm", "%d bytes are below the least of 64 KiB", l.ShmBytes)
+		return fault.Invalid(op, "shm", "%d bytes are below the minimum of 64 KiB", l.ShmBytes)
 	case l.Inodes < 64 || l.Inodes > 1<<30:
 		return fault.Invalid(op, "inodes", "%d is not between 64 and 1073741824", l.Inodes)
 	case l.OpenFiles < 16 || l.OpenFiles > 1<<20:
@@ -120,13 +114,13 @@ func (l Limits) check(op string) error {
 	}
 	for _, n := range []int64{l.MemoryBytes, l.OverlayBytes, l.TmpBytes, l.ShmBytes} {
 		if n > 1<<44 {
-			return fault.Invalid(op, "limits", "%d bytes are above the most of 16 TiB", n)
+			return fault.Invalid(op, "limits", "%d bytes are above the maximum of 16 TiB", n)
 		}
 	}
 	return nil
 }
 
-// resources is the outer ring.
+// resources returns the outer ring.
 func (l Limits) resources(swap, v2 bool) *specs.LinuxResources {
 	memory, pids := l.CgroupBytes(), l.PIDs
 	r := &specs.LinuxResources{
@@ -135,11 +129,11 @@ func (l Limits) resources(swap, v2 bool) *specs.LinuxResources {
 		Pids:   &specs.LinuxPids{Limit: pids},
 	}
 	if swap {
-		// OCI counts memory and swap together: none of it is swap.
+		// OCI counts memory and swap together. With this value no swap is allowed.
 		r.Memory.Swap = &memory
 	}
 	if v2 {
-		// A sandbox that has lost one of its processes is of no use.
+		// A sandbox that has lost one of its processes is useless.
 		r.Unified = map[string]string{"memory.oom.group": "1"}
 	}
 	return r
@@ -152,7 +146,7 @@ func cpuResources(cpus float64) *specs.LinuxCPU {
 	return &specs.LinuxCPU{Quota: &quota, Period: &period}
 }
 
-// rlimits is the part of the inner ring that processes inherit.
+// rlimits returns the part of the inner ring that processes inherit.
 func (l Limits) rlimits() []specs.POSIXRlimit {
 	return []specs.POSIXRlimit{
 		{Type: "RLIMIT_CORE"},

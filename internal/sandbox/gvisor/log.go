@@ -10,9 +10,8 @@ import (
 	"gvisor.dev/gvisor/pkg/log"
 )
 
-// gvisorLog hands what gVisor's packages log in this process to slog. Their
-// warnings are mostly about things that Sandgate chose or that come back as an
-// error, and so arrive as debug messages.
+// gvisorLog passes the log messages of gVisor's packages in this process to slog. Their warnings
+// are mostly about choices of Sandgate or come back as errors, so they become debug messages.
 type gvisorLog struct{ to *slog.Logger }
 
 // Emit implements log.Emitter.

@@ -17,12 +17,12 @@ import (
 	"github.com/sandgate/sandgate/internal/testenv"
 )
 
-// The tests run real sandboxes, as root. TestMain makes their image: a static
-// Go program, testdata/agent, in an EROFS file of 2 MB.
+// The tests run real sandboxes, as root. TestMain builds their image: a static Go program,
+// testdata/agent, in an EROFS file of 2 MB.
 var (
 	testRunsc string
 	testImage string
-	testDir   string // shared, short, and on the disk
+	testDir   string // shared by tests, with a short path, on the disk
 )
 
 func TestMain(m *testing.M) {
@@ -55,11 +55,11 @@ func testMain(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	testDir = dir
-	// Sandboxes run as nobody, and a test has its runsc here.
+	// Sandboxes run as nobody and must be able to execute a runsc that a test puts here.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return 0, err
 	}
-	// A machine without a Go toolchain brings the image along.
+	// On a machine without a Go toolchain, the variable names the image.
 	if testImage = os.Getenv("SANDGATE_TEST_IMAGE"); testImage == "" {
 		if testImage, err = buildImage(dir); err != nil {
 			return 0, err
@@ -88,7 +88,7 @@ func buildImage(dir string) (string, error) {
 	return image, nil
 }
 
-// testSpec is small: 20 sandboxes fit any machine.
+// testSpec is small, so that 20 sandboxes fit on any machine.
 func testSpec() Spec {
 	return Spec{
 		Image: testImage,
@@ -132,7 +132,7 @@ func newRuntime(tb testing.TB) *Runtime {
 	return r
 }
 
-// guest talks to testdata/agent in a sandbox.
+// guest is a connection to testdata/agent in a sandbox.
 type guest struct {
 	*Sandbox
 	tb  testing.TB
@@ -182,7 +182,7 @@ func (g guest) ask(format string, args ...any) string {
 	return g.read()
 }
 
-// awaitEnd waits for the sandbox to end, and returns how it did.
+// awaitEnd waits for the sandbox to end, and returns its Exit.
 func (g guest) awaitEnd() Exit {
 	g.tb.Helper()
 	select {
@@ -196,7 +196,7 @@ func (g guest) awaitEnd() Exit {
 	}
 }
 
-// sentry is what the goroutines of a sandbox's sentry do.
+// sentry returns the goroutine stacks of a sandbox's sentry.
 func (g guest) sentry() string {
 	said := make(chan string, 1)
 	go func() {

@@ -8,8 +8,8 @@ import (
 	"github.com/sandgate/sandgate/internal/pool"
 )
 
-// TestPoolOfSandboxes is the real thing: clones of a snapshot, claimed, one of
-// them killed while it waits.
+// TestPoolOfSandboxes uses real sandboxes: clones of a snapshot are claimed, and one of them is
+// killed while it waits.
 func TestPoolOfSandboxes(t *testing.T) {
 	r := newRuntime(t)
 	dir := snapshot(t, r, 1)

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a host process, held by a pidfd so that a recycled process id
-// cannot be taken for it.
+// process is a host process, held by a pidfd so that another process with a reused process id is
+// not mistaken for it.
 type process struct {
 	pid  int
-	file *os.File // the pidfd; in the runtime's poller
+	file *os.File // the pidfd, in the poller of the Go runtime
 }
 
 func openProcess(pid int) (*process, error) {
@@ -24,11 +24,11 @@ func openProcess(pid int) (*process, error) {
 	return &process{pid: pid, file: os.NewFile(uintptr(fd), fmt.Sprintf("pidfd:%d", pid))}, nil
 }
 
-// wait waits for the process to end, reaps it and returns its status. It
-// takes a goroutine but no thread: a pidfd polls as readable.
+// wait waits for the process to end, reaps it and returns its status. It needs a goroutine but no
+// thread, because a pidfd becomes readable at the end.
 //
-// The process has to be a child of this one. A sentry is: it was orphaned when
-// `runsc create` ended, and a Runtime makes this process adopt its orphans.
+// The process has to be a child of this one. A sentry is one: it became an orphan when `runsc
+// create` ended, and a Runtime makes this process adopt its orphans.
 func (p *process) wait() (unix.WaitStatus, error) {
 	conn, err := p.file.SyscallConn()
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *process) wait() (unix.WaitStatus, error) {
 	return status, errors.Join(err, waitErr)
 }
 
-// kill sends SIGKILL. A process that has ended is no error.
+// kill sends SIGKILL. It does nothing for a process that has ended.
 func (p *process) kill() {
 	conn, err := p.file.SyscallConn()
 	if err != nil {
@@ -70,7 +70,7 @@ func killAll(dirs []string, limit time.Duration) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("processes %v in %v do not die", pids, dirs)
+			return fmt.Errorf("processes %v in %v do not end", pids, dirs)
 		}
 		for _, pid := range pids {
 			killAndAwait(pid, time.Until(deadline))
@@ -93,5 +93,5 @@ func killAndAwait(pid int, limit time.Duration) {
 			break
 		}
 	}
-	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // ECHILD when it is not ours
+	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // ECHILD when it is not a child of this process
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/sandgate/sandgate/internal/testenv"
 )
 
-// TestSeccompIsPrecompiled boots a sandbox with the shipped runsc and one with
-// a plain build, and reads in gVisor's debug log where each had its system
-// call filter from. Compiling it takes 15 ms of every boot and restore.
+// TestSeccompIsPrecompiled boots a sandbox with the shipped runsc and one with a plain build, and
+// reads in gVisor's debug log where each took its system call filter from. Compiling the filter
+// takes 15 ms of every boot and restore.
 func TestSeccompIsPrecompiled(t *testing.T) {
 	const (
 		loaded   = "Loaded precompiled seccomp instructions"

@@ -26,27 +26,26 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Config says where a Runtime finds and keeps things. Only Runsc has no
-// default.
+// Config configures a Runtime. Only Runsc has no default.
 type Config struct {
-	// Runsc is the absolute path of the binary that deploy/runsc/build makes.
-	// Every user must be able to execute it: sandboxes run as nobody.
+	// Runsc is the absolute path of the binary that deploy/runsc/build builds. Every user must be
+	// able to execute it, because sandboxes run as nobody.
 	Runsc string
-	// StateDir is the directory of one Runtime alone, at most 60 bytes long.
-	// Keep it on a tmpfs: nothing in it outlives the machine. Default
+	// StateDir is the state directory, which no other Runtime uses. Its path has at most 60 bytes.
+	// Put it on a tmpfs: no file in it is needed after a restart of the machine. Default
 	// /run/sandgate/sandboxes.
 	StateDir string
 	// Platform is gVisor's way to intercept system calls: "systrap" (the
 	// default, works everywhere) or "kvm" (bare metal only).
 	Platform string
-	// CgroupParent is the cgroup below which sandboxes get theirs, absolute
-	// within the hierarchy that this process sees. Default /sandgate.
+	// CgroupParent is the cgroup below which sandboxes get theirs. It is absolute within the
+	// hierarchy that this process sees. Default /sandgate.
 	CgroupParent string
-	// PipeBytes is the size of the pipes at a sandbox's stdin and stdout.
-	// Default 1 MiB, which is what a kernel allows without privilege.
+	// PipeBytes is the size of the pipes at a sandbox's stdin and stdout. Default 1 MiB, the
+	// maximum that a kernel allows without privileges.
 	PipeBytes int
-	// DebugDir, when set, is where gVisor writes debug logs: hundreds of
-	// lines for each start, and starts that take twice as long.
+	// DebugDir, when set, is the folder for gVisor's debug logs. They have hundreds of lines for
+	// each start, and starts take twice as long.
 	DebugDir string
 	// Log receives messages of the runtime. Default slog.Default().
 	Log *slog.Logger
@@ -67,17 +66,16 @@ const gvisorModule = "gvisor.dev/gvisor"
 
 // Runtime owns a state directory and the sandboxes in it.
 //
-// It changes its process in three ways, none of which can be had otherwise:
-// the process adopts orphans (PR_SET_CHILD_SUBREAPER), so that it learns how
-// sentries end; gVisor's package-level log goes to Config.Log; and gVisor's
-// specutils.ExePath is Config.Runsc. A process has one Runtime, or several
-// that agree on these. It must not wait for any child (wait4 of -1) elsewhere.
+// It changes its process in three ways, for which there is no alternative: the process adopts
+// orphans (PR_SET_CHILD_SUBREAPER), so that it learns how sentries end; gVisor's package-level log
+// is sent to Config.Log; and gVisor's specutils.ExePath is Config.Runsc. A process has one Runtime,
+// or several that agree on these. It must not wait for any child (wait4 of -1) elsewhere.
 type Runtime struct {
 	cfg     Config
 	buildID string
 	// parent is the cgroup of all sandboxes of this state directory.
 	parent group
-	// swap says whether the kernel accounts swap.
+	// swap reports whether the kernel accounts swap.
 	swap bool
 	lock *os.File
 
@@ -88,9 +86,8 @@ type Runtime struct {
 	creating sync.WaitGroup
 }
 
-// NewRuntime checks the host, takes the state directory, and removes what an
-// earlier owner left in it when it was killed: processes, mounts, cgroups and
-// files. Its errors are of kind Host and say what to do, or Conflict when
+// NewRuntime checks the host, locks the state directory, and removes everything that a killed owner
+// left in it: processes, mounts, cgroups and files. Errors: Host with advice, or Conflict when
 // another process owns the directory.
 func NewRuntime(cfg Config) (*Runtime, error) {
 	const op = "sandbox.new"
@@ -112,7 +109,7 @@ func NewRuntime(cfg Config) (*Runtime, error) {
 	}
 	lock, err := lockFile(filepath.Join(cfg.StateDir, "lock"))
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fault.New(fault.Conflict, op, "another process owns %s; stop it, or give this one a state directory of its own", cfg.StateDir)
+		return nil, fault.New(fault.Conflict, op, "another process owns %s; stop it, or use another state directory", cfg.StateDir)
 	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
@@ -147,10 +144,10 @@ func (r *Runtime) prepare() error {
 	r.parent = parent
 	swept, err := r.sweep()
 	if err != nil {
-		return fault.Wrap(fault.Host, op, fmt.Errorf("removing what an earlier process left in %s: %w", r.cfg.StateDir, err))
+		return fault.Wrap(fault.Host, op, fmt.Errorf("removing the remains of an earlier process in %s: %w", r.cfg.StateDir, err))
 	}
 	if swept > 0 {
-		r.cfg.Log.Info("removed what an earlier process left", "sandboxes", swept)
+		r.cfg.Log.Info("removed the remains of an earlier process", "sandboxes", swept)
 	}
 	if err := parent.Install(nil); err != nil {
 		return &fault.Error{
@@ -163,13 +160,12 @@ func (r *Runtime) prepare() error {
 	return nil
 }
 
-// BuildID identifies the runsc binary. A snapshot is of use only to the build
-// that made it.
+// BuildID identifies the runsc binary. Only the same build can restore a snapshot.
 func (r *Runtime) BuildID() string { return r.buildID }
 
-// Memory is what all sandboxes hold together now, in bytes: what the kernel
-// could not have back. Pages of images and snapshots, which it could, stay
-// charged to the sandboxes' parent after those have gone.
+// Memory returns how many bytes all sandboxes hold together now, without memory that the kernel
+// could reclaim. Pages of images and snapshots are reclaimable, and stay charged to the parent of
+// the sandboxes after the sandboxes have ended.
 func (r *Runtime) Memory() int64 { return r.parent.held() }
 
 // Live returns the number of sandboxes that have not been destroyed.
@@ -179,8 +175,8 @@ func (r *Runtime) Live() int {
 	return len(r.live)
 }
 
-// Close destroys all sandboxes and gives the state directory back. No sandbox
-// can be created from then on.
+// Close destroys all sandboxes and releases the state directory. No sandbox can be created after
+// it.
 func (r *Runtime) Close(ctx context.Context) error {
 	r.mu.Lock()
 	if r.closed {
@@ -207,8 +203,8 @@ func (r *Runtime) Close(ctx context.Context) error {
 	if e := removeTree(r.parent.path, r.parent.v2, killLimit); e != nil {
 		err = errors.Join(err, fault.Wrap(fault.Host, "sandbox.close", e))
 	}
-	// gVisor's own mount, of an empty network namespace, and what it lies on,
-	// once a sandbox had a file server.
+	// gVisor's own mount of an empty network namespace, and the mount below it, if a sandbox had a
+	// file server.
 	e := unmountBelow(r.root())
 	if e == nil {
 		if e = os.Remove(filepath.Join(r.root(), "null-netns")); errors.Is(e, fs.ErrNotExist) {
@@ -221,15 +217,15 @@ func (r *Runtime) Close(ctx context.Context) error {
 	return errors.Join(err, r.lock.Close())
 }
 
-// rootName is gVisor's own directory in the state directory. Each other
-// directory there is the bundle of the sandbox it is named after.
+// rootName is gVisor's own directory in the state directory. Each other directory there is the
+// bundle of the sandbox with that name.
 const rootName = "runsc"
 
 func (r *Runtime) root() string          { return filepath.Join(r.cfg.StateDir, rootName) }
 func (r *Runtime) bundle(id ID) string   { return filepath.Join(r.cfg.StateDir, string(id)) }
 func (r *Runtime) panicLog(id ID) string { return filepath.Join(r.bundle(id), "panic.log") }
 
-// conf is gVisor's configuration, the same for create, start and restore of a
+// conf returns gVisor's configuration, which is the same for create, start and restore of a
 // sandbox.
 func (r *Runtime) conf(id ID) (*config.Config, error) {
 	set := flag.NewFlagSet("runsc", flag.ContinueOnError)
@@ -239,16 +235,16 @@ func (r *Runtime) conf(id ID) (*config.Config, error) {
 		"platform": r.cfg.Platform,
 		// Loopback only. The agent's channel is the only way out.
 		"network": "none",
-		// Nothing is served from the host's file system, so the sentry
-		// needs no access to it: it runs as nobody in a user namespace of
-		// its own, and its system call filter has no file operations.
+		// No file of the host is served, so the sentry needs no access to the host's file system:
+		// it runs as nobody in a user namespace of its own, and its system call filter has no file
+		// operations.
 		"directfs": "false",
 		// The root's overlay comes from the annotations.
 		"overlay2": "none",
 		"host-uds": "none",
-		// CheckHost reports these; warnings at each start help nobody.
+		// CheckHost reports these; a warning at each start would not help.
 		"host-settings": "ignore",
-		// A guest task that hangs in the sentry must not linger unseen.
+		// A guest task that hangs in the sentry must not stay unnoticed.
 		"watchdog-action": "panic",
 		"panic-log":       r.panicLog(id),
 	}
@@ -263,8 +259,8 @@ func (r *Runtime) conf(id ID) (*config.Config, error) {
 	return config.NewFromFlags(set)
 }
 
-// cgroupName is the name of a state directory's cgroup. It keeps nodes apart
-// that share a machine and a parent.
+// cgroupName returns the name of a state directory's cgroup. It separates nodes that share a
+// machine and a parent.
 func cgroupName(stateDir string) string {
 	sum := sha256.Sum256([]byte(stateDir))
 	return "node-" + hex.EncodeToString(sum[:4])
@@ -306,8 +302,8 @@ func gvisorVersionOf(binary string) (string, error) {
 	return moduleVersion(info)
 }
 
-// gvisorVersion returns the version of the gVisor module in this process, or
-// "" in a binary that does not know (a test's).
+// gvisorVersion returns the version of the gVisor module in this process, or "" in a binary that
+// does not contain it (such as a test's).
 func gvisorVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

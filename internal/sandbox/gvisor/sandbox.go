@@ -17,16 +17,16 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// State is what a sandbox is doing.
+// State is the state of a sandbox.
 type State int
 
 // The states. Transitions run downwards in this list, except between Running
 // and Paused.
 const (
-	Created State = iota // a blank: no program is loaded
+	Created State = iota // no program is loaded
 	Running
-	Paused // frozen in memory: no CPU, no progress
-	Ended  // Exit says how
+	Paused // frozen in memory: no program runs
+	Ended  // Exit reports how it ended
 )
 
 // String returns the state's name, in lower case.
@@ -47,56 +47,52 @@ type Sandbox struct {
 	stdin, stdout *os.File
 	stderr        *stderrTail // the agent's standard error
 	process       *process
-	// oom becomes readable when the cgroup is out of memory; nil on v2.
+	// oom becomes readable when the cgroup is out of memory. It is nil on v2.
 	oom *os.File
 
-	// turn is a lock that can be waited for with a context. It is held by
-	// sending to it, and guards container, which is not safe for
-	// concurrent use. The lock order is turn, then mu.
+	// turn is a lock whose waiters have a context. Sending to it takes the lock. It guards
+	// container, which is not safe for concurrent use. The lock order is turn, then mu.
 	turn      chan struct{}
 	container *container.Container
 
-	// done is closed when the sentry has ended, after exit is set; loaded
-	// when a restored sandbox has all its pages in memory; gone when
-	// Destroy has removed everything.
+	// done is closed when the sentry has ended, after exit is set. loaded is closed when a restored
+	// sandbox has all its pages in memory, gone when Destroy has removed everything.
 	done, loaded, gone chan struct{}
 	loadedOnce         sync.Once
 
 	mu sync.Mutex
-	// state is that of a sandbox that lives.
+	// state is the state of a sandbox that has not ended.
 	state State
-	// intent is why this process ended the sandbox, if it did.
+	// intent is the reason why this process ended the sandbox, if it did.
 	intent     Exit
-	final      Usage // once it has ended
+	final      Usage // set once it has ended
 	exit       Exit
 	destroying bool
-	// goneErr is what Destroy could not remove.
+	// goneErr lists the things that Destroy could not remove.
 	goneErr error
 }
 
 // ID returns the sandbox's id.
 func (s *Sandbox) ID() ID { return s.id }
 
-// Spec returns what the sandbox was created with, defaults filled in.
+// Spec returns the Spec of the sandbox, with defaults filled in.
 func (s *Sandbox) Spec() Spec { return s.spec }
 
-// Stdin is the standard input of the first process. Writes block when the
-// pipe is full and take deadlines; when the sandbox has ended they fail with
-// EPIPE.
+// Stdin is the standard input of the first process. Writes block when the pipe is full, and support
+// deadlines. They fail with EPIPE when the sandbox has ended.
 func (s *Sandbox) Stdin() *os.File { return s.stdin }
 
-// Stdout is its standard output. Reads take deadlines; when the sandbox has
+// Stdout is the standard output of the first process. Reads support deadlines. When the sandbox has
 // ended, they return the remaining output and then io.EOF.
 func (s *Sandbox) Stdout() *os.File { return s.stdout }
 
 // Wire returns Stdout and Stdin.
 func (s *Sandbox) Wire() (io.Reader, io.Writer) { return s.stdout, s.stdin }
 
-// Stderr returns the last 16 KiB of what the first process wrote to its
-// standard error.
+// Stderr returns the last 16 KiB of the first process's standard error.
 func (s *Sandbox) Stderr() string { return s.stderr.String() }
 
-// State returns what the sandbox is doing.
+// State returns the sandbox's state.
 func (s *Sandbox) State() State {
 	select {
 	case <-s.done:
@@ -111,20 +107,20 @@ func (s *Sandbox) State() State {
 // Done is closed when the sandbox has ended, for whatever reason.
 func (s *Sandbox) Done() <-chan struct{} { return s.done }
 
-// Exit says how the sandbox ended. It is the zero Exit until Done is closed.
+// Exit reports how the sandbox ended. It is the zero Exit until Done is closed.
 func (s *Sandbox) Exit() Exit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.exit
 }
 
-// Loaded is closed when a restored sandbox has read all it needs from its
-// snapshot, or has ended: from then on the snapshot's disk space can be had
-// back. (Its files may be removed earlier; the space then follows.)
+// Loaded is closed when a restored sandbox has read everything that it needs from its snapshot, or
+// has ended. After that the snapshot's disk space can be reclaimed. (Its files may be removed
+// earlier; the space is then freed later.)
 func (s *Sandbox) Loaded() <-chan struct{} { return s.loaded }
 
-// Kill ends the sandbox at once. Unlike Destroy it removes nothing, and Exit
-// will say Killed with the given detail.
+// Kill ends the sandbox at once. Unlike Destroy it removes nothing, and Exit reports Killed with
+// the given detail.
 func (s *Sandbox) Kill(detail string) {
 	s.end(Killed, detail)
 }
@@ -156,16 +152,15 @@ func (s *Sandbox) watch() {
 func (s *Sandbox) watchMemory() {
 	var count [8]byte
 	if _, err := s.oom.Read(count[:]); err != nil {
-		return // closed by remove
+		return // remove closed the file
 	}
 	s.end(Memory, memoryDetail(s.group.read().peak))
 }
 
 func (s *Sandbox) setLoaded() { s.loadedOnce.Do(func() { close(s.loaded) }) }
 
-// Destroy ends the sandbox if it lives, and removes everything it had. It is
-// idempotent: later calls wait for the first. When ctx ends first, the
-// destruction continues without the caller.
+// Destroy ends the sandbox if it runs, and removes all its resources. It is idempotent: later calls
+// wait for the first. When ctx ends first, the destruction continues without the caller.
 func (s *Sandbox) Destroy(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.destroying
@@ -186,7 +181,7 @@ func (s *Sandbox) Destroy(ctx context.Context) error {
 func (s *Sandbox) destroy() {
 	err := s.remove()
 	if err != nil {
-		s.runtime.cfg.Log.Error("sandbox not wholly removed", "sandbox", s.id, "error", err)
+		s.runtime.cfg.Log.Error("a sandbox was not completely removed", "sandbox", s.id, "error", err)
 		err = fault.Wrap(fault.Host, "sandbox.destroy", err)
 	}
 	s.runtime.mu.Lock()
@@ -202,20 +197,20 @@ func (s *Sandbox) remove() error {
 	select {
 	case <-s.done:
 	case <-timer.C:
-		return fmt.Errorf("the sentry, process %d, does not die", s.process.pid)
+		return fmt.Errorf("the sentry, process %d, does not end", s.process.pid)
 	}
-	// What still runs in gVisor's packages fails now that the sentry is dead.
+	// Calls in gVisor's packages that still run fail now, because the sentry has ended.
 	select {
-	case s.turn <- struct{}{}: // for ever: nothing may touch container again
+	case s.turn <- struct{}{}: // never released, because container must not be used again
 	case <-timer.C:
 		return errors.New("a call to gVisor does not return")
 	}
-	// The sentry has been reaped, its id may be another process's by now.
+	// The sentry has been reaped, so another process may have its id by now.
 	s.container.Sandbox.Pid.Store(0)
 	gofer := s.container.GoferPid.Load()
 	err := s.container.Destroy()
 	if gofer != 0 {
-		// It is an orphan that this process has adopted, too.
+		// It is also an orphan that this process has adopted.
 		_, _ = unix.Wait4(gofer, nil, unix.WNOHANG, nil)
 	}
 	closeAll(s.stdin, s.stdout, s.oom)

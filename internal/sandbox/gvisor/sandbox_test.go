@@ -50,7 +50,7 @@ func TestBootEchoes(t *testing.T) {
 	if e := g.Exit(); e.Reason != Destroyed || e.Lost() {
 		t.Errorf("Exit after Destroy is %v", e)
 	}
-	destroy(t, g.Sandbox) // again
+	destroy(t, g.Sandbox) // a second time
 	if n := r.Live(); n != 0 {
 		t.Errorf("%d sandboxes live", n)
 	}
@@ -66,7 +66,7 @@ func TestBootEchoes(t *testing.T) {
 	}
 }
 
-// TestPrivileges holds what the agent may do against what its comment says.
+// TestPrivileges compares the agent's privileges with the comment on them.
 func TestPrivileges(t *testing.T) {
 	g := boot(t, newRuntime(t), testSpec())
 	status := g.ask("status")
@@ -79,8 +79,8 @@ func TestPrivileges(t *testing.T) {
 			t.Errorf("/proc/self/status has no %q: %s", want, status)
 		}
 	}
-	// The sentry itself: nobody, no capabilities, no new privileges, a
-	// filter, and namespaces of its own.
+	// The sentry itself runs as nobody, without capabilities and new privileges, with a filter, and
+	// in separate namespaces.
 	host := readFile(t, fmt.Sprintf("/proc/%d/status", g.process.pid))
 	for _, want := range []string{
 		"Uid:\t65534\t65534\t65534\t65534", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000",
@@ -155,7 +155,7 @@ func TestMemory(t *testing.T) {
 	if e := g.awaitEnd(); e.Reason != Memory {
 		t.Errorf("Exit is %v (%+v), want memory", e, e)
 	}
-	// A neighbour with the same limits never noticed.
+	// A sandbox with the same limits is not affected.
 	h := boot(t, r, spec)
 	g = h
 	if got := g.ask("alloc %d", 32*miB); got != "ok" {
@@ -189,8 +189,8 @@ func TestInnerLimits(t *testing.T) {
 	}
 }
 
-// TestProcessLimit starts processes until there may be no more. Each takes
-// tasks of the host too: the outer limit must not be met first.
+// TestProcessLimit starts processes up to the limit. Each also needs host tasks, and the limit of
+// those must not be reached first.
 func TestProcessLimit(t *testing.T) {
 	spec := testSpec()
 	spec.Limits.UserProcesses = 64
@@ -256,7 +256,7 @@ func TestPauseStopsAndResumes(t *testing.T) {
 	if u, err := g.Usage(t.Context()); err != nil || u.Memory == 0 {
 		t.Errorf("Usage while paused: %+v, %v", u, err)
 	}
-	// Nothing answers while it is paused. This wait is the test: 300 ticks.
+	// Nothing answers while it is paused. This wait tests that: 300 ticks would pass.
 	g.write("ticks")
 	if err := g.Stdout().SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestPauseStopsAndResumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It ticks every millisecond while it is awake, and up to one more.
+	// It ticks every millisecond while it runs, and at most one tick more.
 	if awake := time.Since(begin) - stood; int64(after-before) > awake.Milliseconds()+100 {
 		t.Errorf("%d ticks passed in %v beside a pause of %v", after-before, awake, stood)
 	}
@@ -280,7 +280,7 @@ func TestPauseStopsAndResumes(t *testing.T) {
 	if err := g.Resume(t.Context()); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a second Resume: %v", err)
 	}
-	// Destroying a paused one is as good as any.
+	// A paused sandbox can be destroyed.
 	if err := g.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestSetCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := time.Now()
-	time.Sleep(time.Second) // what is measured
+	time.Sleep(time.Second) // this time is measured
 	end, err := g.Usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestDestroyDuringBoot(t *testing.T) {
 		}
 		started := make(chan error, 1)
 		go func() { started <- s.Start(t.Context()) }()
-		time.Sleep(time.Duration(i) * 5 * time.Millisecond) // at another moment each time
+		time.Sleep(time.Duration(i) * 5 * time.Millisecond) // at a different moment each time
 		destroy(t, s)
 		if err := <-started; err != nil && !fault.Is(err, fault.SandboxLost) {
 			t.Errorf("Start: %v", err)
@@ -359,7 +359,7 @@ func TestDestroyDuringBoot(t *testing.T) {
 	}
 }
 
-// TestCancelledBoot gives up at every stage of a boot.
+// TestCancelledBoot cancels a boot at every stage.
 func TestCancelledBoot(t *testing.T) {
 	r := newRuntime(t)
 	for i := range 10 {
@@ -378,8 +378,8 @@ func TestCancelledBoot(t *testing.T) {
 	}
 }
 
-// TestStuckCall stops the sentry's process, so that no call to it returns: the
-// caller is let go by its context, the sandbox by Destroy.
+// TestStuckCall stops the sentry's process, so that no call to it returns. The context releases the
+// caller, and Destroy removes the sandbox.
 func TestStuckCall(t *testing.T) {
 	g := boot(t, newRuntime(t), testSpec())
 	if err := syscall.Kill(g.process.pid, syscall.SIGSTOP); err != nil {

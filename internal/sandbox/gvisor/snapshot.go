@@ -28,17 +28,17 @@ import (
 // manifestName is the file that completes a snapshot.
 const manifestName = "sandgate.json"
 
-// Manifest says what a snapshot can be restored with.
+// Manifest identifies a snapshot and the conditions for restoring it.
 type Manifest struct {
-	// BuildID is that of the runsc binary which wrote it.
+	// BuildID identifies the runsc binary that wrote it.
 	BuildID string `json:"build_id"`
 	// ImageID identifies the image's content: see ImageID.
 	ImageID string `json:"image_id"`
-	// SpecID identifies what of the Spec has to be the same: see specID.
+	// SpecID identifies the parts of the Spec that must be equal: see specID.
 	SpecID string `json:"spec_id"`
 	// Bytes is the size of the snapshot's files.
 	Bytes int64 `json:"bytes"`
-	// Created is when it was taken.
+	// Created is the time of the snapshot.
 	Created time.Time `json:"created"`
 }
 
@@ -58,8 +58,8 @@ func ImageID(image string) (string, error) {
 	return hex.EncodeToString(sum[:12]), nil
 }
 
-// specID identifies the parts of a resolved Spec that are part of a snapshot.
-// gVisor would refuse others too, later and in other words.
+// specID identifies the parts of a resolved Spec that are part of a snapshot. gVisor would also
+// reject a different Spec, but later and with other messages.
 func specID(s Spec) string {
 	l := s.Limits
 	text := fmt.Appendf(nil, "%q %d %d %d %d %d %d",
@@ -85,17 +85,17 @@ func (r *Runtime) fits(dir string, spec Spec) error {
 	}
 	switch {
 	case m.BuildID != r.buildID:
-		return fault.New(fault.Conflict, op, "the snapshot is of runsc build %s, this is %s", m.BuildID, r.buildID)
+		return fault.New(fault.Conflict, op, "the snapshot is from runsc build %s, this is %s", m.BuildID, r.buildID)
 	case m.ImageID != image:
-		return fault.New(fault.Conflict, op, "the snapshot is of image %s, this is %s", m.ImageID, image)
+		return fault.New(fault.Conflict, op, "the snapshot is from image %s, this is %s", m.ImageID, image)
 	case m.SpecID != specID(spec):
 		return fault.New(fault.Conflict, op, "the snapshot was taken with other arguments, file system sizes, open files or processes")
 	}
 	return nil
 }
 
-// ReadManifest returns the manifest of the snapshot in dir: NotFound when
-// there is no snapshot, or none that was completed.
+// ReadManifest returns the manifest of the snapshot in dir. Errors: NotFound when there is no
+// snapshot, or an incomplete one.
 func ReadManifest(dir string) (Manifest, error) {
 	const op = "sandbox.manifest"
 	data, err := os.ReadFile(filepath.Join(dir, manifestName))
@@ -112,19 +112,18 @@ func ReadManifest(dir string) (Manifest, error) {
 	return m, nil
 }
 
-// Checkpoint writes the running or paused sandbox to dir, which must not
-// exist, and ends it with reason Checkpointed. The snapshot appears whole or
-// not at all, and the sandbox ends when the snapshot is safe on disk. Until then
-// the sandbox is paused. After an error it continues. An error of kind DiskFull
-// means that the disk has no space.
+// Checkpoint writes the running or paused sandbox to dir, which must not exist, and ends it with
+// reason Checkpointed. The snapshot appears completely or not at all, and the sandbox ends when the
+// snapshot is safe on disk. Until then the sandbox is paused. After an error it continues. An error
+// of kind DiskFull means that the disk has no space.
 //
-// Connections between processes in the guest are dropped, by gVisor.
+// gVisor drops connections between processes in the guest.
 func (s *Sandbox) Checkpoint(ctx context.Context, dir string) error {
 	return s.save(ctx, "sandbox.checkpoint", dir)
 }
 
-// Snapshot is Checkpoint of a sandbox that continues. The sandbox is paused while
-// its state is written. Sandboxes that are restored from dir share its past.
+// Snapshot is like Checkpoint, but the sandbox continues. It is paused while its state is written.
+// Sandboxes that are restored from dir share its history.
 func (s *Sandbox) Snapshot(ctx context.Context, dir string, o SnapshotOptions) error {
 	resumed := sync.OnceFunc(func() {
 		if o.Resumed != nil {
@@ -170,8 +169,8 @@ func (s *Sandbox) save(ctx context.Context, op, dir string) error {
 	}
 	from := s.State()
 	err = s.do(context.WithoutCancel(ctx), op, checkpointLimit, from, Ended, func() error {
-		// A pause of our own around gVisor's, so that the guest makes no
-		// progress between the writing of its state and its end.
+		// A pause of this package around gVisor's, so that the guest does not run between the
+		// writing of its state and its end.
 		if from == Running {
 			if err := s.container.Pause(); err != nil {
 				return err
@@ -200,8 +199,8 @@ type unfinished struct {
 	manifest Manifest
 }
 
-// work begins a snapshot that will become dir. From here on it is completed, even
-// if the caller leaves.
+// work begins a snapshot that will become dir. From here on it is completed, even if the caller
+// leaves.
 func (s *Sandbox) work(ctx context.Context, op, dir string) (unfinished, error) {
 	if ctx.Err() != nil {
 		return unfinished{}, fault.Wrap(fault.KindOf(context.Cause(ctx)), op, context.Cause(ctx))
@@ -217,7 +216,7 @@ func (s *Sandbox) work(ctx context.Context, op, dir string) (unfinished, error) 
 		return unfinished{}, fault.Wrap(fault.Host, op, err)
 	}
 	w := unfinished{
-		// A name that no other checkpoint has, on the same file system.
+		// A name that no other checkpoint has, in the same file system.
 		dir:      fmt.Sprintf("%s.partial-%s", dir, s.id),
 		manifest: Manifest{BuildID: s.runtime.buildID, ImageID: image, SpecID: specID(s.spec), Created: time.Now().UTC()},
 	}
@@ -232,18 +231,18 @@ func (w unfinished) done(op string, err error) error {
 	return err
 }
 
-// write has gVisor write a paused sandbox's state.
+// write makes gVisor write a paused sandbox's state.
 func (s *Sandbox) write(work string) error {
 	return s.container.Checkpoint(s.conf, work, runsc.CheckpointOpts{
-		// Uncompressed pages can be read in the background of a restore.
+		// A restore can read uncompressed pages in the background.
 		Compression: statefile.CompressionLevelNone,
-		// Without this, gVisor ends the sandbox also when writing failed.
+		// Without this, gVisor also ends the sandbox when writing failed.
 		Resume: true,
 	})
 }
 
-// seal brings a snapshot to the disk, unless it need not outlive a crash of
-// the machine, and to its name.
+// seal syncs a snapshot to the disk, unless it may be lost in a crash of the machine, and renames
+// it to its final name.
 func (w *unfinished) seal(dir string, sync bool) error {
 	toDisk := func(name string) (int64, error) { return syncFile(name, sync) }
 	for _, name := range []string{checkpointfiles.StateFileName, checkpointfiles.PagesMetadataFileName, checkpointfiles.PagesFileName} {
@@ -273,7 +272,7 @@ func (w *unfinished) seal(dir string, sync bool) error {
 	return err
 }
 
-// syncFile returns a file's size, and brings it to the disk if it has to be.
+// syncFile returns a file's size. It syncs the file if sync is true.
 func syncFile(name string, sync bool) (size int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -290,13 +289,13 @@ func syncFile(name string, sync bool) (size int64, err error) {
 	return fi.Size(), f.Sync()
 }
 
-// Restore brings the snapshot in dir to life in a created sandbox. It returns
-// when the program runs again; its memory is read in the background, and pages
-// that are touched earlier are read first. Loaded says when all are there.
+// Restore restores the snapshot in dir into a created sandbox. It returns when the program runs
+// again. Its memory is read in the background, and pages that are touched earlier are read first.
+// Loaded is closed when all pages are in memory.
 //
-// A snapshot of another runsc build, another image or another Spec is a
-// Conflict, a missing one NotFound: the caller boots cold instead, and may do
-// so in this very sandbox. After other errors it is of no more use.
+// Errors: Conflict for a snapshot of another runsc build, another image or another Spec; NotFound
+// for a missing one. The caller then boots cold instead, and may use this sandbox for it. After
+// other errors the sandbox cannot be used.
 func (s *Sandbox) Restore(ctx context.Context, dir string) error {
 	const op = "sandbox.restore"
 	if err := s.runtime.fits(dir, s.spec); err != nil {
@@ -312,22 +311,21 @@ func (s *Sandbox) Restore(ctx context.Context, dir string) error {
 	})
 }
 
-// missing finds in gVisor's words which file of a volume a snapshot has open
-// that is not there. What comes from the sentry is text alone.
+// missing matches the error of gVisor for a file of a volume that a snapshot has open and that does
+// not exist. The sentry's errors are only text.
 var missing = regexp.MustCompile(`failed to walk "([^"]{1,256})" of type \d+ in mount "[^"]*:` + VolumesPath + `"`)
 
-// volumeFault finds out whether a file of a volume is to blame.
+// volumeFault checks whether a missing file of a volume is the cause of an error.
 func volumeFault(op string, err error) error {
 	m := missing.FindStringSubmatch(err.Error())
 	if m == nil {
 		return err
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: op, Field: "volumes", Message: fmt.Sprintf("the snapshot has %s/%s open, which is not in the volume any more; put it back", VolumesPath, m[1]), Err: err}
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Field: "volumes", Message: fmt.Sprintf("the snapshot has %s/%s open, which is no longer in the volume; put it back", VolumesPath, m[1]), Err: err}
 }
 
-// awaitPages waits for the background loading to end. The sentry answers when
-// it has, or dies. It takes no turn, so that others can: WaitRestore uses
-// nothing of g that changes.
+// awaitPages waits for the background loading to end. The sentry answers then, or dies. It does not
+// hold turn, so that others can: WaitRestore uses only fields of g that do not change.
 func (s *Sandbox) awaitPages(g *runsc.Sandbox) {
 	defer s.setLoaded()
 	if err := g.WaitRestore(); err != nil {
@@ -339,8 +337,7 @@ func (s *Sandbox) awaitPages(g *runsc.Sandbox) {
 	}
 }
 
-// diskFault finds out whether the disk is to blame. What comes from the sentry
-// is text alone.
+// diskFault checks whether a full disk is the cause of an error. The sentry's errors are only text.
 func diskFault(op string, err error) error {
 	text := err.Error()
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {

@@ -55,7 +55,7 @@ func TestSnapshotTwice(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 
-	// Two at a time, and with another environment, name and outer limits.
+	// Two at a time, with another environment, name and outer limits.
 	spec := testSpec()
 	spec.Env = []string{"CLAIM=one"}
 	spec.Hostname = "claimed"
@@ -91,7 +91,7 @@ func TestSnapshotTwice(t *testing.T) {
 		}
 	}
 
-	// A restored one pauses and checkpoints as any.
+	// A restored sandbox can be paused and checkpointed like any other.
 	if err := a.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestSnapshotTwice(t *testing.T) {
 	if got := c.ask("count"); got != "6" {
 		t.Errorf("after a second checkpoint, of a paused sandbox, the count is %s", got)
 	}
-	// The snapshot can go once it is loaded.
+	// The snapshot can be removed once it is loaded.
 	<-c.Loaded()
 	if err := os.RemoveAll(again); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestSnapshotTwice(t *testing.T) {
 	}
 }
 
-// TestRestoreBlank restores into a sandbox made ahead of need.
+// TestRestoreBlank restores into a sandbox that was created in advance.
 func TestRestoreBlank(t *testing.T) {
 	r := newRuntime(t)
 	dir := snapshot(t, r, 1)
@@ -193,7 +193,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckpointToFullDisk must leave the sandbox alive and nothing behind.
+// TestCheckpointToFullDisk fails when the sandbox ends or files are left behind.
 func TestCheckpointToFullDisk(t *testing.T) {
 	small := t.TempDir()
 	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=256k"); err != nil {
@@ -226,8 +226,8 @@ func TestCheckpointToFullDisk(t *testing.T) {
 	}
 }
 
-// TestCheckpointLoop is the round trip of hibernation, over and over: the
-// answer to the call must not be lost in the sentry's end.
+// TestCheckpointLoop repeats the round trip of hibernation: the answer to the call must not get
+// lost when the sentry ends.
 func TestCheckpointLoop(t *testing.T) {
 	r := newRuntime(t)
 	dir := snapshot(t, r, 0)
@@ -244,7 +244,7 @@ func TestCheckpointLoop(t *testing.T) {
 	}
 }
 
-// TestSnapshotGoesOn branches a sandbox: both go on from the same moment.
+// TestSnapshotGoesOn copies a sandbox: both continue from the same moment.
 func TestSnapshotGoesOn(t *testing.T) {
 	r := newRuntime(t)
 	g := boot(t, r, testSpec())
@@ -254,7 +254,8 @@ func TestSnapshotGoesOn(t *testing.T) {
 	err := g.Snapshot(t.Context(), dir, SnapshotOptions{
 		Paused: func() error {
 			told = append(told, "still")
-			// What is asked now is answered when it goes on, and only there.
+			// A request that is sent now is answered when the sandbox continues, and only by that
+			// sandbox.
 			g.write("count")
 			if err := g.Stdout().SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 				return err

@@ -11,45 +11,42 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Spec says what runs in a sandbox. A sandbox that is restored has to be given
-// the Args and the file-system sizes of the one that was checkpointed; the
-// environment and the host name may be others, and the guest finds the new
-// environment in /proc/gvisor/spec_environ.
+// Spec describes the program in a sandbox. A restored sandbox must have the Args and the
+// file-system sizes of the checkpointed one. The environment and the host name may differ, and the
+// guest finds the new environment in /proc/gvisor/spec_environ.
 //
-// The names of snapshots hash the JSON of a Spec: its field names and their
-// order never change.
+// The names of snapshots hash the JSON of a Spec: the field names and their order never change.
 type Spec struct {
-	// Image is the path of the root file system: an EROFS file made with
-	// -Enoinline_data and without compression. It is opened read-only; a
-	// layer in memory of Limits.OverlayBytes lies over it.
+	// Image is the path of the root file system: an EROFS file made with -Enoinline_data and
+	// without compression. It is opened read-only. A writable layer in memory, with
+	// Limits.OverlayBytes, lies over it.
 	Image string `json:"Image"`
 	// Args is the first process and its arguments. It runs as root of the
 	// container, with the few capabilities of agentCapabilities.
 	Args []string `json:"Args"`
-	// Env is its environment, as NAME=value.
+	// Env is the environment of the first process, as NAME=value.
 	Env []string `json:"Env"`
-	// Hostname is what the guest sees. Default "sandbox".
+	// Hostname is the host name in the guest. Default "sandbox".
 	Hostname string `json:"Hostname"`
-	// Limits default as their comments say.
+	// Limits have the defaults that their comments state.
 	Limits Limits `json:"Limits"`
-	// Volumes lets volumes be mounted: see Sandbox.Mount. It costs a process
-	// that serves files, of 13 MiB.
+	// Volumes allows volumes to be mounted: see Sandbox.Mount. It costs a process of 13 MiB that
+	// serves files.
 	Volumes bool `json:"Volumes"`
 }
 
-// imageLink is where `runsc create` finds the image: a symbolic link in the
-// bundle, which is its working directory. gVisor refuses to restore a snapshot
-// under another image path than it was taken with; this one is the same on
-// every node and for every release of an image. Whether the image itself is
-// the same is checked by the manifest of the snapshot.
+// imageLink is the path under which `runsc create` finds the image: a symbolic link in the bundle,
+// which is its working directory. gVisor refuses to restore a snapshot if the image has another
+// path than before. This path is the same on every node and for every release of an image. The
+// manifest of the snapshot ensures that the image itself is the same.
 const (
 	imageName = "image.erofs"
 	imageLink = "/proc/self/cwd/" + imageName
 )
 
-// The annotations that configure gVisor. Annotations are privileged: some open
-// host sockets, others write to host directories. These four are all there
-// are, and none holds anything that came from outside but numbers.
+// The annotations that configure gVisor. Annotations are privileged: some open host sockets, others
+// write to host directories. Only these four are used, and no input from outside gets into them
+// except numbers.
 const (
 	annotationRootSource  = "dev.gvisor.spec.rootfs.source"
 	annotationRootType    = "dev.gvisor.spec.rootfs.type"
@@ -57,10 +54,10 @@ const (
 	annotationRootOptions = "dev.gvisor.spec.rootfs.options"
 )
 
-// agentCapabilities are what the agent needs as root of the container: to
-// start processes as other users, to stop them, and to reach and hand over
-// their files. User code has none: its uid is not 0, and no_new_privs together
-// with gVisor's refusal of set-uid bits keeps it from gaining any.
+// agentCapabilities are the capabilities that the agent needs as root of the container: to start
+// processes as other users, to stop them, and to read and write their files. User code has none:
+// its uid is not 0, and no_new_privs together with gVisor's refusal of set-uid bits prevents it
+// from gaining any.
 func agentCapabilities() []string {
 	return []string{
 		"CAP_CHOWN",
@@ -77,8 +74,7 @@ var (
 	envPattern      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*=`)
 )
 
-// resolve returns s with its defaults filled in, or an error that names the
-// field that is wrong.
+// resolve returns s with defaults filled in, or an error that names the invalid field.
 func (s Spec) resolve(op string) (Spec, error) {
 	s.Limits = s.Limits.Resolve()
 	s.Hostname = or(s.Hostname, "sandbox")
@@ -93,7 +89,7 @@ func (s Spec) resolve(op string) (Spec, error) {
 	}
 	for _, a := range s.Args {
 		if strings.ContainsRune(a, 0) {
-			return s, fault.Invalid(op, "args", "an argument holds a zero byte")
+			return s, fault.Invalid(op, "args", "an argument contains a zero byte")
 		}
 	}
 	for _, e := range s.Env {
@@ -106,7 +102,7 @@ func (s Spec) resolve(op string) (Spec, error) {
 	}
 	fi, err := os.Stat(s.Image)
 	if err != nil {
-		return s, &fault.Error{Kind: fault.Host, Op: op, Message: "the image cannot be read; build it with make image", Err: err}
+		return s, &fault.Error{Kind: fault.Host, Op: op, Message: "the image cannot be read; build it with make build", Err: err}
 	}
 	if !fi.Mode().IsRegular() {
 		return s, fault.Invalid(op, "image", "%q is not a regular file", s.Image)
@@ -114,15 +110,15 @@ func (s Spec) resolve(op string) (Spec, error) {
 	return s, nil
 }
 
-// oci returns the OCI configuration of a sandbox whose cgroup is at cgroupPath
-// and whose root is the empty directory root (never used: the image is).
+// oci returns the OCI configuration of a sandbox whose cgroup is at cgroupPath. root is an empty
+// directory that is never used, because the image takes its place.
 //
-// The cgroup's limits are not in it. They are set before `runsc create` runs,
-// so that a snapshot does not carry them.
+// The configuration does not contain the cgroup's limits. They are set before `runsc create` runs,
+// so that they are not part of a snapshot.
 func (s Spec) oci(root, cgroupPath string) *specs.Spec {
 	caps := agentCapabilities()
 	l := s.Limits
-	oomScore := 500 // before the node itself
+	oomScore := 500 // the kernel kills it before the node
 	return &specs.Spec{
 		Version:  specs.Version,
 		Hostname: s.Hostname,

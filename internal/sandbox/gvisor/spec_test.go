@@ -10,9 +10,9 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestAbuse44_Annotations fills everything that a spec takes from outside with
-// what would be configuration were it an annotation. (Case 44 of the abuse
-// list; some of gVisor's annotations open host sockets.)
+// TestAbuse44_Annotations puts text that would be configuration in an annotation into every field
+// of a spec that comes from outside. (Case 44 of the abuse list; some of gVisor's annotations open
+// host sockets.)
 func TestAbuse44_Annotations(t *testing.T) {
 	plain, err := testSpec().resolve("test")
 	if err != nil {

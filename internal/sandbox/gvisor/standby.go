@@ -8,8 +8,8 @@ import (
 	"github.com/sandgate/sandgate/internal/pool"
 )
 
-// standbyDelay is how long after a restore its successor is created, so that
-// the restored sandbox has the CPU to itself for its first steps.
+// standbyDelay is the time after a restore before the next standby sandbox is created, so that the
+// restored sandbox has the CPU to itself for its first steps.
 const standbyDelay = 100 * time.Millisecond
 
 // Standby keeps sandboxes that are created but not started, so that an urgent
@@ -27,7 +27,7 @@ func NewStandby(b *Backend, n int) *Standby {
 		func(s *Sandbox) {
 			ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
 			defer cancel()
-			_ = s.Destroy(ctx) // it logs what it could not remove
+			_ = s.Destroy(ctx) // Destroy logs things that it could not remove
 		},
 		pool.Options{Size: n, Delay: standbyDelay},
 	)}
@@ -39,8 +39,7 @@ func (p *Standby) Close() { p.pool.Close() }
 // Stats returns the counters of the pool.
 func (p *Standby) Stats() pool.Stats { return p.pool.Stats() }
 
-// take returns a sandbox with that Spec if one is ready. A nil Standby has
-// none.
+// take returns a sandbox with the Spec if one is ready. A nil Standby has none.
 func (p *Standby) take(spec Spec) (*Sandbox, bool) {
 	if p == nil || !reflect.DeepEqual(p.spec, spec) {
 		return nil, false

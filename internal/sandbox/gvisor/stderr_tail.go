@@ -24,7 +24,7 @@ func newStderrTail(r io.ReadCloser) *stderrTail {
 	go func() {
 		defer close(t.done)
 		defer r.Close()
-		_, _ = io.Copy(t, struct{ io.Reader }{r}) // the end of the sandbox ends it
+		_, _ = io.Copy(t, struct{ io.Reader }{r}) // it ends with the sandbox
 	}()
 	return t
 }

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweep removes what an earlier owner of the state directory left. The caller
-// holds the directory's lock, so that owner is dead. It returns the number of
-// sandboxes found.
+// sweep removes everything that an earlier owner of the state directory left. The caller holds the
+// directory's lock, so that owner has ended. It returns the number of sandboxes found.
 func (r *Runtime) sweep() (int, error) {
 	ids := map[ID]bool{}
 	entries, err := os.ReadDir(r.cfg.StateDir)
@@ -39,8 +38,7 @@ func (r *Runtime) sweep() (int, error) {
 		}
 	}
 	var errs []error
-	// Sentries outside their cgroup: the machine's cgroups may have been
-	// tidied by somebody else.
+	// Sentries outside their cgroup: somebody else may have removed the machine's cgroups.
 	for _, pid := range sentriesOf(r.root()) {
 		killAndAwait(pid, killLimit)
 	}
@@ -53,17 +51,17 @@ func (r *Runtime) sweep() (int, error) {
 	return len(ids), errors.Join(errs...)
 }
 
-// removeSandbox removes all that a sandbox has on the host, whatever state it is in.
-// Nothing may wait for its processes in this process.
+// removeSandbox removes all resources of a sandbox on the host, whatever state it is in. No other
+// goroutine of this process may wait for its processes.
 func (r *Runtime) removeSandbox(id ID) error {
 	var errs []error
 	path := filepath.Join(r.parent.path, string(id))
 	errs = append(errs, removeTree(path, r.parent.v2, killLimit))
 	errs = append(errs, unmountBelow(r.bundle(id)))
-	// gVisor's state, lock and control socket. Ids have one length, so no
-	// name of another sandbox matches.
+	// gVisor's state, lock and control socket. All ids have the same length, so no name of another
+	// sandbox matches.
 	for _, pattern := range []string{string(id) + "_sandbox:*", "runsc-" + string(id) + ".sock"} {
-		names, _ := filepath.Glob(filepath.Join(r.root(), pattern)) // well formed
+		names, _ := filepath.Glob(filepath.Join(r.root(), pattern)) // the pattern is well formed
 		for _, name := range names {
 			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
@@ -102,8 +100,8 @@ func sentriesOf(root string) []int {
 	return pids
 }
 
-// unmountBelow detaches the mounts at and below dir, the innermost first.
-// gVisor leaves one of its own, of an empty network namespace.
+// unmountBelow detaches the mounts at and below dir, the innermost first. gVisor leaves its own
+// mount of an empty network namespace.
 func unmountBelow(dir string) error {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -2,13 +2,13 @@ package gvisor
 
 import "github.com/sandgate/sandgate/internal/sandbox"
 
-// The types that this package shares with the interface of backends.
+// Types of package sandbox that this package uses under its own names.
 type (
-	// Reason is why a Sandbox ended.
+	// Reason is the reason why a Sandbox ended.
 	Reason = sandbox.Reason
 	// Exit is how a Sandbox ended.
 	Exit = sandbox.Exit
-	// Usage is what a Sandbox has used and uses, sentry included.
+	// Usage is the resource use of a Sandbox, including the sentry.
 	Usage = sandbox.Usage
 	// Volume is a directory of the host that a Sandbox sees.
 	Volume = sandbox.Volume

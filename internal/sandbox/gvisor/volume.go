@@ -19,11 +19,11 @@ import (
 // VolumesPath is the directory of the guest below which volumes appear.
 const VolumesPath = sandbox.VolumesPath
 
-// MaxVolumes is how many volumes are mounted at once.
+// MaxVolumes is the number of volumes that can be mounted at once.
 const MaxVolumes = 16
 
-// volumesName is the directory in a bundle that the gofer serves: empty but for
-// the places of volumes.
+// volumesName is the directory in a bundle that the gofer serves. It contains only the mount points
+// of volumes.
 const volumesName = "volumes"
 
 var volumePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
@@ -38,25 +38,23 @@ func checkVolume(op string, v Volume) error {
 	return nil
 }
 
-// volumesMount is the mount that volumes are put into. Its source is the
-// sandbox's own, so that a snapshot knows nothing of another's.
+// volumesMount is the mount below which volumes are mounted. Its source is specific to the sandbox,
+// so that a snapshot contains no path of another sandbox.
 func (r *Runtime) volumesMount(id ID) specs.Mount {
 	return specs.Mount{
 		Destination: VolumesPath, Type: "bind", Source: filepath.Join(r.bundle(id), volumesName),
-		// Without a cache of names, a file that the guest has closed is closed:
-		// else a volume could never be made read-only.
+		// Without a cache of names, a file is closed when the guest closes it. Otherwise a volume
+		// could never be made read-only.
 		Options: []string{"rbind", "rw", "nosuid", "nodev", "rprivate", "dcache=0"},
 	}
 }
 
-// Mount puts volumes into a sandbox whose Spec has Volumes, at any time of its
-// life but while it is paused: before it is restored, the files that its
-// snapshot has open are found there; afterwards they just appear. There is no
-// way back but the sandbox's end.
+// Mount mounts volumes into a sandbox whose Spec has Volumes. It works at any time except while the
+// sandbox is paused. If it is called before a restore, the files that the snapshot has open are
+// found there; later the volumes just appear. A volume stays mounted until the sandbox ends.
 //
-// Nothing of it is seen on the host: each volume is mounted into the mount
-// namespace of the sandbox's file server (gVisor's gofer) alone, and ends with
-// that process.
+// The mounts are not visible on the host: each volume is mounted only into the mount namespace of
+// the sandbox's file server (gVisor's gofer), and ends with that process.
 func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
 	const op = "sandbox.mount"
 	if len(volumes) > MaxVolumes {
@@ -107,8 +105,8 @@ func (s *Sandbox) Mount(ctx context.Context, volumes ...Volume) error {
 	}))
 }
 
-// LockVolume makes a volume read-only for this sandbox. It is a Conflict while
-// files of it are open to be written.
+// LockVolume makes a volume read-only for this sandbox. Errors: Conflict while files of it are open
+// for writing.
 func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
 	const op = "sandbox.lock_volume"
 	if !volumePattern.MatchString(name) {
@@ -124,20 +122,20 @@ func (s *Sandbox) LockVolume(ctx context.Context, name string) error {
 		return unix.MountSetattr(unix.AT_FDCWD, filepath.Join("/root", VolumesPath, name), unix.AT_SYMLINK_NOFOLLOW, &attr)
 	})
 	if errors.Is(err, unix.EBUSY) {
-		return fault.New(fault.Conflict, op, "files of the volume are open to be written")
+		return fault.New(fault.Conflict, op, "files of the volume are open for writing")
 	}
 	return fault.Wrap(fault.Host, op, err)
 }
 
-// seal makes the directory that holds the volumes' places read-only for the
-// gofer: it lies on the host's state directory, which is memory.
+// seal makes the directory with the mount points read-only for the gofer, because it lies in the
+// host's state directory, which is in memory.
 func (s *Sandbox) seal() error {
 	return inMountsOf(s.container.GoferPid.Load(), func() error {
 		return unix.MountSetattr(unix.AT_FDCWD, "/root"+VolumesPath, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	})
 }
 
-// tree is a mount of the volume's directory that has no place yet.
+// openTree returns a mount of the volume's directory that is not attached anywhere yet.
 func openTree(v Volume) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, v.Dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
@@ -177,16 +175,15 @@ func inMountsOf(pid int, f func() error) error {
 	return <-done
 }
 
-// onLostThread calls f on a thread that ends with the calling goroutine. It is
-// never the main one, which Go does not end, and which is what /proc/self
-// shows of the process.
+// onLostThread calls f on a thread that ends with the calling goroutine. It never uses the main
+// thread: Go does not end that thread, and /proc/self shows its state for the process.
 func onLostThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
 		f()
-		return // still locked: the thread ends
+		return // still locked, so the thread ends
 	}
-	// As long as this goroutine holds the main thread, another has another.
+	// As long as this goroutine holds the main thread, the other goroutine gets another thread.
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

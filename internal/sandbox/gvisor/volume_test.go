@@ -27,14 +27,14 @@ func TestVolumes(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	a, b := boot(t, r, volumeSpec()), boot(t, r, volumeSpec())
 	expect(t, a, "<nil>", "ls /volumes")
-	expect(t, a, "read-only", "write /volumes/stray x") // the state directory's memory is not the guest's
+	expect(t, a, "read-only", "write /volumes/stray x") // the guest cannot use the memory of the state directory
 	fatal(t, a.Mount(t.Context(), Volume{Name: "v", Dir: one}, Volume{Name: "w.2", Dir: two}))
 	fatal(t, b.Mount(t.Context(), Volume{Name: "other", Dir: one, ReadOnly: true}))
 	expect(t, a, "v w.2 <nil>", "ls /volumes")
 	expect(t, a, "<nil>", "write /volumes/v/x hello")
 	expect(t, b, `"hello"`, "cat /volumes/other/x")
 	expect(t, a, "<nil>", "write /volumes/v/x hello2")
-	expect(t, b, `"hello2"`, "cat /volumes/other/x") // nothing is cached
+	expect(t, b, `"hello2"`, "cat /volumes/other/x") // files are not cached
 	expect(t, b, "read-only", "write /volumes/other/x bye")
 	expect(t, b, "read-only", "remove /volumes/other/x")
 	expect(t, b, "no such file", "cat /volumes/v/x")
@@ -45,8 +45,7 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestHostileVolume makes symbolic links in a volume, of which the host must
-// follow none.
+// TestHostileVolume makes symbolic links in a volume. The host must follow none of them.
 func TestHostileVolume(t *testing.T) {
 	r := newRuntime(t)
 	outside, dir := t.TempDir(), t.TempDir()
@@ -65,7 +64,7 @@ func TestHostileVolume(t *testing.T) {
 		t.Errorf("the guest has written to the host: %v", entries)
 	}
 	destroy(t, a.Sandbox)
-	// A volume that is itself a link is none.
+	// A link instead of a volume's directory is refused.
 	fatal(t, os.Symlink(outside, filepath.Join(dir, "itself")))
 	b := boot(t, r, volumeSpec())
 	_ = b.Mount(t.Context(), Volume{Name: "v", Dir: filepath.Join(dir, "itself")})
@@ -80,8 +79,8 @@ func TestHostileVolume(t *testing.T) {
 	}
 }
 
-// TestVolumeSnapshot takes a sandbox with a file of a volume open through a
-// checkpoint, into a sandbox that has the volume again.
+// TestVolumeSnapshot checkpoints a sandbox that has a file of a volume open, and restores it into a
+// sandbox with the same volume.
 func TestVolumeSnapshot(t *testing.T) {
 	r := newRuntime(t)
 	dir, empty, where := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "snapshot")
@@ -112,14 +111,14 @@ func TestVolumeSnapshot(t *testing.T) {
 		t.Errorf("restored without the file that is open: %v", err)
 	}
 	destroy(t, c.Sandbox)
-	// What was missing can be put back: the snapshot is as it was.
+	// When the missing file is put back, the same snapshot can be restored.
 	d, err := again(volume)
 	fatal(t, err)
 	destroy(t, d.Sandbox)
 }
 
-// TestLostThread sees that the process stays in its own mount namespace,
-// whatever thread a mount was made on.
+// TestLostThread checks that the process stays in its own mount namespace, whatever thread a mount
+// was made on.
 func TestLostThread(t *testing.T) {
 	r := newRuntime(t)
 	g := boot(t, r, volumeSpec())
@@ -154,7 +153,7 @@ func TestVolumeLeaks(t *testing.T) {
 			destroy(t, g.Sandbox)
 		}
 	}
-	cycle() // what is made once
+	cycle() // some things are created once
 	before := take(t, r.cfg.StateDir)
 	cycle()
 	before.compare(t, take(t, r.cfg.StateDir))

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitWarm waits until a blank warms up. The first that it does is to unmount
-// /proc, which the kernel tells those who poll the list of its mounts. A Restore
-// waits for the rest.
+// awaitWarm waits until a blank warms up. The warm-up begins by unmounting /proc, and the kernel
+// notifies processes that poll the list of mounts of that. A Restore waits until the warm-up is
+// complete.
 func awaitWarm(t *testing.T, s *Sandbox) {
 	t.Helper()
 	name := fmt.Sprintf("/proc/%d/mountinfo", s.process.pid)
-	// No os.File: its poller would take the event, which is told once.
+	// Do not use os.File: its poller would consume the event, which is reported only once.
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	fatal(t, err)
 	defer unix.Close(fd)
@@ -31,9 +31,9 @@ func awaitWarm(t *testing.T, s *Sandbox) {
 	}
 }
 
-// TestRestoreWarm restores into a blank that has warmed up. The guest's clocks
-// are the blank's: they tell the host's time, and need not be calibrated again,
-// which would make a system call of each look at the time for seconds.
+// TestRestoreWarm restores into a blank that has warmed up. The guest uses the blank's clocks,
+// which show the host's time and need no new calibration. During a calibration, which takes
+// seconds, each look at the time makes a system call.
 func TestRestoreWarm(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.DebugDir = t.TempDir()
@@ -50,7 +50,7 @@ func TestRestoreWarm(t *testing.T) {
 	}
 	const (
 		slack       = 50 * time.Millisecond
-		calibration = 3 * time.Second // and more of clocks that are new
+		calibration = 3 * time.Second // new clocks take at least this long
 	)
 	var last int64
 	for begin := time.Now(); time.Since(begin) < calibration; {
