@@ -62,43 +62,30 @@ func startAgent(t testing.TB, env ...string) *rig {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(shared.exe)
-	cmd.Env = append([]string{"SANDGATE_TEST=agent", exitAtOnce, "SANDGATE_ROOT=" + root, "SANDGATE_UID=" + strconv.Itoa(uid), "PATH=" + os.Getenv("PATH")}, env...)
-	cmd.Stderr = os.Stderr
-	theirIn, ourOut, err := os.Pipe()
+	p, err := agenttest.Start(shared.exe, root, append([]string{"SANDGATE_UID=" + strconv.Itoa(uid)}, env...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ourIn, theirOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdin, cmd.Stdout = theirIn, theirOut
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	theirIn.Close()
-	theirOut.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: cmd, in: ourOut, out: ourIn, sink: agenttest.NewRecorder()}
+	r := &rig{t: t, ctx: ctx, root: root, home: home, uid: uid, cmd: p.Cmd, in: p.In, out: p.Out, sink: agenttest.NewRecorder()}
 	t.Cleanup(func() {
 		defer cancel()
-		ourOut.Close()
+		p.In.Close()
 		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
+		go func() { ended <- p.Cmd.Wait() }()
 		select {
 		case err := <-ended:
 			if err != nil && !r.killed() {
 				t.Errorf("the agent ended with %v", err)
 			}
 		case <-time.After(20 * time.Second):
-			cmd.Process.Kill()
+			p.Cmd.Process.Kill()
 			t.Errorf("the agent did not end with its input")
 		}
 		if r.Client != nil {
 			<-r.Done()
 		}
-		ourIn.Close()
+		p.Out.Close()
 	})
 	return r
 }

@@ -3,26 +3,17 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// The test binary is also the agent and the driver that the tests start. The variable SANDGATE_TEST
-// selects one. The agent is a separate process because it collects all children of its process.
-func init() {
-	if os.Getenv("SANDGATE_TEST") == "agent" {
-		runtime.LockOSThread() // as cmd/agent does
-	}
-}
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
+)
 
 // shared is used by all tests.
 var shared struct {
@@ -30,51 +21,12 @@ var shared struct {
 	rigs atomic.Int32 // how many agents were started
 }
 
+// TestMain also runs the agent, a driver and the spawner that the tests start.
 func TestMain(m *testing.M) {
-	switch os.Getenv("SANDGATE_TEST") {
-	case "agent":
-		os.Exit(agentMain())
-	case "driver":
-		driverMain()
-		os.Exit(0)
-	case "spawner":
-		os.Exit(spawnerMain())
-	}
-	dir, err := os.MkdirTemp("", "sandgate-agent")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
-	if err == nil {
-		shared.exe = filepath.Join(dir, "agent.test")
-		err = copyFile(shared.exe, "/proc/self/exe")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(agenttest.Main(m, &shared.exe, map[string]func() int{
+		"agent": agentMain, "driver": func() int { driverMain(); return 0 }, "spawner": spawnerMain,
+	}, nil))
 }
-
-func copyFile(to, from string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Close()
-}
-
-// exitAtOnce disables the race detector's sleep of one second at the end of a process.
-const exitAtOnce = "GORACE=atexit_sleep_ms=0"
 
 // agentMain is cmd/agent with folders of the test.
 func agentMain() int {
@@ -115,7 +67,9 @@ func writeManifests(root, exe string) error {
 		"noframes": {"argv": []string{"/bin/sh", "-c", "echo 0123456789abcdefgh >&4; exec sleep 1000"}},
 	} {
 		m["name"] = name
-		m["env"] = map[string]string{"SANDGATE_TEST": "driver", "MANIFEST": name, "GORACE": strings.TrimPrefix(exitAtOnce, "GORACE=")}
+		env := agenttest.DriverEnv()
+		env["MANIFEST"] = name
+		m["env"] = env
 		if m["argv"] == nil {
 			m["argv"] = []string{exe}
 		}

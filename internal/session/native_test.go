@@ -19,13 +19,11 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
-
-// exitAtOnce keeps the race detector from its second of sleep before a process ends.
-const exitAtOnce = "GORACE=atexit_sleep_ms=0"
 
 // agentMain is cmd/agent with folders of the test's.
 func agentMain() int {
@@ -215,24 +213,11 @@ func (h *native) Boot(context.Context, sandbox.Spec) (sandbox.Machine, error) {
 		}
 	}
 	m := &nativeMachine{host: h, root: root, done: make(chan struct{}), reason: "crashed"}
-	m.cmd = exec.Command(built.exe)
-	m.cmd.Env = []string{"SANDGATE_TEST=agent", exitAtOnce, "SANDGATE_ROOT=" + root, "PATH=" + os.Getenv("PATH")}
-	m.cmd.Stderr = os.Stderr
-	theirIn, in, err := os.Pipe()
+	p, err := agenttest.Start(built.exe, root)
 	if err != nil {
 		return nil, err
 	}
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	m.in, m.out = in, out
-	m.cmd.Stdin, m.cmd.Stdout = theirIn, theirOut
-	if err := m.cmd.Start(); err != nil {
-		return nil, err
-	}
-	_ = theirIn.Close()
-	_ = theirOut.Close()
+	m.cmd, m.in, m.out = p.Cmd, p.In, p.Out
 	h.mu.Lock()
 	h.booted++
 	h.live++
@@ -291,7 +276,7 @@ func (m *nativeMachine) Destroy(context.Context) error {
 func languages() []kernel.Manifest {
 	m := kernel.Manifest{
 		Name: "test", Display: "Test", Aliases: []string{"t"}, Extensions: []string{".t"}, Argv: []string{built.exe},
-		Env: map[string]string{"SANDGATE_TEST": "driver", "GORACE": strings.TrimPrefix(exitAtOnce, "GORACE=")}, Program: []string{"sh", "{file}"}, Interrupt: "signal", Warm: "print warm",
+		Env: agenttest.DriverEnv(), Program: []string{"sh", "{file}"}, Interrupt: "signal", Warm: "print warm",
 	}
 	o := m
 	o.Name, o.Display, o.Aliases, o.Extensions = "other", "Other", nil, []string{".o"}
