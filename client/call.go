@@ -22,16 +22,16 @@ type message struct {
 type call struct {
 	id   uint64
 	body []byte
-	// repeat says that sending it twice does no harm.
+	// repeat is true when sending the request twice does no harm.
 	repeat bool
-	// sent is the link it went out on; nil while it waits for one.
+	// sent is the link on which the request was sent; nil while it waits for a link.
 	sent *link
-	// reply is told exactly once, on the reading goroutine, unless the
-	// caller has given up before.
+	// reply is called exactly once, on the reading goroutine, unless the caller has stopped
+	// waiting.
 	reply func(json.RawMessage, error)
 }
 
-// takeCalls removes the calls that match and returns them by age. mu is held.
+// takeCalls removes the matching calls and returns them, the oldest first. mu is held.
 func (c *Conn) takeCalls(match func(*call) bool) []*call {
 	var taken []*call
 	for id, p := range c.calls {
@@ -49,7 +49,7 @@ func (c *Conn) start(ctx context.Context, name string, ch uint32, params any, re
 	return c.startOn(ctx, nil, name, ch, params, repeat, reply)
 }
 
-// startOn is start over the link on and no other, unless that is nil.
+// startOn is like start, but uses only the link on, unless that is nil.
 func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, params any, repeat bool, reply func(json.RawMessage, error)) (uint64, error) {
 	const op = "client.call"
 	req := protocol.Request{Op: name, Ch: ch}
@@ -71,7 +71,7 @@ func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, pa
 	}
 	if len(c.calls) >= MaxPending {
 		c.mu.Unlock()
-		return 0, fault.New(fault.Exhausted, op, "%d calls wait for their replies already", MaxPending)
+		return 0, fault.New(fault.Exhausted, op, "%d calls already wait for their replies", MaxPending)
 	}
 	c.nextID++
 	req.ID = c.nextID
@@ -94,15 +94,15 @@ func (c *Conn) startOn(ctx context.Context, on *link, name string, ch uint32, pa
 	return p.id, nil
 }
 
-// forget drops a call whose caller has given up.
+// forget removes a call whose caller has stopped waiting.
 func (c *Conn) forget(id uint64) {
 	c.mu.Lock()
 	delete(c.calls, id)
 	c.mu.Unlock()
 }
 
-// call asks and waits for the reply. repeat allows it to be sent again after
-// a reconnect. result may be nil.
+// call sends a request and waits for the reply. repeat allows it to send the request again after a
+// reconnection. result may be nil.
 func (c *Conn) call(ctx context.Context, name string, ch uint32, params, result any, repeat bool) error {
 	type answer struct {
 		result json.RawMessage

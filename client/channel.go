@@ -8,15 +8,15 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// NewKey returns a fresh idempotency key: 128 random bits.
+// NewKey returns a new idempotency key: 128 random bits.
 func NewKey() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// OpenChannel opens a kernel or starts a process. Without a key it gets one,
-// so that a lost connection never opens two.
+// OpenChannel opens a kernel or starts a process or a terminal. If p has no key, OpenChannel adds
+// one, so that a lost connection never opens two channels.
 func (c *Conn) OpenChannel(ctx context.Context, p protocol.ChannelOpen) (protocol.Channel, error) {
 	if p.Key == "" {
 		p.Key = NewKey()
@@ -33,7 +33,7 @@ func (c *Conn) Channels(ctx context.Context, session string) ([]protocol.Channel
 	return l.Channels, err
 }
 
-// CloseChannel ends a channel and what runs in it.
+// CloseChannel closes a channel and ends its programs.
 func (c *Conn) CloseChannel(ctx context.Context, session, channel string) error {
 	return c.call(ctx, protocol.OpChannelClose, 0, protocol.ChannelRef{Session: session, Channel: channel}, nil, false)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// attachedLink waits until the viewer is attached over a link and returns it.
+// attachedLink waits until the viewer is attached on a link and returns that link.
 func (v *Viewer) attachedLink(ctx context.Context) (*link, error) {
 	for {
 		v.mu.Lock()
@@ -29,9 +29,8 @@ func (v *Viewer) attachedLink(ctx context.Context) (*link, error) {
 	}
 }
 
-// call asks something of the viewer's channel, once it is attached, and waits
-// for the reply. repeat allows it to be sent again after a reconnect. result
-// may be nil.
+// call sends a request about the viewer's channel once the viewer is attached, and waits for the
+// reply. repeat allows it to send the request again after a reconnection. result may be nil.
 func (v *Viewer) call(ctx context.Context, name string, params, result any, repeat bool) error {
 	type answer struct {
 		result json.RawMessage

@@ -1,10 +1,10 @@
-// Package client is a Go client of Sandgate's public protocol, sandgate.v1:
-// plain HTTP for sessions, files and one-shot runs, and one WebSocket for
-// everything that streams. The WebSocket reconnects by itself; what a viewer
-// reads has neither holes nor repetitions, whatever the network does, and
-// where the server no longer has the output it says so in a gap record.
+// Package client is a Go client of Sandgate's public protocol, sandgate.v1. It uses HTTP for
+// sessions, files and one-shot runs, and one WebSocket for everything that streams. The WebSocket
+// reconnects by itself. A viewer reads its output without missing or repeated bytes, whatever
+// happens to the network. If the server no longer has some output, the viewer gets a gap record
+// instead.
 //
-// All errors are *fault.Error; fault.KindOf tells what to do about one.
+// All errors are *fault.Error; fault.KindOf returns the kind of one.
 package client
 
 import (
@@ -23,38 +23,37 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Options are a client's settings. The zero value is good.
+// Options are a client's settings. The zero value means the defaults.
 type Options struct {
-	// Name is what the client calls itself; empty means "sandgate-go".
+	// Name is the client's name for the server; empty means "sandgate-go".
 	Name string
-	// HTTP sends the requests, the WebSocket's upgrade included. Its Timeout
-	// must be 0. nil means a client with a dial timeout of 10 s.
+	// HTTP sends the requests, including the WebSocket's upgrade. Its Timeout must be 0. nil means
+	// a client with a dial timeout of 10 s.
 	HTTP *http.Client
-	// MinBackoff and MaxBackoff bound the pause before a reconnect, which
-	// doubles with each failure and of which a random part is taken. 0 means
-	// 250 ms and 10 s.
+	// MinBackoff and MaxBackoff bound the pause before a reconnection. The pause doubles with each
+	// failure, and a random part of it is used. 0 means 250 ms and 10 s.
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
-	// OnState is told when the WebSocket comes up (nil) and when it is lost
-	// (why). It must not block.
+	// OnState is called with nil when the WebSocket is connected, and with the reason when it is
+	// lost. It must not block.
 	OnState func(err error)
-	// OnSession is told what becomes of the sessions that are viewed over the
-	// WebSocket: hibernated, resuming with how far it has come, running. It must
-	// not block.
+	// OnSession is called when the state of a viewed session changes: hibernated, resuming with its
+	// progress, running. It must not block.
 	OnSession func(protocol.StateChange)
 }
 
-// Client speaks to one server. It is safe for concurrent use and holds no
-// connection of its own until Connect.
+// Client is a client of one server. It is safe for concurrent use and keeps no connection of its
+// own before Connect.
 type Client struct {
 	base  *url.URL
 	token string
 	opts  Options
 }
 
-// New returns a client of the server at baseURL, such as
-// http://127.0.0.1:8080. A token in the URL's fragment (#token=…), as serve
-// prints it, is taken when token is empty.
+// New returns a client of the server at baseURL, such as http://127.0.0.1:8080. If token is empty,
+// New uses the token in the URL's fragment (#token=…), as serve prints it.
+//
+// Errors: InvalidArgument.
 func New(baseURL, token string, opts Options) (*Client, error) {
 	const op = "client.new"
 	u, err := url.Parse(baseURL)
@@ -67,7 +66,7 @@ func New(baseURL, token string, opts Options) (*Client, error) {
 		}
 	}
 	if strings.ContainsAny(token, "\r\n \t") {
-		return nil, fault.Invalid(op, "token", "a token has no spaces or line ends in it")
+		return nil, fault.Invalid(op, "token", "a token has no spaces or line ends")
 	}
 	u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}
 	if opts.Name == "" {
@@ -87,17 +86,17 @@ func New(baseURL, token string, opts Options) (*Client, error) {
 	return &Client{base: u, token: token, opts: opts}, nil
 }
 
-// redact takes the fragment, where a token may be, out of a URL.
+// redact removes the fragment, which may contain a token, from a URL.
 func redact(s string) string {
 	s, _, _ = strings.Cut(s, "#")
 	return s
 }
 
-// URL is the server's address, without the token.
+// URL returns the server's address, without the token.
 func (c *Client) URL() string { return c.base.String() }
 
-// endpoint builds the address of a path, whose segments are escaped, with
-// query values in pairs.
+// endpoint builds an address from the segments of a path, which it escapes, and pairs of query
+// names and values.
 func (c *Client) endpoint(segments []string, query ...string) string {
 	u := *c.base
 	var escaped strings.Builder
@@ -117,16 +116,16 @@ func (c *Client) endpoint(segments []string, query ...string) string {
 	return u.String()
 }
 
-// maxReply is the size that a JSON answer may have, in bytes.
+// maxReply is the largest JSON response, in bytes.
 const maxReply = 8 << 20
 
-// send sends one request. The caller closes the body. An answer that is no
-// success is an error, and its body is closed.
+// send sends one request. The caller closes the body. If the status is not a success, send closes
+// the body and returns an error.
 func (c *Client) send(ctx context.Context, op, method, address, contentType string, body io.Reader) (*http.Response, error) {
 	return c.sendWith(ctx, op, method, address, contentType, nil, body)
 }
 
-// sendWith is send with headers of its own.
+// sendWith is send with additional headers.
 func (c *Client) sendWith(ctx context.Context, op, method, address, contentType string, h http.Header, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
@@ -157,7 +156,7 @@ func (c *Client) authorize(h http.Header) {
 	h.Set("User-Agent", c.opts.Name)
 }
 
-// transportError says what a failed round trip means.
+// transportError converts the error of a failed round trip.
 func (c *Client) transportError(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
 		return &fault.Error{Kind: fault.KindOf(ctx.Err()), Op: op, Err: err}
@@ -169,7 +168,7 @@ func (c *Client) transportError(ctx context.Context, op string, err error) error
 	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the server at " + c.URL() + " cannot be reached", Err: err}
 }
 
-// call sends in (nil for none) as JSON and reads out (nil for none).
+// call sends in (nil means no body) as JSON and decodes the response into out (nil means none).
 func (c *Client) call(ctx context.Context, op, method, address string, in, out any) error {
 	var body io.Reader
 	contentType := ""
@@ -188,26 +187,26 @@ func (c *Client) call(ctx context.Context, op, method, address string, in, out a
 	return c.decode(ctx, op, resp.Body, out)
 }
 
-// decode reads a JSON answer into out; nil throws it away.
+// decode reads a JSON response into out; nil discards it.
 func (c *Client) decode(ctx context.Context, op string, body io.Reader, out any) error {
 	text, err := io.ReadAll(io.LimitReader(body, maxReply+1))
 	if err != nil {
 		return c.transportError(ctx, op, err)
 	}
 	if len(text) > maxReply {
-		return fault.New(fault.TooLarge, op, "the answer has over %d bytes", maxReply)
+		return fault.New(fault.TooLarge, op, "the response has more than %d bytes", maxReply)
 	}
 	if out == nil {
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the answer is not what a Sandgate server sends; is the address right?", Err: err}
+		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the response is not from a Sandgate server; check the address", Err: err}
 	}
 	return nil
 }
 
-// responseError makes an error of an answer that is no success. The body is
-// {"error": {kind, message, …}}; without one the status decides.
+// responseError converts a response that is not a success to an error. The body is {"error": {kind,
+// message, …}}. Without such a body the status decides.
 func responseError(op string, resp *http.Response) *fault.Error {
 	var body struct {
 		Error *fault.Public `json:"error"`

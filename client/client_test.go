@@ -52,9 +52,8 @@ func connect(t *testing.T, ctx context.Context, url, token string) (*client.Clie
 	return c, conn
 }
 
-// TestCutConnections cuts the connection a hundred times at random bytes while
-// a program's output streams down and input streams up, and compares both
-// ends byte by byte.
+// TestCutConnections cuts the connection a hundred times at random bytes while a program's output
+// streams down and input streams up, and compares both ends byte by byte.
 func TestCutConnections(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { cutConnections(t, seed) })
@@ -153,8 +152,8 @@ func cutConnections(t *testing.T, seed uint64) {
 	t.Logf("%d reconnects", conn.Reconnects())
 }
 
-// TestExecuteOnce executes cells through a connection that is cut all the
-// time: each runs once, in order, and shows its own output.
+// TestExecuteOnce executes cells on a connection that is cut continuously: each cell runs once, in
+// order, and gets its own output.
 func TestExecuteOnce(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{Execute: func(_ context.Context, c *clienttest.Cell) kernel.ExecuteReply {
 		c.Stdout("out of " + c.Code + "\n")
@@ -205,8 +204,8 @@ func TestExecuteOnce(t *testing.T) {
 	t.Logf("%d reconnects", conn.Reconnects())
 }
 
-// TestSlowViewer: the server sends no more than the window ahead of Next, and
-// a viewer that stands still does not hold another one up.
+// TestSlowViewer: the server sends no more than the window ahead of Next, and a viewer that stops
+// reading does not block another one.
 func TestSlowViewer(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
 		for range 2000 {
@@ -248,7 +247,7 @@ func TestSlowViewer(t *testing.T) {
 	}
 }
 
-// TestResume: a new viewer that begins at another's Offset gets what follows.
+// TestResume: a new viewer that begins at another's Offset gets the output that follows.
 func TestResume(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
 		for i := range 100 {
@@ -275,7 +274,7 @@ func TestResume(t *testing.T) {
 	id := p.Channel().ID
 	_ = p.Close()
 	if _, err := p.Next(ctx); err == nil {
-		// What had arrived may still be taken; it must end all the same.
+		// The caller may still read arrived output. Then the viewer must end.
 		for err == nil {
 			_, err = p.Next(ctx)
 		}
@@ -303,7 +302,7 @@ func TestResume(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	// Another epoch is told of.
+	// Another epoch is reported.
 	v, err = conn.Attach(ctx, session.ID, id, client.AttachOptions{Epoch: epoch + 1, Offset: offset})
 	if err != nil {
 		t.Fatal(err)
@@ -357,8 +356,7 @@ func TestErrorsAreTyped(t *testing.T) {
 	}
 }
 
-// TestTokenFromURL: the address that serve prints is enough, and its token is
-// in no error.
+// TestTokenFromURL: the address that serve prints is sufficient, and no error contains its token.
 func TestTokenFromURL(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{})
 	c, err := client.New(s.URL+"/#token="+s.Token, "", fast())
@@ -400,7 +398,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestLostSandbox: all that arrived can still be read, then the reason.
+// TestLostSandbox: all arrived output can still be read, then comes the reason.
 func TestLostSandbox(t *testing.T) {
 	written := make(chan struct{})
 	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context, p *clienttest.Program) protocol.Exit {
@@ -426,8 +424,8 @@ func TestLostSandbox(t *testing.T) {
 	}
 }
 
-// TestFinalCloseCode: a close code of 3500 or more ends the connection, one
-// below is followed by a reconnect.
+// TestFinalCloseCode: a close code of 3500 or more ends the connection. After a lower code the
+// client reconnects.
 func TestFinalCloseCode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -462,7 +460,7 @@ func TestFinalCloseCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = conn.Channels(ctx, "s") // waits through the reconnects
+	_, err = conn.Channels(ctx, "s") // waits for the reconnections
 	if !fault.Is(err, fault.Unauthenticated) || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("got %v", err)
 	}
@@ -563,7 +561,7 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// TestCloseEndsEverything: what waits returns, nothing stays behind.
+// TestCloseEndsEverything: all waiting calls return, and no goroutine remains.
 func TestCloseEndsEverything(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context, _ *clienttest.Program) protocol.Exit {
 		<-ctx.Done()

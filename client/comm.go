@@ -8,9 +8,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Comm sends a message to the kernel's end of a comm. kind is comm_open,
-// comm_msg or comm_close. The kernel's own messages, and what its handlers
-// print, come as records; those of cells that have ended go to Other.
+// Comm sends a message to the kernel's end of a comm. kind is comm_open, comm_msg or comm_close.
+// The kernel's own messages, and the output of its handlers, arrive as records. Records of cells
+// that have ended are passed to Other.
 func (k *Kernel) Comm(ctx context.Context, kind string, c kernel.Comm) error {
 	content, err := json.Marshal(c)
 	if err != nil {

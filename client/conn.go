@@ -20,27 +20,27 @@ import (
 
 // Limits and times of a connection.
 const (
-	// MaxPending is how many calls may wait for their replies at once.
+	// MaxPending is the largest number of calls that wait for their replies.
 	MaxPending = 4096
 
 	dialTimeout  = 10 * time.Second // upgrade and hello together
-	writeTimeout = 20 * time.Second // one message; then the connection is lost
+	writeTimeout = 20 * time.Second // for one message; then the connection counts as lost
 	pingEvery    = 15 * time.Second
 	pingTimeout  = 10 * time.Second
 	outQueue     = 64 // messages that wait for the socket
 )
 
-// Conn is a connection over WebSocket. It reconnects for ever, until Close or
-// until the server says that coming back is of no use; then every method
-// returns that error. It is safe for concurrent use.
+// Conn is a connection over a WebSocket. It reconnects until Close, or until the server answers
+// that reconnecting cannot succeed. After that every method returns the final error. It is safe for
+// concurrent use.
 type Conn struct {
 	client *Client
 	ctx    context.Context
 	cancel context.CancelFunc
-	work   sync.WaitGroup // the loop and what it has started
+	work   sync.WaitGroup // the loop and the goroutines that it started
 
-	mu      sync.Mutex // guards all below
-	link    *link      // nil while there is none that has said hello
+	mu      sync.Mutex // guards all fields below
+	link    *link      // nil while no link has completed hello
 	ready   chan struct{}
 	calls   map[uint64]*call
 	nextID  uint64
@@ -52,9 +52,9 @@ type Conn struct {
 	links   int   // how many there have been
 }
 
-// Connect opens the WebSocket. It returns once the server has answered hello,
-// and goes on trying until ctx ends or the server says that it is of no use.
-// After that ctx has no bearing on the connection.
+// Connect opens the WebSocket. It returns once the server has answered hello. Until then it
+// retries, until ctx ends or the server answers that retrying cannot succeed. Afterwards ctx has no
+// effect on the connection.
 func (c *Client) Connect(ctx context.Context) (*Conn, error) {
 	conn := &Conn{
 		client: c, ready: make(chan struct{}),
@@ -86,7 +86,7 @@ func (c *Client) Connect(ctx context.Context) (*Conn, error) {
 	return nil, err
 }
 
-// Close ends the connection and everything on it. Sessions go on.
+// Close ends the connection and all its viewers and calls. Sessions continue.
 func (c *Conn) Close() error {
 	c.finish(fault.New(fault.Canceled, "client.conn", "the connection was closed"))
 	c.cancel()
@@ -94,21 +94,21 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Err is why the connection has ended; nil while it lives, connected or not.
+// Err returns why the connection has ended. It returns nil until then, connected or not.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Reconnects is how many times the connection was made anew.
+// Reconnects returns how many times the client has reconnected.
 func (c *Conn) Reconnects() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return max(c.links-1, 0)
 }
 
-// finish ends the connection for good. The first reason stays.
+// finish ends the connection permanently. Only the first error is kept.
 func (c *Conn) finish(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -125,7 +125,7 @@ func (c *Conn) finish(err error) {
 	l := c.link
 	c.mu.Unlock()
 	if l != nil && fault.Is(err, fault.Canceled) {
-		// A goodbye in good order, so that the server need not guess.
+		// A regular close frame, so that the server knows that the client left on purpose.
 		_ = l.ws.Close(websocket.StatusNormalClosure, "")
 	}
 	c.cancel()
@@ -137,7 +137,7 @@ func (c *Conn) finish(err error) {
 	}
 }
 
-// loop keeps a link up.
+// loop keeps a link connected.
 func (c *Conn) loop() {
 	defer c.work.Done()
 	pause := c.client.opts.MinBackoff
@@ -160,8 +160,8 @@ func (c *Conn) loop() {
 		if useful {
 			pause = c.client.opts.MinBackoff
 		}
-		// Full jitter: a thousand clients of a gateway that restarts must
-		// not come back in one beat.
+		// Full jitter: a thousand clients of a restarting gateway must not reconnect at the same
+		// moment.
 		wait := rand.N(pause) + 1
 		var known *fault.Error
 		if errors.As(err, &known) && known.RetryAfter > 0 {
@@ -178,20 +178,20 @@ func (c *Conn) loop() {
 	}
 }
 
-// final reports whether err says that reconnecting is of no use: the server
-// refused who we are, or closed with a code of 3500 to 3999.
+// final reports whether reconnecting cannot succeed: the server rejected the credentials, or closed
+// with a code from 3500 to 3999.
 func final(err error) bool {
 	var f *finalError
 	return errors.As(err, &f)
 }
 
-// finalError marks an error after which there is no reconnect.
+// finalError marks an error after which the client does not reconnect.
 type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// once makes one link and serves it until it ends. useful says whether the
-// server answered anything after hello.
+// once opens one link and serves it until it ends. useful reports whether the server sent anything
+// after the reply to hello.
 func (c *Conn) once() (useful bool, err error) {
 	l, err := c.dial()
 	if err != nil {
@@ -227,8 +227,8 @@ func (c *Conn) once() (useful bool, err error) {
 	return useful, err
 }
 
-// raise makes l the link in use and sends what waited for one: first the
-// viewers' attachments, then the calls by age.
+// raise puts the link l into use and sends everything that waited for one: first the viewers'
+// attach requests, then the calls, the oldest first.
 func (c *Conn) raise(l *link) bool {
 	c.mu.Lock()
 	if c.err != nil {
@@ -270,8 +270,8 @@ func (c *Conn) raise(l *link) bool {
 	return true
 }
 
-// lower takes l out of use. Calls that may not be repeated fail; the others
-// wait for the next link.
+// lower takes the link l out of use. Calls that may not be repeated fail. The others wait for the
+// next link.
 func (c *Conn) lower(l *link, cause error) {
 	c.mu.Lock()
 	if c.link == l {
@@ -295,12 +295,12 @@ func (c *Conn) lower(l *link, cause error) {
 	for _, p := range failed {
 		p.reply(nil, &fault.Error{
 			Kind: fault.Unavailable, Op: "client.call",
-			Message: "the connection was lost before the reply came; it may or may not have been done", Err: cause,
+			Message: "the connection was lost before the reply; the request may or may not have been performed", Err: cause,
 		})
 	}
 }
 
-// receive takes one message from the server. An error ends the link.
+// receive processes one message from the server. An error ends the link.
 func (c *Conn) receive(l *link, kind websocket.MessageType, body []byte) error {
 	const op = "client.receive"
 	if kind == websocket.MessageText {
@@ -318,7 +318,7 @@ func (c *Conn) receive(l *link, kind websocket.MessageType, body []byte) error {
 		v := c.viewers[f.Channel]
 		c.mu.Unlock()
 		if v == nil {
-			return nil // it was on its way when the viewer was closed
+			return nil // the frame was sent before the viewer was closed
 		}
 		return v.receive(l, f.Body)
 	case stream.Ack:
@@ -336,7 +336,7 @@ func (c *Conn) receive(l *link, kind websocket.MessageType, body []byte) error {
 func (c *Conn) control(l *link, body []byte) error {
 	var reply protocol.Reply
 	if err := json.Unmarshal(body, &reply); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: "client.receive", Message: "the server sent a message that is no JSON", Err: err}
+		return &fault.Error{Kind: fault.Malformed, Op: "client.receive", Message: "the server sent a message that is not JSON", Err: err}
 	}
 	if reply.Event != "" {
 		c.event(l, reply)
@@ -347,7 +347,7 @@ func (c *Conn) control(l *link, body []byte) error {
 	delete(c.calls, reply.ID)
 	c.mu.Unlock()
 	if p == nil {
-		return nil // the caller gave up
+		return nil // the caller has stopped waiting
 	}
 	if reply.Error != nil {
 		p.reply(nil, reply.Error.Err("client.call"))
@@ -357,10 +357,10 @@ func (c *Conn) control(l *link, body []byte) error {
 	return nil
 }
 
-// eventError is the event that a frame of ours was refused.
+// eventError is the event that reports a rejected frame of the client.
 const eventError = "error"
 
-// event passes news on to the viewers they concern.
+// event passes an event to the viewers that it concerns.
 func (c *Conn) event(l *link, reply protocol.Reply) {
 	switch reply.Event {
 	case protocol.EventLost:
@@ -389,7 +389,7 @@ func (c *Conn) event(l *link, reply protocol.Reply) {
 		}
 		return
 	default:
-		return // later versions may have more
+		return // later versions of the server may send more events
 	}
 	var lost protocol.Lost
 	if err := json.Unmarshal(reply.Params, &lost); err != nil {

@@ -13,24 +13,24 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Write says how a file is written. The zero value makes mode 0644 and
-// replaces what is there.
+// Write has the options of a write. The zero value writes with mode 0644 and replaces an existing
+// file.
 type Write struct {
 	Mode uint32 // permission bits
-	// IfMatch lets the write fail, as fault.Conflict, unless the file still has
-	// this ETag; IfAbsent unless nothing is there.
+	// IfMatch makes the write fail with fault.Conflict unless the file still has this ETag.
+	// IfAbsent makes it fail unless nothing exists at the path.
 	IfMatch  string
 	IfAbsent bool
 }
 
-// Upload writes a file in a session, whole or not at all: its content appears
-// under path once all of r has arrived. mode is the file's permission bits; 0
-// means 0644. Paths are relative to the user's home unless absolute.
+// Upload writes a file in a session, completely or not at all: the content appears under path once
+// all of r has arrived. mode is the file's permission bits; 0 means 0644. Paths are relative to the
+// user's home unless absolute.
 func (c *Client) Upload(ctx context.Context, session, path string, mode uint32, r io.Reader) (protocol.File, error) {
 	return c.UploadIf(ctx, session, path, Write{Mode: mode}, r)
 }
 
-// UploadIf is Upload under conditions.
+// UploadIf is like Upload, with conditions.
 func (c *Client) UploadIf(ctx context.Context, session, path string, w Write, r io.Reader) (protocol.File, error) {
 	h := http.Header{}
 	if w.IfMatch != "" {
@@ -49,8 +49,8 @@ func (c *Client) UploadIf(ctx context.Context, session, path string, w Write, r 
 
 func quote(etag string) string { return `"` + etag + `"` }
 
-// UploadTree unpacks a tar archive into a folder of a session. Each file
-// appears whole; after an error, what came before it is there.
+// UploadTree unpacks a tar archive into a folder of a session. Each file appears completely or not
+// at all. After an error, the files before it exist.
 func (c *Client) UploadTree(ctx context.Context, session, path string, archive io.Reader) (protocol.Tree, error) {
 	var t protocol.Tree
 	return t, c.put(ctx, "client.upload_tree", c.filePath(session, path, "archive", "tar"), "application/x-tar", nil, archive, &t)
@@ -65,11 +65,10 @@ func (c *Client) put(ctx context.Context, op, address, contentType string, h htt
 	return c.decode(ctx, op, resp.Body, out)
 }
 
-// filePath is the address of a file. The slashes of its path are kept, but
-// for the first of an absolute path, which a proxy might join with the one
-// before it.
+// filePath returns the address of a file. It keeps the slashes of the path, except the first slash
+// of an absolute path, which a proxy might join with the slash before it.
 func (c *Client) filePath(session, path string, query ...string) string {
-	if path == "." { // a proxy might take it away
+	if path == "." { // a proxy might remove it
 		path = ""
 	}
 	segments := append([]string{"v1", "sessions", session, "files"}, strings.Split(strings.TrimPrefix(path, "/"), "/")...)
@@ -79,15 +78,15 @@ func (c *Client) filePath(session, path string, query ...string) string {
 	return c.endpoint(segments, query...)
 }
 
-// Download reads a file in a session. The caller closes it. A read that ends
-// before the file does is an error, never a short file.
+// Download reads a file in a session. The caller closes it. A read that ends before the end of the
+// file returns an error, never a short file.
 func (c *Client) Download(ctx context.Context, session, path string) (io.ReadCloser, error) {
 	return c.open(ctx, "client.download", c.filePath(session, path), nil)
 }
 
-// DownloadRange reads n bytes of a file from offset on, or up to its end when
-// n is 0. A negative offset counts from the end. With an ETag it fails, as
-// fault.Conflict, when the file has been changed since.
+// DownloadRange reads n bytes of a file from offset on, or up to its end if n is 0. A negative
+// offset counts from the end. With an ETag it fails with fault.Conflict if the file has changed
+// since.
 func (c *Client) DownloadRange(ctx context.Context, session, path string, offset, n int64, etag string) (io.ReadCloser, error) {
 	const op = "client.download"
 	h := http.Header{}
@@ -108,7 +107,7 @@ func (c *Client) DownloadRange(ctx context.Context, session, path string, offset
 	}
 	if etag != "" && resp.Header.Get("ETag") != quote(etag) {
 		_ = resp.Body.Close()
-		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "etag", Message: "the file has been changed"}
+		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "etag", Message: "the file has changed"}
 	}
 	if n > 0 && offset < 0 {
 		return struct {
@@ -119,9 +118,9 @@ func (c *Client) DownloadRange(ctx context.Context, session, path string, offset
 	return resp.Body, nil
 }
 
-// DownloadTree reads a folder of a session, and all below it, as an archive:
-// tar or zip. Its names begin with the folder's. The caller closes it. A read
-// that ends before the archive does is an error.
+// DownloadTree reads a folder of a session with its content as an archive: tar or zip. The names in
+// it begin with the folder's. The caller closes it. A read that ends before the end of the archive
+// returns an error.
 func (c *Client) DownloadTree(ctx context.Context, session, path, form string) (io.ReadCloser, error) {
 	return c.open(ctx, "client.download_tree", c.filePath(session, path, "archive", form), nil)
 }
@@ -134,14 +133,14 @@ func (c *Client) open(ctx context.Context, op, address string, h http.Header) (i
 	return resp.Body, nil
 }
 
-// Stat says what a file is.
+// Stat returns the description of a file.
 func (c *Client) Stat(ctx context.Context, session, path string) (protocol.File, error) {
 	var f protocol.File
 	return f, c.call(ctx, "client.stat", http.MethodGet, c.filePath(session, path, "stat", ""), nil, &f)
 }
 
-// Files goes through what is in a folder, page by page, in the order of the
-// names' bytes. It ends with an error, if there is one.
+// Files iterates over the entries of a folder, page by page, sorted by the bytes of their names. If
+// an error happens, it is the last item.
 func (c *Client) Files(ctx context.Context, session, path string) iter.Seq2[protocol.File, error] {
 	return func(yield func(protocol.File, error) bool) {
 		for after := ""; ; {
@@ -162,8 +161,8 @@ func (c *Client) Files(ctx context.Context, session, path string) iter.Seq2[prot
 	}
 }
 
-// ListFiles returns one page of what is in a folder; limit 0 means 1,000, and
-// after is the Next of the page before.
+// ListFiles returns one page of the entries of a folder. limit 0 means 1,000. after is the Next of
+// the previous page.
 func (c *Client) ListFiles(ctx context.Context, session, path string, limit int, after string) (protocol.FileListing, error) {
 	query := []string{"list", ""}
 	if limit != 0 {
@@ -176,17 +175,17 @@ func (c *Client) ListFiles(ctx context.Context, session, path string, limit int,
 	return page, c.call(ctx, "client.list", http.MethodGet, c.filePath(session, path, query...), nil, &page)
 }
 
-// Mkdir makes a folder and its parents. One that is there is a conflict.
+// Mkdir creates a folder and its parents. It fails with Conflict if the folder exists.
 func (c *Client) Mkdir(ctx context.Context, session, path string) (protocol.File, error) {
 	return c.change(ctx, session, path, map[string]any{"op": "mkdir"})
 }
 
-// Move moves a file or a folder; the parents of to are made.
+// Move moves a file or a folder. Missing parents of to are created.
 func (c *Client) Move(ctx context.Context, session, path, to string, overwrite bool) (protocol.File, error) {
 	return c.change(ctx, session, path, map[string]any{"op": "move", "to": to, "overwrite": overwrite})
 }
 
-// Copy copies a file or a folder; the parents of to are made.
+// Copy copies a file or a folder. Missing parents of to are created.
 func (c *Client) Copy(ctx context.Context, session, path, to string, overwrite bool) (protocol.File, error) {
 	return c.change(ctx, session, path, map[string]any{"op": "copy", "to": to, "overwrite": overwrite})
 }
@@ -196,8 +195,7 @@ func (c *Client) change(ctx context.Context, session, path string, what map[stri
 	return f, c.call(ctx, "client.change_file", http.MethodPost, c.filePath(session, path), what, &f)
 }
 
-// Remove removes a file, a link or a folder; a folder that is not empty only
-// with recursive.
+// Remove removes a file, a link or a folder. A folder that is not empty needs recursive.
 func (c *Client) Remove(ctx context.Context, session, path string, recursive bool) error {
 	var query []string
 	if recursive {

@@ -16,27 +16,26 @@ import (
 const (
 	maxUnconfirmed = 1 << 20 // bytes
 	maxParts       = 64
-	// maxJoined is how many bytes of keys are joined into one part while they
-	// wait to be sent.
+	// maxJoined is the largest size of keys that are joined into one part while they wait, in
+	// bytes.
 	maxJoined = 32 << 10
 )
 
-// input is a stream of input to a channel that goes on over lost connections:
-// what was not confirmed is kept and sent again under its number, and the
-// server takes each number once.
+// input is a stream of input to a channel that survives lost connections. It keeps the parts that
+// were not confirmed and sends them again with their numbers. The server accepts each number once.
 type input struct {
 	writer string
-	kick   chan struct{} // cap 1: there may be something to send
+	kick   chan struct{} // capacity 1: there may be a part to send
 
-	mu      sync.Mutex // guards all below
-	parts   []part     // not confirmed, by number
-	sent    int        // how many of them went out over link
-	bytes   int        // of parts
+	mu      sync.Mutex // guards all fields below
+	parts   []part     // not confirmed, sorted by number
+	sent    int        // how many of them were sent on link
+	bytes   int        // the sum of the parts
 	link    *link      // nil before the first attachment
-	last    uint64     // the number of the last part there was
+	last    uint64     // the number of the last part
 	taken   uint64
 	err     error
-	changed chan struct{} // closed, and made anew, when taken or err change
+	changed chan struct{} // closed and replaced when parts are confirmed or err changes
 }
 
 // part is one Input frame.
@@ -50,8 +49,8 @@ func newInput() *input {
 	return &input{writer: NewKey(), kick: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// add keeps a part and has it sent. It waits while too much is unconfirmed. The
-// number it returns is to be waited for.
+// add adds a part and sends it. It waits while too many bytes are unconfirmed. It returns the
+// number to pass to wait.
 func (in *input) add(ctx context.Context, data []byte, flags uint8) (uint64, error) {
 	for {
 		in.mu.Lock()
@@ -84,7 +83,7 @@ func (in *input) add(ctx context.Context, data []byte, flags uint8) (uint64, err
 	}
 }
 
-// wait waits until a part was taken.
+// wait waits until the server has confirmed a part.
 func (in *input) wait(ctx context.Context, sequence uint64) error {
 	for {
 		in.mu.Lock()
@@ -104,8 +103,7 @@ func (in *input) wait(ctx context.Context, sequence uint64) error {
 	}
 }
 
-// pump sends parts in order, whichever link is up, until the input or ctx
-// ends.
+// pump sends parts in order, on the link of the moment, until the input or ctx ends.
 func (in *input) pump(ctx context.Context, ch uint32) {
 	for {
 		in.mu.Lock()
@@ -123,7 +121,7 @@ func (in *input) pump(ctx context.Context, ch uint32) {
 		}
 		in.mu.Unlock()
 		if message != nil {
-			l.send(ctx, websocket.MessageBinary, message) // else it is sent again over the next link
+			l.send(ctx, websocket.MessageBinary, message) // if that fails, the next link sends it again
 			continue
 		}
 		select {
@@ -134,7 +132,7 @@ func (in *input) pump(ctx context.Context, ch uint32) {
 	}
 }
 
-// resume goes on over another link: the server has taken parts up to a number.
+// resume continues on another link. The server has accepted the parts up to a number.
 func (in *input) resume(l *link, taken uint64) {
 	in.took(taken)
 	in.mu.Lock()
@@ -143,7 +141,7 @@ func (in *input) resume(l *link, taken uint64) {
 	signal(in.kick)
 }
 
-// took notes that the server has taken parts up to a number.
+// took records that the server has accepted the parts up to a number.
 func (in *input) took(sequence uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -160,7 +158,7 @@ func (in *input) took(sequence uint64) {
 	in.change()
 }
 
-// fail ends the input. The first reason stays.
+// fail ends the input. Only the first error is kept.
 func (in *input) fail(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -171,14 +169,14 @@ func (in *input) fail(err error) {
 	}
 }
 
-// change wakes those who wait. mu is held.
+// change wakes the goroutines that wait. mu is held.
 func (in *input) change() {
 	close(in.changed)
 	in.changed = make(chan struct{})
 }
 
-// background runs f until the connection is closed, which waits for it. It is
-// false when the connection has ended.
+// background runs f until the connection is closed, which waits for f. It returns false if the
+// connection has ended.
 func (c *Conn) background(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,8 +187,7 @@ func (c *Conn) background(f func()) bool {
 	return true
 }
 
-// incomplete returns how many bytes at the end of b, 0 to 3, begin a character
-// that is not there as a whole.
+// incomplete returns how many bytes at the end of b, 0 to 3, begin an incomplete character.
 func incomplete(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {

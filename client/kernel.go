@@ -13,9 +13,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// MaxCellQueue is how many bytes of a cell's output wait for Cell.Next before
-// the kernel's viewer stands still, for all of its cells, until they are taken
-// or the cell is closed.
+// MaxCellQueue is the largest amount of a cell's output, in bytes, that waits for Cell.Next. Above
+// it the kernel's viewer stops reading, for all of its cells, until the output is read or the cell
+// is closed.
 const MaxCellQueue = 4 << 20
 
 // Kernel executes code in one kernel channel and sorts its output by cell.
@@ -25,15 +25,14 @@ type Kernel struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards all fields below
 	cells map[uint32]*Cell
 	keys  map[string]*Cell
 	other func(stream.Record)
 	err   error
 }
 
-// Kernel attaches to a kernel channel at the end of its log: what it ran
-// before is not shown.
+// Kernel attaches to a kernel channel at the end of its log: earlier output is not read.
 func (c *Conn) Kernel(ctx context.Context, session, channel string) (*Kernel, error) {
 	v, err := c.Attach(ctx, session, channel, AttachOptions{Offset: -1})
 	if err != nil {
@@ -48,39 +47,40 @@ func (c *Conn) Kernel(ctx context.Context, session, channel string) (*Kernel, er
 	return k, nil
 }
 
-// Other sets the function that is given every record that belongs to none of
-// this Kernel's open cells: other clients' cells, threads that go on printing,
-// states and events. It must not block. nil, the default, drops them.
+// Other sets the function that gets every record that belongs to none of this Kernel's open cells:
+// output of other clients' cells and of threads that still print, states and events. It must not
+// block. nil, the default, drops these records.
 func (k *Kernel) Other(f func(stream.Record)) {
 	k.mu.Lock()
 	k.other = f
 	k.mu.Unlock()
 }
 
-// Channel is the channel as it was at the last attach.
+// Channel returns the channel as it was at the last attach.
 func (k *Kernel) Channel() protocol.Channel { return k.viewer.Channel() }
 
 // ExecuteOptions are an execution's settings.
 type ExecuteOptions struct {
-	// Key makes a repeated Execute the same execution; empty means a fresh one.
+	// Key is the idempotency key; empty means a new one. A repeated Execute with the same key runs
+	// nothing.
 	Key string
 	// Silent, KeepGoing, NoInput and Program are as in protocol.Execute.
 	Silent    bool
 	KeepGoing bool
 	NoInput   bool
 	Program   bool
-	// Timeout interrupts the cell after that time; 0 means never.
+	// Timeout is the time after which the cell is interrupted; 0 means never.
 	Timeout time.Duration
 }
 
-// Cell is one execution and its output. Next is for one goroutine.
+// Cell is one execution and its output. Only one goroutine may call Next.
 type Cell struct {
 	kernel *Kernel
 	key    string
-	wake   chan struct{} // cap 1: output has come
-	room   chan struct{} // cap 1: output was taken
+	wake   chan struct{} // capacity 1: output has arrived
+	room   chan struct{} // capacity 1: output was read
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards all fields below
 	number uint32
 	queue  []stream.Record
 	queued int64
@@ -89,8 +89,8 @@ type Cell struct {
 	err    error
 }
 
-// Execute queues code and returns once the server has it. It is sent again
-// after a reconnect under its key, and runs once.
+// Execute queues code and returns once the server has accepted it. After a reconnection the client
+// sends it again under its key, and it runs only once.
 func (k *Kernel) Execute(ctx context.Context, code string, o ExecuteOptions) (*Cell, error) {
 	if o.Key == "" {
 		o.Key = NewKey()
@@ -115,7 +115,7 @@ func (k *Kernel) Execute(ctx context.Context, code string, o ExecuteOptions) (*C
 	return cell, nil
 }
 
-// bind tells a cell its number. The output may have told it before the reply.
+// bind sets the number of a cell. The output may have set it before the reply.
 func (k *Kernel) bind(cell *Cell, number uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -128,7 +128,7 @@ func (k *Kernel) bind(cell *Cell, number uint32) {
 	k.cells[number] = cell
 }
 
-// pump reads the channel's records and hands them to their cells.
+// pump reads the channel's records and passes them to their cells.
 func (k *Kernel) pump(ctx context.Context) {
 	defer close(k.done)
 	for {
@@ -151,7 +151,7 @@ func (k *Kernel) pump(ctx context.Context) {
 	}
 }
 
-// failAll gives every open cell the error.
+// failAll ends every open cell with the error.
 func (k *Kernel) failAll(err error) {
 	k.mu.Lock()
 	k.err = err
@@ -211,9 +211,8 @@ func (k *Kernel) deliver(ctx context.Context, r stream.Record) {
 	}
 }
 
-// broadcast gives a record that concerns the whole channel to all open cells.
-// What a gap swallowed may have been the end of some of them; the server then
-// knows.
+// broadcast passes a record that concerns the whole channel to all open cells. A gap may have
+// contained the end of some of them; then the client asks the server.
 func (k *Kernel) broadcast(ctx context.Context, r stream.Record) {
 	k.mu.Lock()
 	cells := make([]*Cell, 0, len(k.keys))
@@ -233,8 +232,7 @@ func (k *Kernel) broadcast(ctx context.Context, r stream.Record) {
 	}
 }
 
-// recount ends the cells whose end was lost in a gap: all of them, when the
-// kernel has nothing to do.
+// recount ends the cells whose end was lost in a gap: all of them, if the kernel is idle.
 func (k *Kernel) recount(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -252,8 +250,8 @@ func (k *Kernel) recount(ctx context.Context) {
 		if ch.ID != k.viewer.channel || ch.State == "busy" || ch.Queued > 0 {
 			continue
 		}
-		// The log ends at ch.End: once the viewer is there, nothing more of
-		// these cells can come.
+		// The log ends at ch.End. Once the viewer has reached that offset, no more output of these
+		// cells can follow.
 		for {
 			_, at := k.viewer.Offset()
 			if at >= ch.End {
@@ -332,15 +330,15 @@ func (c *Cell) fail(err error) {
 	signal(c.room)
 }
 
-// Number is the cell's number in its channel, which its records carry.
+// Number returns the cell's number in its channel, which its records carry.
 func (c *Cell) Number() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.number
 }
 
-// Next returns the cell's next record. The last one is the execute_reply;
-// io.EOF follows it. Gap and event records of the channel come too.
+// Next returns the cell's next record. The last one is the execute_reply; after it Next returns
+// io.EOF. Gap and event records of the channel are included.
 func (c *Cell) Next(ctx context.Context) (stream.Record, error) {
 	for {
 		c.mu.Lock()
@@ -371,7 +369,7 @@ func (c *Cell) Next(ctx context.Context) (stream.Record, error) {
 	}
 }
 
-// Wait passes over the output that is left and returns how the cell ended.
+// Wait skips the remaining output and returns how the cell ended.
 func (c *Cell) Wait(ctx context.Context) (kernel.ExecuteReply, error) {
 	for {
 		_, err := c.Next(ctx)
@@ -386,14 +384,14 @@ func (c *Cell) Wait(ctx context.Context) (kernel.ExecuteReply, error) {
 	}
 }
 
-// Reply is how the cell ended; nil before its execute_reply has arrived.
+// Reply returns how the cell ended; nil before its execute_reply has arrived.
 func (c *Cell) Reply() *kernel.ExecuteReply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reply
 }
 
-// Close throws the rest of the cell's output away. The cell runs on.
+// Close discards the rest of the cell's output. The cell continues to run.
 func (c *Cell) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -405,36 +403,34 @@ func (c *Cell) Close() error {
 	return nil
 }
 
-// Interrupt stops the running cell and aborts the queued ones. A kernel that
-// has not stopped after grace is killed and started anew, which loses its
-// variables; 0 means never.
+// Interrupt stops the running cell and aborts the queued ones. A kernel that has not stopped after
+// grace is killed and restarted, which loses its variables; 0 means never.
 func (k *Kernel) Interrupt(ctx context.Context, grace time.Duration) error {
 	return k.viewer.call(ctx, protocol.OpInterrupt, protocol.Interrupt{GraceMS: grace.Milliseconds()}, nil, false)
 }
 
-// Restart starts the kernel anew and returns once it is ready. Its variables
-// are gone.
+// Restart restarts the kernel and returns once it is ready. Its variables are lost.
 func (k *Kernel) Restart(ctx context.Context) error {
 	return k.viewer.call(ctx, protocol.OpRestart, nil, nil, false)
 }
 
-// Complete returns what may stand at the cursor, a position in code points.
+// Complete returns completions at the cursor, a position in code points.
 func (k *Kernel) Complete(ctx context.Context, code string, cursor int) (kernel.Reply, error) {
 	return k.ask(ctx, protocol.OpComplete, protocol.Complete{Code: code, Cursor: cursor})
 }
 
-// Inspect returns documentation for what stands at the cursor.
+// Inspect returns documentation for the name at the cursor.
 func (k *Kernel) Inspect(ctx context.Context, code string, cursor, detail int) (kernel.Reply, error) {
 	return k.ask(ctx, protocol.OpInspect, protocol.Complete{Code: code, Cursor: cursor, Detail: detail})
 }
 
-// IsComplete says whether code may be executed as it is.
+// IsComplete reports whether the code is complete.
 func (k *Kernel) IsComplete(ctx context.Context, code string) (kernel.Reply, error) {
 	return k.ask(ctx, protocol.OpIsComplete, protocol.Complete{Code: code})
 }
 
-// Variables lists the user's variables, at most kernel.MaxVariables. It waits
-// while a cell runs in a language that has one thread.
+// Variables lists the user's variables, at most kernel.MaxVariables. In a language with one thread
+// it waits while a cell runs.
 func (k *Kernel) Variables(ctx context.Context) ([]kernel.Variable, error) {
 	var r kernel.Reply
 	err := k.viewer.call(ctx, protocol.OpVariables, nil, &r, true)
@@ -444,7 +440,7 @@ func (k *Kernel) Variables(ctx context.Context) ([]kernel.Variable, error) {
 	return r.Variables, err
 }
 
-// History is what the kernel's channel has run, oldest first.
+// History returns the code that the kernel's channel has run, oldest first.
 func (k *Kernel) History(ctx context.Context) ([]protocol.HistoryEntry, error) {
 	var h protocol.History
 	err := k.viewer.call(ctx, protocol.OpHistory, nil, &h, true)
@@ -462,7 +458,7 @@ func (k *Kernel) Input(ctx context.Context, cell uint32, value string, eof bool)
 	return k.viewer.call(ctx, protocol.OpInput, protocol.InputReply{Cell: cell, Value: value, EOF: eof}, nil, false)
 }
 
-// Close detaches from the kernel, which goes on.
+// Close detaches from the kernel, which continues.
 func (k *Kernel) Close() error {
 	err := k.viewer.Close()
 	k.cancel()

@@ -6,15 +6,14 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// CreateKey makes a key. Its secret is told this once.
+// CreateKey creates a key. Only this reply contains its secret.
 func (c *Client) CreateKey(ctx context.Context, p protocol.KeyCreate) (protocol.NewKey, error) {
 	var k protocol.NewKey
 	err := c.call(ctx, "client.create_key", "POST", c.endpoint([]string{"v1", "keys"}), p, &k)
 	return k, err
 }
 
-// Keys lists the keys of the caller's tenant, or, with the scope admin, of
-// another or of all.
+// Keys lists the keys of the caller's tenant or, with the scope admin, of another tenant or of all.
 func (c *Client) Keys(ctx context.Context, p protocol.KeyQuery) ([]protocol.Key, error) {
 	var query []string
 	if p.Tenant != "" {
@@ -28,28 +27,27 @@ func (c *Client) Keys(ctx context.Context, p protocol.KeyQuery) ([]protocol.Key,
 	return l.Keys, err
 }
 
-// RotateKey gives a key another secret; the one before stays good for a while.
+// RotateKey gives a key a new secret. The previous one can stay valid for a while.
 func (c *Client) RotateKey(ctx context.Context, p protocol.KeyRotate) (protocol.NewKey, error) {
 	var k protocol.NewKey
 	err := c.call(ctx, "client.rotate_key", "POST", c.endpoint([]string{"v1", "keys", p.ID, "rotate"}), p, &k)
 	return k, err
 }
 
-// RevokeKey ends a key, and the connections that were opened with it.
+// RevokeKey ends a key and the connections that were opened with it.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
 	return c.call(ctx, "client.revoke_key", "DELETE", c.endpoint([]string{"v1", "keys", id}), nil, nil)
 }
 
-// Tenants lists the tenants with what they hold: the caller's, or, with the
-// scope admin, all.
+// Tenants lists tenants and the things that they hold: the caller's or, with the scope admin, all.
 func (c *Client) Tenants(ctx context.Context) ([]protocol.Tenant, error) {
 	var l protocol.TenantList
 	err := c.call(ctx, "client.tenants", "GET", c.endpoint([]string{"v1", "tenants"}), nil, &l)
 	return l.Tenants, err
 }
 
-// SetQuota gives a tenant a quota of its own; "*" stands for all that have
-// none, and nil takes it away.
+// SetQuota sets a tenant's own quota. "*" stands for all tenants without one. A nil quota removes
+// it.
 func (c *Client) SetQuota(ctx context.Context, tenant string, q *protocol.Quota) error {
 	method := "PUT"
 	var body any = q

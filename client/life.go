@@ -15,15 +15,14 @@ func (c *Client) UpdateSession(ctx context.Context, p protocol.SessionUpdate) (p
 	return s, err
 }
 
-// PauseSession freezes a session in memory. Work lets it go on, in about a
-// millisecond.
+// PauseSession freezes a session in memory. Work in it resumes it in about a millisecond.
 func (c *Client) PauseSession(ctx context.Context, id string) (protocol.Session, error) {
 	var s protocol.Session
 	err := c.call(ctx, "client.pause", http.MethodPost, c.endpoint([]string{"v1", "sessions", id, "pause"}), nil, &s)
 	return s, err
 }
 
-// KeepSession lets a session count as at work for some seconds from now.
+// KeepSession makes a session count as busy for some seconds from now.
 func (c *Client) KeepSession(ctx context.Context, id string, seconds int64) (protocol.Session, error) {
 	var s protocol.Session
 	p := protocol.SessionKeepalive{Session: id, Seconds: seconds}
@@ -31,8 +30,8 @@ func (c *Client) KeepSession(ctx context.Context, id string, seconds int64) (pro
 	return s, err
 }
 
-// BuildTemplate sends a template's tar, which begins with template.json. It
-// returns when the server has stored it; Template says how the building goes.
+// BuildTemplate sends a template's tar, which begins with template.json. It returns when the server
+// has stored it. Template reports the progress of the build.
 func (c *Client) BuildTemplate(ctx context.Context, name string, r io.Reader) (protocol.Template, error) {
 	const op = "client.build_template"
 	var t protocol.Template
@@ -51,14 +50,14 @@ func (c *Client) Templates(ctx context.Context) ([]protocol.Template, error) {
 	return l.Templates, err
 }
 
-// Template returns one template, with what its build has printed.
+// Template returns one template, with the output of its build.
 func (c *Client) Template(ctx context.Context, name string) (protocol.Template, error) {
 	var t protocol.Template
 	err := c.call(ctx, "client.template", http.MethodGet, c.endpoint([]string{"v1", "templates", name}), nil, &t)
 	return t, err
 }
 
-// DeleteTemplate removes a template. Sessions made from it go on.
+// DeleteTemplate removes a template. Sessions made from it continue.
 func (c *Client) DeleteTemplate(ctx context.Context, name string) error {
 	return c.call(ctx, "client.delete_template", http.MethodDelete, c.endpoint([]string{"v1", "templates", name}), nil, nil)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// link is one WebSocket in the life of a Conn.
+// link is one WebSocket of a Conn.
 type link struct {
 	ws    *websocket.Conn
 	out   chan message
@@ -46,7 +46,7 @@ func linkError(err error) error {
 	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection was lost", Err: err}
 }
 
-// dial opens a WebSocket and says hello.
+// dial opens a WebSocket and performs hello.
 func (c *Conn) dial() (*link, error) {
 	const op = "client.connect"
 	ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
@@ -99,7 +99,7 @@ func hello(ctx context.Context, ws *websocket.Conn, name string) error {
 	var reply protocol.Reply
 	var welcome protocol.Welcome
 	if err := json.Unmarshal(text, &reply); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the server's first message is no reply", Err: err}
+		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the server's first message is not a reply", Err: err}
 	}
 	if reply.Error != nil {
 		e := reply.Error.Err(op)
@@ -109,12 +109,12 @@ func hello(ctx context.Context, ws *websocket.Conn, name string) error {
 		return e
 	}
 	if err := json.Unmarshal(reply.Result, &welcome); err != nil || welcome.Protocol != protocol.Subprotocol {
-		return &finalError{fault.New(fault.Unsupported, op, "the server speaks %q, this client %s", welcome.Protocol, protocol.Subprotocol)}
+		return &finalError{fault.New(fault.Unsupported, op, "the server uses the protocol %q, this client %s", welcome.Protocol, protocol.Subprotocol)}
 	}
 	return nil
 }
 
-// write sends what is queued, in order.
+// write sends the queued messages in order.
 func (l *link) write() {
 	for {
 		select {
@@ -123,7 +123,7 @@ func (l *link) write() {
 			err := l.ws.Write(ctx, m.kind, m.body)
 			cancel()
 			if err != nil {
-				l.end() // the reader finds out and reports
+				l.end() // the reader notices and reports it
 				return
 			}
 		case <-l.ended.Done():
@@ -132,7 +132,7 @@ func (l *link) write() {
 	}
 }
 
-// ping finds a network that is gone without a word.
+// ping detects a network that failed silently.
 func (l *link) ping() {
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()
@@ -152,7 +152,7 @@ func (l *link) ping() {
 	}
 }
 
-// send queues a message. false means that the link or ctx ended first.
+// send queues a message. It returns false if the link or ctx ended first.
 func (l *link) send(ctx context.Context, kind websocket.MessageType, body []byte) bool {
 	select {
 	case l.out <- message{kind, body}:

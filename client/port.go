@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// PortURL opens a port in a browser, once.
+// PortURL is an address that opens a port in a browser, once.
 type PortURL struct {
 	Port           int    `json:"port"`
 	URL            string `json:"url"`
@@ -24,8 +24,8 @@ func (c *Client) Ports(ctx context.Context, session string) ([]protocol.Port, er
 	return l.Ports, err
 }
 
-// OpenPort returns an address that opens a port in a browser, once and within
-// 30 s. With embed a page of another site can show it in a frame.
+// OpenPort returns an address that opens a port in a browser, once and within 30 s. With embed, a
+// page of another site can show it in a frame.
 func (c *Client) OpenPort(ctx context.Context, session string, port int, embed bool) (PortURL, error) {
 	var u PortURL
 	err := c.call(ctx, "client.open_port", http.MethodPost, c.endpoint([]string{"v1", "sessions", session, "ports"}),
@@ -36,8 +36,8 @@ func (c *Client) OpenPort(ctx context.Context, session string, port int, embed b
 	return u, err
 }
 
-// DialPort connects to a TCP port that a program in a session listens on. The
-// connection ends as a whole: it cannot be closed in one direction.
+// DialPort connects to a TCP port that a program in a session listens on. The connection cannot be
+// closed in one direction only.
 func (c *Client) DialPort(ctx context.Context, session string, port int) (io.ReadWriteCloser, error) {
 	const op = "client.dial_port"
 	h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"tcp"}}
@@ -48,12 +48,12 @@ func (c *Client) DialPort(ctx context.Context, session string, port int) (io.Rea
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {
 		_ = resp.Body.Close()
-		return nil, fault.New(fault.Internal, op, "the HTTP client does not hand connections over")
+		return nil, fault.New(fault.Internal, op, "the HTTP client does not support protocol upgrades")
 	}
 	return conn, nil
 }
 
-// upgrade asks for another protocol on the request's connection.
+// upgrade requests a switch to another protocol on the request's connection.
 func (c *Client) upgrade(ctx context.Context, op, address string, h http.Header) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Process is a program in a sandbox. Next and Wait are for one goroutine, all
-// else for any.
+// Process is a program in a sandbox. Only one goroutine may call Next and Wait. The other methods
+// are safe for concurrent use.
 type Process struct {
 	*Viewer
 
@@ -30,8 +30,8 @@ func (c *Conn) Start(ctx context.Context, p protocol.ChannelOpen) (*Process, err
 	return c.Process(ctx, p.Session, ch.ID, AttachOptions{})
 }
 
-// Process attaches to a program that was started before. Input that another
-// client sends at the same time mixes with this one's, by whole calls.
+// Process attaches to a running or ended program. Input that several clients send at the same time
+// is interleaved call by call.
 func (c *Conn) Process(ctx context.Context, session, channel string, o AttachOptions) (*Process, error) {
 	var in *input
 	if !o.ReadOnly {
@@ -48,7 +48,7 @@ func (c *Conn) Process(ctx context.Context, session, channel string, o AttachOpt
 	return &Process{Viewer: v}, nil
 }
 
-// Next is Viewer.Next, and keeps the exit status for Exit.
+// Next is Viewer.Next, and stores the exit status for Exit.
 func (p *Process) Next(ctx context.Context) (stream.Record, error) {
 	r, err := p.Viewer.Next(ctx)
 	if err == nil && r.Kind == stream.KindExit {
@@ -63,16 +63,16 @@ func (p *Process) Next(ctx context.Context) (stream.Record, error) {
 	return r, err
 }
 
-// Exit is how the program ended; nil before Next has returned its exit record.
+// Exit returns how the program ended; nil before Next has returned its exit record.
 func (p *Process) Exit() *protocol.Exit {
 	p.exitMu.Lock()
 	defer p.exitMu.Unlock()
 	return p.exit
 }
 
-// ExitError says what ended a channel from outside: fault.SandboxLost when its
-// sandbox ended, fault.NotFound when it was closed. It is nil for a program
-// that ended by itself or by a signal, which is told by a Code of 0 or more.
+// ExitError returns an error for a channel that was ended from outside: fault.SandboxLost if its
+// sandbox ended, fault.NotFound if it was closed. It returns nil for a program that ended by itself
+// or by a signal: its Code is 0 or more.
 func ExitError(e protocol.Exit) error {
 	const op = "client.exit"
 	switch {
@@ -86,7 +86,7 @@ func ExitError(e protocol.Exit) error {
 	return fault.New(fault.SandboxLost, op, "the sandbox ended: %s", e.Reason)
 }
 
-// Wait passes over the output that is left and returns how the program ended.
+// Wait skips the remaining output and returns how the program ended.
 func (p *Process) Wait(ctx context.Context) (protocol.Exit, error) {
 	for {
 		_, err := p.Next(ctx)
@@ -97,30 +97,30 @@ func (p *Process) Wait(ctx context.Context) (protocol.Exit, error) {
 			if e := p.Exit(); e != nil {
 				return *e, nil
 			}
-			// The exit record came before this viewer began.
+			// The exit record is older than this viewer.
 			if e := p.Channel().Exit; e != nil {
 				return *e, nil
 			}
-			err = fault.New(fault.NotFound, "client.wait", "the program has ended, its status is not known")
+			err = fault.New(fault.NotFound, "client.wait", "the program has ended with an unknown status")
 		}
 		return protocol.Exit{}, err
 	}
 }
 
-// Stdin writes to the program's standard input and returns once the sandbox has
-// taken all of it, so that a program that does not read holds the caller up. A
-// lost connection neither loses nor doubles a byte.
+// Stdin writes to the program's standard input and returns once the sandbox has accepted all of it,
+// so a program that does not read blocks the caller. A lost connection neither loses nor repeats a
+// byte.
 func (p *Process) Stdin(ctx context.Context, data []byte) error {
 	return p.write(ctx, data, 0, true)
 }
 
-// CloseStdin gives the program the end of its input.
+// CloseStdin closes the program's standard input.
 func (p *Process) CloseStdin(ctx context.Context) error {
 	return p.write(ctx, nil, stream.FlagEnd, true)
 }
 
-// write sends input in parts of at most protocol.MaxInput bytes. With wait it
-// returns once all of it was taken, else once there was room to keep it.
+// write sends input in parts of at most protocol.MaxInput bytes. With wait it returns once all of
+// it was accepted, otherwise once there was space to queue it.
 func (p *Process) write(ctx context.Context, data []byte, flags uint8, wait bool) error {
 	const op = "client.stdin"
 	in := p.input
@@ -148,8 +148,8 @@ func (p *Process) write(ctx context.Context, data []byte, flags uint8, wait bool
 	return in.wait(ctx, last)
 }
 
-// Signal sends a signal, such as SIGINT, to the program and its children. It
-// does not wait behind input that the program does not read.
+// Signal sends a signal, such as SIGINT, to the program and its children. It does not wait for
+// input that the program does not read.
 func (p *Process) Signal(ctx context.Context, name string) error {
 	return p.call(ctx, protocol.OpSignal, protocol.Signal{Signal: name}, nil, false)
 }

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// chopper is a TCP proxy that cuts its connections after random numbers of
-// bytes, as long as cuts are left.
+// chopper is a TCP proxy that cuts its connections after random numbers of bytes, as long as cuts
+// are left.
 type chopper struct {
 	ln     net.Listener
 	target string
 	work   sync.WaitGroup
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards all fields below
 	rng   *rand.Rand
 	cuts  int
-	reach int // the most bytes that a doomed connection may carry
+	reach int // the largest number of bytes before a cut
 	open  map[net.Conn]struct{}
 }
 
@@ -97,8 +97,8 @@ func (c *chopper) accept() {
 	}
 }
 
-// budget is how many bytes a connection may carry in both directions; below 0
-// it is not limited.
+// budget is the number of bytes that a connection may carry in both directions; below 0 means no
+// limit.
 type budget struct {
 	mu   sync.Mutex
 	left int

@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Processes lists all that run in a session, whoever started them.
+// Processes lists all processes in a session's sandbox, including those that its programs started.
 func (c *Client) Processes(ctx context.Context, session string) ([]protocol.Process, error) {
 	var l protocol.ProcessList
 	err := c.call(ctx, "client.processes", http.MethodGet, c.endpoint([]string{"v1", "sessions", session, "processes"}), nil, &l)

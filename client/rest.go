@@ -7,7 +7,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// CreateSession makes a session.
+// CreateSession creates a session.
 func (c *Client) CreateSession(ctx context.Context, p protocol.SessionCreate) (protocol.Session, error) {
 	var s protocol.Session
 	err := c.call(ctx, "client.create_session", http.MethodPost, c.endpoint([]string{"v1", "sessions"}), p, &s)
@@ -28,27 +28,26 @@ func (c *Client) Sessions(ctx context.Context) ([]protocol.Session, error) {
 	return l.Sessions, err
 }
 
-// DeleteSession ends a session and removes all that is in it.
+// DeleteSession ends a session and removes everything in it.
 func (c *Client) DeleteSession(ctx context.Context, id string) error {
 	return c.call(ctx, "client.delete_session", http.MethodDelete, c.endpoint([]string{"v1", "sessions", id}), nil, nil)
 }
 
-// HibernateSession writes a session to disk: it takes no memory until work
-// wakes it.
+// HibernateSession writes a session to disk. It uses no memory until work in it resumes it.
 func (c *Client) HibernateSession(ctx context.Context, id string) (protocol.Session, error) {
 	var s protocol.Session
 	err := c.call(ctx, "client.hibernate", http.MethodPost, c.endpoint([]string{"v1", "sessions", id, "hibernate"}), nil, &s)
 	return s, err
 }
 
-// ResumeSession wakes a paused or hibernated session, as any work in it would.
+// ResumeSession resumes a paused or hibernated session, as any work in it would.
 func (c *Client) ResumeSession(ctx context.Context, id string) (protocol.Session, error) {
 	var s protocol.Session
 	err := c.call(ctx, "client.resume", http.MethodPost, c.endpoint([]string{"v1", "sessions", id, "resume"}), nil, &s)
 	return s, err
 }
 
-// Status is what the server says of itself; it needs the operator's scope.
+// Status returns the state of the server. It needs the scope admin.
 func (c *Client) Status(ctx context.Context) (protocol.NodeStatus, error) {
 	var s struct {
 		Node protocol.NodeStatus `json:"node"`
@@ -57,8 +56,7 @@ func (c *Client) Status(ctx context.Context) (protocol.NodeStatus, error) {
 	return s.Node, err
 }
 
-// Health asks whether the gateway is up and reaches its node. It needs no
-// token.
+// Health checks that the gateway is up and reaches its node. It needs no token.
 func (c *Client) Health(ctx context.Context) error {
 	return c.call(ctx, "client.health", http.MethodGet, c.endpoint([]string{"healthz"}), nil, nil)
 }

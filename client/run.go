@@ -13,18 +13,17 @@ import (
 
 // RunRequest is code that is run once, without a WebSocket.
 type RunRequest struct {
-	// Language is the kernel's; empty means python, or the session's.
+	// Language is the language of the kernel; empty means python, or the session's language.
 	Language string `json:"language,omitempty"`
 	// Code has at most 1 MiB.
 	Code string `json:"code"`
-	// Stdin answers the code's requests for input, line by line; nil makes
-	// them fail at once.
+	// Stdin answers the code's input requests, line by line; nil makes them fail at once.
 	Stdin *string `json:"stdin,omitempty"`
 	// Files are written before the code runs, at most 64.
 	Files []RunFile `json:"files,omitempty"`
-	// TimeoutMS interrupts the code; 0 means 30 s, at most 10 min.
+	// TimeoutMS is the time after which the code is interrupted; 0 means 30 s, at most 10 min.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
-	// Session is an existing one; otherwise one is made and deleted again.
+	// Session is an existing session. Without it a session is created and deleted afterwards.
 	Session string `json:"session,omitempty"`
 	// MaxOutputBytes bounds the output; 0 means 1 MiB, at most 64 MiB.
 	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"`
@@ -38,8 +37,8 @@ type RunFile struct {
 	Encoding string `json:"encoding,omitempty"`
 }
 
-// Event is one thing that happens in a run. Type says which fields count:
-// start, stdout, stderr, display, result, clear, error, truncated, done.
+// Event is one event of a run. Type is start, stdout, stderr, display, result, clear, error,
+// truncated or done, and decides which fields are set.
 type Event struct {
 	Type      string                     `json:"type"`
 	Session   string                     `json:"session"`
@@ -55,19 +54,19 @@ type Event struct {
 	EValue    string                     `json:"evalue"`
 	Traceback []string                   `json:"traceback"`
 	Bytes     int64                      `json:"bytes"`
-	// Status, of done, is ok, error, aborted, timeout, lost or failed.
+	// Status belongs to done: ok, error, aborted, timeout, lost or failed.
 	Status    string        `json:"status"`
 	ExitCode  *int          `json:"exit_code"`
 	ElapsedMS float64       `json:"elapsed_ms"`
 	Fault     *fault.Public `json:"fault"`
 }
 
-// maxEvent is the size that one event may have, in bytes.
+// maxEvent is the largest size of one event, in bytes.
 const maxEvent = 72 << 20
 
-// Run runs code and calls f with each event as it comes, the last of which is
-// done. An error of f ends the run and is returned. When done carries a fault,
-// Run returns it after f.
+// Run runs code and calls f with each event as it arrives; the last one is done. If f returns an
+// error, Run ends the run and returns that error. If done contains a fault, Run calls f and then
+// returns the fault.
 func (c *Client) Run(ctx context.Context, r RunRequest, f func(Event) error) error {
 	const op = "client.run"
 	body, err := json.Marshal(r)
@@ -112,10 +111,10 @@ func (c *Client) Run(ctx context.Context, r RunRequest, f func(Event) error) err
 	if err := lines.Err(); err != nil {
 		return c.transportError(ctx, op, err)
 	}
-	return fault.New(fault.Unavailable, op, "the connection ended before the run did")
+	return fault.New(fault.Unavailable, op, "the connection ended before the end of the run")
 }
 
-// Description is what a server says of itself to its users.
+// Description describes what a server offers to its users.
 type Description struct {
 	Protocol  string              `json:"protocol"`
 	Server    string              `json:"server"`
@@ -124,7 +123,7 @@ type Description struct {
 	Limits    map[string]int64    `json:"limits"`
 }
 
-// Describe asks what the server offers.
+// Describe returns the server's description.
 func (c *Client) Describe(ctx context.Context) (Description, error) {
 	var d Description
 	err := c.call(ctx, "client.describe", http.MethodGet, c.endpoint([]string{"v1"}), nil, &d)

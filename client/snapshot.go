@@ -7,17 +7,17 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// ForkSession makes copies of a live session, which goes on: its variables,
-// files, shells and processes go on in each of them, and each log begins with
-// the original's. All copies are made, or none.
+// ForkSession makes copies of a live session. The original continues. Its variables, files, shells
+// and processes continue in each copy, and each log begins with the content of the original's.
+// Either all copies are made, or none.
 func (c *Client) ForkSession(ctx context.Context, p protocol.SessionFork) (protocol.Forks, error) {
 	var f protocol.Forks
 	err := c.call(ctx, "client.fork", http.MethodPost, c.endpoint([]string{"v1", "sessions", p.Session, "fork"}), p, &f)
 	return f, err
 }
 
-// TakeSnapshot keeps a live session as it is now. CreateSession with its id or
-// name makes sessions that go on from it.
+// TakeSnapshot saves the present state of a live session. CreateSession with the snapshot's id or
+// name creates sessions that start from it.
 func (c *Client) TakeSnapshot(ctx context.Context, p protocol.SnapshotCreate) (protocol.Snapshot, error) {
 	var s protocol.Snapshot
 	err := c.call(ctx, "client.take_snapshot", http.MethodPost, c.endpoint([]string{"v1", "sessions", p.Session, "snapshots"}), p, &s)
@@ -38,8 +38,7 @@ func (c *Client) Snapshot(ctx context.Context, ref string) (protocol.Snapshot, e
 	return s, err
 }
 
-// DeleteSnapshot removes a snapshot, by its id or name. Sessions that began
-// with it go on.
+// DeleteSnapshot removes a snapshot, by its id or name. Sessions that started from it continue.
 func (c *Client) DeleteSnapshot(ctx context.Context, ref string) error {
 	return c.call(ctx, "client.delete_snapshot", http.MethodDelete, c.endpoint([]string{"v1", "snapshots", ref}), nil, nil)
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Terminal is a program in a terminal. What it prints are the KindStdout
-// records of Next. A KindRestore record, which Restored reads, says what to
-// write to a terminal first that begins in the middle.
+// Terminal is a program in a terminal. Its output is the KindStdout records of Next. A KindRestore
+// record, which Restored decodes, has the bytes to write first to a terminal that begins in the
+// middle of the output.
 type Terminal struct {
 	*Process
 }
 
-// StartTerminal starts a program in a terminal, a shell if p names none, and
-// attaches as its driver.
+// StartTerminal starts a program in a terminal and attaches with the right to type. If p names no
+// program it starts a shell.
 func (c *Conn) StartTerminal(ctx context.Context, p protocol.ChannelOpen) (*Terminal, error) {
 	p.Kind = "terminal"
 	ch, err := c.OpenChannel(ctx, p)
@@ -36,21 +36,20 @@ func (c *Conn) Terminal(ctx context.Context, session, channel string, o AttachOp
 	return &Terminal{p}, nil
 }
 
-// Type sends keys. It does not wait for the server unless 1 MiB is on its way:
-// an error may be that of an earlier call. A lost connection neither loses nor
-// doubles a key.
+// Type sends keys. It waits for the server only while 1 MiB of input is unconfirmed, so an error
+// may belong to an earlier call. A lost connection neither loses nor repeats a key.
 func (t *Terminal) Type(ctx context.Context, keys []byte) error {
 	return t.write(ctx, keys, 0, false)
 }
 
-// Paste sends text as a paste. The server makes it harmless and puts it in
-// brackets if the program wants them. Text over 256 KiB is several pastes.
+// Paste sends text as a paste. The server replaces control characters by visible symbols and adds
+// brackets if the program wants them. Text over 256 KiB becomes several pastes.
 func (t *Terminal) Paste(ctx context.Context, text []byte) error {
 	return t.write(ctx, text, stream.FlagPaste, false)
 }
 
-// Resize tells the size of the viewer's own terminal. It is told again after a
-// lost connection.
+// Resize sends the size of the viewer's own terminal. The client sends it again after a lost
+// connection.
 func (t *Terminal) Resize(ctx context.Context, cols, rows int) error {
 	t.mu.Lock()
 	t.cols, t.rows = cols, rows
@@ -58,12 +57,12 @@ func (t *Terminal) Resize(ctx context.Context, cols, rows int) error {
 	return t.call(ctx, protocol.OpResize, protocol.Resize{Cols: cols, Rows: rows}, nil, true)
 }
 
-// Interrupt does what Ctrl-C does, also behind input that nobody reads.
+// Interrupt has the effect of Ctrl-C, even if the program does not read its input.
 func (t *Terminal) Interrupt(ctx context.Context) error {
 	return t.call(ctx, protocol.OpInterrupt, protocol.Interrupt{}, nil, false)
 }
 
-// Restored reads a KindRestore record.
+// Restored decodes a KindRestore record.
 func Restored(r stream.Record) (stream.Restore, error) {
 	var s stream.Restore
 	if err := json.Unmarshal(r.Payload, &s); err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestTypedOnce types through a connection that is cut all the time: each key
-// arrives once and in order.
+// TestTypedOnce types on a connection that is cut continuously: each key arrives once and in order.
 func TestTypedOnce(t *testing.T) {
 	got := make(chan string, 1)
 	s, ctx := start(t, clienttest.Script{Program: func(_ context.Context, p *clienttest.Program) protocol.Exit {
@@ -89,7 +88,7 @@ func TestTypedOnce(t *testing.T) {
 	}
 }
 
-// TestReadOnlyTerminal: what would be refused is not sent.
+// TestReadOnlyTerminal: input that would be rejected is not sent.
 func TestReadOnlyTerminal(t *testing.T) {
 	s, ctx := start(t, clienttest.Script{Program: func(ctx context.Context, p *clienttest.Program) protocol.Exit {
 		p.Stdout([]byte("on"))

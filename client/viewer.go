@@ -15,58 +15,58 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// AttachOptions say where a viewer begins. The zero value means from the
-// oldest record that the server has.
+// AttachOptions define where a viewer begins. The zero value means the oldest record that the
+// server has.
 type AttachOptions struct {
-	// Epoch and Offset are what an earlier viewer's Offset returned.
-	// Epoch 0 means from Offset in whatever epoch there is. An Offset of -1
-	// means from the end, -n from the last n bytes at most.
+	// Epoch and Offset are the values that an earlier viewer's Offset returned. Epoch 0 means
+	// Offset in the current epoch, whichever that is. The offset -1 means the end; -n means at most
+	// the last n bytes.
 	Epoch  uint64
 	Offset int64
 	// Window is how many bytes the server may send ahead of Next; 0 means
 	// 256 KiB, at most 4 MiB.
 	Window int64
-	// ReadOnly makes a viewer that can change nothing.
+	// ReadOnly makes a viewer that cannot change anything.
 	ReadOnly bool
-	// Cols and Rows are the size of the viewer's terminal; 0 for none.
+	// Cols and Rows are the size of the viewer's terminal; 0 means no terminal.
 	Cols, Rows int
 }
 
-// Viewer reads a channel's log. It is attached anew after each reconnect, at
-// the byte after the last that arrived. Next is for one goroutine, all else
-// for any.
+// Viewer reads a channel's log. After each reconnection it attaches again at the byte after the
+// last one that arrived. Only one goroutine may call Next. The other methods are safe for
+// concurrent use.
 type Viewer struct {
 	conn     *Conn
 	ch       uint32
 	session  string
 	channel  string
 	window   int64
-	wake     chan struct{} // cap 1: something below has changed
-	input    *input        // nil for one that only looks
+	wake     chan struct{} // capacity 1: a field below has changed
+	input    *input        // nil for a read-only viewer
 	readOnly bool
 
-	mu       sync.Mutex // guards all below
-	link     *link      // the one it is attached over; nil while it is not
-	asking   bool       // an attach is under way
+	mu       sync.Mutex // guards all fields below
+	link     *link      // the link of the attachment; nil while not attached
+	asking   bool       // an attach request is in progress
 	parked   bool       // an attach waits for Next to empty the queue
 	retry    *time.Timer
 	pause    time.Duration
-	first    func(error) // told how the first attach went
+	first    func(error) // called with the result of the first attach
 	epoch    uint64
 	attached bool  // epoch and received are the server's
 	received int64 // offset after the last record that arrived
-	base     int64 // where the attachment in use began
-	jump     int64 // where the server says it begins
-	taken    place // after the last record that Next's caller is done with
+	base     int64 // where the present attachment began
+	jump     int64 // where the server says that it begins
+	taken    place // after the last record that the caller of Next has finished
 	pending  place // the same for the record that the caller has now
 	acked    int64
 	queue    []entry
 	queued   int64
 	info     protocol.Channel
-	changed  chan struct{} // closed, and made anew, when link, exited or err change
+	changed  chan struct{} // closed and replaced when link, exited or err change
 	cols     int
 	rows     int
-	old      int64 // the end of the log at the attachment in use
+	old      int64 // the end of the log at the time of the present attachment
 	exited   bool
 	err      error
 }
@@ -77,19 +77,19 @@ type place struct {
 	offset int64
 }
 
-// entry is a record that waits for Next, with the offset after it.
+// entry is a record that waits for Next, and the offset after it.
 type entry struct {
 	record stream.Record
 	epoch  uint64
 	after  int64
 }
 
-// Attach makes a viewer of a channel.
+// Attach creates a viewer of a channel.
 func (c *Conn) Attach(ctx context.Context, session, channel string, o AttachOptions) (*Viewer, error) {
 	return c.attach(ctx, session, channel, o, nil)
 }
 
-// attach is Attach for one who writes, too.
+// attach is Attach for a viewer that can also write.
 func (c *Conn) attach(ctx context.Context, session, channel string, o AttachOptions, in *input) (*Viewer, error) {
 	const op = "client.attach"
 	if o.Window < 0 || o.Window > protocol.MaxWindow {
@@ -112,7 +112,7 @@ func (c *Conn) attach(ctx context.Context, session, channel string, o AttachOpti
 		return nil, c.err
 	case len(c.viewers) >= protocol.MaxAttached:
 		c.mu.Unlock()
-		return nil, fault.New(fault.Exhausted, op, "%d channels are attached over this connection already", protocol.MaxAttached)
+		return nil, fault.New(fault.Exhausted, op, "%d channels are already attached on this connection", protocol.MaxAttached)
 	}
 	c.nextCh++
 	v.ch = c.nextCh
@@ -132,7 +132,7 @@ func (c *Conn) attach(ctx context.Context, session, channel string, o AttachOpti
 	}
 }
 
-// attach asks the server for what follows, over the link that is up.
+// attach requests the following output, on the present link.
 func (v *Viewer) attach() {
 	v.conn.mu.Lock()
 	l := v.conn.link
@@ -142,7 +142,7 @@ func (v *Viewer) attach() {
 		v.mu.Unlock()
 		return
 	}
-	// What a slow caller has not taken must not grow with each reconnect.
+	// The output that a slow caller has not read must not grow with each reconnection.
 	if v.queued > v.window {
 		v.parked = true
 		v.mu.Unlock()
@@ -163,8 +163,8 @@ func (v *Viewer) attach() {
 	}
 }
 
-// answered takes the reply to attach, on the reading goroutine: the records
-// that follow the reply find the viewer set.
+// answered processes the reply to attach on the reading goroutine, so that the viewer is ready for
+// the records after the reply.
 func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	var a protocol.Attached
 	if err == nil {
@@ -180,8 +180,8 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	}
 	if err != nil {
 		if l.ended.Err() != nil {
-			// The next link attaches. It may be up already and have found
-			// this attach under way.
+			// The next link attaches. It may already be connected and have found this attach in
+			// progress.
 			v.mu.Unlock()
 			v.conn.mu.Lock()
 			up := v.conn.link != nil && v.conn.link != l
@@ -206,7 +206,7 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	v.link = l
 	v.info, v.old = a.Channel, a.Channel.End
 	if v.attached && a.Epoch != v.epoch {
-		// History could not be kept: offsets mean something else now.
+		// The server lost the history, so offsets have a new meaning.
 		body, _ := json.Marshal(map[string]any{"event": EventEpoch, "from": v.epoch, "to": a.Epoch})
 		v.push(entry{stream.Record{Kind: stream.KindEvent, Time: time.Now().UnixMicro(), Payload: body}, a.Epoch, a.Offset})
 		v.attached = false
@@ -218,10 +218,10 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 		v.received = a.Offset
 		v.attached = true
 	}
-	// Where the server begins earlier, what is known already is passed over.
+	// If the server begins earlier than requested, the known part is skipped.
 	v.epoch, v.jump, v.base, v.acked = a.Epoch, a.Offset, v.received, v.received
 	if a.Channel.State == "exited" && a.Channel.Epoch == a.Epoch && a.Channel.Exit != nil && a.Channel.End > 0 && v.received >= a.Channel.End {
-		v.exited = true // the exit record was seen in an earlier life
+		v.exited = true // an earlier attachment has read the exit record
 		if v.input != nil {
 			v.input.fail(fault.New(fault.Conflict, "client.stdin", "the program has ended"))
 		}
@@ -239,12 +239,12 @@ func (v *Viewer) answered(l *link, result json.RawMessage, err error) {
 	v.signal()
 }
 
-// EventEpoch is the name of the event record that a viewer makes itself when
-// the server's history of the channel has begun anew: {event, from, to} with
-// the epochs. Offsets from before mean nothing afterwards.
+// EventEpoch is the name of the event record that a viewer creates itself when the server's history
+// of the channel has begun again: {event, from, to} with the epochs. Earlier offsets have no
+// meaning afterwards.
 const EventEpoch = "epoch"
 
-// again attaches after a pause, on a goroutine of its own.
+// again attaches after a pause, on its own goroutine.
 func (v *Viewer) again(pause time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -253,14 +253,14 @@ func (v *Viewer) again(pause time.Duration) {
 	}
 }
 
-// inputTaken is told that the server has given input to the program.
+// inputTaken records that the server has passed input to the program.
 func (v *Viewer) inputTaken(sequence uint64) {
 	if v.input != nil {
 		v.input.took(sequence)
 	}
 }
 
-// inputRefused is told why the server takes no more input over l.
+// inputRefused records why the server accepts no further input on l.
 func (v *Viewer) inputRefused(l *link, err error) {
 	v.mu.Lock()
 	is := v.link == l
@@ -284,7 +284,7 @@ func (v *Viewer) push(e entry) {
 	v.queued += e.record.Size()
 }
 
-// change wakes those who wait for another state. mu is held.
+// change wakes the goroutines that wait for another state. mu is held.
 func (v *Viewer) change() {
 	close(v.changed)
 	v.changed = make(chan struct{})
@@ -297,8 +297,8 @@ func (v *Viewer) signal() {
 	}
 }
 
-// receive takes the body of a Records frame that came over l. An error ends
-// the link: attaching again at the byte after the last good one mends it.
+// receive processes the body of a Records frame that arrived on l. An error ends the link.
+// Attaching again at the byte after the last good one repairs the stream.
 func (v *Viewer) receive(l *link, body []byte) error {
 	const op = "client.records"
 	if len(body) < 8 {
@@ -335,15 +335,15 @@ func (v *Viewer) receive(l *link, body []byte) error {
 		}
 		after := at + r.Size()
 		switch {
-		case after <= v.received: // known already
+		case after <= v.received: // already known
 		case at > v.received && at == v.jump:
-			// The server began later than asked, and did not say why.
+			// The server began later than requested without a gap record.
 			gap, _ := json.Marshal(stream.Gap{From: v.received, To: at, Bytes: at - v.received})
 			v.push(entry{stream.Record{Kind: stream.KindGap, Time: r.Time, Payload: gap}, v.epoch, at})
 			v.received = after
 			v.push(entry{r, v.epoch, after})
 		case at != v.received:
-			return fault.New(fault.Malformed, op, "records begin at %d where %d was due", at, v.received)
+			return fault.New(fault.Malformed, op, "records begin at %d instead of %d", at, v.received)
 		default:
 			v.received = after
 			v.push(entry{r, v.epoch, after})
@@ -364,13 +364,13 @@ func (v *Viewer) receive(l *link, body []byte) error {
 	return nil
 }
 
-// Next returns the next record, whole. Its payload stays valid. A gap record
-// (stream.KindGap) says that what lay between two offsets is no longer there.
-// After the exit record it returns io.EOF; after the loss of the sandbox, of
-// the channel or of the connection that error, once all that arrived is taken.
+// Next returns the next whole record. Its payload stays valid. A gap record (stream.KindGap) means
+// that the output between two offsets is no longer in the log. After the exit record Next returns
+// io.EOF. After the loss of the sandbox, of the channel or of the connection it returns that error,
+// once all arrived records were read.
 //
-// Calling Next again tells the server that the record before is done with:
-// it then sends more. A caller that does not call Next slows nobody else.
+// The next call of Next acknowledges the previous record, and the server then sends more. A caller
+// that does not call Next slows nobody else.
 func (v *Viewer) Next(ctx context.Context) (stream.Record, error) {
 	for {
 		v.mu.Lock()
@@ -412,8 +412,8 @@ func (v *Viewer) Next(ctx context.Context) (stream.Record, error) {
 	}
 }
 
-// ack decides whether the server should be told how far the caller is: when
-// all is taken, or a quarter of the window. mu is held.
+// ack decides whether to acknowledge the caller's position: when everything is read, or after a
+// quarter of the window. mu is held.
 func (v *Viewer) ack(all bool) (*link, int64) {
 	at := v.taken.offset
 	if v.link == nil || v.taken.epoch != v.epoch || at <= v.acked || at <= v.base {
@@ -435,37 +435,37 @@ func (v *Viewer) sendAck(l *link, offset int64) {
 	l.send(v.conn.ctx, websocket.MessageBinary, stream.AppendMessage(nil, stream.Frame{Type: stream.Ack, Channel: v.ch, Body: body[:]}))
 }
 
-// Offset is where a new viewer has to begin to get what follows the last
-// record that Next returned.
+// Offset returns the position where a new viewer has to begin to continue after the last record
+// that Next returned.
 func (v *Viewer) Offset() (epoch uint64, offset int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.pending.epoch, v.pending.offset
 }
 
-// Old reports whether what Next returned last had been written before the
-// viewer came, or came back after a lost connection.
+// Old reports whether the last record of Next was written before the viewer attached, or attached
+// again after a lost connection.
 func (v *Viewer) Old() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.pending.epoch == v.epoch && v.pending.offset <= v.old
 }
 
-// Behind reports whether there is more of what Old tells of.
+// Behind reports whether more such old records follow.
 func (v *Viewer) Behind() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.pending.epoch == v.epoch && v.pending.offset < v.old
 }
 
-// Channel is the channel as it was at the last attach.
+// Channel returns the channel as it was at the last attach.
 func (v *Viewer) Channel() protocol.Channel {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.info
 }
 
-// Close detaches the viewer. What waits in Next returns an error.
+// Close detaches the viewer. A waiting Next returns an error.
 func (v *Viewer) Close() error {
 	v.mu.Lock()
 	l := v.link

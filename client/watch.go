@@ -9,30 +9,30 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// fileWatch is a watch over files. It is begun anew on each link; what changed
-// between two is told as an overflow.
+// fileWatch is a watch of files. It begins again on each link. Changes between two links are
+// reported as an overflow.
 type fileWatch struct {
 	conn *Conn
 	ch   uint32
 	ask  protocol.FileWatch
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards all fields below
 	queue []protocol.FileChanges
-	again bool // it has been begun before
+	again bool // it has begun before
 	err   error
 	over  bool
 	moved chan struct{} // capacity 1
 }
 
-// maxWatchQueue is how many events wait for a slow reader before they become an
-// overflow.
+// maxWatchQueue is the largest number of events that wait for a slow reader. Above it they become
+// an overflow.
 const maxWatchQueue = 256
 
-// Watch tells of changes in a folder of a session, or of a file, until ctx ends,
-// what is watched is gone, or tell returns an error, which is then returned. It
-// calls ready once it watches. After a lost connection it goes on, and says
-// Overflow, since it does not know what it missed.
-func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), tell func(protocol.FileChanges) error) error {
+// Watch calls report with changes in a folder of a session, or of a file. It ends when ctx ends, when
+// the watched file or folder is removed, or when report returns an error, which Watch then returns.
+// It calls ready once the watch has begun. After a lost connection it continues and reports an
+// Overflow, because it may have missed changes.
+func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), report func(protocol.FileChanges) error) error {
 	const op = "client.watch"
 	w := &fileWatch{conn: c, ask: p, moved: make(chan struct{}, 1)}
 	c.mu.Lock()
@@ -54,12 +54,12 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), te
 		queue, err, over, begun := w.queue, w.err, w.over, w.again
 		w.queue = nil
 		w.mu.Unlock()
-		if begun && ready != nil { // before what came first, however late this is
+		if begun && ready != nil { // before the first changes are delivered
 			ready()
 			ready = nil
 		}
 		for _, f := range queue {
-			if err := tell(f); err != nil {
+			if err := report(f); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func (c *Conn) Watch(ctx context.Context, p protocol.FileWatch, ready func(), te
 	}
 }
 
-// subscribe asks for the watch on a link.
+// subscribe requests the watch on a link.
 func (w *fileWatch) subscribe(on *link) {
 	_, err := w.conn.startOn(w.conn.ctx, on, protocol.OpFileWatch, w.ch, w.ask, false, func(_ json.RawMessage, err error) {
 		switch {
@@ -90,7 +90,7 @@ func (w *fileWatch) subscribe(on *link) {
 				w.deliver(protocol.FileChanges{Session: w.ask.Session, Changes: []protocol.FileChange{}, Overflow: true})
 			}
 		case fault.Is(err, fault.Unavailable):
-			// The link was lost: the next one begins anew.
+			// The link was lost. The next one begins the watch again.
 		default:
 			w.stop(err)
 		}
@@ -100,7 +100,7 @@ func (w *fileWatch) subscribe(on *link) {
 	}
 }
 
-// deliver handles an event of the server.
+// deliver processes an event of the server.
 func (w *fileWatch) deliver(f protocol.FileChanges) {
 	w.mu.Lock()
 	if len(w.queue) >= maxWatchQueue {
@@ -135,7 +135,7 @@ func (w *fileWatch) wake() {
 	}
 }
 
-// close ends the watch, on the server too if it goes on there.
+// close ends the watch, also on the server if it still runs there.
 func (w *fileWatch) close() {
 	c := w.conn
 	c.mu.Lock()

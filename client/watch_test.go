@@ -17,8 +17,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestWatchGoesOn loses the connection under a watch: it is begun anew, and
-// says that it may have missed something. A session's states are told, too.
+// TestWatchGoesOn loses the connection during a watch: the watch begins again and reports that it
+// may have missed changes. The states of a session are reported, too.
 func TestWatchGoesOn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

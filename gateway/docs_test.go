@@ -121,7 +121,7 @@ func TestPageHasEveryOp(t *testing.T) {
 	}
 }
 
-// TestPageExamples parses the page's bytes and makes them anew.
+// TestPageExamples parses the page's bytes and encodes them again.
 func TestPageExamples(t *testing.T) {
 	text := page(t)
 	example := func(name string) []byte {

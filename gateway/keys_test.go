@@ -27,12 +27,12 @@ func (w *world) keyOf(k tenant.Key) (tenant.Key, string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.told()
+	w.awaitKeys()
 	return k, secret
 }
 
-// told waits until the gateway has the present key table.
-func (w *world) told() {
+// awaitKeys waits until the gateway has the present key table.
+func (w *world) awaitKeys() {
 	w.t.Helper()
 	x, _ := w.fake.keys.Index()
 	if err := w.g.auth.Keys.Await(context.Background(), x.Version); err != nil {
@@ -42,7 +42,7 @@ func (w *world) told() {
 
 func TestKeysOverTheAPI(t *testing.T) {
 	w := newWorld(t, nil)
-	w.told()
+	w.awaitKeys()
 	r := w.do("POST", "/v1/keys", tokenAll, strings.NewReader(`{"role":"viewer","name":"v"}`), nil)
 	var made protocol.NewKey
 	if err := json.Unmarshal([]byte(read(t, r)), &made); err != nil || r.StatusCode != 201 {

@@ -31,7 +31,7 @@ type request struct {
 	// x is the request in net/http.
 	x     *exchange
 	body  *body
-	port  *ports.Target // of a route that leads to a port
+	port  *ports.Target // set on a route to a port
 	start time.Time
 	// streams is set by a handler whose response outlives it. Such a handler must call finish
 	// itself, once.

@@ -19,7 +19,7 @@ func TestRequestQuota(t *testing.T) {
 	if err := w.fake.keys.SetQuota(context.Background(), "t1", &tenant.Quota{RequestsPerSecond: 0.01}); err != nil {
 		t.Fatal(err)
 	}
-	w.told()
+	w.awaitKeys()
 	began := time.Now()
 	if r := w.do("GET", "/v1/sessions", tokenAll, nil, nil); r.StatusCode != 200 {
 		t.Fatal(r.StatusCode)

@@ -236,7 +236,7 @@ func TestRFC6455(t *testing.T) {
 			go func() {
 				for _, p := range k.sent {
 					if _, err := c.Write(p); err != nil {
-						return // the server reads no more
+						return // the server has stopped reading
 					}
 				}
 			}()

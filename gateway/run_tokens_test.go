@@ -63,7 +63,7 @@ func newClockWorld(t *testing.T) (w *world, forward func(time.Duration), left <-
 	t.Helper()
 	store := newCountedStore()
 	w = newWorld(t, func(c *Config) { c.RunTokens = store })
-	w.told()
+	w.awaitKeys()
 	return w, store.forward, store.left
 }
 
@@ -330,7 +330,7 @@ func TestRunTicketWithoutStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, func(c *Config) { c.RunTokens = shared.RunTokenStore() })
-	w.told()
+	w.awaitKeys()
 	ticket := w.runTicket(`{"scopes":["run"],"origin":"https://chat.example","uses":5}`).Ticket
 	const code = `{"code":"print:a"}`
 	if r := w.from(chat, "POST", "/v1/run", ticket, code); r.StatusCode != 200 {

@@ -84,7 +84,7 @@ func signInWorld(t *testing.T, l *liar, change func(*auth.SignIn)) *world {
 			change(c.SignIn)
 		}
 	})
-	w.told()
+	w.awaitKeys()
 	return w
 }
 
@@ -265,7 +265,7 @@ func TestSignInSettings(t *testing.T) {
 	}
 	// An unreachable provider is reported, and asked again the next time.
 	w := newWorld(t, func(c *Config) { s := good; s.Issuer = "http://127.0.0.1:1"; c.SignIn = &s })
-	w.told()
+	w.awaitKeys()
 	wantFault(t, w.do("GET", "/auth/login", "", nil, nil), fault.Unavailable)
 	if r := w.do("GET", "/auth", "", nil, nil); r.StatusCode != 200 || !strings.Contains(read(t, r), "/auth/login") {
 		t.Errorf("ways in: %d", r.StatusCode)
@@ -284,7 +284,7 @@ func TestSignInEnds(t *testing.T) {
 		c.Times.Ping = 20 * time.Millisecond
 		c.SignIn = &auth.SignIn{Issuer: l.srv.URL, ClientID: "sandgate", PublicURL: "http://localhost", Tenant: "users", Role: tenant.Owner, HTTP: l.srv.Client(), Life: 3 * time.Second}
 	})
-	w.told()
+	w.awaitKeys()
 	state, cookie := w.begin(l, "/")
 	r := w.comeBack("good", state, cookie)
 	session := cookieOf(r, auth.SessionCookie)
@@ -327,7 +327,7 @@ func (w *world) beside() *world {
 	})
 	other := *w
 	other.g, other.addr = g, ln.Addr().String()
-	other.told()
+	other.awaitKeys()
 	return &other
 }
 

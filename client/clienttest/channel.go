@@ -23,7 +23,7 @@ type channel struct {
 	jobs   chan *Cell
 	stdin  *inputPipe
 
-	mu          sync.Mutex // guards all below
+	mu          sync.Mutex // guards all fields below
 	state       string
 	exit        *protocol.Exit
 	keys        map[string]uint32
@@ -32,8 +32,8 @@ type channel struct {
 	signals     chan string
 	subscribers map[*attachment]struct{}
 	executed    int
-	writers     map[string]uint64 // the last input that was taken
-	size        protocol.Resize   // of a terminal
+	writers     map[string]uint64 // number of the last accepted input
+	size        protocol.Resize   // the size of a terminal
 }
 
 func (s *Server) open(known *session, p protocol.ChannelOpen) (*channel, error) {
@@ -89,7 +89,7 @@ func (ch *channel) public() protocol.Channel {
 		Queued: len(ch.jobs), Epoch: b.Epoch, Oldest: b.Oldest, End: b.End,
 	}
 	if !b.Ended && c.State == "exited" {
-		c.State, c.Exit = "running", nil // what has exited has its exit record before End
+		c.State, c.Exit = "running", nil // a program that has exited writes its exit record before End
 	}
 	c.Cols, c.Rows = ch.size.Cols, ch.size.Rows
 	if c.Kind == "kernel" {
@@ -106,14 +106,14 @@ type Program struct {
 	ch      *channel
 }
 
-// Size is a terminal's size.
+// Size returns the terminal's size.
 func (p *Program) Size() (cols, rows int) {
 	p.ch.mu.Lock()
 	defer p.ch.mu.Unlock()
 	return p.ch.size.Cols, p.ch.size.Rows
 }
 
-// Stdout and Stderr write output.
+// Stdout writes output.
 func (p *Program) Stdout(b []byte) { _, _ = p.ch.log.Append(stream.KindStdout, 0, b) }
 
 // Stderr writes error output.
@@ -196,7 +196,7 @@ func (ch *channel) kernel(script Script) {
 	}
 }
 
-// Executed is how many cells of a kernel have begun to run.
+// Executed returns how many cells of a kernel have begun to run.
 func (s *Server) Executed(session, id string) int {
 	s.mu.Lock()
 	ch := s.sessions[session].channels[id]
@@ -247,9 +247,9 @@ func (ch *channel) lose(lost protocol.Lost) {
 	}
 }
 
-// inputPipe is a process's standard input: unbounded, since tests are not.
+// inputPipe is a process's standard input. It is unbounded, because tests send little.
 type inputPipe struct {
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards all fields below
 	cond   *sync.Cond
 	buf    []byte
 	closed bool
@@ -261,8 +261,8 @@ func newInputPipe() *inputPipe {
 	return p
 }
 
-// take gives a part of a writer's input to the program, once. It is false for a
-// part behind one that is missing.
+// take passes a part of a writer's input to the program, once. It returns false if an earlier part
+// is missing.
 func (ch *channel) take(writer string, sequence uint64, b []byte, end bool) bool {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -279,7 +279,7 @@ func (ch *channel) take(writer string, sequence uint64, b []byte, end bool) bool
 	return true
 }
 
-// write takes every part that comes.
+// write adds a part to the input.
 func (p *inputPipe) write(b []byte, end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,14 +34,15 @@ type attachment struct {
 	reader *stream.LogReader
 	writer string
 
-	mu     sync.Mutex // guards all below
-	sent   int64      // the log was sent up to here
-	lost   []byte     // the news of a loss, until it is told
-	lostAt int64      // what the log has up to here is sent before it
+	mu     sync.Mutex // guards all fields below
+	sent   int64      // end of the sent part of the log
+	lost   []byte     // the message about a loss, until it is sent
+	lostAt int64      // the log up to this offset is sent before it
 }
 
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
-	// Before Accept, behind which the HTTP server does not wait for this.
+	// This comes before Accept, because after Accept the HTTP server does not wait for this
+	// handler.
 	s.work.Add(1)
 	defer s.work.Done()
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol.Subprotocol}})
@@ -176,7 +177,7 @@ func (a *attachment) send() {
 	}
 }
 
-// lose tells of a loss behind all that the log has up to end.
+// lose sends the message about a loss after the content of the log up to end.
 func (a *attachment) lose(body []byte, end int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -184,7 +185,7 @@ func (a *attachment) lose(body []byte, end int64) {
 	a.tellLost()
 }
 
-// tellLost tells of a loss once nothing is before it. mu is held.
+// tellLost sends the message about a loss once everything before it was sent. mu is held.
 func (a *attachment) tellLost() {
 	if a.lost != nil && a.sent >= a.lostAt {
 		_ = a.conn.text(a.lost)
@@ -213,7 +214,7 @@ func (c *conn) frame(f stream.Frame) error {
 	return nil
 }
 
-// do executes a channel's operation. The server's mu is held.
+// do performs an operation on a channel. The server's mu is held.
 func (c *conn) do(req protocol.Request) (any, error) {
 	if req.Op == protocol.OpHello {
 		return protocol.Welcome{Protocol: protocol.Subprotocol, Server: "test"}, nil
@@ -264,7 +265,7 @@ func (c *conn) do(req protocol.Request) (any, error) {
 		running := ch.running
 		ch.mu.Unlock()
 		if running == nil || running.Number != p.Cell {
-			return nil, fault.New(fault.Conflict, req.Op, "cell %d does not run", p.Cell)
+			return nil, fault.New(fault.Conflict, req.Op, "cell %d is not running", p.Cell)
 		}
 		running.answers <- p
 		return struct{}{}, nil

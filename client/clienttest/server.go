@@ -1,6 +1,6 @@
-// Package clienttest is a server of the public protocol with scripts in place
-// of sandboxes, for tests of clients. It keeps real logs and real idempotency
-// keys, so that what it proves about a client holds for Sandgate.
+// Package clienttest is a server of the public protocol with scripts in place of sandboxes, for
+// tests of clients. It keeps real logs and real idempotency keys, so that its results also hold for
+// Sandgate.
 package clienttest
 
 import (
@@ -20,25 +20,25 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Script is what runs in place of programs and kernels. Nil fields do nothing.
+// Script has the functions that run in place of programs and kernels. Nil fields do nothing.
 type Script struct {
-	// Program is a process channel's program; what it returns is its exit.
+	// Program is the program of a process channel. It returns the exit.
 	Program func(ctx context.Context, p *Program) protocol.Exit
-	// Execute is a kernel's cell. Cells of one kernel run one after another.
+	// Execute runs a kernel's cell. Cells of one kernel run one after another.
 	Execute func(ctx context.Context, c *Cell) kernel.ExecuteReply
 	// Complete, Inspect and IsComplete answer questions about code.
 	Complete   func(protocol.Complete) kernel.Reply
 	Inspect    func(protocol.Complete) kernel.Reply
 	IsComplete func(code string) kernel.Reply
-	// Variables lists them.
+	// Variables returns the list of variables.
 	Variables func() kernel.Reply
-	// Run is what POST /v1/run answers, line by line.
+	// Run is the response of POST /v1/run, line by line.
 	Run []string
 }
 
 // Server is a scripted server.
 type Server struct {
-	// URL is its address, Token what it wants.
+	// URL is the server's address. Token is the token that it accepts.
 	URL   string
 	Token string
 
@@ -48,12 +48,12 @@ type Server struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards all fields below
 	sessions map[string]*session
 	order    []string
 	files    map[string][]byte // by session and path
 	deleted  []string
-	seen     int // WebSockets accepted
+	seen     int // number of accepted WebSockets
 }
 
 type session struct {
@@ -99,7 +99,7 @@ func New(script Script) *Server {
 	return s
 }
 
-// Close stops everything.
+// Close stops the server and all scripts.
 func (s *Server) Close() {
 	s.cancel()
 	s.http.CloseClientConnections()
@@ -107,7 +107,7 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// Sockets is how many WebSockets were accepted.
+// Sockets returns how many WebSockets were accepted.
 func (s *Server) Sockets() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Server) File(session, path string) ([]byte, bool) {
 	return b, ok
 }
 
-// SetFile puts a file in place.
+// SetFile creates or replaces a file.
 func (s *Server) SetFile(session, path string, b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (s *Server) rest(op string) http.HandlerFunc {
 	}
 }
 
-// filePath is the path as the client meant it: what follows files/, unescaped.
+// filePath returns the path of a file as the client meant it: the part after files/, unescaped.
 func filePath(r *http.Request) string {
 	_, rest, _ := strings.Cut(r.URL.EscapedPath(), "/files/")
 	path, err := url.PathUnescape(rest)
@@ -232,7 +232,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// do executes what needs no connection, or conn's, which may be nil.
+// do performs an operation that needs no connection, or an operation on conn, which may be nil.
 func (s *Server) do(c *conn, req protocol.Request) (any, error) {
 	var ref protocol.ChannelRef
 	_ = json.Unmarshal(req.Params, &ref)
@@ -317,7 +317,7 @@ func (s *Server) do(c *conn, req protocol.Request) (any, error) {
 	return c.do(req)
 }
 
-// Lose ends a session as if its sandbox had died.
+// Lose ends a session as if its sandbox had failed.
 func (s *Server) Lose(id, reason string) {
 	s.mu.Lock()
 	known := s.sessions[id]
@@ -332,7 +332,7 @@ func (s *Server) Lose(id, reason string) {
 	}
 }
 
-// view is a session as clients see it.
+// view returns the session as clients see it.
 func (n *session) view() protocol.Session {
 	p := n.public
 	p.Channels = nil

@@ -38,7 +38,7 @@ type Node interface {
 // Config configures a Surface. Every field is required.
 type Config struct {
 	Node Node
-	// Who is the principal of the gateway itself.
+	// The principal Who is the gateway itself.
 	Who noderpc.Principal
 	// Keys returns an error until the node has sent the table of API keys.
 	Keys   func() error

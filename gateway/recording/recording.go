@@ -166,7 +166,7 @@ type castHeader struct {
 }
 
 // castReader builds a recording while the response is sent. Output that the client has not read is
-// not acknowledged, so the node sends no more.
+// not acknowledged, so the node stops sending.
 type castReader struct {
 	l       nodecall.Link
 	wait    time.Duration

@@ -45,7 +45,7 @@ type Runner struct {
 
 // Spec is one run.
 type Spec struct {
-	// Who runs the code. It needs the scope run and no other.
+	// The principal Who runs the code. It needs the scope run and no other.
 	Who     noderpc.Principal
 	Request Request
 	// Name is the name of the session that the run creates; empty means SessionName.

@@ -125,7 +125,7 @@ func (s *Surface) start(ctx context.Context, spec Spec) (*Run, error) {
 }
 
 // stream sends the events as they happen. Output that the client has not read is not acknowledged
-// to the node, which then sends no more.
+// to the node, which then stops sending.
 func (s *Surface) stream(w http.ResponseWriter, r *http.Request, run *Run, enc Encoder) error {
 	h := w.Header()
 	h.Set("Content-Type", enc.ContentType())

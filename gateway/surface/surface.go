@@ -58,7 +58,7 @@ type Route struct {
 
 // Call has the gateway's data about an authorized request.
 type Call struct {
-	// Who is the principal of the request; it is empty on an open route.
+	// The principal Who makes the request. It is empty on an open route.
 	Who noderpc.Principal
 	// RunToken is the run token of the request; nil without one.
 	RunToken *auth.RunToken
