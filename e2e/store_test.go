@@ -77,7 +77,7 @@ func TestClusterStore(t *testing.T) {
 
 // TestClusterTakeOver: the durable sessions of a node that was killed go on on
 // another as of their last copy, which is told; what was not in the store says
-// that it comes back with its node; that node, started again, has lost what was
+// that it comes back with the nodes node; that node, started again, has lost what was
 // taken, and the store holds nothing once the sessions have ended.
 func TestClusterTakeOver(t *testing.T) {
 	bucket := inBucket(t)
@@ -188,7 +188,7 @@ func TestClusterTakeOver(t *testing.T) {
 		t.Errorf("it does not say as of when it is: %+v %v", v, err)
 	}
 	_, err = s.client.Session(s.ctx, doomed.id)
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "comes back with it") {
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "comes back with the node") {
 		t.Errorf("what was not in the store: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Minute)

@@ -9,8 +9,8 @@ import (
 // subscriber that falls behind gets one empty event in place of the others.
 const maxPendingEvents = 1024
 
-// Broadcaster hands each event to all subscribers and waits for none of them.
-// Its zero value is ready for use.
+// Broadcaster sends each event to all subscribers and waits for none of them. Its zero value is
+// ready for use.
 type Broadcaster struct {
 	mu          sync.Mutex // guards all below; leaf
 	closed      bool
@@ -50,7 +50,7 @@ func (b *Broadcaster) unsubscribe(s *subscriber) {
 	}
 }
 
-// Publish hands an event to all subscribers.
+// Publish sends an event to all subscribers.
 func (b *Broadcaster) Publish(e Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

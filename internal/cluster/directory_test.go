@@ -209,7 +209,7 @@ func conformTakeover(t *testing.T, d directory) {
 	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	kept := mustClaim(t, d, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
 	expire(t, d, "a", a)
-	for { // Redis ends keys by a clock of milliseconds, the list by one of microseconds
+	for { // Redis expires keys by a clock of milliseconds, and the list by one of microseconds
 		o, err := d.Find(ctx, "s_1")
 		if err != nil || o.Node != "a" {
 			t.Fatalf("of a dead node: %+v %v", o, err)
@@ -219,7 +219,7 @@ func conformTakeover(t *testing.T, d directory) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	// A Redis server that has just begun makes this wait for a lease.
+	// A Redis server that has just started makes a takeover wait for one lease.
 	var taken cluster.Token
 	for {
 		var err error
@@ -344,7 +344,7 @@ func conformHeartbeat(t *testing.T, d directory) {
 	b.Incarnation = 0
 	_, err = d.Heartbeat(ctx, b)
 	wantKind(t, err, fault.Conflict)
-	// The process that is started again on the same data takes its place.
+	// The process that is started again on the same data replaces the old one.
 	if again := register(t, d, heartbeatOf("a")); again <= a {
 		t.Errorf("the next incarnation is %d, after %d", again, a)
 	}
@@ -444,7 +444,7 @@ func conformEvents(t *testing.T, d directory) {
 		t.Fatalf("the first event is %+v", e)
 	}
 	a := register(t, d, heartbeatOf("a"))
-	// Until the subscription stands, events may be missed, which is told.
+	// Before the subscription exists, events may be missed, and an empty event reports that.
 	heard := func(id cluster.SessionID) bool {
 		patience := time.After(200 * time.Millisecond)
 		for {
@@ -470,14 +470,14 @@ func conformEvents(t *testing.T, d directory) {
 		t.Fatal(err)
 	}
 	e := next()
-	for e == (cluster.Event{}) { // a late one of the subscription
+	for e == (cluster.Event{}) { // a late empty event of the subscription
 		e = next()
 	}
 	if want := (cluster.Event{Session: id, Busy: true}); e != want {
 		t.Fatalf("got %+v, want %+v", e, want)
 	}
 	cancel()
-	for range events { // it is closed
+	for range events { // until the channel is closed
 	}
 }
 

@@ -61,7 +61,7 @@ func TestGoldenRedis(t *testing.T) {
 	readRedis(t, server.join(t, "golden"))
 }
 
-// redisDump is the golden form of a server.
+// redisDump is the content of a server as it stands in the golden file.
 type redisDump struct {
 	Keys map[string]redisKey `json:"keys"`
 	// Events are the channels and the messages.
@@ -77,7 +77,7 @@ type redisKey struct {
 	Set map[string]string `json:"sorted_set,omitempty"`
 }
 
-// dumpRedis returns all that a server has.
+// dumpRedis returns all keys and values of a server.
 func dumpRedis(t *testing.T, c *goredis.Client) map[string]redisKey {
 	t.Helper()
 	ctx := within(t)
@@ -109,7 +109,7 @@ func dumpRedis(t *testing.T, c *goredis.Client) map[string]redisKey {
 	return all
 }
 
-// writeRedis writes what the golden file has. All its times are in an hour.
+// writeRedis writes the keys of the golden file to a server. It sets all their times to one hour.
 func writeRedis(t *testing.T, c *goredis.Client) {
 	t.Helper()
 	ctx := within(t)
@@ -186,7 +186,7 @@ func fillRedis(t *testing.T, r redisCluster) {
 	}
 }
 
-// readRedis finds what fillRedis has written.
+// readRedis reads the values that fillRedis has written.
 func readRedis(t *testing.T, r redisCluster) {
 	ctx := within(t)
 	o, err := r.Find(ctx, "s_kept")
@@ -242,8 +242,8 @@ func readRedis(t *testing.T, r redisCluster) {
 	}
 }
 
-// TestGoldenLocalDirectory compares what a directory of one process has in its file,
-// and reads the golden file's.
+// TestGoldenLocalDirectory compares the content of the file of a directory for one process, and
+// reads the golden file.
 func TestGoldenLocalDirectory(t *testing.T) {
 	ctx := within(t)
 	path := filepath.Join(t.TempDir(), "directory")
@@ -282,8 +282,7 @@ func TestGoldenLocalDirectory(t *testing.T) {
 	readLocal(t)
 }
 
-// readLocal opens a file with what the golden file has. Its times are in an
-// hour.
+// readLocal opens a file with the content of the golden file. Its times are one hour ahead.
 func readLocal(t *testing.T) {
 	ctx := within(t)
 	text, err := os.ReadFile(golden.File("directory.json"))

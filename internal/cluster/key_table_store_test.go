@@ -94,7 +94,7 @@ func conformKeyTable(t *testing.T, open func(t *testing.T) tenant.KeyTableStore)
 	if err := patient(t, v, 6, 9, table(9)); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a change of what was there before: %v", err)
 	}
-	// Of many who change it at once each version has one.
+	// When many change it at the same time, each version is written by one of them.
 	var won atomic.Int32
 	var all sync.WaitGroup
 	for n := range 10 {
@@ -138,7 +138,7 @@ func conformKeyTable(t *testing.T, open func(t *testing.T) tenant.KeyTableStore)
 	}
 }
 
-// keysOf is a store as a node of a cluster has it.
+// keysOf returns a store like that of a node in a cluster.
 func (s *redisServer) keysOf(t *testing.T, copy string) *tenant.Store {
 	t.Helper()
 	r := s.join(t, "c")
@@ -195,7 +195,7 @@ func TestKeysOfCluster(t *testing.T) {
 	if err != nil || bytes.Contains(raw, []byte("acme")) || bytes.Contains(raw, []byte(k.Hash)) {
 		t.Errorf("the server can read the table: %v", err)
 	}
-	// What somebody else writes there counts for nothing.
+	// A value that somebody else writes there is ignored.
 	if err := c.HSet(
 		ctx, "sandgate:{c}:keys", "version", "9000000000000000", "table", raw,
 	).Err(); err != nil {
@@ -216,7 +216,7 @@ func TestKeysOfCluster(t *testing.T) {
 	}
 	eventually(t, "the revocation at the other node", func() bool { return !opens(a, secret) })
 
-	// A node without data of its own gets all, also from a server that has none.
+	// A node without data of its own gets all keys, also from a server that has none.
 	if fresh := s.keysOf(t, ""); len(must(fresh).Keys) != 12 {
 		t.Errorf("a fresh node has %d keys", len(must(fresh).Keys))
 	}
@@ -241,7 +241,7 @@ func TestKeysOutliveTheCluster(t *testing.T) {
 	s.restart(t)
 	fresh := s.keysOf(t, "")
 	made := make(chan string, 1)
-	go func() { // begins before the node that knows is there, and must not be the end of what it knows
+	go func() { // the node without a copy begins first, and must not remove the keys that the other node knows
 		_, secret, err := fresh.Create(within(t), tenant.Key{Tenant: "new", Role: tenant.Owner})
 		if err != nil {
 			t.Error(err)

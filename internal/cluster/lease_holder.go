@@ -23,8 +23,8 @@ type LeaseHolderOptions struct {
 	Info func() NodeInfo
 	// Lost is called for a session that another node has claimed. It must not block.
 	Lost func(SessionID)
-	// Logger gets a debug line for each change of ownership, and a line when the
-	// directory becomes unreachable or reachable. nil is none.
+	// Logger gets a debug line for each change of ownership, and a line when the directory becomes
+	// unreachable or reachable. nil means none.
 	Logger *slog.Logger
 }
 
@@ -49,8 +49,8 @@ type LeaseHolder struct {
 	owned       map[SessionID]*ownership
 	unforgotten map[SessionID]Token // 0 for a claim whose answer never came
 	unreachable bool                // the last heartbeat failed
-	clock       clock               // the directory's, at the last heartbeat
-	noTakeOver  time.Time           // no takeovers until then: that clock was set
+	clock       clock               // the directory's clock at the last heartbeat
+	noTakeOver  time.Time           // no takeovers until then, because the directory's clock was set
 }
 
 // clock is the directory's clock, read between two moments of the local clock.
@@ -81,7 +81,7 @@ func (c clock) reads() Token {
 // ownership is a session that the node owns, or had before it restarted.
 type ownership struct {
 	token Token
-	until time.Time // of the session
+	until time.Time // the time after which the directory may forget the session
 	// confirmed reports that the claim belongs to this incarnation and epoch. An
 	// unconfirmed session is owned until grace.
 	confirmed bool
@@ -164,7 +164,7 @@ func (l *LeaseHolder) Own(
 	if mode == ClaimTakeOver && noTakeOver > 0 {
 		return 0, &fault.Error{
 			Kind: fault.Unavailable, Op: op, RetryAfter: int(noTakeOver/time.Second) + 1,
-			Message: "the directory's clock was set, and who owns the session may still do",
+			Message: "the directory's clock was set, and another node may still own the session",
 		}
 	}
 	t, err := l.dir.Claim(ctx, Claim{
@@ -188,8 +188,8 @@ func (l *LeaseHolder) Own(
 	return t, nil
 }
 
-// Owns reports whether the node owns the session now, and the last token that the node
-// had for it; 0 for a session of another node. It asks nobody.
+// Owns reports whether the node owns the session now, and the last token that the node had for it;
+// 0 for a session of another node. It sends no request.
 func (l *LeaseHolder) Owns(id SessionID) (Token, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,7 +262,7 @@ func (l *LeaseHolder) Heartbeat(ctx context.Context) {
 	}
 	l.mu.Unlock()
 	b.Info = l.o.Info()
-	// A later answer has no use.
+	// A later answer would be useless.
 	limit, cancel := context.WithTimeout(ctx, l.o.Lease/2)
 	defer cancel()
 	sent := time.Now()
@@ -279,8 +279,8 @@ func (l *LeaseHolder) Heartbeat(ctx context.Context) {
 		return
 	}
 	l.mu.Lock()
-	// A lease that has ended by that clock may still be valid by its owner's monotonic
-	// clock. It has ended when a whole lease has passed on the local clock.
+	// A lease that has ended by that clock may still be valid by its owner's monotonic clock. It
+	// has certainly ended when a whole lease has passed on the local clock.
 	if c := (clock{a.Now, sent, time.Now()}); c.set(l.clock, l.o.Lease) {
 		l.log.Warn("the directory's clock was set: no session is taken over for the time of a lease")
 		l.clock, l.noTakeOver = c, c.got.Add(l.o.Lease)
@@ -404,10 +404,10 @@ func (l *LeaseHolder) Report(ctx context.Context, all []NodeUsage) ([]Totals, er
 	return sums, err
 }
 
-// registering is the error of a step before the node's next heartbeat.
+// registering returns the error of a step before the node's next heartbeat.
 func registering(op string, err error) error {
 	return &fault.Error{
 		Kind: fault.Unavailable, Op: op, RetryAfter: 1, Err: err,
-		Message: "the node is registering itself anew",
+		Message: "the node is registering itself again",
 	}
 }

@@ -106,9 +106,9 @@ func (p *Placer) refresh(ctx context.Context) ([]Node, error) {
 	return fresh, nil
 }
 
-// Lapsed lists, for the time of a lease, nodes that Nodes lists no more. They may still
-// have their sessions: while the directory is unreachable all leases expire, and
-// after that each node renews its own lease with its next heartbeat.
+// Lapsed lists, for the time of a lease, nodes that Nodes no longer lists. They may still have
+// their sessions: while the directory is unreachable all leases expire, and after that each node
+// renews its own lease with its next heartbeat.
 func (p *Placer) Lapsed() []Node {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -73,7 +73,7 @@ func TestLapsed(t *testing.T) {
 // TestPlace: a warm node comes before a cold one, a node with less load before one
 // with more, and a draining node is never chosen.
 func TestPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // what is known of nodes is good for a second
+	synctest.Test(t, func(t *testing.T) { // a list of nodes is valid for a second
 		d := openLocal(t, filepath.Join(t.TempDir(), "directory"))
 		say := func(id cluster.NodeID, i cluster.NodeInfo) {
 			b := heartbeatOf(id)
@@ -103,7 +103,7 @@ func TestPlace(t *testing.T) {
 				t.Errorf("%s is placed on %s, want %s", language, got, want)
 			}
 		}
-		// What was placed counts before the node says so.
+		// A placed session counts before the node reports it.
 		f = cluster.NewPlacer(d, long)
 		for i, want := range []cluster.NodeID{"busy", "idle"} {
 			if n, err := f.Place(within(t), "python"); err != nil || n.ID != want {

@@ -38,12 +38,12 @@ func (a *Amounts) Add(b Amounts) {
 type NodeUsage struct {
 	// Holder is any text; the directory stores its hash.
 	Holder string
-	// Used is the whole usage on the node, with what it is about to take; nil is
-	// none.
+	// Used is the whole usage on the node, including the amounts that it is about to take; nil
+	// means none.
 	Used Amounts
 	// Reclaim asks the other nodes to give something back.
 	Reclaim bool
-	// Released is a session that the node has released; nil is none.
+	// Released is a session that the node has released; nil means none.
 	Released *ReleasedSession
 }
 

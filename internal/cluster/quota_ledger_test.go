@@ -64,7 +64,7 @@ func conformQuota(t *testing.T, d directory) {
 	})
 	wantKind(t, err, fault.Restarting)
 
-	// What one wants back is told to the others.
+	// A request of one node to give something back is reported to the others.
 	if s := report(t, d, "b", b, cluster.NodeUsage{Holder: who, Reclaim: true}); s.Reclaim {
 		t.Error("it is told what it wants itself")
 	}
@@ -86,7 +86,7 @@ func conformQuota(t *testing.T, d directory) {
 		if err == nil {
 			break
 		}
-		wantKind(t, err, fault.Unavailable) // it has just begun
+		wantKind(t, err, fault.Unavailable) // the directory has just started
 		time.Sleep(20 * time.Millisecond)
 	}
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who}))
@@ -161,7 +161,7 @@ func TestQuotaUsageEnds(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	eventually(t, "the sum with an end", func() bool {
 		keys := c.Keys(context.Background(), "*held:*").Val()
-		if len(keys) == 0 { // it has come already
+		if len(keys) == 0 { // the report has already arrived
 			reported()
 			return false
 		}

@@ -24,7 +24,7 @@ func TestRateStores(t *testing.T) {
 }
 
 func conformRateStore(t *testing.T, a, b auth.RateStore) {
-	// The rate is so low that nothing grows back while the test runs.
+	// The rate is so low that the bucket does not fill while the test runs.
 	slow := func(name string, requests int) cluster.Consumption {
 		return cluster.Consumption{Name: name, Rate: 0.0001, Burst: 10, Requests: requests}
 	}

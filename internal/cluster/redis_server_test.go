@@ -14,7 +14,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster/redis"
 )
 
-// redisServer is a redis-server of a test's own.
+// redisServer is a redis-server of one test.
 type redisServer struct {
 	address string
 	dir     string
@@ -23,14 +23,14 @@ type redisServer struct {
 	n       int
 }
 
-// startRedis starts a server that keeps nothing on disk.
+// startRedis starts a server that stores nothing on disk.
 func startRedis(t *testing.T, args ...string) *redisServer {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Fatal("redis-server is not installed: make test installs it from Debian, or apt-get install redis-server")
 	}
-	// No port: one that is free now may be somebody's before the server has it.
+	// No port: a port that is free now may be in use before the server opens it.
 	dir := t.TempDir()
 	s := &redisServer{address: filepath.Join(dir, "socket"), dir: dir}
 	s.start(t, bin, args...)

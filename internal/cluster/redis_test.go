@@ -32,7 +32,7 @@ func TestRedisLosesAll(t *testing.T) {
 		_, err = r.Heartbeat(ctx, cluster.Heartbeat{
 			Node: "a", Instance: a.Instance, Incarnation: ia, Lease: long,
 		})
-		if !fault.Is(err, fault.Unavailable) { // a connection of before
+		if !fault.Is(err, fault.Unavailable) { // the connection is older than the restart
 			break
 		}
 	}
@@ -141,8 +141,8 @@ func TestRedisPaused(t *testing.T) {
 	again()
 	c := s.client()
 	defer func() { _ = c.Close() }()
-	// A pause ends by the server's clock. One that a busy machine has slept
-	// through says nothing.
+	// A pause ends by the server's clock. A pause during which a busy machine did not run the test
+	// proves nothing.
 	const pause = 3 * time.Second
 	for n := 0; ; n++ {
 		begin := time.Now()

@@ -32,7 +32,7 @@ type Resolver struct {
 type cachedOwner struct {
 	Owner
 	at    time.Time
-	stale bool // events may have been missed since
+	stale bool // events may have been missed since then
 }
 
 // NewResolver returns a Resolver over dir. placer lists the nodes of the same
@@ -59,8 +59,7 @@ func (r *Resolver) Run(ctx context.Context) {
 		r.mu.Unlock()
 		r.notice(e)
 		if e.Session == "" {
-			// A node that joined has to be known when its lease expires before the
-			// next request.
+			// A node that joined must be known in case its lease expires before the next request.
 			_, _ = r.placer.refresh(ctx)
 		}
 	}

@@ -24,7 +24,7 @@ func TestResolver(t *testing.T) {
 	done.Go(func() { f.Run(ctx) })
 	defer done.Wait()
 	defer cancel()
-	<-told // it listens, and once the server knows of that, it is told all
+	<-told // it listens, and gets all events once the server knows of the subscription
 	c := s.client()
 	defer func() { _ = c.Close() }()
 	eventually(t, "the subscription", func() bool {
@@ -52,8 +52,8 @@ func TestResolver(t *testing.T) {
 		o, err := f.Find(within(t), "s_1")
 		return err == nil && o.Node == "b"
 	})
-	// The events lag behind the directory, and that of the parking drops what is
-	// remembered, b as well: behind them it stays.
+	// The events come later than the changes. The event of the parking removes the cached owner,
+	// also if it is already b; after it the owner stays.
 	eventually(t, "the news of b", func() bool {
 		for {
 			select {
@@ -74,7 +74,7 @@ func TestResolver(t *testing.T) {
 		if o, err := f.Find(within(t), "s_1"); err != nil || o.Node != "b" {
 			t.Fatalf("while the directory is away: %+v %v", o, err)
 		}
-		time.Sleep(50 * time.Millisecond) // the lost connection makes it stale
+		time.Sleep(50 * time.Millisecond) // the lost connection marks the cache as stale
 	}
 	if _, err := f.Find(within(t), "s_2"); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("of one that was never looked up: %v", err)

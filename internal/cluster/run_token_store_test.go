@@ -26,7 +26,7 @@ func TestRunTokenStores(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		server := startRedis(t)
 		conformRunTokenStore(t, server.join(t, "c").RunTokenStore(), server.join(t, "c").RunTokenStore())
-		// Nothing stays for ever.
+		// Nothing stays forever.
 		c := server.client()
 		defer func() { _ = c.Close() }()
 		keys, err := c.Keys(t.Context(), "*").Result()
@@ -118,7 +118,7 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 	ok(b.Leave(ctx, "two", chat, "p2"))
 	begin(a, "two", "p3", time.Minute, cluster.RunTokenTooFast)
 
-	// Many at once: each use is given out once.
+	// Many at once: each use is given to one of them.
 	token.ID, token.Uses, token.PerMinute, token.Concurrent = "three", 5, 600, 16
 	ok(a.Add(ctx, token, 3))
 	if err := b.Add(ctx, cluster.RunToken{
@@ -161,7 +161,7 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 	}
 	named(a, false)
 
-	// One that has expired is known while a run goes on, and begins no other.
+	// An expired token is known while a run is under way, and starts no other run.
 	token.ID, token.Life, token.Uses = "four", 3*time.Second, 9
 	ok(a.Add(ctx, token, 3))
 	begin(a, "four", "p1", time.Minute, cluster.RunTokenAccepted)
@@ -181,7 +181,7 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 		t.Errorf("framing: %v %v", all, err)
 	}
 	token.ID = "five"
-	ok(a.Add(ctx, token, 1)) // the others' places are free
+	ok(a.Add(ctx, token, 1)) // the reservations of the others are free
 	checkConsistency(t, a)
 }
 

@@ -1,15 +1,13 @@
-// Package kernelclient drives one kernel over one link to a node: it attaches
-// to the kernel's channel, executes code, follows the output, acknowledges it,
-// answers requests for input and interrupts.
+// Package kernelclient drives one kernel over one link to a node: it attaches to the kernel's
+// channel, executes code, follows the output, acknowledges it, answers requests for input and
+// interrupts.
 //
-// Every protocol surface of the gateway that runs code uses it. It knows
-// nothing of HTTP.
+// Every protocol surface of the gateway that runs code uses it. It does not depend on HTTP.
 //
-// Flow control: the node sends at most one window of records that are not
-// acknowledged. The client acknowledges nothing by itself. A caller that does
-// not call Ack therefore slows the kernel and not this process: the client
-// holds at most one window of records, which it receives while it waits for
-// replies.
+// Flow control: the node sends at most one window of records that are not acknowledged. The client
+// acknowledges nothing on its own. A caller that does not call Ack therefore slows the kernel and
+// not this process: the client holds at most one window of records, which it receives while it
+// waits for replies.
 package kernelclient
 
 import (
@@ -25,8 +23,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Link is the conversation with the node. Next is for one goroutine, Send and
-// Close are for any. The links of a node and of a WebSocket both fit.
+// Link is a connection to the node. One goroutine may call Next, any may call Send and Close. The
+// links of a node and of a WebSocket both fit.
 type Link interface {
 	// Next returns the next frame. Its body is valid until the next call.
 	Next() (stream.Frame, error)
@@ -54,15 +52,15 @@ type Target struct {
 	Offset int64
 }
 
-// Client is attached to one kernel. Request and Execute must not run beside
-// each other nor beside Next: one goroutine makes requests first and follows
-// the output then. Ack, Input, Interrupt and Close are for any goroutine.
+// Client is attached to one kernel. Request and Execute must not run at the same time as each other
+// or as Next: one goroutine makes requests first and then follows the output. Any goroutine may
+// call Ack, Input, Interrupt and Close.
 type Client struct {
 	link    Link
 	channel string
 	id      uint64
 	pending []stream.Frame // received while a reply was awaited
-	failed  error          // the end, after the records before it
+	failed  error          // the error at the end, returned after the records before it
 	taken   int64          // the offset after the records of the last Next
 	closed  atomic.Bool
 }
@@ -93,7 +91,7 @@ func (c *Client) attach(t Target) error {
 	return c.Request(protocol.OpAttach, attach, nil)
 }
 
-// ended returns ctx's error if that is why err happened.
+// ended returns ctx's error if that is the cause of err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -130,7 +128,7 @@ func (c *Client) Execute(ctx context.Context, p protocol.Execute) (cell uint32, 
 	return queued.Cell, nil
 }
 
-// Output is one piece of what a kernel sends.
+// Output is one piece of a kernel's output.
 type Output struct {
 	// Cell is the number of the cell; 0 for a gap.
 	Cell uint32
@@ -143,11 +141,11 @@ type Output struct {
 	Gap int64
 }
 
-// Next returns the next pieces of output, in order. It skips what is none. The
-// bytes of the pieces are valid until the next call.
+// Next returns the next pieces of output, in order. It skips records that are not output. The bytes
+// of the pieces are valid until the next call.
 //
-// The error has the kind SandboxLost if the sandbox has ended, KernelDied if
-// the kernel has, and Unavailable if the node has ended the link.
+// The error has the kind SandboxLost if the sandbox has ended, KernelDied if the kernel has, and
+// Unavailable if the node has ended the link.
 func (c *Client) Next() ([]Output, error) {
 	for c.failed == nil {
 		f, err := c.frame()
@@ -224,7 +222,7 @@ func (c *Client) records(body []byte) ([]Output, error) {
 	return out, nil
 }
 
-// decode returns what a record holds, and false for a record that is no output.
+// decode returns the content of a record, and false for a record that is not output.
 func decode(rec stream.Record) (Output, bool, error) {
 	const op = "kernelclient.record"
 	o := Output{Cell: rec.Cell}
@@ -252,19 +250,19 @@ func decode(rec stream.Record) (Output, bool, error) {
 	return o, true, nil
 }
 
-// Ack tells the node that the output of the last Next has been taken, so that
-// the node may send as much again. It is for the goroutine of Next.
+// Ack acknowledges the output of the last Next, so that the node may send as much again. Only the
+// goroutine of Next may call it.
 func (c *Client) Ack() error {
 	body := binary.BigEndian.AppendUint64(nil, uint64(c.taken))
 	return c.link.Send(stream.Frame{Type: stream.Ack, Channel: channel, Body: body})
 }
 
-// Input answers a request for input. It waits for no reply.
+// Input answers a request for input. It does not wait for a reply.
 func (c *Client) Input(p protocol.InputReply) error {
 	return nodecall.Send(c.link, 0, protocol.OpInput, channel, p)
 }
 
-// Interrupt interrupts what the kernel runs. It waits for no reply.
+// Interrupt interrupts the running cell. It does not wait for a reply.
 func (c *Client) Interrupt(p protocol.Interrupt) error {
 	return nodecall.Send(c.link, 0, protocol.OpInterrupt, channel, p)
 }

@@ -127,7 +127,7 @@ func TestExecute(t *testing.T) {
 	if err != nil || cell != 7 {
 		t.Fatal(cell, err)
 	}
-	cancel() // it bounds what has ended
+	cancel() // the context bounds only the attachment, which has ended
 	first, err := c.Next()
 	if err != nil || len(first) != 1 || first[0].Message == nil || first[0].Message.Type != kernel.ExecuteInputType || first[0].Cell != 7 {
 		t.Fatal(first, err)
@@ -156,7 +156,7 @@ func TestExecute(t *testing.T) {
 	c.Close()
 }
 
-// TestEnds looks at every way in which the output can end.
+// TestEnds checks every way in which the output can end.
 func TestEnds(t *testing.T) {
 	lost, _ := json.Marshal(protocol.Lost{Reason: "memory"})
 	refused, _ := json.Marshal(fault.Public{Kind: fault.Conflict, Message: "no"})

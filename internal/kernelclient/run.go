@@ -21,10 +21,9 @@ const (
 // cell fails. Output is acknowledged after each has returned, so that a slow
 // caller slows the kernel.
 //
-// Run owns the link, and closes it. The end of ctx and an error of each
-// interrupt the cell: Run calls each no more, waits up to 10 s until the cell
-// has ended, and fails. Errors: those of Attach, Execute and Next, the error of
-// each, and Canceled or DeadlineExceeded when ctx ends.
+// Run owns the link, and closes it. The end of ctx and an error of each interrupt the cell: Run no
+// longer calls each, waits up to 10 s until the cell has ended, and fails. Errors: the errors of
+// Attach, Execute and Next, the error of each, and Canceled or DeadlineExceeded when ctx ends.
 func Run(ctx context.Context, l Link, t Target, p protocol.Execute, each func(Output) error) error {
 	c, err := Attach(ctx, l, t)
 	if err != nil {
@@ -47,7 +46,7 @@ func Run(ctx context.Context, l Link, t Target, p protocol.Execute, each func(Ou
 	for {
 		batch, err := c.Next()
 		if failed == nil && ctx.Err() != nil {
-			failed = fault.New(fault.KindOf(ctx.Err()), "kernelclient.run", "the run was given up")
+			failed = fault.New(fault.KindOf(ctx.Err()), "kernelclient.run", "the run was aborted")
 		}
 		for _, o := range batch {
 			if o.Gap == 0 && o.Cell != cell {

@@ -10,7 +10,7 @@ import (
 // ready for use.
 type TextDecoder struct{ tail []byte }
 
-// Decode returns the text of p and of what the last call left over.
+// Decode returns the text of the bytes that the last call left over, followed by p.
 func (d *TextDecoder) Decode(p []byte) string {
 	b := append(d.tail, p...)
 	n := len(b) - incomplete(b)

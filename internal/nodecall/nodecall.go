@@ -14,8 +14,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Link is one conversation with a node. Next is for one goroutine, Send and
-// Close are for any.
+// Link is a connection to a node. One goroutine may call Next, any may call Send and Close.
 type Link interface {
 	// Next returns the next frame. Its body is valid until the next call.
 	Next() (stream.Frame, error)
@@ -33,11 +32,11 @@ type traced struct {
 	parent string
 }
 
-// Call sends one request over a link that nobody else reads and waits for its
-// reply. Frames that arrive before the reply go to other, which must not keep
-// them; a nil other drops them.
+// Call sends one request over a link that no other goroutine reads, and waits for its reply. Frames
+// that arrive before the reply are passed to other, which must not keep them. A nil other drops
+// them.
 //
-// Preconditions: id is not 0 and no other request of this id is open on l.
+// Preconditions: id is not 0 and no other request with this id is open on l.
 func Call(l Link, id uint64, op string, ch uint32, params, result any, other func(stream.Frame) error) error {
 	if err := Send(l, id, op, ch, params); err != nil {
 		return err
@@ -82,7 +81,7 @@ func Send(l Link, id uint64, op string, ch uint32, params any) error {
 	return l.Send(stream.Frame{Type: stream.Control, Body: body})
 }
 
-// Next is Link.Next, but the end of the link is an error that has a kind.
+// Next is Link.Next, but the error at the end of the link always has a kind.
 func Next(l Link) (stream.Frame, error) {
 	f, err := l.Next()
 	if err == io.EOF {

@@ -205,7 +205,7 @@ func (d *Directory) Claim(_ context.Context, c cluster.Claim) (cluster.Token, er
 				}
 			}
 		default:
-			return fault.Invalid(op, "mode", "found is no mode %q", c.Mode)
+			return fault.Invalid(op, "mode", "there is no mode %q", c.Mode)
 		}
 		var err error
 		if token, err = next(tx, max(c.Last, x.Token)); err != nil {

@@ -129,7 +129,7 @@ func readFile(path string) ([]byte, error) {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fault.New(
-			fault.Host, "local.key_table", "others than its owner can read it; chmod 600 it",
+			fault.Host, "local.key_table", "users other than its owner can read it: chmod 600 the file",
 		)
 	}
 	return os.ReadFile(path)

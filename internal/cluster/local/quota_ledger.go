@@ -65,7 +65,7 @@ func (d *Directory) Report(
 type holder struct {
 	nodes    map[cluster.NodeID]usage
 	released map[cluster.SessionID]cluster.ReleasedSession
-	// reclaimer asks the other nodes until reclaimUntil to give something back.
+	// reclaimer is the node that asks the other nodes, until reclaimUntil, to give something back.
 	reclaimer    cluster.NodeID
 	reclaimUntil time.Time
 }

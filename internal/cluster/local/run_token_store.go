@@ -18,14 +18,14 @@ type RunTokenStore struct {
 	m       map[string]*runToken
 	origins map[string]int // number of tokens for each
 	frames  map[string]int // number of tokens to embed for each
-	soonest time.Time      // no token expires before
+	soonest time.Time      // no token expires before this time
 }
 
 type runToken struct {
 	cluster.RunToken
 	expires time.Time
 	minute  time.Time // when the present minute of the rate began
-	begun   int       // runs of that minute
+	begun   int       // runs that began in that minute
 	places  map[string]struct{}
 }
 

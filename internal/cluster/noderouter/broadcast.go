@@ -71,7 +71,7 @@ func (r *Router) owners(
 	return owners, err
 }
 
-// callOwners has all nodes that have a resource carry out a request.
+// callOwners sends a request to all nodes that have a resource.
 func (r *Router) callOwners(
 	ctx context.Context, who noderpc.Principal, row protocol.Operation, params json.RawMessage,
 ) (json.RawMessage, error) {

@@ -31,7 +31,7 @@ type Link struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	frames chan packet
-	taken  chan struct{} // of the packet that Next returned last; its own
+	taken  chan struct{} // for the packet that Next returned last; belongs to Next
 	asked  chan struct{}
 	work   sync.WaitGroup
 
@@ -41,7 +41,7 @@ type Link struct {
 	err     error
 	nodes   map[cluster.NodeID]*branch
 	numbers map[uint32]*branch
-	last    *branch // that of the last request, to which Data belongs
+	last    *branch // the branch of the last request, to which Data belongs
 }
 
 // branch is the link to one node.
@@ -116,7 +116,7 @@ func (l *Link) one(f stream.Frame) error {
 	case b != nil:
 		return b.link.Send(f)
 	case f.Type == stream.Ack:
-		return nil // of a channel that was detached
+		return nil // the channel was detached
 	}
 	l.event(f.Channel, unattached("link.input", f.Channel))
 	return nil
@@ -331,7 +331,7 @@ func (l *Link) control(r protocol.Reply) {
 	})
 }
 
-// event emits an error that is no reply.
+// event emits an error that is not a reply.
 func (l *Link) event(ch uint32, err error) {
 	params, merr := json.Marshal(fault.PublicOf(err))
 	if merr != nil {

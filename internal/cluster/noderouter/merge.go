@@ -49,8 +49,8 @@ func mergeList[L, T any](
 	}
 }
 
-// merge concatenates the lists of all nodes. The result is unavailable when a node does
-// not answer, since a client takes what is missing in a list for deleted.
+// merge concatenates the lists of all nodes. The result is unavailable when a node does not answer,
+// because a client would treat missing entries as deleted.
 func merge[L, T any](
 	ctx context.Context, r *Router, who noderpc.Principal,
 	op string, items func(L) []T, order func(a, b T) int, list func([]T) any,

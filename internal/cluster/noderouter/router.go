@@ -185,7 +185,7 @@ func (r *Router) missed(
 		err = n.client.Call(ctx, who, protocol.OpSessionGet, protocol.SessionRef{Session: id}, nil)
 		if fault.Is(err, fault.NotFound) {
 			return fault.New(
-				fault.SandboxLost, op, "the node that had the session was killed, and the session with it",
+				fault.SandboxLost, op, "the node that had the session was killed, and the session is lost",
 			)
 		}
 		return &fault.Error{
@@ -195,11 +195,11 @@ func (r *Router) missed(
 	}
 	return &fault.Error{
 		Kind: fault.Unavailable, Op: op, RetryAfter: 5,
-		Message: "the session's node is gone, and no other has a copy: it comes back with it",
+		Message: "the session's node is gone, and no other node has a copy: the session comes back with the node",
 	}
 }
 
-// adopt has a node take over a session without a node.
+// adopt makes a node take over a session without a node.
 func (r *Router) adopt(ctx context.Context, who noderpc.Principal, id string) (*nodeConn, error) {
 	n, err := r.place(ctx, "")
 	if err != nil {
@@ -225,12 +225,12 @@ func (r *Router) unreached(n *nodeConn, err error) bool {
 	return true
 }
 
-// Adopt has a node take over a session that was running code when its node released
-// it. Of several gateways one succeeds.
+// Adopt makes a node take over a session that was running code when its node released it. If
+// several gateways try, one succeeds.
 func (r *Router) Adopt(ctx context.Context, id cluster.SessionID) {
 	who := noderpc.Principal{Tenant: noderpc.GatewayTenant, Subject: "gateway"}
 	if _, err := r.adopt(ctx, who, string(id)); err != nil && !fault.Is(err, fault.Conflict) {
-		r.log.Warn("a session that was at work was not adopted", "session", id, "error", err)
+		r.log.Warn("a session that was running code was not adopted", "session", id, "error", err)
 	}
 }
 

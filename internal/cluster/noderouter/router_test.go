@@ -32,7 +32,7 @@ type testNode struct {
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]string
-	parked   *map[string]string // of all nodes
+	parked   *map[string]string // the parked sessions of all nodes
 	volumes  map[string]bool
 	template protocol.Template // the only one
 	requests []string          // the names of the operations
@@ -50,7 +50,7 @@ func (k *testNode) ServeLink(_ context.Context, l *noderpc.Link) error {
 			return err
 		}
 		if f.Type != stream.Control {
-			// It comes back with the node's name before it.
+			// The answer has the node's name before the body.
 			body := append([]byte(k.id+":"), f.Body...)
 			if err := l.Send(stream.Frame{
 				Type: stream.Records, Channel: f.Channel, Body: body,
@@ -286,8 +286,8 @@ func (l *Link) awaitReply(t testing.TB) protocol.Reply {
 	return r
 }
 
-// TestLinkSpeaksToMany: one link attaches channels of sessions on two nodes. What the
-// client sends to a number reaches its node.
+// TestLinkSpeaksToMany: one link attaches channels of sessions on two nodes. Frames that the client
+// sends to a channel number reach its node.
 func TestLinkSpeaksToMany(t *testing.T) {
 	f, all := startNodes(t, "a", "b")
 	l, err := f.Open(within(t), alice)
@@ -332,8 +332,7 @@ func TestLinkSpeaksToMany(t *testing.T) {
 	) != 1 || !strings.Contains(string(r.Result), `"name":"b"`) {
 		t.Errorf("tenants of all nodes: %s %+v", r.Result, r)
 	}
-	// A node that ends its link ends the client's, with a kind that asks to
-	// come back.
+	// A node that ends its link ends the client's link, with a kind that asks for a reconnection.
 	for len(all[0].links) > 0 {
 		_ = (<-all[0].links).Close()
 	}
@@ -345,8 +344,7 @@ func TestLinkSpeaksToMany(t *testing.T) {
 	}
 }
 
-// TestLinkHoldsBack: a client that does not read slows the node down, and gets
-// everything in order.
+// TestLinkHoldsBack: a client that does not read slows the node down, and gets everything in order.
 func TestLinkHoldsBack(t *testing.T) {
 	f, all := startNodes(t, "a")
 	l, err := f.Open(within(t), alice)
@@ -430,7 +428,7 @@ func TestCalls(t *testing.T) {
 	); err != nil || !reflect.DeepEqual(tenants.Tenants, want) {
 		t.Errorf("tenants %+v: %v", tenants, err)
 	}
-	// a's session is parked; many ask for it at once.
+	// a's session is parked, and many clients request it at the same time.
 	a := all[0]
 	a.mu.Lock()
 	(*a.parked)[ids[0]] = "alice"
@@ -464,7 +462,7 @@ func TestCalls(t *testing.T) {
 			break
 		}
 	}
-	// A node that cannot be asked makes a list unavailable.
+	// A node that does not answer makes a list unavailable.
 	if err := f.nodes["b"].client.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		t.Log(err)
 	}
@@ -478,7 +476,7 @@ func TestCalls(t *testing.T) {
 // lapsing is a directory in which a test can end the leases of nodes.
 type lapsing struct {
 	cluster.Lookup
-	gone sync.Map // of them, by cluster.NodeID
+	gone sync.Map // lapsed nodes, by cluster.NodeID
 }
 
 func (l *lapsing) Nodes(ctx context.Context) ([]cluster.Node, error) {
@@ -513,7 +511,7 @@ func TestListsHaveLapsed(t *testing.T) {
 		slices.Sort(got)
 		return got
 	}
-	// seen waits until the directory has been asked again.
+	// seen waits until the directory has had n more requests.
 	seen := func(n int) {
 		t.Helper()
 		for {
@@ -535,7 +533,7 @@ func TestListsHaveLapsed(t *testing.T) {
 	if got := listed(); !slices.Equal(got, ids) {
 		t.Errorf("behind b's lease: %v, not %v", got, ids)
 	}
-	// Another may have taken it over.
+	// Another node may have taken it over.
 	all[0].mu.Lock()
 	all[0].sessions[ids[1]] = alice.Tenant
 	all[0].mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestTraceGoesOn: the node that a request is for gets the trace that the
-// request is part of, below the span of finding it, over calls and links alike.
+// TestTraceGoesOn: the node that carries out a request gets the request's trace, below the span of
+// finding the node, over calls and links alike.
 func TestTraceGoesOn(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer collector.Close()

@@ -33,8 +33,7 @@ type Options struct {
 	Cluster string
 	// Timeout limits each step. Default 2 s.
 	Timeout time.Duration
-	// Logger gets a line when the connection to the server is lost or restored; nil
-	// is none.
+	// Logger gets a line when the connection to the server is lost or restored; nil means none.
 	Logger *slog.Logger
 }
 
@@ -47,8 +46,8 @@ type Client struct {
 	prefix    string
 	timeout   time.Duration
 	log       *slog.Logger
-	events    cluster.Broadcaster // of the directory
-	keyEvents cluster.Broadcaster // of the key table; all are empty
+	events    cluster.Broadcaster // events of the directory
+	keyEvents cluster.Broadcaster // events of the key table; all are empty
 	cancel    context.CancelFunc
 	done      chan struct{} // closed when listen has returned
 }
@@ -186,7 +185,7 @@ func (c *Client) run(
 	return nil, unavailable(op, err)
 }
 
-// unavailable is the error of a step that the server did not do.
+// unavailable returns the error of a step that the server did not do.
 func unavailable(op string, err error) error {
 	if err == nil {
 		return nil
@@ -206,7 +205,7 @@ func number(t cluster.Token) string { return strconv.FormatUint(uint64(t), 10) }
 func parseToken(op, s string) (cluster.Token, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
-		return 0, fault.New(fault.Internal, op, "the directory holds a token that is no number")
+		return 0, fault.New(fault.Internal, op, "the directory holds a token that is not a number")
 	}
 	return cluster.Token(n), nil
 }
@@ -259,14 +258,14 @@ func (c *Client) subscribe(ctx context.Context) (connected bool) {
 			continue
 		default:
 			if connected {
-				c.log.Warn("the directory's events are cut off", "error", err)
+				c.log.Warn("the subscription to the directory's events was lost", "error", err)
 			}
 			return connected
 		}
 		switch m := m.(type) {
 		case *goredis.Subscription:
 			if !connected {
-				c.log.Info("listening to the directory's events")
+				c.log.Info("the directory's events are received")
 			}
 			connected = true
 			c.events.Publish(cluster.Event{}) // earlier events were missed

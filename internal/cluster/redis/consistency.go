@@ -7,9 +7,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// ConsistencyCheck compares the records of the directory and of the quota ledger with
-// each other. It reads all keys and blocks the server meanwhile: it is for tests and
-// for the search of errors.
+// ConsistencyCheck compares the records of the directory and of the quota ledger with each other.
+// It reads all keys and blocks the server meanwhile: it is for tests and for debugging.
 func (d Directory) ConsistencyCheck(ctx context.Context) error {
 	const op = "redis.check"
 	wrong, err := d.c.run(ctx, op, d.c.scripts.checkDirectory, []string{
@@ -19,8 +18,8 @@ func (d Directory) ConsistencyCheck(ctx context.Context) error {
 	return inconsistent(op, wrong, err)
 }
 
-// ConsistencyCheck compares the run tokens with their indexes. It reads all keys and
-// blocks the server meanwhile: it is for tests and for the search of errors.
+// ConsistencyCheck compares the run tokens with their indexes. It reads all keys and blocks the
+// server meanwhile: it is for tests and for debugging.
 func (s RunTokenStore) ConsistencyCheck(ctx context.Context) error {
 	const op = "redis.check"
 	p := s.c.prefix + "run:"
@@ -29,7 +28,7 @@ func (s RunTokenStore) ConsistencyCheck(ctx context.Context) error {
 	return inconsistent(op, wrong, err)
 }
 
-// inconsistent is the error of a check that found something.
+// inconsistent returns the error of a check that found something.
 func inconsistent(op string, wrong []string, err error) error {
 	if err == nil && len(wrong) > 0 {
 		err = fault.New(fault.Internal, op, "%s", strings.Join(wrong, "; "))

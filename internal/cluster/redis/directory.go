@@ -27,7 +27,7 @@ func (d Directory) Heartbeat(
 	info, err := json.Marshal(h.Info)
 	if err != nil || len(info) > cluster.MaxInfo {
 		return cluster.HeartbeatReply{}, fault.New(
-			fault.TooLarge, op, "a node says at most %d bytes of itself", cluster.MaxInfo,
+			fault.TooLarge, op, "a node's description has at most %d bytes", cluster.MaxInfo,
 		)
 	}
 	out, err := d.c.run(ctx, op, d.c.scripts.heartbeat, []string{
@@ -87,8 +87,8 @@ func (d Directory) Claim(ctx context.Context, c cluster.Claim) (cluster.Token, e
 		wait, _ := strconv.Atoi(out[1])
 		return 0, &fault.Error{
 			Kind: fault.Unavailable, Op: op, RetryAfter: wait,
-			Message: "the directory was started anew, or its clock set, " +
-				"and who owns the session may not have told it yet",
+			Message: "the directory was restarted, or its clock was set, " +
+				"and the owner of the session may not have reported to it yet",
 		}
 	}
 	return parseToken(op, out[1])

@@ -30,7 +30,7 @@ func (s KeyTableStore) Load(ctx context.Context, have uint64) (is uint64, data [
 		return 0, nil, err
 	}
 	if is, err = strconv.ParseUint(out[0], 10, 64); err != nil {
-		return 0, nil, fault.New(fault.Internal, op, "the key table has a version that is no number")
+		return 0, nil, fault.New(fault.Internal, op, "the key table has a version that is not a number")
 	}
 	if len(out) > 1 {
 		data = []byte(out[1])

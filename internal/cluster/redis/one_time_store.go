@@ -35,8 +35,8 @@ func (s OneTimeStore) Put(
 	return unavailable(op, s.c.client.Set(ctx, s.key(name), value, life).Err())
 }
 
-// Take takes what lies under the name; of all who try one gets it. nil is
-// novalue.
+// Take takes the value with the name. If several callers try, one gets it. The result is nil if
+// there is no value.
 func (s OneTimeStore) Take(ctx context.Context, name string) ([]byte, error) {
 	const op = "redis.one_time"
 	ctx, cancel := context.WithTimeout(ctx, s.c.timeout)

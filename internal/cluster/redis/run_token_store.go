@@ -40,7 +40,7 @@ func (s RunTokenStore) originKey(origin string) string {
 	return s.c.prefix + "run:origin:" + hex.EncodeToString(sum[:16])
 }
 
-// Add stores a token. It is Exhausted when most tokens are stored.
+// Add stores a token. It is Exhausted when `most` tokens are stored.
 func (s RunTokenStore) Add(ctx context.Context, g cluster.RunToken, most int) error {
 	const op = "redis.run_tokens"
 	if len(g.Data) > maxValue {
@@ -56,7 +56,7 @@ func (s RunTokenStore) Add(ctx context.Context, g cluster.RunToken, most int) er
 	return err
 }
 
-// Find returns the data of a token that is valid or has a running run; nil is none.
+// Find returns the data of a token that is valid or has a running run; nil means none.
 func (s RunTokenStore) Find(ctx context.Context, id string) ([]byte, error) {
 	out, err := s.c.run(ctx, "redis.run_tokens", s.c.scripts.runTokenFind, s.keys(id, "")[:2])
 	if err != nil || len(out) == 0 {

@@ -110,7 +110,7 @@ func TestExits(t *testing.T) {
 		{"status 7", func(g guest) { g.ask("stderr last words"); g.write("exit 7") }, Exit{Reason: Exited, Status: 7}, "last words"},
 		{"a signal that Go turns into status 2", func(g guest) { g.write("abort") }, Exit{Reason: Exited, Status: 2}, "SIGABRT"},
 		{"end of input", func(g guest) { g.Stdin().Close() }, Exit{Reason: Exited, Status: 3}, ""},
-		{"SIGKILL to the sentry", func(g guest) { syscall.Kill(g.process.pid, syscall.SIGKILL) }, Exit{Reason: Killed, Status: -1, Signal: 9}, "something outside"},
+		{"SIGKILL to the sentry", func(g guest) { syscall.Kill(g.process.pid, syscall.SIGKILL) }, Exit{Reason: Killed, Status: -1, Signal: 9}, "a process outside"},
 		{"SIGQUIT to the sentry, which hands it on", func(g guest) { syscall.Kill(g.process.pid, syscall.SIGQUIT) }, Exit{Reason: Exited, Status: 2}, "SIGQUIT"},
 		{"Kill", func(g guest) { g.Kill("over the quota") }, Exit{Reason: Killed, Status: -1, Signal: 9}, "over the quota"},
 	} {

@@ -1,5 +1,5 @@
--- Compares the records of the directory with each other, and returns what does not
--- agree. It reads all keys and blocks the server meanwhile.
+-- Compares the records of the directory with each other, and returns the records that
+-- do not agree. It reads all keys and blocks the server meanwhile.
 -- KEYS: directory, nodes. ARGV: prefix of nodes, prefix of sessions, prefix of holders.
 local wrong = {}
 local function report(...) wrong[#wrong + 1] = table.concat({ ... }) end

@@ -1,10 +1,10 @@
--- Compares the run tokens with their indexes, and returns what does not agree. It reads
--- all keys and blocks the server meanwhile.
+-- Compares the run tokens with their indexes, and returns the records that do not
+-- agree. It reads all keys and blocks the server meanwhile.
 -- KEYS: valid tokens, origins of frames. ARGV: prefix of tokens, prefix of places,
 -- prefix of origins.
 local wrong = {}
 local function report(...) wrong[#wrong + 1] = table.concat({ ... }) end
--- count counts what is not over in a set.
+-- count returns the number of members of a set that have not ended.
 local function count(key) return redis.call('ZCOUNT', key, '(' .. text(now), '+inf') end
 
 local listed, embedded = 0, 0

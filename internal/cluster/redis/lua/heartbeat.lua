@@ -1,5 +1,5 @@
--- Renews a node's lease or starts one. It also runs when memory is full: a renewal needs
--- none.
+-- Renews a node's lease or starts one. It also runs when memory is full: a renewal
+-- needs no memory.
 -- KEYS: directory, node, nodes. ARGV: name, instance, incarnation, floor, lease in ms, info,
 -- channel of events.
 local born = epoch()

@@ -2,7 +2,7 @@
 -- tokens, those of its origin, origins of frames. The score of a member of a set is the end
 -- of the member, in microseconds.
 
--- cover keeps a key alive until then at least.
+-- cover keeps a key alive at least until then.
 local function cover(key, till)
   local left = math.ceil((till - now) / 1000) + 1
   if redis.call('PTTL', key) < left then
@@ -10,7 +10,7 @@ local function cover(key, till)
   end
 end
 
--- stand lists the token until then. how is GT to keep a later end.
+-- stand lists the token until then. With GT in how, a later end is kept.
 local function stand(id, origin, embed, till, how)
   local sets = { { KEYS[3], id }, { KEYS[4], id } }
   if embed == '1' then
