@@ -174,17 +174,17 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/session/channel": {"fault", "stream"},
 		"internal/session/migrate": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
-			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot",
+			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot", "internal/admission", "internal/lockorder", "internal/noderpc", "internal/tenant",
 		},
 		"internal/session/ownership": {"fault", "internal/cluster", "internal/lockorder"},
 		"internal/session/stats":     {"fault", "stream", "internal/journal", "internal/pool"},
 		"internal/session/snapshot": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
-			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm",
+			"internal/admission", "internal/cluster", "internal/lockorder", "internal/noderpc", "internal/tenant", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm",
 		},
 		"internal/session/durable": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
-			"internal/cluster", "internal/lockorder", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot",
+			"internal/cluster", "internal/lockorder", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot", "internal/admission", "internal/noderpc", "internal/tenant",
 		},
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",

@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/audit"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/internal/trace"
 	"github.com/sandgate/sandgate/protocol"
@@ -47,7 +48,7 @@ type Migration interface {
 
 // Snapshots are those that users have taken.
 type Snapshots interface {
-	Create(ctx context.Context, p noderpc.Principal, s *session.Session, r protocol.SnapshotCreate) (protocol.Snapshot, error)
+	Create(ctx context.Context, p noderpc.Principal, s snapshot.Source, r protocol.SnapshotCreate) (protocol.Snapshot, error)
 	List(p noderpc.Principal) protocol.SnapshotList
 	Get(p noderpc.Principal, ref string) (protocol.Snapshot, error)
 	Delete(p noderpc.Principal, ref string) error

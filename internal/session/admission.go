@@ -25,7 +25,7 @@ func (n admissionNode) SessionUse(name, subject string) (all, own tenant.Use) {
 }
 
 func (n admissionNode) SnapshotUse(name, subject string) (all, own tenant.Use) {
-	return n.m.snapshots.use(name, subject)
+	return n.m.snapshots.Use(name, subject)
 }
 
 func (n admissionNode) Holders() []admission.Holder {
@@ -33,12 +33,7 @@ func (n admissionNode) Holders() []admission.Holder {
 	for name := range n.m.warm.Stored() {
 		all = append(all, admission.Holder{Tenant: name})
 	}
-	n.m.snapshots.mu.Lock()
-	defer n.m.snapshots.mu.Unlock()
-	for _, c := range n.m.snapshots.all {
-		all = append(all, admission.Holder{Tenant: c.Tenant, Subject: c.Subject})
-	}
-	return all
+	return append(all, n.m.snapshots.Holders()...)
 }
 
 func (n admissionNode) EvictIdle(ctx context.Context, tenant string) bool {

@@ -25,6 +25,35 @@ type captured struct {
 	pause  time.Duration
 }
 
+// manifest returns the manifest of the copy of a session.
+func (st *captured) manifest(id string) *snapshot.Manifest {
+	return &snapshot.Manifest{Record: st.record, At: st.at, Pause: st.pause, Session: id}
+}
+
+// Copy implements snapshot.Source.
+func (s *Session) Copy(ctx context.Context, dir string) (*snapshot.Manifest, error) {
+	st, err := s.copyIdle(ctx, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	return st.manifest(s.spec.ID), nil
+}
+
+// copyIdle is copyTo for a session that may be at work, paused or hibernated. It
+// waits until no request is under way, and resumes the session.
+func (s *Session) copyIdle(ctx context.Context, dir string, volatile bool) (*captured, error) {
+	unlock, err := s.acquireIdle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unlock = sync.OnceFunc(unlock)
+	defer unlock()
+	if err := s.ensureRunning(ctx); err != nil {
+		return nil, err
+	}
+	return s.copyTo(ctx, dir, volatile, func(*captured) { unlock() })
+}
+
 // copyTo makes a copy of the session as it is now in dir. It calls release,
 // which releases lifecycle, when the session goes on, which is before the
 // copy is on disk. Preconditions: lifecycle is held, no request is under way, and

@@ -97,7 +97,7 @@ func (s *Session) autosave(ctx context.Context, unlock func()) (err error) {
 		unlock()
 	})
 	if err == nil {
-		err = draft.Commit(&snapshot.Manifest{Record: st.record, At: st.at, Pause: st.pause, Session: s.spec.ID})
+		err = draft.Commit(st.manifest(s.spec.ID))
 	}
 	if s.IsLost() && s.lostReason() != "restarting" {
 		return errors.Join(err, draft.Abandon())

@@ -94,16 +94,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	defer release()
 	dir := filepath.Join(m.forksDir(), newID())
 	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what remains
-	unlock, err := s.acquireIdle(ctx)
-	if err != nil {
-		return none, err
-	}
-	unlock = sync.OnceFunc(unlock)
-	defer unlock()
-	if err := s.ensureRunning(ctx); err != nil {
-		return none, err
-	}
-	st, err := s.copyTo(ctx, dir, true, func(*captured) { unlock() })
+	st, err := s.copyIdle(ctx, dir, true)
 	if err != nil {
 		return none, err
 	}

@@ -16,7 +16,7 @@ package session
 //
 //	    Session.remote.writing   held over writes to the blob store
 //	10  Manager.mu               the lists of sessions
-//	20  SnapshotStore.mu         the list of users' snapshots
+//	20  snapshot.Store.mu        the list of users' snapshots
 //	30  admission.Controller.mu  places that are reserved
 //	40  Session.mu               state, viewers, channels; several only under Manager.mu
 //	50  Channel.mu
@@ -32,21 +32,18 @@ package session
 // go test -tags lockorder ./internal/session.
 
 type (
-	managerRank   struct{}
-	snapshotsRank struct{}
-	sessionRank   struct{}
-	channelRank   struct{}
-	totalsRank    struct{}
+	managerRank struct{}
+	sessionRank struct{}
+	channelRank struct{}
+	totalsRank  struct{}
 )
 
-func (managerRank) Rank() int   { return 10 }
-func (snapshotsRank) Rank() int { return 20 }
-func (sessionRank) Rank() int   { return 40 }
-func (channelRank) Rank() int   { return 50 }
-func (totalsRank) Rank() int    { return 70 }
+func (managerRank) Rank() int { return 10 }
+func (sessionRank) Rank() int { return 40 }
+func (channelRank) Rank() int { return 50 }
+func (totalsRank) Rank() int  { return 70 }
 
-func (managerRank) String() string   { return "Manager.mu" }
-func (snapshotsRank) String() string { return "SnapshotStore.mu" }
-func (sessionRank) String() string   { return "Session.mu" }
-func (channelRank) String() string   { return "Channel.mu" }
-func (totalsRank) String() string    { return "totals.mu" }
+func (managerRank) String() string { return "Manager.mu" }
+func (sessionRank) String() string { return "Session.mu" }
+func (channelRank) String() string { return "Channel.mu" }
+func (totalsRank) String() string  { return "totals.mu" }

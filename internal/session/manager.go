@@ -24,6 +24,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/ownership"
+	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/session/stats"
 	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/internal/volume"
@@ -54,7 +55,7 @@ type Manager struct {
 	pace                        *rate.Limiter
 	// adopting is held while a parked session is fetched: one at a time.
 	adopting  ctxlock.Lock
-	snapshots *SnapshotStore
+	snapshots *snapshot.Store
 	durable   durable.Store
 	volumes   *volume.Store
 	egress    *proxy.Service
@@ -119,7 +120,7 @@ func New(cfg Config) (*Manager, error) {
 		Node: admissionNode{m}, Evictor: admissionNode{m}, MaxSessions: cfg.MaxSessions, Queue: cfg.Queue, QueueWait: cfg.QueueWait,
 		Tenants: cfg.Tenants, Ledger: cfg.Ledger, Refused: m.stats.QuotaRefused,
 	})
-	for _, dir := range []string{m.logDir(), m.sessionsDir(), m.userSnapshotsDir(), m.forksDir()} {
+	for _, dir := range []string{m.logDir(), m.sessionsDir(), m.forksDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fault.Wrap(fault.Host, op, err)
 		}
@@ -141,7 +142,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.resumeAll()
-	if m.snapshots, err = newSnapshotStore(m); err != nil {
+	if m.snapshots, err = openSnapshots(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
 	m.attachStats()
@@ -167,7 +168,7 @@ func (m *Manager) logDir() string { return filepath.Join(m.cfg.DataDir, "logs") 
 // sandbox.
 func (m *Manager) Create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (s *Session, err error) {
 	if r.Snapshot != "" {
-		s, err = m.snapshots.start(ctx, p, r)
+		s, err = m.createFromSnapshot(ctx, p, r)
 	} else {
 		s, err = m.createNew(ctx, p, r)
 	}
@@ -186,9 +187,6 @@ func (m *Manager) Delete(s *Session) {
 	m.stats.SessionsDeleted.Add(1)
 	m.Remove(s)
 }
-
-// Snapshots returns the snapshots that users have taken.
-func (m *Manager) Snapshots() *SnapshotStore { return m.snapshots }
 
 // Volumes returns the node's volumes.
 func (m *Manager) Volumes() *volume.Store { return m.volumes }
@@ -346,7 +344,7 @@ func (m *Manager) Status() protocol.NodeStatus {
 			st.Pool.LastError = s.LastError
 		}
 	}
-	st.Snapshots, st.SnapshotBytes = m.snapshots.total()
+	st.Snapshots, st.SnapshotBytes = m.snapshots.Total()
 	n := m.totals.count()
 	st.Hibernated = n[hibernated]
 	st.Sessions = n[running] + n[paused] + n[resuming]
@@ -414,7 +412,7 @@ func (m *Manager) tick(now time.Time) {
 		all = append(all, s)
 	}
 	m.mu.Unlock()
-	m.snapshots.expire(now)
+	m.snapshots.Expire(now)
 	m.departures.Expire(now)
 	m.measureAll(now, all)
 	for _, s := range all {

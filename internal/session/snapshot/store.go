@@ -1,0 +1,401 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/admission"
+	"github.com/sandgate/sandgate/internal/lockorder"
+	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+const (
+	// idPrefix begins the id of each snapshot, and the name of none.
+	idPrefix = "n_"
+	// maxName is the most bytes of a snapshot's name.
+	maxName = 128
+	// maxLife is the longest time for which a snapshot may be kept. A snapshot
+	// without an end is kept until it is deleted.
+	maxLife = 10 * 365 * 24 * time.Hour
+)
+
+// Source is a session that a snapshot is taken of.
+type Source interface {
+	// ID returns the session's id.
+	ID() string
+	// Copy writes the session, as it is at one moment, to a folder. The session
+	// continues before Copy returns. A hibernated session is resumed for it.
+	Copy(ctx context.Context, dir string) (*Manifest, error)
+}
+
+// Admission checks quotas. *admission.Controller implements it.
+type Admission interface {
+	// SessionUse returns what a tenant holds without its snapshots, and the part
+	// of a subject.
+	SessionUse(tenant, subject string) (all, own tenant.Use)
+	// Check compares a request with the quotas on this node, for a holder that has
+	// all and own. The Store calls it with its lock held.
+	Check(op string, r admission.Request, all, own tenant.Use) error
+	// Confirm compares a request with the quotas over all nodes.
+	Confirm(ctx context.Context, op string, r admission.Request) error
+}
+
+// StoreConfig has the settings of a Store. All fields are required.
+type StoreConfig struct {
+	// Dir is the folder of the snapshots, each below its id.
+	Dir string
+	// Max is how many snapshots there may be, and MaxBytes how many bytes all of
+	// them may take.
+	Max      int
+	MaxBytes int64
+	// Admission has the quotas of tenants and keys.
+	Admission Admission
+	// Taken is called for each snapshot that was taken.
+	Taken func()
+	// Go runs the removal of an expired snapshot.
+	Go  func(func())
+	Log *slog.Logger
+}
+
+// storeRank is the place of Store.mu in the order of locks: see locks.go of
+// package session.
+type storeRank struct{}
+
+func (storeRank) Rank() int      { return 20 }
+func (storeRank) String() string { return "snapshot.Store.mu" }
+
+// Store has the snapshots that users have taken: copies of sessions, from which
+// other sessions start. Each snapshot in it is complete. Any goroutine may use it.
+type Store struct {
+	cfg StoreConfig
+
+	mu    lockorder.Mutex[storeRank] // guards all below
+	all   map[string]*Manifest
+	bytes int64
+	// pending are the snapshots that are being taken. Each has a place in the
+	// store, and its name is reserved.
+	pending map[*pendingSnapshot]struct{}
+}
+
+// pendingSnapshot is a snapshot that is being taken.
+type pendingSnapshot struct {
+	holder admission.Holder
+	name   string
+}
+
+// OpenStore returns the store in a folder, with the snapshots of earlier
+// processes. It removes those that are incomplete or expired.
+func OpenStore(cfg StoreConfig) (*Store, error) {
+	h := &Store{cfg: cfg, all: map[string]*Manifest{}, pending: map[*pendingSnapshot]struct{}{}}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		c, err := ReadManifest(h.Dir(e.Name()))
+		if err == nil && c.ID == e.Name() && !c.Expired(time.Now()) {
+			h.all[c.ID] = c
+			h.bytes += c.Bytes
+			continue
+		}
+		cfg.Log.Info("removed a snapshot that is over or not whole", "snapshot", e.Name())
+		if err := os.RemoveAll(h.Dir(e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// Dir returns the folder of a snapshot.
+func (h *Store) Dir(id string) string { return filepath.Join(h.cfg.Dir, id) }
+
+// Create takes a snapshot of a session. Errors: InvalidArgument, Conflict for a
+// name that another snapshot of the tenant has, Exhausted at a limit, and those of
+// the session.
+func (h *Store) Create(ctx context.Context, p noderpc.Principal, s Source, r protocol.SnapshotCreate) (protocol.Snapshot, error) {
+	var none protocol.Snapshot
+	if err := checkCreate(r); err != nil {
+		return none, err
+	}
+	done, err := h.reserve(holderOf(p), r.Name)
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	if err := h.cfg.Admission.Confirm(ctx, protocol.OpSnapshot, admission.ForSnapshot(holderOf(p))); err != nil {
+		return none, err
+	}
+	id := idPrefix + strings.ToLower(rand.Text())
+	dir := h.Dir(id)
+	c, err := s.Copy(ctx, dir+Partial)
+	if err == nil {
+		c.ID, c.Label, c.Tenant, c.Subject = id, r.Name, p.Tenant, p.Subject
+		if r.ExpiresSeconds > 0 {
+			c.Ends = c.At.Add(time.Duration(r.ExpiresSeconds) * time.Second)
+		}
+		err = Commit(dir, c)
+	}
+	if err == nil {
+		err = h.add(c)
+	}
+	if err != nil {
+		return none, errors.Join(err, os.RemoveAll(dir+Partial), Remove(dir))
+	}
+	h.cfg.Taken()
+	h.cfg.Log.Info("snapshot taken", "session", s.ID(), "snapshot", id, "bytes", c.Bytes, "pause", c.Pause)
+	return c.View(), nil
+}
+
+func checkCreate(r protocol.SnapshotCreate) error {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if len(r.Name) > maxName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, control) || strings.HasPrefix(r.Name, idPrefix) || strings.Contains(r.Name, "/") {
+		return fault.Invalid(protocol.OpSnapshot, "name", "a name is UTF-8 text of at most %d bytes without control characters and slashes, and does not begin with n_", maxName)
+	}
+	if r.ExpiresSeconds < 0 || r.ExpiresSeconds > int64(maxLife/time.Second) {
+		return fault.Invalid(protocol.OpSnapshot, "expires_seconds", "a snapshot is kept for 0 to %d seconds", int64(maxLife/time.Second))
+	}
+	return nil
+}
+
+// reserve reserves a place and a name until done is called.
+func (h *Store) reserve(holder admission.Holder, name string) (done func(), err error) {
+	const op = protocol.OpSnapshot
+	all, own := h.cfg.Admission.SessionUse(holder.Tenant, holder.Subject)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a, o := h.use(holder)
+	all.Add(a)
+	own.Add(o)
+	if err := h.cfg.Admission.Check(op, admission.ForSnapshot(holder), all, own); err != nil {
+		return nil, err
+	}
+	switch n := len(h.all) + len(h.pending); {
+	case n >= h.cfg.Max:
+		return nil, fault.New(fault.Exhausted, op, "there are %d snapshots, which is the limit; delete some", n)
+	case h.bytes >= h.cfg.MaxBytes:
+		return nil, fault.New(fault.Exhausted, op, "the snapshots take %d bytes, the limit is %d; delete some", h.bytes, h.cfg.MaxBytes)
+	case name != "" && h.hasName(holder.Tenant, name):
+		return nil, &fault.Error{Kind: fault.Conflict, Op: op, Field: "name", Message: "you have a snapshot of this name"}
+	}
+	x := &pendingSnapshot{holder, name}
+	h.pending[x] = struct{}{}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.pending, x)
+	}, nil
+}
+
+// hasName reports whether a tenant's snapshot has a name, or reserves it.
+// Preconditions: mu is held.
+func (h *Store) hasName(owner, name string) bool {
+	for x := range h.pending {
+		if x.holder.Tenant == owner && x.name == name {
+			return true
+		}
+	}
+	return h.find(owner, name) != nil
+}
+
+// add adds a snapshot. Errors: Exhausted if its bytes exceed the limit.
+func (h *Store) add(c *Manifest) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if limit := h.cfg.MaxBytes; h.bytes+c.Bytes > limit {
+		return fault.New(fault.Exhausted, protocol.OpSnapshot, "the snapshot has %d bytes, and of the limit of %d are %d left; delete some", c.Bytes, limit, limit-h.bytes)
+	}
+	h.all[c.ID] = c.Header()
+	h.bytes += c.Bytes
+	return nil
+}
+
+// find returns a tenant's snapshot by id or name, or nil. Preconditions: mu is
+// held.
+func (h *Store) find(owner, ref string) *Manifest {
+	if c := h.all[ref]; c != nil && c.Tenant == owner {
+		return c
+	}
+	for _, c := range h.all {
+		if ref != "" && c.Label == ref && c.Tenant == owner {
+			return c
+		}
+	}
+	return nil
+}
+
+// Lookup returns a principal's snapshot by id or name, with those parts of its
+// manifest that Header keeps. Errors: NotFound, also for another tenant's
+// snapshot.
+func (h *Store) Lookup(p noderpc.Principal, ref string) (*Manifest, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.find(p.Tenant, ref)
+	if c == nil || c.Expired(time.Now()) {
+		return nil, &fault.Error{Kind: fault.NotFound, Op: "snapshot.find", Field: "snapshot", Message: "there is no such snapshot"}
+	}
+	return c, nil
+}
+
+// Get returns a principal's snapshot by id or name. Errors: NotFound.
+func (h *Store) Get(p noderpc.Principal, ref string) (protocol.Snapshot, error) {
+	c, err := h.Lookup(p, ref)
+	if err != nil {
+		return protocol.Snapshot{}, err
+	}
+	return c.View(), nil
+}
+
+// List returns the tenant's snapshots, newest first.
+func (h *Store) List(p noderpc.Principal) protocol.SnapshotList {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var mine []*Manifest
+	for _, c := range h.all {
+		if c.Tenant == p.Tenant && !c.Expired(time.Now()) {
+			mine = append(mine, c)
+		}
+	}
+	slices.SortFunc(mine, func(a, b *Manifest) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
+	out := protocol.SnapshotList{Snapshots: []protocol.Snapshot{}}
+	for _, c := range mine {
+		out.Snapshots = append(out.Snapshots, c.View())
+	}
+	return out
+}
+
+// Delete removes a principal's snapshot. Sessions that were started from it do
+// not need it. Errors: NotFound.
+func (h *Store) Delete(p noderpc.Principal, ref string) error {
+	c, err := h.Lookup(p, ref)
+	if err != nil {
+		return err
+	}
+	return h.drop(c)
+}
+
+// drop removes a snapshot, if it is still in the store.
+func (h *Store) drop(c *Manifest) error {
+	h.mu.Lock()
+	_, there := h.all[c.ID]
+	if there {
+		delete(h.all, c.ID)
+		h.bytes -= c.Bytes
+	}
+	h.mu.Unlock()
+	if !there {
+		return nil
+	}
+	return fault.Wrap(fault.Host, protocol.OpSnapshotDel, Remove(h.Dir(c.ID)))
+}
+
+// Expire removes the snapshots that have expired, in the background.
+func (h *Store) Expire(now time.Time) {
+	h.mu.Lock()
+	var over []*Manifest
+	for _, c := range h.all {
+		if c.Expired(now) {
+			over = append(over, c)
+		}
+	}
+	h.mu.Unlock()
+	for _, c := range over {
+		h.cfg.Go(func() {
+			if err := h.drop(c); err != nil {
+				h.cfg.Log.Warn("a snapshot was not removed", "snapshot", c.ID, "error", err)
+			}
+		})
+	}
+}
+
+// Total returns how many snapshots there are, and their bytes.
+func (h *Store) Total() (n int, bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all), h.bytes
+}
+
+// Use returns what the snapshots of a tenant hold, and the part of a subject.
+// Snapshots that are being taken count.
+func (h *Store) Use(name, subject string) (all, own tenant.Use) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.use(admission.Holder{Tenant: name, Subject: subject})
+}
+
+// use is Use. Preconditions: mu is held.
+func (h *Store) use(of admission.Holder) (all, own tenant.Use) {
+	add := func(holder admission.Holder, u tenant.Use) {
+		if holder.Tenant != of.Tenant {
+			return
+		}
+		all.Add(u)
+		if holder == of {
+			own.Add(u)
+		}
+	}
+	for _, c := range h.all {
+		add(c.holder(), tenant.Use{Snapshots: 1, DiskBytes: c.Bytes})
+	}
+	for x := range h.pending {
+		add(x.holder, tenant.Use{Snapshots: 1})
+	}
+	return all, own
+}
+
+// Holders returns the tenants and subjects that have snapshots, one entry for
+// each snapshot.
+func (h *Store) Holders() []admission.Holder {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]admission.Holder, 0, len(h.all))
+	for _, c := range h.all {
+		all = append(all, c.holder())
+	}
+	return all
+}
+
+// ConsistencyCheck compares the store's counter with its snapshots. It is for
+// tests and diagnosis.
+func (h *Store) ConsistencyCheck() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var bytes int64
+	for _, c := range h.all {
+		bytes += c.Bytes
+	}
+	if bytes != h.bytes {
+		return fmt.Errorf("snapshots: counted %d bytes, there are %d", h.bytes, bytes)
+	}
+	return nil
+}
+
+// Pending returns how many snapshots are being taken, for tests.
+func (h *Store) Pending() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.pending)
+}
+
+func (c *Manifest) holder() admission.Holder {
+	return admission.Holder{Tenant: c.Tenant, Subject: c.Subject}
+}
+
+func holderOf(p noderpc.Principal) admission.Holder {
+	return admission.Holder{Tenant: p.Tenant, Subject: p.Subject}
+}
