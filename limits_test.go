@@ -27,7 +27,6 @@ func oversized() map[string]string {
 		"client.Client":                   "a method for each operation of the REST interface, which users call on one value",
 		"client/clienttest.Server.do":     "one case for each operation of the scripted server",
 		"internal/sandbox/gvisor.Sandbox": "the interface of a machine plus the steps of its life, which share one lock",
-		"internal/warm.Manager":           "to be divided: building and pools share its locks",
 
 		"langs/golang/kernel/front/translate.go": "one pass over the syntax tree of a cell",
 		"langs/golang/kernel/rich.tree.clean":    "one case for each kind of HTML node",

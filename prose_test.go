@@ -81,7 +81,6 @@ var proseExcluded = []string{
 	"internal/session/migrate",
 	"internal/session/snapshot",
 	"internal/tenant",
-	"internal/warm",
 	"kernel",
 	"kernel/queue",
 	"langs",

@@ -7,9 +7,9 @@ import (
 
 // buildLog keeps the last maxBuildLog bytes of a build's output.
 type buildLog struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards all below
 	text []byte
-	from int // the mark: where in text the current command begins
+	from int // the mark: the position in text at which the current command begins
 }
 
 func (l *buildLog) write(p []byte) {

@@ -3,6 +3,7 @@ package warm
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/client"
@@ -15,54 +16,51 @@ import (
 type Config struct {
 	// Backend starts and restores the sandboxes.
 	Backend sandbox.Backend
-	// DataDir holds the folders snapshots, of this package, and templates, with
-	// the definitions of users' templates.
+	// DataDir contains the folder snapshots and the folder templates, which has the definitions of
+	// users' templates.
 	DataDir string
-	// Languages are the kernels of the backend's image. DefaultLanguage is the
-	// name of one.
+	// Languages are the kernels of the backend's image. DefaultLanguage is the name of one of them.
 	Languages       []kernel.Manifest
 	DefaultLanguage string
-	// Limits are those of sessions that ask for none.
+	// Limits are the defaults of sessions.
 	Limits protocol.Limits
-	// Pools is how many sandboxes of a language are kept ready, by the name of
-	// the language.
+	// Pools is the number of sandboxes that are kept ready, by the name of their language.
 	Pools map[string]int
 	// Parallel is how many sandboxes a pool makes at a time.
 	Parallel int
-	// PoolMemory bounds the bytes of sandboxes that are kept ready because of
-	// demand, beyond Pools.
+	// PoolMemory bounds the memory of the sandboxes that are kept ready because of demand, in bytes.
+	// The sandboxes of Pools do not count.
 	PoolMemory int64
 	// ClaimWait bounds how long Claim waits for a sandbox.
 	ClaimWait time.Duration
 	// BootLimit bounds a cold boot with its kernel and warm-up. BuildLimit is
 	// added to it for a user's template.
 	BootLimit, BuildLimit time.Duration
-	// MaxTemplates is how many templates a tenant may have. TemplateBytes bounds
-	// the tar of each.
+	// MaxTemplates is how many templates a tenant may have. TemplateBytes bounds the tar of each
+	// template.
 	MaxTemplates  int
 	TemplateBytes int64
-	// Images makes root filesystems of users' images; nil means that templates
-	// cannot have an image.
+	// Images makes root filesystems from users' images; nil means that templates cannot have an
+	// image.
 	Images   Images
 	Host     Host
 	Observer Observer
 	Log      *slog.Logger
 }
 
-// Host is the node around a Manager. Its methods are called from several
-// goroutines, without a lock of this package.
+// Host is the node that uses a Manager. Its methods are called from several goroutines, without a
+// lock of this package.
 type Host interface {
-	// CheckSpec checks the parts of a template that mean something to sessions:
-	// environment, limits, languages, networks and volumes. ownImage reports
-	// whether the template has an image of its own.
+	// CheckSpec checks the parts of a template that concern sessions: environment, limits,
+	// languages, networks and volumes. ownImage reports whether the template has an image of its
+	// own.
 	CheckSpec(tenant string, spec *protocol.TemplateSpec, ownImage bool) error
 	// MayStore checks the tenant's quota before a template is received.
 	MayStore(tenant, subject string) error
-	// MemoryShort reports whether need more bytes of sandboxes exceed the
-	// node's memory.
+	// MemoryShort reports whether sandboxes that take need more bytes exceed the node's memory.
 	MemoryShort(need int64) bool
-	// OpenNetwork connects the commands of a build with the outside, through
-	// the sandbox's agent. It returns nil if def asks for no network.
+	// OpenNetwork gives the commands of a build access to the network, through the sandbox's agent.
+	// It returns nil if def asks for no network.
 	OpenNetwork(ctx context.Context, agent *client.Client, def *TemplateDef) (*BuildNetwork, error)
 	// NewSink returns the sink of a new sandbox's agent.
 	NewSink() Sink
@@ -70,15 +68,15 @@ type Host interface {
 
 // BuildNetwork is the network of a build.
 type BuildNetwork struct {
-	// Port is the proxy's port in the sandbox. Env is what programs need to
-	// find it.
+	// Port is the proxy's port in the sandbox. Env has the variables with which programs find the
+	// proxy.
 	Port int
 	Env  map[string]string
 	// Close ends all connections.
 	Close func()
 }
 
-// Sink takes the frames of a sandbox's agent, from its start on.
+// Sink receives the frames of a sandbox's agent, from the agent's start.
 type Sink interface {
 	client.Sink
 	// Number returns a channel number that was never used on this wire. The
@@ -88,8 +86,8 @@ type Sink interface {
 
 // Observer counts events. Its methods must return at once.
 type Observer interface {
-	// Claimed reports a claim that was served: from a pool, after a wait for
-	// one, or by a sandbox that was made for it ("pool", "wait", "cold").
+	// Claimed reports a claim that was served. The source is "pool" for a sandbox that was ready,
+	// "wait" after a wait for the pool, and "cold" for a sandbox that was made for the claim.
 	Claimed(language, source string, took time.Duration)
 	// Restored reports a restore of a template's snapshot.
 	Restored(ok bool)
@@ -103,3 +101,6 @@ func (c Config) language(name string) (kernel.Manifest, bool) {
 	m, err := kernel.Find(c.Languages, name)
 	return m, err == nil
 }
+
+func (c Config) snapshotsDir() string { return filepath.Join(c.DataDir, "snapshots") }
+func (c Config) templatesDir() string { return filepath.Join(c.DataDir, "templates") }

@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestGoldenRecords compares what a node stores of templates.
+// TestGoldenRecords compares the records of templates that a node stores.
 func TestGoldenRecords(t *testing.T) {
 	types := map[string]any{
 		"snapshots/NAME.json: a warm kernel": warmKernel{},
@@ -20,8 +20,8 @@ func TestGoldenRecords(t *testing.T) {
 	golden.Records(t, "records.json", types, protocol.Network{Allow: []string{"example.org"}})
 }
 
-// TestGoldenSnapshotName compares the names of templates' snapshots. A snapshot
-// that has another name is not found any more and has to be made again.
+// TestGoldenSnapshotName compares the names of templates' snapshots. A snapshot under another name is
+// not found and has to be made again.
 func TestGoldenSnapshotName(t *testing.T) {
 	var out strings.Builder
 	l := kernel.Manifest{

@@ -5,22 +5,21 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Layout is what a sandbox is made from, as far as it differs between the
-// sandboxes of a node. It is stored with each session. The zero value means the
-// backend's own.
+// Layout has the properties that differ between the sandboxes of a node. It is stored with each
+// session. The zero value means the defaults of the backend.
 type Layout struct {
 	// Image is the path of a root filesystem.
 	Image string `json:"image,omitempty"`
-	// Env is the agent's environment; nil means that of the backend's image.
+	// Env is the agent's environment; nil means the environment of the backend's image.
 	Env []string `json:"env,omitempty"`
-	// Limits are the sandbox's. Those of output and cells are the session's.
+	// Limits are the limits of the sandbox. The session enforces the limits of output and cells.
 	Limits protocol.Limits `json:"limits"`
 	// Volumes lets the sandbox have volumes.
 	Volumes bool `json:"volumes,omitempty"`
 }
 
-// Spec returns the layout as the backend takes it. mounts are the volumes that
-// a restored sandbox has from its start.
+// Spec converts the layout for the backend. mounts are the volumes that a restored sandbox has from
+// its start.
 func (l Layout) Spec(mounts []sandbox.Volume) sandbox.Spec {
 	return sandbox.Spec{
 		Image: l.Image, Env: l.Env, Volumes: l.Volumes, Mounts: mounts,

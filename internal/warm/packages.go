@@ -19,8 +19,7 @@ const (
 // packageDir has the files of packages in the sandbox during the installation.
 const packageDir = "/tmp/.sandgate-packages"
 
-// checkPackages checks the packages of a template. It returns them by the name
-// of their language.
+// checkPackages checks the packages of a template. It returns them by the name of their language.
 func (c Config) checkPackages(op string, packages map[string][]string) (map[string][]string, error) {
 	n := 0
 	out := map[string][]string{}
@@ -65,8 +64,8 @@ func (c Config) withPackages() []string {
 	return names
 }
 
-// install returns the command that installs packages of a language. The
-// packages' own installers run in the sandbox.
+// install returns the command that installs packages of a language. The installers of the packages
+// run in the sandbox.
 func (c Config) install(language string, packages []string) ([]string, error) {
 	l, ok := c.language(language)
 	if !ok || l.Packages == nil || l.Packages.Script == "" {

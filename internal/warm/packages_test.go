@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// TestNamesOfPackages: what a package manager would take for something else
-// than a package is refused.
+// TestNamesOfPackages fails when a name is accepted that a package manager would not take for the
+// name of a package.
 func TestNamesOfPackages(t *testing.T) {
 	languages, err := kernel.Load(testenv.Path("langs"))
 	if err != nil {
@@ -47,8 +47,8 @@ func TestNamesOfPackages(t *testing.T) {
 	wantKind(t, "twice", err, fault.InvalidArgument, "packages")
 }
 
-// TestTailOfOutput: a failure tells the end of what was printed, in one line,
-// bounded and without controls.
+// TestTailOfOutput fails when an error does not have the end of a command's output in one line, with
+// a bounded length and without control characters.
 func TestTailOfOutput(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "",

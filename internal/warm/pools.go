@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sort"
+	"sync"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
@@ -12,45 +13,77 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// A pool holds as many sandboxes as there were claims recently, and at least
-// Config.Pools: a claim counts half after demandHalfLife, and keeps one ready
-// for as long. A pool holds at most maxDemand because of demand, and all pools
-// together at most Config.PoolMemory.
+// The size of a pool follows the recent claims, which are its demand. After demandHalfLife a claim
+// counts half, so it keeps one sandbox ready for that time. A pool has at least the size in
+// Config.Pools, and demand increases it to at most maxDemand. The sandboxes of all pools that are
+// ready because of demand take at most Config.PoolMemory.
 const (
 	demandHalfLife = time.Minute
 	maxDemand      = 16
 )
 
-// SandboxBytes is the memory that is expected of one more sandbox: a warm one
-// of Python with pandas takes 174 MiB.
+// SandboxBytes is the memory that one more sandbox is expected to take. A warm sandbox of Python with
+// pandas takes 174 MiB.
 const SandboxBytes = 256 << 20
 
-// Sizing is what a session asks of its sandbox.
+// pools keeps sandboxes of templates ready, and serves claims from them. Manager embeds it.
+type pools struct {
+	cfg       Config
+	maker     *maker
+	languages map[string]*Template // by name; it does not change
+	// templates returns all templates.
+	templates func() []*Template
+	// making is a semaphore of sandboxes that are made outside the pools.
+	making chan struct{}
+	// ctx ends when the node stops.
+	ctx context.Context
+}
+
+// claimDelay is the time between a claim and the start of making its successor in the pool. On two
+// cores, restoring at once makes the session's first cell three times as slow.
+const claimDelay = 100 * time.Millisecond
+
+// Start begins to fill the pools of Config.Pools. It is called once.
+func (p *pools) Start() {
+	for name, size := range p.cfg.Pools {
+		if size <= 0 {
+			continue
+		}
+		l, _ := p.cfg.language(name) // checked by the caller of New
+		t := p.languages[l.Name]
+		t.mu.Lock()
+		t.minimum = size
+		p.create(t, size)
+		t.mu.Unlock()
+	}
+}
+
+// Sizing has the properties of a sandbox that a session asks for.
 type Sizing struct {
-	// Limits are the session's.
+	// Limits are the limits of the session.
 	Limits protocol.Limits
 	// Volumes is set when volumes will be mounted.
 	Volumes bool
 }
 
-// Claim returns a sandbox of a template for a session. It waits at most
-// Config.ClaimWait for one.
-func (m *Manager) Claim(ctx context.Context, t *Template, size Sizing) (*Instance, error) {
+// Claim returns a sandbox of a template for a session. It waits at most Config.ClaimWait. Errors:
+// Exhausted when no sandbox was ready in time, Restarting after Close, and the errors of a build.
+func (p *pools) Claim(ctx context.Context, t *Template, size Sizing) (*Instance, error) {
 	if size.Volumes && !t.layout.Volumes {
 		t = t.volumes
 	}
 	layout := t.layout
 	layout.Limits = sandboxLimits(size.Limits)
-	if m.ctx.Err() != nil {
+	if p.ctx.Err() != nil {
 		return nil, fault.New(fault.Restarting, "session.create", "the node is stopping")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(m.ctx, cancel)()
-	return m.claim(ctx, t, layout)
+	defer context.AfterFunc(p.ctx, cancel)()
+	return p.claim(ctx, t, layout)
 }
 
-func (m *Manager) claim(ctx context.Context, t *Template, layout Layout) (i *Instance, err error) {
+func (p *pools) claim(ctx context.Context, t *Template, layout Layout) (i *Instance, err error) {
 	began := time.Now()
 	ctx, span := trace.Start(ctx, "claim")
 	source := "cold"
@@ -62,21 +95,21 @@ func (m *Manager) claim(ctx context.Context, t *Template, layout Layout) (i *Ins
 	}
 	defer func() {
 		if err == nil {
-			m.cfg.Observer.Claimed(t.manifest.Name, source, time.Since(began))
+			p.cfg.Observer.Claimed(t.manifest.Name, source, time.Since(began))
 		}
 	}()
 	if layout.Limits != t.layout.Limits {
-		return m.makeNow(ctx, t, layout)
+		return p.makeNow(ctx, t, layout)
 	}
-	p, size := t.recordClaim()
+	ready, size := t.recordClaim()
 	if size > 0 {
 		source = "pool"
-		if p.Stats().Ready == 0 {
+		if ready.Stats().Ready == 0 {
 			source = "wait"
 		}
-		return p.Claim(ctx)
+		return ready.Claim(ctx)
 	}
-	if i, err = m.makeNow(ctx, t, layout); err == nil {
+	if i, err = p.makeNow(ctx, t, layout); err == nil {
 		t.buildLater()
 	}
 	return i, err
@@ -103,36 +136,36 @@ func (t *Template) decay(now time.Time) {
 	t.demandAt = now
 }
 
-// makeNow makes an instance for a waiting claim. The number of calls at a time
-// is bounded; a call that waits longer than ClaimWait is refused.
-func (m *Manager) makeNow(ctx context.Context, t *Template, layout Layout) (i *Instance, err error) {
+// makeNow makes an instance for a waiting claim. The number of concurrent calls is bounded. A call
+// that waits longer than ClaimWait is refused.
+func (p *pools) makeNow(ctx context.Context, t *Template, layout Layout) (i *Instance, err error) {
 	ctx, span := trace.Start(ctx, "make sandbox")
 	defer func() { span.End(err) }()
-	timer := time.NewTimer(m.cfg.ClaimWait)
+	timer := time.NewTimer(p.cfg.ClaimWait)
 	defer timer.Stop()
 	select {
-	case m.making <- struct{}{}:
-		defer func() { <-m.making }()
+	case p.making <- struct{}{}:
+		defer func() { <-p.making }()
 	case <-timer.C:
 		return nil, &fault.Error{Kind: fault.Exhausted, Op: "session.create", RetryAfter: 5, Message: "no sandbox is ready, and too many are being made"}
 	case <-ctx.Done():
 		return nil, fault.Wrap(fault.KindOf(ctx.Err()), "session.create", ctx.Err())
 	}
-	return m.make(ctx, t, layout, false)
+	return p.maker.make(ctx, t, layout, false)
 }
 
-// newPool makes the pool of a template. Preconditions: t.mu is held.
-func (m *Manager) newPool(t *Template, size int) {
+// create creates the pool of a template. Preconditions: t.mu is held.
+func (p *pools) create(t *Template, size int) {
 	t.pool = pool.New(
-		func(ctx context.Context) (*Instance, error) { return m.make(ctx, t, t.layout, true) },
-		m.Discard,
-		pool.Options{Size: size, Parallel: m.cfg.Parallel, Wait: m.cfg.ClaimWait, Delay: claimDelay},
+		func(ctx context.Context) (*Instance, error) { return p.maker.make(ctx, t, t.layout, true) },
+		p.maker.discard,
+		pool.Options{Size: size, Parallel: p.cfg.Parallel, Wait: p.cfg.ClaimWait, Delay: claimDelay},
 	)
 }
 
-// Resize gives each pool the size that its demand and the memory allow. It is
-// called once in a while.
-func (m *Manager) Resize(now time.Time) {
+// Resize gives each pool the size that its demand and the memory allow. The caller repeats it, since
+// demand decreases with time.
+func (p *pools) Resize(now time.Time) {
 	type share struct {
 		t              *Template
 		minimum, extra int
@@ -140,14 +173,14 @@ func (m *Manager) Resize(now time.Time) {
 		demand         float64
 	}
 	var all []share
-	for _, t := range m.all() {
+	for _, t := range p.templates() {
 		t.mu.Lock()
 		t.decay(now)
 		s := share{t: t, minimum: t.minimum, bytes: t.bytes, demand: t.demand}
 		if s.bytes == 0 {
 			s.bytes = SandboxBytes
 		}
-		if t.ready && !t.deleted { // nothing is built because of demand alone
+		if t.ready && !t.deleted { // demand alone does not start a build
 			s.extra = max(0, min(maxDemand, int(t.demand+0.5))-t.minimum)
 		}
 		t.mu.Unlock()
@@ -155,32 +188,104 @@ func (m *Manager) Resize(now time.Time) {
 	}
 	// The templates with the most demand come first.
 	sort.Slice(all, func(i, j int) bool { return all[i].demand > all[j].demand })
-	left := m.cfg.PoolMemory
-	if m.cfg.Host.MemoryShort(SandboxBytes) {
+	left := p.cfg.PoolMemory
+	if p.cfg.Host.MemoryShort(SandboxBytes) {
 		left = 0
 	}
 	for _, s := range all {
 		extra := max(0, min(int64(s.extra), left/s.bytes))
 		left -= extra * s.bytes
-		s.t.resize(s.minimum + int(extra))
+		p.resize(s.t, s.minimum+int(extra))
 	}
 }
 
-// resize gives the pool a size.
-func (t *Template) resize(size int) {
+// resize gives the pool of a template a size.
+func (p *pools) resize(t *Template, size int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.deleted || t.m.ctx.Err() != nil {
+	if t.deleted || p.ctx.Err() != nil {
 		return
 	}
 	if t.pool == nil {
-		if size == 0 {
-			return
+		if size > 0 {
+			p.create(t, size)
 		}
-		t.m.newPool(t, size)
 		return
 	}
 	if t.pool.Stats().Size != size {
 		t.pool.Resize(size)
 	}
+}
+
+// Stats returns the counters of the pools by language, and the sums over all users' templates under
+// "own". The counters of a deleted template are no longer included.
+func (p *pools) Stats() map[string]pool.Stats {
+	all := map[string]pool.Stats{}
+	for _, t := range p.templates() {
+		label := t.manifest.Name
+		if t.def != nil {
+			label = "own"
+		}
+		sum := all[label]
+		if own := t.currentPool(); own != nil {
+			s := own.Stats()
+			sum.Size, sum.Ready, sum.Making, sum.Waiting = sum.Size+s.Size, sum.Ready+s.Ready, sum.Making+s.Making, sum.Waiting+s.Waiting
+			sum.Claims, sum.Misses, sum.Refused = sum.Claims+s.Claims, sum.Misses+s.Misses, sum.Refused+s.Refused
+			sum.Made, sum.Failed, sum.Broken = sum.Made+s.Made, sum.Failed+s.Failed, sum.Broken+s.Broken
+			if s.LastError != "" {
+				sum.LastError = s.LastError
+			}
+		}
+		all[label] = sum
+	}
+	return all
+}
+
+// Ready returns how many sandboxes of each language are ready. It has only languages with a pool.
+func (p *pools) Ready() map[string]int {
+	ready := map[string]int{}
+	for _, t := range p.templates() {
+		if own := t.currentPool(); own != nil && t.def == nil {
+			ready[t.manifest.Name] += own.Stats().Ready
+		}
+	}
+	return ready
+}
+
+// SetPools changes the minimal sizes of pools and resizes all pools. Other languages than those in
+// sizes keep their minimum.
+func (p *pools) SetPools(sizes map[string]int) {
+	for language, size := range sizes {
+		t := p.languages[language]
+		if t == nil || size <= 0 {
+			continue
+		}
+		t.mu.Lock()
+		t.minimum = size
+		t.mu.Unlock()
+	}
+	p.Resize(time.Now())
+}
+
+// check compares the counters of all pools with their workers. It returns the first difference.
+func (p *pools) check() error {
+	for _, t := range p.templates() {
+		if own := t.currentPool(); own != nil {
+			if err := own.ConsistencyCheck(); err != nil {
+				return fault.Wrap(fault.Internal, "warm.check", err)
+			}
+		}
+	}
+	return nil
+}
+
+// close destroys the sandboxes of all pools.
+func (p *pools) close() {
+	var wg sync.WaitGroup
+	for _, t := range p.templates() {
+		if own := t.currentPool(); own != nil {
+			wg.Go(own.Close)
+		}
+	}
+	wg.Wait()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// slowBackend is a backend whose sandboxes take forever.
+// slowBackend is a backend whose sandboxes never become ready.
 type slowBackend struct{ checkpoint bool }
 
 func (b slowBackend) Capabilities() sandbox.Capabilities {

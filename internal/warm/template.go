@@ -20,24 +20,24 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Template is what sessions are made from: a snapshot of a sandbox with a warm
-// kernel. The snapshot is made once for each state of image, runtime, manifest
-// and definition, and kept over restarts of the node.
+// Template is the base of sessions: a snapshot of a sandbox with a warm kernel. The snapshot is made
+// once for each combination of image, runtime, manifest and definition. It is kept when the node
+// restarts.
 type Template struct {
-	m *Manager
-	// key is the language's name, or TENANT/NAME of a user's template.
+	maker *maker
+	work  *background
+	// key is the language's name, or TENANT/NAME for a user's template.
 	key string
-	// manifest is that of the warm language. Its Name is empty if the image has
-	// no language.
+	// manifest describes the warm language. Its Name is empty if the image has no language.
 	manifest kernel.Manifest
 	// def is a user's definition; nil for a language's template.
 	def    *TemplateDef
 	layout Layout
-	// limits are those of its sessions that ask for none.
+	// limits are the defaults of its sessions.
 	limits protocol.Limits
 	env    map[string]string
-	// volumes is the same template for sessions with volumes, whose sandboxes
-	// differ; nil in such a template. It is not built before a session asks.
+	// volumes is the variant for sessions with volumes, whose sandboxes have a file server. It is nil
+	// in such a variant. It is built when a session needs it.
 	volumes *Template
 	// name is the snapshot's folder below snapshots. The file with that name
 	// and the ending .json describes the kernel in it.
@@ -56,8 +56,8 @@ type Template struct {
 	failed         time.Time
 	failures       int // builds that failed since the last success
 	err            error
-	output         string   // of the last build's commands
-	builder        *builder // of the build under way
+	output         string   // the output of the last build's commands
+	builder        *builder // the build in progress
 	deleted        bool
 	// bytes is the measured memory of a waiting sandbox, 0 if unknown.
 	bytes   int64
@@ -68,34 +68,34 @@ type Template struct {
 	demandAt time.Time
 }
 
-// newTemplate returns the template of a language, or of a user's definition,
-// with its variant for volumes.
-func (m *Manager) newTemplate(l kernel.Manifest, def *TemplateDef) (*Template, error) {
-	t, err := m.newVariant(l, def, false)
+// newTemplate returns the template of a language, or of a user's definition, with its variant for
+// volumes.
+func newTemplate(k *maker, work *background, l kernel.Manifest, def *TemplateDef) (*Template, error) {
+	t, err := newVariant(k, work, l, def, false)
 	if err == nil {
-		t.volumes, err = m.newVariant(l, def, true)
+		t.volumes, err = newVariant(k, work, l, def, true)
 	}
 	return t, err
 }
 
-func (m *Manager) newVariant(l kernel.Manifest, def *TemplateDef, volumes bool) (*Template, error) {
+func newVariant(k *maker, work *background, l kernel.Manifest, def *TemplateDef, volumes bool) (*Template, error) {
 	t := &Template{
-		m: m, key: l.Name, manifest: l, limits: m.cfg.Limits, building: make(chan struct{}, 1),
-		layout: Layout{Limits: sandboxLimits(m.cfg.Limits)},
+		maker: k, work: work, key: l.Name, manifest: l, limits: k.cfg.Limits, building: make(chan struct{}, 1),
+		layout: Layout{Limits: sandboxLimits(k.cfg.Limits)},
 	}
 	name := l.Name
 	var stamp string
 	if def != nil {
 		t.key, name, stamp = def.key(), "t-"+def.Name, def.stamp()
 		t.def, t.env = def, def.env()
-		t.limits = MergeLimits(m.cfg.Limits, def.Spec.Limits)
+		t.limits = MergeLimits(k.cfg.Limits, def.Spec.Limits)
 		t.layout = Layout{Image: def.image(), Env: def.ImageEnv, Limits: sandboxLimits(t.limits)}
 	}
 	// If all its sessions have volumes, both variants have them.
 	if t.layout.Volumes = volumes || def != nil && len(def.Spec.Volumes) > 0; volumes {
 		name += "-volumes"
 	}
-	key, err := m.cfg.Backend.Key(t.layout.Spec(nil))
+	key, err := k.cfg.Backend.Key(t.layout.Spec(nil))
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +105,10 @@ func (m *Manager) newVariant(l kernel.Manifest, def *TemplateDef, volumes bool) 
 	return t, nil
 }
 
-// snapshotName names the folder of a template's snapshot. It hashes the JSON of
-// all that the snapshot depends on.
+// snapshotName returns the name of the folder of a template's snapshot. The name has a hash of
+// everything that the snapshot depends on.
 func snapshotName(name, key string, l kernel.Manifest, stamp string) (string, error) {
-	l.Needs, l.Packages, l.Editor = nil, nil, nil // no part of a snapshot
+	l.Needs, l.Packages, l.Editor = nil, nil, nil // a snapshot does not depend on them
 	data, err := json.Marshal([]any{key, l, stamp})
 	if err != nil {
 		return "", fault.Wrap(fault.Internal, "session.template", err)
@@ -117,14 +117,14 @@ func snapshotName(name, key string, l kernel.Manifest, stamp string) (string, er
 	return name + "-" + hex.EncodeToString(sum[:10]), nil
 }
 
-// Key returns the language's name, or TENANT/NAME of a user's template.
+// Key returns the language's name, or TENANT/NAME for a user's template.
 func (t *Template) Key() string { return t.key }
 
-// WarmLanguage returns the name of the language whose kernel runs in its
-// sandboxes, "" for none.
+// WarmLanguage returns the name of the language whose kernel runs in its sandboxes; "" means that no
+// kernel runs.
 func (t *Template) WarmLanguage() string { return t.manifest.Name }
 
-// Limits returns the limits of sessions that ask for none.
+// Limits returns the default limits of its sessions.
 func (t *Template) Limits() protocol.Limits { return t.limits }
 
 // Def returns a user's definition; nil for a language's template.
@@ -146,7 +146,7 @@ func (t *Template) buildLimit() time.Duration {
 	if t.def == nil {
 		return 0
 	}
-	return t.m.cfg.BuildLimit
+	return t.maker.cfg.BuildLimit
 }
 
 // warmKernel describes the kernel in a snapshot.
@@ -156,21 +156,19 @@ type warmKernel struct {
 	Taken uint64 `json:"taken"`
 }
 
-// retryBuild is the longest pause after a failed build. The first pause is a
-// second, since the machine may have been busy; each further one is twice as
-// long.
+// retryBuild is the longest pause after a failed build. The first pause is a second, since the
+// machine may have been busy. Each further pause is twice as long.
 const retryBuild = time.Minute
 
 func retryDelay(failures int) time.Duration {
 	return min(retryBuild, time.Second<<min(failures-1, 10))
 }
 
-func (t *Template) dir() string      { return filepath.Join(t.m.snapshotsDir(), t.name) }
+func (t *Template) dir() string      { return filepath.Join(t.maker.cfg.snapshotsDir(), t.name) }
 func (t *Template) metaFile() string { return t.dir() + ".json" }
 
-// snapshot returns the snapshot's folder and the description of its kernel. The
-// folder is empty when sandboxes have to boot cold. If there is no snapshot,
-// build decides whether one is made.
+// snapshot returns the snapshot's folder and the description of its kernel. The folder is "" when
+// sandboxes have to boot cold. If there is no snapshot, build decides whether one is made.
 func (t *Template) snapshot(ctx context.Context, build bool) (string, warmKernel, error) {
 	if dir, warm, done, err := t.cached(); done {
 		return dir, warm, err
@@ -200,7 +198,7 @@ func (t *Template) snapshot(ctx context.Context, build bool) (string, warmKernel
 		if t.def != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = &fault.Error{
 				Kind: fault.Conflict, Op: "template.build", Err: err,
-				Message: fmt.Sprintf("it was not built in %s, which is the most that it may take (templates.build)", t.m.cfg.BootLimit+t.buildLimit()),
+				Message: fmt.Sprintf("it was not built in %s, which is the most that it may take (templates.build)", t.maker.cfg.BootLimit+t.buildLimit()),
 			}
 		}
 		if ctx.Err() == nil || fault.Is(err, fault.Conflict) {
@@ -211,27 +209,27 @@ func (t *Template) snapshot(ctx context.Context, build bool) (string, warmKernel
 		return "", warmKernel{}, err
 	}
 	t.ready, t.warm, t.err, t.failures = true, warm, nil, 0
-	if !t.m.cfg.Backend.Capabilities().Checkpoint {
+	if !t.maker.cfg.Backend.Capabilities().Checkpoint {
 		t.unusable = true // the build was a trial: each sandbox boots cold
 		return "", warm, nil
 	}
 	return t.dir(), warm, nil
 }
 
-// logFailure logs a failed build. The commands of a user and their output may
-// be secret: only the template's view has them.
+// logFailure logs a failed build. The commands of a user and their output may be secret, so only the
+// template's view has them.
 func (t *Template) logFailure(err error) {
 	text := err.Error()
 	if field := fault.PublicOf(err).Field; fault.Is(err, fault.Conflict) && (field == "run" || field == "code" || field == "packages") {
 		text = field + " failed"
 	}
-	t.m.log.Warn("a template could not be built", "template", t.key, "kind", fault.KindOf(err), "tries", t.failures, "error", text)
+	t.maker.log.Warn("a template could not be built", "template", t.key, "kind", fault.KindOf(err), "tries", t.failures, "error", text)
 }
 
 // cached returns the snapshot if its state is known in memory. done is false if
 // the disk has to be read.
 func (t *Template) cached() (dir string, warm warmKernel, done bool, err error) {
-	if !t.m.cfg.Backend.Capabilities().Checkpoint && t.def == nil {
+	if !t.maker.cfg.Backend.Capabilities().Checkpoint && t.def == nil {
 		return "", warmKernel{}, true, nil
 	}
 	t.mu.Lock()
@@ -247,9 +245,8 @@ func (t *Template) cached() (dir string, warm warmKernel, done bool, err error) 
 	return "", warmKernel{}, false, nil
 }
 
-// MaxFailedRestores is how many restores in a row may fail before the snapshot
-// is removed. A single failure may be due to load. All fail after a change of
-// the CPU, for example.
+// MaxFailedRestores is the number of restores in a row that fail before the snapshot is removed. A
+// single failure may be due to load. After a change of the CPU, for example, all restores fail.
 const MaxFailedRestores = 3
 
 // restored records a successful restore.
@@ -263,9 +260,8 @@ func (t *Template) restored(ctx context.Context, i *Instance) {
 	}
 }
 
-// restoreFailed records a failed restore. After MaxFailedRestores it removes
-// the snapshot, so that the next process makes another one. This process boots
-// cold.
+// restoreFailed records a failed restore. After MaxFailedRestores it removes the snapshot, so that
+// the next process makes a new one. This process boots cold.
 func (t *Template) restoreFailed(dir string) {
 	t.mu.Lock()
 	t.failedRestores++
@@ -277,10 +273,10 @@ func (t *Template) restoreFailed(dir string) {
 	if !remove {
 		return
 	}
-	t.m.log.Error("a snapshot cannot be restored on this machine; booting cold from now on", "snapshot", t.name)
+	t.maker.log.Error("a snapshot cannot be restored on this machine; booting cold from now on", "snapshot", t.name)
 	for _, err := range []error{os.RemoveAll(t.metaFile()), os.RemoveAll(dir)} {
 		if err != nil {
-			t.m.log.Warn("an unusable snapshot was not removed", "error", err)
+			t.maker.log.Warn("an unusable snapshot was not removed", "error", err)
 		}
 	}
 }
@@ -302,10 +298,10 @@ func (t *Template) load() (warmKernel, error) {
 func (t *Template) build(ctx context.Context) (warmKernel, error) {
 	const op = "session.template"
 	begin := time.Now()
-	if err := os.RemoveAll(t.dir()); err != nil { // one without its description
+	if err := os.RemoveAll(t.dir()); err != nil { // left by a build that did not write the metadata
 		return warmKernel{}, fault.Wrap(fault.Host, op, err)
 	}
-	i, output, err := t.m.boot(ctx, t, t.layout)
+	i, output, err := t.maker.boot(ctx, t, t.layout)
 	t.mu.Lock()
 	t.output = output
 	t.mu.Unlock()
@@ -316,27 +312,27 @@ func (t *Template) build(ctx context.Context) (warmKernel, error) {
 	if t.manifest.Warm != "" && !t.bare() {
 		r, err := i.Agent.Kernels.Request(ctx, KernelChannel, kernel.Request{Op: "execute", Code: t.manifest.Warm, Silent: true})
 		if err != nil {
-			return warmKernel{}, t.m.failed(i, err)
+			return warmKernel{}, t.maker.failed(i, err)
 		}
 		if r.Status != "ok" {
-			// Slower than it should be, but correct.
-			t.m.log.Warn("the warm-up of a language failed", "language", t.manifest.Name, "ename", r.EName, "evalue", r.EValue)
+			// The kernel starts more slowly, but works.
+			t.maker.log.Warn("the warm-up of a language failed", "language", t.manifest.Name, "ename", r.EName, "evalue", r.EValue)
 		}
 	}
-	// When the answer arrives, all earlier output has arrived.
+	// When the answer arrives, the earlier output has arrived, too.
 	if err := i.Agent.Ping(ctx); err != nil {
-		return warmKernel{}, t.m.failed(i, err)
+		return warmKernel{}, t.maker.failed(i, err)
 	}
 	warm := warmKernel{Info: i.Info}
 	if i.Language != "" {
 		warm.Taken = i.Agent.Delivered(KernelChannel)
 	}
-	if !t.m.cfg.Backend.Capabilities().Checkpoint {
-		t.m.Discard(i)
+	if !t.maker.cfg.Backend.Capabilities().Checkpoint {
+		t.maker.discard(i)
 		return warm, nil
 	}
 	err = i.Machine.Checkpoint(ctx, t.dir())
-	t.m.Discard(i)
+	t.maker.discard(i)
 	if err != nil {
 		return warmKernel{}, err
 	}
@@ -347,31 +343,30 @@ func (t *Template) build(ctx context.Context) (warmKernel, error) {
 	if err != nil {
 		return warmKernel{}, fault.Wrap(fault.Host, op, err)
 	}
-	t.m.log.Info("made a warm snapshot", "template", t.key, "snapshot", t.name, "boot", booted, "took", time.Since(begin))
+	t.maker.log.Info("made a warm snapshot", "template", t.key, "snapshot", t.name, "boot", booted, "took", time.Since(begin))
 	return warm, nil
 }
 
-// bare reports whether nothing is loaded but the language.
+// bare reports whether only the language is loaded, without its warm-up.
 func (t *Template) bare() bool { return t.def != nil && t.def.Spec.Bare }
 
-// buildLater builds the snapshot of a template without a pool in the
-// background, unless a build is under way.
+// buildLater builds the snapshot of a template without a pool in the background, unless a build is in
+// progress.
 func (t *Template) buildLater() {
-	m := t.m
 	if len(t.building) > 0 {
 		return
 	}
 	if _, _, done, _ := t.cached(); done {
 		return
 	}
-	if m.reserve("template.build") != nil {
+	if t.work.begin("template.build") != nil {
 		return
 	}
 	go func() {
-		defer m.work.Done()
-		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.BootLimit+t.buildLimit())
+		defer t.work.Done()
+		ctx, cancel := context.WithTimeout(t.work.ctx, t.maker.cfg.BootLimit+t.buildLimit())
 		defer cancel()
-		_, _, _ = t.snapshot(ctx, true) // it logs what went wrong
+		_, _, _ = t.snapshot(ctx, true) // it logs the error
 	}()
 }
 
@@ -382,19 +377,18 @@ func (t *Template) waitBuilt(ctx context.Context) error {
 	if _, _, done, err := t.cached(); done {
 		return err
 	}
-	m := t.m
-	if err := m.reserve(op); err != nil {
+	if err := t.work.begin(op); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer m.work.Done()
-		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.BootLimit+t.buildLimit())
+		defer t.work.Done()
+		ctx, cancel := context.WithTimeout(t.work.ctx, t.maker.cfg.BootLimit+t.buildLimit())
 		defer cancel()
 		_, _, err := t.snapshot(ctx, true)
 		done <- err
 	}()
-	timer := time.NewTimer(m.cfg.ClaimWait)
+	timer := time.NewTimer(t.maker.cfg.ClaimWait)
 	defer timer.Stop()
 	select {
 	case err := <-done:

@@ -17,9 +17,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// buildTemplate copies a template's files into a new sandbox, installs its
-// packages and runs its commands. output is what these printed.
-func (m *Manager) buildTemplate(ctx context.Context, i *Instance, t *Template) (output string, err error) {
+// buildTemplate copies a template's files into a new sandbox, installs its packages and runs its
+// commands. output is their output.
+func (k *maker) buildTemplate(ctx context.Context, i *Instance, t *Template) (output string, err error) {
 	b := &builder{exits: map[uint32]chan wire.Exit{}, env: t.def.env()}
 	i.Agent.SetSink(b)
 	defer i.Agent.SetSink(i.Sink)
@@ -28,21 +28,21 @@ func (m *Manager) buildTemplate(ctx context.Context, i *Instance, t *Template) (
 	if err := b.copyFiles(ctx, i, t.def); err != nil {
 		return b.log.String(), err
 	}
-	closeNetwork, err := m.openNetwork(ctx, i, t.def, b)
+	closeNetwork, err := k.openNetwork(ctx, i, t.def, b)
 	if err != nil {
 		return b.log.String(), err
 	}
-	err = b.build(ctx, m.cfg, i, t.def)
+	err = b.build(ctx, k.cfg, i, t.def)
 	if cerr := closeNetwork(); err == nil {
 		err = cerr
 	}
 	return b.log.String(), err
 }
 
-// openNetwork connects a build with the outside, if its definition asks for it.
-// The returned function ends that, so that the snapshot has no part of it.
-func (m *Manager) openNetwork(ctx context.Context, i *Instance, def *TemplateDef, b *builder) (func() error, error) {
-	n, err := m.cfg.Host.OpenNetwork(ctx, i.Agent, def)
+// openNetwork gives a build access to the network, if its definition asks for it. The returned
+// function ends the access, so that the snapshot does not contain it.
+func (k *maker) openNetwork(ctx context.Context, i *Instance, def *TemplateDef, b *builder) (func() error, error) {
+	n, err := k.cfg.Host.OpenNetwork(ctx, i.Agent, def)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (m *Manager) openNetwork(ctx context.Context, i *Instance, def *TemplateDef
 	}, nil
 }
 
-// setBuilder publishes the build under way; nil ends it.
+// setBuilder publishes the build in progress; nil ends it.
 func (t *Template) setBuilder(b *builder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,8 +72,7 @@ func (t *Template) setBuilder(b *builder) {
 	t.builder = b
 }
 
-// builder builds a user's template in a sandbox. It is the agent's sink
-// meanwhile.
+// builder builds a user's template in a sandbox. During the build it is the agent's sink.
 type builder struct {
 	// env is the environment of the commands. index reports whether package
 	// indexes can be reached.
@@ -85,7 +84,7 @@ type builder struct {
 	exits map[uint32]chan wire.Exit
 }
 
-// Output keeps what the commands print. It implements Sink.
+// Output keeps the output of the commands. It implements Sink.
 func (b *builder) Output(_ uint32, f stream.Frame) {
 	if f.Type == stream.Stdout || f.Type == stream.Stderr {
 		b.log.write(f.Body)
@@ -138,8 +137,8 @@ func (b *builder) installEnv() map[string]string {
 	return env
 }
 
-// run runs a command to its end. shown is its line in the build log, field the
-// field of the template that it comes from.
+// run runs a command to its end. shown is its line in the build log. field is the field of the
+// template that the command comes from.
 func (b *builder) run(ctx context.Context, i *Instance, env map[string]string, argv []string, shown, field, failure string) error {
 	const op = "template.build"
 	n := i.Sink.Number()
@@ -156,7 +155,7 @@ func (b *builder) run(ctx context.Context, i *Instance, env map[string]string, a
 	}
 	select {
 	case e := <-done:
-		// Processes that it left running would be in every copy.
+		// Processes that the command left running would be in every copy.
 		if err := i.Agent.Close(ctx, n); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
@@ -175,8 +174,8 @@ func (b *builder) run(ctx context.Context, i *Instance, env map[string]string, a
 	}
 }
 
-// copyFiles writes the template's files. Only the agent opens their paths, with
-// the user's rights.
+// copyFiles writes the template's files. Only the agent opens their paths, with the rights of the
+// user in the sandbox.
 func (b *builder) copyFiles(ctx context.Context, i *Instance, def *TemplateDef) error {
 	const op = "template.build"
 	f, err := os.Open(filepath.Join(def.dir, filesFile))

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -38,10 +39,9 @@ const (
 	templateJSON = "template.json"
 )
 
-// TemplateDef is the definition of a user's template. It has a folder of its
-// own: source.json is this struct, files.tar holds the files for the sandbox,
-// and image.erofs is the root filesystem if the template has its own. No file
-// is ever opened by a name that a user chose.
+// TemplateDef is the definition of a user's template. It has a folder of its own: source.json is this
+// struct, files.tar has the files for the sandbox, and image.erofs is the root filesystem if the
+// template has its own image. No file is opened by a name that a user chose.
 type TemplateDef struct {
 	Tenant  string                `json:"tenant"`
 	Subject string                `json:"subject,omitempty"`
@@ -49,10 +49,10 @@ type TemplateDef struct {
 	Created time.Time             `json:"created"`
 	Spec    protocol.TemplateSpec `json:"spec"`
 	Bytes   int64                 `json:"bytes"`
-	// Digest is that of the tar.
+	// Digest is the SHA-256 of the tar.
 	Digest string `json:"digest"`
-	// OwnImage reports whether image.erofs exists. ImageEnv is then the agent's
-	// environment, and Languages are those of the image.
+	// OwnImage reports whether image.erofs exists. ImageEnv is then the agent's environment, and
+	// Languages are the languages of the image.
 	OwnImage  bool     `json:"own_image,omitempty"`
 	Languages []string `json:"languages"`
 	ImageEnv  []string `json:"image_env,omitempty"`
@@ -79,8 +79,8 @@ func checkName(op, name string) error {
 func (s *TemplateDef) key() string   { return s.Tenant + "/" + s.Name }
 func (s *TemplateDef) stamp() string { return s.Digest + s.Created.String() }
 
-// env returns the environment of its programs: the image's, without the
-// variables that name the user, and then the template's.
+// env returns the environment of its programs: the variables of the image except PATH and those that
+// name the user, and then the variables of the template.
 func (s *TemplateDef) env() map[string]string {
 	env := map[string]string{}
 	for _, e := range s.ImageEnv {
@@ -102,16 +102,21 @@ func (s *TemplateDef) image() string {
 	return filepath.Join(s.dir, imageFile)
 }
 
-// defDir returns the folder of a definition. A tenant is not a folder name.
-func (m *Manager) defDir(tenant, name string) string {
+// definitions receives, checks and stores the definitions of users' templates. It has no state but
+// the folder templates.
+type definitions struct{ cfg Config }
+
+// dir returns the folder of a definition. The tenant's name is hashed, since it may not be a valid
+// name of a folder.
+func (d *definitions) dir(tenant, name string) string {
 	sum := sha256.Sum256([]byte(tenant))
-	return filepath.Join(m.templatesDir(), hex.EncodeToString(sum[:12])+"-"+name)
+	return filepath.Join(d.cfg.templatesDir(), hex.EncodeToString(sum[:12])+"-"+name)
 }
 
-// checkSpec checks a template's specification and normalizes it.
-func (m *Manager) checkSpec(tenant string, s *protocol.TemplateSpec, ownImage bool) (err error) {
+// check checks a template's specification and normalizes it.
+func (d *definitions) check(tenant string, s *protocol.TemplateSpec, ownImage bool) (err error) {
 	const op = "template.build"
-	if err := m.cfg.Host.CheckSpec(tenant, s, ownImage); err != nil {
+	if err := d.cfg.Host.CheckSpec(tenant, s, ownImage); err != nil {
 		return err
 	}
 	if len(s.Description) > 1024 || strings.ContainsFunc(s.Description, isControl) {
@@ -125,7 +130,7 @@ func (m *Manager) checkSpec(tenant string, s *protocol.TemplateSpec, ownImage bo
 			return fault.Invalid(op, "run", "a command has between 1 and 65536 bytes, none of them zero")
 		}
 	}
-	if s.Packages, err = m.cfg.checkPackages(op, s.Packages); err != nil {
+	if s.Packages, err = d.cfg.checkPackages(op, s.Packages); err != nil {
 		return err
 	}
 	if len(s.Code) > protocol.MaxCode {
@@ -136,14 +141,14 @@ func (m *Manager) checkSpec(tenant string, s *protocol.TemplateSpec, ownImage bo
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// receive reads a template's tar into a new folder. The caller renames or
-// removes the folder. Nothing is unpacked by name: files go into another tar,
-// and an image's blobs have the names of their digests.
-func (m *Manager) receive(tenant, subject, name string, r io.Reader) (def *TemplateDef, err error) {
+// receive reads a template's tar into a new folder. The caller renames or removes the folder. Nothing
+// is unpacked by name: files are copied into another tar, and the names of an image's blobs are
+// their digests.
+func (d *definitions) receive(tenant, subject, name string, r io.Reader) (def *TemplateDef, err error) {
 	const op = "template.build"
 	var suffix [8]byte
 	rand.Read(suffix[:]) // never fails
-	dir := m.defDir(tenant, name) + ".partial-" + hex.EncodeToString(suffix[:])
+	dir := d.dir(tenant, name) + ".partial-" + hex.EncodeToString(suffix[:])
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -159,34 +164,34 @@ func (m *Manager) receive(tenant, subject, name string, r io.Reader) (def *Templ
 		return nil, err
 	}
 	defer f.Close()
-	u := &upload{def: def, out: tar.NewWriter(f), limit: m.cfg.TemplateBytes}
+	u := &upload{def: def, out: tar.NewWriter(f), limit: d.cfg.TemplateBytes}
 	if err := u.read(io.TeeReader(r, hash)); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(u.out.Close(), f.Sync()); err != nil {
 		return nil, err
 	}
-	if u.image && m.cfg.Images == nil {
+	if u.image && d.cfg.Images == nil {
 		return nil, &fault.Error{Kind: fault.Unsupported, Op: op, Field: "image", Message: "this server makes no templates from other images"}
 	}
-	if err := m.checkSpec(tenant, &def.Spec, u.image); err != nil {
+	if err := d.check(tenant, &def.Spec, u.image); err != nil {
 		return nil, err
 	}
 	if n := def.Spec.BuildNetwork; len(def.Spec.Packages) > 0 && !u.packages && (n == nil || n.Off) {
 		return nil, fault.Invalid(op, "packages", "there is nothing that they could come from: bring their files, or let the build out to an index with build_network")
 	}
 	def.Digest = hex.EncodeToString(hash.Sum(nil))
-	return def, m.finishDef(def, u.image)
+	return def, d.finish(def, u.image)
 }
 
 // upload is a template's tar that is being read.
 type upload struct {
 	def *TemplateDef
-	// out takes the files for the sandbox.
+	// out receives the files for the sandbox.
 	out   *tar.Writer
 	limit int64
-	// spec, image and packages report whether the tar has template.json, an
-	// image, and files of packages.
+	// spec, image and packages report whether the tar has template.json, an image, and files of
+	// packages.
 	spec, image, packages bool
 }
 
@@ -261,18 +266,18 @@ func (u *upload) readEntry(n int, h *tar.Header, in io.Reader) error {
 	return fault.Invalid(op, "files", "a template has nothing called %.80q", h.Name)
 }
 
-// finishDef makes the image and writes the definition.
-func (m *Manager) finishDef(def *TemplateDef, ownImage bool) error {
+// finish makes the image and writes the definition.
+func (d *definitions) finish(def *TemplateDef, ownImage bool) error {
 	const op = "template.build"
 	var have []string
-	for _, l := range m.cfg.Languages {
+	for _, l := range d.cfg.Languages {
 		have = append(have, l.Name)
 	}
 	if ownImage {
 		var err error
 		oci := filepath.Join(def.dir, imageFolder)
 		def.OwnImage = true
-		if have, def.ImageEnv, err = m.cfg.Images.Make(oci, filepath.Join(def.dir, imageFile)); err != nil {
+		if have, def.ImageEnv, err = d.cfg.Images.Make(oci, filepath.Join(def.dir, imageFile)); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(oci); err != nil {
@@ -283,7 +288,7 @@ func (m *Manager) finishDef(def *TemplateDef, ownImage bool) error {
 	if len(def.Spec.Languages) > 0 {
 		def.Languages = nil
 		for _, want := range def.Spec.Languages {
-			l, ok := m.cfg.language(want)
+			l, ok := d.cfg.language(want)
 			if !ok || !slices.Contains(have, l.Name) {
 				return fault.Invalid(op, "languages", "the image has no language %.40q; it has %s", want, strings.Join(have, ", "))
 			}
@@ -309,10 +314,26 @@ func (m *Manager) finishDef(def *TemplateDef, ownImage bool) error {
 	return atomicfile.Write(filepath.Join(def.dir, defFile), data)
 }
 
-// warmLanguage returns the language whose kernel runs in its sandboxes.
-func (m *Manager) warmLanguage(def *TemplateDef) string {
-	if len(def.Spec.Languages) == 0 && slices.Contains(def.Languages, m.cfg.DefaultLanguage) {
-		return m.cfg.DefaultLanguage
+// load reads the definition in a folder.
+func (d *definitions) load(dir string) (*TemplateDef, error) {
+	data, err := os.ReadFile(filepath.Join(dir, defFile))
+	if err != nil {
+		return nil, err
+	}
+	def := &TemplateDef{dir: dir}
+	if err := json.Unmarshal(data, def); err != nil {
+		return nil, err
+	}
+	if d.dir(def.Tenant, def.Name) != dir {
+		return nil, fs.ErrInvalid
+	}
+	return def, nil
+}
+
+// warmLanguage returns the language whose kernel runs in the sandboxes of a template.
+func (d *definitions) warmLanguage(def *TemplateDef) string {
+	if len(def.Spec.Languages) == 0 && slices.Contains(def.Languages, d.cfg.DefaultLanguage) {
+		return d.cfg.DefaultLanguage
 	}
 	if len(def.Languages) > 0 {
 		return def.Languages[0]
@@ -360,7 +381,7 @@ func writeBlob(dir, name string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// diskFault makes an error of the file system one of kind Host.
+// diskFault converts an error of the file system to the kind Host.
 func diskFault(op string, err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) {

@@ -1,9 +1,7 @@
 package warm
 
 import (
-	"encoding/json"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
@@ -44,8 +42,7 @@ func (m *Manager) List(tenant string) []*Template {
 	return all
 }
 
-// View returns a user's template as clients see it. output adds the output of
-// its build.
+// View returns a user's template for clients. output adds the output of its build.
 func (t *Template) View(output bool) protocol.Template {
 	def := t.def
 	v := protocol.Template{
@@ -73,8 +70,8 @@ func (t *Template) View(output bool) protocol.Template {
 	return v
 }
 
-// Store makes a template of a tar. It replaces one with the same name, whose
-// sessions continue. The snapshot is built later, in the background.
+// Store creates a template from a tar. It replaces a template with the same name, whose sessions
+// continue. The snapshot is built later, in the background.
 func (m *Manager) Store(tenant, subject, name string, tar io.Reader) (*Template, error) {
 	const op = "template.build"
 	if err := checkName(op, name); err != nil {
@@ -86,11 +83,11 @@ func (m *Manager) Store(tenant, subject, name string, tar io.Reader) (*Template,
 	if err := m.cfg.Host.MayStore(tenant, subject); err != nil {
 		return nil, err
 	}
-	def, err := m.receive(tenant, subject, name, tar)
+	def, err := m.definitions.receive(tenant, subject, name, tar)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.reserve(op); err != nil {
+	if err := m.work.begin(op); err != nil {
 		_ = os.RemoveAll(def.dir)
 		return nil, err
 	}
@@ -106,7 +103,7 @@ func (m *Manager) Store(tenant, subject, name string, tar io.Reader) (*Template,
 	if old != nil {
 		m.remove(old)
 	}
-	dir := m.defDir(tenant, name)
+	dir := m.definitions.dir(tenant, name)
 	if err := os.Rename(def.dir, dir); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -138,30 +135,33 @@ func (m *Manager) checkCount(op, tenant, name string) error {
 	return nil
 }
 
-// Delete removes a tenant's template. Its sessions continue.
+// Delete removes a tenant's template. Its sessions continue. Errors: NotFound, and Restarting once
+// Close was called.
 func (m *Manager) Delete(op, tenant, name string) error {
 	t, err := m.Find(op, "name", tenant, name)
 	if err != nil {
 		return err
 	}
+	if err := m.work.begin(op); err != nil {
+		return err
+	}
+	defer m.work.Done()
 	m.mu.Lock()
 	there := m.users[t.key] == t
 	if there {
 		delete(m.users, t.key)
-		m.work.Add(1)
 	}
 	m.mu.Unlock()
-	if !there {
+	if !there { // it was deleted or replaced in the meantime
 		return fault.New(fault.NotFound, op, "there is no such template")
 	}
-	defer m.work.Done()
 	m.remove(t)
 	return nil
 }
 
-// remove removes a template that is not listed any more. Sandboxes that have
-// its image open keep it. A session of it that is hibernated later cannot
-// resume without the image, and is then lost as upgraded.
+// remove removes a template that is no longer listed. Sandboxes that have its image open keep the
+// image. A session of the template that is hibernated later cannot resume without the image. It is
+// then lost with the reason upgraded.
 func (m *Manager) remove(t *Template) {
 	for _, v := range []*Template{t, t.volumes} {
 		v.mu.Lock()
@@ -171,7 +171,7 @@ func (m *Manager) remove(t *Template) {
 		if p != nil {
 			p.Close()
 		}
-		// A build under way ends first.
+		// A build in progress ends first.
 		v.building <- struct{}{}
 	}
 	for _, path := range []string{t.metaFile(), t.dir(), t.volumes.metaFile(), t.volumes.dir(), t.def.dir} {
@@ -181,15 +181,19 @@ func (m *Manager) remove(t *Template) {
 	}
 }
 
-// loadTemplates finds the templates that earlier processes have stored.
+// loadTemplates lists the templates that earlier processes stored. It removes incomplete ones.
 func (m *Manager) loadTemplates() error {
-	entries, err := os.ReadDir(m.templatesDir())
+	entries, err := os.ReadDir(m.cfg.templatesDir())
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		dir := filepath.Join(m.templatesDir(), e.Name())
-		t, err := m.loadTemplate(dir)
+		dir := filepath.Join(m.cfg.templatesDir(), e.Name())
+		def, err := m.definitions.load(dir)
+		var t *Template
+		if err == nil {
+			t, err = m.templateOf(def)
+		}
 		if err == nil {
 			m.users[t.key] = t
 			continue
@@ -202,23 +206,8 @@ func (m *Manager) loadTemplates() error {
 	return nil
 }
 
-func (m *Manager) loadTemplate(dir string) (*Template, error) {
-	data, err := os.ReadFile(filepath.Join(dir, defFile))
-	if err != nil {
-		return nil, err
-	}
-	def := &TemplateDef{dir: dir}
-	if err := json.Unmarshal(data, def); err != nil {
-		return nil, err
-	}
-	if m.defDir(def.Tenant, def.Name) != dir {
-		return nil, fs.ErrInvalid
-	}
-	return m.templateOf(def)
-}
-
 // templateOf returns the template of a definition.
 func (m *Manager) templateOf(def *TemplateDef) (*Template, error) {
-	l, _ := m.cfg.language(m.warmLanguage(def)) // empty if the image has none
-	return m.newTemplate(l, def)
+	l, _ := m.cfg.language(m.definitions.warmLanguage(def)) // empty if the image has none
+	return newTemplate(m.maker, m.work, l, def)
 }
