@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -128,13 +129,10 @@ func TestIdleMemory(t *testing.T) {
 	}
 	// A connection is counted until the server has closed it, which may be
 	// after its handler has returned.
-	s := w.g.Stats()
-	for end := time.Now().Add(10 * time.Second); s.Sockets+s.Connections != 0 && time.Now().Before(end); s = w.g.Stats() {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if s.Sockets != 0 || s.Connections != 0 {
-		t.Errorf("after the end: %+v", s)
-	}
+	testenv.Eventually(t, "the gateway counts no connection", func() bool {
+		s := w.g.Stats()
+		return s.Sockets == 0 && s.Connections == 0
+	})
 }
 
 func echo(b *testing.B, c *client, size int) {

@@ -19,6 +19,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // TestMain fails when the tests have leaked goroutines.
@@ -426,7 +427,7 @@ func TestShutdownDrains(t *testing.T) {
 	w.fake.await(t, "the upload", func() bool { return w.fake.uploads == 1 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.stop() }()
-	until(t, "the shutdown", w.g.draining.Load)
+	testenv.Eventually(t, "the shutdown", w.g.draining.Load)
 	_, _ = pw.Write([]byte("second"))
 	_ = pw.Close()
 	if err := <-got; err != nil {

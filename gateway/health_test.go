@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,20 +11,16 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // await repeats the request until the answer is the wanted one.
 func await(t *testing.T, url string, status int, part string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	testenv.Eventually(t, fmt.Sprintf("%s answers %d with %s", url, status, part), func() bool {
 		got, body := get(t, url, "")
-		if got == status && strings.Contains(body, part) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: %d %s, want %d %s", url, got, body, status, part)
-		}
-	}
+		return got == status && strings.Contains(body, part)
+	})
 }
 
 // TestReadiness: a gateway is ready after it has run a cell, and live when it answers at all. Many

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -205,7 +206,7 @@ func TestKeysInDoubt(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Update(tenant.News{Away: true, GraceMS: 1})
-	until(t, "the end of the grace", func() bool { _, err := k.Stale(); return err != nil })
+	testenv.Eventually(t, "the end of the grace", func() bool { _, err := k.Stale(); return err != nil })
 	wantFault(t, get(secret), fault.Unavailable)
 	wantFault(t, get(other), fault.Unavailable)
 	_, r, err := websocket.Dial(context.Background(), "ws://"+w.addr+"/v1/ws", &websocket.DialOptions{Subprotocols: []string{protocol.Subprotocol, ticket.Protocol}})

@@ -77,16 +77,6 @@ func (w *world) named(origin string) bool {
 	return is
 }
 
-// until polls for a condition that no event of the node reports.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came: %s", what)
-		}
-	}
-}
-
 // from sends a request with the ticket, as a page of the origin does.
 func (w *world) from(origin, method, path, ticket, body string) *http.Response {
 	w.t.Helper()
@@ -303,7 +293,7 @@ func TestRunInteractive(t *testing.T) {
 	_ = body.Close()
 	w.deleted(1)
 	// The last run of an expired ticket has ended, so nothing of the ticket remains.
-	until(t, "the end of the ticket", func() bool { return !w.named(chat) })
+	testenv.Eventually(t, "the end of the ticket", func() bool { return !w.named(chat) })
 
 	ticket = w.runTicket(`{"scopes":["run"],"origin":"https://chat.example"}`).Ticket
 	start, br, body = begin("loop")

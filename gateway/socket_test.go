@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -340,7 +341,7 @@ func TestPerPrincipal(t *testing.T) {
 	}
 	w.dial(tokenOther)
 	_ = a.ws.Close(websocket.StatusNormalClosure, "")
-	until(t, "its end", func() bool { return w.g.Stats().Sockets == 2 })
+	testenv.Eventually(t, "its end", func() bool { return w.g.Stats().Sockets == 2 })
 	w.dial(tokenAll)
 }
 
@@ -527,7 +528,7 @@ func TestAbuse19_NeverReads(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Times.Write = time.Second })
 	c, br := w.upgrade()
 	_, _ = c.Write(masked(0x81, []byte(`{"id":2,"op":"execute","ch":1,"params":{"key":"k","code":"flood-unchecked"}}`)))
-	until(t, "a client that counts as slow", w.slow)
+	testenv.Eventually(t, "a client that counts as slow", w.slow)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if m.HeapInuse > 64<<20 {
@@ -612,5 +613,5 @@ func TestAbuse19_HalfOpen(t *testing.T) {
 	if pings != 1 {
 		t.Errorf("%d pings", pings)
 	}
-	until(t, "its end", func() bool { return w.g.Stats().Sockets == 0 })
+	testenv.Eventually(t, "its end", func() bool { return w.g.Stats().Sockets == 0 })
 }

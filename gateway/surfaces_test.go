@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/surface/demo"
 	textsurface "github.com/sandgate/sandgate/gateway/surface/text"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // demoWorld is a gateway with the demo surface and its routes.
@@ -178,7 +179,7 @@ func TestSurfaceLimits(t *testing.T) {
 	wantFault(t, w.do("POST", "/demo/size", tokenAll, strings.NewReader("x"), nil), fault.Exhausted)
 	_ = waiting.Body.Close()
 	<-d.Left
-	until(t, "a free place", func() bool { return len(w.g.slots) == 0 })
+	testenv.Eventually(t, "a free place", func() bool { return len(w.g.slots) == 0 })
 	if body := read(t, w.do("POST", "/demo/size", tokenAll, strings.NewReader("12345"), nil)); body != "5" {
 		t.Errorf("%q", body)
 	}
@@ -222,7 +223,7 @@ func TestSmallSurface(t *testing.T) {
 		t.Fatalf("while the cell runs: %q, %v", first, err)
 	}
 	_ = r.Body.Close()
-	until(t, "the cell is interrupted", func() bool {
+	testenv.Eventually(t, "the cell is interrupted", func() bool {
 		w.fake.mu.Lock()
 		defer w.fake.mu.Unlock()
 		return w.fake.stops == 1
@@ -234,7 +235,7 @@ func TestSmallSurface(t *testing.T) {
 	if body, err := io.ReadAll(r.Body); !errors.Is(err, io.ErrUnexpectedEOF) || string(body) != "part" {
 		t.Errorf("of a kernel that died: %q, %v", body, err)
 	}
-	until(t, "the log names the error", func() bool {
+	testenv.Eventually(t, "the log names the error", func() bool {
 		return strings.Contains(w.log.String(), "route=/text/:id status=200") && strings.Contains(w.log.String(), "kernel_died")
 	})
 }

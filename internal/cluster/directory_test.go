@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // directory has the methods of both implementations.
@@ -124,23 +126,32 @@ func expire(t *testing.T, d directory, id cluster.NodeID, incarnation cluster.To
 	lapse(t, d, id)
 }
 
+// takeOver repeats the claim while the directory is not available: a Redis server
+// that has just started refuses claims for the time of a lease.
+func takeOver(t *testing.T, d directory, c cluster.Claim) (token cluster.Token) {
+	t.Helper()
+	ctx := within(t)
+	testenv.Eventually(t, "the session is taken over", func() bool {
+		var err error
+		if token, err = d.Claim(ctx, c); err != nil {
+			wantKind(t, err, fault.Unavailable)
+		}
+		return err == nil
+	})
+	return token
+}
+
 // lapse waits until the node's lease has ended.
 func lapse(t *testing.T, d cluster.Lookup, id cluster.NodeID) {
 	t.Helper()
-	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	ctx := within(t)
+	testenv.Eventually(t, "the lease has ended", func() bool {
 		all, err := d.Nodes(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		there := false
-		for _, n := range all {
-			there = there || n.ID == id
-		}
-		if !there {
-			return
-		}
-	}
-	t.Fatal("the lease never ended")
+		return !slices.ContainsFunc(all, func(n cluster.Node) bool { return n.ID == id })
+	})
 }
 
 func conform(t *testing.T, open func(*testing.T) directory) {
@@ -209,26 +220,16 @@ func conformTakeover(t *testing.T, d directory) {
 	token := mustClaim(t, d, claimOf("a", a, "s_1", cluster.ClaimNew, 0))
 	kept := mustClaim(t, d, claimOf("a", a, "s_2", cluster.ClaimNew, 0))
 	expire(t, d, "a", a)
-	for { // Redis expires keys by a clock of milliseconds, and the list by one of microseconds
+	// Redis expires keys by a clock of milliseconds, and the list by one of microseconds.
+	testenv.Eventually(t, "the owner is dead", func() bool {
 		o, err := d.Find(ctx, "s_1")
 		if err != nil || o.Node != "a" {
 			t.Fatalf("of a dead node: %+v %v", o, err)
 		}
-		if !o.Live {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return !o.Live
+	})
 	// A Redis server that has just started makes a takeover wait for one lease.
-	var taken cluster.Token
-	for {
-		var err error
-		if taken, err = d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0)); err == nil {
-			break
-		}
-		wantKind(t, err, fault.Unavailable)
-		time.Sleep(20 * time.Millisecond)
-	}
+	taken := takeOver(t, d, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0))
 	if taken <= token {
 		t.Errorf("the new owner's token is %d, the old one's %d", taken, token)
 	}
@@ -269,16 +270,13 @@ func conformGrace(t *testing.T, d directory) {
 	wantKind(t, err, fault.Conflict)
 	awaitTaken := func(id cluster.SessionID, since time.Time) {
 		t.Helper()
-		for {
+		testenv.Eventually(t, "the session is taken over", func() bool {
 			_, err := d.Claim(ctx, take(id))
-			if err == nil {
-				break
-			}
-			if !fault.Is(err, fault.Conflict) { // its lease has not ended
+			if err != nil && !fault.Is(err, fault.Conflict) { // its lease has not ended
 				wantKind(t, err, fault.Unavailable)
 			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			return err == nil
+		})
 		if passed := time.Since(since); passed < grace {
 			t.Errorf("%s was taken %s after its node was last heard of", id, passed)
 		}
@@ -311,16 +309,8 @@ func conformRelease(t *testing.T, d directory) {
 	}
 	_, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimNew, 0))
 	wantKind(t, err, fault.Conflict)
-	for {
-		next, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0))
-		if err == nil {
-			if next <= token {
-				t.Errorf("token %d after %d", next, token)
-			}
-			break
-		}
-		wantKind(t, err, fault.Unavailable)
-		time.Sleep(20 * time.Millisecond)
+	if next := takeOver(t, d, claimOf("b", b, "s_1", cluster.ClaimTakeOver, 0)); next <= token {
+		t.Errorf("token %d after %d", next, token)
 	}
 	_, err = d.Claim(ctx, claimOf("a", a, "s_1", cluster.ClaimTakeOver, 0))
 	wantKind(t, err, fault.Conflict)
@@ -508,14 +498,11 @@ func conformExpiry(t *testing.T, d directory) {
 	c := claimOf("a", a, "s_1", cluster.ClaimNew, 0)
 	c.Until = time.Now().Add(short)
 	mustClaim(t, d, c)
-	for {
+	testenv.Eventually(t, "the session is removed", func() bool {
 		_, err := d.Find(ctx, "s_1")
-		if fault.Is(err, fault.NotFound) {
-			return
-		}
-		if err != nil {
+		if err != nil && !fault.Is(err, fault.NotFound) {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err != nil
+	})
 }

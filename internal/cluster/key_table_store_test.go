@@ -14,6 +14,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/tenant"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // TestKeyTableStore runs the same tests on all key table stores.
@@ -48,14 +49,14 @@ func sealed(t *testing.T, v tenant.KeyTableStore, key byte) tenant.KeyTableStore
 func table(n int) []byte { return fmt.Appendf(nil, `{"version":%d,"text":"table %d"}`, n, n) }
 
 // patient replaces the table as soon as the store accepts changes.
-func patient(t *testing.T, v tenant.KeyTableStore, was, is uint64, b []byte) error {
+func patient(t *testing.T, v tenant.KeyTableStore, was, is uint64, b []byte) (err error) {
 	t.Helper()
-	for ctx := within(t); ; time.Sleep(50 * time.Millisecond) {
-		err := v.Replace(ctx, was, is, b)
-		if !fault.Is(err, fault.Restarting) {
-			return err
-		}
-	}
+	ctx := within(t)
+	testenv.Eventually(t, "the store accepts changes", func() bool {
+		err = v.Replace(ctx, was, is, b)
+		return !fault.Is(err, fault.Restarting)
+	})
+	return err
 }
 
 func conformKeyTable(t *testing.T, open func(t *testing.T) tenant.KeyTableStore) {
@@ -151,7 +152,7 @@ func (s *redisServer) keysOf(t *testing.T, copy string) *tenant.Store {
 	var work sync.WaitGroup
 	work.Go(func() { store.Run(ctx) })
 	t.Cleanup(func() { cancel(); work.Wait() })
-	eventually(t, "the keys", func() bool { x, _ := store.Index(); return x.Version > 0 })
+	testenv.Eventually(t, "the keys", func() bool { x, _ := store.Index(); return x.Version > 0 })
 	return store
 }
 
@@ -173,7 +174,7 @@ func TestKeysOfCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the key at the other node", func() bool { return opens(b, secret) })
+	testenv.Eventually(t, "the key at the other node", func() bool { return opens(b, secret) })
 	var work sync.WaitGroup
 	for n := range 12 {
 		work.Go(func() {
@@ -186,7 +187,7 @@ func TestKeysOfCluster(t *testing.T) {
 	}
 	work.Wait()
 	for _, x := range []*tenant.Store{a, b} {
-		eventually(t, "all keys", func() bool { i, _ := x.Index(); return len(i.Keys) == 13 })
+		testenv.Eventually(t, "all keys", func() bool { i, _ := x.Index(); return len(i.Keys) == 13 })
 	}
 
 	c := s.client()
@@ -201,7 +202,7 @@ func TestKeysOfCluster(t *testing.T) {
 	).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the doubt", func() bool { n, _ := a.News(0); return n.Away })
+	testenv.Eventually(t, "the doubt", func() bool { n, _ := a.News(0); return n.Away })
 	if !opens(a, secret) {
 		t.Error("what was written by others counts")
 	}
@@ -209,12 +210,12 @@ func TestKeysOfCluster(t *testing.T) {
 	// The server comes back without its data.
 	s.restart(t)
 	for _, x := range []*tenant.Store{a, b} {
-		eventually(t, "the vault", func() bool { n, _ := x.News(0); return !n.Away })
+		testenv.Eventually(t, "the vault", func() bool { n, _ := x.News(0); return !n.Away })
 	}
 	if err := b.Revoke(ctx, "acme", k.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the revocation at the other node", func() bool { return !opens(a, secret) })
+	testenv.Eventually(t, "the revocation at the other node", func() bool { return !opens(a, secret) })
 
 	// A node without data of its own gets all keys, also from a server that has none.
 	if fresh := s.keysOf(t, ""); len(must(fresh).Keys) != 12 {
@@ -249,9 +250,9 @@ func TestKeysOutliveTheCluster(t *testing.T) {
 		made <- secret
 	}()
 	old := s.keysOf(t, copy)
-	eventually(t, "the old key", func() bool { return opens(old, secret) && opens(fresh, secret) })
+	testenv.Eventually(t, "the old key", func() bool { return opens(old, secret) && opens(fresh, secret) })
 	second := <-made
-	eventually(t, "both keys", func() bool {
+	testenv.Eventually(t, "both keys", func() bool {
 		return opens(old, secret) && opens(fresh, secret) && opens(old, second) && opens(fresh, second)
 	})
 }
@@ -269,7 +270,7 @@ func TestKeysWithoutStore(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the doubt", func() bool {
+	testenv.Eventually(t, "the doubt", func() bool {
 		n, _ := a.News(
 			0,
 		)
@@ -286,5 +287,5 @@ func TestKeysWithoutStore(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the doubt", func() bool { n, _ := a.News(0); return !n.Away })
+	testenv.Eventually(t, "the end of the doubt", func() bool { n, _ := a.News(0); return !n.Away })
 }

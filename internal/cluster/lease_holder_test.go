@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // holdLeases runs a LeaseHolder until the test ends or stop is called.
@@ -50,22 +51,12 @@ func tokenOf(k *cluster.LeaseHolder, id cluster.SessionID) cluster.Token {
 
 func until() time.Time { return time.Now().Add(time.Hour) }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for ctx := within(t); !is(); time.Sleep(5 * time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatalf("it never came: %s", what)
-		}
-	}
-}
-
 func own(
 	t *testing.T, k *cluster.LeaseHolder, id cluster.SessionID, mode cluster.ClaimMode,
 ) cluster.Token {
 	t.Helper()
 	var token cluster.Token
-	eventually(t, "the claim of "+string(id), func() (ok bool) {
+	testenv.Eventually(t, "the claim of "+string(id), func() (ok bool) {
 		var err error
 		token, err = k.Own(within(t), id, mode, 0, until())
 		if err != nil && !fault.Is(err, fault.Unavailable) {
@@ -121,7 +112,7 @@ func TestFence(t *testing.T) {
 			t.Error("it is cut off and does not go on")
 		}
 		var token cluster.Token
-		eventually(t, "b's claim", func() bool {
+		testenv.Eventually(t, "b's claim", func() bool {
 			var err error
 			if token, err = b.Own(within(t), "s_1", cluster.ClaimTakeOver, 0, until()); err == nil {
 				return true
@@ -144,7 +135,7 @@ func TestFence(t *testing.T) {
 		if id := <-lost; id != "s_1" {
 			t.Errorf("lost %s", id)
 		}
-		eventually(t, "a's other session", func() bool { return owns(a, "s_2") })
+		testenv.Eventually(t, "a's other session", func() bool { return owns(a, "s_2") })
 		if owns(a, "s_1") || !owns(b, "s_1") || tokenOf(a, "s_2") <= kept {
 			t.Errorf("a owns s_1: %t, b: %t, token of s_2 %d after %d", owns(
 				a, "s_1",
@@ -163,7 +154,7 @@ func TestLeaseHolderSurvivesLoss(t *testing.T) {
 	token := own(t, a, "s_1", cluster.ClaimNew)
 	s.restart(t)
 	a.HeartbeatNow()
-	eventually(t, "the claim after the loss", func() bool {
+	testenv.Eventually(t, "the claim after the loss", func() bool {
 		if !owns(a, "s_1") {
 			t.Fatal("it was not owned all the time")
 		}
@@ -184,7 +175,7 @@ func TestResume(t *testing.T) {
 	kept, gone := own(t, a, "s_1", cluster.ClaimNew), own(t, a, "s_2", cluster.ClaimNew)
 	stop()
 	b, _ := holdLeases(t, d, cluster.LeaseHolderOptions{Node: "b", Lease: lease})
-	eventually(t, "b's claim", func() bool {
+	testenv.Eventually(t, "b's claim", func() bool {
 		_, err := b.Own(within(t), "s_2", cluster.ClaimTakeOver, 0, until())
 		return err == nil
 	})
@@ -208,7 +199,7 @@ func TestResume(t *testing.T) {
 	if id := <-lost; id != "s_2" {
 		t.Errorf("lost %s", id)
 	}
-	eventually(t, "s_1", func() bool { return owns(again, "s_1") })
+	testenv.Eventually(t, "s_1", func() bool { return owns(again, "s_1") })
 }
 
 // TestForgetLater: a session that ends while the directory is unreachable is removed
@@ -233,7 +224,7 @@ func TestForgetLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []cluster.SessionID{"s_1", "s_2"} {
-		eventually(t, "the end of "+string(id), func() bool {
+		testenv.Eventually(t, "the end of "+string(id), func() bool {
 			a.HeartbeatNow()
 			_, err := r.Find(within(t), id)
 			return fault.Is(err, fault.NotFound)

@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/cluster/local"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // TestOneTimeStores runs the same tests on both stores. On Redis every other step uses
@@ -59,7 +60,7 @@ func conformOneTimeStore(t *testing.T, a, b auth.OneTimeStore) {
 		}
 	}
 	n := 0
-	eventually(t, "the end of a value", func() bool {
+	testenv.Eventually(t, "the end of a value", func() bool {
 		value, err := b.Take(ctx, "y"+strconv.Itoa(n))
 		if n++; err != nil || n == many {
 			t.Fatalf("value %d: %v", n, err)
@@ -80,7 +81,7 @@ func TestLocalOneTimeStoreIsBounded(t *testing.T) {
 			}
 		}
 		wantKind(t, s.Put(ctx, "c", nil, time.Minute), fault.Exhausted)
-		time.Sleep(time.Minute + time.Second)
+		time.Sleep(time.Minute + time.Second) // by synctest's clock
 		if err := s.Put(ctx, "c", nil, time.Minute); err != nil {
 			t.Error(err)
 		}

@@ -40,7 +40,7 @@ func TestLapsed(t *testing.T) {
 		defer close(d.events)
 		list := func(want int, nodes ...cluster.NodeID) {
 			t.Helper()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // by synctest's clock
 			d.nodes = nil
 			for _, id := range nodes {
 				d.nodes = append(d.nodes, cluster.Node{ID: id})
@@ -61,7 +61,7 @@ func TestLapsed(t *testing.T) {
 		list(1, "b")
 		list(0, "a", "b")
 		list(1, "a")
-		time.Sleep(long)
+		time.Sleep(long) // by synctest's clock
 		list(0, "a")
 		list(0, "a", "b")
 		list(1, "a")

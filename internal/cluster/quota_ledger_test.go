@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // report reports one holder and returns the usage of the other nodes.
@@ -49,16 +50,10 @@ func conformQuota(t *testing.T, d directory) {
 	}), 3, 1<<40+0.5)
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: "another", Used: cluster.Amounts{9}}))
 	expire(t, d, "c", c)
-	for { // see conformTakeover
+	testenv.Eventually(t, "the use of a dead node is not counted", func() bool { // see conformTakeover
 		s := report(t, d, "a", a, cluster.NodeUsage{Holder: who, Used: cluster.Amounts{3}})
-		if len(s.Used) > 0 && s.Used[0] == 2 {
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("a node that is gone holds still: %v", s)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return len(s.Used) > 0 && s.Used[0] == 2
+	})
 	_, err := d.Report(ctx, "c", c, short, []cluster.NodeUsage{
 		{Holder: who, Used: cluster.Amounts{4}},
 	})
@@ -81,14 +76,7 @@ func conformQuota(t *testing.T, d directory) {
 	}})
 	holds(t, report(t, d, "b", b, cluster.NodeUsage{Holder: who}), 1, 7)
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who}), 1, 7)
-	for {
-		_, err := d.Claim(ctx, claimOf("b", b, "s_1", cluster.ClaimTakeOver, token))
-		if err == nil {
-			break
-		}
-		wantKind(t, err, fault.Unavailable) // the directory has just started
-		time.Sleep(20 * time.Millisecond)
-	}
+	takeOver(t, d, claimOf("b", b, "s_1", cluster.ClaimTakeOver, token))
 	holds(t, report(t, d, "a", a, cluster.NodeUsage{Holder: who}))
 }
 
@@ -154,12 +142,12 @@ func TestQuotaUsageEnds(t *testing.T) {
 		sums, err := other.Report(within(t), []cluster.NodeUsage{{Holder: "h"}})
 		return err == nil && slices.Equal(sums[0].Used, cluster.Amounts{3})
 	}
-	eventually(t, "the sum", reported)
+	testenv.Eventually(t, "the sum", reported)
 	s.restart(t)
-	eventually(t, "the sum again", reported)
+	testenv.Eventually(t, "the sum again", reported)
 	c := s.client()
 	defer func() { _ = c.Close() }()
-	eventually(t, "the sum with an end", func() bool {
+	testenv.Eventually(t, "the sum with an end", func() bool {
 		keys := c.Keys(context.Background(), "*held:*").Val()
 		if len(keys) == 0 { // the report has already arrived
 			reported()

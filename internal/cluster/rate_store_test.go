@@ -9,6 +9,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // TestRateStores runs the same tests on both stores.
@@ -67,7 +68,7 @@ func conformRateStore(t *testing.T, a, b auth.RateStore) {
 		t.Fatal(err)
 	}
 	fast.Requests = 0
-	eventually(t, "a full bucket", func() bool {
+	testenv.Eventually(t, "a full bucket", func() bool {
 		left, err := b.Settle(within(t), []cluster.Consumption{fast})
 		if err != nil || left[0] > 10 {
 			t.Fatal(left, err)

@@ -58,7 +58,7 @@ func TestRedisClockSet(t *testing.T) {
 	begun := time.Now()
 	set(time.Hour)
 	refused := 0
-	eventually(t, "the take-over", func() bool {
+	testenv.Eventually(t, "the take-over", func() bool {
 		held := owns(a, "s_1")
 		token, err := b.Own(within(t), "s_1", cluster.ClaimTakeOver, first, until())
 		switch {
@@ -84,11 +84,11 @@ func TestRedisClockSet(t *testing.T) {
 	if token := own(t, b, "s_3", cluster.ClaimNew); token <= before {
 		t.Errorf("token %d after %d, by a clock that was set back", token, before)
 	}
-	eventually(t, "its sessions, after that", func() bool {
+	testenv.Eventually(t, "its sessions, after that", func() bool {
 		return owns(
 			b, "s_1",
 		) && owns(b, "s_2") && owns(b, "s_3")
 	})
 	cut.shut.Store(false)
-	eventually(t, "the news for who had it", func() bool { return tokenOf(a, "s_1") == 0 })
+	testenv.Eventually(t, "the news for who had it", func() bool { return tokenOf(a, "s_1") == 0 })
 }

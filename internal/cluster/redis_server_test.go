@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/sandgate/sandgate/internal/cluster/redis"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // redisServer is a redis-server of one test.
@@ -51,11 +52,8 @@ func (s *redisServer) start(t *testing.T, bin string, args ...string) {
 	}
 	c := s.client()
 	defer func() { _ = c.Close() }()
-	for ctx := within(t); c.Ping(ctx).Err() != nil; time.Sleep(10 * time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatalf("redis-server did not start:\n%s", s.log.String())
-		}
-	}
+	ctx := within(t)
+	testenv.Eventually(t, "redis-server answers", func() bool { return c.Ping(ctx).Err() == nil })
 }
 
 func (s *redisServer) client() *goredis.Client {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // TestResolver: an owner is cached, corrected by events, and still known while the
@@ -27,13 +28,13 @@ func TestResolver(t *testing.T) {
 	<-told // it listens, and gets all events once the server knows of the subscription
 	c := s.client()
 	defer func() { _ = c.Close() }()
-	eventually(t, "the subscription", func() bool {
+	testenv.Eventually(t, "the subscription", func() bool {
 		return c.PubSubNumSub(within(t), "sandgate:{c}:events").Val()["sandgate:{c}:events"] > 0
 	})
 	ia, ib := register(t, r, heartbeatOf("a")), register(t, r, heartbeatOf("b"))
 	token := mustClaim(t, r, claimOf("a", ia, "s_1", cluster.ClaimNew, 0))
 	var before int64
-	eventually(t, "a look-up that is remembered", func() bool {
+	testenv.Eventually(t, "a look-up that is remembered", func() bool {
 		before = look.n.Load()
 		o, err := f.Find(within(t), "s_1")
 		if err != nil || o.Node != "a" || o.Address != "a:1" {
@@ -44,17 +45,17 @@ func TestResolver(t *testing.T) {
 	if err := r.Release(within(t), "s_1", token, false); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "b's claim", func() bool {
+	testenv.Eventually(t, "b's claim", func() bool {
 		_, err := r.Claim(within(t), claimOf("b", ib, "s_1", cluster.ClaimTakeOver, 0))
 		return err == nil
 	})
-	eventually(t, "the correction", func() bool {
+	testenv.Eventually(t, "the correction", func() bool {
 		o, err := f.Find(within(t), "s_1")
 		return err == nil && o.Node == "b"
 	})
 	// The events come later than the changes. The event of the parking removes the cached owner,
 	// also if it is already b; after it the owner stays.
-	eventually(t, "the news of b", func() bool {
+	testenv.Eventually(t, "the news of b", func() bool {
 		for {
 			select {
 			case e := <-told:
@@ -74,7 +75,7 @@ func TestResolver(t *testing.T) {
 		if o, err := f.Find(within(t), "s_1"); err != nil || o.Node != "b" {
 			t.Fatalf("while the directory is away: %+v %v", o, err)
 		}
-		time.Sleep(50 * time.Millisecond) // the lost connection marks the cache as stale
+		time.Sleep(50 * time.Millisecond) // no event reports that the resolver has lost the connection
 	}
 	if _, err := f.Find(within(t), "s_2"); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("of one that was never looked up: %v", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 const chat = "https://chat.example"
@@ -165,7 +166,7 @@ func conformRunTokenStore(t *testing.T, a, b runTokenStore) {
 	token.ID, token.Life, token.Uses = "four", 3*time.Second, 9
 	ok(a.Add(ctx, token, 3))
 	begin(a, "four", "p1", time.Minute, cluster.RunTokenAccepted)
-	eventually(t, "its end", func() bool {
+	testenv.Eventually(t, "its end", func() bool {
 		v, _, err := b.Begin(ctx, "four", chat, "late", time.Minute)
 		ok(err)
 		ok(b.Leave(ctx, "four", chat, "late"))
@@ -199,7 +200,7 @@ func TestRunTokenPlacesEnd(t *testing.T) {
 	); err != nil || v != cluster.RunTokenAccepted {
 		t.Fatal(v, err)
 	}
-	eventually(t, "its place", func() bool {
+	testenv.Eventually(t, "its place", func() bool {
 		v, _, err := b.Begin(ctx, "one", chat, "next", time.Minute)
 		return err == nil && v == cluster.RunTokenAccepted
 	})

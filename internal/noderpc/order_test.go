@@ -24,9 +24,11 @@ func TestSmallFramesOvertake(t *testing.T) {
 			_ = l.Send(stream.Frame{Type: stream.Records, Channel: ch, Body: make([]byte, size)})
 		}
 		waits := func(n int) bool {
-			for end := time.Now().Add(10 * time.Second); l.turn.Waiting() != n; time.Sleep(time.Millisecond) {
+			tick := time.NewTicker(time.Millisecond) // no event reports a writer that waits
+			defer tick.Stop()
+			for end := time.Now().Add(10 * time.Second); l.turn.Waiting() != n; <-tick.C {
 				if time.Now().After(end) {
-					full <- errors.New("the link takes what it should not")
+					full <- errors.New("the link accepts more frames than it should")
 					return false
 				}
 			}

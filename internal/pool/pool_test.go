@@ -58,7 +58,7 @@ func check(t *testing.T, p *Pool[*thing]) {
 	}
 }
 
-// The tests run in bubbles of made-up time: nothing is waited for.
+// The tests sleep by synctest's clock, which does not wait.
 
 // After a claim the next member is made later, but at once when a claim waits.
 func TestPoolDelays(t *testing.T) {

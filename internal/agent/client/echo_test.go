@@ -64,12 +64,12 @@ func TestExpectEcho(t *testing.T) {
 		if acks := told(); len(acks) != 1 || acks[0] != (ack{0, echoAckEvery}) {
 			t.Errorf("the first Acks are %v", acks)
 		}
-		time.Sleep(echoPause)
+		time.Sleep(echoPause) // by synctest's clock
 		synctest.Wait()
 		if acks := told(); len(acks) != 2 || acks[1] != (ack{echoPause, 3 * echoAckEvery}) {
 			t.Errorf("after a pause they are %v", acks)
 		}
-		time.Sleep(echoTime)
+		time.Sleep(echoTime) // by synctest's clock
 		flood(1)
 		if last := told()[len(told())-1]; last != (ack{echoPause + echoTime, sent}) {
 			t.Errorf("a second later the last is %v, of %d bytes", last, sent)

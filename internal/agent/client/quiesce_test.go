@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -287,9 +288,7 @@ func TestCapture(t *testing.T) {
 			t.Fatal(err)
 		}
 		execute(4) // queued until the release
-		for !c.Kernels.Outstanding(4) {
-			time.Sleep(time.Millisecond)
-		}
+		testenv.Eventually(t, "the request waits", func() bool { return c.Kernels.Outstanding(4) })
 		whole := string(bytes.Repeat([]byte("x"), 300<<10)) // more than the buffer of a reader
 		cut := stdout(3, "cut in two")
 		f.write(append(stdout(3, whole), cut[:len(cut)-4]...))

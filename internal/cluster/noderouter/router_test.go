@@ -18,6 +18,7 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/testenv"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -514,16 +515,13 @@ func TestListsHaveLapsed(t *testing.T) {
 	// seen waits until the directory has had n more requests.
 	seen := func(n int) {
 		t.Helper()
-		for {
+		testenv.Eventually(t, "the number of nodes", func() bool {
 			nodes, err := f.placer.Nodes(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(nodes) == n {
-				return
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			return len(nodes) == n
+		})
 	}
 	if got := listed(); !slices.Equal(got, ids) {
 		t.Fatalf("listed %v, not %v", got, ids)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/pool"
+	"github.com/sandgate/sandgate/internal/testenv"
 )
 
 // measure reports the median and the maximum of a benchmark beside the mean.
@@ -160,9 +161,7 @@ func BenchmarkClaim(b *testing.B) {
 	defer p.Close()
 	measure(b, func() time.Duration {
 		b.StopTimer()
-		for p.Stats().Ready < 2 {
-			time.Sleep(time.Millisecond)
-		}
+		testenv.Eventually(b, "the pool is full", func() bool { return p.Stats().Ready == 2 })
 		b.StartTimer()
 		begin := time.Now()
 		s, err := p.Claim(b.Context())

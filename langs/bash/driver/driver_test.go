@@ -337,7 +337,7 @@ func TestInterruptEndsTheDeaf(t *testing.T) {
 		body, _ := json.Marshal(kernel.Request{ID: id, Op: "execute", Cell: uint32(id), Code: "this=" + fmt.Sprint(id) + "; " + code[:at] + "/bin/echo on\n" + code[at:]})
 		r.write(string(body))
 		r.awaitPrinted("on\n")
-		time.Sleep(150 * time.Millisecond) // any moment will do; here what it runs is no longer young
+		time.Sleep(150 * time.Millisecond) // no event marks this moment: the child has run for a while
 		sent := time.Now()
 		r.interrupt(uint32(id))
 		reply, ok := r.reply(id)
