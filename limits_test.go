@@ -36,7 +36,6 @@ func oversized() map[string]string {
 		"internal/session":                   "admission and migration are to move to packages of their own",
 		"internal/session.Manager":           "see the package",
 		"internal/session.Session":           "see the package",
-		"internal/session.Manager.Adopt":     "see the package",
 		"internal/session.Manager.createNew": "see the package",
 		"internal/session.Session.wake":      "see the package",
 	}

@@ -174,7 +174,9 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/session/channel": {"fault", "stream"},
 		"internal/session/migrate": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
-			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot", "internal/admission", "internal/lockorder", "internal/noderpc", "internal/tenant",
+			"internal/cluster", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot",
+			"internal/admission", "internal/ctxlock", "internal/journal", "internal/lockorder", "internal/noderpc", "internal/tenant",
+			"internal/session/durable", "internal/session/ownership", "internal/session/stats",
 		},
 		"internal/session/ownership": {"fault", "internal/cluster", "internal/lockorder"},
 		"internal/session/stats":     {"fault", "stream", "internal/journal", "internal/pool"},

@@ -41,7 +41,7 @@ type Lifecycle interface {
 
 // Migration moves sessions between this node and the blob store.
 type Migration interface {
-	Adopt(ctx context.Context, p noderpc.Principal, id string) (*session.Session, error)
+	Adopt(ctx context.Context, p noderpc.Principal, id string) (protocol.Session, error)
 	Parked(ctx context.Context, p noderpc.Principal) ([]protocol.Session, error)
 	Drain(ctx context.Context) (protocol.Drained, error)
 }
@@ -112,7 +112,7 @@ type Config struct {
 // fields.
 func ConfigFor(m *session.Manager) Config {
 	return Config{
-		Sessions: m, Lifecycle: m, Migration: m, Snapshots: m.Snapshots(), Templates: m.Templates(),
+		Sessions: m, Lifecycle: m, Migration: m.Migration(), Snapshots: m.Snapshots(), Templates: m.Templates(),
 		Volumes: m.Volumes(), Leases: m.Volumes(), Node: m,
 	}
 }

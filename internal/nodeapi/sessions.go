@@ -97,7 +97,7 @@ func sessionSnapshot(ctx context.Context, c *call, p protocol.SnapshotCreate) (p
 
 // sessionAdopt takes a parked session over.
 func sessionAdopt(ctx context.Context, c *call, p protocol.SessionRef) (protocol.Session, error) {
-	return viewOf(c.server.cfg.Migration.Adopt(ctx, c.principal, p.Session))
+	return c.server.cfg.Migration.Adopt(ctx, c.principal, p.Session)
 }
 
 func sessionParked(ctx context.Context, c *call, _ none) (protocol.SessionList, error) {

@@ -72,6 +72,11 @@ type Principal struct {
 	Link string `json:"-"`
 }
 
+// Sees reports whether a session of a tenant exists for the principal.
+func (p Principal) Sees(tenant, session string) bool {
+	return p.Tenant == tenant && (p.Session == "" || p.Session == session)
+}
+
 // GatewayTenant is the tenant of what a gateway asks on its own account. No
 // credentials are given it.
 const GatewayTenant = "sandgate:gateway"

@@ -151,9 +151,9 @@ func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.L
 		return
 	}
 	// From the next heartbeat on, which is now, no session is placed here.
-	m.Refuse()
+	m.Migration().Refuse()
 	ms.leases.HeartbeatNow()
-	if _, err := m.Drain(ctx); err != nil {
+	if _, err := m.Migration().Drain(ctx); err != nil {
 		log.Warn("the node was not drained", "error", err)
 	}
 }

@@ -151,11 +151,8 @@ func (m *Manager) recoverAll() error {
 		if err := errors.Join(m.durable.Remove(id), os.RemoveAll(m.sessionDir(id))); err != nil {
 			return err
 		}
-		if m.clustered() {
-			m.ending[id] = false // the blob store may have a copy
-			if err := m.durable.Mark(id); err != nil {
-				return err
-			}
+		if err := m.migration.DisposeLater(id); err != nil { // the blob store may have a copy
+			return err
 		}
 	}
 	return nil

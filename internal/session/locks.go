@@ -6,7 +6,8 @@ package session
 // Locks that are held over long calls (package ctxlock). Each is waited for with
 // a context, or only tried:
 //
-//	Manager.adopting, hibernating, autosaving, uploading, uploadingJournal
+//	migrate.Migrator.adopting, uploading, uploadingJournal
+//	Manager.hibernating, autosaving
 //	Session.opening
 //	Session.lifecycle      pauses, hibernations, resumes and copies of a session
 //	Terminal.resizing
@@ -14,7 +15,7 @@ package session
 // Mutexes, with their ranks. None is held over a call to the agent, the backend,
 // a queue, a link or a disk, except for those that say so:
 //
-//	    Session.remote.writing   held over writes to the blob store
+//	    migrate.Uploads.writing  held over writes to the blob store
 //	10  Manager.mu               the lists of sessions
 //	20  snapshot.Store.mu        the list of users' snapshots
 //	30  admission.Controller.mu  places that are reserved
@@ -25,7 +26,7 @@ package session
 //	80  the queue of package admission
 //	90  ownership.Departures.mu  taken with Manager.mu held
 //	    writer.mu                held over input on its way to the agent
-//	    presence.mu, remoteState.mu and other leaves
+//	    presence.mu, migrate.Uploads.mu, migrate.Migrator.mu and other leaves
 //
 // The ranks of a mutex of another package are in that package. Built with the tag
 // lockorder, the mutexes with a rank check the order:

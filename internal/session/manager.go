@@ -12,10 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/admission"
+	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/lockorder"
@@ -49,21 +48,15 @@ type Manager struct {
 	hibernating ctxlock.Lock
 	// autosaving is held while a durable session is copied.
 	autosaving ctxlock.Lock
-	// uploading is held while a copy goes to the blob store, uploadingJournal
-	// while a journal does, and pace bounds their bytes.
-	uploading, uploadingJournal ctxlock.Lock
-	pace                        *rate.Limiter
-	// adopting is held while a parked session is fetched: one at a time.
-	adopting  ctxlock.Lock
-	snapshots *snapshot.Store
-	durable   durable.Store
-	volumes   *volume.Store
-	egress    *proxy.Service
-	admission *admission.Controller
-	objects   migrate.Store // of the blob store
-	totals    *totals
-	logs      *channel.Logs
-	owner     *ownership.Owner
+	snapshots  *snapshot.Store
+	durable    durable.Store
+	volumes    *volume.Store
+	egress     *proxy.Service
+	admission  *admission.Controller
+	migration  *migrate.Migrator
+	totals     *totals
+	logs       *channel.Logs
+	owner      *ownership.Owner
 	// departures are changed with mu held when a session enters the list.
 	departures *ownership.Departures
 	// ctx ends with Close; work counts what has to end before Close returns.
@@ -75,9 +68,6 @@ type Manager struct {
 	closed        bool
 	maxHibernated int
 	sessions      map[string]*Session
-	// ending are durable sessions that have ended and whose copies may still be
-	// in the blob store: see dispose. True is for those that the node owns.
-	ending map[string]bool
 
 	measured time.Time // when usage was recorded; the janitor's
 }
@@ -102,13 +92,10 @@ func New(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, departures: ownership.NewDepartures(),
 		sessions:    map[string]*Session{},
-		hibernating: ctxlock.New(), autosaving: ctxlock.New(), adopting: ctxlock.New(),
-		uploading: ctxlock.New(), uploadingJournal: ctxlock.New(), ending: map[string]bool{},
-		pace:   rate.NewLimiter(rate.Limit(cfg.CheckpointRate), shipPiece),
+		hibernating: ctxlock.New(), autosaving: ctxlock.New(),
 		totals: newTotals(), stats: newStats(cfg),
 	}
 	m.logs = channel.NewLogs(channel.LogsConfig{Dir: m.logDir(), Memory: cfg.LogMemory, Disk: cfg.LogDisk, Logger: m.log})
-	m.objects = migrate.Store{Blobs: cfg.Blobs, Swept: func(n int) { m.stats.StoreSwept.Add(int64(n)) }}
 	m.owner = ownership.New(ownership.Config{Directory: cfg.Directory, Retention: cfg.MaxLifetime + cfg.LostRetention, Fenced: &m.stats.Fenced.Int64})
 	m.egress = proxy.NewService(cfg.Egress, proxy.Options{Audit: cfg.Audit, Go: m.work.Go, Fenced: m.owner.Check})
 	// Of forks that were cut short.
@@ -137,11 +124,14 @@ func New(cfg Config) (*Manager, error) {
 	}); err != nil {
 		return nil, err
 	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.migration = newMigrator(m)
 	if err := m.load(); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.resumeAll()
+	for _, id := range m.migration.Start() {
+		m.Moved(cluster.SessionID(id))
+	}
 	if m.snapshots, err = openSnapshots(m); err != nil {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
@@ -149,8 +139,7 @@ func New(cfg Config) (*Manager, error) {
 	m.warm.Start()
 	m.work.Go(m.janitor)
 	m.work.Go(func() { m.volumes.Watch(m.ctx, m.volumeUsers) })
-	m.work.Go(m.unparkAll)
-	m.work.Go(m.maintainStore)
+	m.migration.Run()
 	m.audit(protocol.AuditEntry{Event: "node.start"})
 	m.work.Go(m.admission.Run)
 	if cfg.ResumeBusy {
@@ -286,10 +275,10 @@ func (m *Manager) Find(p noderpc.Principal, id string) (*Session, error) {
 	s := m.sessions[id]
 	tenant, departed := m.departures.Tenant(id)
 	m.mu.Unlock()
-	if s == nil && departed && sees(p, tenant, id) || s != nil && sees(p, s.spec.Tenant, id) && s.moving.Load() {
-		return nil, moving("session.find")
+	if s == nil && departed && p.Sees(tenant, id) || s != nil && p.Sees(s.spec.Tenant, id) && s.moving.Load() {
+		return nil, errMoving("session.find")
 	}
-	if s == nil || !sees(p, s.spec.Tenant, s.spec.ID) {
+	if s == nil || !p.Sees(s.spec.Tenant, s.spec.ID) {
 		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.find", Field: "session", Message: "there is no such session"}
 	}
 	return s, nil
@@ -300,7 +289,7 @@ func (m *Manager) List(p noderpc.Principal) []protocol.Session {
 	m.mu.Lock()
 	var mine []*Session
 	for _, s := range m.sessions {
-		if sees(p, s.spec.Tenant, s.spec.ID) {
+		if p.Sees(s.spec.Tenant, s.spec.ID) {
 			mine = append(mine, s)
 		}
 	}
@@ -417,7 +406,7 @@ func (m *Manager) tick(now time.Time) {
 	m.measureAll(now, all)
 	for _, s := range all {
 		m.autosaveIdle(s, now)
-		m.uploadDue(s, now)
+		m.migration.UploadDue(movable{s}, now)
 		s.lookAtPorts()
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
@@ -440,9 +429,4 @@ func (m *Manager) hibernateSoon(s *Session, since time.Time) {
 		defer m.hibernating.Unlock()
 		s.hibernateIdle(m.ctx, since)
 	})
-}
-
-// sees reports whether a session of the tenant is there for the principal.
-func sees(p noderpc.Principal, tenant, id string) bool {
-	return p.Tenant == tenant && (p.Session == "" || p.Session == id)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/pool"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/kernel/queue"
@@ -146,6 +147,7 @@ func marks() []string {
 	all := []string{"internal/nodeapi.(*"} // which imports this package
 	for _, v := range []any{
 		Manager{},
+		migrate.Migrator{},
 		queue.Queue{},
 		client.Client{},
 		stream.Log{},

@@ -16,6 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/durable"
+	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
@@ -53,8 +54,8 @@ type Session struct {
 	lifecycle ctxlock.Lock
 	// stopWatch stops watchMachine. Guarded by lifecycle.
 	stopWatch func()
-	copies    *durable.Copies // of a durable session
-	remote    remoteState     // of a durable session
+	copies    *durable.Copies  // of a durable session
+	uploads   *migrate.Uploads // of the copies
 	// opening is held by the one who opens a channel with a key.
 	opening ctxlock.Lock
 	ports   ports
@@ -88,7 +89,7 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 	spec.Volumes = h.Mounts()
 	s := &Session{
 		m: m, spec: spec, status: status, state: state, volumes: h, router: r, agent: a,
-		sandbox: spec.Layout.Spec(h.Sources()), copies: m.durable.Copies(spec.ID, spec.Durable, m.log), remote: remoteState{writing: ctxlock.New()},
+		sandbox: spec.Layout.Spec(h.Sources()), copies: m.durable.Copies(spec.ID, spec.Durable, m.log), uploads: migrate.NewUploads(),
 		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(),
 		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
 	}
@@ -412,7 +413,7 @@ func (s *Session) lose(reason, message string) {
 			s.m.log.Warn("a snapshot was not removed", "session", s.spec.ID, "error", err)
 		}
 		s.copies.Close(reason != "restarting")
-		if !s.spec.Durable || reason == "restarting" || reason == "moved" || s.m.dispose(s) {
+		if !s.spec.Durable || reason == "restarting" || reason == "moved" || s.m.migration.Dispose(movable{s}) {
 			s.m.owner.Forget(s.spec.ID)
 		}
 	})

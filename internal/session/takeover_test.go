@@ -9,28 +9,13 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/blob/blobtest"
 	"github.com/sandgate/sandgate/internal/cluster"
 	"github.com/sandgate/sandgate/internal/cluster/local"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
-
-func namesIn(t *testing.T, store migrate.Blobs) []string {
-	t.Helper()
-	var all []string
-	for _, folder := range []string{"checkpoints", "sessions", "tenants"} {
-		err := store.Walk(t.Context(), folder, func(name string, _ time.Time) error {
-			all = append(all, name)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
 
 // TestGVisorTakeOver: another node goes on with a durable session as of its last
 // checkpoint when its own is cut off, and says which cells are lost; the old node
@@ -46,6 +31,7 @@ func TestGVisorTakeOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := func() []string { return blobtest.Names(t, store, "checkpoints", "sessions", "tenants") }
 	cut := &apart{Registry: dir}
 	set := func(name cluster.NodeID, every time.Duration) func(*Config) {
 		return func(c *Config) { c.Node, c.Durable, c.DurableEvery, c.Checkpoints = name, true, every, true }
@@ -61,7 +47,7 @@ func TestGVisorTakeOver(t *testing.T) {
 	eventually(t, "its checkpoint", func() bool { return a.m.Status().Counters["checkpoints"] == 1 })
 	p.run(1, "x = 7")
 	eventually(t, "its journal", func() bool {
-		return slices.ContainsFunc(namesIn(t, store), func(name string) bool { return strings.HasSuffix(name, ".journal") })
+		return slices.ContainsFunc(names(), func(name string) bool { return strings.HasSuffix(name, ".journal") })
 	})
 	first, err := dir.Find(a.ctx, cluster.SessionID(s.ID))
 	if err != nil || first.Node != "a" {
@@ -98,10 +84,12 @@ func TestGVisorTakeOver(t *testing.T) {
 		Manifest: migrate.Manifest{Version: migrate.Version, ID: s.ID, Tenant: alice.Tenant, Expires: time.Now().Add(time.Hour), Token: first.Token},
 		State:    migrate.CheckpointBase(s.ID, first.Token, 9) + ".state", Node: "a",
 	}
-	if err := a.m.objects.PutJSON(a.ctx, migrate.CheckpointBase(s.ID, first.Token, 9)+".about", late); err != nil {
+	late.Base = migrate.CheckpointBase(s.ID, first.Token, 9)
+	objects := migrate.Store{Blobs: store}
+	if err := objects.PutCheckpoint(a.ctx, late); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := b.m.objects.NewestCheckpoint(a.ctx, s.ID); err != nil || c.Node != "b" || c.Token != now.Token {
+	if c, err := objects.NewestCheckpoint(a.ctx, s.ID); err != nil || c.Node != "b" || c.Token != now.Token {
 		t.Errorf("the checkpoint that counts is %+v, %v", c, err)
 	}
 	err = p.ask(protocol.OpExecute, 1, protocol.Execute{Code: "x = 8"}, nil)
@@ -117,14 +105,14 @@ func TestGVisorTakeOver(t *testing.T) {
 	}
 
 	eventually(t, "a checkpoint of the new node, alone", func() bool {
-		names := namesIn(t, store)
-		return len(names) == 3 && strings.HasPrefix(names[0], migrate.CheckpointBase(s.ID, now.Token, 2)) && strings.HasSuffix(names[1], ".state")
+		all := names()
+		return len(all) == 3 && strings.HasPrefix(all[0], migrate.CheckpointBase(s.ID, now.Token, 2)) && strings.HasSuffix(all[1], ".state")
 	})
 	if text, _ := q.run(1, "print(x)"); text != "6\n" {
 		t.Errorf("it went on with %q", text)
 	}
 	must[struct{}](b, protocol.OpSessionDelete, ref)
-	eventually(t, "nothing in the store", func() bool { return len(namesIn(t, store)) == 0 })
+	eventually(t, "nothing in the store", func() bool { return len(names()) == 0 })
 	_, err = call[protocol.Session](a, alice, protocol.OpAdopt, ref)
 	wantKind(t, "once it was deleted", err, fault.NotFound, "session")
 }

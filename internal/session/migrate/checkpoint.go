@@ -15,42 +15,45 @@ import (
 	"github.com/sandgate/sandgate/internal/cluster"
 )
 
-// A checkpoint is a durable session's copy in the blob store, from which another
-// node goes on when the session's own is gone. It has the name
-// checkpoints/<session>/<token>-<number>, with three endings: .state is what it
-// is unpacked from; .about, written behind that, says so, and without it there
-// is none; .journal lists the cells that were acknowledged since. Of several
-// the greatest name counts. So a node that has lost the session and does not
-// know it yet can write what it likes: its token is smaller than that of the one
-// who has taken over.
+// A checkpoint is a durable session's copy in the blob store. Another node takes
+// the session over from it when the session's node fails. Its name is
+// checkpoints/<session>/<token>-<number>, with three endings: .state is the
+// archive; .about is written after it, and without it there is no checkpoint;
+// .journal lists the cells that were acknowledged after the copy. The checkpoint
+// with the greatest name counts. A node that has lost the session and does not
+// know it yet may still write: its token is lower than the new owner's.
 
 // Checkpoint is the content of an .about.
 type Checkpoint struct {
 	Manifest
-	// State is the object that it is unpacked from, At when the copy was made.
+	// State is the name of the object with the archive. At is the moment that it
+	// shows.
 	State string    `json:"state"`
 	At    time.Time `json:"at"`
-	// Node wrote it.
+	// Node is the node that wrote it.
 	Node cluster.NodeID `json:"node"`
 
-	Base string `json:"-"` // its name without the ending
+	Base string `json:"-"` // the name without an ending
 }
 
+// CheckpointFolder returns the folder with a session's checkpoints.
 func CheckpointFolder(id string) string { return "checkpoints/" + id }
 
+// CheckpointBase returns the name of a checkpoint, without an ending. The number
+// is that of the copy; 0 for a checkpoint that a node made of an earlier state.
 func CheckpointBase(id string, t cluster.Token, number int) string {
 	return fmt.Sprintf("%s/%016x-%08d", CheckpointFolder(id), uint64(t), number)
 }
 
-// Prune removes what is of earlier checkpoints than c, the abouts first.
+// Prune removes the objects of earlier checkpoints than c, the .about files first.
 func (b *Store) Prune(ctx context.Context, c Checkpoint) error {
 	return b.Clear(ctx, c.ID, func(name string) bool {
 		return name != c.State && name[:len(name)-len(path.Ext(name))] < c.Base
 	})
 }
 
-// Clear removes the objects of a session's checkpoints that are to go, the
-// abouts first.
+// Clear removes those objects of a session's checkpoints for which goes returns
+// true, the .about files first.
 func (b *Store) Clear(ctx context.Context, id string, goes func(name string) bool) error {
 	var abouts, rest []string
 	err := b.Blobs.Walk(ctx, CheckpointFolder(id), func(name string, _ time.Time) error {
@@ -71,10 +74,11 @@ func (b *Store) Clear(ctx context.Context, id string, goes func(name string) boo
 	return err
 }
 
-// All is for Clear: it removes every object.
+// All makes Clear remove every object.
 func All(string) bool { return true }
 
-// NewestCheckpoint returns the one that counts: NotFound when there is none.
+// NewestCheckpoint returns the checkpoint that counts. Errors: NotFound,
+// Unavailable for a checkpoint of another version.
 func (b *Store) NewestCheckpoint(ctx context.Context, id string) (Checkpoint, error) {
 	const op = "session.checkpoint"
 	var c Checkpoint
@@ -113,8 +117,8 @@ func (b *Store) NewestCheckpoint(ctx context.Context, id string) (Checkpoint, er
 	return c, &fault.Error{Kind: fault.NotFound, Op: op, Field: "session", Message: "there is no such session"}
 }
 
-// FetchJournal brings a checkpoint's journal to a file, which is there in any
-// case: more is added to it.
+// FetchJournal downloads a checkpoint's journal to a file. Without a journal it
+// creates an empty file, because later cells are added to it.
 func (b *Store) FetchJournal(ctx context.Context, c Checkpoint, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

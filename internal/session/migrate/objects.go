@@ -1,6 +1,6 @@
-// Package migrate keeps sessions in the blob store while no node has them, and
-// the checkpoints of durable ones. It knows the objects and their names, and no
-// live session. Package session decides when a session moves.
+// Package migrate moves sessions between this node and the blob store: it parks
+// and adopts them, uploads the copies of durable sessions, and takes over the
+// sessions of failed nodes.
 package migrate
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Store is the sessions' part of a blob store.
+// Store is the part of a blob store that has sessions.
 type Store struct {
 	Blobs Blobs
 	// Swept is called with the number of objects that a sweep removed.
@@ -29,38 +29,44 @@ type Store struct {
 // Limits of what is read.
 const (
 	maxManifest = 64 << 10
-	// MaxJournal is how much of a journal goes to the store: beyond 4,000 cells
-	// they are lost with their node, without a message.
+	// MaxJournal is how many bytes of a journal are uploaded, about 4,000 cells. If
+	// the node fails, further cells are lost without a message.
 	MaxJournal = 256 << 10
 	// maxListed is how many sessions of a tenant are listed.
 	maxListed = 1000
 )
 
-// Blobs is where sessions lie between two nodes. An object appears whole or not
-// at all.
+// Blobs is the blob store. An object appears completely or not at all.
 type Blobs interface {
 	Put(ctx context.Context, name string, write func(io.Writer) error) error
-	// Get is NotFound for one that is not there.
+	// Get returns NotFound for an object that does not exist.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// Remove does nothing for one that is not there.
+	// Remove does nothing for an object that does not exist.
 	Remove(ctx context.Context, name string) error
-	// Walk tells of the objects below a folder, until f fails.
+	// Walk calls f for each object below a folder, until f fails.
 	Walk(ctx context.Context, folder string, f func(name string, changed time.Time) error) error
-	// Tidy removes what is left of writes that began before then and never
-	// ended.
+	// Tidy removes the parts of writes that began before a time and never ended. It
+	// returns their number.
 	Tidy(ctx context.Context, before time.Time) (int, error)
 }
 
-// A parked session has three objects, written in this order and removed in the
-// other: state, which it is unpacked from; a view in its tenant's folder, for
-// lists; and about, without which there is none.
-func StateName(id string) string    { return "sessions/" + id + "/state" }
+// A parked session has three objects: its state, a view in its tenant's folder,
+// and its manifest, without which the session is not parked. They are written in
+// this order and removed in the opposite order.
+
+// StateName returns the name of the object with a parked session's archive.
+func StateName(id string) string { return "sessions/" + id + "/state" }
+
+// ManifestName returns the name of the object with a parked session's Manifest.
 func ManifestName(id string) string { return "sessions/" + id + "/about" }
+
+// ViewName returns the name of the object with a session's view, for lists.
 func ViewName(tenant, id string) string {
 	return ViewFolder(tenant) + "/" + id
 }
 
-// ViewFolder is named by a hash: a tenant's name may hold anything.
+// ViewFolder returns the folder with the views of a tenant's sessions. It is named
+// by a hash, because a tenant's name may contain any character.
 func ViewFolder(tenant string) string {
 	sum := sha256.Sum256([]byte(tenant))
 	return "tenants/" + hex.EncodeToString(sum[:16])
@@ -74,17 +80,19 @@ type Manifest struct {
 	Created time.Time     `json:"created"`
 	Expires time.Time     `json:"expires"`
 	Token   cluster.Token `json:"token"`
-	// Key is that of the host: a node with another could not wake it.
+	// Key is the backend's. A node with another key cannot resume the session.
 	Key string `json:"key"`
-	// Durable sessions stay in the store when a node has fetched them, as of
-	// Parked.
+	// Durable reports a durable session: its state stays in the store as a checkpoint
+	// of the time Parked when a node adopts it.
 	Durable bool      `json:"durable,omitempty"`
 	Parked  time.Time `json:"parked,omitzero"`
 }
 
+// Version is the version of manifests that this package writes and reads.
 const Version = 1
 
-// PutParked writes a parked session's objects.
+// PutParked writes a parked session's objects, the manifest last. dir and logs are
+// the session's folders. After an error it removes what it wrote.
 func (b *Store) PutParked(ctx context.Context, a Manifest, view protocol.Session, dir, logs string) error {
 	err := b.Blobs.Put(ctx, StateName(a.ID), func(w io.Writer) error {
 		return snapshot.Pack(w, map[string]string{"session": dir, "logs": logs})
@@ -106,6 +114,17 @@ func (b *Store) PutJSON(ctx context.Context, name string, v any) error {
 	return b.Blobs.Put(ctx, name, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
 }
 
+// PutCheckpoint writes the file that makes the objects of a checkpoint one.
+func (b *Store) PutCheckpoint(ctx context.Context, c Checkpoint) error {
+	return b.PutJSON(ctx, c.Base+".about", c)
+}
+
+// hibernatedView returns a view of a session for lists, as one without a sandbox.
+func hibernatedView(v protocol.Session) protocol.Session {
+	v.State, v.Reason, v.Usage = "hibernated", "", nil
+	return v
+}
+
 // RemoveParked removes a parked session's objects.
 func (b *Store) RemoveParked(ctx context.Context, tenant, id string) error {
 	var err error
@@ -115,8 +134,8 @@ func (b *Store) RemoveParked(ctx context.Context, tenant, id string) error {
 	return err
 }
 
-// Parked returns the manifest of a session in the store: NotFound when there is
-// none.
+// Parked returns the manifest of a parked session. Errors: NotFound, Unavailable
+// for a manifest of another version.
 func (b *Store) Parked(ctx context.Context, id string) (Manifest, error) {
 	const op = "session.adopt"
 	var a Manifest
@@ -134,7 +153,8 @@ func (b *Store) Parked(ctx context.Context, id string) (Manifest, error) {
 	return a, nil
 }
 
-// Unpack brings a state object below dir.
+// Unpack downloads a state to a folder, which it creates. Errors: Host for a
+// damaged state.
 func (b *Store) Unpack(ctx context.Context, name, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fault.Wrap(fault.Host, "session.fetch", err)
@@ -145,7 +165,7 @@ func (b *Store) Unpack(ctx context.Context, name, dir string) error {
 	}
 	err = snapshot.Unpack(ctx, r, dir)
 	if err == nil {
-		// To its end, where it is checked.
+		// The checksum is compared at the end.
 		_, err = io.Copy(io.Discard, r)
 	}
 	err = errors.Join(err, r.Close())
@@ -167,7 +187,7 @@ func (b *Store) RemoveSession(ctx context.Context, tenant, id string) error {
 	return err
 }
 
-// Views lists a tenant's sessions that are in the store, in no order.
+// Views lists a tenant's sessions in the store, at most 1,000, in no order.
 func (b *Store) Views(ctx context.Context, tenant string) (all []protocol.Session, err error) {
 	var names []string
 	err = b.Blobs.Walk(ctx, ViewFolder(tenant), func(name string, _ time.Time) error {
@@ -176,7 +196,7 @@ func (b *Store) Views(ctx context.Context, tenant string) (all []protocol.Sessio
 		}
 		return nil
 	})
-	if err != nil && err != io.EOF { //nolint:errorlint // our own
+	if err != nil && err != io.EOF { //nolint:errorlint // from the function above
 		return nil, err
 	}
 	for _, name := range names {

@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	// sweepSpread is the time over which nodes that start together spread.
+	// sweepSpread is the time over which the sweeps of nodes are distributed.
 	sweepSpread = 10 * time.Minute
-	// maxSwept bounds the names that are held at once.
+	// maxSwept bounds the names in memory.
 	maxSwept = 200_000
 )
 
-// SweepDelay is how long after its start a node first looks through the store:
-// 1 to 11 minutes, spread by a hash of its name, so that the nodes of a cluster
-// do so at different times.
+// SweepDelay returns how long after its start a node sweeps the store first: 1 to
+// 11 minutes, by a hash of its name, so that the nodes of a cluster sweep at
+// different times.
 func SweepDelay(node cluster.NodeID) time.Duration {
 	h := fnv.New64a()
 	h.Write([]byte(node)) // never fails
-	// The last step mixes well names that differ in their last letter alone.
+	// Names often differ in the last letter only. This step distributes them.
 	sum := h.Sum64()
 	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
 	sum ^= sum >> 33
 	return time.Minute + time.Duration(sum%uint64(sweepSpread))
 }
 
-// Sweep removes what is nobody's and was last changed before then: of
-// sessions whose time is over, of writes that did not end, of nodes that wrote
-// what they had lost.
+// Sweep removes objects that no session needs and that were last changed before a
+// time: objects of sessions whose lifetime is over at the time now, of writes that
+// did not end, and of nodes that wrote after they had lost the session.
 func (b *Store) Sweep(ctx context.Context, before, now time.Time) error {
 	n, err := b.Blobs.Tidy(ctx, before)
 	b.Swept(n)
@@ -71,7 +71,7 @@ func (b *Store) Sweep(ctx context.Context, before, now time.Time) error {
 	return nil
 }
 
-// sweepSession removes those of a session's old objects that nobody needs.
+// sweepSession removes the old objects of a session that nothing needs.
 func (b *Store) sweepSession(ctx context.Context, id string, old []string, now time.Time) error {
 	a, err := b.Parked(ctx, id)
 	parked := err == nil
@@ -85,7 +85,7 @@ func (b *Store) sweepSession(ctx context.Context, id string, old []string, now t
 	}
 	parked = parked && now.Before(a.Expires)
 	there = there && now.Before(c.Expires)
-	// Abouts go first: without theirs other objects are nothing.
+	// The .about files are removed first: the other objects have no use without them.
 	for _, last := range []bool{false, true} {
 		for _, name := range old {
 			isAbout := strings.HasSuffix(name, "about")

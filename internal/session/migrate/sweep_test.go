@@ -8,24 +8,9 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/blob"
+	"github.com/sandgate/sandgate/internal/blob/blobtest"
 	"github.com/sandgate/sandgate/internal/cluster"
 )
-
-func namesIn(t *testing.T, store Blobs) []string {
-	t.Helper()
-	var all []string
-	for _, folder := range []string{"checkpoints", "sessions", "tenants"} {
-		err := store.Walk(t.Context(), folder, func(name string, _ time.Time) error {
-			all = append(all, name)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
 
 // TestSweepStore: what is nobody's goes once it is old, and nothing else.
 func TestSweepStore(t *testing.T) {
@@ -33,6 +18,7 @@ func TestSweepStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := func() []string { return blobtest.Names(t, store, "checkpoints", "sessions", "tenants") }
 	m := &Store{Blobs: store, Swept: func(int) {}}
 	now := time.Now()
 	var keep []string
@@ -71,17 +57,17 @@ func TestSweepStore(t *testing.T) {
 	put(false, CheckpointBase("s_half", 1, 1)+".state", 1)
 	slices.Sort(keep)
 
-	all := namesIn(t, store)
+	all := names()
 	if err := m.Sweep(t.Context(), now.Add(-time.Hour), now); err != nil {
 		t.Fatal(err)
 	}
-	if got := namesIn(t, store); !slices.Equal(got, all) {
+	if got := names(); !slices.Equal(got, all) {
 		t.Errorf("what is new was swept: %v left of %v", got, all)
 	}
 	if err := m.Sweep(t.Context(), now.Add(time.Hour), now); err != nil {
 		t.Fatal(err)
 	}
-	if got := namesIn(t, store); !slices.Equal(got, keep) {
+	if got := names(); !slices.Equal(got, keep) {
 		t.Errorf("left\n%s\nwant\n%s", fmt.Sprint(got), fmt.Sprint(keep))
 	}
 }

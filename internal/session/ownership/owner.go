@@ -151,6 +151,12 @@ func (o *Owner) Owns(id string) bool {
 	return owned
 }
 
+// Lookup returns the session's last fencing token on this node, 0 for a session of another node,
+// and whether the node owns the session now. Preconditions: there is a directory.
+func (o *Owner) Lookup(id string) (cluster.Token, bool) {
+	return o.cfg.Directory.Owns(cluster.SessionID(id))
+}
+
 // Token returns the session's last fencing token on this node: 0 without a
 // directory, and for a session of another node.
 func (o *Owner) Token(id string) cluster.Token {

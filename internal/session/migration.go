@@ -1,0 +1,206 @@
+package session
+
+import (
+	"context"
+	"os"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/cluster"
+	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// This file has what package migrate needs of sessions, and what a move changes in this package.
+
+// newMigrator returns the part that moves sessions between this node and the blob store.
+func newMigrator(m *Manager) *migrate.Migrator {
+	return migrate.New(migrate.Config{
+		Sessions: migrationNode{m}, Owner: m.owner, Departures: m.departures, Keys: m.cfg.Backend, Quotas: m.admission,
+		Blobs: m.cfg.Blobs, Copies: m.durable, Node: m.cfg.Node,
+		Folders:     migrate.Folders{Sessions: m.sessionsDir(), Logs: m.logDir(), Temporary: m.forksDir()},
+		Checkpoints: m.cfg.Checkpoints, CheckpointRate: m.cfg.CheckpointRate, Retry: m.cfg.DurableEvery,
+		Parallel: m.cfg.PoolParallel, Context: m.ctx, Go: m.work.Go, Stats: m.stats, Logger: m.log,
+	})
+}
+
+// Migration returns the part that moves sessions between this node and the blob store.
+func (m *Manager) Migration() *migrate.Migrator { return m.migration }
+
+// movable is a session as package migrate sees it. It implements migrate.Movable.
+type movable struct{ s *Session }
+
+func (v movable) View() protocol.Session { return v.s.View() }
+
+func (v movable) Life() context.Context { return v.s.life }
+
+func (v movable) Describe() migrate.Description {
+	s := v.s
+	d := migrate.Description{
+		ID: s.spec.ID, Tenant: s.spec.Tenant, Subject: s.spec.Subject, Created: s.spec.Created, Durable: s.spec.Durable,
+		Bound: s.boundTo(), Moving: s.moving.Load(), Copy: s.copies.Newest(), Uploads: s.uploads,
+	}
+	if d.Copy > 0 {
+		d.CopyDir = s.copies.Folder(d.Copy)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.Expires, d.Active, d.Token, d.Works = s.status.Expires, s.status.Active, s.status.Token, s.status.Works
+	return d
+}
+
+// boundTo says why the session can run on this node only; empty if it can move.
+func (s *Session) boundTo() string {
+	switch {
+	case s.spec.Layout.Image != "":
+		return "it runs on an image that other nodes do not have"
+	case len(s.volumes.Mounts()) > 0:
+		return "its volumes are on this node"
+	}
+	return ""
+}
+
+// Freeze implements migrate.Movable. The viewers connect again until they find the session where it
+// is then.
+func (v movable) Freeze(ctx context.Context) (f migrate.Frozen, err error) {
+	s := v.s
+	if f.Key, err = s.m.cfg.Backend.Key(s.sandbox); err != nil {
+		return f, err
+	}
+	s.moving.Store(true)
+	defer func() {
+		if err != nil {
+			s.moving.Store(false)
+		}
+	}()
+	s.disconnectViewers()
+	f.View = s.View()
+	if err := s.reserve(); err != nil {
+		return f, err
+	}
+	if err := s.save(ctx); err != nil {
+		_ = os.Remove(s.reserved())
+		if s.sealed && !s.IsLost() {
+			s.lose("crashed", "it could not be moved")
+		}
+		return f, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.Expires, f.Works, f.Stored = s.status.Expires, s.status.Works, s.stored
+	return f, nil
+}
+
+// Forget implements migrate.Movable.
+func (v movable) Forget() {
+	v.s.m.mu.Lock()
+	defer v.s.m.mu.Unlock()
+	v.s.m.unlist(v.s)
+}
+
+// disconnectViewers ends the connections of all viewers.
+func (s *Session) disconnectViewers() {
+	s.mu.Lock()
+	viewers := make([]*Viewer, 0, len(s.viewers))
+	for w := range s.viewers {
+		viewers = append(viewers, w)
+	}
+	s.mu.Unlock()
+	for _, w := range viewers {
+		w.client.Disconnect()
+	}
+}
+
+// migrationNode is a manager as package migrate sees it. It implements migrate.Sessions.
+type migrationNode struct{ m *Manager }
+
+func (n migrationNode) All() (all []migrate.Movable, open bool) {
+	n.m.mu.Lock()
+	defer n.m.mu.Unlock()
+	for _, s := range n.m.sessions {
+		all = append(all, movable{s})
+	}
+	return all, !n.m.closed
+}
+
+func (n migrationNode) BeginWork(id string) (s migrate.Movable, end func(), open bool) {
+	n.m.mu.Lock()
+	defer n.m.mu.Unlock()
+	if n.m.closed {
+		return nil, nil, false
+	}
+	n.m.work.Add(1)
+	if here := n.m.sessions[id]; here != nil {
+		s = movable{here}
+	}
+	return s, n.m.work.Done, true
+}
+
+func (n migrationNode) Open(id string) (migrate.Movable, error) {
+	s, err := n.m.revive(id)
+	if err != nil {
+		return nil, err
+	}
+	n.list(s)
+	return movable{s}, nil
+}
+
+func (n migrationNode) Recover(c migrate.Checkpoint, number int) (migrate.Movable, error) {
+	s, err := n.m.recover(c.ID, number)
+	if err != nil {
+		return nil, err
+	}
+	s.uploads.Uploaded(number, c.Base)
+	for _, ch := range s.order {
+		ch.note(map[string]any{"event": "taken_over", "as_of_ms": c.At.UnixMilli()})
+	}
+	n.list(s)
+	return movable{s}, nil
+}
+
+func (n migrationNode) list(s *Session) {
+	n.m.mu.Lock()
+	defer n.m.mu.Unlock()
+	n.m.list(s)
+}
+
+func (n migrationNode) Resume(id string) {
+	n.m.mu.Lock()
+	s := n.m.sessions[id]
+	n.m.mu.Unlock()
+	if s != nil {
+		n.m.work.Go(func() { n.m.resumeWork(s) })
+	}
+}
+
+// Moved ends a session that another node has taken. It does not wait.
+func (m *Manager) Moved(id cluster.SessionID) {
+	m.mu.Lock()
+	s := m.sessions[string(id)]
+	m.mu.Unlock()
+	if s == nil {
+		return
+	}
+	m.departures.MarkLeft(s.spec.ID, s.spec.Tenant)
+	movable{s}.Forget() // a request for it here has to look where it is
+	s.disconnectViewers()
+	m.work.Go(func() {
+		s.lose("moved", "another node has taken it over")
+		s.retire()
+	})
+}
+
+// errMoving is the error of a session that is on its way to another node.
+func errMoving(op string) error {
+	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the session is moving to another node", RetryAfter: 1}
+}
+
+// Info describes the node for the choice of a node.
+func (m *Manager) Info() cluster.NodeInfo {
+	info := cluster.NodeInfo{Ready: m.warm.Ready()}
+	info.Sessions, info.Most = m.admission.Places()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	info.Draining = m.closed || m.owner.Refusing()
+	info.Hibernated = m.totals.count()[hibernated]
+	return info
+}
