@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// The driver protocol. A driver is the process in the sandbox that holds a
-// language's engine. It reads requests from descriptor 3 and writes to
-// descriptor 4, both as frames of package stream with channel 0:
+// The driver protocol. A driver is the process in the sandbox that holds a language's engine. It
+// reads requests from descriptor 3 and writes to descriptor 4, both as frames of package stream
+// with channel 0:
 //
 //	requests   Control frames with a Request
 //	replies    Control frames with a Reply, one for each request with an id;
@@ -17,10 +17,9 @@ import (
 //	           update_display_data, execute_result, error, clear_output,
 //	           input_request, kernel_event and comm_*
 //
-// Each output frame carries the number of its cell, also after that cell's reply;
-// the session keeps such output. Child processes inherit neither descriptor.
-// Descriptors 1 and 2 are pipes that carry the output of C code and child
-// processes. The agent empties them before it passes a reply on.
+// Each output frame carries the number of its cell, also after that cell's reply; the session keeps
+// such output. Child processes inherit neither descriptor. Descriptors 1 and 2 are pipes that carry
+// the output of C code and child processes. The agent empties them before it forwards a reply.
 
 // Request is a request to a driver.
 type Request struct {
@@ -28,30 +27,29 @@ type Request struct {
 	// interrupt, reseed or comm. input, interrupt and comm have no reply.
 	Op string `json:"op"`
 	ID uint64 `json:"id,omitempty"`
-	// Cell is the number that the output of an execute carries. An interrupt names
-	// the execute that it is for. That execute was sent before and may not have
-	// started. 0 means that no cell runs.
+	// Cell is the number that the output of an execute carries. An interrupt names the execute that
+	// it should stop. That execute was sent before and may not have started. 0 means that no cell
+	// runs.
 	Cell uint32 `json:"cell,omitempty"`
 	Code string `json:"code,omitempty"`
 	// Cursor is a position in Code in Unicode code points.
 	Cursor int `json:"cursor,omitempty"`
-	// Detail is 0 or 1: how much inspect returns.
+	// Detail is 0 or 1: the level of detail of inspect.
 	Detail int `json:"detail,omitempty"`
-	// Silent executes without result, count or history.
+	// Silent runs the code without a result, an execution count or a history entry.
 	Silent bool `json:"silent,omitempty"`
 	// NoInput makes the language's input functions fail at once.
 	NoInput bool `json:"no_input,omitempty"`
-	// Program executes code as a whole program. The cell ends when a program of
-	// the language would: in JavaScript when the event loop is empty, in Python
-	// and Java when all threads that are no daemons have ended. An uncaught error
-	// ends it as it ends a program. Drivers of languages whose programs end with
-	// their last statement may ignore it.
+	// Program executes code as a whole program. The cell ends when a program of the language would
+	// end: in JavaScript when the event loop is empty, in Python and Java when all threads except
+	// daemons have ended. An uncaught error ends the cell as it ends a program. Drivers of
+	// languages whose programs end with their last statement may ignore it.
 	Program bool `json:"program,omitempty"`
 	// Value answers an input_request. EOF true answers it with end of file.
 	Value string `json:"value,omitempty"`
 	EOF   bool   `json:"eof,omitempty"`
-	// Env is set at reseed: variables to add to the environment; Seed is
-	// fresh randomness in hexadecimal, 64 digits.
+	// Env and Seed are set for reseed. Env has variables to add to the environment. Seed is fresh
+	// randomness in hexadecimal, 64 digits.
 	Env  map[string]string `json:"env,omitempty"`
 	Seed string            `json:"seed,omitempty"`
 	// Comm is a message for the kernel's end of a widget.
@@ -65,32 +63,33 @@ type Request struct {
 	Sent func() `json:"-"`
 }
 
-// Reply is a driver's answer.
+// Reply is a driver's reply.
 type Reply struct {
 	// Op is ready or reply.
 	Op string `json:"op"`
 	ID uint64 `json:"id"`
 	// Status is ok or error.
 	Status string `json:"status"`
-	// Execute.
+	// The fields of the reply to execute.
 	Count    int             `json:"execution_count,omitempty"`
 	EName    string          `json:"ename,omitempty"`
 	EValue   string          `json:"evalue,omitempty"`
 	ExitCode *int            `json:"exit_code,omitempty"`
 	Payload  json.RawMessage `json:"payload,omitempty"`
-	// Complete: the texts that may replace the code between Start and End.
+	// The fields of the reply to complete: the texts that may replace the code between Start and
+	// End.
 	Matches []Match `json:"matches,omitempty"`
 	Start   int     `json:"cursor_start,omitempty"`
 	End     int     `json:"cursor_end,omitempty"`
-	// Inspect.
+	// The fields of the reply to inspect.
 	Found bool                       `json:"found,omitempty"`
 	Data  map[string]json.RawMessage `json:"data,omitempty"`
 	// IsComplete is complete, incomplete, invalid or unknown.
 	IsComplete string `json:"is_complete,omitempty"`
 	Indent     string `json:"indent,omitempty"`
-	// Variables, at most MaxVariables, the most useful first.
+	// Variables is the reply to variables: at most MaxVariables, the most useful first.
 	Variables []Variable `json:"variables,omitzero"`
-	// Ready.
+	// Info is set in the reply ready.
 	Info *Info `json:"info,omitempty"`
 }
 
@@ -100,20 +99,19 @@ type Match struct {
 	Type string `json:"type,omitempty"`
 }
 
-// Limits of the answer to variables.
+// Limits of the reply to variables.
 const (
 	MaxVariables     = 500
 	MaxVariableValue = 200 // characters, on one line
 )
 
-// Variable is a variable that the user has set. Listing variables runs none of
-// the user's code.
+// Variable is a variable that the user has set. Listing variables runs no code of the user.
 type Variable struct {
 	Name string `json:"name"`
 	// Type is the language's name of its type.
 	Type string `json:"type"`
-	// Size is the size that is usual in the language: a length, a shape, bytes.
-	// It may be empty.
+	// Size is the size in the form that is usual in the language: a length, a shape, bytes. It may
+	// be empty.
 	Size string `json:"size,omitempty"`
 	// Value is an abbreviated form of its value.
 	Value string `json:"value"`
@@ -133,7 +131,7 @@ type Info struct {
 	PID            int    `json:"pid,omitempty"`
 }
 
-// Manifest describes a driver, as langs/<language>/manifest.json does.
+// Manifest describes a driver. It is the content of langs/<language>/manifest.json.
 type Manifest struct {
 	Name    string   `json:"name"`
 	Display string   `json:"display_name"`
@@ -146,10 +144,10 @@ type Manifest struct {
 	// Program starts a file of this language as a program; {file} stands for
 	// its path.
 	Program []string `json:"program"`
-	// Interrupt is signal: SIGINT to the process group; message: a request; or
-	// announced: a request that names the interrupted cell, then SIGINT. A driver
-	// that handles signals at once and requests in order needs the name: a signal
-	// between two cells may be late for the first or early for the second.
+	// Interrupt is one of three ways to interrupt a cell. signal: SIGINT to the process group.
+	// message: a request. announced: a request that names the interrupted cell, then SIGINT. A
+	// driver that handles signals at once and requests in order needs the name: a signal between
+	// two cells may be late for the first or early for the second.
 	Interrupt string `json:"interrupt"`
 	// Warm is code that the kernel executes before the snapshot is taken.
 	Warm string `json:"warm"`
@@ -157,17 +155,16 @@ type Manifest struct {
 	// a session gets the sandbox, so that the pages that every cell needs are in
 	// memory. Its output is dropped, and it must leave no state.
 	Prime string `json:"prime,omitempty"`
-	// Needs are patterns of paths in an image, without a slash at the beginning.
-	// The language runs in a user's image that has one of them, or if there are
-	// none.
+	// Needs are patterns of paths in an image, without a slash at the beginning. The language runs
+	// in a user's image that has a match for one of them. Without patterns it runs in every image.
 	Needs []string `json:"needs,omitempty"`
-	// Packages is how templates install packages; nil if they cannot.
+	// Packages describes how templates install packages; nil if they cannot.
 	Packages *Packages `json:"packages,omitempty"`
-	// Editor is how other tools call and show the language.
+	// Editor describes how other tools name and show the language.
 	Editor *Editor `json:"editor,omitempty"`
 }
 
-// Packages is how templates install a language's packages.
+// Packages describes how templates install a language's packages.
 type Packages struct {
 	// Form describes a package's name to users.
 	Form string `json:"form"`
@@ -175,16 +172,15 @@ type Packages struct {
 	// No name that it matches may be an option of a command, or mean something
 	// to a shell or as a path.
 	Pattern string `json:"pattern"`
-	// Install is a file in the language's folder: a script for sh that installs
-	// packages for the user. Its $0 is the folder with the files that the
-	// template brings, which may not exist. Its arguments are the packages.
-	// SANDGATE_INDEX is not empty if it may ask a package index.
+	// Install is a file in the language's folder: a script for sh that installs packages for the
+	// user. Its $0 is the folder with the template's files, which may not exist. Its arguments are
+	// the packages. SANDGATE_INDEX is not empty if it may ask a package index.
 	Install string `json:"install"`
 	// Script is the text of Install. Load reads it.
 	Script string `json:"-"`
 }
 
-// Editor is how other tools call and show a language.
+// Editor describes how other tools name and show a language.
 type Editor struct {
 	// Jupyter is the name of a kernelspec, VSCode that of a language mode.
 	Jupyter string `json:"jupyter,omitempty"`

@@ -6,8 +6,7 @@ import (
 	"github.com/sandgate/sandgate/internal/golden"
 )
 
-// TestGoldenMessages compares the driver protocol, the kernels' messages, and the
-// manifest.
+// TestGoldenMessages compares the driver protocol, the kernels' messages, and the manifest.
 func TestGoldenMessages(t *testing.T) {
 	types := map[string]any{
 		"driver request": Request{}, "driver reply": Reply{}, "manifest.json": Manifest{},

@@ -33,7 +33,7 @@ func Load(dir string) ([]Manifest, error) {
 		return nil, fault.Wrap(fault.Internal, op, err)
 	}
 	var list []Manifest
-	owner := map[string]string{} // who claims a name, alias or extension
+	owner := map[string]string{} // the language that has a name, alias or extension
 	for _, e := range entries {
 		file := filepath.Join(dir, e.Name(), ManifestFile)
 		data, err := os.ReadFile(file)
@@ -82,7 +82,7 @@ func ParseManifest(data []byte) (Manifest, error) {
 		return m, fault.Wrap(fault.InvalidArgument, op, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return m, fault.Invalid(op, "manifest", "something follows the manifest's object")
+		return m, fault.Invalid(op, "manifest", "there is data after the manifest's object")
 	}
 	return m, m.check()
 }
@@ -92,18 +92,18 @@ func (m Manifest) check() error {
 	const op = "kernel.manifest"
 	for _, name := range append([]string{m.Name}, m.Aliases...) {
 		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789+#-") != "" {
-			return fault.Invalid(op, "name", "%q is no name: lower-case letters, digits, +, # and - make one", name)
+			return fault.Invalid(op, "name", "%q is not a name: use lower-case letters, digits, +, # and -", name)
 		}
 	}
 	if m.Display == "" {
-		return fault.Invalid(op, "display_name", "%s has no name for people", m.Name)
+		return fault.Invalid(op, "display_name", "%s has no display name", m.Name)
 	}
 	if len(m.Extensions) == 0 {
 		return fault.Invalid(op, "extensions", "%s has no file extension", m.Name)
 	}
 	for _, ext := range m.Extensions {
 		if len(ext) < 2 || ext[0] != '.' || strings.ContainsAny(ext[1:], "./ ") {
-			return fault.Invalid(op, "extensions", "%q is no file extension: a dot and a word make one", ext)
+			return fault.Invalid(op, "extensions", "%q is not a file extension: use a dot and a word", ext)
 		}
 	}
 	if len(m.Argv) == 0 || !path.IsAbs(m.Argv[0]) {
@@ -114,31 +114,31 @@ func (m Manifest) check() error {
 	}
 	for key := range m.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return fault.Invalid(op, "env", "%q is no name of a variable", key)
+			return fault.Invalid(op, "env", "%q is not a name of a variable", key)
 		}
 	}
 	if m.Interrupt != "signal" && m.Interrupt != "message" && m.Interrupt != "announced" {
-		return fault.Invalid(op, "interrupt", "%q is none of signal, message and announced", m.Interrupt)
+		return fault.Invalid(op, "interrupt", "%q is not one of signal, message and announced", m.Interrupt)
 	}
 	return m.Packages.check()
 }
 
 var installName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
 
-// check reports the first field that is wrong. A nil Packages is right.
+// check reports the first field that is wrong. A nil Packages is valid.
 func (p *Packages) check() error {
 	const op = "kernel.manifest"
 	if p == nil {
 		return nil
 	}
 	if _, err := regexp.Compile(p.Pattern); err != nil || !strings.HasPrefix(p.Pattern, "^") || !strings.HasSuffix(p.Pattern, "$") {
-		return fault.Invalid(op, "packages.pattern", "%q is no regular expression from ^ to $", p.Pattern)
+		return fault.Invalid(op, "packages.pattern", "%q is not a regular expression from ^ to $", p.Pattern)
 	}
 	if p.Form == "" {
-		return fault.Invalid(op, "packages.form", "nothing describes the name of a package")
+		return fault.Invalid(op, "packages.form", "the form of package names is missing")
 	}
 	if !installName.MatchString(p.Install) {
-		return fault.Invalid(op, "packages.install", "%q is no file of the language's folder", p.Install)
+		return fault.Invalid(op, "packages.install", "%q is not a file of the language's folder", p.Install)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func Find(list []Manifest, name string) (Manifest, error) {
 	return Manifest{}, fault.Invalid("kernel.find", "language", "there is no language %q", name)
 }
 
-// FindFile returns the language of the list whose programs end as file does.
+// FindFile returns the language of the list whose file extensions include that of file.
 func FindFile(list []Manifest, file string) (Manifest, error) {
 	ext := strings.ToLower(path.Ext(file))
 	for _, m := range list {

@@ -53,7 +53,7 @@ func TestParseManifest(t *testing.T) {
 	}
 }
 
-// write makes a folder of langs with a manifest.
+// write creates a language folder with a manifest.
 func write(t *testing.T, dir, name, manifest string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {

@@ -5,8 +5,8 @@ package kernel
 
 import "encoding/json"
 
-// The types of a kernel's messages. Text on the two standard streams has no
-// message: it travels as plain bytes.
+// The types of a kernel's messages. Text on the two standard streams is not sent as messages, but
+// as plain bytes.
 const (
 	ExecuteInputType  = "execute_input"
 	ExecuteReplyType  = "execute_reply"
@@ -29,26 +29,26 @@ type Message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// ExecuteInput opens a cell: everything with its cell number follows.
+// ExecuteInput begins a cell: all records with its cell number follow.
 type ExecuteInput struct {
-	// Key is the client's idempotency key, as it was given.
+	// Key is the client's idempotency key, unchanged.
 	Key   string `json:"key"`
 	Code  string `json:"code"`
 	Count int    `json:"execution_count"`
 }
 
-// ExecuteReply closes a cell. It comes after the cell's last output.
+// ExecuteReply ends a cell. It comes after the cell's last output.
 type ExecuteReply struct {
 	Key string `json:"key"`
 	// Status is ok, error or aborted. Aborted cells never ran.
 	Status string `json:"status"`
 	Count  int    `json:"execution_count"`
-	// EName and EValue repeat the error of a cell that failed.
+	// EName and EValue repeat the error of a failed cell.
 	EName  string `json:"ename,omitempty"`
 	EValue string `json:"evalue,omitempty"`
-	// ExitCode is set when the code asked to exit (sys.exit and its like).
+	// ExitCode is set when the code asked to exit, for example with sys.exit.
 	ExitCode *int `json:"exit_code,omitempty"`
-	// Millis is how long the cell ran, queueing not counted.
+	// Millis is how long the cell ran, in milliseconds, without its time in the queue.
 	Millis float64 `json:"elapsed_ms"`
 	// Payload holds output for a separate view, such as pager text.
 	Payload json.RawMessage `json:"payload,omitempty"`
@@ -81,8 +81,8 @@ type InputRequest struct {
 	Password bool   `json:"password"`
 }
 
-// KernelEvent is the content of kernel_event: the kernel reports a change of its
-// own state, such as a loss of variables through a fatal error.
+// KernelEvent is the content of kernel_event: the kernel reports a change of its own state, such as
+// a loss of variables after a fatal error.
 type KernelEvent struct {
 	// Event is restored, state_lost or notice.
 	Event string `json:"event"`
@@ -96,9 +96,8 @@ type Status struct {
 	State string `json:"execution_state"`
 }
 
-// Comm is the content of comm_open, comm_msg and comm_close, which the two ends
-// of a widget send each other. The kernel or the client opens a comm under the
-// name of a target. Either may close it.
+// Comm is the content of comm_open, comm_msg and comm_close, which the two ends of a widget send
+// each other. The kernel or the client opens a comm and names its target. Either may close it.
 type Comm struct {
 	ID       string          `json:"comm_id"`
 	Data     json.RawMessage `json:"data,omitempty"`

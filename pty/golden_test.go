@@ -8,8 +8,7 @@ import (
 	"github.com/sandgate/sandgate/internal/golden"
 )
 
-// TestGoldenState compares the JSON of a terminal's state and of a guard of
-// pasted text, and reads it.
+// TestGoldenState compares the JSON of a terminal's state and of a paste filter, and reads it back.
 func TestGoldenState(t *testing.T) {
 	types := map[string]any{"state": savedState{}, "guard": savedPasteFilter{}, "size": Size{}}
 	golden.Records(t, "state.json", types)

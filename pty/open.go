@@ -1,9 +1,8 @@
-// Package pty opens terminals in a sandbox, tracks the modes that a program has
-// set, restores them in another terminal, and filters the input and output of
-// terminals.
+// Package pty opens terminals in a sandbox, tracks the modes that a program has set, restores them
+// in another terminal, and filters the input and output of terminals.
 //
-// It draws no screen. It reads output as a terminal's parser does and remembers
-// modes, colours and names, a few hundred bytes in all.
+// It does not render a screen. It reads output as a terminal's parser does and remembers modes,
+// colours and names, a few hundred bytes in all.
 package pty
 
 import (
@@ -24,7 +23,7 @@ type Size struct {
 	Rows int `json:"rows"`
 }
 
-// Limits of a size, and the default size.
+// The limits of a size, and the default size.
 const (
 	MaxCols = 1000
 	MaxRows = 1000
@@ -52,8 +51,7 @@ func Open(s Size, uid, gid int) (master, program int, err error) {
 		return -1, -1, err
 	}
 	defer func() { err = errors.Join(err, m.Close(), p.Close()) }()
-	// Copies, because the runtime's poller would control the descriptors of an
-	// os.File.
+	// These are copies, because the runtime's poller would control the descriptors of an os.File.
 	if master, err = duplicate(m); err != nil {
 		return -1, -1, err
 	}
@@ -137,7 +135,7 @@ func signalKeys() [3]signalKey {
 	return [3]signalKey{{syscall.SIGINT, unix.VINTR}, {syscall.SIGQUIT, unix.VQUIT}, {syscall.SIGTSTP, unix.VSUSP}}
 }
 
-// FlushInput drops input that the program has not read. It takes the program's
+// FlushInput drops input that the program has not read. program is the descriptor of the program's
 // end.
 func FlushInput(program int) {
 	_ = unix.IoctlSetInt(program, unix.TCFLSH, unix.TCIFLUSH)

@@ -13,24 +13,23 @@ const (
 	plain  kind = iota // text, and controls of one byte
 	escape             // ESC, intermediates, a final byte
 	csi                // ESC [ or U+009B, parameters, intermediates, a final byte
-	osc                // ESC ] or U+009D and a string; what ends it comes after it
+	osc                // ESC ] or U+009D and a string; its terminator is the next piece
 	dcs                // ESC P or U+0090 and a string
 	apc                // ESC X, ESC ^ or ESC _ and a string
 	part               // a piece of a sequence over maxSequence bytes
 	broken             // a sequence that was cancelled
 )
 
-// parser cuts a stream as a terminal does (Paul Williams' state machine, over
-// UTF-8) and gives each piece to emit. The pieces together are the stream. It
-// keeps at most maxSequence bytes.
+// parser cuts a stream as a terminal does (Paul Williams' state machine, over UTF-8) and passes
+// each piece to emit. The pieces together are the stream. It keeps at most maxSequence bytes.
 //
-// BEL is the last byte of the string that it ends. ESC or a C1 control, U+0080
-// to U+009F, ends a string and begins the next piece.
+// BEL is the last byte of the string that it ends. ESC or a C1 control, U+0080 to U+009F, ends a
+// string and begins the next piece.
 type parser struct {
 	emit func(k kind, b []byte)
 
-	in    kind // of the sequence in buf; plain is none
-	begun bool // a lone ESC has been read, in is escape
+	in    kind // kind of the sequence in buf; plain means no sequence
+	begun bool // a lone ESC has been read, and in is escape
 	buf   []byte
 	over  bool // the sequence is over maxSequence bytes, and buf empty
 	c2    bool // the byte C2 was read, which may begin a C1 control
@@ -104,8 +103,7 @@ func (p *parser) write(b []byte) {
 	}
 }
 
-// start takes a byte that may begin a sequence and end the one before: ESC or
-// C2.
+// start processes a byte that may begin a sequence and end the previous one: ESC or C2.
 func (p *parser) start(c byte) {
 	if c == 0xc2 {
 		p.c2 = true
@@ -126,7 +124,7 @@ func (p *parser) finish() {
 	}
 }
 
-// c1 takes a control of U+0080 to U+009F, which is short for ESC and a byte.
+// c1 processes a control from U+0080 to U+009F, which is short for ESC and a byte.
 func (p *parser) c1(c byte) {
 	p.finish()
 	p.in = escape
@@ -150,7 +148,7 @@ func (p *parser) opened(c byte) {
 	}
 }
 
-// character takes bytes that are not a control.
+// character processes bytes that are not a control.
 func (p *parser) character(b []byte) {
 	switch {
 	case p.in == plain:
@@ -163,7 +161,7 @@ func (p *parser) character(b []byte) {
 	}
 }
 
-// step takes a byte of an escape sequence or a CSI.
+// step processes a byte of an escape sequence or a CSI.
 func (p *parser) step(c byte) {
 	switch {
 	case c == esc, c == 0xc2:
@@ -174,7 +172,7 @@ func (p *parser) step(c byte) {
 	case c >= 0x80:
 		p.character([]byte{c})
 	case c < 0x20, c == 0x7f:
-		p.addByte(c) // it is carried out, and the sequence continues
+		p.addByte(c) // the terminal executes the control, and the sequence continues
 	case p.in == csi:
 		p.addByte(c)
 		if c >= 0x40 {
@@ -201,7 +199,7 @@ func (p *parser) addByte(c byte) {
 	p.buf = append(p.buf, c)
 }
 
-// add keeps bytes of a sequence, or passes them on if it is too long.
+// add keeps bytes of a sequence, or passes them to emit if the sequence is too long.
 func (p *parser) add(b []byte) {
 	if len(b) == 0 {
 		return
@@ -222,7 +220,7 @@ func (p *parser) add(b []byte) {
 	p.buf = append(p.buf, b...)
 }
 
-// end passes the sequence to emit.
+// endSequence passes the sequence to emit.
 func (p *parser) endSequence(k kind) {
 	b, over := p.buf, p.over
 	p.in, p.begun, p.over, p.buf = plain, false, false, p.buf[:0]
@@ -232,7 +230,7 @@ func (p *parser) endSequence(k kind) {
 	}
 }
 
-// text passes text on and keeps an incomplete character.
+// text passes text to emit and keeps an incomplete character.
 func (p *parser) text(b []byte) {
 	if len(b) >= utf8.UTFMax {
 		p.tail = append(p.tail[:0], b[len(b)-utf8.UTFMax:]...)

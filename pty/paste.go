@@ -55,19 +55,17 @@ func appendHarmless(b, text []byte) []byte {
 	return b
 }
 
-// PasteFilter makes pastes harmless that terminals send in brackets among the
-// keys. The beginning of a paste is certain, but its end is not, because the
-// text may contain an end marker. The filter takes the last end marker in a
-// piece of input as the end, and everything before it as text. Without one, the
-// paste continues in the next piece. Ctrl-C as a piece of its own is a key
-// press and also ends the paste.
+// PasteFilter neutralizes pastes that terminals send in brackets among the keys. The beginning of a
+// paste is certain, but its end is not, because the text may contain an end marker. The filter
+// takes the last end marker in a piece of input as the end, and everything before it as text.
+// Without an end marker, the paste continues in the next piece. Ctrl-C as a piece of its own is a
+// key press and also ends the paste.
 type PasteFilter struct {
 	open bool
 	tail []byte // an unfinished character or end marker of the open paste
 }
 
-// Filter returns the input for the program. It returns b itself if that
-// contains no paste.
+// Filter returns the input for the program. It returns b itself if b contains no paste.
 func (f *PasteFilter) Filter(b []byte) []byte {
 	if !f.open && !bytes.Contains(b, []byte(pasteBegin)) {
 		return b

@@ -15,8 +15,8 @@ func scan(parts ...string) *Scanner {
 	return c
 }
 
-// TestRestore: what a program has set is what a new terminal is told, and what
-// it has taken back is not.
+// TestRestore: a new terminal gets the modes that a program has set, and not those that it has
+// reset.
 func TestRestore(t *testing.T) {
 	for name, c := range map[string]struct{ out, has, lacks string }{
 		"alternate screen":  {"\x1b[?1049h", "\x1b[?1049h", ""},
@@ -59,7 +59,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestResume: a scanner goes on from a state in the middle of a sequence.
+// TestResume: a scanner continues from a state in the middle of a sequence.
 func TestResume(t *testing.T) {
 	out := "\x1b[?1049h\x1b[38;5;9mtext \u20ac\x1b]2;title\x07\x1b[?2004h"
 	want := string(scan(out).State().Restore())
@@ -73,7 +73,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestStatesAreValues: a state that was taken does not change any more.
+// TestStatesAreValues: a returned state does not change later.
 func TestStatesAreValues(t *testing.T) {
 	c := scan("\x1b]4;1;red\x07")
 	s := c.State()
@@ -87,7 +87,7 @@ func TestStatesAreValues(t *testing.T) {
 	}
 }
 
-// TestNormal: the way out of every mode leads to a fresh terminal's.
+// TestNormal: Reset brings every mode back to that of a new terminal.
 func TestNormal(t *testing.T) {
 	all := "\x1b[?1h\x1b[?7l\x1b[?25l\x1b[?1002;1006;1004;2004h\x1b[4h\x1b=\x1b[3;9r\x1b[>5u\x1b[?1049h\x1b[>7u\x1b[>4;1m\x1b[5 q\x1b]4;3;red\x07\x1b]11;blue\x07\x1b(0\x0e\x1b[31;1m"
 	c := scan(all)
@@ -108,8 +108,7 @@ func questions() []string {
 	}
 }
 
-// TestQueryFilter: old questions do not pass, in one piece or byte by byte, and
-// nothing else is lost.
+// TestQueryFilter: old queries do not pass, in one piece or byte by byte, and nothing else is lost.
 func TestQueryFilter(t *testing.T) {
 	for _, ask := range questions() {
 		stream := "a\x1b[31mb" + ask + "\x1b[?1049hc\u20ac"
@@ -204,8 +203,8 @@ func TestPasteFilter(t *testing.T) {
 	}
 }
 
-// FuzzScanner: pieces make no difference, a restored terminal is in the same
-// state, and nothing that is restored asks.
+// FuzzScanner: the result does not depend on the pieces, a restored terminal is in the same state,
+// and the restored bytes contain no query.
 func FuzzScanner(f *testing.F) {
 	for _, q := range questions() {
 		f.Add([]byte("\x1b[31m"+q+"\x1b[?1049h"), 3)
@@ -239,8 +238,8 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// cutMatters is false where a State has given up an overlong sequence, which
-// then ends as another one.
+// cutMatters returns false if a State has dropped an overlong sequence, which then ends as another
+// one.
 func cutMatters(before []byte) bool {
 	var p parser
 	p.emit = func(kind, []byte) {}
@@ -248,7 +247,7 @@ func cutMatters(before []byte) bool {
 	return p.in == plain || !p.over && len(p.buf) <= maxPartial
 }
 
-// FuzzQueryFilter: what passes asks nothing and does not depend on the pieces.
+// FuzzQueryFilter: the output contains no query and does not depend on the pieces.
 func FuzzQueryFilter(f *testing.F) {
 	for _, q := range questions() {
 		f.Add([]byte("x"+q+"y"), 2)
@@ -270,7 +269,7 @@ func FuzzQueryFilter(f *testing.F) {
 	})
 }
 
-// FuzzPasteFilter: whatever is pasted in one piece, there is one end, and it is last.
+// FuzzPasteFilter: whatever is pasted in one piece, there is one end marker, and it is last.
 func FuzzPasteFilter(f *testing.F) {
 	f.Add([]byte(hostile))
 	f.Add([]byte("\x1b[201"))

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// QueryFilter removes queries from old output: sequences to which a terminal
-// replies with its state, colours, size or name. They were answered long ago,
-// and a new reply would go into the input of whatever program runs now.
-// Everything else passes unchanged. A sequence passes once it is complete.
+// QueryFilter removes queries from old output: sequences to which a terminal replies with its
+// state, colours, size or name. They were answered long ago, and a new reply would become input of
+// the program that runs now. Everything else passes unchanged. A sequence passes once it is
+// complete.
 type QueryFilter struct {
 	parser   parser
 	out      []byte
-	drop     bool // of the current parts
+	drop     bool // the parts of the present sequence are dropped
 	whole    bool // the last piece was not a part
 	open     bool // the output ends in a string that only the next piece ends
 	deferred [3]bool
@@ -38,8 +38,8 @@ func (q *QueryFilter) Append(dst, b []byte) []byte {
 	return dst
 }
 
-// End appends what the filter has held back, at the end of the old output: the
-// reporting modes that the program has set, and an unfinished sequence.
+// End appends everything that the filter has held back, at the end of the old output: the reporting
+// modes that the program has set, and an unfinished sequence.
 func (q *QueryFilter) End(dst []byte) []byte {
 	for i, on := range q.deferred {
 		if on {
@@ -171,7 +171,7 @@ func isQuery(k kind, b []byte) bool {
 func (s sequence) isQuery() bool {
 	switch s.inter + string(s.final) {
 	case "c":
-		return s.prefix != '?' // that is a reply
+		return s.prefix != '?' // otherwise it is a reply
 	case "n":
 		return s.prefix == 0 || s.prefix == '?'
 	case "x":
@@ -213,7 +213,7 @@ func StripReplies(b []byte) []byte {
 		return b
 	}
 	var kept []byte
-	dropped, ended := false, false // ended: the end of a dropped string may follow
+	dropped, ended := false, false // ended: the terminator of a dropped string may follow
 	p := parser{}
 	p.emit = func(k kind, piece []byte) {
 		drop := k == dcs || k == osc || k == apc || k == part || k == csi && parseCSI(piece).isReply() || ended && k == escape && string(piece) == "\x1b\\"

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSaveState: a state that has been written and read is the same.
+// TestSaveState: a state that was written and read back is unchanged.
 func TestSaveState(t *testing.T) {
 	c := NewScanner(Size{Cols: 90, Rows: 20})
 	c.Write([]byte("\x1b]0;a title\a\x1b[1;3;31;48;5;7;58;2;1;2;3m\x1b7\x1b[?2004h\x1b[?1049h\x1b[2;9r\x1b(0\x0e\x1b]4;3;#102030\a\x1b]10;red\a\x1b[>5u\x1b[>4;2m\x1b=\x1b[3 q\x1b[?2004s\x1b[3"))

@@ -26,7 +26,7 @@ func ResumeScanner(s State) *Scanner {
 	return c
 }
 
-// Write takes output.
+// Write processes output.
 func (c *Scanner) Write(b []byte) { c.parser.write(b) }
 
 // Resize records a new size of the terminal, which resets the scrolling region.
@@ -60,10 +60,10 @@ func (c *Scanner) emit(k kind, b []byte) {
 	}
 }
 
-// Restore returns bytes that bring a terminal into the state. They go before
-// the output that follows. The terminal should be new or reset. Restore sets
-// every mode that the program has touched. A terminal replies to nothing in it,
-// except to modes that report when they are set.
+// Restore returns bytes that bring a terminal into the state. They must be written before the
+// output that follows. The terminal should be new or reset. Restore sets every mode that the
+// program has touched. A terminal sends no replies to these bytes, except to modes that report when
+// they are set.
 func (s State) Restore() []byte {
 	b := []byte{can} // it cancels an unfinished sequence of another stream
 	set := func(prefix string, n int, on bool) {
@@ -90,7 +90,7 @@ func (s State) Restore() []byte {
 		b = fmt.Appendf(b, "\x1b7\x1b[%d;%dr\x1b8", s.top, s.bottom)
 	}
 	all := table()
-	for _, on := range []bool{false, true} { // the mode of a group that is on comes last
+	for _, on := range []bool{false, true} { // the enabled mode of a group comes last
 		for i, m := range all {
 			is := s.modes.on&(1<<i) != 0
 			if is != on || !m.always && s.modes.touched&(1<<i) == 0 {
@@ -125,8 +125,8 @@ func (s State) Restore() []byte {
 	return append(b, s.partial...)
 }
 
-// Reset returns bytes that bring a terminal in this state back to what a shell
-// expects, for a terminal that a program no longer uses.
+// Reset returns bytes that bring a terminal in this state back to the state that a shell expects,
+// for a terminal that a program no longer uses.
 func (s State) Reset() []byte {
 	b := []byte{can}
 	if s.keys[s.screen()].depth > 0 {

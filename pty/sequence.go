@@ -10,8 +10,8 @@ type sequence struct {
 	final  byte
 }
 
-// parseCSI parses a complete CSI. It leaves out controls within it, which the
-// terminal has carried out.
+// parseCSI parses a complete CSI. It leaves out controls within it, which the terminal has already
+// executed.
 func parseCSI(b []byte) sequence {
 	s := sequence{final: b[len(b)-1]}
 	b = b[2 : len(b)-1] // ESC [ and U+009B both have two bytes

@@ -11,27 +11,27 @@ import (
 type State struct {
 	Size    Size
 	modes   modes
-	saved   modes     // by CSI ? Pm s
-	alt     int       // the mode that brought the alternate screen, or 0
-	wasAlt  bool      // it has been there
-	cursor  [2]cursor // as it is, and as ESC 7 saved it
-	shape   int       // of the cursor, CSI Ps SP q; -1 was never set
-	top     int       // scrolling region; 0 is the whole screen
+	saved   modes     // saved by CSI ? Pm s
+	alt     int       // the mode that selected the alternate screen, or 0
+	wasAlt  bool      // the alternate screen was used before
+	cursor  [2]cursor // the present one, and the one that ESC 7 saved
+	shape   int       // cursor shape, CSI Ps SP q; -1 means that it was never set
+	top     int       // scrolling region; 0 means the whole screen
 	bottom  int
 	keypad  bool
 	title   string
 	colours [3]string // set by OSC 10 to 12: foreground, background, cursor
-	palette *palette  // set by OSC 4; nil is the terminal's own
-	keys    [2]keys   // of the kitty protocol, for either screen
+	palette *palette  // set by OSC 4; nil means the terminal's own
+	keys    [2]keys   // flags of the kitty protocol, for each screen
 	other   int       // modifyOtherKeys
 	partial []byte    // an unfinished sequence; set only in copies
 }
 
-// cursor is what ESC 7 saves, without the position.
+// cursor is the part of the state that ESC 7 saves, without the position.
 type cursor struct {
 	style    style
-	charsets [2]string // G0 and G1, as designated; empty is ASCII
-	shift    int       // which of them is in use
+	charsets [2]string // G0 and G1, as designated; empty means ASCII
+	shift    int       // index of the charset in use
 }
 
 // keys is a stack of flags.
@@ -64,21 +64,21 @@ type mode struct {
 	// always means that Restore sets the mode even if the program has never touched
 	// it.
 	always bool
-	// alone is a group of modes of which at most one is on.
+	// alone identifies a group of modes of which at most one is on.
 	alone int
 }
 
 const modeCount = 27
 
-// table has all modes that Restore sets. It leaves out 2026, synchronised
-// output, because a terminal that enters it late would show nothing.
+// table returns all modes that Restore sets. It leaves out 2026, synchronised output, because a
+// terminal that enters it late would show nothing.
 func table() [modeCount]mode {
 	return [modeCount]mode{
 		{number: 1, always: true}, // cursor keys
 		{number: 5},               // reverse screen
 		{number: 6},               // origin
 		{number: 7, initial: true, always: true},
-		{number: 9, alone: 1}, // mouse, from here
+		{number: 9, alone: 1}, // mouse modes begin here
 		{number: 12},
 		{number: 25, initial: true, always: true}, // cursor
 		{number: 45},
@@ -160,7 +160,7 @@ func (m *modes) copyBits(from modes, number int) {
 	}
 }
 
-// Paste reports whether the program wants pasted text in brackets.
+// Paste reports whether the program wants brackets around pasted text.
 func (s State) Paste() bool { return s.modes.has(2004) }
 
 // Alternate reports whether the program is on the alternate screen.
@@ -169,7 +169,7 @@ func (s State) Alternate() bool { return s.alt != 0 }
 // Title returns the window title of the program: plain text, at most 256 bytes.
 func (s State) Title() string { return s.title }
 
-// screen is 1 on the alternate screen.
+// screen returns 1 on the alternate screen, otherwise 0.
 func (s *State) screen() int {
 	if s.alt != 0 {
 		return 1
@@ -207,8 +207,7 @@ func (s *State) escape(b []byte) {
 	}
 }
 
-// charset returns the end of a designation: a final byte, perhaps after an
-// intermediate.
+// charset returns the end of a designation: a final byte, possibly after an intermediate.
 func charset(code string) string {
 	if code == "B" || strings.ContainsFunc(code, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
@@ -298,7 +297,7 @@ func (s *State) region(top, bottom int) {
 	}
 }
 
-// softReset is DECSTR.
+// softReset performs DECSTR.
 func (s *State) softReset() {
 	for _, n := range []int{1, 6} {
 		s.modes.set(n, false, false)
@@ -309,13 +308,13 @@ func (s *State) softReset() {
 	s.cursor = [2]cursor{}
 }
 
-// apply is CSI > flags u, CSI < count u and CSI = flags ; how u.
+// apply performs CSI > flags u, CSI < count u and CSI = flags ; how u.
 func (k *keys) apply(q sequence) {
 	head, rest, _ := strings.Cut(q.params, ";")
 	n := number(head)
 	switch q.prefix {
 	case '>':
-		if k.depth == len(k.flags) { // the oldest goes
+		if k.depth == len(k.flags) { // the oldest entry is dropped
 			copy(k.flags[:], k.flags[1:])
 			k.depth--
 		}
@@ -373,7 +372,7 @@ func (s *State) osc(text string) {
 	}
 }
 
-// isColour reports whether spec may be a colour and is no query.
+// isColour reports whether spec may be a colour and is not a query.
 func isColour(spec string) bool {
 	return spec != "" && len(spec) <= maxColour && !strings.ContainsFunc(spec, func(r rune) bool {
 		return r != '#' && r != ':' && r != '/' && r != '.' && r != ',' && r != ' ' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')

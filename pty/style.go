@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// style is what CSI Pm m sets.
+// style is the state that CSI Pm m sets.
 type style struct {
 	flags uint16 // bit n is attribute n: 1 bold, 2 faint, 3 italic, 5 and 6 blink, 7 inverse, 8 hidden, 9 struck out
 	line  uint8  // underline: 0 none, 1 single, 2 double, 3 curly, 4 dotted, 5 dashed
@@ -15,13 +15,13 @@ type style struct {
 	ul    colour
 }
 
-// colour is a colour as SGR gives it; the zero value is the default one.
+// colour is a colour as SGR gives it. The zero value means the default colour.
 type colour struct {
 	kind    uint8 // 0 default, 1 one of 256, 2 RGB
-	r, g, b uint8 // r is the number of one of 256
+	r, g, b uint8 // for one of 256, r is its number
 }
 
-// apply carries out the parameters of CSI Pm m.
+// apply applies the parameters of CSI Pm m.
 func (s *style) apply(params string) {
 	if params == "" || params == "0" {
 		*s = style{}
@@ -112,8 +112,7 @@ func parseColour(sub string, colon bool, next []string) (c colour, used int, ok 
 	return colour{kind: 2, r: v[0], g: v[1], b: v[2]}, used, true
 }
 
-// append appends the sequence that sets the style, whatever the style was
-// before.
+// append appends the sequence that sets the style, independent of the style before.
 func (s style) append(b []byte) []byte {
 	b = append(b, "\x1b[0"...)
 	for n := range 10 {

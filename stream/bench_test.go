@@ -24,9 +24,9 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkFlood is a program that prints 50 MB, by the size of its writes,
-// with readers that acknowledge all they get. Every byte is taken by every
-// reader or accounted for by a gap; missed/op is the share that was in gaps.
+// BenchmarkFlood measures a program that prints 50 MB, by the size of its writes, with readers that
+// acknowledge everything. Every reader gets every byte or a gap that counts it; missed/op is the
+// share of bytes in gaps.
 func BenchmarkFlood(b *testing.B) {
 	const total = 50_000_000
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func take(b *testing.B, r *LogReader) (gaps int64) {
 	}
 }
 
-// BenchmarkEcho is one small append and its delivery to a waiting reader.
+// BenchmarkEcho measures one small append and its delivery to a waiting reader.
 func BenchmarkEcho(b *testing.B) {
 	l := newLog(b, LogOptions{})
 	r := l.Reader(0, 0, 0)

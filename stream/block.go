@@ -74,7 +74,7 @@ func lastRecord(b []byte) int64 {
 	return last
 }
 
-// The methods of Log below need its lock.
+// The following methods of Log need its lock.
 
 // find returns the index of the first block that ends after offset.
 func (l *Log) find(offset int64) int {

@@ -10,8 +10,8 @@ const maxKept = 256 << 10
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// GetBuffer returns an empty buffer. Wires hold one only while they carry data,
-// because most are idle.
+// GetBuffer returns an empty buffer. Wires hold a buffer only while they carry data, because most
+// wires are idle.
 func GetBuffer() *[]byte {
 	b := buffers.Get().(*[]byte)
 	*b = (*b)[:0]

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestBuffersAreEmpty: one that went back with something in it once put a
-// client's hello before the first message.
+// TestBuffersAreEmpty: a buffer that was returned with content once put a client's hello before the
+// first message.
 func TestBuffersAreEmpty(t *testing.T) {
-	for range 50 { // the pool may drop what it is given, so once proves nothing
+	for range 50 { // the pool may drop a returned buffer, so one try proves nothing
 		used := append(make([]byte, 0, 64), "left over"...)
 		buffers.Put(&used)
 		if b := GetBuffer(); len(*b) != 0 {
@@ -27,12 +27,12 @@ func TestBuffersAreEmpty(t *testing.T) {
 	}
 }
 
-// trickle is a stream of frames that comes in pieces of any size, half of which
-// end with a frame.
+// trickle is a stream of frames that arrives in pieces of any size. Half of the pieces end with a
+// frame.
 type trickle struct {
 	frames [][]byte
 	rnd    *rand.Rand
-	read   func() // before each read
+	read   func() // called before each read
 }
 
 func (s *trickle) Read(p []byte) (int, error) {
@@ -54,8 +54,8 @@ func (s *trickle) Read(p []byte) (int, error) {
 	return total, nil
 }
 
-// TestLeanReader reads the same as a reader that keeps its buffer, however the
-// stream is cut, and holds no buffer when it waits for a frame.
+// TestLeanReader: a lean reader reads the same as a reader that keeps its buffer, however the
+// stream is cut, and holds no buffer while it waits for a frame.
 func TestLeanReader(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var wire []byte
@@ -101,7 +101,7 @@ func TestLeanReader(t *testing.T) {
 	if waits < len(frames)/10 {
 		t.Errorf("of %d frames only %d were waited for: the test shows nothing", len(frames), waits)
 	}
-	// What is left of a frame that is cut.
+	// The rest of a cut frame.
 	for cut := range HeaderSize + 5 {
 		wire := AppendFrame(nil, Frame{Type: Data, Body: []byte("hello")})
 		lean := NewLeanReader(bytes.NewReader(wire[:cut]), 0)

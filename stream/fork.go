@@ -10,8 +10,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Fork is the content of a log at one moment. Making it copies nothing; Write
-// does.
+// Fork is the content of a log at one moment. Creating it copies nothing; Write copies.
 type Fork struct {
 	saved Saved
 	dir   string
@@ -25,9 +24,8 @@ type part struct {
 	at    extent
 }
 
-// Fork returns the log's current content. The log continues. If it drops a
-// block before Write, the copy lacks that block, and the copy's readers get a
-// gap.
+// Fork returns the log's current content. The log continues. If the log drops a block before Write,
+// the copy lacks that block, and the copy's readers get a gap.
 func (l *Log) Fork() *Fork {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,8 +42,8 @@ func (l *Log) Fork() *Fork {
 	return f
 }
 
-// Write writes the copy into dir, which it makes, for OpenLog. It links the
-// log's files instead of copying them, because they only grow.
+// Write writes the copy into dir, which it creates, for OpenLog. It links the log's files instead
+// of copying them, because they only grow.
 func (f *Fork) Write(dir string) (Saved, error) {
 	s, err := f.write(dir)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFork: what a log held at a moment, in memory and on disk, is a log of its
-// own, whatever becomes of the first.
+// TestFork: the content of a log at one moment, in memory and on disk, becomes an independent log,
+// whatever happens to the original.
 func TestFork(t *testing.T) {
 	for _, size := range []int{0, 10, 5_000, 400_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestFork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Close(); err != nil { // its files go
+			if err := l.Close(); err != nil { // removes its files
 				t.Fatal(err)
 			}
 			for _, name := range []string{"b", "c"} {
@@ -58,7 +58,7 @@ func TestFork(t *testing.T) {
 				if got := readWhole(t, m); !bytes.Equal(got, want) {
 					t.Errorf("log %s has %d bytes, want %d", name, len(got), len(want))
 				}
-				for range 2000 { // beyond what memory holds
+				for range 2000 { // more than the memory holds
 					if _, err := m.Append(KindMessage, 7, line); err != nil {
 						t.Fatal(err)
 					}
@@ -80,7 +80,7 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// readWhole returns all records that a log holds; a gap fails the test.
+// readWhole returns all records of a log; a gap fails the test.
 func readWhole(t *testing.T, l *Log) []byte {
 	t.Helper()
 	end := l.Bounds().End

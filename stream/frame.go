@@ -1,10 +1,9 @@
-// Package stream has the formats that carry all data in Sandgate: the frame,
-// the record, and the log that keeps records.
+// Package stream has the formats that carry all data in Sandgate: the frame, the record, and the
+// log that keeps records.
 //
-// One frame format serves all hops: a language driver's private descriptors,
-// the agent's stdio, the link between gateway and node, and (without its size,
-// which the message has) the binary messages of a client's WebSocket. A relay
-// therefore never re-encodes.
+// One frame format serves all hops: a language driver's private descriptors, the agent's stdio, the
+// link between gateway and node, and (without its size, because the message has one) the binary
+// messages of a client's WebSocket. So a relay never encodes a frame again.
 package stream
 
 import (
@@ -22,8 +21,7 @@ const (
 	// size u32, type u8, flags u8, reserved u16, channel u32, cell u32, all
 	// big-endian. size counts the body alone.
 	HeaderSize = 16
-	// MessageHeaderSize is the header's length in a WebSocket message, which
-	// leaves the size out.
+	// MessageHeaderSize is the header's length in a WebSocket message, where the size is left out.
 	MessageHeaderSize = HeaderSize - 4
 	// MaxBody is the largest body of a frame, in bytes.
 	MaxBody = 8 << 20
@@ -48,8 +46,8 @@ const (
 	Message Type = 6
 	// Data is a part of a file or of a connection. FlagEnd marks the last one.
 	Data Type = 7
-	// Ack is an offset (u64) up to which a viewer has rendered, or, on the
-	// agent's wire, the number of bytes of a channel that the node has taken.
+	// Ack is an offset (u64) up to which a viewer has rendered. On the agent's wire it is the
+	// number of bytes of a channel that the node has accepted.
 	Ack Type = 8
 )
 
@@ -61,8 +59,8 @@ const (
 	// wrote the frame. The frame then goes before any output that the agent finds
 	// in them, otherwise after it.
 	FlagClear uint8 = 1 << 1
-	// FlagPaste marks Input to a terminal as pasted text. The node makes it
-	// harmless and adds brackets if the program wants them.
+	// FlagPaste marks Input to a terminal as pasted text. The node replaces its control characters
+	// and adds brackets if the program wants them.
 	FlagPaste uint8 = 1 << 3
 )
 
@@ -83,7 +81,7 @@ func AppendFrame(b []byte, f Frame) []byte {
 	return AppendMessage(b, f)
 }
 
-// AppendMessage appends f without its size to b, as a WebSocket message has it.
+// AppendMessage appends f without its size to b, in the form of a WebSocket message.
 func AppendMessage(b []byte, f Frame) []byte {
 	b = append(b, byte(f.Type), f.Flags, 0, 0)
 	b = binary.BigEndian.AppendUint32(b, f.Channel)
@@ -111,8 +109,8 @@ func ParseMessage(m []byte) (Frame, error) {
 	return f, nil
 }
 
-// offsetSize is the length of the offset that Records and Ack frames and of the
-// sequence number that Input frames begin with.
+// offsetSize is the length of the offset at the beginning of Records and Ack frames, and of the
+// sequence number at the beginning of Input frames.
 const offsetSize = 8
 
 // AppendRecords appends the body of a Records frame to b.
@@ -141,8 +139,7 @@ type Reader struct {
 	rest []byte
 }
 
-// NewReader returns a reader that refuses bodies over max bytes; 0 means
-// MaxBody.
+// NewReader returns a reader that rejects bodies over max bytes; 0 means MaxBody.
 func NewReader(r io.Reader, max int) *Reader {
 	b := &readBuffer{r: bufio.NewReaderSize(r, 64<<10)}
 	return &Reader{src: r, max: bound(max), buf: b}
@@ -262,7 +259,7 @@ func (r *Reader) Buffered() bool { return r.buf != nil && r.buf.r.Buffered() > 0
 // Writer writes frames to a byte stream, each call in one Write. It is safe
 // for concurrent use.
 type Writer struct {
-	mu  sync.Mutex // guards all below
+	mu  sync.Mutex // guards all fields below
 	w   io.Writer
 	buf []byte
 	err error
@@ -271,8 +268,8 @@ type Writer struct {
 // NewWriter returns a writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Write writes the frames in order and as one. After an error the stream may
-// be cut within a frame, so every later call fails with the same error.
+// Write writes the frames in order and in one piece. After an error the stream may be cut inside a
+// frame, so every later call fails with the same error.
 func (w *Writer) Write(frames ...Frame) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

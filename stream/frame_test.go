@@ -104,8 +104,8 @@ func TestBadFramesAreRefused(t *testing.T) {
 	}
 }
 
-// TestHeaderAloneAllocatesLittle: a peer that promises 8 MiB and sends nothing
-// must not be believed.
+// TestHeaderAloneAllocatesLittle: a header that announces 8 MiB must not allocate them before they
+// arrive.
 func TestHeaderAloneAllocatesLittle(t *testing.T) {
 	wire := AppendFrame(nil, Frame{Type: Data, Body: make([]byte, MaxBody)})
 	r := NewReader(bytes.NewReader(wire[:HeaderSize+10]), 0)
@@ -146,7 +146,7 @@ type failingWriter struct {
 
 func (w *failingWriter) Write(b []byte) (int, error) {
 	if w.after--; w.after < 0 {
-		w.after = 1 << 30 // would work again; the Writer must not try
+		w.after = 1 << 30 // would succeed again; the Writer must not try
 		return 0, w.err
 	}
 	return len(b), nil

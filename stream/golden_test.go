@@ -78,8 +78,7 @@ func equalFrames(a, b Frame) bool {
 	return a.Type == b.Type && a.Flags == b.Flags && a.Channel == b.Channel && a.Cell == b.Cell && bytes.Equal(a.Body, b.Body)
 }
 
-// TestGoldenRecords compares the JSON of records that the log makes, and of a
-// log that is stored.
+// TestGoldenRecords compares the JSON of records that the log creates, and of a stored log.
 func TestGoldenRecords(t *testing.T) {
 	types := map[string]any{"restore": Restore{}, "gap": Gap{}, "log": Saved{}}
 	golden.Records(t, "records.json", types)

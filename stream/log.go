@@ -20,7 +20,7 @@ const (
 	DefaultMemory = 1 << 20
 	// DefaultDisk is how many bytes a log with a folder keeps on disk.
 	DefaultDisk = 64 << 20
-	// DefaultWindow is how many bytes a reader is sent ahead of its Ack.
+	// DefaultWindow is how many bytes a reader may get ahead of its Ack.
 	DefaultWindow = 256 << 10
 	// MaxPayload is the largest payload of a record, in bytes. Every record with
 	// its offset fits the body of a Records frame.
@@ -30,8 +30,7 @@ const (
 	// JoinWithin is how long after a record's first byte output may be joined to
 	// it, so that times are exact to 10 ms.
 	JoinWithin = 10 * time.Millisecond
-	// MaxChunk is how many bytes a reader gets at once, unless one record is
-	// bigger.
+	// MaxChunk is how many bytes a reader gets at once, unless one record is bigger.
 	MaxChunk = 64 << 10
 
 	// maxBlock is the size of a block: the unit in which the log allocates, writes
@@ -42,18 +41,17 @@ const (
 	firstBlock = 2 << 10
 	// maxSegment is the size at which the log closes a file and begins the next.
 	maxSegment = 8 << 20
-	// stallAfter is how long an Append waits for a disk without progress. After it
-	// no Append waits until the disk makes progress.
+	// stallAfter is how long an Append waits for a disk without progress. Afterwards no Append
+	// waits until the disk makes progress.
 	stallAfter = time.Second
 	// retryAfter is how long the log uses only memory after a failed write.
 	retryAfter = 5 * time.Second
 )
 
-// LogOptions are the limits of a log. The zero value is a log of 1 MiB in
-// memory.
+// LogOptions are the limits of a log. The zero value means a log of 1 MiB in memory.
 type LogOptions struct {
-	// Dir is the folder for blocks that do not fit the memory. The log makes it.
-	// Several logs may share it. Empty means only memory.
+	// Dir is the folder for blocks that do not fit the memory. The log creates it. Several logs may
+	// share it. Empty means only memory.
 	Dir string
 	// Memory is how many bytes the log keeps in memory, within two blocks of 64
 	// KiB; 0 means DefaultMemory. It always keeps a single bigger record.
@@ -65,20 +63,18 @@ type LogOptions struct {
 	Now func() time.Time
 }
 
-// Log is a channel's output: append-only, addressed by offset, and bounded in
-// bytes. It has any number of readers, and none of them can hold up the
-// producer or another reader.
+// Log is a channel's output: append-only, addressed by offset, and bounded in bytes. It has any
+// number of readers, and none of them can block the producer or another reader.
 //
-// Appended records are first in memory, in blocks of 64 KiB. Once half of the
-// memory is in use, a goroutine writes the oldest blocks to files. It ends when
-// it has no work. Written blocks stay in memory until that is needed. When the
-// files reach the limit of the disk, the log drops the oldest file.
+// Appended records are first in memory, in blocks of 64 KiB. Once half of the memory is in use, a
+// goroutine writes the oldest blocks to files. It ends when it has no work. Written blocks stay in
+// memory until their memory is needed. When the files reach the limit of the disk, the log drops
+// the oldest file.
 //
-// An offset that was returned never changes its meaning. An append may be
-// joined to the previous record, which then grows, but only while nobody can
-// know the end of that record. The record is sealed when a reader gets it, or
-// when Bounds or Reader looks at the end. Append returns the beginning of a
-// record, which joining does not change.
+// An offset that was returned never changes its meaning. An append may be joined to the previous
+// record, which then grows, but only while nobody can know the end of that record. The record is
+// sealed when a reader gets it, or when Bounds or Reader reads the end. Append returns the
+// beginning of a record, which joining does not change.
 type Log struct {
 	epoch      uint64
 	dir        string
@@ -91,24 +87,24 @@ type Log struct {
 	stallAfter time.Duration
 	create     func(path string) (segmentFile, error)
 
-	// spiller is the goroutine that writes files, if it runs. It alone uses file,
-	// and after it Close.
+	// spiller counts the goroutine that writes files. Only that goroutine uses file, and after it
+	// Close.
 	spiller sync.WaitGroup
 	file    segmentFile
 
-	mu      sync.Mutex // guards all below; no file is touched while it is held
+	mu      sync.Mutex // guards all fields below; no file operation happens while it is held
 	end     int64
 	ended   bool
 	closed  bool
-	blocks  []*block // by offset; holes only where a disk failed
-	active  *block   // the last block, while it takes more; else nil
+	blocks  []*block // sorted by offset; holes only after a disk failure
+	active  *block   // the last block, while it accepts more; otherwise nil
 	open    openRecord
 	mem     int64 // capacity of all blocks in memory
 	dirty   int64 // the unwritten part of mem
 	spillAt int64 // blocks from this offset on are not written yet
 	memAt   int64 // blocks before this offset are not in memory
 
-	segments []*segment // by offset; the last may be open in file
+	segments []*segment // sorted by offset; the last one may be open in file
 	onDisk   int64
 	spilling bool
 	stalled  bool
@@ -132,19 +128,19 @@ type Bounds struct {
 	Ended bool
 }
 
-// LogStats counts events since the log was made.
+// LogStats counts events since the log was created.
 type LogStats struct {
-	Records      int64 // records begun
-	Joined       int64 // appends that went into a record before them
-	DroppedBytes int64 // bytes that are gone
+	Records      int64 // records that were begun
+	Joined       int64 // appends that were joined to an earlier record
+	DroppedBytes int64 // bytes that are lost
 	SpilledBytes int64 // bytes written to disk
-	SpillErrors  int64 // writes that the disk refused
+	SpillErrors  int64 // writes that the disk rejected
 	ReadErrors   int64 // blocks lost because the disk could not read them back
 	Stalls       int64 // times that an append gave up waiting for the disk
 	Gaps         int64 // gap records given to readers
 	MemoryBytes  int64 // in use now
 	DiskBytes    int64 // in use now
-	Readers      int   // now
+	Readers      int   // at present
 }
 
 // NewLog returns an empty log with a new epoch.

@@ -20,7 +20,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// clock is a time that stands still until it is moved.
+// clock is a time that only the test moves.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -40,8 +40,8 @@ func (c *clock) Add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// patience is what a test's log has with its spiller: one that a busy machine
-// does not let run for a second is no disk that has stalled.
+// patience replaces stallAfter in tests: on a busy machine the spiller may not run for a second
+// although the disk has not stalled.
 const patience = time.Minute
 
 func newLog(t testing.TB, o LogOptions) *Log {
@@ -83,7 +83,7 @@ func parse(t testing.TB, b []byte) []Record {
 	return all
 }
 
-// whole reports whether b is made of whole records.
+// whole reports whether b consists of whole records.
 func whole(b []byte) bool {
 	for len(b) > 0 {
 		if len(b) < RecordHeaderSize {
@@ -139,7 +139,7 @@ func drain(t testing.TB, r *LogReader) (records []Record, gaps []Gap) {
 	}
 }
 
-// consistent compares the log's counters with what it holds.
+// consistent compares the log's counters with its content.
 func consistent(t testing.TB, l *Log) {
 	t.Helper()
 	l.mu.Lock()
@@ -370,7 +370,7 @@ func TestReaderBegins(t *testing.T) {
 			{0, 29_999, -1},
 			{0, -1, 30_000},
 			{0, -RecordHeaderSize + 1, 30_000},
-			{0, -RecordHeaderSize, 29_970}, // one that is larger than asked
+			{0, -RecordHeaderSize, 29_970}, // one record, larger than requested
 			{0, -29, 29_970},
 			{0, -30, 29_970},
 			{b.Epoch, -59, 29_970},
@@ -420,7 +420,7 @@ func TestGapSaysExactlyWhatIsMissing(t *testing.T) {
 			t.Errorf("%s: %d records", name, len(records))
 		}
 	}
-	// Offsets that are gone cannot be checked, and need not be.
+	// Offsets that are no longer in the log cannot be checked.
 	if _, gaps := drain(t, l.Reader(b.Epoch, 7, 0)); len(gaps) != 1 || gaps[0].From != 7 {
 		t.Errorf("gaps %+v", gaps)
 	}
@@ -467,13 +467,13 @@ func TestCreditIsExact(t *testing.T) {
 		}
 	}
 	next(300)
-	next(100) // 50 bytes of credit are left: one record passes
+	next(100) // 50 bytes of credit remain: one record passes
 	next(0)
 	ack(50) // 350 outstanding
 	next(0)
 	ack(51)
 	next(100)
-	ack(40) // never goes back
+	ack(40) // never decreases
 	if r.Acked() != 51 {
 		t.Errorf("acked %d", r.Acked())
 	}
@@ -482,7 +482,7 @@ func TestCreditIsExact(t *testing.T) {
 	next(300)
 	next(100)
 	next(0)
-	// 1000 bytes through a window of 350, and the last behind them.
+	// 1000 bytes through a window of 350, then the last record.
 	ack(700)
 	next(100)
 	next(1000)
@@ -498,7 +498,7 @@ func TestCreditIsExact(t *testing.T) {
 	}
 	ack(2100)
 	r = l.Reader(0, 0, 300)
-	next(300) // fits to the byte
+	next(300) // fits exactly
 	next(0)
 }
 
@@ -530,7 +530,7 @@ func TestGapCostsNoCredit(t *testing.T) {
 	if sent != 1000 {
 		t.Errorf("%d bytes were sent in a window of 1000", sent)
 	}
-	if err := r.Ack(c.Offset - 1); err != nil { // within the gap: gives the 500 back
+	if err := r.Ack(c.Offset - 1); err != nil { // within the gap: returns the 500 bytes of credit
 		t.Fatal(err)
 	}
 	if c, ok, _ := r.next("test"); !ok || len(c.Records) == 0 {
@@ -604,7 +604,7 @@ func TestNextWakes(t *testing.T) {
 			t.Errorf("behind the end: %v", err)
 		}
 		r = l.Reader(0, 0, 1)
-		if _, err := r.Next(t.Context()); err != nil { // takes the credit
+		if _, err := r.Next(t.Context()); err != nil { // uses the credit
 			t.Fatal(err)
 		}
 		wait(t.Context(), r)
@@ -623,8 +623,8 @@ func TestNextWakes(t *testing.T) {
 	})
 }
 
-// TestParkedReadersAreForgotten: a quiet log that many viewers come to and
-// leave must not remember them.
+// TestParkedReadersAreForgotten: a log without output must not keep the many viewers that came and
+// left.
 func TestParkedReadersAreForgotten(t *testing.T) {
 	l := newLog(t, LogOptions{})
 	for range 100 {
@@ -663,7 +663,7 @@ func TestCloseRemovesFiles(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(o.Dir, "*")); len(left) != 0 {
 		t.Errorf("%v are left", left)
 	}
-	// The log that made the folder went while another was in it.
+	// The log that created the folder was closed while another used it.
 	if _, err := os.Stat(o.Dir); err != nil {
 		t.Errorf("the folder: %v", err)
 	}
@@ -677,14 +677,14 @@ func TestCloseRemovesFiles(t *testing.T) {
 	}
 }
 
-// truth is all that a log was ever given, by offset.
+// truth has everything that was appended to the log, by offset.
 type truth struct {
 	bytes []byte
-	// out is the payloads in order, each run of one kind and cell joined.
+	// out has the payloads in order; successive payloads of one kind and cell are joined.
 	out []Record
 }
 
-// append appends to the log and notes the record as the log holds it now.
+// append appends to the log and records the result.
 func (tr *truth) append(t testing.TB, l *Log, kind Kind, cell uint32, payload []byte) {
 	t.Helper()
 	off, err := l.Append(kind, cell, payload)
@@ -711,7 +711,7 @@ func (tr *truth) note(r Record) {
 	tr.out = append(tr.out, r)
 }
 
-// check checks that the records are what was appended.
+// check checks that the records are the appended ones.
 func (tr *truth) check(t testing.TB) {
 	t.Helper()
 	var got truth
@@ -729,18 +729,18 @@ func (tr *truth) check(t testing.TB) {
 	}
 }
 
-// viewer is a reader with its own idea of what it must get.
+// viewer is a reader and the output that it must get.
 type viewer struct {
 	r      *LogReader
 	window int64
 	pos    int64
 	acked  int64
-	sent   []Chunk // without the records' bytes
-	bytes  int64   // of records
-	gap    int64   // of gaps
+	sent   []Chunk // the bytes of records are not kept
+	bytes  int64   // in records
+	gap    int64   // in gaps
 }
 
-// step takes one chunk, if there is one, and checks everything about it.
+// step reads one chunk, if there is one, and checks it completely.
 func (v *viewer) step(t testing.TB, tr *truth) bool {
 	t.Helper()
 	var outstanding int64
@@ -778,7 +778,7 @@ func (v *viewer) step(t testing.TB, tr *truth) bool {
 	}
 	v.bytes += n
 	v.pos = c.End()
-	// The bytes are not kept, only how many.
+	// The bytes are not kept, only their number.
 	v.sent = append(v.sent, Chunk{Offset: c.Offset, Records: tr.bytes[c.Offset:c.End():c.End()]})
 	return true
 }
@@ -794,8 +794,8 @@ func (v *viewer) ack(t testing.TB, offset int64) {
 	}
 }
 
-// play appends and reads as the random numbers say, and checks that every
-// viewer gets exactly what was appended, or is told exactly what is missing.
+// play appends and reads as the random numbers decide. It checks that every viewer gets exactly the
+// appended bytes, or the exact number of missing ones.
 func play(t testing.TB, dir string, rnd *rand.Rand, steps int) {
 	t.Helper()
 	c := newClock()
@@ -860,7 +860,7 @@ func play(t testing.TB, dir string, rnd *rand.Rand, steps int) {
 				v.step(t, &tr)
 			}
 			switch rnd.IntN(8) {
-			case 0: // comes back where it stopped
+			case 0: // returns to the position where it stopped
 				v.r.Close()
 				viewers[i] = attach(v.pos)
 			case 1:
@@ -920,8 +920,8 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// TestSkip: a reader that skips is told of what lay between, and of nothing
-// that it had passed already.
+// TestSkip: a reader that skips gets a gap for the skipped records, and none for records that it
+// had already passed.
 func TestSkip(t *testing.T) {
 	l, err := NewLog(LogOptions{})
 	if err != nil {
@@ -955,9 +955,9 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestFollow: a reader that follows goes on near the end once it is too far
-// behind, at once without credit and then whenever it has some, is told of all
-// that lies between, and reads all again once it follows no more.
+// TestFollow: a reader that follows continues near the end once it is too far behind, at once
+// without credit and later whenever it has credit. It gets a gap for everything in between, and
+// reads everything again once it no longer follows.
 func TestFollow(t *testing.T) {
 	l, err := NewLog(LogOptions{})
 	if err != nil {
@@ -997,5 +997,5 @@ func TestFollow(t *testing.T) {
 	next("what is not too far behind", 200*size, 202*size, false)
 	r.Follow(0, 0, 100*size)
 	write(50)
-	next("all of it again", 202*size, 260*size, false) // to the end of a block
+	next("all of it again", 202*size, 260*size, false) // up to the end of a block
 }

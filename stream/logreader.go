@@ -11,17 +11,15 @@ import (
 
 // Chunk is a run of whole encoded records for a reader.
 type Chunk struct {
-	// Offset is the offset of the first record. A gap record is always in a chunk
-	// of its own and occupies no offset: its chunk has the offset at which the
-	// records after it begin.
+	// Offset is the offset of the first record. A gap record is always in a chunk of its own and
+	// occupies no offset: its chunk has the offset at which the records after it begin.
 	Offset int64
-	// Records is valid until the reader's next call to Next. It must not be written
-	// to.
+	// Records is valid until the reader's next call to Next. Callers must not write to it.
 	Records []byte
 }
 
-// End returns the offset after the chunk. The next chunk begins there, a viewer
-// acknowledges it once it has rendered the chunk, and resumes from it.
+// End returns the offset after the chunk. The next chunk begins there. A viewer acknowledges this
+// offset once it has rendered the chunk, and resumes from it.
 func (c Chunk) End() int64 {
 	if len(c.Records) >= RecordHeaderSize && Kind(c.Records[4]) == KindGap {
 		return c.Offset
@@ -29,14 +27,12 @@ func (c Chunk) End() int64 {
 	return c.Offset + int64(len(c.Records))
 }
 
-// LogReader reads a log from an offset, with its own credit. One goroutine may
-// call Next. The other methods are safe for concurrent use.
+// LogReader reads a log from an offset, with its own credit. One goroutine may call Next. The other
+// methods are safe for concurrent use.
 //
-// A reader whose position is no longer in the log gets a KindGap record with
-// the exact number of missing bytes, and continues after them. A gap costs no
-// credit but waits for it, so a viewer that stalled for a while gets one gap
-// and not many.
-// stalled and comes back is told of one gap and not of many.
+// A reader whose position is no longer in the log gets a KindGap record with the exact number of
+// missing bytes, and continues after them. A gap costs no credit but waits for credit, so a viewer
+// that stalled for a while gets one gap and not many.
 type LogReader struct {
 	log    *Log
 	window int64
@@ -49,32 +45,30 @@ type LogReader struct {
 
 	// log.mu guards the fields below.
 	start    int64
-	pos      int64 // of the next record to send; that before it was sent
+	pos      int64 // offset of the next record to send
 	acked    int64
 	skipped  []Gap // gaps between acked and pos
-	newEpoch bool  // the reader comes from another epoch and has not got its gap
+	newEpoch bool  // the reader comes from another epoch and has not received its gap
 	skip     int64 // where the reader continues, if beyond pos
-	behind   int64 // how far the reader may be behind the end; 0 for any
-	before   int64 // where it continues then, from the end
-	hurry    bool  // it does so once without credit
+	behind   int64 // largest distance from the end, in bytes; 0 means no limit
+	before   int64 // distance from the end at which it then continues
+	hurry    bool  // it may do so once without credit
 	waiting  bool
 	closed   bool
 	err      error
 }
 
-// Reader returns a reader that begins at offset, where a record must begin or
-// the log end. For any other offset Start and Next return InvalidArgument with
-// the field offset. For an offset that the log no longer has, the reader begins
-// with a gap.
+// Reader returns a reader that begins at offset, where a record must begin or the log end. For any
+// other offset Start and Next return InvalidArgument with the field offset. For an offset that the
+// log no longer has, the reader begins with a gap.
 //
-// epoch is the epoch of offset; 0 means the log's epoch. A reader from another
-// epoch has seen nothing of this log. It begins at offset 0 with a gap from 0
-// to the oldest record. The gap has 0 bytes if the log has dropped nothing.
+// epoch is the epoch of offset; 0 means the log's epoch. A reader from another epoch has read
+// nothing of this log. It begins at offset 0 with a gap from 0 to the oldest record. The gap has 0
+// bytes if the log has dropped nothing.
 //
-// A negative offset -n means at most the last n bytes, from the beginning of a
-// record and without a gap, whatever the epoch. If the last record alone is
-// larger, it means that record. -1 means the end. window is how many bytes are
-// sent ahead of Ack; 0 or less means DefaultWindow.
+// A negative offset -n means at most the last n bytes, from the beginning of a record and without a
+// gap, whatever the epoch. If the last record alone is larger, it means that record. -1 means the
+// end. window is how many bytes the reader may get ahead of Ack; 0 or less means DefaultWindow.
 func (l *Log) Reader(epoch uint64, offset, window int64) *LogReader {
 	const op = "stream.reader"
 	if window <= 0 {
@@ -168,15 +162,13 @@ func (r *LogReader) Acked() int64 {
 	return r.acked
 }
 
-// Next waits for data and for credit and returns whole records: up to 64 KiB,
-// or one bigger record. A chunk is at most as big as the remaining credit. If
-// the first record is bigger than that, it passes alone, as long as any credit
-// remains.
+// Next waits for data and for credit and returns whole records: up to 64 KiB, or one bigger record.
+// A chunk is at most as big as the remaining credit. If the first record is bigger than that, it
+// passes alone, as long as any credit remains.
 //
-// After the final record Next returns io.EOF. Once the log is closed it returns
-// NotFound, and once the reader is closed or ctx has ended, Canceled or
-// DeadlineExceeded. It waits for at most one read of a block or record from
-// disk.
+// After the final record Next returns io.EOF. It returns NotFound once the log is closed, and
+// Canceled or DeadlineExceeded once the reader is closed or ctx has ended. It waits for at most one
+// read of a block or record from disk.
 func (r *LogReader) Next(ctx context.Context) (Chunk, error) {
 	const op = "stream.next"
 	for {
@@ -289,9 +281,8 @@ func (r *LogReader) gap(to int64) Chunk {
 	})}
 }
 
-// Skip makes the reader continue at offset, where a record must begin or the
-// log end. The reader gets the records before it as a gap. An offset that the
-// reader has passed has no effect.
+// Skip makes the reader continue at offset, where a record must begin or the log end. The reader
+// gets the records before it as a gap. An offset before the reader's position has no effect.
 func (r *LogReader) Skip(offset int64) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -299,11 +290,10 @@ func (r *LogReader) Skip(offset int64) {
 	r.signal()
 }
 
-// Follow makes the reader keep up. Whenever its position is more than behind
-// bytes before the log's end, it continues at most before bytes from the end,
-// and gets the records in between as a gap. The first time it does so without
-// credit, later once there is credit. A behind of 0 ends this. A window of 0
-// does not change the window.
+// Follow makes the reader keep up. Whenever its position is more than behind bytes before the log's
+// end, it continues at most before bytes from the end, and gets the records in between as a gap.
+// The first time it does so without credit, later once there is credit. A behind of 0 disables
+// this. A window of 0 does not change the window.
 func (r *LogReader) Follow(behind, before, window int64) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -324,15 +314,15 @@ func (r *LogReader) credit() int64 {
 	return r.window - sent
 }
 
-// Ack records that the viewer has rendered everything before offset, which
-// returns credit. An offset before that of an earlier Ack has no effect. One
-// beyond the sent records is InvalidArgument with the field offset.
+// Ack records that the viewer has rendered everything before offset, which returns credit. An
+// offset before that of an earlier Ack has no effect. An offset beyond the sent records is
+// InvalidArgument with the field offset.
 func (r *LogReader) Ack(offset int64) error {
 	const op = "stream.ack"
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	if offset < 0 || offset > r.pos {
-		return fault.Invalid(op, "offset", "%d bytes were sent, %d cannot be acknowledged", r.pos, offset)
+		return fault.Invalid(op, "offset", "only %d bytes were sent, %d cannot be acknowledged", r.pos, offset)
 	}
 	if offset <= r.acked {
 		return nil

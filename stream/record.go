@@ -20,14 +20,14 @@ const (
 	// KindExit is JSON {code, signal, reason, message}. The channel has ended, and
 	// nothing follows.
 	KindExit Kind = 4
-	// KindGap is JSON {from, to, bytes}: the log no longer has the records between
-	// these offsets. It is made for one reader and occupies no offset.
+	// KindGap is JSON {from, to, bytes}: the log no longer has the records between these offsets.
+	// It is created for one reader and occupies no offset.
 	KindGap Kind = 5
 	// KindEvent is JSON {event, …}: an event of the channel, such as a restart.
 	KindEvent Kind = 6
-	// KindRestore is JSON {cols, rows, data}: bytes that bring a viewer's terminal
-	// into the state of the program's terminal at this offset. It is made for a
-	// viewer that begins or continues in the middle, and occupies no offset.
+	// KindRestore is JSON {cols, rows, data}: bytes that bring a viewer's terminal into the state
+	// of the program's terminal at this offset. It is created for a viewer that begins or continues
+	// in the middle, and occupies no offset.
 	KindRestore Kind = 7
 )
 
@@ -36,19 +36,19 @@ const (
 // payload alone.
 const RecordHeaderSize = 20
 
-// Record is one entry of a log. Its offset is the position of its header in
-// the log's bytes, so that the next record's is Offset + Size.
+// Record is one entry of a log. Its offset is the position of its header in the log's bytes. The
+// next record's offset is Offset + Size.
 type Record struct {
 	Kind Kind
 	// Cell is the number of the execution that the record belongs to, 0 for
 	// none.
 	Cell uint32
-	// Time is when the node took the record, in microseconds since 1970 UTC.
+	// Time is when the node received the record, in microseconds since 1970 UTC.
 	Time    int64
 	Payload []byte
 }
 
-// Size is the number of bytes that the record occupies in a log.
+// Size returns the number of bytes that the record occupies in a log.
 func (r Record) Size() int64 { return RecordHeaderSize + int64(len(r.Payload)) }
 
 // AppendRecord appends the encoded record to b.
@@ -60,15 +60,14 @@ func AppendRecord(b []byte, r Record) []byte {
 	return append(b, r.Payload...)
 }
 
-// ParseRecord reads the first record of b and returns what follows it. The
-// payload aliases b.
+// ParseRecord reads the first record of b and returns the rest of b. The payload aliases b.
 func ParseRecord(b []byte) (Record, []byte, error) {
 	if len(b) < RecordHeaderSize {
 		return Record{}, nil, fault.New(fault.Malformed, "stream.record", "a record has at least %d bytes, got %d", RecordHeaderSize, len(b))
 	}
 	size := int64(binary.BigEndian.Uint32(b))
 	if size > MaxBody || int64(len(b)) < RecordHeaderSize+size {
-		return Record{}, nil, fault.New(fault.Malformed, "stream.record", "a record says %d bytes, %d are there", size, len(b)-RecordHeaderSize)
+		return Record{}, nil, fault.New(fault.Malformed, "stream.record", "a record has %d bytes by its header, but only %d are present", size, len(b)-RecordHeaderSize)
 	}
 	r := Record{
 		Kind: Kind(b[4]), Cell: binary.BigEndian.Uint32(b[8:]),

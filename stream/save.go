@@ -44,7 +44,7 @@ func (l *Log) Save() (Saved, error) {
 	}
 	l.signalRoom()
 	l.mu.Unlock()
-	l.spiller.Wait() // after it nothing else changes blocks or segments
+	l.spiller.Wait() // after this nothing else changes blocks or segments
 
 	err := l.storeAll()
 	l.closeFile()
@@ -52,7 +52,7 @@ func (l *Log) Save() (Saved, error) {
 	synced := map[*segment]bool{}
 	for _, b := range l.blocks {
 		if b.seg == nil {
-			continue // it did not fit the limit of the disk, and is a gap
+			continue // it did not fit the limit of the disk, and becomes a gap
 		}
 		if !synced[b.seg] && err == nil {
 			err = syncFile(b.seg.path)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestSaveLog: a log goes on in the next process as if there were none, for a
-// reader from before and for one that begins anew.
+// TestSaveLog: a log continues in the next process as if nothing had happened, for an earlier
+// reader and for a new one.
 func TestSaveLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	o := LogOptions{Dir: dir, Memory: 256 << 10}

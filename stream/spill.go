@@ -163,7 +163,7 @@ func (l *Log) segmentFor(start, n int64) (*segment, error) {
 	return s, nil
 }
 
-// oldestSegment needs the lock.
+// oldestSegment returns the oldest segment. Needs the lock.
 func (l *Log) oldestSegment() *segment {
 	if len(l.segments) == 0 {
 		return nil
@@ -171,8 +171,8 @@ func (l *Log) oldestSegment() *segment {
 	return l.segments[0]
 }
 
-// closeFile closes the file that is being written. Its content is a cache, so
-// an error only means that reading it back fails.
+// closeFile closes the file that is being written. Its content is a cache, so an error only means
+// that reading it back fails.
 func (l *Log) closeFile() {
 	if l.file != nil {
 		_ = l.file.Close()
@@ -180,8 +180,8 @@ func (l *Log) closeFile() {
 	}
 }
 
-// forget drops a segment and its blocks that are not in memory. Readers that
-// have its file open finish their read. Later ones get a gap.
+// forget drops a segment and those of its blocks that are not in memory. Readers that have its file
+// open finish their read. Later readers get a gap.
 func (l *Log) forget(s *segment) {
 	l.mu.Lock()
 	if s == l.segments[len(l.segments)-1] {
@@ -218,7 +218,7 @@ type extent struct {
 	sum       uint32
 }
 
-// onDisk needs the lock.
+// onDisk returns the place of the block on disk. Needs the lock.
 func (b *block) onDisk() extent {
 	return extent{path: b.seg.path, pos: b.pos, size: b.size, sum: b.sum}
 }
@@ -238,7 +238,7 @@ func load(buf []byte, p extent) ([]byte, error) {
 		return buf[:0], err
 	}
 	if checksum(buf) != p.sum {
-		return buf[:0], errors.New("the file does not hold what was written to it")
+		return buf[:0], errors.New("the content of the file has changed")
 	}
 	return buf, nil
 }

@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// quota is a disk of a few bytes. Like a real one it writes what fits before
-// it says that it is full.
+// quota is a disk of a few bytes. Like a real disk it writes the part that fits before it reports
+// that it is full.
 type quota struct {
 	t    testing.TB
 	dir  string
 	mu   sync.Mutex
-	size int64 // of all files in dir
-	err  error // that it fails with
+	size int64 // the size of all files in dir
+	err  error // the error of a write that does not fit
 }
 
 type quotaFile struct {
@@ -51,8 +51,7 @@ func (f *quotaFile) WriteAt(b []byte, at int64) (int, error) {
 	return int(n), nil
 }
 
-// tinyDisk is a folder on a disk of size bytes: a real one where the test may
-// mount it.
+// tinyDisk returns a folder on a disk of size bytes. It is a real disk if the test may mount one.
 func tinyDisk(t *testing.T, size int64) (dir string, l func(LogOptions) *Log) {
 	dir = t.TempDir()
 	if os.Geteuid() == 0 {
@@ -76,8 +75,7 @@ func tinyDisk(t *testing.T, size int64) (dir string, l func(LogOptions) *Log) {
 	}
 }
 
-// fill appends n bytes of output that can be told apart and returns what the
-// log was given.
+// fill appends n bytes of distinguishable output and returns the appended bytes.
 func fill(t testing.TB, l *Log, tr *truth, n int) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(uint64(len(tr.bytes)), 9))
@@ -90,7 +88,7 @@ func fill(t testing.TB, l *Log, tr *truth, n int) {
 	}
 }
 
-// used is how many bytes the files in dir have.
+// used returns how many bytes the files in dir have.
 func used(t testing.TB, dir string) (n int64) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -98,14 +96,14 @@ func used(t testing.TB, dir string) (n int64) {
 		t.Error(err)
 	}
 	for _, f := range files {
-		if info, err := os.Stat(f); err == nil { // else it has just been removed
+		if info, err := os.Stat(f); err == nil { // otherwise it has just been removed
 			n += info.Size()
 		}
 	}
 	return n
 }
 
-// readAll checks everything that the log holds and returns how much is gone.
+// readAll checks the whole content of the log and returns how many bytes are missing.
 func readAll(t testing.TB, l *Log, tr *truth) (gaps int64) {
 	t.Helper()
 	v := &viewer{r: l.Reader(0, 0, 0), window: DefaultWindow}
@@ -177,8 +175,8 @@ func TestDiskFullOfOthersLeavesTheMemory(t *testing.T) {
 	}
 }
 
-// TestDiskFailureLeavesAHole: an error other than full keeps what is on disk,
-// and a reader is told of what is missing in between.
+// TestDiskFailureLeavesAHole: an error other than a full disk keeps the blocks on disk, and a
+// reader gets a gap for the missing part in between.
 func TestDiskFailureLeavesAHole(t *testing.T) {
 	clock := newClock()
 	dir := t.TempDir()
@@ -201,7 +199,7 @@ func TestDiskFailureLeavesAHole(t *testing.T) {
 	if b.Oldest != 0 || s.SpillErrors != 1 || gone == 0 || gone != s.DroppedBytes {
 		t.Errorf("%d bytes are gone, %+v, %+v", gone, b, s)
 	}
-	// A reader may begin in the hole, where no boundary is known any more.
+	// A reader may begin in the hole, where record boundaries are no longer known.
 	records, gaps := drain(t, l.Reader(0, 1<<20+300<<10, 0))
 	if len(gaps) != 1 || len(records) == 0 {
 		t.Errorf("from within the hole: %d gaps, %d records", len(gaps), len(records))
@@ -235,7 +233,7 @@ func TestUnreadableFilesBecomeGaps(t *testing.T) {
 	}
 }
 
-// hung is a file whose writes wait until they are let go.
+// hung is a file whose writes wait until they are released.
 type hung struct {
 	segmentFile
 	entered chan struct{}
@@ -308,10 +306,10 @@ func TestDiskIsBounded(t *testing.T) {
 	}
 }
 
-// TestStalledReaderHoldsNobodyUp floods a log with 64 readers, of which one
-// never takes a byte and one never acknowledges.
+// TestStalledReaderHoldsNobodyUp floods a log with 64 readers. One of them never reads a byte, and
+// one never acknowledges.
 func TestStalledReaderHoldsNobodyUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // fails when a goroutine is left
+	synctest.Test(t, func(t *testing.T) { // fails when a goroutine remains
 		l, err := NewLog(LogOptions{Dir: t.TempDir(), Memory: 256 << 10, Disk: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
@@ -394,8 +392,8 @@ func TestStalledReaderHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// TestConcurrentUse is for the race detector: producers, readers that come
-// and go, acknowledgements, counters, and a Close in the middle of it all.
+// TestConcurrentUse is for the race detector: producers, readers that come and go,
+// acknowledgements, counters, and a Close in the middle.
 func TestConcurrentUse(t *testing.T) {
 	for round := range 5 {
 		l, err := NewLog(LogOptions{Dir: t.TempDir(), Memory: 32 << 10, Disk: 256 << 10})
@@ -465,7 +463,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 			consistent(t, l)
 		}
-		if round == 4 { // let them all read to the end
+		if round == 4 { // let all readers read to the end
 			close(stop)
 			wg.Wait()
 		}

@@ -10,17 +10,16 @@ const SmallWrite = 4 << 10
 // waits.
 const smallShare = 64 << 10
 
-// WriteLock lets several goroutines write to one wire, one at a time. Small
-// writes pass before large ones. Writes of one class pass in the order in which
-// they came. An echo therefore waits for the one write that is under way, and
-// not for a piece of each flood. The zero value is unlocked.
+// WriteLock lets several goroutines write to one wire, one at a time. Small writes pass before
+// large ones. Writes of one class pass in the order in which they came. So an echo waits only for
+// the one write in progress, and not for a part of each large transfer. The zero value is unlocked.
 //
-// A goroutine locks once for each write and waits until the write is done, so
-// its writes never overtake each other.
+// A goroutine locks once for each write and waits until the write is done, so its own writes never
+// overtake each other.
 type WriteLock struct {
-	mu           sync.Mutex // guards all below
+	mu           sync.Mutex // guards all fields below
 	held         bool
-	small, large []chan struct{} // one for each write that waits; closed to let it through
+	small, large []chan struct{} // one channel for each waiting write; closed when its turn begins
 	streak       int             // bytes of small writes since a large one began to wait
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// order makes writes of the given sizes wait at a gate that is held, and
-// returns the order in which they pass it.
+// order lets writes of the given sizes wait for a held lock, and returns the order in which they
+// get it.
 func order(t *testing.T, g *WriteLock, sizes ...int) []int {
 	t.Helper()
 	g.Lock(1)
@@ -18,7 +18,7 @@ func order(t *testing.T, g *WriteLock, sizes ...int) []int {
 	for i, n := range sizes {
 		all.Go(func() {
 			g.Lock(n)
-			passed = append(passed, i) // the gate is the lock
+			passed = append(passed, i) // the lock is held
 			g.Unlock(n)
 		})
 		for end := time.Now().Add(10 * time.Second); g.Waiting() != i+1; runtime.Gosched() {
@@ -32,20 +32,20 @@ func order(t *testing.T, g *WriteLock, sizes ...int) []int {
 	return passed
 }
 
-// TestGateLetsSmallWritesPass: an echo that comes last is the first to go.
+// TestGateLetsSmallWritesPass: a small write that comes last gets the lock first.
 func TestGateLetsSmallWritesPass(t *testing.T) {
 	var g WriteLock
 	if got, want := order(t, &g, 64<<10, 32<<10, SmallWrite+1, 30, SmallWrite), []int{3, 4, 0, 1, 2}; !slices.Equal(got, want) {
 		t.Errorf("they passed in the order %v, not %v", got, want)
 	}
-	// And again: nothing is left of the first time.
+	// Once more: the first time has no effect on the second.
 	if got, want := order(t, &g, 64<<10, 30), []int{1, 0}; !slices.Equal(got, want) {
 		t.Errorf("they passed in the order %v, not %v", got, want)
 	}
 }
 
-// TestGateStarvesNobody: of a thousand small writes, only as many pass a large
-// one as have its size.
+// TestGateStarvesNobody: if a thousand small writes wait, only as many pass a large one as have its
+// size together.
 func TestGateStarvesNobody(t *testing.T) {
 	var g WriteLock
 	sizes := []int{64 << 10, 64 << 10}
@@ -59,7 +59,7 @@ func TestGateStarvesNobody(t *testing.T) {
 	}
 }
 
-// TestGateIsALock: what is done between Enter and Leave is done by one.
+// TestGateIsALock: only one goroutine at a time is between Lock and Unlock.
 func TestGateIsALock(t *testing.T) {
 	var g WriteLock
 	var all sync.WaitGroup

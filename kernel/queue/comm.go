@@ -8,10 +8,9 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// Comm passes a message to the kernel's end of a comm without queueing. A busy
-// kernel handles it when its language next reads messages. When too many wait,
-// Comm returns an exhausted error. The kernel answers a message for an unknown
-// comm with a comm_close in the log.
+// Comm sends a message to the kernel's end of a comm without queueing. A busy kernel handles it
+// when its language next reads messages. If too many messages wait, Comm returns an Exhausted
+// error. The kernel answers a message for an unknown comm with a comm_close in the log.
 func (q *Queue) Comm(ctx context.Context, m kernel.Message) error {
 	const op = "kernel.comm"
 	q.mu.Lock()
@@ -22,10 +21,11 @@ func (q *Queue) Comm(ctx context.Context, m kernel.Message) error {
 	}
 	body, err := json.Marshal(m)
 	if err != nil {
-		return fault.Invalid(op, "content", "the content is no JSON")
+		return fault.Invalid(op, "content", "the content is not JSON")
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	_, err = k.driver.Request(ctx, kernel.Request{Op: "comm", Comm: body}) // the agent answers once it has passed the message on
+	// The agent answers once it has forwarded the message.
+	_, err = k.driver.Request(ctx, kernel.Request{Op: "comm", Comm: body})
 	return err
 }

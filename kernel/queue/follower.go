@@ -15,25 +15,24 @@ type answered struct {
 	err   error
 }
 
-// follower waits for the outcome of one cell. The queue's goroutine alone uses
-// it.
+// follower waits for the outcome of one cell. Only the queue's goroutine uses it.
 type follower struct {
 	q      *Queue
 	x      *execution
 	k      *instance
-	ctx    context.Context // of the request
+	ctx    context.Context // the context of the request
 	cancel context.CancelFunc
 	result chan answered // capacity 1
 
-	allowed time.Duration // how long the cell may run, 0 for ever
-	limited bool          // allowed is the queue's limit, and not the cell's own
+	allowed time.Duration // how long the cell may run; 0 means no limit
+	limited bool          // allowed is the queue's limit, and not the cell's own timeout
 	timeout <-chan time.Time
 	again   <-chan time.Time // when the cell is interrupted once more
-	grace   <-chan time.Time // when the kernel is killed
+	grace   <-chan time.Time // when the queue kills the kernel
 	late    string           // the message of that kill
 }
 
-// quit withdraws the request, so that its goroutine has ended on return.
+// quit cancels the request, and waits until the request's goroutine has ended.
 func (f *follower) quit(d Death, revive bool) outcome {
 	f.cancel()
 	<-f.result
@@ -55,9 +54,8 @@ func (f *follower) setTimeout() (stop func()) {
 	return func() { t.Stop() }
 }
 
-// setGrace starts the time until the kernel is killed, unless it runs already.
-// After four fifths of it the cell is interrupted once more, so that an end
-// without a kill keeps its variables.
+// setGrace starts the time until the kernel is killed, unless it already runs. After four fifths of
+// it the cell is interrupted once more, because an end without a kill keeps the variables.
 func (f *follower) setGrace(d time.Duration, why string) {
 	if f.grace != nil {
 		return
@@ -71,7 +69,7 @@ func (f *follower) setGrace(d time.Duration, why string) {
 	f.late = fmt.Sprintf("the kernel was killed: the cell did not end within %s of %s", d, why)
 }
 
-// timedOut interrupts a cell that has run for as long as it may.
+// timedOut interrupts a cell that has reached its time limit.
 func (f *follower) timedOut() {
 	f.timeout = nil
 	f.q.out.event(f.x.cell, map[string]any{"event": "cell_timeout", "timeout_ms": f.allowed.Milliseconds()})
@@ -90,7 +88,7 @@ func (f *follower) replied(a answered) outcome {
 	if !fatal(a.err) {
 		return outcome{reply: kernel.Reply{Status: "error", EName: "ExecuteError", EValue: publicMessage(a.err)}, began: f.x.began}
 	}
-	f.result <- a // quit takes it
+	f.result <- a // quit receives it
 	timer := time.NewTimer(deathLimit)
 	defer timer.Stop()
 	select {

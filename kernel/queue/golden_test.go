@@ -6,7 +6,7 @@ import (
 	"github.com/sandgate/sandgate/internal/golden"
 )
 
-// TestGoldenSaved compares a queue of executions as a session's record has it.
+// TestGoldenSaved compares a queue of executions as it is stored in a session's record.
 func TestGoldenSaved(t *testing.T) {
 	types := map[string]any{"queue": Saved{}}
 	golden.Records(t, "saved.json", types)

@@ -2,10 +2,10 @@ package queue
 
 import "github.com/sandgate/sandgate/protocol"
 
-// Limits of a queue's history; the oldest entries go first.
+// Limits of a queue's history. The oldest entries are dropped first.
 const (
 	MaxHistory      = 1000
-	MaxHistoryBytes = 1 << 20 // of code
+	MaxHistoryBytes = 1 << 20 // bytes of code
 )
 
 // history has the executions of a queue. It always keeps the newest entry, because
@@ -30,7 +30,7 @@ func (h *history) set(e protocol.HistoryEntry) {
 	h.bytes += len(e.Code)
 	for len(h.entries) > MaxHistory || h.bytes > MaxHistoryBytes && len(h.entries) > 1 {
 		h.bytes -= len(h.entries[0].Code)
-		h.entries[0] = protocol.HistoryEntry{} // its code is free now
+		h.entries[0] = protocol.HistoryEntry{} // releases the memory of its code
 		h.entries = h.entries[1:]
 	}
 }

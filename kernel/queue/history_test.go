@@ -40,7 +40,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	if len(h.entries) != MaxHistory || h.entries[0].Cell != 3 {
 		t.Errorf("%d entries, the first is %d", len(h.entries), h.entries[0].Cell)
 	}
-	h.set(protocol.HistoryEntry{Cell: 2, Code: "x", Status: "ok"}) // gone already
+	h.set(protocol.HistoryEntry{Cell: 2, Code: "x", Status: "ok"}) // already dropped
 	h.set(protocol.HistoryEntry{Cell: 5000, Code: strings.Repeat("y", MaxHistoryBytes-10), Status: "running"})
 	if len(h.entries) != 11 || h.bytes != MaxHistoryBytes {
 		t.Errorf("%d entries with %d bytes", len(h.entries), h.bytes)

@@ -30,8 +30,8 @@ func (k *instance) kill(ctx context.Context) error {
 	}
 }
 
-// interrupt interrupts the kernel. After a failure the grace runs out, and the
-// queue kills the kernel.
+// interrupt interrupts the kernel. If that fails, the grace time ends and the queue kills the
+// kernel.
 func (k *instance) interrupt(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, interruptLimit)
 	defer cancel()

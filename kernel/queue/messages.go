@@ -7,8 +7,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// messages writes the queue's own messages to a log. It ignores errors of the
-// log: a log that has ended accepts nothing, and its readers know.
+// messages writes the queue's own messages to a log. It ignores errors of the log: a log that has
+// ended accepts nothing, and its readers know that it has ended.
 type messages struct{ log Log }
 
 func (m messages) status(cell uint32, state string) {

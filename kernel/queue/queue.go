@@ -1,5 +1,5 @@
-// Package queue runs the executions of one language kernel, one at a time and
-// in order, and writes the messages that frame them to a log.
+// Package queue runs the executions of one language kernel, one at a time and in order, and writes
+// the messages that enclose them to a log.
 package queue
 
 import (
@@ -16,11 +16,10 @@ import (
 
 // Limits of a queue.
 const (
-	// MaxCodeBytes bounds the code that waits in one queue, beside the
-	// number of executions, protocol.MaxQueue.
+	// MaxCodeBytes bounds the code that waits in one queue, in addition to the number of
+	// executions, protocol.MaxQueue.
 	MaxCodeBytes = 16 << 20
-	// MaxKeys is how many idempotency keys a queue remembers; the oldest is
-	// forgotten first.
+	// MaxKeys is how many idempotency keys a queue remembers. The oldest is dropped first.
 	MaxKeys = 10_000
 
 	// TimeoutGrace is how long a cell may run after the interrupt at its
@@ -36,7 +35,7 @@ const (
 	deathLimit = 2 * time.Second
 )
 
-// Driver is the connection to the driver process of a kernel that runs.
+// Driver is the connection to the driver process of a running kernel.
 type Driver interface {
 	// Request sends a request and waits for the reply. All output of an execute
 	// has been delivered when its reply is returned. It returns soon after ctx
@@ -53,13 +52,13 @@ type Driver interface {
 // Starter starts a kernel and returns once it is ready.
 type Starter func(ctx context.Context) (Driver, kernel.Info, error)
 
-// Log takes the messages that a queue writes.
+// Log stores the messages that a queue writes.
 type Log interface {
 	Append(kind stream.Kind, cell uint32, payload []byte) (int64, error)
 }
 
-// LostReason is the Death of a kernel whose sandbox ended: the cell that ran
-// fails as SandboxLost and not as KernelDied.
+// LostReason is the Death of a kernel whose sandbox ended: the running cell fails with SandboxLost
+// and not with KernelDied.
 const LostReason = "lost"
 
 // Death describes how a kernel or its queue ended.
@@ -74,12 +73,12 @@ type Death struct {
 type Options struct {
 	Log   Log
 	Start Starter
-	// Driver and Info describe a kernel that already runs. Without one the
-	// queue starts its own at once.
+	// Driver and Info describe a kernel that already runs. Without a driver the queue starts its
+	// own kernel at once.
 	Driver Driver
 	Info   kernel.Info
-	// Saved restores a queue that Save ended. Driver is then the kernel that it
-	// had, and Rejoin waits for the reply to the cell that runs in it.
+	// Saved restores a queue that Save ended. Driver is then the connection to its kernel, and
+	// Rejoin waits for the reply to the cell that runs in it.
 	Saved  *Saved
 	Rejoin func(context.Context) (kernel.Reply, error)
 	// Changed is called, without locks held, after every change of State. It
@@ -91,15 +90,15 @@ type Options struct {
 	Ended func(Result)
 	// Grace replaces TimeoutGrace unless it is 0.
 	Grace time.Duration
-	// Limit is the longest time that a cell may run, whatever timeout it has; 0
-	// is no limit. A cell that reaches it times out, and an event names the limit.
+	// Limit is the longest time that a cell may run, whatever its timeout; 0 means no limit. A cell
+	// that reaches it times out, and an event names the limit.
 	Limit time.Duration
 }
 
 // Result describes how an execution ended.
 type Result struct {
 	Cell uint32
-	// Status is ok, error, aborted, or died where the kernel did.
+	// Status is ok, error, aborted, or died if the kernel died.
 	Status string
 	// EName is the error's name.
 	EName string
@@ -119,22 +118,22 @@ type State struct {
 	Work bool
 }
 
-// Queue runs the executions of one kernel, one at a time and in order, and
-// writes the messages that frame them to the log:
+// Queue runs the executions of one kernel, one at a time and in order, and writes the messages that
+// enclose them to the log:
 //
-//	execute_input   the cell begins; everything with its number follows
+//	execute_input   the cell begins; all records with its number follow
 //	status busy
 //	…               the cell's output, written by the owner of the log
-//	execute_reply   the cell has ended; of its number only these follow:
+//	execute_reply   the cell has ended; only these records of its number follow:
 //	status idle
 //	…               and the output of processes and threads that it left running
 //
-// A cell that never ran has only an execute_reply with status aborted. A cell
-// whose kernel died has an error message and an execute_reply with status error.
-// Each acknowledged execute therefore has exactly one execute_reply.
+// A cell that never ran has only an execute_reply with status aborted. A cell whose kernel died has
+// an error message and an execute_reply with status error. So each acknowledged execute has exactly
+// one execute_reply.
 //
-// Cell numbers increase from 1 and are never used again, also after a restart of
-// the kernel. The queue outlives its kernels.
+// Cell numbers increase from 1 and are never used again, even after a restart of the kernel. The
+// queue outlives its kernels.
 type Queue struct {
 	out     messages
 	start   Starter
@@ -142,34 +141,34 @@ type Queue struct {
 	ended   func(Result)
 	grace   time.Duration
 	limit   time.Duration
-	ctx     context.Context // ends with Close
+	ctx     context.Context // ends when Close is called
 	cancel  context.CancelFunc
 	wake    chan struct{} // holds one token: a field below has changed
-	// restartAsked holds one token for the cell that runs: Restart was called.
+	// restartAsked holds one token for the running cell: Restart was called.
 	restartAsked chan struct{}
 	done         chan struct{} // closed when the queue has ended
 	freeze       chan struct{} // closed by Save
 	freezing     sync.Once
 	rejoin       func(context.Context) (kernel.Reply, error)
-	// Cells of a saved queue whose end is not written yet. The queue's goroutine
-	// alone uses them.
+	// aborted and lost are cells of a saved queue whose end is not written yet. Only the queue's
+	// goroutine uses them.
 	aborted, lost []*execution
 
-	mu      sync.Mutex // guards all below; never held over a call outside
+	mu      sync.Mutex // guards all fields below; never held during a call to another package
 	state   string
 	info    kernel.Info
 	count   int // the last execution_count
 	cells   uint32
 	waiting []*execution
-	bytes   int // of code in waiting
+	bytes   int // size of the code in waiting
 	running *execution
 	keys    idempotencyKeys
 	history history
 	kernel  *instance // nil when none runs
-	// starting is closed when the current start has ended; nil when there is none.
+	// starting is closed when the present start has ended; nil if there is none.
 	starting chan struct{}
-	// interrupting counts interrupts that are on their way. No cell starts before
-	// they have arrived, because they would hit the wrong one.
+	// interrupting counts interrupts that have been sent but have not arrived. No cell starts
+	// before they have arrived, because they would stop the wrong one.
 	interrupting int
 	restarts     []chan error // one for each caller of Restart
 	restartCause string       // why the next start happens; "" for the first
@@ -181,13 +180,13 @@ type Queue struct {
 type execution struct {
 	protocol.Execute
 	cell uint32
-	// graces asks for a kill after a time, input for an end of file.
+	// graces receives times after which the kernel is killed, input requests for an end of file.
 	graces chan time.Duration
 	input  chan struct{}
-	// sent is closed once the kernel has been asked, or will not be.
+	// sent is closed once the request was sent to the kernel, or will never be.
 	sent     chan struct{}
 	sentOnce sync.Once
-	// Guarded by the queue's mu:
+	// The queue's mu guards the fields below.
 	count       int
 	began       time.Time
 	asking      bool // an input_request is open
@@ -235,9 +234,9 @@ func (q *Queue) State() State {
 	return State{Name: q.state, Queued: len(q.waiting), Info: q.info, Work: work && q.closed == nil}
 }
 
-// Submit queues an execution. For a key that it remembers it returns the cell of
-// the first execution with that key, and queues nothing. It refuses more than
-// protocol.MaxQueue executions, or MaxCodeBytes of code, as exhausted.
+// Submit queues an execution. For a key that it remembers it returns the cell of the first
+// execution with that key, and queues nothing. It rejects more than protocol.MaxQueue executions,
+// or MaxCodeBytes of code, with Exhausted.
 func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 	const op = "kernel.execute"
 	q.mu.Lock()
@@ -254,7 +253,7 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 		q.mu.Unlock()
 		return protocol.Queued{}, &fault.Error{
 			Kind: fault.Exhausted, Op: op, RetryAfter: 1,
-			Message: fmt.Sprintf("%d executions with %d bytes of code wait already; the limits are %d and %d", n, bytes, protocol.MaxQueue, MaxCodeBytes),
+			Message: fmt.Sprintf("%d executions with %d bytes of code already wait; the limits are %d and %d", n, bytes, protocol.MaxQueue, MaxCodeBytes),
 		}
 	}
 	q.cells++
@@ -268,10 +267,9 @@ func (q *Queue) Submit(e protocol.Execute) (protocol.Queued, error) {
 	return protocol.Queued{Cell: x.cell}, nil
 }
 
-// Interrupt aborts the cells that wait and interrupts the one that runs. With a
-// grace above 0 the queue restarts the kernel if the cell has not ended by then;
-// after four fifths of it the cell is interrupted once more. Interrupt returns
-// once the interrupt has been delivered.
+// Interrupt aborts the waiting cells and interrupts the running one. With a grace above 0 the queue
+// restarts the kernel if the cell has not ended by then. After four fifths of that time the cell is
+// interrupted once more. Interrupt returns once the interrupt has been delivered.
 func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	q.mu.Lock()
 	if q.closed != nil {
@@ -304,7 +302,7 @@ func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	if grace > 0 {
 		select {
 		case x.graces <- grace:
-		default: // the first of several counts
+		default: // only the first of several is used
 		}
 	}
 	q.mu.Lock()
@@ -314,8 +312,8 @@ func (q *Queue) Interrupt(ctx context.Context, grace time.Duration) error {
 	return err
 }
 
-// Restart kills the kernel and starts a new one. The running cell fails, and the
-// cells that wait are aborted. Restart returns once the new kernel is ready.
+// Restart kills the kernel and starts a new one. The running cell fails, and the waiting cells are
+// aborted. Restart returns once the new kernel is ready.
 func (q *Queue) Restart(ctx context.Context) error {
 	const op = "kernel.restart"
 	q.mu.Lock()
@@ -325,7 +323,7 @@ func (q *Queue) Restart(ctx context.Context) error {
 	}
 	if len(q.restarts) >= protocol.MaxQueue {
 		q.mu.Unlock()
-		return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "too many restarts wait already", RetryAfter: 1}
+		return &fault.Error{Kind: fault.Exhausted, Op: op, Message: "too many restarts already wait", RetryAfter: 1}
 	}
 	aborted := q.drainLocked()
 	ready := make(chan error, 1)
@@ -356,15 +354,15 @@ func (q *Queue) Input(cell uint32, value string, eof bool) error {
 	x, k := q.running, q.kernel
 	if x == nil || k == nil || x.cell != cell || !x.asking {
 		q.mu.Unlock()
-		return fault.New(fault.Conflict, op, "cell %d does not wait for input", cell)
+		return fault.New(fault.Conflict, op, "cell %d is not waiting for input", cell)
 	}
 	x.asking = false
 	q.mu.Unlock()
 	return k.driver.Notify(kernel.Request{Op: "input", Cell: cell, Value: value, EOF: eof})
 }
 
-// Ask passes a complete, inspect and the like to the kernel without queueing. It
-// waits for a kernel that is starting, and then takes at most 10 s.
+// Ask sends complete, inspect and similar requests to the kernel without queueing. It waits for a
+// kernel that is starting, and then at most 10 s for the reply.
 func (q *Queue) Ask(ctx context.Context, r kernel.Request) (kernel.Reply, error) {
 	const op = "kernel.ask"
 	q.mu.Lock()
@@ -382,7 +380,7 @@ func (q *Queue) Ask(ctx context.Context, r kernel.Request) (kernel.Reply, error)
 		q.mu.Unlock()
 	}
 	if k == nil {
-		return kernel.Reply{}, fault.New(fault.Conflict, op, "the kernel does not run; it is started by the next execute")
+		return kernel.Reply{}, fault.New(fault.Conflict, op, "the kernel is not running; the next execute starts it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -393,9 +391,8 @@ func (q *Queue) Ask(ctx context.Context, r kernel.Request) (kernel.Reply, error)
 	return reply, nil
 }
 
-// Observe takes each message of the kernel before the caller writes it to the
-// log, and reports whether to write it. It keeps track of input requests and
-// answers those of a cell without input.
+// Observe examines each message of the kernel before the caller writes it to the log, and reports
+// whether to write it. It tracks input requests and answers those of a cell without input.
 func (q *Queue) Observe(cell uint32, message []byte) bool {
 	if !isInputRequest(message) {
 		return true
@@ -432,9 +429,8 @@ func (q *Queue) Died(d Driver, how Death) {
 	q.wakeUp()
 }
 
-// Close ends the queue: the running cell fails with how, the cells that wait are
-// aborted, and the queue writes nothing afterwards. The caller must end the
-// kernel.
+// Close ends the queue: the running cell fails with how, the waiting cells are aborted, and the
+// queue writes nothing afterwards. The caller must end the kernel.
 func (q *Queue) Close(how Death) {
 	q.mu.Lock()
 	if q.closed == nil {
@@ -461,8 +457,8 @@ func (q *Queue) drainLocked() []*execution {
 	return all
 }
 
-// abort writes the replies of executions that will not run. Preconditions: no
-// list contains them any more, and mu is not held.
+// abort writes the replies of executions that will not run. Preconditions: no list contains them
+// any longer, and mu is not held.
 func (q *Queue) abort(all []*execution) {
 	for _, x := range all {
 		q.ended(Result{Cell: x.cell, Status: "aborted", Silent: x.Silent})

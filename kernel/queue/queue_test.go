@@ -21,10 +21,10 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// waitLimit is how long a test waits for what has to come.
+// waitLimit is how long a test waits for an expected event.
 const waitLimit = 30 * time.Second
 
-// memoryLog keeps what a queue writes and tells who waits for it.
+// memoryLog stores the messages of a queue and wakes those who wait for one.
 type memoryLog struct {
 	mu    sync.Mutex // guards lines
 	cond  *sync.Cond
@@ -79,7 +79,7 @@ func (l *memoryLog) Append(kind stream.Kind, cell uint32, payload []byte) (int64
 	return 0, nil
 }
 
-// all is what the log has now.
+// all returns the present content of the log.
 func (l *memoryLog) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,13 +135,12 @@ func (l *memoryLog) want(t *testing.T, lines ...string) {
 	}
 }
 
-// fakeKernel runs these codes: "ok", "fail", "hang" (until an interrupt, then
-// an error), "stubborn" (until the second interrupt), "deaf" (until it is
-// killed), "die" (with reason memory), "ask".
+// fakeKernel runs these codes: "ok", "fail", "hang" (until an interrupt, then an error), "stubborn"
+// (until the second interrupt), "deaf" (until it is killed), "die" (with reason memory), "ask".
 type fakeKernel struct {
 	t       *testing.T
 	queue   func() *Queue
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards all fields below
 	count   int
 	dead    chan struct{}
 	over    bool
@@ -151,7 +150,7 @@ type fakeKernel struct {
 	kills   int
 	stubbed bool          // Kill fails
 	asking  chan struct{} // closed when "late" is about to be sent
-	send    chan struct{} // lets it
+	send    chan struct{} // allows it to be sent
 }
 
 func newFake(t *testing.T) *fakeKernel {
@@ -237,7 +236,7 @@ func (f *fakeKernel) end(how Death) {
 	f.over = true
 	f.mu.Unlock()
 	if first {
-		f.queue().Died(f, how) // before a request fails, behind which the queue waits for it, but not for ever
+		f.queue().Died(f, how) // before a request fails, after which the queue waits for it, but not indefinitely
 		close(f.dead)
 	}
 }
@@ -256,11 +255,11 @@ func (f *fakeKernel) Kill(context.Context) error {
 	return nil
 }
 
-// bench is a queue with a first kernel that already runs.
+// bench is a queue whose first kernel already runs.
 type bench struct {
 	*Queue
 	log     *memoryLog
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards all fields below
 	kernels []*fakeKernel
 	refuse  error
 }
@@ -340,7 +339,7 @@ func TestQueueKeys(t *testing.T) {
 	if err != nil || again.Cell != first || !again.Repeated {
 		t.Errorf("a repeated key: %+v, %v; want cell %d, repeated", again, err, first)
 	}
-	// Without a key nothing is repeated.
+	// Without a key an execute is never a repetition.
 	if one, two := b.submit(t, "ok", key("")), b.submit(t, "ok", key("")); one == two {
 		t.Error("two executes without a key are one cell")
 	}
@@ -370,7 +369,7 @@ func TestQueueFailureAborts(t *testing.T) {
 	b.mu.Lock()
 	k := b.kernels[0]
 	b.mu.Unlock()
-	// The first ends well enough not to abort: its key says keep going.
+	// With KeepGoing the first cell's end does not abort the others.
 	b.Queue.mu.Lock()
 	b.Queue.running.KeepGoing = true
 	b.Queue.mu.Unlock()
@@ -402,8 +401,8 @@ func TestQueueInterrupt(t *testing.T) {
 	b.log.await(t, "3 reply next ok")
 }
 
-// TestQueueInterruptOvertakes: an interrupt does not reach the kernel before
-// the cell that it is for.
+// TestQueueInterruptOvertakes: an interrupt does not reach the kernel before the cell that it
+// should stop.
 func TestQueueInterruptOvertakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -442,8 +441,8 @@ func TestQueueInterruptThenKill(t *testing.T) {
 	b.log.await(t, "2 reply k-ok ok")
 }
 
-// TestQueueInterruptsTwice: who swallows an interrupt gets another before the
-// variables are lost.
+// TestQueueInterruptsTwice: code that swallows an interrupt gets a second one before the variables
+// are lost.
 func TestQueueInterruptsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -463,7 +462,7 @@ func TestQueueInterruptsTwice(t *testing.T) {
 }
 
 func TestQueueTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the grace of 50 ms does not end while the machine is busy
+	synctest.Test(t, func(t *testing.T) { // the grace of 50 ms must not end because the machine is busy
 		b := newBench(t)
 		soon := func(e *protocol.Execute) { e.TimeoutMS = 10 }
 		b.submit(t, "hang", soon)
@@ -496,12 +495,13 @@ func TestQueueKernelDies(t *testing.T) {
 	if _, err := b.Ask(context.Background(), kernel.Request{Op: "complete"}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("a completion by a dead kernel: %v, want conflict", err)
 	}
-	// The next execute starts it anew; numbers go on, counts begin again.
+	// The next execute starts the kernel again. Cell numbers continue, execution counts begin
+	// again.
 	b.submit(t, "ok", key("next"))
 	b.log.await(t, "3 idle")
 	b.log.await(t, "0 kernel_restarted memory")
 	b.log.await(t, "3 input next [1]")
-	// The old kernel's end, told twice, is no news.
+	// A repeated report about the old kernel's end has no effect.
 	k.queue().Died(k, Death{Reason: "again"})
 	b.submit(t, "die")
 	b.log.await(t, "4 reply k-die error KernelDied")
@@ -620,7 +620,7 @@ func TestQueueRefusedRequestKeepsTheKernel(t *testing.T) {
 	}
 }
 
-// TestQueueEveryCellIsAnswered runs a storm of everything and then counts: each
+// TestQueueEveryCellIsAnswered runs many operations at random and then checks that each
 // acknowledged execute has exactly one reply.
 func TestQueueEveryCellIsAnswered(t *testing.T) {
 	b := newBench(t)
@@ -651,7 +651,7 @@ func TestQueueEveryCellIsAnswered(t *testing.T) {
 	wg.Wait()
 	last := b.submit(t, "ok", key("last"))
 	acknowledged[last] = true
-	// Behind the last may be a kernel that is being revived.
+	// A kernel may still be restarting after the last cell.
 	b.submit(t, "ok", key("fence"), func(e *protocol.Execute) { e.KeepGoing = true })
 	acknowledged[last+1] = true
 	b.log.awaitAny(t, fmt.Sprintf("%d reply fence ok", last+1), fmt.Sprintf("%d reply fence aborted", last+1))

@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// run is the queue's goroutine: it alone starts kernels and runs cells.
+// run is the queue's goroutine. Only it starts kernels and runs cells.
 func (q *Queue) run() {
 	defer close(q.done)
 	q.reportLost()
@@ -67,7 +67,7 @@ func (q *Queue) run() {
 	}
 }
 
-// clearRunning notes that nothing runs any more.
+// clearRunning records that no cell runs.
 func (q *Queue) clearRunning() {
 	q.mu.Lock()
 	q.running.markSent()
@@ -76,8 +76,8 @@ func (q *Queue) clearRunning() {
 	q.changed()
 }
 
-// resume follows the cell that ran when the queue was saved. It returns false
-// when the queue was saved again.
+// resume follows the cell that ran when the queue was saved. It returns false if the queue was
+// saved again.
 func (q *Queue) resume() bool {
 	x, k := q.running, q.kernel
 	x.markSent()
@@ -193,19 +193,18 @@ func (q *Queue) startKernel() error {
 	return nil
 }
 
-// outcome is how a cell ended. A death is set when its kernel ended with it.
+// outcome describes how a cell ended. death is set if its kernel ended with it.
 type outcome struct {
 	reply kernel.Reply
 	death *Death
 	began time.Time
-	// revive starts a new kernel at once, because the queue killed this one.
+	// revive means that a new kernel starts at once, because the queue killed this one.
 	revive bool
 	// frozen means that the cell has not ended because the queue is being saved.
 	frozen bool
 }
 
-// execute runs one cell. It returns false when the queue is saved before its
-// end.
+// execute runs one cell. It returns false if the queue is saved before the cell's end.
 func (q *Queue) execute(x *execution) bool {
 	q.mu.Lock()
 	k := q.kernel
@@ -248,8 +247,8 @@ func (q *Queue) execute(x *execution) bool {
 	})
 }
 
-// follow waits for the end of a cell and writes its reply. It returns false when
-// the queue is saved before.
+// follow waits for the end of a cell and writes its reply. It returns false if the queue is saved
+// before that.
 func (q *Queue) follow(x *execution, k *instance, ask func(context.Context) (kernel.Reply, error)) bool {
 	count := x.count
 	o := q.await(x, k, ask)
@@ -274,7 +273,7 @@ func (q *Queue) follow(x *execution, k *instance, ask func(context.Context) (ker
 	return true
 }
 
-// await passes the cell to the kernel and waits for its outcome.
+// await sends the cell to the kernel and waits for its outcome.
 func (q *Queue) await(x *execution, k *instance, ask func(context.Context) (kernel.Reply, error)) outcome {
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
@@ -294,7 +293,7 @@ func (q *Queue) await(x *execution, k *instance, ask func(context.Context) (kern
 			return f.replied(a)
 		case <-freeze:
 			freeze = nil
-			// A cell whose reply has come is not saved as running.
+			// A cell whose reply has arrived is not saved as running.
 			cancel()
 			a := <-f.result
 			if fault.Is(a.err, fault.Canceled) && !q.hasEnded(k) {
@@ -314,7 +313,7 @@ func (q *Queue) await(x *execution, k *instance, ask func(context.Context) (kern
 		case <-f.grace:
 			return f.quit(q.endKernel(k, Death{Reason: "killed", Message: f.late}), true)
 		case <-q.restartAsked:
-			// The token may be left from a restart that has been served.
+			// The token may belong to a restart that was already performed.
 			if q.restarting() {
 				return f.quit(q.endKernel(k, Death{Reason: "restart", Message: "the kernel was restarted by request"}), false)
 			}
@@ -339,8 +338,8 @@ func (q *Queue) hasEnded(k *instance) bool {
 	return k.ended
 }
 
-// endKernel kills k and returns how it ended, which is as unless the queue was
-// closed meanwhile. A kernel that cannot be killed counts as ended.
+// endKernel kills k and returns how it ended: as, unless the queue was closed meanwhile. A kernel
+// that cannot be killed counts as ended.
 func (q *Queue) endKernel(k *instance, as Death) Death {
 	if err := k.kill(q.ctx); err != nil {
 		if q.ctx.Err() != nil {
@@ -351,7 +350,7 @@ func (q *Queue) endKernel(k *instance, as Death) Death {
 	return q.deathOf(k, as)
 }
 
-// deathOf returns how k ended. ours replaces it if the queue ended the kernel.
+// deathOf returns how k ended. ours replaces the result if the queue ended the kernel.
 func (q *Queue) deathOf(k *instance, ours Death) Death {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -361,15 +360,14 @@ func (q *Queue) deathOf(k *instance, ours Death) Death {
 	return k.death
 }
 
-// closeDeath returns the reason that Close was given.
+// closeDeath returns the reason that was passed to Close.
 func (q *Queue) closeDeath() Death {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return *q.closed
 }
 
-// finish writes the reply of a cell. After a failure it aborts the cells that
-// wait.
+// finish writes the reply of a cell. After a failure it aborts the waiting cells.
 func (q *Queue) finish(x *execution, o outcome, count int) {
 	r := o.reply
 	if !x.Silent {
@@ -411,9 +409,8 @@ func (q *Queue) fail(x *execution, began time.Time, count int, d Death) {
 	q.out.message(x.cell, kernel.ExecuteReplyType, kernel.ExecuteReply{Key: x.Key, Status: "error", Count: count, EName: name, EValue: value, Millis: millis(began)})
 }
 
-// drain removes the cells that wait behind one that has failed. It must be called
-// before the failure is written: a cell that a client sends after it has read of
-// the failure runs.
+// drain removes the cells that wait after a failed one. It must be called before the failure is
+// written: a cell that a client sends after it has read about the failure does run.
 func (q *Queue) drain() []*execution {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,8 +19,8 @@ type Saved struct {
 	Waiting []SavedCell             `json:"waiting,omitempty"`
 	Keys    []SavedKey              `json:"keys,omitempty"` // oldest first
 	History []protocol.HistoryEntry `json:"history,omitempty"`
-	// Abort are executions that will not run. Lost are acknowledged executions
-	// whose end is unknown. The queue that is restored writes replies for both.
+	// Abort are executions that will not run. Lost are acknowledged executions whose end is
+	// unknown. The restored queue writes replies for both.
 	Abort []SavedCell `json:"abort,omitempty"`
 	Lost  []SavedCell `json:"lost,omitempty"`
 	// Restart is the cause of the next start of a kernel. Due means that the
@@ -29,11 +29,11 @@ type Saved struct {
 	Due     bool   `json:"due,omitempty"`
 }
 
-// SavedCell is an execution that waits or runs.
+// SavedCell is a waiting or running execution.
 type SavedCell struct {
 	protocol.Execute
 	Cell uint32 `json:"cell"`
-	// The fields below are set for the cell that runs.
+	// The fields below are set for the running cell.
 	Count       int   `json:"count,omitempty"`
 	BeganMS     int64 `json:"began_ms,omitempty"`
 	Asking      bool  `json:"asking,omitempty"`
@@ -47,10 +47,9 @@ type SavedKey struct {
 	Cell uint32 `json:"cell"`
 }
 
-// Save ends the queue without writing anything. A queue that is restored from the
-// returned state, and from the driver if there is one, continues the running cell
-// and the ones that wait. Preconditions: the driver's requests do not return any
-// more, except those that have been answered.
+// Save ends the queue without writing anything. A queue that is restored from the returned state,
+// and from the driver if there is one, continues the running cell and the waiting ones.
+// Preconditions: the driver's requests no longer return, except those that were already answered.
 func (q *Queue) Save(ctx context.Context) (Saved, Driver, error) {
 	q.freezing.Do(func() { close(q.freeze) })
 	select {
@@ -70,10 +69,10 @@ func (q *Queue) Save(ctx context.Context) (Saved, Driver, error) {
 // copyInterval is how often Copy checks whether the queue's goroutine waits.
 const copyInterval = 500 * time.Microsecond
 
-// Copy returns the state of the queue and changes nothing. The kernel is paused
-// meanwhile, and a restored queue gets a copy of it. outstanding reports whether
-// a driver still has to reply to an execute. Copy waits until the queue has taken
-// all replies. Preconditions: no other method is called meanwhile.
+// Copy returns the state of the queue and changes nothing. The kernel is paused meanwhile, and a
+// restored queue gets a copy of it. outstanding reports whether a driver still has to reply to an
+// execute. Copy waits until the queue has processed all replies. Preconditions: no other method is
+// called meanwhile.
 func (q *Queue) Copy(ctx context.Context, outstanding func(Driver) bool) (Saved, Driver, error) {
 	tick := time.NewTicker(copyInterval)
 	defer tick.Stop()
@@ -99,7 +98,7 @@ func (q *Queue) Copy(ctx context.Context, outstanding func(Driver) bool) (Saved,
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return Saved{}, nil, fault.New(fault.KindOf(ctx.Err()), "kernel.copy", "the kernel's queue does not come to rest")
+			return Saved{}, nil, fault.New(fault.KindOf(ctx.Err()), "kernel.copy", "the kernel's queue does not become idle")
 		}
 	}
 }
@@ -180,7 +179,7 @@ func (q *Queue) restore(s Saved) {
 // reportLost writes the replies of the cells in Saved.Lost and Saved.Abort.
 func (q *Queue) reportLost() {
 	for _, x := range q.lost {
-		q.fail(x, time.Now(), 0, Death{Reason: LostReason, Message: "the server was killed, and the session came back as it was before this cell"})
+		q.fail(x, time.Now(), 0, Death{Reason: LostReason, Message: "the server was killed, and the session was recovered from a state before this cell"})
 	}
 	q.abort(q.aborted)
 	q.lost, q.aborted = nil, nil
@@ -192,13 +191,12 @@ func newExecution(e protocol.Execute, cell uint32) *execution {
 	}
 }
 
-// markSent notes that the kernel has the request, or will never get it.
+// markSent records that the kernel has received the request, or will never receive it.
 func (x *execution) markSent() { x.sentOnce.Do(func() { close(x.sent) }) }
 
-// ForClone returns the state for a copy of the queue in another session. If
-// running is true, the copy of the kernel still has to reply to the running cell,
-// and the cell continues in the copy; passed is added to its run time. Cells that
-// wait run only in the original.
+// ForClone returns the state for a copy of the queue in another session. If running is true, the
+// copy of the kernel still has to reply to the running cell, and the cell continues in the copy;
+// passed is added to its run time. Waiting cells run only in the original.
 func (s Saved) ForClone(running bool, passed time.Duration) Saved {
 	abort := append([]SavedCell{}, s.Waiting...)
 	if x := s.Running; x != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// paper is a log that is told of what is written.
+// paper is a log that signals each write.
 type paper struct {
 	mu    sync.Mutex
 	lines []string
-	wrote chan struct{} // closed and renewed
+	wrote chan struct{} // closed and replaced at each write
 }
 
 func (l *paper) Append(_ stream.Kind, _ uint32, b []byte) (int64, error) {
@@ -49,7 +49,7 @@ func (l *paper) until(t *testing.T, text string, n int) {
 	}
 }
 
-// sleeper is a driver whose executes last until they are told to end.
+// sleeper is a driver whose executes last until the test ends them.
 type sleeper struct {
 	asked chan kernel.Request
 	reply chan kernel.Reply
@@ -73,8 +73,8 @@ func (d *sleeper) Notify(kernel.Request) error     { return nil }
 func (d *sleeper) Interrupt(context.Context) error { return nil }
 func (d *sleeper) Kill(context.Context) error      { return nil }
 
-// TestSaveQueue: the cell that runs, those behind it, the keys, the numbers
-// and the history go on in another queue, and each cell is told of once.
+// TestSaveQueue: the running cell, the waiting ones, the keys, the numbers and the history continue
+// in another queue, and each cell is reported once.
 func TestSaveQueue(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -121,8 +121,8 @@ func TestSaveQueue(t *testing.T) {
 	if s := q.State(); s.Name != "busy" || s.Queued != 1 || !s.Work || s.Info.Language != "test" {
 		t.Errorf("saved: %+v", s)
 	}
-	d.reply <- kernel.Reply{Status: "ok", Count: 2} // of b
-	<-d.asked                                       // c
+	d.reply <- kernel.Reply{Status: "ok", Count: 2} // reply of b
+	<-d.asked                                       // request of c
 	again()
 	d.reply <- kernel.Reply{Status: "ok", Count: 3}
 	log.until(t, `"execute_reply"`, 3)
@@ -148,8 +148,8 @@ func TestSaveQueue(t *testing.T) {
 	}
 }
 
-// TestCopyQueue: a queue is copied while it works, and both go on: the cell
-// that runs ends in both, what waits runs in the first alone.
+// TestCopyQueue: a queue is copied while it works, and both continue. The running cell ends in
+// both, waiting cells run only in the original.
 func TestCopyQueue(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -162,7 +162,7 @@ func TestCopyQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	<-d.asked // a
+	<-d.asked // request of a
 	owes := func(Driver) bool { return true }
 	short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
