@@ -65,7 +65,7 @@ func TestClusterStore(t *testing.T) {
 		t.Fatalf("the doctor does not speak of the blob store:\n%s", out)
 		return ""
 	}
-	contains(t, doctor(), "ok", "takes, gives back and removes")
+	contains(t, doctor(), "ok", "stores, returns and removes")
 	c.drain(t)
 	if left := objects(t, bucket); len(left) > 0 {
 		t.Errorf("left in the bucket: %v", left)

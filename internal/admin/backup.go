@@ -40,8 +40,8 @@ type BackupInfo struct {
 	Sessions bool      `json:"sessions"`
 }
 
-// notInBackup are folders of the data directory that the next start makes again: a copy of runsc
-// and the warm snapshots.
+// notInBackup returns folders of the data directory that the next start creates again: a copy of
+// runsc and the warm snapshots.
 func notInBackup() []string { return []string{"bin", filepath.Join("node", "snapshots")} }
 
 // LockStopped ensures that no server runs and that none starts until unlock is called. It takes the
@@ -60,12 +60,12 @@ func LockStopped(cfg *config.Config) (unlock func(), err error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, fault.New(fault.Conflict, op, "a server runs with data_dir %s; stop it first: its sessions then go to disk, and come back with the next start", cfg.DataDir)
+		return nil, fault.New(fault.Conflict, op, "a server runs with data_dir %s; stop it first: it then saves its sessions to disk, and the next start restores them", cfg.DataDir)
 	}
 	return func() { _ = f.Close() }, nil
 }
 
-// Backup writes the whole file, or none.
+// Backup writes the whole file, or no file.
 func Backup(ctx context.Context, cfg *config.Config, name, version string, sessions bool) (files int, size int64, err error) {
 	const op = "backup"
 	if _, err := os.Stat(cfg.DataDir); err != nil {
@@ -83,7 +83,7 @@ func Backup(ctx context.Context, cfg *config.Config, name, version string, sessi
 	}()
 	var w io.WriteCloser = out
 	if strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".tgz") {
-		w, _ = gzip.NewWriterLevel(out, gzip.BestSpeed) // the level is one
+		w, _ = gzip.NewWriterLevel(out, gzip.BestSpeed) // the level is valid
 	}
 	b := &archive{ctx: ctx, tar: tar.NewWriter(w), root: cfg.DataDir, version: version}
 	err = b.all(sessions)
@@ -131,9 +131,9 @@ func (b *archive) all(sessions bool) error {
 		name, rerr := filepath.Rel(b.root, path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !sessions:
-			return nil // a server that runs has removed it
+			return nil // a running server has removed it
 		case errors.Is(err, unix.ENAMETOOLONG) && inVolumes(name):
-			return fs.SkipDir // a user's, and no reason to save nothing
+			return fs.SkipDir // it belongs to a user, and must not prevent the backup
 		case err != nil || rerr != nil:
 			return errors.Join(err, rerr)
 		case name == ".":
@@ -163,7 +163,8 @@ func (b *archive) text(name string, data []byte) error {
 	return err
 }
 
-// add writes a file or a folder. It ignores sockets and the like, which a running server leaves.
+// add writes a file or a folder. It ignores sockets and other special files, which a running server
+// leaves.
 func (b *archive) add(path, name string, d fs.DirEntry) error {
 	if d.Type() == fs.ModeSymlink && inVolumes(name) {
 		return b.link(path, name, d)

@@ -9,7 +9,8 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// JoinCluster makes in out the certificates that the machine name needs, with the authority in ca.
+// JoinCluster creates in out the certificates that the machine name needs, signed by the authority
+// in ca.
 func JoinCluster(a *console.Invocation, ca, name, out string) error {
 	if err := cluster.CheckNode(cluster.NodeID(name)); err != nil {
 		return err
@@ -30,7 +31,7 @@ func JoinCluster(a *console.Invocation, ca, name, out string) error {
 	return nil
 }
 
-// DelegateNodes makes in out an authority that can make nodes alone.
+// DelegateNodes creates in out an authority that can sign certificates of nodes only.
 func DelegateNodes(a *console.Invocation, ca, out string) error {
 	if out == "" {
 		out = filepath.Join(ca, "nodes")
@@ -42,7 +43,7 @@ func DelegateNodes(a *console.Invocation, ca, out string) error {
 	return nil
 }
 
-// InitCluster makes a certificate authority in ca.
+// InitCluster creates a certificate authority in ca.
 func InitCluster(a *console.Invocation, ca string) error {
 	if err := noderpc.MakeCA(ca); err != nil {
 		return err

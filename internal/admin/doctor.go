@@ -26,13 +26,13 @@ const Skipped = gvisor.Status("skip")
 // Doctor checks this machine and the server.
 type Doctor struct {
 	Config *config.Config
-	// Connect returns a client of the server.
+	// Connect returns a client for the server.
 	Connect func() (*client.Client, error)
 	// Report prints findings.
 	Report func(...gvisor.Finding)
 }
 
-// Run makes all checks and reports them one after the other.
+// Run makes all checks and reports each result.
 func (d *Doctor) Run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -95,7 +95,7 @@ func (d *Doctor) token() gvisor.Finding {
 	case err != nil:
 		return finding("token", gvisor.Fail, "look at "+path, "%v", err)
 	case info.Mode().Perm()&0o077 != 0:
-		return finding("token", gvisor.Fail, "chmod 600 "+path, "%s can be read by others than its owner", path)
+		return finding("token", gvisor.Fail, "chmod 600 "+path, "%s can be read by users other than its owner", path)
 	}
 	return finding("token", gvisor.OK, "", "%s", path)
 }
@@ -108,7 +108,7 @@ func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 		where += " at " + d.Config.Cluster.S3Endpoint
 	}
 	if os.Geteuid() != 0 {
-		return finding(name, Skipped, "sudo sandgate doctor", "%s is the node's alone, which is root", where)
+		return finding(name, Skipped, "sudo sandgate doctor", "only the node, which runs as root, can read %s", where)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -117,15 +117,15 @@ func (d *Doctor) blobs(ctx context.Context) gvisor.Finding {
 		err = blob.Try(ctx, store)
 	}
 	if err != nil {
-		return finding(name, gvisor.Fail, "look at cluster.blobs and, of a bucket, at cluster.s3_endpoint, s3_region and s3_credentials_file", "%s: %s", where, console.ErrorText(err))
+		return finding(name, gvisor.Fail, "check cluster.blobs and, for a bucket, cluster.s3_endpoint, s3_region and s3_credentials_file", "%s: %s", where, console.ErrorText(err))
 	}
-	return finding(name, gvisor.OK, "", "%s takes, gives back and removes an object", where)
+	return finding(name, gvisor.OK, "", "%s stores, returns and removes an object", where)
 }
 
 // machine checks the requirements of sandboxes, and boots one.
 func (d *Doctor) machine(ctx context.Context) {
 	if os.Geteuid() != 0 {
-		d.Report(finding("machine", Skipped, "sudo sandgate doctor", "the kernel, the cgroups and a sandbox's boot cannot be looked at without root"))
+		d.Report(finding("machine", Skipped, "sudo sandgate doctor", "the kernel, the cgroups and a sandbox's boot cannot be checked without root"))
 		return
 	}
 	var probe *gvisor.Spec
@@ -141,13 +141,13 @@ func (d *Doctor) machine(ctx context.Context) {
 	}
 	d.Report(gvisor.CheckHost(ctx, gvisor.Config{Runsc: runsc, StateDir: d.Config.StateDir(), Platform: d.Config.Platform}, probe)...)
 	if probe == nil {
-		d.Report(finding("boot", Skipped, "mend the image first", "no sandbox was booted, for want of an image"))
+		d.Report(finding("boot", Skipped, "repair the image first", "no sandbox was booted, because there is no image"))
 	}
 	if _, name, err := server.GatewayUser(d.Config); err != nil {
 		d.Report(finding("gateway user", gvisor.Fail, "set gateway_user to a system user that exists", "%s", console.ErrorText(err)))
 	} else if name == "nobody" && d.Config.User == "" {
 		d.Report(finding("gateway user", gvisor.Warn, "useradd --system --no-create-home --shell /usr/sbin/nologin sandgate",
-			"there is no user sandgate; the gateway runs as nobody, which other services may be too"))
+			"there is no user sandgate; the gateway runs as nobody, which other services may use too"))
 	} else {
 		d.Report(finding("gateway user", gvisor.OK, "", "%s", name))
 	}
@@ -157,14 +157,14 @@ func (d *Doctor) machine(ctx context.Context) {
 func (d *Doctor) server(ctx context.Context) {
 	c, err := d.Connect()
 	if err != nil {
-		d.Report(finding("profile", gvisor.Fail, "mend or remove ~/"+profile.Path+"; sandgate serve writes it", "%s", console.ErrorText(err)))
+		d.Report(finding("profile", gvisor.Fail, "repair or remove ~/"+profile.Path+"; sandgate serve writes it", "%s", console.ErrorText(err)))
 		return
 	}
 	short, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := c.Health(short); err != nil {
 		if !fault.Is(err, fault.Unavailable) || !d.portFree() {
-			d.Report(finding("server", gvisor.Fail, "look at its log; should something else listen there, choose another address with --listen", "%s answers: %s", c.URL(), console.ErrorText(err)))
+			d.Report(finding("server", gvisor.Fail, "check its log; if another program listens there, choose another address with --listen", "%s answers: %s", c.URL(), console.ErrorText(err)))
 			return
 		}
 		d.Report(finding("port", gvisor.OK, "", "%s is free", d.Config.Listen),
@@ -173,7 +173,7 @@ func (d *Doctor) server(ctx context.Context) {
 	}
 	d.Report(finding("server", gvisor.OK, "", "runs at %s", c.URL()))
 	if _, err := c.Describe(short); err != nil {
-		d.Report(finding("sign-in", gvisor.Fail, "start the server anew, which writes ~/"+profile.Path+", or set SANDGATE_TOKEN", "%s", console.ErrorText(err)))
+		d.Report(finding("sign-in", gvisor.Fail, "start the server again, which writes ~/"+profile.Path+", or set SANDGATE_TOKEN", "%s", console.ErrorText(err)))
 		return
 	}
 	d.Report(finding("sign-in", gvisor.OK, "", "the token is accepted"), d.oneCell(ctx, c))
@@ -188,7 +188,7 @@ func (d *Doctor) oneCell(ctx context.Context, c *client.Client) gvisor.Finding {
 	case fault.Is(err, fault.Exhausted):
 		return finding("one cell", gvisor.Warn, "end sessions (sandgate session list, sandgate session delete) or raise sessions.max", "all capacity is in use")
 	case err != nil:
-		return finding("one cell", gvisor.Fail, "look at the server's log", "%s", console.ErrorText(err))
+		return finding("one cell", gvisor.Fail, "check the server's log", "%s", console.ErrorText(err))
 	}
 	return finding("one cell", gvisor.OK, "", "print(6 * 7) in a new sandbox took %s", took)
 }

@@ -13,7 +13,7 @@ import (
 // drainLimit is how long the sessions of a node may take to move.
 const drainLimit = 10 * time.Minute
 
-// DrainNode moves the sessions away from the node of this machine, over its socket.
+// DrainNode moves the sessions away from the node of this machine, through its socket.
 func DrainNode(ctx context.Context, cfg *config.Config) (protocol.Drained, error) {
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
@@ -22,8 +22,8 @@ func DrainNode(ctx context.Context, cfg *config.Config) (protocol.Drained, error
 	return d, err
 }
 
-// CheckNode asks the node of this machine, over its socket, for its status. With warm, a pool that
-// is not full is an error.
+// CheckNode requests the status of the node of this machine, through its socket. With warm, a pool
+// that is not full is an error.
 func CheckNode(ctx context.Context, cfg *config.Config, warm bool) (protocol.NodeStatus, error) {
 	var s protocol.NodeStatus
 	if err := callNode(ctx, cfg, "check", protocol.OpStatus, &s); err != nil {

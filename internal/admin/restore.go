@@ -70,8 +70,8 @@ func Restore(ctx context.Context, data, name string) (info BackupInfo, files int
 type extraction struct {
 	root   *os.Root
 	info   BackupInfo
-	sums   map[string]string // as they were read
-	listed string            // the list in the file
+	sums   map[string]string // checksums of the extracted files
+	listed string            // the list of checksums in the file
 }
 
 func (x *extraction) all(in io.Reader) error {
@@ -101,9 +101,9 @@ func (x *extraction) all(in io.Reader) error {
 				err = fault.New(fault.Unsupported, op, "the backup has format %d, this program reads %d", x.info.Format, backupFormat)
 			}
 		case first:
-			err = fault.New(fault.Malformed, op, "this is no backup of Sandgate")
+			err = fault.New(fault.Malformed, op, "this is not a backup of Sandgate")
 		case x.listed != "":
-			err = fault.New(fault.Malformed, op, "something follows the backup's end")
+			err = fault.New(fault.Malformed, op, "there is data after the backup's end")
 		case h.Name == backupSums:
 			var b bytes.Buffer
 			_, err = io.Copy(&b, io.LimitReader(r, maxSums))
@@ -150,7 +150,7 @@ func (x *extraction) entry(h *tar.Header, r io.Reader) error {
 		}
 		return x.root.Lchown(name, h.Uid, h.Gid)
 	default:
-		return fault.New(fault.Malformed, op, "the backup has an entry %q that is neither file nor folder", h.Name)
+		return fault.New(fault.Malformed, op, "the backup has an entry %q that is neither a file nor a folder", h.Name)
 	}
 	return errors.Join(x.root.Lchown(name, h.Uid, h.Gid), x.root.Chmod(name, mode), x.root.Chtimes(name, h.ModTime, h.ModTime))
 }
@@ -169,11 +169,11 @@ func (x *extraction) compare() error {
 		}
 		n++
 		if x.sums[name] != sum {
-			return fault.New(fault.Malformed, op, "%s is not as it was saved", name)
+			return fault.New(fault.Malformed, op, "%s differs from the saved file", name)
 		}
 	}
 	if n != len(x.sums) {
-		return fault.New(fault.Malformed, op, "the backup has %d files and sums of %d", len(x.sums), n)
+		return fault.New(fault.Malformed, op, "the backup has %d files and checksums of %d", len(x.sums), n)
 	}
 	return nil
 }

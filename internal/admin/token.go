@@ -13,8 +13,8 @@ import (
 	"github.com/sandgate/sandgate/internal/server"
 )
 
-// RotateToken puts a new token in the place of the present one, which remains valid for keep. A
-// running server takes the new one up at once.
+// RotateToken replaces the current token with a new one. The old token remains valid for keep. A
+// running server accepts the new one at once.
 func RotateToken(ctx context.Context, a *console.Invocation, cfg *config.Config, keep time.Duration) error {
 	caller := server.FindCaller(a)
 	previous, token, err := server.ReplaceToken(cfg.TokenFile(), caller, keep)
@@ -31,7 +31,7 @@ func RotateToken(ctx context.Context, a *console.Invocation, cfg *config.Config,
 	_, err = server.AskReload(ctx, cfg, server.ReloadRequest{})
 	switch {
 	case fault.Is(err, fault.Unavailable):
-		fmt.Fprintln(a.Err, "No server runs; the next start takes the new token.")
+		fmt.Fprintln(a.Err, "No server runs; the next start uses the new token.")
 	case err != nil:
 		return err
 	}

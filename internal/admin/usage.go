@@ -11,7 +11,7 @@ import (
 	"github.com/sandgate/sandgate/internal/usage"
 )
 
-// UsageKeys returns the key of a record for each way to add up.
+// UsageKeys returns, for each way to add up, the function that returns a record's key.
 func UsageKeys() map[string]func(usage.Record) string {
 	return map[string]func(usage.Record) string{
 		"tenant":  func(r usage.Record) string { return r.Tenant },
@@ -34,12 +34,12 @@ type UsageSum struct {
 	sessions      map[string]bool
 }
 
-// AddUsage adds up the records since from. It counts the lines that are no records, because a crash
-// cut them short, and ignores them.
+// AddUsage adds up the records since from. It ignores lines that are not records, because a crash
+// cut them short, and returns their number.
 func AddUsage(dir string, from time.Time, key func(usage.Record) string) (map[string]*UsageSum, int, error) {
 	files, err := journal.Files(dir, "usage")
 	if os.IsPermission(err) {
-		return nil, 0, fault.New(fault.PermissionDenied, "usage", "%s can be read by root alone; use sudo", dir)
+		return nil, 0, fault.New(fault.PermissionDenied, "usage", "only root can read %s; use sudo", dir)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -77,7 +77,7 @@ func AddUsage(dir string, from time.Time, key func(usage.Record) string) (map[st
 func readUsage(name string, each func(usage.Record)) (bad int, err error) {
 	f, err := os.Open(name)
 	if os.IsNotExist(err) {
-		return 0, nil // it was the oldest, and has gone
+		return 0, nil // the oldest file was removed meanwhile
 	}
 	if err != nil {
 		return 0, &fault.Error{Kind: fault.PermissionDenied, Op: "usage", Message: "cannot read " + name + "; use sudo", Err: err}

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// aliases are the spellings of earlier versions, by the words that they begin with. They work for
-// one release after the present names came.
+// aliases are the spellings of earlier versions, by their first words. They work for one release
+// after a spelling has changed.
 func aliases() map[string][]string {
 	return map[string][]string{
 		"--version": {"version"}, "-version": {"version"},
@@ -25,7 +25,7 @@ func aliases() map[string][]string {
 	}
 }
 
-// defaultVerbs are the verbs of command words that earlier versions took without one.
+// defaultVerbs are the verbs that earlier versions assumed for some commands.
 func defaultVerbs() map[string]string {
 	return map[string]string{"sessions": "list", "node": "start", "gateway": "start"}
 }
@@ -52,11 +52,11 @@ type call struct {
 	cmd  *cobra.Command
 	path []string
 	args []string
-	// verb is the one that an earlier version took without saying it.
+	// verb is the verb that an earlier version assumed without it being given.
 	verb string
 }
 
-// resolve finds the command that args, which are not empty, name.
+// resolve finds the command that args name. args must not be empty.
 func resolve(root *cobra.Command, args []string) *call {
 	first := args[0]
 	c := &call{cmd: root, args: args[1:]}
@@ -82,7 +82,7 @@ func resolve(root *cobra.Command, args []string) *call {
 
 func isHelp(arg string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, arg) }
 
-// enter goes on to the command that word names now, or named in an earlier version. It reports
+// enter continues with the command that word names now, or named in an earlier version. It reports
 // whether there is one.
 func (c *call) enter(word string) bool {
 	old := aliases()[strings.Join(append(slices.Clone(c.path), word), " ")]
@@ -119,8 +119,8 @@ func firstWord(cmd *cobra.Command, args []string) int {
 	return len(args)
 }
 
-// takesNext reports whether a flag's value is the next argument. The flags of a command with
-// commands below it are theirs.
+// takesNext reports whether a flag's value is the next argument. A command with commands below it
+// has no flags of its own.
 func takesNext(cmd *cobra.Command, s string) bool {
 	name, _, hasValue := strings.Cut(strings.TrimLeft(s, "-"), "=")
 	if hasValue {
@@ -142,7 +142,7 @@ func lookup(c *cobra.Command, name string) *pflag.Flag {
 	return c.Flags().ShorthandLookup(name)
 }
 
-// canonicalFlags spells the flags of cmd as they are spelled now.
+// canonicalFlags replaces earlier spellings of cmd's flags by the current ones.
 func canonicalFlags(cmd *cobra.Command, args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -162,7 +162,8 @@ func canonicalFlags(cmd *cobra.Command, args []string) []string {
 		case two && len(name) == 1 && lookup(cmd, name) != nil:
 			s = s[1:]
 		case !two && len(name) > 1:
-			// Several short flags in one. Only the last can have its value in the next argument.
+			// Several short flags in one argument. Only the last can have its value in the next
+			// argument.
 			last := name[len(name)-1:]
 			if !strings.Contains(s, "=") && onlySwitches(cmd, name[:len(name)-1]) && takesNext(cmd, "-"+last) && i+1 < len(args) {
 				out = append(out, s, args[i+1])

@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// TestAliases: the spellings of earlier versions stand for the present ones.
+// TestAliases: the spellings of earlier versions mean the same as the current ones.
 func TestAliases(t *testing.T) {
 	for old, now := range map[string]string{
 		// Commands.
@@ -64,7 +64,7 @@ func TestAliases(t *testing.T) {
 		"rm -- -x":                                      "rm -- -x",
 		"kill -s HUP s_1 42":                            "kill -s HUP s_1 42",
 		"shell -env A=1 vim -network":                   "shell --env A=1 vim -network",
-		// What is no command is left as it is.
+		// Words that are not a command stay unchanged.
 		"bogus -x":         "bogus -x",
 		"session bogus -q": "session bogus -q",
 		"__complete run":   "__complete run",

@@ -16,8 +16,8 @@ import (
 // app is one call of the program.
 type app struct {
 	*console.Invocation
-	// settings has a flag for each of the server's settings. Several commands share it, since it
-	// takes a millisecond to make and one command runs.
+	// settings has a flag for each of the server's settings. Several commands share it, because
+	// creating it takes a millisecond and only one command runs.
 	settings *flag.FlagSet
 	flags    *config.Flags
 }
@@ -43,7 +43,7 @@ func Main(ctx context.Context, i *console.Invocation, args []string) int {
 	return a.exitCode(cmd, err)
 }
 
-// exitCode prints err, which may be nil, and returns the exit code that stands for it.
+// exitCode prints err, which may be nil, and returns its exit code.
 func (a *app) exitCode(cmd *cobra.Command, err error) int {
 	var status console.ExitStatus
 	var usage *usageError
@@ -66,7 +66,7 @@ func (e *usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// eachOf does one thing to each, and continues after an error.
+// eachOf calls do for each item, and continues after an error.
 func (a *app) eachOf(all []string, do func(string) error) error {
 	var first error
 	for _, one := range all {

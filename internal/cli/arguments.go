@@ -47,7 +47,7 @@ func checkArguments(cmd *cobra.Command, args []string) error {
 	}
 	for i, given := range args {
 		if argumentAt(all, i) == nil {
-			return usagef("there is no use for the argument %q", given)
+			return usagef("the argument %q is unexpected", given)
 		}
 	}
 	return nil

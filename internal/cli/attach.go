@@ -16,13 +16,13 @@ func attachCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "attach SESSION [TERMINAL]", Short: "Return to a terminal",
 		Long: `
-TERMINAL is a channel that ps lists; else the newest one that runs. Its last output is shown again,
-in the modes in which it was printed. ~. at the beginning of a line detaches. Several users can be
-attached at once: the terminal has the size of the one who typed last.`,
+TERMINAL is a channel that ps lists; default the newest terminal that runs. Its last output is shown
+again, with the terminal modes of that time. ~. at the beginning of a line detaches. Several users
+can be attached at once: the terminal has the size of the user who typed last.`,
 		Example: `  sandgate attach s_abc
   sandgate attach --read-only s_abc t2`,
 	}
-	readOnly := c.Flags().Bool("read-only", false, "watch, and type nothing")
+	readOnly := c.Flags().Bool("read-only", false, "watch only: do not send input")
 	tail := c.Flags().Int64("tail", 64<<10, "how many `bytes` of earlier output to show")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		if *tail < 1 {

@@ -14,7 +14,7 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 )
 
-// tree is what a folder holds: modes and contents by name.
+// tree returns the content of a folder: modes and contents by name.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -63,7 +63,7 @@ func fill(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	// What users have in volumes: links that lead anywhere, and any name.
+	// Users may have links that lead anywhere, and any name, in volumes.
 	volume := filepath.Join(dir, "node/volumes/v_1/data")
 	for _, err := range []error{
 		os.MkdirAll(volume, 0o755), os.Symlink("/etc/passwd", filepath.Join(volume, "out")), os.Symlink("a\nb\\", filepath.Join(volume, "in")),
@@ -114,15 +114,15 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 }
 
-// TestBackupOfRunningServer: its sessions are not on disk, so they have to be
-// left out by name.
+// TestBackupOfRunningServer: its sessions are not on disk, so the backup must list them as left
+// out.
 func TestBackupOfRunningServer(t *testing.T) {
 	c := newCLI(t, nil)
 	dir := t.TempDir()
 	data, run := filepath.Join(dir, "data"), filepath.Join(dir, "run")
 	fill(t, data)
 	cfg := mustConfig(t, data, run)
-	unlock, err := admin.LockStopped(cfg) // as a node holds it
+	unlock, err := admin.LockStopped(cfg) // like a node does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +145,8 @@ func TestBackupOfRunningServer(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses: what was cut short, changed or made by somebody else
-// leaves nothing in the data directory, and nothing outside of it.
+// TestRestoreRefuses: a file that was cut short, changed or made by somebody else changes nothing
+// in the data directory or outside of it.
 func TestRestoreRefuses(t *testing.T) {
 	c := newCLI(t, nil)
 	dir := t.TempDir()

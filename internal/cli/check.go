@@ -16,9 +16,9 @@ func checkCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check", Short: "Run one cell through the whole server and report the result",
 		Long: `
-Makes a session, runs print(6 * 7) in it, compares the answer and deletes the session. Exits with 0
-when that worked, or when all capacity is in use. For a container's health check or a monitor; GET
-/readyz answers from such a check that the gateway runs by itself.`,
+Creates a session, runs print(6 * 7) in it, compares the output and deletes the session. Exits with
+0 when that worked, or when all capacity is in use. It is for a container's health check or a
+monitor. GET /readyz reports the result of such a check, which the gateway runs regularly.`,
 		Example: "  sandgate check --timeout 10s",
 	}
 	limit := c.Flags().Duration("timeout", 30*time.Second, "how long it may take (a `duration`)")

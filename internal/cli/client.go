@@ -18,8 +18,8 @@ import (
 // clientRun is the work of a command that calls the server.
 type clientRun func(ctx context.Context, c *client.Client, args []string) error
 
-// withClient gives a command the flags of a connection, completion of the arguments that its Use
-// line names, and names in place of session ids.
+// withClient gives a command the flags of a connection, completes the arguments that its Use line
+// names, and allows names in place of session ids.
 func (a *app) withClient(cmd *cobra.Command, run clientRun) *cobra.Command {
 	conn := connectionFlags(cmd)
 	a.addCompletion(cmd, conn)
@@ -78,8 +78,8 @@ func takesFile(name string) bool { return strings.HasPrefix(name, "SESSION:") }
 // idPrefix begins the ids of sessions.
 const idPrefix = "s_"
 
-// sessionID returns the id of the session that ref names. What is no name of a session is left for
-// the server to judge.
+// sessionID returns the id of the session that ref names. If ref is not the name of a session, it
+// returns ref, and the server decides.
 func sessionID(ctx context.Context, c *client.Client, ref string) (string, error) {
 	if ref == "" || strings.HasPrefix(ref, idPrefix) {
 		return ref, nil

@@ -7,7 +7,7 @@ import (
 )
 
 func clusterCommand(a *app) *cobra.Command {
-	return group("cluster", "Make the certificates by which a cluster's machines authenticate each other", `
+	return group("cluster", "Create the certificates with which a cluster's machines authenticate each other", `
 Certificates are valid for a year; join makes new ones.`,
 		`  sandgate cluster init /root/cluster
   sandgate cluster join /root/cluster node-1`,
@@ -16,9 +16,9 @@ Certificates are valid for a year; join makes new ones.`,
 
 func clusterInit(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "init DIRECTORY", Short: "Make a certificate authority",
+		Use: "init DIRECTORY", Short: "Create a certificate authority",
 		Long: `
-Keep it safe: ca.key can make nodes and gateways.`,
+Keep it safe: ca.key can sign certificates of nodes and gateways.`,
 		Example: "  sandgate cluster init /root/cluster",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return admin.InitCluster(a.Invocation, args[0])
@@ -28,10 +28,10 @@ Keep it safe: ca.key can make nodes and gateways.`,
 
 func clusterJoin(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "join DIRECTORY NAME", Short: "Make the certificates of one machine",
+		Use: "join DIRECTORY NAME", Short: "Create the certificates of one machine",
 		Long: `
-It makes, with the authority in DIRECTORY, the certificates of the machine NAME as a node and as a
-gateway. Copy the folder to the machine's cluster.dir.`,
+It creates the certificates of the machine NAME as a node and as a gateway, signed by the authority
+in DIRECTORY. Copy the folder to the machine's cluster.dir.`,
 		Example: `  sandgate cluster join /root/cluster node-1
   sandgate cluster join --out /root/for-node-1 /root/cluster node-1`,
 	}
@@ -44,10 +44,10 @@ gateway. Copy the folder to the machine's cluster.dir.`,
 
 func clusterDelegate(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "delegate DIRECTORY", Short: "Make an authority that can make nodes alone",
+		Use: "delegate DIRECTORY", Short: "Create an authority that can sign certificates of nodes only",
 		Long: `
-It is for machines that join by themselves, as those of Kubernetes do: join takes its folder
-instead of DIRECTORY. Its machines cannot act as gateways.`,
+It is for machines that join automatically, such as in Kubernetes: give its folder to join instead
+of DIRECTORY. These machines cannot act as gateways.`,
 		Example: "  sandgate cluster delegate --out nodes /root/cluster",
 	}
 	out := c.Flags().String("out", "", "`folder` to write to; default nodes below DIRECTORY")

@@ -20,7 +20,7 @@ const completionLimit = 2 * time.Second
 // arguments before the one that is being completed.
 type lister func(ctx context.Context, c *client.Client, args []string) ([]string, error)
 
-// listers returns how the values of each kind of argument are found.
+// listers returns the functions that list the values of each kind of argument.
 func listers() map[string]lister {
 	return map[string]lister{
 		"SESSION": listSessionRefs,
@@ -91,8 +91,7 @@ func candidates[T any](all []T, describe func(T) (value, description string)) []
 	return out
 }
 
-// addCompletion completes the arguments and the flags whose names stand for something on the
-// server.
+// addCompletion completes the arguments and the flags whose names refer to things on the server.
 func (a *app) addCompletion(cmd *cobra.Command, conn *connection) {
 	find := listers()
 	ask := func(kind string, args []string, typed string) []string {
@@ -108,7 +107,7 @@ func (a *app) addCompletion(cmd *cobra.Command, conn *connection) {
 		}
 		all, err := list(ctx, c, args)
 		if err != nil {
-			return nil // a shell has no use for an error
+			return nil // a shell cannot show an error
 		}
 		return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, typed) })
 	}
@@ -127,7 +126,7 @@ func (a *app) addCompletion(cmd *cobra.Command, conn *connection) {
 		if cmd.Flags().Lookup(name) == nil {
 			continue
 		}
-		// It fails for a flag that is unknown or has a function, and neither is the case.
+		// It fails only for a flag that is unknown or has a function already.
 		_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return ask(kind, args, typed), cobra.ShellCompDirectiveNoFileComp
 		})

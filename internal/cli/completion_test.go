@@ -90,7 +90,7 @@ func TestCompletionIsSilent(t *testing.T) {
 	}
 }
 
-// TestCompletionScripts: each shell's script is there, and bash and sh can read that of bash.
+// TestCompletionScripts: each shell has a script, and bash and sh can parse the script for bash.
 func TestCompletionScripts(t *testing.T) {
 	c := newCLI(t, nil)
 	for _, shell := range []string{"bash", "zsh", "fish"} {

@@ -15,12 +15,12 @@ func configCommand(a *app) *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return config.Reference(a.Out) },
 	}
 	show := &cobra.Command{
-		Use: "show", Short: "Print the settings in force, as a file that can be used",
+		Use: "show", Short: "Print the current settings, as a configuration file",
 		Long: `
-They are the sum of the file, the environment and the flags.`,
+They are merged from the file, the environment and the flags.`,
 		Example: "  sandgate config show --config test.yaml",
 	}
-	return group("config", "Print the settings: their reference page, or those in force", "",
+	return group("config", "Print the settings: the reference page, or the current values", "",
 		`  sandgate config show
   sandgate config reference`, reference,
 		a.withConfig(show, func(_ context.Context, cfg *config.Config, _ []string) error { return config.Show(a.Out, cfg) }))

@@ -17,8 +17,8 @@ import (
 
 func connectionFlags(cmd *cobra.Command) *connection {
 	c := new(connection)
-	cmd.Flags().StringVar(&c.url, "url", "", "`address` of the server; else SANDGATE_URL, else the profile's, else http://127.0.0.1:8080")
-	cmd.Flags().StringVar(&c.tokenFile, "token-from", "", "`file` that holds the token; else SANDGATE_TOKEN, else the profile's")
+	cmd.Flags().StringVar(&c.url, "url", "", "`address` of the server; default SANDGATE_URL, then the profile, then http://127.0.0.1:8080")
+	cmd.Flags().StringVar(&c.tokenFile, "token-from", "", "`file` with the token; default SANDGATE_TOKEN, then the profile")
 	return c
 }
 
@@ -37,7 +37,7 @@ func (c *connection) find(a *app) (profile.Profile, error) {
 		if c.url != "" {
 			p.URL = c.url
 		}
-		// A token belongs to the server that it came with.
+		// A token belongs to the server that is in the same URL.
 		if _, fragment, ok := strings.Cut(p.URL, "#"); ok && strings.Contains(fragment, "token=") {
 			p.Token = ""
 		}
@@ -56,7 +56,7 @@ func (c *connection) find(a *app) (profile.Profile, error) {
 		p.URL = "http://" + config.Default().Listen
 	}
 	if p.Token == "" && !strings.Contains(p.URL, "#token=") {
-		// On the server's own machine the token's owner needs no profile.
+		// On the server's own machine, a user who may read the token needs no profile.
 		if b, err := os.ReadFile(config.Default().TokenFile()); err == nil {
 			p.Token = strings.TrimSpace(string(b))
 		}

@@ -19,7 +19,7 @@ func doctorCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Short: "Check this machine and the server, and print remedies",
 		Long: `
-Exits with 218 when something fails. Without root it checks as much as it can and lists the rest as
+Exits with 218 when a check fails. Without root it makes only some checks, and lists the others as
 skipped.`,
 		Example: "  sudo sandgate doctor",
 	}
@@ -48,7 +48,7 @@ skipped.`,
 	})
 }
 
-// printFinding prints one finding, with the remedy below it unless all is well.
+// printFinding prints one finding, and the remedy below it unless the status is OK.
 func (a *app) printFinding(f gvisor.Finding) {
 	mark := string(f.Status)
 	if a.Colour(a.Out) {

@@ -16,12 +16,12 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// commandLines finds the calls of sandgate in a text: in code of Markdown, in shell scripts, in
-// units of systemd and in lists of YAML.
+// commandLines finds calls of sandgate in a text: in code of Markdown, in shell scripts, in units
+// of systemd and in lists of YAML.
 func commandLines(name, text string) []string {
 	var found []string
 	call := regexp.MustCompile(`(?:^|[\s"'=(])(?:/usr/bin/|/usr/lib/sandgate/|bin/)?sandgate((?: [^|;&)>#<\n` + "`" + `]*)?)`)
-	value := regexp.MustCompile(`--?[a-z-]+ sandgate\b`) // a user or a group
+	value := regexp.MustCompile(`--?[a-z-]+ sandgate\b`) // the name of a user or a group
 	list := regexp.MustCompile(`"/usr/bin/sandgate", (.*?)\]`)
 	inline := regexp.MustCompile("`((?:sudo )?(?:bin/)?sandgate [^`]+)`")
 	fenced := false
@@ -50,7 +50,7 @@ func commandLines(name, text string) []string {
 		for _, c := range code {
 			c = value.ReplaceAllString(c, "")
 			for _, m := range call.FindAllStringSubmatch(c, -1) {
-				// The program's name may stand for a user or be one of several files.
+				// The program's name may mean a user, or be one of several files.
 				words := strings.Fields(m[1])
 				if len(words) > 0 && !strings.ContainsAny(words[0], "/(") {
 					found = append(found, strings.TrimSpace(m[1]))
@@ -90,7 +90,7 @@ func understood(args []string, whole bool) error {
 	if err := cmd.ParseFlags(rest); err != nil && (whole || !strings.Contains(err.Error(), "needs an argument")) {
 		return err
 	}
-	// A mention of a command in a sentence may leave its arguments out.
+	// A command that is mentioned in a sentence may have no arguments.
 	if !whole || len(cmd.Flags().Args()) == 0 || cmd.Args == nil {
 		return nil
 	}
@@ -136,8 +136,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// TestCommandsOfTheEndToEndTests: the same for the calls in e2e, as far as their arguments are
-// literals.
+// TestCommandsOfTheEndToEndTests checks the calls in e2e whose arguments are literals.
 func TestCommandsOfTheEndToEndTests(t *testing.T) {
 	files, err := filepath.Glob("../../e2e/*_test.go")
 	if err != nil || len(files) == 0 {

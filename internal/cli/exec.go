@@ -14,9 +14,9 @@ func execCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "exec SESSION [--] COMMAND [ARGUMENT]...", Short: "Run a command in a session",
 		Long: `
-The command's output and its exit status are this command's. Ctrl-C goes to it; a second one ends
-it. With -d it is left running: its channel is printed, logs shows its output, and only its own
-end, kill or the session's end stops it. For a terminal use shell.`,
+The output and the exit status are those of COMMAND. Ctrl-C is sent to COMMAND; a second Ctrl-C ends
+it. With -d it keeps running: its channel is printed, logs shows its output, and it runs until it
+ends, is killed or the session ends. For a terminal use shell.`,
 		Example: `  sandgate exec s_abc -- ls -la /tmp
   tar -c src | sandgate exec -i s_abc -- tar -x
   sandgate exec -d s_abc -- python3 -m http.server 8000`,
@@ -34,8 +34,8 @@ end, kill or the session's end stops it. For a terminal use shell.`,
 	}
 	flags := c.Flags()
 	flags.BoolVarP(&o.Detach, "detach", "d", false, "leave it running and print its channel")
-	flags.BoolVarP(&o.Stdin, "stdin", "i", false, "pass standard input on")
-	flags.StringVar(&o.Cwd, "cwd", "", "working `directory`, relative to the home; else the home")
+	flags.BoolVarP(&o.Stdin, "stdin", "i", false, "forward standard input")
+	flags.StringVar(&o.Cwd, "cwd", "", "working `directory`, relative to the home; default the home")
 	flags.Var(&o.Env, "env", "environment `variable`, NAME=VALUE or NAME; can be given again")
 	passArguments(c)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {

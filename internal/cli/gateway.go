@@ -7,17 +7,17 @@ import (
 )
 
 func gatewayCommand(a *app) *cobra.Command {
-	return group("gateway", "Start a gateway alone", `
+	return group("gateway", "Start only a gateway", `
 The gateway is the part that the network reaches. sandgate serve starts one by itself.`,
 		"  sandgate gateway start --listen 127.0.0.1:8080", gatewayStart(a))
 }
 
 func gatewayStart(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "start", Short: "Start a gateway alone, for a node that already runs",
+		Use: "start", Short: "Start only a gateway, for a node that already runs",
 		Long: `
-sandgate serve does this for you. Alone, the gateway listens itself, reads the token's file and
-reaches the node by the socket in run_dir; run it as a user that may do both, and never as root.`,
+sandgate serve also starts a gateway. This one opens its own listener, reads the token's file and
+reaches the node through the socket in run_dir. Run it as a user that may do both, never as root.`,
 		Example: "  setpriv --reuid sandgate --regid sandgate --clear-groups sandgate gateway start",
 	}
 	load := a.configFlags(c)

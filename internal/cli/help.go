@@ -13,7 +13,7 @@ import (
 // helpWidth is the width of a help page, in columns.
 const helpWidth = 100
 
-// help prints the help page of a command; that of the root is the overview.
+// help prints the help page of a command. The page of the root command is the overview.
 func (a *app) help(c *cobra.Command, _ []string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "usage: %s", useLine(c))
@@ -82,7 +82,7 @@ func section(b *strings.Builder, title string, c *cobra.Command, id string) {
 	}
 }
 
-// useLine is how a command is called.
+// useLine returns the usage line of a command.
 func useLine(c *cobra.Command) string {
 	_, arguments, _ := strings.Cut(c.Use, " ")
 	line := c.CommandPath()

@@ -34,14 +34,14 @@ func keyCreate(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create", Short: "Create a key and print its secret",
 		Long: `
-The secret is printed once, on standard output; the server keeps its hash.`,
+The secret is printed once, on standard output; the server stores its hash.`,
 		Example: `  sandgate key create --name ci --role driver --expires 720h
   sandgate key create --tenant acme --role owner --max-sessions 10`,
 	}
 	p := protocol.KeyCreate{}
 	c.Flags().StringVar(&p.Name, "name", "", "its purpose, up to 64 bytes")
 	c.Flags().StringVar(&p.Role, "role", "owner", "its `role`: admin, owner, driver, viewer, run or metrics")
-	c.Flags().StringVar(&p.Tenant, "tenant", "", "its `tenant`; your own if empty")
+	c.Flags().StringVar(&p.Tenant, "tenant", "", "its `tenant`; default your own")
 	expires := c.Flags().Duration("expires", 0, "end it after this `time`, such as 720h; 0 means never")
 	quotaFlags(c.Flags(), &p.Quota)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
@@ -56,7 +56,7 @@ func keyRotate(a *app) *cobra.Command {
 		Use: "rotate KEY", Short: "Give a key a new secret and print it",
 		Example: "  sandgate key rotate --keep 1h KEY",
 	}
-	keep := c.Flags().Duration("keep", 0, "how long the present secret remains valid")
+	keep := c.Flags().Duration("keep", 0, "how long the old secret remains valid")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		k, err := server.RotateKey(ctx, protocol.KeyRotate{ID: args[0], KeepSeconds: int64(*keep / time.Second)})
 		return a.printSecret(server, k, err)
@@ -82,8 +82,8 @@ func keyList(a *app) *cobra.Command {
 		Example: "  sandgate key list --all -o wide",
 	}
 	var q protocol.KeyQuery
-	c.Flags().StringVar(&q.Tenant, "tenant", "", "those of this `tenant`; your own if empty")
-	c.Flags().BoolVar(&q.All, "all", false, "those of all tenants")
+	c.Flags().StringVar(&q.Tenant, "tenant", "", "list the keys of this `tenant`; default your own")
+	c.Flags().BoolVar(&q.All, "all", false, "list the keys of all tenants")
 	o := listFlags(c)
 	return a.withClient(c, func(ctx context.Context, server *client.Client, _ []string) error {
 		all, err := server.Keys(ctx, q)

@@ -19,12 +19,12 @@ func killCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "kill SESSION PID|CHANNEL...", Short: "Send a signal to processes in a session",
 		Long: `
-A CHANNEL is one that ps lists, such as p3: the signal goes to its first process. A PID is one that
-ps -a lists.`,
+A CHANNEL is a channel that ps lists, such as p3: the signal goes to its first process. A PID is the
+number of a process that ps -a lists.`,
 		Example: `  sandgate kill s_abc p3
   sandgate kill -s SIGHUP s_abc 42`,
 	}
-	name := c.Flags().StringP("signal", "s", "SIGTERM", "the `signal`, as SIGTERM or TERM")
+	name := c.Flags().StringP("signal", "s", "SIGTERM", "the `signal`, such as SIGTERM or TERM")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		signal := strings.ToUpper(*name)
 		if !strings.HasPrefix(signal, "SIG") {
@@ -43,7 +43,7 @@ ps -a lists.`,
 	})
 }
 
-// firstOf is the first process of a channel: the one that no other process of the channel has
+// firstOf returns the first process of a channel: the process that no other process of the channel
 // started.
 func firstOf(ctx context.Context, c *client.Client, session, channel string) (int, error) {
 	all, err := c.Processes(ctx, session)

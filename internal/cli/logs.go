@@ -22,12 +22,12 @@ func logsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "logs SESSION CHANNEL", Short: "Print the output of a kernel, terminal or process",
 		Long: `
-CHANNEL is one that ps lists. The server keeps the last 64 MiB of each.`,
+CHANNEL is a channel that ps lists. The server keeps the last 64 MiB of each.`,
 		Example: `  sandgate logs s_abc k1
   sandgate logs -f --tail 4096 s_abc p2`,
 	}
 	follow := c.Flags().BoolP("follow", "f", false, "continue with new output, until the channel ends")
-	tail := c.Flags().Int64("tail", 0, "print the last `bytes` alone")
+	tail := c.Flags().Int64("tail", 0, "print only the last `bytes`")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		if *tail < 0 {
 			return usagef("--tail is 0 or more")
@@ -48,7 +48,8 @@ func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, 
 	}
 	p := printer{a: a, view: &render.View{Out: a.Out, Err: a.Err, Colour: a.Colour(a.Out)}}
 	if ch := v.Channel(); ch.Kind == "terminal" && console.IsTerminal(a.Out) {
-		// A terminal that shows another terminal's output must not answer the queries in it.
+		// A terminal that shows another terminal's output must not answer the queries in that
+		// output.
 		p.quiet = pty.NewQueryFilter()
 		p.scan = pty.NewScanner(pty.Size{Cols: max(ch.Cols, 1), Rows: max(ch.Rows, 1)})
 		defer func() { _, _ = a.Out.Write(p.scan.State().Reset()) }()
@@ -75,7 +76,7 @@ func runLogs(ctx context.Context, a *app, c *client.Client, id, channel string, 
 type printer struct {
 	a     *app
 	view  *render.View
-	quiet *pty.QueryFilter // for a terminal's output on a terminal
+	quiet *pty.QueryFilter // set when a terminal's output is printed on a terminal
 	scan  *pty.Scanner
 }
 

@@ -27,7 +27,7 @@ A relative PATH is in the session's home directory. Names that begin with a dot 
   sandgate ls -l s_abc:/tmp s_abc:src`,
 	}
 	o := outputFlag(c, output.Table)
-	long := c.Flags().BoolP("long", "l", false, "show mode, size and time too, as -o wide does")
+	long := c.Flags().BoolP("long", "l", false, "also show mode, size and time, like -o wide")
 	all := c.Flags().BoolP("all", "a", false, "show names that begin with a dot")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		for _, arg := range args {
@@ -52,7 +52,7 @@ A relative PATH is in the session's home directory. Names that begin with a dot 
 	})
 }
 
-// listFiles lists a folder whole, or one file.
+// listFiles lists a complete folder, or one file.
 func listFiles(ctx context.Context, c *client.Client, session, name string, all bool) (protocol.FileListing, error) {
 	f, err := c.Stat(ctx, session, name)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// TestMain lets the test binary stand in for sandgate, so that signals,
-// terminals and restarts are tested on real processes.
+// TestMain lets the test binary run as sandgate, so that signals, terminals and restarts are tested
+// on real processes.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SANDGATE_TEST_AS") {
 	case "sandgate":
@@ -42,7 +42,7 @@ func newCLI(t *testing.T, s *clienttest.Server) *cli {
 	return c
 }
 
-// run returns what the program writes and its exit code.
+// run returns the output of the program and its exit code.
 func (c *cli) run(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	in, feed, err := os.Pipe()
@@ -61,7 +61,7 @@ func (c *cli) run(t *testing.T, stdin string, args ...string) (stdout, stderr st
 	return out.String(), errs.String(), code
 }
 
-// process returns the program as a process of its own.
+// process returns the program as a separate process.
 func (c *cli) process(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append([]string{"SANDGATE_TEST_AS=sandgate", "PATH=" + os.Getenv("PATH")}, c.env...)

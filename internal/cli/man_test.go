@@ -13,7 +13,7 @@ func TestManPages(t *testing.T) {
 	if _, errs, code := newCLI(t, nil).run(t, "", "man", dir); code != 0 {
 		t.Fatalf("%d, %s", code, errs)
 	}
-	pages := 1 // that of sandgate itself
+	pages := 1 // the page of sandgate itself
 	for _, c := range commandTree() {
 		if !c.IsAvailableCommand() {
 			continue

@@ -13,9 +13,9 @@ import (
 
 func mkdirCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "mkdir SESSION:PATH...", Short: "Make folders in a session",
+		Use: "mkdir SESSION:PATH...", Short: "Create folders in a session",
 		Long: `
-The folders above it are made too. One that exists is no error.`,
+Parents are created too. It is no error if the folder exists.`,
 		Example: `  sandgate mkdir s_abc:data/raw`,
 	}
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {

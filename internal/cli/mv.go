@@ -13,9 +13,9 @@ func mvCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "mv SESSION:PATH SESSION:PATH|NAME", Short: "Move or rename a file or a folder in a session",
 		Long: `
-The destination is SESSION:PATH, of the same session, or a path alone. The file goes into the
-folder that it names, when that exists or ends in a slash, and becomes the destination otherwise. A
-file that is already there is replaced, unless -n.`,
+The destination is SESSION:PATH in the same session, or only a path. If it names a folder that
+exists, or ends in a slash, the file is moved into that folder; otherwise the file gets this path.
+An existing file is replaced, unless -n is given.`,
 		Example: `  sandgate mv s_abc:draft.csv final.csv
   sandgate mv s_abc:a.csv s_abc:data/`,
 	}
@@ -27,7 +27,7 @@ file that is already there is replaced, unless -n.`,
 		}
 		to := args[1]
 		if other, name, ok := filecopy.Remote(to); ok && other != session {
-			return usagef("files are moved within a session; between sessions use cp, and rm")
+			return usagef("files can be moved only within a session; between sessions use cp and rm")
 		} else if ok {
 			to = name
 		}

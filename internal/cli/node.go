@@ -23,11 +23,11 @@ A node has the sandboxes and the sessions. sandgate serve starts one by itself.`
 
 func nodeStart(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "start", Short: "Start a node alone: sandboxes and sessions, behind a socket in run_dir",
+		Use: "start", Short: "Start only a node: sandboxes and sessions, with a socket in run_dir",
 		Long: `
-sandgate serve does this for you. The socket belongs to the gateway's user alone: a process that
-can open it can act as any user. A node that gets SIGTERM moves its sessions away, as drain does,
-for cluster.drain_limit at most.`,
+sandgate serve also starts a node. Only the gateway's user may open the socket: a process that can
+open it can act as any user. On SIGTERM, the node moves its sessions away, like drain, for at most
+cluster.drain_limit.`,
 		Example: "  sudo sandgate node start",
 	}
 	load := a.configFlags(c)
@@ -45,8 +45,8 @@ func nodeDrain(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "drain", Short: "Move the sessions of this machine's node away",
 		Long: `
-As root on the node's machine. The node takes no more sessions and moves those that it has to
-cluster.blobs, from where other nodes resume them. Their clients reconnect by themselves.`,
+Run it as root on the node's machine. The node accepts no further sessions and moves its sessions to
+cluster.blobs, from where other nodes resume them. Their clients reconnect automatically.`,
 		Example: "  sudo sandgate node drain",
 	}
 	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, _ []string) error {
@@ -56,7 +56,7 @@ cluster.blobs, from where other nodes resume them. Their clients reconnect by th
 		}
 		fmt.Fprintf(a.Out, "moved %d sessions; %d stay\n", d.Parked, d.Stayed)
 		if d.Stayed > 0 {
-			fmt.Fprintln(a.Err, "The node's log says why; drain again to try those once more.")
+			fmt.Fprintln(a.Err, "The node's log states the reasons. Drain again to retry them.")
 			return console.ExitStatus(1)
 		}
 		return nil
@@ -67,11 +67,11 @@ func nodeCheck(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check", Short: "Check that the node of this machine answers",
 		Long: `
-Exits with 0 when the node answers over its socket: for the probes of Kubernetes, which cannot
-reach a node without a gateway in another way.`,
+Exits with 0 when the node answers on its socket. It is for the probes of Kubernetes, which cannot
+reach a node without a gateway in any other way.`,
 		Example: "  sandgate node check --warm",
 	}
-	warm := c.Flags().Bool("warm", false, "fail while the pool is not full, too: for a start, since a busy node may have none to spare")
+	warm := c.Flags().Bool("warm", false, "also fail while the pool is not full; use it at a start, because a busy node may have no free sandboxes")
 	limit := c.Flags().Duration("timeout", 5*time.Second, "how long the answer may take (a `duration`)")
 	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, *limit)

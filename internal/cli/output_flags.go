@@ -6,11 +6,11 @@ import (
 	"github.com/sandgate/sandgate/internal/cli/output"
 )
 
-// outputFlag adds --output, the format of what a command prints.
+// outputFlag adds --output, the format of a command's output.
 func outputFlag(c *cobra.Command, standard output.Format) *output.Format {
 	f := standard
 	c.Flags().VarP(&f, "output", "o", "print a table, a wide table with more columns, or JSON: `table|wide|json`")
-	// It fails for a flag that is unknown or has a function, and neither is the case.
+	// It fails only for a flag that is unknown or has a function already.
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(), cobra.ShellCompDirectiveNoFileComp))
 	return &f
 }
@@ -24,7 +24,7 @@ type listOptions struct {
 func listFlags(c *cobra.Command) listOptions {
 	return listOptions{
 		format: outputFlag(c, output.Table),
-		quiet:  c.Flags().BoolP("quiet", "q", false, "print the ids or names alone"),
+		quiet:  c.Flags().BoolP("quiet", "q", false, "print only the ids or names"),
 	}
 }
 

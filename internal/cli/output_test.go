@@ -62,8 +62,8 @@ func newAPI(t *testing.T, results map[string]any) *cli {
 	return c
 }
 
-// TestOutputOfEveryList: every command that lists or gets something takes --output, and its JSON is
-// the API's result. A new one without an entry in apiResults fails here.
+// TestOutputOfEveryList: every command that lists or gets something has the flag --output, and its
+// JSON is the API's result. It fails for a new command without an entry in apiResults.
 func TestOutputOfEveryList(t *testing.T) {
 	results := apiResults()
 	c := newAPI(t, results)
@@ -114,7 +114,7 @@ func TestOutputOfEveryList(t *testing.T) {
 	}
 }
 
-// TestOutputOfOtherLists are those whose JSON is of several requests.
+// TestOutputOfOtherLists checks commands whose JSON combines several requests.
 func TestOutputOfOtherLists(t *testing.T) {
 	c := newAPI(t, apiResults())
 	for args, want := range map[string]string{

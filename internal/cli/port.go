@@ -23,7 +23,7 @@ func portCommand(a *app) *cobra.Command {
 		Use: "port SESSION [PORT[:LOCAL]]...", Short: "Forward a session's TCP ports to this machine, or list them",
 		Long: `
 Each PORT of the session can then be reached as 127.0.0.1:LOCAL, until the command is interrupted.
-LOCAL is the same number unless given; 0 is any that is free. Without a PORT it lists the ports on
+LOCAL is the same number unless given; 0 means any free port. Without a PORT it lists the ports on
 which programs in the session listen.`,
 		Example: `  sandgate port s_abc 8000
   sandgate port s_abc 5432:15432 8000:0
@@ -31,7 +31,7 @@ which programs in the session listen.`,
 	}
 	o := outputFlag(c, output.Table)
 	address := c.Flags().String("address", "127.0.0.1", "the `address` of this machine to listen on")
-	only := c.Flags().Bool("url-only", false, "print an address that opens the port in a browser, once and within 30 s, and forward nothing")
+	only := c.Flags().Bool("url-only", false, "print an address that opens the port in a browser once, within 30 s; do not forward")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		session := args[0]
 		if len(args) == 1 {
@@ -86,7 +86,7 @@ func portArg(s string) (port, local int, err error) {
 		l, err = strconv.ParseUint(second, 10, 16)
 	}
 	if err != nil || p == 0 {
-		return 0, 0, usagef("%q is no PORT or PORT:LOCAL", s)
+		return 0, 0, usagef("%q is neither PORT nor PORT:LOCAL", s)
 	}
 	return int(p), int(l), nil
 }

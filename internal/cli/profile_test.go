@@ -10,8 +10,8 @@ import (
 	"github.com/sandgate/sandgate/internal/profile"
 )
 
-// TestProfileStaysAtHome: root writes the profile, and no link in the user's
-// home leads it elsewhere.
+// TestProfileStaysAtHome: root writes the profile, and follows no link that leads out of the user's
+// home.
 func TestProfileStaysAtHome(t *testing.T) {
 	home, outside := t.TempDir(), t.TempDir()
 	who := server.Caller{UID: os.Getuid(), GID: os.Getgid(), Home: home}

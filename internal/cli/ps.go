@@ -118,7 +118,7 @@ func processColumns() []output.Column[sessionProcess] {
 	}
 }
 
-// stateOf is a channel's state with how it ended.
+// stateOf returns a channel's state, with its exit code if it has ended.
 func stateOf(ch protocol.Channel) string {
 	switch {
 	case ch.Exit != nil && ch.Exit.Signal != "":

@@ -16,8 +16,8 @@ func recordCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "record SESSION CHANNEL", Short: "Write a recording of a terminal or a kernel, as an asciicast",
 		Long: `
-It holds the output of the channel that the server still has, with its times. Every player of
-asciicasts plays it, as does the terminal's page.`,
+It contains the channel's output that the server still has, with times. Any asciicast player and
+the terminal's page can play it.`,
 		Example: `  sandgate record -o session.cast s_abc t1
   sandgate record --cell 3 s_abc k1 | asciinema play -`,
 	}

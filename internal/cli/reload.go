@@ -14,10 +14,10 @@ func reloadCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "reload", Short: "Make the running server read its settings and its token again",
 		Long: `
-Needs root. The server reads its file again, with the flags and the environment of its start, and
-takes up the settings that a running server can change (docs/configuration.md marks them), and the
-token. Connections and sessions stay. The command prints which settings changed and which wait for
-a restart; settings that are not valid change nothing. SIGHUP to the server does the same and
+Needs root. The server reads its file again, with the flags and the environment of its start. It
+applies the token and the settings that a running server can change (docs/configuration.md marks
+them). Connections and sessions stay. The command prints which settings changed and which wait for
+a restart. Invalid settings change nothing. SIGHUP to the server does the same and
 writes to its log.`,
 		Example: `  sudo sandgate reload
   sudo sandgate reload --with-log-level debug`,

@@ -15,10 +15,10 @@ func replCommand(a *app) *cobra.Command {
 		Use: "repl [LANGUAGE]", Short: "Talk to a live kernel, line by line",
 		Long: `
 Ctrl-C interrupts the running cell, or clears the line. Ctrl-D leaves. Tab completes. A block ends
-with an empty line. With standard input from a pipe or a file the lines are taken from there, and
-the exit status is 1 when a cell has failed.
+with an empty line. If standard input is a pipe or a file, the lines are read from it, and the
+exit status is 1 when a cell failed.
 
-LANGUAGE is python when it is left out.`,
+The default LANGUAGE is python.`,
 		Example: `  sandgate repl python
   echo '6 * 7' | sandgate repl js`,
 	}

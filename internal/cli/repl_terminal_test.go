@@ -12,7 +12,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// screen is a person at a terminal: it types and waits for what comes.
+// screen simulates a person at a terminal: it types and waits for output.
 type screen struct {
 	t   *testing.T
 	f   *os.File
@@ -62,8 +62,7 @@ func (s *screen) keys(keys string) {
 	}
 }
 
-// await waits for text after what was awaited before, and returns all up to
-// its end.
+// await waits for text after the text of the last call, and returns all output up to its end.
 func (s *screen) await(text string) string {
 	s.t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -96,7 +95,7 @@ func TestREPLOnATerminal(t *testing.T) {
 
 	s.keys("x = 1\r")
 	s.await("<x = 1>")
-	s.await("\r\n>>> ") // the prompt stands on a line of its own
+	s.await("\r\n>>> ") // the prompt is on a line of its own
 
 	s.keys("def f():\r")
 	s.await("... ")
@@ -121,7 +120,7 @@ func TestREPLOnATerminal(t *testing.T) {
 
 	s.keys("def g():\r")
 	s.await("... ")
-	s.keys("\x03") // clears the block
+	s.keys("\x03") // clears the whole block
 	s.await(">>> ")
 	s.keys("z\r")
 	s.await("<z>")
@@ -155,7 +154,7 @@ func TestREPLOnATerminal(t *testing.T) {
 	s.await("alpha  alphabet")
 	s.keys("\x15")
 
-	s.keys("\x1b[A\r") // the line before
+	s.keys("\x1b[A\r") // the previous line
 	s.await("<import os>")
 	s.await(">>> ")
 

@@ -12,12 +12,12 @@ import (
 
 func restoreCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "restore FILE", Short: "Put a backup in the place of an empty data directory",
+		Use: "restore FILE", Short: "Restore a backup into an empty data directory",
 		Long: `
 Needs root and a stopped server. data_dir must be empty or absent: move the old one away first.
-Each file is compared with its checksum before any of them is in its place. The sessions in it
-resume if this machine has the runsc and the image with which they were saved; otherwise each is
-lost when it is used, and its error says so.`,
+The checksums of all files are compared before any file is put into place. The sessions resume if
+this machine has the runsc and the image with which they were saved. Otherwise each session is lost
+when it is used, and the error states the reason.`,
 		Example: "  sudo sandgate restore /var/backups/sandgate.tar.gz",
 	}
 	return a.withConfig(c, func(ctx context.Context, cfg *config.Config, args []string) error {

@@ -25,10 +25,10 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Sandgate runs code in sandboxes and streams its output",
 		Long: `
 The client's commands find the server by --url, by SANDGATE_URL and SANDGATE_TOKEN, or by the
-profile that sandgate serve has written to ~/.config/sandgate/client.yaml.
+profile that sandgate serve writes to ~/.config/sandgate/client.yaml.
 
-Exit codes: a program's own status (128+n after signal n); 2 for a command line that cannot be
-understood; 200 and up for errors of Sandgate, one for each kind.`,
+Exit codes: a program's own status (128+n after signal n); 2 for an invalid command line; 200 and
+up for errors of Sandgate, one for each kind.`,
 		Args:          subcommand,
 		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true,
 		SuggestionsMinimumDistance: 2,
@@ -70,7 +70,7 @@ understood; 200 and up for errors of Sandgate, one for each kind.`,
 	return root
 }
 
-// prepare gives every command below c the check of its arguments that its Use line describes.
+// prepare adds the check of the arguments in the Use line to every command below c.
 func prepare(c *cobra.Command) {
 	c.DisableFlagsInUseLine = true
 	for _, sub := range c.Commands() {
@@ -86,7 +86,7 @@ func prepare(c *cobra.Command) {
 	}
 }
 
-// group makes a command that only has commands below it.
+// group returns a command that only has commands below it.
 func group(use, short, long, example string, all ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Long: long, Example: example}
 	c.AddCommand(all...)
@@ -104,7 +104,7 @@ func verbs(c *cobra.Command) string {
 	return strings.Join(all, ", ")
 }
 
-// subcommand refuses a word that is no command below cmd.
+// subcommand rejects a word that is not a command below cmd.
 func subcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

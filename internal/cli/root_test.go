@@ -24,7 +24,7 @@ func commandTree() []*cobra.Command {
 	return all
 }
 
-// words is how a command is called, without the program's name.
+// words returns the words of a command, without the program's name.
 func words(c *cobra.Command) []string { return strings.Fields(c.CommandPath())[1:] }
 
 // TestHelp: every command has a help page, and the overview has every command that is not hidden.
@@ -56,8 +56,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestEveryCommandIsDescribed: every visible command has a short text and an example, those of the
-// overview are in a group, and every flag has a text.
+// TestEveryCommandIsDescribed: every visible command has a short text and an example, every command
+// of the overview is in a group, and every flag has a text.
 func TestEveryCommandIsDescribed(t *testing.T) {
 	for _, c := range commandTree() {
 		if c.Short == "" || c.Example == "" || strings.HasSuffix(c.Short, ".") {
@@ -84,7 +84,7 @@ func TestUsageErrors(t *testing.T) {
 	c := newCLI(t, nil)
 	for _, x := range []struct{ args, want string }{
 		{"session get", "SESSION is missing"},
-		{"session get s_1 s_2", `no use for the argument "s_2"`},
+		{"session get s_1 s_2", `the argument "s_2" is unexpected`},
 		{"session lst", `no command "lst"; did you mean`},
 		{"sesion", `no command "sesion"; did you mean session`},
 		{"session", "create, "},

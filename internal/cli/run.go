@@ -15,8 +15,8 @@ func runCommand(a *app) *cobra.Command {
 		Use: "run FILE|- [ARGUMENT]...", Short: "Run a program in a sandbox and exit with its status",
 		Long: `
 FILE is sent to a new session and started there; - reads the program from standard input, and
--c CODE takes its place. The program's output is shown as it comes. Standard input is passed on
-unless it is a terminal (then with --stdin). Ctrl-C is passed on as SIGINT, the second as SIGKILL.
+-c CODE replaces FILE. The program's output is shown as it arrives. Standard input is forwarded
+unless it is a terminal (then only with --stdin). Ctrl-C sends SIGINT, a second Ctrl-C SIGKILL.
 
 The exit status is the program's, 128+n after signal n; 200 and up are errors of Sandgate, such as
 216 when the sandbox was lost.`,
@@ -25,7 +25,7 @@ The exit status is the program's, 128+n after signal n; 200 and up are errors of
   echo 'print(6 * 7)' | sandgate run -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if o.Session != "" && (o.Network || len(o.Allow) > 0) {
-				return usagef("--network and --allow are for a new session, not for one that exists")
+				return usagef("--network and --allow are for new sessions, not for an existing one")
 			}
 			if o.Code == "" && len(args) == 0 {
 				return usagef("the argument FILE is missing; - or -c CODE can take its place")
@@ -35,10 +35,10 @@ The exit status is the program's, 128+n after signal n; 200 and up are errors of
 	}
 	flags := c.Flags()
 	flags.StringVarP(&o.Code, "code", "c", "", "`code` to run instead of a file")
-	flags.StringVarP(&o.Language, "language", "l", "", "`language` of the program; else by the file's ending, else python")
+	flags.StringVarP(&o.Language, "language", "l", "", "`language` of the program; default by the file's ending, then python")
 	flags.Var(&o.Files, "file", "another `file` to send, LOCAL or LOCAL:REMOTE; can be given again")
 	flags.Var(&o.Env, "env", "environment `variable`, NAME=VALUE or NAME; can be given again")
-	flags.BoolVar(&o.Stdin, "stdin", false, "pass standard input on even when it is a terminal")
+	flags.BoolVar(&o.Stdin, "stdin", false, "forward standard input even when it is a terminal")
 	flags.BoolVar(&o.Keep, "keep", false, "keep the session and print its id on standard error")
 	flags.BoolVar(&o.Network, "network", false, "let it reach the hosts that the server allows")
 	flags.Var(&o.Allow, "allow", "let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")

@@ -90,7 +90,7 @@ func TestRunLostSandbox(t *testing.T) {
 	var s *clienttest.Server
 	s = newServer(t, clienttest.Script{Program: func(ctx context.Context, p *clienttest.Program) protocol.Exit {
 		p.Stdout([]byte("before\n"))
-		_, _ = io.ReadAll(p.Stdin) // the client is attached now
+		_, _ = io.ReadAll(p.Stdin) // the client is attached when it reads
 		s.Lose(p.Open.Session, "memory")
 		<-ctx.Done()
 		return protocol.Exit{}
@@ -141,7 +141,7 @@ func TestRunPassesSignalsOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-started
-		for !strings.Contains(out.String(), "up") { // it is attached once it has shown this
+		for !strings.Contains(out.String(), "up") { // it is attached when it has shown this
 			if cmd.ProcessState != nil {
 				t.Fatal("it ended")
 			}

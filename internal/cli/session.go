@@ -48,7 +48,7 @@ A session is a sandbox with its kernels, terminals, processes and files.`,
 	)
 }
 
-// eachSession makes a command that does one thing to each of its arguments.
+// eachSession makes a command that calls do for each of its arguments.
 func (a *app) eachSession(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, ref string) error) *cobra.Command {
 	return a.withClient(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		return a.eachOf(args, func(ref string) error { return do(ctx, c, ref) })
@@ -110,7 +110,7 @@ func sessionColumns() []output.Column[protocol.Session] {
 
 func sessionDelete(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "delete SESSION...", Short: "End sessions and remove all that is in them",
+		Use: "delete SESSION...", Short: "End sessions and remove their content",
 		Example: "  sandgate session delete s_abc",
 	}
 	force := c.Flags().BoolP("force", "f", false, "a session that does not exist is no error")
@@ -129,7 +129,7 @@ func sessionFork(a *app) *cobra.Command {
 	return c
 }
 
-// policyFlags are those that create and update have in common.
+// policyFlags are the flags that create and update share.
 type policyFlags struct {
 	pause, hibernate flags.Idle
 	keep             bool
@@ -151,8 +151,8 @@ func sessionCreate(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create", Short: "Create a session and print its id",
 		Long: `
-An idle time is a duration, or never. Limits that are not given are those of the template, or of
-the server.`,
+An idle time is a duration, or never. Limits that are not given come from the template or from the
+server.`,
 		Example: `  sandgate session create --language js --idle-hibernate 5m
   sandgate session create --template data --memory 2GiB --cpus 1
   sandgate session create --snapshot clean
@@ -163,9 +163,9 @@ the server.`,
 	env, hosts := flags.Pairs{}, flags.List{}
 	var r protocol.SessionCreate
 	set.StringVar(&r.Language, "language", "", "the `language` that is warm in it")
-	set.StringVar(&r.Template, "template", "", "the `template` that it is made from")
+	set.StringVar(&r.Template, "template", "", "the `template` to create it from")
 	set.StringVar(&r.Snapshot, "snapshot", "", "the `snapshot`, an id or a name, that it continues from")
-	durable := set.Bool("durable", false, "restore it after the server was killed, as of when it was last idle")
+	durable := set.Bool("durable", false, "restore it after the server was killed, in the state in which it was last idle")
 	out := set.Bool("network", false, "let it reach the hosts that the server allows")
 	set.Var(&hosts, "allow", "let it reach this `host`, such as python, git.example.org or *.example.org:443; can be repeated")
 	set.Var((*flags.Mounts)(&r.Volumes), "volume", "give it a volume, `NAME[:/PATH][:ro]`, at /volumes/NAME with a link at PATH; can be given again")
@@ -189,8 +189,8 @@ the server.`,
 	})
 }
 
-// addLimitFlags adds the flags of a session's limits, and returns a function that returns them, nil
-// if none was given.
+// addLimitFlags adds the flags of a session's limits. The returned function returns the limits, or
+// nil if no flag was given.
 func addLimitFlags(set *pflag.FlagSet) func() *protocol.Limits {
 	var l protocol.Limits
 	set.Var(flags.Size{N: &l.MemoryBytes}, "memory", "its memory, a `size`")
@@ -199,7 +199,7 @@ func addLimitFlags(set *pflag.FlagSet) func() *protocol.Limits {
 	set.IntVar(&l.OpenFiles, "open-files", 0, "open files of one process, a `number`")
 	set.Var(flags.Size{N: &l.DiskBytes}, "disk", "the bytes that it may write outside /tmp, a `size`")
 	set.Var(flags.Size{N: &l.TmpBytes}, "tmp", "the `size` of /tmp")
-	set.Int64Var(&l.Inodes, "inodes", 0, "files and folders that it may make, a `number`")
+	set.Int64Var(&l.Inodes, "inodes", 0, "files and folders that it may create, a `number`")
 	set.Var(flags.Size{N: &l.OutputBytesPerSecond}, "output", "the bytes that a channel may print in a second, a `size`")
 	cell := set.Duration("cell", 0, "the `time` that a cell may run")
 	return func() *protocol.Limits {
@@ -215,7 +215,7 @@ func sessionUpdate(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SESSION", Short: "Change a session's name and its times",
 		Long: `
-Only what is given changes. The session is printed as JSON.`,
+Only the given settings change. The session is printed as JSON.`,
 		Example: "  sandgate session update --keep-alive=true s_abc",
 	}
 	p := addPolicyFlags(c.Flags())

@@ -20,20 +20,20 @@ func shellCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "shell [COMMAND] [ARGUMENT]...", Short: "Open a shell, or another program, in a terminal of a sandbox",
 		Long: `
-It behaves as ssh does: full-screen programs, sizes, Ctrl-C and the exit status are those of the
-program. A lost connection is made again, and no output is lost.
+It behaves like ssh: full-screen programs, sizes and Ctrl-C work, and the exit status is that of
+the program. A lost connection is restored, and no output is lost.
 
 At the beginning of a line ~. detaches: the program continues, and attach returns to it. ~~ types
 a ~, and ~? lists the escapes.
 
-Without --session it takes a new session, which is removed when the program ends.`,
+Without --session it creates a new session, which is removed when the program ends.`,
 		Example: `  sandgate shell
   sandgate shell --session s_abc htop`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&o.session, "session", "", "open it in this `session`, which is kept")
 	flags.StringVar(&o.language, "language", "", "`language` that is warm in a new session")
-	flags.StringVar(&o.cwd, "cwd", "", "`directory` to start in; else the home")
+	flags.StringVar(&o.cwd, "cwd", "", "`directory` to start in; default the home")
 	flags.Var(&o.env, "env", "environment `variable`, NAME=VALUE or NAME; can be given again")
 	flags.BoolVar(&o.keep, "keep", false, "keep the session and print its id on standard error")
 	passArguments(c)

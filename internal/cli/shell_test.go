@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// echoes is a program that says its size and what it is sent, until q.
+// echoes is a program that prints its size and its input, until q.
 func echoes() clienttest.Script {
 	return clienttest.Script{Program: func(ctx context.Context, p *clienttest.Program) protocol.Exit {
 		size := func() {
@@ -51,7 +51,7 @@ func echoes() clienttest.Script {
 	}}
 }
 
-// modes is the terminal's local modes.
+// modes returns the terminal's local modes.
 func (s *screen) modes() uint32 {
 	s.t.Helper()
 	t, err := unix.IoctlGetTermios(int(s.f.Fd()), unix.TCGETS)
@@ -61,7 +61,7 @@ func (s *screen) modes() uint32 {
 	return t.Lflag & (unix.ECHO | unix.ICANON | unix.ISIG)
 }
 
-// end waits for the program's end and looks whether the terminal is as it was.
+// end waits for the program's end and checks that the terminal has its old modes.
 func (s *screen) end(code int) {
 	s.t.Helper()
 	err := s.cmd.Wait()
@@ -77,13 +77,13 @@ func (s *screen) end(code int) {
 	}
 }
 
-// TestShell: size, keys, modes and exit status, and the terminal comes back.
+// TestShell: size, keys, modes and exit status work, and the terminal is restored.
 func TestShell(t *testing.T) {
 	s := newServer(t, echoes())
 	c := newCLI(t, s)
 	sc := newScreen(t, c.process("shell"))
 	sc.await("size 80x24")
-	sc.await("\x1b[c") // asked while this terminal was there
+	sc.await("\x1b[c") // the program asked while this terminal was attached
 	sc.await("ready")
 	if m := sc.modes(); m != 0 {
 		t.Errorf("while it runs the terminal has the modes %#x", m)
@@ -94,7 +94,7 @@ func TestShell(t *testing.T) {
 	sc.await("size 100x30")
 	sc.keys("\x03")
 	sc.await(`["\x03"]`)
-	sc.keys("a~.~b") // no escape within a line
+	sc.keys("a~.~b") // an escape within a line has no effect
 	sc.await(`["a~.~b"]`)
 	sc.keys("q")
 	sc.await("\x1b[?1049l")
@@ -124,8 +124,7 @@ func TestShellOfAnotherSize(t *testing.T) {
 	sc.end(7)
 }
 
-// TestShellDetach: the program goes on, and attach comes back to it without
-// asking its old questions.
+// TestShellDetach: the program continues, and attach returns to it without showing its old queries.
 func TestShellDetach(t *testing.T) {
 	s := newServer(t, echoes())
 	c := newCLI(t, s)
@@ -153,7 +152,7 @@ func TestShellDetach(t *testing.T) {
 	}
 }
 
-// TestShellKilled: a signal from outside gives the terminal back too.
+// TestShellKilled: the terminal is also restored after a signal from outside.
 func TestShellKilled(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		s := newServer(t, echoes())

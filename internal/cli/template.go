@@ -53,15 +53,15 @@ FILE is YAML; paths in it are relative to its folder:
              java: ["com.google.code.gson:gson:2.11.0", a.jar], from: ./wheels}
   run: ["python3 -m compileall lib"]
   code: import lib
-  bare: false                 # true leaves out pandas and the like: lighter
-  volumes: ["shared:/data:ro"]       # of its sessions, as for --volume
+  bare: false                 # true leaves out pandas and similar packages
+  volumes: ["shared:/data:ro"]       # for its sessions, as in --volume
   build_network: {allow: [python]}  # the hosts of pip, or true for all
-  session_network: false             # of its sessions that do not say
+  session_network: false             # default for its sessions
 
 Packages are installed from the files in the folder that "from" names and, with build_network, from
-the languages' indexes. That is for packages and run alone: a session has no network unless it asks
-for one, or session_network says so. The command waits until the template is ready, unless
---detach.`,
+the languages' indexes. That network is only for packages and run: a session has no network unless
+it asks for one, or session_network allows it. The command waits until the template is ready,
+unless --detach is given.`,
 		Example: `  sandgate template create data.yaml
   sandgate template create --detach data.yaml`,
 	}
@@ -89,7 +89,7 @@ func uploadTemplate(ctx context.Context, c *client.Client, r *templatefile.File)
 	go func() {
 		err := r.Pack(ctx, out)
 		packed <- err
-		_ = out.CloseWithError(err) // nil is the end
+		_ = out.CloseWithError(err) // nil means the end of the file
 	}()
 	t, err := c.BuildTemplate(ctx, r.Name, in)
 	_ = in.CloseWithError(io.ErrClosedPipe)
@@ -169,8 +169,8 @@ func templateColumns() []output.Column[protocol.Template] {
 	}
 }
 
-// news returns the part of a log after the lines already shown. Of a long log only the end is
-// available: the part after the last line shown counts.
+// news returns the part of a log after the lines already shown. If only the end of a long log is
+// available, the part after the last line shown counts.
 func news(shown, log string) string {
 	if more, ok := strings.CutPrefix(log, shown); ok {
 		return more

@@ -17,7 +17,7 @@ import (
 )
 
 func tenantCommand(a *app) *cobra.Command {
-	return group("tenant", "List tenants with what they use, and set their quotas", `
+	return group("tenant", "List tenants with their usage, and set their quotas", `
 Quotas take the role admin.`,
 		`  sandgate tenant list
   sandgate tenant quota --max-sessions 20 --max-memory 16GiB acme`,
@@ -26,7 +26,7 @@ Quotas take the role admin.`,
 
 func tenantList(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "list", Short: "List the tenants with what they use",
+		Use: "list", Short: "List the tenants with their usage",
 		Example: "  sandgate tenant list",
 	}
 	o := listFlags(c)
@@ -58,7 +58,7 @@ func tenantQuota(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "quota TENANT", Short: "Set a tenant's quota",
 		Long: `
-A quota replaces the previous one, whole. '*' stands for all tenants that have none of their own.`,
+A quota replaces the whole previous quota. '*' means all tenants without a quota of their own.`,
 		Example: `  sandgate tenant quota --max-sessions 20 --max-memory 16GiB acme
   sandgate tenant quota --max-sessions 5 '*'
   sandgate tenant quota --clear acme`,
@@ -75,16 +75,16 @@ A quota replaces the previous one, whole. '*' stands for all tenants that have n
 }
 
 func quotaFlags(set *pflag.FlagSet, q *protocol.Quota) {
-	set.IntVar(&q.Sessions, "max-sessions", 0, "quota: sessions that exist, hibernated ones included; 0 for none, as with all quotas")
+	set.IntVar(&q.Sessions, "max-sessions", 0, "quota: sessions, including hibernated ones; 0 means no quota, for all quotas")
 	set.IntVar(&q.Running, "max-running", 0, "quota: sessions with a sandbox")
-	set.Float64Var(&q.CPUs, "max-cpus", 0, "quota: processors of those, added up")
-	set.Var(flags.Size{N: &q.MemoryBytes}, "max-memory", "quota: memory of those, added up, a `size`")
+	set.Float64Var(&q.CPUs, "max-cpus", 0, "quota: total processors of sessions with a sandbox")
+	set.Var(flags.Size{N: &q.MemoryBytes}, "max-memory", "quota: total memory of sessions with a sandbox, a `size`")
 	set.Var(flags.Size{N: &q.DiskBytes}, "max-disk", "quota: disk of snapshots, templates and hibernated sessions, a `size`")
 	set.IntVar(&q.Snapshots, "max-snapshots", 0, "quota: snapshots")
 	set.Float64Var(&q.RequestsPerSecond, "max-requests", 0, "quota: requests a second")
 }
 
-// quotaText is a quota on one line; - for none.
+// quotaText formats a quota on one line; - means none.
 func quotaText(q protocol.Quota) string {
 	var all []string
 	add := func(name string, set bool, value any) {

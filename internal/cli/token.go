@@ -15,16 +15,16 @@ func tokenCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "token", Short: "Print the access token that the client's commands use, or rotate the server's",
 		Long: `
---rotate, as root on the server's machine, puts a new token in the place of the present one and
-prints the address with it. A running server takes it up at once; connections stay. The present
-token remains valid for --keep.`,
+--rotate, as root on the server's machine, replaces the current token with a new one and prints the
+address with it. A running server uses it at once; connections stay. The old token remains valid
+for --keep.`,
 		Example: `  sandgate token
   sudo sandgate token --rotate --keep 1h`,
 	}
 	conn := connectionFlags(c)
 	load := a.configFlags(c)
-	rotate := c.Flags().Bool("rotate", false, "put a new token in the place of the present one")
-	keep := c.Flags().Duration("keep", 10*time.Minute, "with --rotate: how long the present token remains valid (a `duration`); 0 ends it at once")
+	rotate := c.Flags().Bool("rotate", false, "replace the current token with a new one")
+	keep := c.Flags().Duration("keep", 10*time.Minute, "with --rotate: how long the old token remains valid (a `duration`); 0 ends it at once")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *rotate {
 			cfg, err := load()

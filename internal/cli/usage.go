@@ -20,7 +20,7 @@ func usageCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "usage", Short: "Add up the recorded use of sessions: processor, memory, bytes, cells",
 		Long: `
-Reads the records in data_dir/usage, which takes root, whether or not the server runs. The server
+Reads the records in data_dir/usage, which needs root but no running server. The server
 records a session once a minute and at its end.`,
 		Example: `  sudo sandgate usage --by subject --since 24h
   sudo sandgate usage --by day -o json`,

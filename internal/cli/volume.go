@@ -38,7 +38,7 @@ func volumeCreate(a *app) *cobra.Command {
 		Example: "  sandgate volume create --max 5GiB data",
 	}
 	var most int64
-	c.Flags().Var(flags.Size{N: &most}, "max", "the bytes that it may hold, a `size`")
+	c.Flags().Var(flags.Size{N: &most}, "max", "its maximum size in bytes, a `size`")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		v, err := server.CreateVolume(ctx, protocol.VolumeCreate{Name: args[0], MaxBytes: most})
 		if err == nil {

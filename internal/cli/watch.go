@@ -24,7 +24,7 @@ Each line is a kind (created, modified or removed) and a path. A line that says 
 there were more changes than could be reported.`,
 		Example: `  sandgate watch -r s_abc:src`,
 	}
-	recursive := c.Flags().BoolP("recursive", "r", false, "watch all folders below it too")
+	recursive := c.Flags().BoolP("recursive", "r", false, "also watch all folders below it")
 	return a.withClient(c, func(ctx context.Context, server *client.Client, args []string) error {
 		session, name, ok := filecopy.Remote(args[0])
 		if !ok {

@@ -1,11 +1,10 @@
-// Package config is everything that an operator can set: one struct, read from
-// a strict YAML file, the environment and the command line. A flag wins over a
-// variable, a variable over the file, the file over the default.
+// Package config holds all settings of an operator: one struct, read from a strict YAML file, the
+// environment and the command line. A flag overrides a variable, a variable overrides the file, and
+// the file overrides the default.
 //
-// To add a setting: add a field with the tags yaml (its name), default and doc
-// (one or more sentences with units and limits), check it in Validate when not
-// every value of its type will do, and write docs/configuration.md anew with
-// `sandgate config reference`.
+// To add a setting: add a field with the tags yaml (its name), default and doc (one or more
+// sentences with units and limits). Check it in Validate if its type allows invalid values. Write
+// docs/configuration.md again with `sandgate config reference`.
 package config
 
 import (
@@ -23,11 +22,11 @@ import (
 	"github.com/sandgate/sandgate/internal/egress"
 )
 
-// DefaultFile is read when it exists and no other file is named.
+// DefaultFile is read if it exists and no other file is given.
 const DefaultFile = "/etc/sandgate/config.yaml"
 
-// Config holds all settings. Secrets are not among them: a token lives in a
-// file of its own, so that no process list and no log shows it.
+// Config holds all settings. It holds no secrets: a token is stored in a separate file, so that no
+// process list and no log shows it.
 type Config struct {
 	Listen   string   `yaml:"listen" default:"127.0.0.1:8080" doc:"Address and port that the gateway accepts connections on. Anything but a loopback address is refused unless insecure_listen_without_tls is set: put a proxy that speaks TLS in front instead."`
 	Insecure bool     `yaml:"insecure_listen_without_tls" default:"false" doc:"Allows listen to be an address that other machines reach. Tokens and code then cross the network in the clear."`
@@ -59,14 +58,14 @@ type Config struct {
 	Log       Log       `yaml:"log"`
 }
 
-// Gateway is about what clients may hold open.
+// Gateway limits the resources that clients may use.
 type Gateway struct {
 	Connections int      `yaml:"connections" default:"10000" min:"16" doc:"Connections of all clients at one time, at least 16. More are closed at once."`
 	Sockets     int      `yaml:"sockets_per_principal" default:"256" min:"1" doc:"WebSockets of one principal at one time; at least 1. More are refused with 429."`
 	SelfCheck   Duration `yaml:"self_check" default:"5m" min:"0" doc:"How old the result of the check cell may be from which GET /readyz answers. After that, a request makes the gateway run another cell. 0 means that no cell is run: the gateway is then ready if its node answers."`
 }
 
-// Pool is about the sandboxes that wait for a session.
+// Pool configures the sandboxes that wait for a session.
 type Pool struct {
 	Size      int      `yaml:"size" default:"2" min:"0" max:"1000" doc:"Number of warm sandboxes kept ready for each language in languages, 0 to 1000. With 0 each session waits for a restore or a boot."`
 	Languages []string `yaml:"languages" default:"python" doc:"Languages that sandboxes are always kept warm for. Sandboxes for other languages and templates are made on demand."`
@@ -74,7 +73,7 @@ type Pool struct {
 	Spare     int      `yaml:"spare" default:"1" min:"0" max:"100" doc:"Standby sandboxes, 0 to 100, 22 MiB each, so that resuming and forking a session do not wait for the creation of a sandbox."`
 }
 
-// Limits are those of one sandbox.
+// Limits are the limits of one sandbox.
 type Limits struct {
 	Memory  Size     `yaml:"memory" default:"1GiB" min:"256MiB" doc:"Memory of one sandbox, gVisor's own included; at least 256MiB. A breach ends the sandbox."`
 	CPUs    float64  `yaml:"cpus" default:"2" min:"0.1" doc:"Processors that one sandbox may use, in fractions from 0.1."`
@@ -87,8 +86,8 @@ type Limits struct {
 	Cell    Duration `yaml:"cell" default:"0s" min:"1s" off:"0" doc:"How long a cell may run before it is interrupted, in whole seconds; 0 means no limit."`
 }
 
-// MaxLimits are the most that a session or a template may ask for. One below
-// its namesake in Limits means the same as that.
+// MaxLimits are the highest limits that a session or a template may request. A value below the
+// default in Limits counts as that default.
 type MaxLimits struct {
 	Memory  Size    `yaml:"memory" default:"4GiB" doc:"The most memory that a session or a template may ask for. This and those below mean what limits says where they are less."`
 	CPUs    float64 `yaml:"cpus" default:"4" doc:"The most processors that a session may ask for."`
@@ -99,7 +98,7 @@ type MaxLimits struct {
 	Inodes  int     `yaml:"inodes" default:"4194304" doc:"The most files and folders that a session may ask for."`
 }
 
-// Sessions is about sessions and their channels.
+// Sessions configures sessions and their channels.
 type Sessions struct {
 	Max         int      `yaml:"max" default:"16" min:"1" doc:"Sessions with a sandbox at one time; at least 1. For further ones those that have been idle longest are hibernated; while none is idle they are refused with 429 and a time to try again."`
 	Lifetime    Duration `yaml:"lifetime" default:"24h" min:"1s" doc:"A session that does not ask for another lifetime ends this long after its creation, whatever it does; at least 1s."`
@@ -125,7 +124,7 @@ type Sessions struct {
 	LogDisk     Size     `yaml:"log_disk" default:"64MiB" min:"1MiB" doc:"Output of each channel that is kept in data_dir beyond that; the oldest goes first. At least 1MiB."`
 }
 
-// Egress is about what sessions may reach outside.
+// Egress configures the outside hosts that sessions may reach.
 type Egress struct {
 	Allow       []string `yaml:"allow" doc:"The most that any session may reach outside, if it asks for network: hosts such as git.example.org, *.example.org for all below a domain, * for all, or presets: python, node, go, php, java, debian. :port selects another port than 80 and 443. Empty: no session reaches anything."`
 	Tenants     []string `yaml:"tenants" doc:"Tenants whose sessions may ask for network. Empty means all."`
@@ -137,14 +136,14 @@ type Egress struct {
 	Resolver    string   `yaml:"resolver" doc:"Address and port of the DNS server that is asked for hosts' names, as 10.0.0.2:53. Empty means the machine's own."`
 }
 
-// Templates is about those that users make.
+// Templates configures templates that users create.
 type Templates struct {
 	Max   int      `yaml:"max" default:"32" min:"0" doc:"Templates of one tenant; 0 means that none can be made."`
 	Bytes Size     `yaml:"bytes" default:"1GiB" min:"1MiB" doc:"Bytes of one template's files, packages and image together; at least 1MiB."`
 	Build Duration `yaml:"build" default:"10m" min:"1s" doc:"How long the building of one may take; at least 1s."`
 }
 
-// Cluster is about several nodes and gateways that are one server.
+// Cluster configures several nodes and gateways that work as one server.
 type Cluster struct {
 	Redis    string   `yaml:"redis" doc:"Address of the Redis server, 7 or later, that keeps the cluster's directory, such as redis://10.0.0.5:6379/0, or rediss:// with TLS. Empty: this is no cluster, and the directory is a file in data_dir."`
 	User     string   `yaml:"redis_user" doc:"User at that server; empty for its default."`
@@ -169,7 +168,7 @@ type Cluster struct {
 	S3Insecure    bool   `yaml:"s3_insecure" default:"false" doc:"Allows the address of another machine without TLS. The network between them then sees the memory of sessions."`
 }
 
-// Audit is about the record of who did what.
+// Audit configures the record of who did what.
 type Audit struct {
 	Enabled  bool   `yaml:"enabled" default:"true" doc:"Keeps an audit log in data_dir/audit: each user's operations and all refused requests. docs/operation.md describes it."`
 	Code     string `yaml:"code" default:"hash" oneof:"hash whole" doc:"How the audit log records code: hash for its SHA-256 only, whole for its first 64KiB too."`
@@ -178,20 +177,20 @@ type Audit struct {
 	Keep     int    `yaml:"keep" default:"8" min:"1" doc:"Full audit files that are kept, the oldest goes first; at least 1. Ship them elsewhere to keep more."`
 }
 
-// Usage is about the record of what sessions use.
+// Usage configures the record of the resources that sessions use.
 type Usage struct {
 	MaxFile Size `yaml:"max_file" default:"16MiB" min:"64KiB" doc:"Size of a file of data_dir/usage at which the next one begins; at least 64KiB. A session that runs takes about 250 bytes a minute."`
 	Keep    int  `yaml:"keep" default:"8" min:"1" doc:"Full usage files that are kept, the oldest goes first; at least 1."`
 }
 
-// Tracing is about OpenTelemetry.
+// Tracing configures OpenTelemetry.
 type Tracing struct {
 	Endpoint string  `yaml:"endpoint" doc:"Address of an OpenTelemetry collector that takes traces over HTTP, such as http://127.0.0.1:4318/v1/traces. Empty: nothing is traced."`
 	Sample   float64 `yaml:"sample" default:"0.1" min:"0" max:"1" doc:"Part of the requests that are traced, from 0 to 1. A request with a W3C traceparent is traced if that says so."`
 	Queue    int     `yaml:"queue" default:"4096" min:"64" doc:"Spans that wait to be sent at most, of gateway and node each; at least 64. Further ones are dropped and counted, and nothing waits."`
 }
 
-// Log is about the server's own log, on standard error.
+// Log configures the server's own log, on standard error.
 type Log struct {
 	Level  string `yaml:"level" default:"info" oneof:"debug info warn error" doc:"Lowest level that is logged: debug, info, warn or error."`
 	Format string `yaml:"format" default:"text" oneof:"text json" doc:"text for people, json for machines."`
@@ -201,7 +200,7 @@ type Log struct {
 // 512KiB, 1GiB.
 type Size int64
 
-// String gives the size in the largest unit that divides it.
+// String formats the size in the largest unit that divides it.
 func (s Size) String() string {
 	for _, u := range sizeUnits() {
 		if u.bytes > 1 && s != 0 && int64(s)%u.bytes == 0 {
@@ -220,10 +219,10 @@ func sizeUnits() []sizeUnit {
 	return []sizeUnit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
 }
 
-// Duration is a time span as Go writes it: 90s, 24h, 1h30m.
+// Duration is a time span in Go's format: 90s, 24h, 1h30m.
 type Duration time.Duration
 
-// String gives the duration without zero parts: 24h, not 24h0m0s.
+// String formats the duration without zero parts: 24h, not 24h0m0s.
 func (d Duration) String() string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -235,7 +234,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// PrivateNetworks are those that sessions may be let out to.
+// PrivateNetworks returns the private networks that sessions may reach.
 func (c *Config) PrivateNetworks() ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range c.Private {
@@ -251,7 +250,7 @@ func (c *Config) PrivateNetworks() ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// TokenFile is where the access token lives.
+// TokenFile returns the path of the access token.
 func (c *Config) TokenFile() string {
 	if c.Token != "" {
 		return c.Token
@@ -259,25 +258,25 @@ func (c *Config) TokenFile() string {
 	return filepath.Join(c.DataDir, "token")
 }
 
-// NodeSocket is the Unix socket between gateway and node.
+// NodeSocket returns the path of the Unix socket between gateway and node.
 func (c *Config) NodeSocket() string { return filepath.Join(c.RunDir, "node.sock") }
 
-// StateDir is where runsc keeps the state of sandboxes.
+// StateDir returns the folder of runsc's state of sandboxes.
 func (c *Config) StateDir() string { return filepath.Join(c.RunDir, "sandboxes") }
 
-// TenantsFile is where keys and quotas are kept.
+// TenantsFile returns the path of the file with keys and quotas.
 func (c *Config) TenantsFile() string { return filepath.Join(c.DataDir, "tenants.json") }
 
-// AuditDir and UsageDir are where those records are kept.
+// AuditDir returns the folder of the audit log.
 func (c *Config) AuditDir() string { return filepath.Join(c.DataDir, "audit") }
 
-// UsageDir is beside AuditDir.
+// UsageDir returns the folder of the usage records, which is beside AuditDir.
 func (c *Config) UsageDir() string { return filepath.Join(c.DataDir, "usage") }
 
-// NodeDir is where the node keeps warm snapshots and logs.
+// NodeDir returns the folder of warm snapshots and logs.
 func (c *Config) NodeDir() string { return filepath.Join(c.DataDir, "node") }
 
-// ClusterDir is where the certificates are.
+// ClusterDir returns the folder of the certificates.
 func (c *Config) ClusterDir() string {
 	if c.Cluster.Dir != "" {
 		return c.Cluster.Dir
@@ -285,18 +284,18 @@ func (c *Config) ClusterDir() string {
 	return filepath.Join(c.DataDir, "cluster")
 }
 
-// RunscPath is the runsc binary: the setting's, or the first that exists of
-// the usual places.
+// RunscPath returns the path of the runsc binary: the setting, or the first of the usual places
+// that exists.
 func (c *Config) RunscPath() string { return find(c.Runsc, "runsc", ".", "../bin") }
 
-// ImagePath is the image: the setting's, or the first that exists of the usual
-// places.
+// ImagePath returns the path of the image: the setting, or the first of the usual places that
+// exists.
 func (c *Config) ImagePath() string {
 	return find(c.Image, "image.erofs", ".", "../bin", "../build")
 }
 
-// find returns set, or name in the first of the directories, relative to this
-// program's, that has it, or else in the first one.
+// find returns set if it is not empty. Otherwise it returns name in the first of the directories
+// that has it, or else in the first directory. The directories are relative to this program's.
 func find(set, name string, dirs ...string) string {
 	if set != "" {
 		return set
@@ -317,8 +316,7 @@ func find(set, name string, dirs ...string) string {
 	return filepath.Join(filepath.Dir(exe), name)
 }
 
-// Loopback reports whether listen is an address that only this machine
-// reaches.
+// Loopback reports whether only this machine can reach the address in Listen.
 func (c *Config) Loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -331,7 +329,7 @@ func (c *Config) Loopback() bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// Validate checks what a value's type alone does not say. The error names the
+// Validate checks constraints that the types of the settings do not express. The error names the
 // setting.
 func (c *Config) Validate() error {
 	const op = "config.validate"
@@ -347,8 +345,7 @@ func (c *Config) Validate() error {
 			return fault.Invalid(op, d.name, "%q is not an absolute path", d.path)
 		}
 	}
-	// runsc's own sockets lie below it, and a Unix socket's path has at most
-	// 107 bytes.
+	// runsc creates sockets below it, and the path of a Unix socket has at most 107 bytes.
 	if n := len(c.StateDir()); n > 60 {
 		return fault.Invalid(op, "run_dir", "the path is %d bytes too long for the sockets below it", n-60)
 	}

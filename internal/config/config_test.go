@@ -153,7 +153,7 @@ func TestEveryFieldFromEverySource(t *testing.T) {
 	}
 }
 
-// TestShowRoundTrip: what `config show` prints is a file that means the same.
+// TestShowRoundTrip: the output of `config show` is a file with the same meaning.
 func TestShowRoundTrip(t *testing.T) {
 	want, err := load(t, "allowed_hosts: [a.example, b.example]\nlisten: \"[::1]:80\"\n", []string{"SANDGATE_LIMITS_CPUS=0.5"})
 	if err != nil {

@@ -23,8 +23,8 @@ type Field struct {
 	Type    string
 	Default string
 	Doc     string
-	// Min and Max bound the value, as Set takes them; empty is no bound. Off is a
-	// value outside the bounds that turns the setting off.
+	// Min and Max bound the value, in the format of Set; empty means no bound. Off is a value
+	// outside the bounds that turns the setting off.
 	Min, Max, Off string
 	// OneOf lists the allowed values; nil allows all.
 	OneOf []string
@@ -32,8 +32,8 @@ type Field struct {
 	value reflect.Value
 }
 
-// Fields returns all settings of c in the order of their declaration. Set on
-// one of them changes c.
+// Fields returns all settings of c in the order of their declaration. Calling Set on a field
+// changes c.
 func Fields(c *Config) []Field {
 	return fieldsOf(reflect.ValueOf(c).Elem(), "")
 }
@@ -82,7 +82,7 @@ func typeName(v any) string {
 	return "text"
 }
 
-// String gives the value as Set takes it.
+// String formats the value as Set accepts it.
 func (f Field) String() string {
 	if l, ok := f.value.Interface().([]string); ok {
 		return strings.Join(l, ",")
@@ -90,8 +90,8 @@ func (f Field) String() string {
 	return fmt.Sprint(f.value.Interface())
 }
 
-// Set parses text as the field's type. A list's items are parted by commas.
-// The error says what would do, without the field's name.
+// Set parses text as the field's type. Commas separate the items of a list. The error describes
+// valid values, without the field's name.
 func (f Field) Set(text string) error {
 	parsed, err := f.parse(text)
 	if err != nil {
@@ -121,8 +121,8 @@ func (f Field) check(op string) error {
 	return nil
 }
 
-// number parses a bound. A bound that does not parse is a mistake in a tag, which
-// the first load shows.
+// number parses a bound. A bound that does not parse is a mistake in a tag, which the first load
+// detects.
 func (f Field) number(text string) float64 {
 	parsed, err := f.parse(text)
 	if err != nil {
@@ -179,8 +179,8 @@ func (f Field) parse(text string) (any, error) {
 	return text, nil
 }
 
-// ParseSize reads a number of bytes with an optional unit: B, KiB, MiB, GiB or
-// TiB. Units of a thousand are refused rather than guessed at.
+// ParseSize reads a number of bytes with an optional unit: B, KiB, MiB, GiB or TiB. It rejects
+// units of a thousand, because their meaning is ambiguous.
 func ParseSize(text string) (Size, error) {
 	for _, u := range sizeUnits() {
 		number, ok := strings.CutSuffix(text, u.name)

@@ -22,7 +22,7 @@ func TestGoldenKeys(t *testing.T) {
 	golden.Text(t, "keys.txt", out.String())
 }
 
-// TestGoldenPaths compares the places of what is stored by default.
+// TestGoldenPaths compares the default paths of stored files.
 func TestGoldenPaths(t *testing.T) {
 	c := Default()
 	c.DataDir, c.RunDir = "/data", "/run"

@@ -13,10 +13,10 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// MaxFile is the size that a configuration file may have, in bytes.
+// MaxFile is the maximum size of a configuration file in bytes.
 const MaxFile = 1 << 20
 
-// Default returns the configuration that applies when nothing is set.
+// Default returns the configuration without any settings.
 func Default() *Config {
 	c := new(Config)
 	for _, f := range Fields(c) {
@@ -24,23 +24,23 @@ func Default() *Config {
 			continue
 		}
 		if err := f.Set(f.Default); err != nil {
-			// A default is part of the program; a test sets them all.
+			// A default is part of the program. A test sets them all.
 			panic("config: default of " + f.Path + ": " + err.Error())
 		}
 	}
 	return c
 }
 
-// Flags are a command line's settings. They are kept as text until Load knows
-// what lies beneath them.
+// Flags holds the settings of a command line. It keeps them as text until Load has read the other
+// sources.
 type Flags struct {
-	// File is what --config named.
+	// File is the value of --config.
 	File string
 	set  map[string]string
 }
 
-// flagValue keeps one flag's text. It makes the flag package print defaults
-// and take switches without a value.
+// flagValue holds one flag's text. It makes the flag package print defaults and accept switches
+// without a value.
 type flagValue struct {
 	field Field
 	flags *Flags
@@ -54,7 +54,7 @@ func (v *flagValue) String() string {
 }
 func (v *flagValue) IsBoolFlag() bool { return v.field.Type == "switch" }
 func (v *flagValue) Set(text string) error {
-	// Into a scratch configuration, for an error while the flag is named.
+	// Set a scratch configuration, so that an error names the flag.
 	if err := v.field.Set(text); err != nil {
 		return err
 	}
@@ -72,9 +72,8 @@ func AddFlags(set *flag.FlagSet) *Flags {
 	return flags
 }
 
-// Load reads the file, then the environment, then the flags, each over what
-// came before, and validates the result. environ is as os.Environ gives it.
-// flags may be nil.
+// Load reads the file, then the environment, then the flags, each overriding the one before, and
+// validates the result. environ has the format of os.Environ. flags may be nil.
 func Load(flags *Flags, environ []string) (*Config, error) {
 	c := Default()
 	env := make(map[string]string, len(environ))
@@ -129,15 +128,14 @@ func loadFile(c *Config, path string) error {
 	return Parse(c, path, text)
 }
 
-// Parse sets in c what the YAML text says. name stands for the file in errors,
-// which name the key and its line.
+// Parse sets in c the settings of the YAML text. Errors contain name, the key and its line.
 func Parse(c *Config, name string, text []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return fault.Invalid("config.file", name, "%v", err)
 	}
 	if len(doc.Content) == 0 {
-		return nil // empty, or comments alone
+		return nil // empty, or only comments
 	}
 	p := parser{name: name, fields: make(map[string]Field), groups: make(map[string]bool)}
 	for _, f := range Fields(c) {
@@ -221,8 +219,8 @@ func (p *parser) field(f Field, n *yaml.Node) error {
 	return nil
 }
 
-// nearest returns the setting whose name is at most two edits away, or whose
-// last part is the one given.
+// nearest returns the setting whose name is at most two edits away, or whose last part is the given
+// name.
 func (p *parser) nearest(path string) string {
 	last := path[strings.LastIndexByte(path, '.')+1:]
 	best, bestDistance := "", 3
@@ -238,7 +236,7 @@ func (p *parser) nearest(path string) string {
 	return best
 }
 
-// distance is Levenshtein's.
+// distance returns the Levenshtein distance.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

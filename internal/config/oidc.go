@@ -7,7 +7,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// OIDC lets users of browsers in by an OpenID Connect provider.
+// OIDC configures the sign-in of browser users through an OpenID Connect provider.
 type OIDC struct {
 	Issuer      string   `yaml:"issuer" doc:"Address of an OpenID Connect provider, such as https://id.example.com, that users of browsers sign in at. Empty means that there is none."`
 	ClientID    string   `yaml:"client_id" doc:"Client id of this server at the provider."`
@@ -21,7 +21,7 @@ type OIDC struct {
 	Session     Duration `yaml:"session" default:"8h" doc:"How long a sign-in lasts; 1s to 24h. Changes of the user at the provider take effect after that."`
 }
 
-// Complete says what is missing of the settings that belong together.
+// Complete returns an error if only some of the settings that belong together are set.
 func (o *OIDC) Complete() error {
 	const op = "config.oidc"
 	switch {

@@ -46,7 +46,7 @@ func Reference(w io.Writer) error {
 	return err
 }
 
-// literal are words of a setting's description that Markdown would take for syntax or a link.
+// literal matches words of a setting's description that Markdown would treat as syntax or a link.
 var literal = regexp.MustCompile(`https?://[^\s,;)]*[^\s,;).]|(^| )\*[^\s,]*`)
 
 // markdown returns a setting's description with its literal words as code.
@@ -94,8 +94,8 @@ func yamlValue(f Field) string {
 	return f.String()
 }
 
-// quote leaves plain words alone; a colon or anything else that YAML could
-// take for syntax gets quotes.
+// quote returns plain words unchanged, and quotes text that contains a colon or anything else that
+// YAML could treat as syntax.
 func quote(s string) string {
 	for _, r := range s {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._-", r) {

@@ -2,20 +2,19 @@ package config
 
 import "slices"
 
-// reloadable are the settings that a running server takes up. All others
-// wait for a restart.
+// reloadable returns the settings that a running server applies. All others wait for a restart.
 func reloadable() []string {
 	return []string{
 		"allowed_hosts", "allowed_origins", "gateway.sockets_per_principal", "pool.size", "sessions.max", "sessions.max_hibernated", "log.level",
 	}
 }
 
-// Reloadable reports whether a running server takes up the setting.
+// Reloadable reports whether a running server applies the setting.
 func Reloadable(path string) bool { return slices.Contains(reloadable(), path) }
 
-// Apply returns what a server that runs with now becomes when it is told
-// next: now, with those of next's settings that a running server takes up. It
-// names the settings that changed, and those that wait for a restart.
+// Apply returns the settings of a server that runs with now and is reloaded with next: now, changed
+// by those settings of next that a running server applies. changed names the settings that changed,
+// and waiting those that wait for a restart.
 func Apply(now, next *Config) (became *Config, changed, waiting []string, err error) {
 	became = new(Config)
 	*became = *now
@@ -24,7 +23,7 @@ func Apply(now, next *Config) (became *Config, changed, waiting []string, err er
 		if f.String() == theirs[i].String() {
 			continue
 		}
-		// A pool that is kept for no language is none that could grow.
+		// A server that started without a pool cannot enlarge it.
 		none := f.Path == "pool.size" && (now.Pool.Size == 0 || next.Pool.Size == 0)
 		if !Reloadable(f.Path) || none {
 			waiting = append(waiting, f.Path)

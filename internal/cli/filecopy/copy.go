@@ -166,7 +166,7 @@ func download(a *console.Invocation, r io.Reader, from, to string) (err error) {
 	if info, serr := os.Stat(to); serr == nil && info.IsDir() {
 		to = filepath.Join(to, path.Base(from))
 	}
-	// The file appears whole or not at all, as with an upload.
+	// The file appears completely or not at all, as in an upload.
 	part, err := os.CreateTemp(filepath.Dir(to), ".sandgate-*")
 	if err != nil {
 		return console.FileError(err)
@@ -189,7 +189,7 @@ func download(a *console.Invocation, r io.Reader, from, to string) (err error) {
 	return nil
 }
 
-// sizeIn is the size of a file, or 0 if it is not known before.
+// sizeIn returns the size of a file, or 0 if it is not known in advance.
 func sizeIn(f protocol.File) int64 {
 	if f.Type == "file" {
 		return f.Size

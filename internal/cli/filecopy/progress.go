@@ -14,7 +14,7 @@ type progress struct {
 	done, all atomic.Int64
 }
 
-// through counts the bytes that are read; size is their number, or 0 if it is not known.
+// through returns a reader that counts the bytes. size is their total, or 0 if it is not known.
 func (p *progress) through(r io.Reader, size int64) io.Reader {
 	if p == nil {
 		return r

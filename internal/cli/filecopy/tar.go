@@ -106,8 +106,8 @@ func receiveTree(a *console.Invocation, to string, r io.Reader) error {
 	}
 }
 
-// renamed copies the archive of a folder without the folder's own name, with
-// which each of its entries begins.
+// renamed copies the archive of a folder and removes the folder's own name from the beginning of
+// each entry.
 func renamed(w io.Writer, r io.Reader) error {
 	in, out := tar.NewReader(r), tar.NewWriter(w)
 	for {
@@ -152,7 +152,7 @@ func unpackEntry(a *console.Invocation, root *os.Root, name string, h *tar.Heade
 		}
 		return root.Symlink(h.Linkname, name)
 	case tar.TypeReg:
-		// A file that exists is replaced and not written to: it may be a link, or another program
+		// An existing file is replaced instead of written to: it may be a link, or another program
 		// may be reading it.
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// TestReceiveTree takes what a hostile sandbox may send for a folder.
+// TestReceiveTree extracts archives that a hostile sandbox may send for a folder.
 func TestReceiveTree(t *testing.T) {
 	dir := t.TempDir()
 	to, outside := filepath.Join(dir, "to"), filepath.Join(dir, "outside")
@@ -67,7 +67,7 @@ func TestReceiveTree(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A link that was here before leads nowhere either.
+	// A link that existed before must not be followed either.
 	if err := os.Symlink(outside, to+"/here"); err != nil {
 		t.Fatal(err)
 	}

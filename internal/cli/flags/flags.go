@@ -43,7 +43,7 @@ func (i *Idle) Set(text string) error {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second {
-		return fmt.Errorf("%q is neither a duration from 1s on nor never", text)
+		return fmt.Errorf("%q is neither a duration of at least 1s nor never", text)
 	}
 	i.Seconds = int64(d / time.Second)
 	return nil

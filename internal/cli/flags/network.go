@@ -4,7 +4,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Network is the network that a session asks for; nil for none.
+// Network returns the network that a session asks for; nil for none.
 func Network(all bool, hosts List) *protocol.Network {
 	switch {
 	case len(hosts) > 0:

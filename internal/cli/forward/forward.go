@@ -13,10 +13,10 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// maxForwards is the number of connections that one port carries at once.
+// maxForwards is the number of concurrent connections of one port.
 const maxForwards = 128
 
-// Forward is one port and the local address that leads to it.
+// Forward is one port and the local address that is forwarded to it.
 type Forward struct {
 	*console.Invocation
 	Client  *client.Client

@@ -28,7 +28,7 @@ func (f *Format) String() string { return string(*f) }
 // Set implements pflag.Value.
 func (f *Format) Set(text string) error {
 	if !slices.Contains(Formats(), text) {
-		return fmt.Errorf("%q is none of %s", text, strings.Join(Formats(), ", "))
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(Formats(), ", "))
 	}
 	*f = Format(text)
 	return nil
@@ -41,16 +41,16 @@ func (f *Format) Type() string { return "format" }
 type Printer struct {
 	W      io.Writer
 	Format Format
-	// Quiet prints the first column alone.
+	// Quiet prints only the first column.
 	Quiet bool
-	// NoHeader leaves the names of the columns out.
+	// NoHeader leaves out the names of the columns.
 	NoHeader bool
 }
 
 // Column is a column of a table.
 type Column[T any] struct {
 	Name string
-	// Wide columns are in wide tables alone, Narrow ones in the others alone.
+	// Wide columns are only in wide tables, Narrow columns only in the others.
 	Wide, Narrow bool
 	Text         func(T) string
 }

@@ -17,10 +17,10 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Age is the time since a moment in milliseconds, rounded to one unit.
+// Age formats the time since a moment in milliseconds, rounded to one unit.
 func Age(ms int64) string { return short(time.Since(time.UnixMilli(ms))) }
 
-// Expiry is the time until a moment in milliseconds; 0 is never.
+// Expiry formats the time until a moment in milliseconds; 0 means never.
 func Expiry(ms int64) string {
 	if ms == 0 {
 		return "never"
@@ -41,7 +41,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-// Size is a number of bytes, rounded down to one unit.
+// Size formats a number of bytes, rounded down to one unit.
 func Size(n int64) string {
 	switch {
 	case n >= 10<<20:

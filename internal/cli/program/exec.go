@@ -51,7 +51,7 @@ func Exec(ctx context.Context, a *console.Invocation, c *client.Client, o ExecOp
 	}
 	pass.to(p)
 	if o.Stdin {
-		go feed(ctx, a.In, p) // not waited for, see Run
+		go feed(ctx, a.In, p) // Run explains why nothing waits for it
 	}
 	if err := show(ctx, a, p); err != nil {
 		return pass.why(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Environment turns --env into a map; a name alone takes this process's value.
+// Environment converts --env to a map. A name without a value gets this process's value.
 func Environment(a *console.Invocation, all []string) map[string]string {
 	m := make(map[string]string, len(all))
 	for _, e := range all {
@@ -38,7 +38,7 @@ func feed(ctx context.Context, in io.Reader, p *client.Process) {
 	for {
 		n, err := in.Read(buf)
 		if n > 0 && p.Stdin(ctx, buf[:n]) != nil {
-			return // the program has ended, or closed its input
+			return // the program has ended, or has closed its input
 		}
 		if err != nil {
 			_ = p.CloseStdin(ctx)
@@ -47,7 +47,7 @@ func feed(ctx context.Context, in io.Reader, p *client.Process) {
 	}
 }
 
-// show writes the program's output as it comes, until its end.
+// show writes the program's output as it arrives, until its end.
 func show(ctx context.Context, a *console.Invocation, p *client.Process) error {
 	for {
 		r, err := p.Next(ctx)

@@ -143,7 +143,7 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o RunOpti
 	}
 	pass.to(p)
 	if stdin {
-		// It is not waited for: a read of standard input cannot be cancelled, and the process ends
+		// Nothing waits for it: a read of standard input cannot be cancelled, and the process ends
 		// with the program.
 		go feed(ctx, a.In, p)
 	}

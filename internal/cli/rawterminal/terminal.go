@@ -21,15 +21,15 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Terminal is the caller's terminal while a program in a sandbox uses it. It gets its modes back
-// whichever way the program and this command end.
+// Terminal is the caller's terminal while a program in a sandbox uses it. Its modes are restored
+// however the program and this command end.
 type Terminal struct {
 	a        *console.Invocation
 	in, out  *os.File
 	ReadOnly bool
-	changes  chan os.Signal // of its size
-	// Answered reports whether this terminal was attached when output from before the attachment
-	// was written, so that queries in it are new.
+	changes  chan os.Signal // signals changes of its size
+	// Answered reports whether this terminal was already attached when older output was written. If
+	// not, queries in that output have not been answered.
 	Answered func() bool
 	old      *pty.QueryFilter // the filter, while old output is shown
 	scan     *pty.Scanner
@@ -39,14 +39,14 @@ type Terminal struct {
 func Take(a *console.Invocation) (*Terminal, error) {
 	out, ok := a.Out.(*os.File)
 	if !ok || !console.IsTerminal(a.In) || !console.IsTerminal(out) {
-		return nil, fault.New(fault.InvalidArgument, "shell", "this needs a terminal on standard input and output; sandgate run needs none")
+		return nil, fault.New(fault.InvalidArgument, "shell", "this needs a terminal on standard input and output; sandgate run does not")
 	}
 	l := &Terminal{a: a, in: a.In, out: out, changes: make(chan os.Signal, 1), Answered: func() bool { return false }}
 	signal.Notify(l.changes, syscall.SIGWINCH)
 	return l, nil
 }
 
-// Size is the size of the terminal, within the limits of a sandbox's.
+// Size returns the size of the terminal, within the limits for terminals of sandboxes.
 func (l *Terminal) Size() (cols, rows int) {
 	cols, rows, err := term.GetSize(int(l.out.Fd()))
 	if err != nil || cols < 1 || rows < 1 {
@@ -79,7 +79,7 @@ func (l *Terminal) Drive(ctx context.Context, t *client.Terminal) (detached bool
 		}
 	}()
 
-	var left atomic.Bool // by the escape, or because the terminal is closed
+	var left atomic.Bool // the user detached, or the terminal was closed
 	var killed atomic.Int32
 	go func() {
 		for {
@@ -91,7 +91,7 @@ func (l *Terminal) Drive(ctx context.Context, t *client.Terminal) (detached bool
 				return
 			case <-l.changes:
 				if cols, rows := l.Size(); !l.ReadOnly {
-					_ = t.Resize(ctx, cols, rows) // it can only have ended
+					_ = t.Resize(ctx, cols, rows) // it fails only if the program has ended
 				}
 			case <-ctx.Done():
 				return
@@ -132,7 +132,7 @@ func (l *Terminal) feed(ctx context.Context, t *client.Terminal) {
 		keys, what := e.feed(buf[:n])
 		if len(keys) > 0 && !l.ReadOnly {
 			if t.Type(ctx, keys) != nil {
-				<-ctx.Done() // the output says why
+				<-ctx.Done() // the output reports the reason
 				return
 			}
 		}
@@ -165,7 +165,7 @@ func (l *Terminal) show(ctx context.Context, t *client.Terminal) error {
 				return err
 			}
 			if l.Answered() {
-				continue // it is the one that the program began in
+				continue // the program has this size already
 			}
 			b = l.filter(s.Data, true)
 		case stream.KindGap:

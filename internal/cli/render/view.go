@@ -23,16 +23,16 @@ import (
 // concurrent use.
 type View struct {
 	Out, Err io.Writer
-	// Figures is the directory for images; empty to name them only.
+	// Figures is the directory for images. If it is empty, images are only named.
 	Figures string
 	Colour  bool
 
-	mu    sync.Mutex // guards all below, and the writing
-	open  bool       // the last line was not ended
+	mu    sync.Mutex // guards all below, and writing
+	open  bool       // the last line has no end yet
 	saved int
 }
 
-// escape finds the sequences with which tracebacks are coloured.
+// escape matches the sequences that colour tracebacks.
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func (v *View) write(w io.Writer, b []byte) error {
@@ -46,8 +46,8 @@ func (v *View) write(w io.Writer, b []byte) error {
 	return nil
 }
 
-// EndLine ends a line that the output has left open, so that a prompt begins a line. In a pipe it
-// adds nothing to a program's output.
+// EndLine ends a line that the output left incomplete, so that a prompt begins on a new line. In a
+// pipe it adds nothing to a program's output.
 func (v *View) EndLine() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -76,7 +76,7 @@ func (v *View) Record(r stream.Record) (*kernel.InputRequest, error) {
 		}
 		_ = json.Unmarshal(r.Payload, &e)
 		if e.Message == "" && strings.HasPrefix(e.Event, "re") {
-			e.Message = "the kernel was started anew; its variables are gone"
+			e.Message = "the kernel was restarted; its variables are lost"
 		}
 		if e.Message == "" {
 			return nil, nil
@@ -214,11 +214,11 @@ func (v *View) image(mime, sub string, raw json.RawMessage) error {
 	ending := strings.TrimSuffix(sub, "+xml")
 	for _, r := range ending {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
-			ending = "img" // the kernel chose it; a path it must not choose
+			ending = "img" // the kernel chooses the ending, and must not choose a path
 			break
 		}
 	}
-	// A free number: earlier figures are kept.
+	// Use a free number, so that earlier figures are kept.
 	for {
 		v.saved++
 		path := filepath.Join(v.Figures, fmt.Sprintf("figure-%d.%s", v.saved, ending))

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// history holds the lines that were typed, newest first. It is kept in a file.
+// history holds the lines that were typed, newest first, and stores them in a file.
 type history struct {
 	path  string
 	mu    sync.Mutex // guards lines
@@ -18,7 +18,7 @@ func loadHistory(path string) *history {
 	h := &history{path: path}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return h // none yet, or none to be had: the console works without
+		return h // no history yet, or it cannot be read: the console works without it
 	}
 	for line := range strings.Lines(string(b)) {
 		h.Add(strings.TrimSuffix(line, "\n"))

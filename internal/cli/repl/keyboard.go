@@ -9,12 +9,12 @@ import (
 
 const ctrlC = 3
 
-// keyboard reads a terminal all the time, so that Ctrl-C works while a cell runs. Other keys wait
+// keyboard reads a terminal continuously, so that Ctrl-C works while a cell runs. Other keys wait
 // for the next prompt.
 type keyboard struct {
 	in        io.Reader
 	interrupt func()
-	// cleared is set when the line that ends was cut off by Ctrl-C.
+	// cleared is set when Ctrl-C ended the line.
 	cleared atomic.Bool
 
 	mu      sync.Mutex // guards all below
@@ -30,7 +30,7 @@ func newKeyboard(in io.Reader) *keyboard {
 	return k
 }
 
-// pump ends with the terminal, or with the process: a read cannot be cancelled.
+// pump ends with the terminal or with the process, because a read cannot be cancelled.
 func (k *keyboard) pump() {
 	buf := make([]byte, 1024)
 	for {
@@ -50,7 +50,7 @@ func (k *keyboard) key(b byte) {
 	defer k.mu.Unlock()
 	switch {
 	case b == ctrlC && k.editing:
-		// The keys for the editor mean: to the end, delete to the start, enter.
+		// These keys make the editor go to the end, delete to the start, and enter.
 		k.cleared.Store(true)
 		k.buf = append(k.buf[:0], 5, 21, '\r')
 	case b == ctrlC:

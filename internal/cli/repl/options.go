@@ -5,9 +5,10 @@ package repl
 // Options are the flags of repl.
 type Options struct {
 	Language string
-	// Session is the one to use; empty for a new one, which is removed at the end unless Keep.
+	// Session is the session to use. If it is empty, a new session is created, and removed at the
+	// end unless Keep is set.
 	Session string
 	Keep    bool
-	// Figures is the directory for images; empty to name them only.
+	// Figures is the directory for images. If it is empty, images are only named.
 	Figures string
 }

@@ -40,7 +40,7 @@ type repl struct {
 	exit   *int
 }
 
-// The prompts have one width, so that code lines up.
+// The prompts have the same width, so that code lines up.
 const (
 	firstPrompt = ">>> "
 	morePrompt  = "... "
@@ -54,11 +54,11 @@ var (
 func Run(ctx context.Context, a *console.Invocation, c *client.Client, o Options) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Until the console handles Ctrl-C, it ends the command, in order.
+	// Until the console handles Ctrl-C, it ends the command.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	id := o.Session
-	var warm *protocol.Channel // the kernel that a new session comes with
+	var warm *protocol.Channel // the kernel that a new session already has
 	if id == "" {
 		s, err := c.CreateSession(ctx, protocol.SessionCreate{Language: o.Language, Name: "repl"})
 		if err != nil {
@@ -113,7 +113,7 @@ func Run(ctx context.Context, a *console.Invocation, c *client.Client, o Options
 	return nil
 }
 
-// piped takes the lines from standard input.
+// piped reads the lines from standard input.
 func (r *repl) piped(ctx context.Context, o Options) error {
 	in := bufio.NewReaderSize(r.a.In, 64<<10)
 	r.view = &render.View{Out: r.a.Out, Err: r.a.Err, Figures: o.Figures, Colour: r.a.Colour(r.a.Out)}
@@ -147,7 +147,7 @@ func (r *repl) piped(ctx context.Context, o Options) error {
 	return r.talk(ctx)
 }
 
-// talk reads and executes until one of the two ends.
+// talk reads code and executes it until the input or the kernel ends.
 func (r *repl) talk(ctx context.Context) error {
 	pending := ""
 	for {
@@ -178,12 +178,12 @@ func (r *repl) talk(ctx context.Context) error {
 			return fault.New(fault.TooLarge, "repl.read", "a cell has over %d bytes", protocol.MaxCode)
 		}
 		state, err := r.kernel.IsComplete(ctx, pending)
-		// A dead kernel cannot answer; the cell restarts it.
+		// A dead kernel cannot answer. The cell restarts it.
 		if err != nil && !fault.Is(err, fault.Unsupported) && !fault.Is(err, fault.Conflict) {
 			return err
 		}
-		// A block could end with any of its lines. It ends with an empty one, or with one that is
-		// not indented.
+		// Any line of a block could be its last one. The block ends with an empty line, or with a
+		// line that is not indented.
 		inside := !first && strings.TrimSpace(line) != "" && strings.TrimLeft(line, " \t") != line
 		if state.IsComplete == "incomplete" || inside && state.IsComplete == "complete" {
 			continue
@@ -199,7 +199,7 @@ func (r *repl) talk(ctx context.Context) error {
 	}
 }
 
-// cell executes code and shows what it does.
+// cell executes code and shows its output.
 func (r *repl) cell(ctx context.Context, code string) error {
 	cell, err := r.kernel.Execute(ctx, code, client.ExecuteOptions{})
 	if err != nil {

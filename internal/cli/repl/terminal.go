@@ -29,14 +29,14 @@ const (
 	// typeAhead is how many bytes may be typed ahead of a running cell. More are dropped with a
 	// bell.
 	typeAhead = 16 << 10
-	// historyLines is how many lines are kept from one call to the next.
+	// historyLines is how many lines of history are stored.
 	historyLines = 1000
 	// completeTimeout is how long Tab waits for the kernel.
 	completeTimeout = 3 * time.Second
 	maxMatches      = 100
 )
 
-// interactive talks over a terminal.
+// interactive runs the conversation on a terminal.
 func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o Options) error {
 	in := int(r.a.In.Fd())
 	old, err := term.MakeRaw(in)
@@ -49,7 +49,7 @@ func (r *repl) interactive(ctx context.Context, ch protocol.Channel, o Options) 
 	go keys.pump()
 	out, ok := r.a.Out.(*os.File)
 	if !ok {
-		return fault.New(fault.Host, "repl.terminal", "standard output is no terminal")
+		return fault.New(fault.Host, "repl.terminal", "standard output is not a terminal")
 	}
 	t := term.NewTerminal(struct {
 		io.Reader
@@ -114,8 +114,8 @@ func (r *repl) readFrom(ctx context.Context, t *term.Terminal, keys *keyboard) {
 	}
 	r.next = func(prompt string) (string, error) {
 		return edit(func() (string, error) {
-			// The prompt of an input continues the line that the program began; the next one is
-			// the editor's again.
+			// The prompt of an input continues the line that the program began. After it, the
+			// editor's prompt is used again.
 			t.SetPrompt(prompt)
 			defer t.SetPrompt("")
 			return t.ReadLine()
@@ -196,7 +196,7 @@ func (r *repl) complete(ctx context.Context, w io.Writer, before, line string, p
 	return line[:start] + common + line[end:], start + len(common), true
 }
 
-// byteOffset turns a position in code points into one in bytes.
+// byteOffset converts a position in code points to one in bytes.
 func byteOffset(s string, points int) int {
 	for i := range s {
 		if points == 0 {

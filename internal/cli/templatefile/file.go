@@ -50,7 +50,7 @@ type File struct {
 	} `yaml:"files"`
 	Packages struct {
 		From string `yaml:"from"`
-		// Languages are packages by the name of a language that the server has.
+		// Languages holds packages by the name of a language of the server.
 		Languages map[string][]string `yaml:",inline"`
 	} `yaml:"packages"`
 	Run            []string    `yaml:"run"`
@@ -96,12 +96,12 @@ func Read(file string) (*File, error) {
 		return nil, fault.Invalid(op, "FILE", "%s: %v", file, err)
 	}
 	if r.Name == "" {
-		return nil, fault.Invalid(op, "name", "%s gives the template no name", file)
+		return nil, fault.Invalid(op, "name", "%s does not name the template", file)
 	}
 	return r, nil
 }
 
-// spec is the specification for the server.
+// spec returns the specification for the server.
 func (r *File) spec() (protocol.TemplateSpec, error) {
 	l := r.Limits
 	s := protocol.TemplateSpec{
@@ -134,7 +134,7 @@ func (r *File) spec() (protocol.TemplateSpec, error) {
 	}
 	s.BuildNetwork, s.SessionNetwork = r.BuildNetwork.Network, r.SessionNetwork.Network
 	if n := s.BuildNetwork; len(s.Packages) > 0 && r.Packages.From == "" && (n == nil || n.Off) {
-		return s, fault.Invalid("template.read", "packages.from", "sandboxes have no network: name the folder that the packages are in, or let the build out with build_network")
+		return s, fault.Invalid("template.read", "packages.from", "sandboxes have no network: name the folder with the packages, or allow network with build_network")
 	}
 	for i, text := range r.Volumes {
 		if err := (*flags.Mounts)(&s.Volumes).Set(text); err != nil {
@@ -212,8 +212,8 @@ func (r *File) packImage(ctx context.Context, out *tar.Writer) error {
 	return packTree(out, image.Layout(dir), "oci")
 }
 
-// packTree packs a file, or a folder with all regular files in it. Links are
-// followed where they are named themselves, and nowhere else.
+// packTree packs a file, or a folder with all regular files in it. It follows a link only if from
+// is the link itself.
 func packTree(out *tar.Writer, from, to string) error {
 	info, err := os.Stat(from)
 	if err != nil {
