@@ -82,7 +82,7 @@ func (c *call) newRecord() *audit.Record {
 		}
 	}
 	if v := c.find(c.request.Ch); c.request.Ch != 0 && v != nil && e.Session == "" {
-		e.Session, e.Channel = v.Session().ID(), v.Channel().ID()
+		e.Session, e.Channel = v.session.ID(), v.Channel().ID()
 	}
 	return e
 }

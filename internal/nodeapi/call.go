@@ -50,7 +50,7 @@ func (c *call) perform(ctx context.Context) {
 	span.Set(trace.Tenant, c.principal.Tenant)
 	if span != nil {
 		if v := c.find(c.request.Ch); v != nil {
-			span.Set(trace.Session, v.Session().ID())
+			span.Set(trace.Session, v.session.ID())
 			span.Set(trace.Channel, v.Channel().ID())
 		}
 	}

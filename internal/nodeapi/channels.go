@@ -13,7 +13,7 @@ func channelOpen(ctx context.Context, c *call, p protocol.ChannelOpen) (protocol
 	if err != nil {
 		return protocol.Channel{}, err
 	}
-	ch, err := s.OpenChannel(ctx, p)
+	ch, err := s.Channels().Open(ctx, p)
 	if err != nil {
 		return protocol.Channel{}, err
 	}
@@ -25,12 +25,7 @@ func channelList(_ context.Context, c *call, p protocol.SessionRef) (protocol.Ch
 	if err != nil {
 		return protocol.ChannelList{}, err
 	}
-	all := s.Channels()
-	out := protocol.ChannelList{Channels: make([]protocol.Channel, len(all))}
-	for i, ch := range all {
-		out.Channels[i] = ch.View()
-	}
-	return out, nil
+	return protocol.ChannelList{Channels: s.Channels().Views()}, nil
 }
 
 func channelClose(ctx context.Context, c *call, p protocol.ChannelRef) (none, error) {
@@ -38,11 +33,11 @@ func channelClose(ctx context.Context, c *call, p protocol.ChannelRef) (none, er
 	if err != nil {
 		return none{}, err
 	}
-	ch, err := s.Channel(p.Channel)
+	ch, err := s.Channels().Find(p.Channel)
 	if err != nil {
 		return none{}, err
 	}
-	return none{}, s.CloseChannel(ctx, ch)
+	return none{}, s.Channels().Close(ctx, ch)
 }
 
 func signal(ctx context.Context, c *call, p protocol.Signal) (none, error) {
@@ -56,7 +51,7 @@ func signal(ctx context.Context, c *call, p protocol.Signal) (none, error) {
 	if v.Channel().Kind() == "kernel" {
 		return none{}, fault.Invalid(c.op(), "ch", "%d is a kernel: interrupt or restart it", c.request.Ch)
 	}
-	release, err := v.Session().Acquire(ctx)
+	release, err := v.session.Acquire(ctx)
 	if err != nil {
 		return none{}, err
 	}

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/protocol"
 )
 
 // withKernel keeps the session of the kernel that the request's ch names awake
 // while do works with it.
-func withKernel[R any](ctx context.Context, c *call, do func(k *session.Channel) (R, error)) (R, error) {
+func withKernel[R any](ctx context.Context, c *call, do func(k *channel.Channel) (R, error)) (R, error) {
 	var zero R
 	v, err := c.viewer()
 	if err != nil {
@@ -22,7 +22,7 @@ func withKernel[R any](ctx context.Context, c *call, do func(k *session.Channel)
 	if v.Channel().Kind() != "kernel" {
 		return zero, fault.Invalid(c.op(), "ch", "%d is no kernel", c.request.Ch)
 	}
-	release, err := v.Session().Acquire(ctx)
+	release, err := v.session.Acquire(ctx)
 	if err != nil {
 		return zero, err
 	}
@@ -34,14 +34,14 @@ func execute(ctx context.Context, c *call, p protocol.Execute) (protocol.Queued,
 	if err := checkExecute(p); err != nil {
 		return protocol.Queued{}, err
 	}
-	return withKernel(ctx, c, func(k *session.Channel) (protocol.Queued, error) { return k.Execute(ctx, p) })
+	return withKernel(ctx, c, func(k *channel.Channel) (protocol.Queued, error) { return k.Execute(ctx, p) })
 }
 
 func input(ctx context.Context, c *call, p protocol.InputReply) (none, error) {
 	if len(p.Value) > protocol.MaxInput {
 		return none{}, fault.Invalid(c.op(), "value", "an input has at most %d bytes", protocol.MaxInput)
 	}
-	return withKernel(ctx, c, func(k *session.Channel) (none, error) { return none{}, k.Input(p) })
+	return withKernel(ctx, c, func(k *channel.Channel) (none, error) { return none{}, k.Input(p) })
 }
 
 // interrupt interrupts a kernel, or a process.
@@ -53,7 +53,7 @@ func interrupt(ctx context.Context, c *call, p protocol.Interrupt) (none, error)
 	if err != nil {
 		return none{}, err
 	}
-	release, err := v.Session().Acquire(ctx)
+	release, err := v.session.Acquire(ctx)
 	if err != nil {
 		return none{}, err
 	}
@@ -62,7 +62,7 @@ func interrupt(ctx context.Context, c *call, p protocol.Interrupt) (none, error)
 }
 
 func restart(ctx context.Context, c *call, _ none) (none, error) {
-	return withKernel(ctx, c, func(k *session.Channel) (none, error) { return none{}, k.Queue().Restart(ctx) })
+	return withKernel(ctx, c, func(k *channel.Channel) (none, error) { return none{}, k.Queue().Restart(ctx) })
 }
 
 // complete passes complete, inspect and is_complete on.
@@ -70,13 +70,13 @@ func complete(ctx context.Context, c *call, p protocol.Complete) (kernel.Reply, 
 	if err := checkComplete(p); err != nil {
 		return kernel.Reply{}, err
 	}
-	return withKernel(ctx, c, func(k *session.Channel) (kernel.Reply, error) {
+	return withKernel(ctx, c, func(k *channel.Channel) (kernel.Reply, error) {
 		return k.Queue().Ask(ctx, kernel.Request{Op: c.op(), Code: p.Code, Cursor: p.Cursor, Detail: p.Detail})
 	})
 }
 
 func variables(ctx context.Context, c *call, _ none) (kernel.Reply, error) {
-	return withKernel(ctx, c, func(k *session.Channel) (kernel.Reply, error) {
+	return withKernel(ctx, c, func(k *channel.Channel) (kernel.Reply, error) {
 		return k.Queue().Ask(ctx, kernel.Request{Op: c.op()})
 	})
 }
@@ -99,7 +99,7 @@ func comm(ctx context.Context, c *call, m kernel.Message) (none, error) {
 	if err := checkComm(m); err != nil {
 		return none{}, err
 	}
-	return withKernel(ctx, c, func(k *session.Channel) (none, error) { return none{}, k.Queue().Comm(ctx, m) })
+	return withKernel(ctx, c, func(k *channel.Channel) (none, error) { return none{}, k.Queue().Comm(ctx, m) })
 }
 
 func checkComm(m kernel.Message) error {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
-	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -27,7 +27,7 @@ const maxRequests = 64
 type linkHandler struct {
 	server    *Server
 	link      *noderpc.Link
-	id        session.LinkID
+	id        channel.LinkID
 	principal noderpc.Principal
 	ctx       context.Context
 	slots     chan struct{} // one token for each request under way
@@ -47,7 +47,7 @@ func (c *linkHandler) serve() error { return c.finish(c.read()) }
 func (s *Server) newLinkHandler(ctx context.Context, l *noderpc.Link) *linkHandler {
 	s.metrics.links.Add(1)
 	return &linkHandler{
-		server: s, link: l, id: session.LinkID(s.links.Add(1)), principal: l.Principal(), ctx: ctx,
+		server: s, link: l, id: channel.LinkID(s.links.Add(1)), principal: l.Principal(), ctx: ctx,
 		slots: make(chan struct{}, maxRequests), viewers: map[uint32]*viewer{}, watches: map[uint32]func(){},
 	}
 }

@@ -123,7 +123,7 @@ type Server struct {
 	log        *slog.Logger
 	operations map[string]*operation
 	metrics    *metrics
-	links      atomic.Uint64 // the last session.LinkID
+	links      atomic.Uint64 // the last channel.LinkID
 }
 
 // New returns a Server. It registers its metrics with the node's, and fails

@@ -47,7 +47,7 @@ func portOpen(_ context.Context, c *call, p protocol.PortRef, reply func(none, e
 	if err != nil {
 		return err
 	}
-	if !s.AcquirePort() {
+	if !s.Ports().Connect() {
 		c.endUpload(u)
 		return &fault.Error{
 			Kind: fault.Exhausted, Op: c.op(), RetryAfter: 1,
@@ -55,7 +55,7 @@ func portOpen(_ context.Context, c *call, p protocol.PortRef, reply func(none, e
 		}
 	}
 	c.work.Go(func() {
-		defer s.ReleasePort()
+		defer s.Ports().Disconnect()
 		var err error
 		if p := c.guard(c.op(), func() { err = c.forward(s, p.Port, u.out, func() { reply(none{}, nil) }) }); p != nil {
 			err = p
@@ -89,7 +89,7 @@ func (c *call) forward(s *session.Session, port int, in *io.PipeReader, opened f
 	if err != nil {
 		return err
 	}
-	tcp, err := s.Agent().Ports.Dial(ctx, s.NewWire(), port)
+	tcp, err := s.Agent().Ports.Dial(ctx, s.Channels().NewWire(), port)
 	release()
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func processList(ctx context.Context, c *call, p protocol.SessionRef) (protocol.
 		for i, p := range all {
 			out.Processes[i] = protocol.Process{
 				PID: p.PID, PPID: p.PPID, User: p.User, State: p.State, CPUMS: p.CPU, Memory: p.Memory,
-				Command: p.Command, Channel: s.ChannelOf(p.Channel),
+				Command: p.Command, Channel: s.Channels().OfWire(p.Channel),
 			}
 		}
 		return out, nil

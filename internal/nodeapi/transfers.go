@@ -86,14 +86,14 @@ func fileWrite(ctx context.Context, c *call, p protocol.FileWrite, reply func(pr
 	}
 	w := wire.FileWrite{Path: p.Path, Mode: p.Mode, IfMatch: p.IfMatch, IfAbsent: p.IfAbsent}
 	return receive(ctx, c, p.FileRef, func(s *session.Session, body io.Reader) (protocol.File, error) {
-		return fileAfter(s.Agent().Files.Write(ctx, s.NewWire(), w, body))
+		return fileAfter(s.Agent().Files.Write(ctx, s.Channels().NewWire(), w, body))
 	}, reply)
 }
 
 // treeWrite receives an archive.
 func treeWrite(ctx context.Context, c *call, p protocol.FileRef, reply func(protocol.Tree, error)) error {
 	return receive(ctx, c, p, func(s *session.Session, body io.Reader) (protocol.Tree, error) {
-		t, err := s.Agent().Files.WriteTree(ctx, s.NewWire(), p.Path, body)
+		t, err := s.Agent().Files.WriteTree(ctx, s.Channels().NewWire(), p.Path, body)
 		return protocol.Tree{
 			Path: t.Path, Files: t.Files, Folders: t.Folders, Links: t.Links, Skipped: t.Skipped, Bytes: t.Bytes,
 		}, err
@@ -175,7 +175,7 @@ func store[R any](
 func fileRead(ctx context.Context, c *call, p protocol.FileRead, reply func(protocol.FilePart, error)) error {
 	read := wire.FileRead{Path: p.Path, Offset: p.Offset, Length: p.Length, IfRange: p.IfRange}
 	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.FilePart), w io.Writer) error {
-		_, err := s.Agent().Files.Read(ctx, s.NewWire(), read, func(f wire.FileOpened) error {
+		_, err := s.Agent().Files.Read(ctx, s.Channels().NewWire(), read, func(f wire.FileOpened) error {
 			opened(protocol.FilePart{File: fileOf(f.FileStat), Offset: f.Offset, Length: f.Length})
 			return nil
 		}, w)
@@ -186,7 +186,7 @@ func fileRead(ctx context.Context, c *call, p protocol.FileRead, reply func(prot
 // treeRead sends a folder's description and then an archive of it.
 func treeRead(ctx context.Context, c *call, p protocol.TreeRead, reply func(protocol.File, error)) error {
 	return transmit(ctx, c, p.FileRef, func(s *session.Session, opened func(protocol.File), w io.Writer) error {
-		return s.Agent().Files.ReadTree(ctx, s.NewWire(), wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
+		return s.Agent().Files.ReadTree(ctx, s.Channels().NewWire(), wire.TreeRead{Path: p.Path, Archive: p.Archive}, func(f wire.FileStat) error {
 			opened(fileOf(f))
 			return nil
 		}, w)

@@ -9,19 +9,21 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/session"
+	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/tenant"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// viewer is a link's end of a session.Viewer, under a number that the client
+// viewer is a link's end of a channel.Viewer, under a number that the client
 // chose. One goroutine pumps the log to the link. Requests and input have a
 // queue each, so that a signal does not wait for input that nobody reads.
 type viewer struct {
-	*session.Viewer
-	link   *linkHandler
-	ch     uint32
-	pumped chan struct{} // closed when the pump has ended
+	*channel.Viewer
+	session *session.Session
+	link    *linkHandler
+	ch      uint32
+	pumped  chan struct{} // closed when the pump has ended
 
 	requests, inputs serialQueue
 	news             serialQueue // events of the session, in their order
@@ -55,10 +57,10 @@ func attach(_ context.Context, c *call, p protocol.Attach) (protocol.Attached, e
 		return no, err
 	}
 	v := &viewer{
-		link: c.linkHandler, ch: ch, pumped: make(chan struct{}),
+		session: s, link: c.linkHandler, ch: ch, pumped: make(chan struct{}),
 		requests: serialQueue{work: &c.work}, inputs: serialQueue{work: &c.work}, news: serialQueue{work: &c.work},
 	}
-	if v.Viewer, err = s.Attach(c.ctx, v, p); err != nil {
+	if v.Viewer, err = s.Channels().Attach(c.ctx, v, p); err != nil {
 		return no, err
 	}
 	if err := c.addViewer(v); err != nil {
@@ -177,16 +179,16 @@ func (v *viewer) ack(offset int64) {
 // sent first, which a viewer without credit holds up.
 const lostWait = 2 * time.Second
 
-// Link implements session.Client.
-func (v *viewer) Link() session.LinkID { return v.link.id }
+// Link implements channel.Client.
+func (v *viewer) Link() channel.LinkID { return v.link.id }
 
-// Notify implements session.Client.
+// Notify implements channel.Client.
 func (v *viewer) Notify(event string, params any) {
 	// When too much waits, the peer does not read.
 	v.link.later(&v.news, func() { v.link.event(event, v.ch, params) })
 }
 
-// NotifyLost implements session.Client.
+// NotifyLost implements channel.Client.
 func (v *viewer) NotifyLost(lost protocol.Lost) {
 	// With the link's lock, so that none begins once the link waits for all.
 	v.link.mu.Lock()
@@ -207,10 +209,10 @@ func (v *viewer) NotifyLost(lost protocol.Lost) {
 	})
 }
 
-// Disconnect implements session.Client.
+// Disconnect implements channel.Client.
 func (v *viewer) Disconnect() { _ = v.link.link.Close() }
 
-// Go implements session.Client.
+// Go implements channel.Client.
 func (v *viewer) Go(f func()) { v.link.background("link.viewer", f, func(error) {}) }
 
 // input passes an Input frame to a process. Input that cannot be taken is
@@ -242,7 +244,7 @@ func (c *linkHandler) input(f stream.Frame) {
 		v.refuse(fault.New(fault.Unsupported, op, "a paste is for a terminal"))
 		return
 	}
-	in := session.Input{
+	in := channel.Input{
 		Sequence: binary.BigEndian.Uint64(f.Body), Data: append([]byte(nil), f.Body[8:]...),
 		End: f.Flags&stream.FlagEnd != 0, Paste: f.Flags&stream.FlagPaste != 0,
 	}
@@ -264,7 +266,7 @@ func (v *viewer) refuse(err error) {
 
 // write passes input to the program. A frame with a sequence number is
 // acknowledged with it.
-func (v *viewer) write(in session.Input) {
+func (v *viewer) write(in channel.Input) {
 	v.mu.Lock()
 	stuck := v.stuck
 	v.mu.Unlock()

@@ -56,7 +56,7 @@ func fileWatch(ctx context.Context, c *call, p protocol.FileWatch, reply func(pr
 // watch passes the file to opened, and then sends events until the watch ends.
 func (c *call) watch(ctx context.Context, s *session.Session, p protocol.FileWatch, opened func(protocol.File)) (err error) {
 	defer c.caught(c.op(), func(e error) { err = e })
-	return s.Agent().Files.Watch(ctx, s.NewWire(), wire.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f wire.FileStat) {
+	return s.Agent().Files.Watch(ctx, s.Channels().NewWire(), wire.FileWatch{Path: p.Path, Recursive: p.Recursive}, func(f wire.FileStat) {
 		opened(fileOf(f))
 	}, func(f wire.FileChanges) error {
 		c.server.metrics.fileChanges.Add(int64(len(f.Changes)))
@@ -134,7 +134,7 @@ func sessionWatch(_ context.Context, c *call, p protocol.SessionWatch) (protocol
 	news := &serialQueue{work: &c.work}
 	// When too much waits for a peer that does not read, the next change is
 	// reported instead.
-	now, stop := s.WatchPresence(c.id, !p.ReadOnly && !c.onlyReads(), func(now protocol.Presence) bool {
+	now, stop := s.Channels().Viewers().WatchPresence(c.id, !p.ReadOnly && !c.onlyReads(), func(now protocol.Presence) bool {
 		return c.later(news, func() { c.event(protocol.EventPresence, c.request.Ch, now) })
 	})
 	context.AfterFunc(ctx, stop)

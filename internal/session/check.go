@@ -11,6 +11,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/noderpc"
+	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
@@ -182,7 +183,7 @@ func (m *Manager) checkOpen(s *Session, r protocol.ChannelOpen) (language string
 // checkTerminal is checkProcess for a terminal, which has a shell unless
 // something else is asked for.
 func (m *Manager) checkTerminal(op string, r protocol.ChannelOpen) (language string, argv []string, err error) {
-	if err := sizeOf(r).Check(op); err != nil {
+	if err := channel.SizeOf(r).Check(op); err != nil {
 		return "", nil, err
 	}
 	if r.Stdin {

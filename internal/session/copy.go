@@ -9,7 +9,6 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
-	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/stream"
 )
 
@@ -134,34 +133,15 @@ func (s *Session) capture(ctx context.Context) (*captured, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, all := s.header()
+	v := s.header()
 	st := &captured{at: time.Now()}
-	for _, c := range all {
-		sc := c.header()
-		if c.queue != nil {
-			q, d, err := c.queue.Copy(ctx, s.outstanding)
-			if err != nil {
-				return nil, err
-			}
-			if d, ok := d.(*driver); ok {
-				sc.Wire = d.wire
-			}
-			sc.Queue = &q
-		}
-		st.forks = append(st.forks, c.log.Fork())
-		c.state(&sc)
-		v.Channels = append(v.Channels, sc)
+	if st.forks, err = s.channels.Capture(ctx, v); err != nil {
+		return nil, err
 	}
 	v.Agent = wire
-	s.wires(v)
+	s.channels.RecordWires(v)
 	st.record = *v
 	return st, nil
-}
-
-// outstanding reports whether a driver owes the reply to an execute.
-func (s *Session) outstanding(d queue.Driver) bool {
-	own, ok := d.(*driver)
-	return ok && s.agent.Kernels.Outstanding(own.wire)
 }
 
 // write adds the logs to a copy's folder.

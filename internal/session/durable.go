@@ -57,17 +57,11 @@ func (s *Session) autosaveDue(now time.Time) bool {
 	at, tried := s.copies.Saved(), s.copies.Tried()
 	s.mu.Lock()
 	idle := (s.state == running || s.state == paused) && s.ops == 0 && now.Sub(s.status.Active) >= durableRest && s.status.Active.After(at)
-	all := s.order
 	s.mu.Unlock()
 	if !idle || now.Sub(tried) < s.m.cfg.DurableEvery {
 		return false
 	}
-	for _, c := range all {
-		if c.queue != nil && c.queue.State().Work {
-			return false
-		}
-	}
-	return true
+	return !s.channels.KernelsWork()
 }
 
 // autosave copies the session now. It calls unlock when the session runs again.
@@ -116,11 +110,7 @@ func (s *Session) noteNotDurable(bytes int64) {
 	if !s.copies.Oversized() {
 		return
 	}
-	for _, c := range s.Channels() {
-		if c.queue != nil {
-			c.note(map[string]any{"event": "not_durable", "bytes": bytes, "limit": s.m.cfg.DurableBytes})
-		}
-	}
+	s.channels.NoteKernels(map[string]any{"event": "not_durable", "bytes": bytes, "limit": s.m.cfg.DurableBytes})
 }
 
 // recoverAll recovers the durable sessions that the earlier process could not
@@ -176,15 +166,15 @@ func (m *Manager) recover(id string, number int) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, ch := range s.order {
+	for i, ch := range s.channels.All() {
 		cells := 0
 		if q := r.Record.Channels[i].Queue; q != nil {
 			cells = len(q.Lost)
 		}
-		ch.note(map[string]any{"event": "recovered", "as_of_ms": r.At.UnixMilli(), "lost_cells": cells})
+		ch.Note(map[string]any{"event": "recovered", "as_of_ms": r.At.UnixMilli(), "lost_cells": cells})
 	}
 	s.copies.Resume(number, r.At)
-	s.connectAll(r.Record)
+	s.channels.Connect(r.Record)
 	m.log.Debug("recovered", "session", id, "lost_cells", r.Lost)
 	return s, nil
 }

@@ -51,17 +51,13 @@ func (s *Session) evict(ctx context.Context, since time.Time) bool {
 	defer s.lifecycle.Unlock()
 	s.mu.Lock()
 	idle := (s.state == paused || s.state == running) && s.idleSince(since)
-	all, state := s.order, s.state
+	state := s.state
 	s.mu.Unlock()
 	if !idle {
 		return false
 	}
-	if state == running {
-		for _, c := range all {
-			if c.working(ctx, since) {
-				return false
-			}
-		}
+	if state == running && s.channels.Working(ctx, since) != nil {
+		return false
 	}
 	if err := s.m.room(); err != nil {
 		return false

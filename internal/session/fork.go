@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/undo"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/stream"
 )
 
 // branch is a session that goes on from a copy.
@@ -204,17 +202,17 @@ func (m *Manager) start(ctx context.Context, b branch, c *snapshot.Manifest) (*S
 	s.machine = machine
 	s.transition(resuming)
 	s.mu.Unlock()
-	for i, ch := range s.order {
+	for i, ch := range s.channels.All() {
 		// Up to here it is the original's, at the same offsets.
 		l := c.Channels[i].Log
-		ch.note(map[string]any{"event": b.event, "from": b.origin, "epoch": l.Epoch, "offset": l.End, "as_of_ms": c.At.UnixMilli()})
+		ch.Note(map[string]any{"event": b.event, "from": b.origin, "epoch": l.Epoch, "offset": l.End, "as_of_ms": c.At.UnixMilli()})
 	}
-	s.connectAll(v)
+	s.channels.Connect(v)
 	s.agent.Reconnect(machine.Wire())
 	if err := s.finalizeRestore(ctx, true); err != nil {
 		m.couldNotRestore("a copy did not answer after it was started", err, "session", v.ID, "origin", b.origin)
 		s.lose("crashed", "it did not answer after it was started")
-		s.retire()
+		s.channels.Retire()
 		return nil, unavailable(op, "the copy did not answer after it was started; what it is a copy of is as it was", err)
 	}
 	s.watchMachine()
@@ -266,13 +264,4 @@ func (m *Manager) cloneSession(dir string, v snapshot.Record) (*Session, error) 
 		return nil, errors.Join(err, os.RemoveAll(filepath.Join(m.logDir(), v.ID)))
 	}
 	return s, nil
-}
-
-// note adds an event to the channel's log, unless it has ended.
-func (c *Channel) note(event map[string]any) {
-	if c.ended() {
-		return
-	}
-	body, _ := json.Marshal(event)                 // strings and numbers
-	_, _ = c.log.Append(stream.KindEvent, 0, body) // it can only have ended
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/sandgate/sandgate/pty"
 )
 
-// TestGoldenRecords compares what a node stores beside the records of packages
-// snapshot and migrate.
+// TestGoldenRecords compares what a node stores besides the records of packages snapshot, migrate and
+// channel.
 func TestGoldenRecords(t *testing.T) {
 	golden.Records(t, "records.json", map[string]any{
 		"view in the blob store": protocol.Session{},
-		"resize record":          resized{},
 	}, pty.State{Size: pty.Size{Cols: 80, Rows: 24}}, pty.PasteFilter{}, protocol.Network{Allow: []string{"example.org"}})
 }
 

@@ -348,11 +348,7 @@ func (s *Session) notifyPhase(phase string, percent int) {
 
 func (s *Session) notifyViewers(c protocol.StateChange) {
 	c.Session = s.spec.ID
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for a := range s.viewers {
-		a.client.Notify(protocol.EventState, c)
-	}
+	s.channels.Viewers().Notify(protocol.EventState, c)
 }
 
 // hibernateIdle hibernates a session that has been paused and of no use since

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
-	"github.com/sandgate/sandgate/stream"
 )
 
 // leastLimits returns the smallest limits with which a sandbox is usable.
@@ -56,23 +54,6 @@ func number(v reflect.Value) float64 {
 		return v.Float()
 	}
 	return float64(v.Int())
-}
-
-// cellLimit is how long a cell of the session may run; 0 means for ever.
-func (s *Session) cellLimit() time.Duration {
-	return time.Duration(s.spec.Limits.CellSeconds) * time.Second
-}
-
-// noteLimit notes in the channel's log that a limit was reached.
-func (c *Channel) noteLimit(cell uint32, r protocol.Reached) {
-	c.session.m.stats.LimitsReached.Add(1)
-	body, err := json.Marshal(struct {
-		Event string `json:"event"`
-		protocol.Reached
-	}{"limit", r})
-	if err == nil {
-		_, _ = c.log.Append(stream.KindEvent, cell, body) // it has ended: its readers know
-	}
 }
 
 // lostBy is the limit that a session was lost by; nil when it was another

@@ -8,9 +8,8 @@ package session
 //
 //	migrate.Migrator.adopting, uploading, uploadingJournal
 //	Manager.hibernating, autosaving
-//	Session.opening
 //	Session.lifecycle      pauses, hibernations, resumes and copies of a session
-//	Terminal.resizing
+//	channel.Set.opening, channel.terminal.resizing
 //
 // Mutexes, with their ranks. None is held over a call to the agent, the backend,
 // a queue, a link or a disk, except for those that say so:
@@ -19,14 +18,15 @@ package session
 //	10  Manager.mu               the lists of sessions
 //	20  snapshot.Store.mu        the list of users' snapshots
 //	30  admission.Controller.mu  places that are reserved
-//	40  Session.mu               state, viewers, channels; several only under Manager.mu
-//	50  Channel.mu
+//	40  Session.mu               state; several only under Manager.mu
+//	45  channel.Set.mu           the lists of channels
+//	50  channel.Channel.mu
 //	60  durable.Copies.mu        copies of a durable session; held over writes to its journals
 //	70  totals.mu
 //	80  the queue of package admission
 //	90  ownership.Departures.mu  taken with Manager.mu held
-//	    writer.mu                held over input on its way to the agent
-//	    presence.mu, migrate.Uploads.mu, migrate.Migrator.mu and other leaves
+//	    channel.writer.mu        held over input on its way to the agent
+//	    channel.Viewers.mu, migrate.Uploads.mu, migrate.Migrator.mu and other leaves
 //
 // The ranks of a mutex of another package are in that package. Built with the tag
 // lockorder, the mutexes with a rank check the order:
@@ -35,16 +35,13 @@ package session
 type (
 	managerRank struct{}
 	sessionRank struct{}
-	channelRank struct{}
 	totalsRank  struct{}
 )
 
 func (managerRank) Rank() int { return 10 }
 func (sessionRank) Rank() int { return 40 }
-func (channelRank) Rank() int { return 50 }
 func (totalsRank) Rank() int  { return 70 }
 
 func (managerRank) String() string { return "Manager.mu" }
 func (sessionRank) String() string { return "Session.mu" }
-func (channelRank) String() string { return "Channel.mu" }
 func (totalsRank) String() string  { return "totals.mu" }

@@ -244,8 +244,10 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	if err := s.enableEgress(w.network, 0); err != nil {
 		return nil, err
 	}
-	if err := s.addWarmKernel(mb); err != nil {
-		return nil, err
+	if mb.Language != "" {
+		if err := s.channels.AddWarmKernel(w.language, warm.KernelChannel, mb.Info); err != nil {
+			return nil, err
+		}
 	}
 	s.watchMachine()
 	back.Commit() // from here on lose undoes it all
@@ -314,7 +316,7 @@ func (m *Manager) Remove(s *Session) {
 	m.mu.Unlock()
 	s.lose("deleted", "the session was deleted")
 	m.admission.Freed()
-	s.retire()
+	s.channels.Retire()
 }
 
 // Status is what an operator sees.
@@ -407,7 +409,7 @@ func (m *Manager) tick(now time.Time) {
 	for _, s := range all {
 		m.autosaveIdle(s, now)
 		m.migration.UploadDue(movable{s}, now)
-		s.lookAtPorts()
+		lookAtPorts(s)
 		switch {
 		case s.lostBefore(now.Add(-m.cfg.LostRetention)):
 			m.work.Go(func() { m.Remove(s) })

@@ -72,7 +72,7 @@ func (v movable) Freeze(ctx context.Context) (f migrate.Frozen, err error) {
 			s.moving.Store(false)
 		}
 	}()
-	s.disconnectViewers()
+	s.channels.Viewers().Disconnect()
 	f.View = s.View()
 	if err := s.reserve(); err != nil {
 		return f, err
@@ -95,19 +95,6 @@ func (v movable) Forget() {
 	v.s.m.mu.Lock()
 	defer v.s.m.mu.Unlock()
 	v.s.m.unlist(v.s)
-}
-
-// disconnectViewers ends the connections of all viewers.
-func (s *Session) disconnectViewers() {
-	s.mu.Lock()
-	viewers := make([]*Viewer, 0, len(s.viewers))
-	for w := range s.viewers {
-		viewers = append(viewers, w)
-	}
-	s.mu.Unlock()
-	for _, w := range viewers {
-		w.client.Disconnect()
-	}
 }
 
 // migrationNode is a manager as package migrate sees it. It implements migrate.Sessions.
@@ -150,8 +137,8 @@ func (n migrationNode) Recover(c migrate.Checkpoint, number int) (migrate.Movabl
 		return nil, err
 	}
 	s.uploads.Uploaded(number, c.Base)
-	for _, ch := range s.order {
-		ch.note(map[string]any{"event": "taken_over", "as_of_ms": c.At.UnixMilli()})
+	for _, ch := range s.channels.All() {
+		ch.Note(map[string]any{"event": "taken_over", "as_of_ms": c.At.UnixMilli()})
 	}
 	n.list(s)
 	return movable{s}, nil
@@ -182,10 +169,10 @@ func (m *Manager) Moved(id cluster.SessionID) {
 	}
 	m.departures.MarkLeft(s.spec.ID, s.spec.Tenant)
 	movable{s}.Forget() // a request for it here has to look where it is
-	s.disconnectViewers()
+	s.channels.Viewers().Disconnect()
 	m.work.Go(func() {
 		s.lose("moved", "another node has taken it over")
-		s.retire()
+		s.channels.Retire()
 	})
 }
 

@@ -16,7 +16,7 @@ func TestKeyedOpenOutlivesItsConnection(t *testing.T) {
 	lost, cancel := context.WithCancel(r.ctx)
 	cancel()
 	open := func(ctx context.Context, key string) (protocol.Channel, error) {
-		c, err := r.session(s.ID).OpenChannel(ctx, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "60"}, Key: key})
+		c, err := r.session(s.ID).Channels().Open(ctx, protocol.ChannelOpen{Session: s.ID, Kind: "process", Argv: []string{"sleep", "60"}, Key: key})
 		if err != nil {
 			return protocol.Channel{}, err
 		}

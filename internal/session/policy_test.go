@@ -70,7 +70,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("it is %s, want %s: %+v", v.State, want, v)
 		}
 	}
-	eventually(t, "the kernels are idle", func() bool { return !soon.order[0].queue.State().Work && !plain.order[0].queue.State().Work })
+	eventually(t, "the kernels are idle", func() bool { return !soon.channels.KernelsWork() && !plain.channels.KernelsWork() })
 	rests(plain, later, running)
 	rests(soon, later.Add(-5*time.Second), running)
 	rests(soon, later, paused)

@@ -11,22 +11,24 @@ import (
 )
 
 const (
-	// maxConns is how many connections to ports a session has at once.
+	// maxConns is how many connections to its ports a session has at once.
 	maxConns = 128
-	// portList bounds a list of the ports that listen.
+	// portList limits a request to the agent for the ports that listen.
 	portList = 5 * time.Second
 )
 
-// ports is the state of a session's ports. Its lock is taken alone.
-type ports struct {
-	mu      sync.Mutex // guards all below
+// Ports counts the connections to a session's ports, and finds ports that are opened and closed. Its
+// methods are safe for concurrent use.
+type Ports struct {
+	mu      sync.Mutex // guards all below; a leaf
 	conns   int
 	looking bool
 	known   []wire.Port
 }
 
-// add counts a connection in, if it may be.
-func (p *ports) add() bool {
+// Connect counts a new connection. It returns false when the session has as many connections as it
+// can have; otherwise the caller calls Disconnect.
+func (p *Ports) Connect() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conns >= maxConns {
@@ -36,68 +38,70 @@ func (p *ports) add() bool {
 	return true
 }
 
-func (p *ports) done() {
+// Disconnect counts a connection that has ended.
+func (p *Ports) Disconnect() {
 	p.mu.Lock()
 	p.conns--
 	p.mu.Unlock()
 }
 
-// AcquirePort counts a connection to a port of the session in. It is false when
-// as many are open as may be; otherwise the caller calls ReleasePort.
-func (s *Session) AcquirePort() bool { return s.ports.add() }
+// startLook reports whether the caller may look; it then calls look.
+func (p *Ports) startLook() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	busy := p.looking
+	p.looking = true
+	return !busy
+}
 
-// ReleasePort counts a connection to a port out.
-func (s *Session) ReleasePort() { s.ports.done() }
+// look returns the ports that were closed and opened since the last look. Preconditions: startLook
+// has returned true.
+func (p *Ports) look(ctx context.Context, list func(context.Context) ([]wire.Port, error)) (closed, opened []wire.Port) {
+	now, err := list(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looking = false
+	if err != nil {
+		return nil, nil // the session was paused or has ended
+	}
+	before := p.known
+	p.known = now
+	return without(before, now), without(now, before)
+}
 
-// lookAtPorts notifies the viewers of a running session of ports that have been
-// opened and closed. It neither resumes a session nor keeps it awake, and does
-// nothing for a session without viewers.
-func (s *Session) lookAtPorts() {
-	s.mu.Lock()
-	watchers := make([]*Viewer, 0, len(s.viewers))
-	if s.state == running {
-		for a := range s.viewers {
-			watchers = append(watchers, a)
+// without returns the ports of all that are not in others.
+func without(all, others []wire.Port) (rest []wire.Port) {
+	for _, p := range all {
+		if !slices.Contains(others, p) {
+			rest = append(rest, p)
 		}
 	}
-	s.mu.Unlock()
-	if len(watchers) == 0 {
-		return
-	}
-	s.ports.mu.Lock()
-	busy := s.ports.looking
-	s.ports.looking = true
-	s.ports.mu.Unlock()
-	if busy {
+	return rest
+}
+
+// Ports returns the counts of the session's ports.
+func (s *Session) Ports() *Ports { return &s.ports }
+
+// lookAtPorts notifies the viewers of a running session of ports that have been opened and closed,
+// in the background. It neither resumes a session nor keeps it awake, and does nothing for a session
+// without viewers.
+func lookAtPorts(s *Session) {
+	viewers := s.channels.Viewers()
+	if !s.is(running) || viewers.Count() == 0 || !s.ports.startLook() {
 		return
 	}
 	s.m.work.Go(func() {
 		ctx, cancel := context.WithTimeout(s.life, portList)
 		defer cancel()
-		now, err := s.agent.Ports.List(ctx)
-		s.ports.mu.Lock()
-		before := s.ports.known
-		if s.ports.looking = false; err == nil {
-			s.ports.known = now
+		closed, opened := s.ports.look(ctx, s.agent.Ports.List)
+		notify := func(p wire.Port, open bool) {
+			viewers.Notify(protocol.EventPort, protocol.PortChange{Session: s.spec.ID, Port: protocol.Port(p), Open: open})
 		}
-		s.ports.mu.Unlock()
-		if err != nil {
-			return // paused or ended meanwhile
+		for _, p := range closed {
+			notify(p, false)
 		}
-		tell := func(p wire.Port, open bool) {
-			for _, a := range watchers {
-				a.client.Notify(protocol.EventPort, protocol.PortChange{Session: s.spec.ID, Port: protocol.Port(p), Open: open})
-			}
-		}
-		for _, p := range before {
-			if !slices.Contains(now, p) {
-				tell(p, false)
-			}
-		}
-		for _, p := range now {
-			if !slices.Contains(before, p) {
-				tell(p, true)
-			}
+		for _, p := range opened {
+			notify(p, true)
 		}
 	})
 }

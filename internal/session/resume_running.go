@@ -9,11 +9,7 @@ import (
 // working reports whether something runs in a session that is awake: a cell, a
 // process, a program in a terminal.
 func (s *Session) working(ctx context.Context) bool {
-	s.mu.Lock()
-	awake, all := s.state == running, s.order
-	s.mu.Unlock()
-	now := time.Now()
-	return awake && slices.ContainsFunc(all, func(c *Channel) bool { return c.working(ctx, now) })
+	return s.is(running) && s.channels.Working(ctx, time.Now()) != nil
 }
 
 // resumeBusy resumes the sessions that were at work when the process before this

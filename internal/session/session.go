@@ -9,20 +9,18 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/client"
-	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/ctxlock"
 	"github.com/sandgate/sandgate/internal/egress/proxy"
 	"github.com/sandgate/sandgate/internal/lockorder"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/sandbox"
+	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
-	"github.com/sandgate/sandgate/kernel"
-	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -42,12 +40,13 @@ type Session struct {
 	// machine is nil in a session of an earlier process that has not resumed.
 	machine sandbox.Machine
 	agent   *client.Client
-	router  *frameRouter
 	meter   usage.Meter
-	// life ends when the session is lost; settled is closed once all that
-	// hangs on it has been told.
+	// channels are its kernels, processes and terminals, with their viewers.
+	channels *channel.Set
+	// life ends when the session is lost, with LostError as its cause; settled is closed once
+	// the channels and viewers have been notified.
 	life    context.Context
-	end     context.CancelFunc
+	end     context.CancelCauseFunc
 	settled chan struct{}
 	// lifecycle is a lock with a context. It is held while the session is paused,
 	// hibernated or resumed, and by Acquire.
@@ -56,45 +55,44 @@ type Session struct {
 	stopWatch func()
 	copies    *durable.Copies  // of a durable session
 	uploads   *migrate.Uploads // of the copies
-	// opening is held by the one who opens a channel with a key.
-	opening ctxlock.Lock
-	ports   ports
-	egress  *proxy.Proxy // nil without a network
-	volumes *volume.Hold
+	ports     Ports
+	egress    *proxy.Proxy // nil without a network
+	volumes   *volume.Hold
 	// moving is set while it is parked; sealed, with lifecycle held, once there is
 	// no way back from that.
 	moving atomic.Bool
 	sealed bool
 
-	mu       lockorder.Mutex[sessionRank] // guards all below, status and machine
-	state    State                        // transition alone assigns it
-	listed   bool                         // in Manager.sessions
-	counted  share                        // what it adds to Manager.totals
-	reason   string
-	message  string
-	lostAt   time.Time
-	until    time.Time     // it counts as at work till then
-	stored   int64         // bytes on disk while it is hibernated
-	ops      int           // requests under way that mean work
-	idle     chan struct{} // closed when ops becomes 0; nil when nobody waits
-	channels map[string]*Channel
-	order    []*Channel
-	keys     map[string]*Channel
-	viewers  map[*Viewer]struct{}
-	presence presence
+	mu      lockorder.Mutex[sessionRank] // guards all below, status and machine
+	state   State                        // transition alone assigns it
+	listed  bool                         // in Manager.sessions
+	counted share                        // what it adds to Manager.totals
+	reason  string
+	message string
+	lostAt  time.Time
+	until   time.Time     // it counts as at work till then
+	stored  int64         // bytes on disk while it is hibernated
+	ops     int           // requests under way that mean work
+	idle    chan struct{} // closed when ops becomes 0; nil when nobody waits
 }
 
 // newSession makes a session that is in no list and has no machine yet.
-func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state State, h *volume.Hold, r *frameRouter, a *client.Client) *Session {
+func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state State, h *volume.Hold, r *channel.Router, a *client.Client) *Session {
 	spec.Volumes = h.Mounts()
 	s := &Session{
-		m: m, spec: spec, status: status, state: state, volumes: h, router: r, agent: a,
+		m: m, spec: spec, status: status, state: state, volumes: h, agent: a,
 		sandbox: spec.Layout.Spec(h.Sources()), copies: m.durable.Copies(spec.ID, spec.Durable, m.log), uploads: migrate.NewUploads(),
-		settled: make(chan struct{}), lifecycle: ctxlock.New(), opening: ctxlock.New(),
-		channels: map[string]*Channel{}, keys: map[string]*Channel{}, viewers: map[*Viewer]struct{}{},
+		settled: make(chan struct{}), lifecycle: ctxlock.New(),
 	}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.limitOutput()
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.channels = channel.NewSet(channel.Config{
+		Session: s, ID: spec.ID, Tenant: spec.Tenant, Subject: spec.Subject, Life: s.life,
+		Check:        func(r protocol.ChannelOpen) (string, []string, error) { return m.checkOpen(s, r) },
+		Acknowledged: s.copies.Acknowledge, Audit: m.audit,
+		BootLimit: m.cfg.BootLimit, CellLimit: time.Duration(spec.Limits.CellSeconds) * time.Second,
+		OutputRate: spec.Limits.OutputBytesPerSecond,
+		Agent:      a, Router: r, Logs: m.logs, Stats: m.stats, Meter: &s.meter,
+	}, status.Numbers)
 	return s
 }
 
@@ -106,59 +104,9 @@ func (m *Manager) claimed(id string, p noderpc.Principal, mb *warm.Instance, w w
 		Language: w.language, Env: r.Env, Created: now, Info: mb.Info, Durable: m.wantsDurable(r),
 	}
 	status := snapshot.Status{Name: r.Name, Policy: w.policy, Expires: now.Add(w.lifetime), Active: now}
-	s := newSession(m, spec, status, running, h, mb.Sink.(*frameRouter), mb.Agent)
+	s := newSession(m, spec, status, running, h, mb.Sink.(*channel.Router), mb.Agent)
 	s.machine = mb.Machine
 	return s
-}
-
-// limitOutput makes the router hold the session's output to its limit.
-func (s *Session) limitOutput() {
-	if rate := s.spec.Limits.OutputBytesPerSecond; rate > 0 {
-		s.router.limiter = newOutputLimiter(rate, s.agent)
-	}
-}
-
-// addWarmKernel makes the instance's warm kernel the session's first channel, k1.
-func (s *Session) addWarmKernel(i *warm.Instance) error {
-	if i.Language == "" {
-		return nil
-	}
-	c, err := s.newChannel("kernel", s.spec.Language, nil)
-	if err != nil {
-		return err
-	}
-	d := &driver{session: s, channel: c, wire: warm.KernelChannel}
-	c.queue = queue.New(queue.Options{Log: c.log, Start: s.starter(c, nil, ""), Driver: d, Info: i.Info, Changed: s.Touch, Ended: c.cellEnded, Limit: s.cellLimit()})
-	close(c.opened)
-	s.router.set(warm.KernelChannel, target{channel: c, driver: d})
-	return nil
-}
-
-// starter returns what starts a kernel of c, each time on a new number.
-func (s *Session) starter(c *Channel, env map[string]string, cwd string) queue.Starter {
-	return func(ctx context.Context) (queue.Driver, kernel.Info, error) {
-		select {
-		case <-c.opened: // c.queue is set: output may come
-		case <-ctx.Done():
-			return nil, kernel.Info{}, ctx.Err()
-		}
-		ctx, cancel := context.WithTimeout(ctx, s.m.cfg.BootLimit)
-		defer cancel()
-		end, err := s.Acquire(ctx)
-		if err != nil {
-			return nil, kernel.Info{}, err
-		}
-		defer end()
-		d := &driver{session: s, channel: c, wire: s.router.Number()}
-		s.router.set(d.wire, target{channel: c, driver: d})
-		info, err := s.agent.Kernels.Start(ctx, d.wire, wire.StartKernel{Language: c.language, Env: env, Cwd: cwd})
-		if err != nil {
-			s.router.remove(d.wire)
-			return nil, kernel.Info{}, err
-		}
-		s.m.stats.KernelsStarted.Add(1)
-		return d, info, nil
-	}
 }
 
 // Touch notes that the session is active.
@@ -168,8 +116,12 @@ func (s *Session) Touch() {
 	s.mu.Unlock()
 }
 
-// asleep reports whether work would wake the session.
-func (s *Session) asleep() bool { return !s.is(running) && !s.is(lost) }
+// State returns the session's state, as in protocol.Session.
+func (s *Session) State() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.String()
+}
 
 func (s *Session) is(state State) bool {
 	s.mu.Lock()
@@ -197,6 +149,11 @@ func (s *Session) lostBefore(t time.Time) bool {
 func (s *Session) LostError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.lostErrorLocked()
+}
+
+// lostErrorLocked is LostError. Preconditions: mu is held.
+func (s *Session) lostErrorLocked() error {
 	return &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
 }
 
@@ -235,7 +192,7 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == lost {
-		return nil, &fault.Error{Kind: fault.SandboxLost, Op: "session.use", Message: "the session's sandbox has ended (" + s.reason + "): " + s.message}
+		return nil, s.lostErrorLocked()
 	}
 	s.transition(running)
 	s.ops++
@@ -263,13 +220,13 @@ func (s *Session) lockLifecycle(ctx context.Context, op string) error {
 	return nil
 }
 
-// acquireOwned is Acquire for input, which clients do not repeat: while the node
+// AcquireOwned is Acquire for input, which clients do not repeat: while the node
 // does not know whether the session is its own, it waits.
-func (s *Session) acquireOwned(ctx context.Context) (end func(), err error) {
+func (s *Session) AcquireOwned(ctx context.Context) (release func(), err error) {
 	for {
-		end, err = s.Acquire(ctx)
+		release, err = s.Acquire(ctx)
 		if err == nil || s.m.owner.Owns(s.spec.ID) {
-			return end, err
+			return release, err
 		}
 		if err := s.m.owner.Wait(ctx, s.spec.ID, s.life.Done()); err != nil {
 			return nil, err
@@ -286,18 +243,16 @@ func (s *Session) pauseIdle(ctx context.Context, since time.Time) {
 	defer s.lifecycle.Unlock()
 	s.mu.Lock()
 	idle := s.state == running && s.idleSince(since)
-	all, machine := s.order, s.machine
+	machine := s.machine
 	s.mu.Unlock()
 	if !idle {
 		return
 	}
-	for _, c := range all {
-		if c.working(ctx, since) {
-			if c.terminal != nil {
-				s.Touch() // ask again after the same time
-			}
-			return
+	if c := s.channels.Working(ctx, since); c != nil {
+		if c.IsTerminal() {
+			s.Touch() // ask again after the same time
 		}
+		return
 	}
 	if err := machine.SetPaused(ctx, true); err != nil {
 		if !s.IsLost() {
@@ -392,11 +347,6 @@ func (s *Session) lose(reason, message string) {
 	asleep := s.state == hibernated || s.state == resuming
 	s.conclude(reason, message)
 	s.egress.Close()
-	all := s.order
-	watchers := make([]*Viewer, 0, len(s.viewers))
-	for a := range s.viewers {
-		watchers = append(watchers, a)
-	}
 	s.mu.Unlock()
 	s.m.stats.SessionLost(reason)
 	s.measure(asleep, reason)
@@ -404,9 +354,7 @@ func (s *Session) lose(reason, message string) {
 	// At once, so that nothing below waits for a sandbox that hangs.
 	var destroyed sync.WaitGroup
 	destroyed.Go(func() {
-		if s.router.limiter != nil {
-			s.router.limiter.close()
-		}
+		s.channels.EndLimits()
 		s.m.provider.Discard(s.instance())
 		s.volumes.Release()
 		if err := os.RemoveAll(s.m.sessionDir(s.spec.ID)); err != nil {
@@ -417,42 +365,18 @@ func (s *Session) lose(reason, message string) {
 			s.m.owner.Forget(s.spec.ID)
 		}
 	})
-	for _, c := range all {
-		s.endChannel(c, reason, message)
-	}
-	for _, a := range watchers {
-		a.client.NotifyLost(s.lostEvent())
-	}
+	s.channels.Lose(reason, message)
+	s.channels.Viewers().NotifyLost(s.Lost())
 	close(s.settled)
 	destroyed.Wait()
 	s.m.admission.Freed()
 }
 
-func (s *Session) lostEvent() protocol.Lost {
+// Lost returns the event that reports the end of the session.
+func (s *Session) Lost() protocol.Lost {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return protocol.Lost{Session: s.spec.ID, Reason: s.reason, Message: s.message, Reached: s.lostBy()}
-}
-
-// endChannel closes a channel's queue and log because its sandbox is gone.
-func (s *Session) endChannel(c *Channel, reason, message string) {
-	<-c.opened
-	if c.queue != nil {
-		c.queue.Close(queue.Death{Reason: queue.LostReason, Message: "the sandbox ended (" + reason + "): " + message})
-	}
-	c.end(protocol.Exit{Code: -1, Reason: reason})
-}
-
-// retire lets the logs go, once nobody reads them, and forgets the channels.
-func (s *Session) retire() {
-	s.mu.Lock()
-	all := s.order
-	s.order, s.channels, s.keys = nil, map[string]*Channel{}, map[string]*Channel{}
-	s.mu.Unlock()
-	for _, c := range all {
-		c.retire()
-	}
-	s.m.logs.RemoveDir(s.spec.ID)
 }
 
 // View returns the session as clients see it, without its usage.
@@ -474,12 +398,11 @@ func (s *Session) View() protocol.Session {
 	if !s.status.Recovered.IsZero() {
 		v.RecoveredMS = s.status.Recovered.UnixMilli()
 	}
-	all := s.order
 	s.mu.Unlock()
 	if at := s.copies.Saved(); !at.IsZero() {
 		v.KeptMS = at.UnixMilli()
 	}
-	v.Channels = views(all)
+	v.Channels = s.channels.Views()
 	return v
 }
 
@@ -513,50 +436,5 @@ func (s *Session) expiresAt() time.Time {
 	return s.status.Expires
 }
 
-func views(all []*Channel) []protocol.Channel {
-	out := make([]protocol.Channel, len(all))
-	for i, c := range all {
-		out[i] = c.View()
-	}
-	return out
-}
-
-// Channels returns the channels, oldest first. The caller does not change the
-// slice.
-func (s *Session) Channels() []*Channel {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.order
-}
-
-// Channel finds a channel by its id. Errors: NotFound.
-func (s *Session) Channel(id string) (*Channel, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.channels[id]
-	if c == nil {
-		return nil, &fault.Error{Kind: fault.NotFound, Op: "session.channel", Field: "channel", Message: "there is no such channel in the session"}
-	}
-	return c, nil
-}
-
-// addViewer registers a viewer. It is false when the session is lost already:
-// the caller then notifies the viewer.
-func (s *Session) addViewer(a *Viewer) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == lost {
-		return false
-	}
-	a.joinedAt = time.Now()
-	s.viewers[a] = struct{}{}
-	s.schedulePresence()
-	return true
-}
-
-func (s *Session) removeViewer(a *Viewer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.viewers, a)
-	s.schedulePresence()
-}
+// Channels returns the session's channels.
+func (s *Session) Channels() *channel.Set { return s.channels }

@@ -79,7 +79,7 @@ func (s *Session) conclude(reason, message string) bool {
 		return false
 	}
 	s.reason, s.message, s.lostAt = reason, message, time.Now()
-	s.end()
+	s.end(s.lostErrorLocked())
 	return true
 }
 

@@ -39,7 +39,7 @@ func TestStatePairs(t *testing.T) {
 				t.Fatalf("column %d is %s", j, name)
 			}
 			m := &Manager{log: slog.New(slog.NewTextHandler(io.Discard, nil)), totals: newTotals(), sessions: map[string]*Session{}, departures: ownership.NewDepartures()}
-			s := &Session{m: m, spec: snapshot.Spec{ID: "s"}, state: from, volumes: &volume.Hold{}, end: func() {}}
+			s := &Session{m: m, spec: snapshot.Spec{ID: "s"}, state: from, volumes: &volume.Hold{}, end: func(error) {}}
 			m.list(s)
 			ok := s.enter(to)
 			have := "n"

@@ -347,7 +347,7 @@ func TestTerminalIdles(t *testing.T) {
 	p.attach(1, s.ID, c.ID)
 	p.input(1, 1, "sleep 1000 &\recho on''e\r", false)
 	p.printed(1, "one\r\n")
-	if ch, _ := sess.Channel(c.ID); !ch.terminalBusy(r.ctx, farFuture()) {
+	if ch := sess.Channels().Working(r.ctx, farFuture()); ch == nil || ch.ID() != c.ID {
 		t.Error("a terminal that runs something is idle")
 	}
 	p.input(1, 2, "kill %1; wait; echo tw''o\r", false)
@@ -367,23 +367,3 @@ func TestTerminalIdles(t *testing.T) {
 
 // farFuture is a time before which everything was long ago.
 func farFuture() time.Time { return time.Now().Add(time.Hour) }
-
-// TestJoined: what ten want while it is done is done once more, after all of
-// them wanted it.
-func TestJoined(t *testing.T) {
-	var j coalescer
-	if !j.start() {
-		t.Fatal("the first is not to do it")
-	}
-	for range 10 {
-		if j.start() {
-			t.Fatal("another is to do it beside the first")
-		}
-	}
-	if !j.finish() || j.finish() {
-		t.Error("it is not done twice")
-	}
-	if !j.start() || j.finish() {
-		t.Error("the next time it is not done once")
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/admission"
+	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/volume"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
@@ -70,7 +71,9 @@ func (h warmHost) MayStore(name, subject string) error {
 func (h warmHost) MemoryShort(need int64) bool { return h.m.tight(need) }
 
 // NewSink implements warm.Host.
-func (h warmHost) NewSink() warm.Sink { return newFrameRouter(h.m.stats, warm.KernelChannel+1) }
+func (h warmHost) NewSink() warm.Sink {
+	return channel.NewRouter(h.m.stats, warm.KernelChannel, warm.KernelChannel+1)
+}
 
 // Claimed implements warm.Observer.
 func (h warmHost) Claimed(language, source string, took time.Duration) {
@@ -96,5 +99,5 @@ func (h warmHost) KernelStarted() { h.m.stats.KernelsStarted.Add(1) }
 func (s *Session) instance() *warm.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &warm.Instance{Machine: s.machine, Agent: s.agent, Sink: s.router, Layout: s.spec.Layout}
+	return &warm.Instance{Machine: s.machine, Agent: s.agent, Sink: s.channels.Router(), Layout: s.spec.Layout}
 }

@@ -1,4 +1,4 @@
-package session
+package channel
 
 import (
 	"strconv"
@@ -12,10 +12,10 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// cellTraces are the spans of a kernel's cells that have not ended: at most as
-// many as its queue has cells.
+// cellTraces are the spans of a kernel's cells that have not ended: at most as many as its queue has
+// cells.
 type cellTraces struct {
-	mu sync.Mutex // guards all below; held over a Submit, under which nothing takes it
+	mu sync.Mutex // guards all below; held over Submit, which does not take it
 	m  map[uint32]*cellTrace
 }
 
@@ -24,9 +24,9 @@ type cellTrace struct {
 	span   *trace.Span
 	queued time.Time
 
-	mu               sync.Mutex // guards all below; leaf
-	passed, answered time.Time  // to the agent, and by it
-	took             time.Duration
+	mu               sync.Mutex    // guards all below; leaf
+	passed, answered time.Time     // to the agent, and by the agent
+	took             time.Duration // in the driver
 }
 
 // submit queues a cell and keeps its span until it ends. span may be nil.
@@ -35,7 +35,7 @@ func (t *cellTraces) submit(span *trace.Span, submit func() (protocol.Queued, er
 		return submit()
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock() // so that the cell does not end before it is known here
+	defer t.mu.Unlock() // so that the cell does not end before it is in the map
 	x := &cellTrace{span: span, queued: time.Now()}
 	q, err := submit()
 	if err != nil || q.Repeated {
@@ -50,8 +50,8 @@ func (t *cellTraces) submit(span *trace.Span, submit func() (protocol.Queued, er
 	return q, nil
 }
 
-// run notes that a request is passed to the agent, and returns the span of its
-// cell; nil without one.
+// run records that a request is passed to the agent. It returns the span of the request's cell, or
+// nil.
 func (t *cellTraces) run(r kernel.Request) *cellTrace {
 	if r.Op != "execute" {
 		return nil
@@ -68,7 +68,7 @@ func (t *cellTraces) run(r kernel.Request) *cellTrace {
 	return x
 }
 
-// agent notes the time that the driver took, as the agent measured it.
+// agent records the time that the driver took, as the agent measured it.
 func (x *cellTrace) agent(took time.Duration) {
 	x.mu.Lock()
 	x.took = took
@@ -81,7 +81,7 @@ func (x *cellTrace) replied() {
 	x.mu.Unlock()
 }
 
-// end ends a cell's span with its parts, and returns the id of its trace.
+// end ends a cell's span and its parts, and returns the id of its trace.
 func (t *cellTraces) end(e queue.Result) string {
 	t.mu.Lock()
 	x := t.m[e.Cell]
@@ -101,8 +101,8 @@ func (t *cellTraces) end(e queue.Result) string {
 		x.span.Part("cell running", passed, now)
 	}
 	if took > 0 && !answered.IsZero() {
-		// The sandbox has a clock of its own. Half of the time on the wire is put
-		// before the driver's part, and half after it.
+		// The clock of the sandbox differs. Half of the time on the wire is counted before
+		// the driver's part, and half after it.
 		wire := max(0, answered.Sub(passed)-took) / 2
 		x.span.Part("agent driver", passed.Add(wire), answered.Add(-wire))
 	}

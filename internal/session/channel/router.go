@@ -1,4 +1,4 @@
-package session
+package channel
 
 import (
 	"encoding/json"
@@ -7,41 +7,44 @@ import (
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/internal/session/stats"
-	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/kernel/queue"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// target is the owner of a channel number of the agent's wire: a process, or one
-// generation of a kernel.
+// target is the owner of a number on the agent's wire: a process, or one generation of a kernel.
 type target struct {
 	channel *Channel
 	// driver is set for kernels.
 	driver *driver
 }
 
-// frameRouter is the agent's sink: it finds the channel of each frame. Its methods
-// are called from the one goroutine that reads the agent's wire, so the order
-// of output, exits and replies is the agent's.
-type frameRouter struct {
+// Router appends the output of a sandbox to the logs of its channels. It implements client.Sink. One
+// goroutine, which reads the agent's wire, calls Output and Exit, so that output, exits and replies
+// keep the agent's order.
+type Router struct {
 	stats *stats.Stats
-	// limiter limits the rate of the channels; nil means none.
+	// warm is the number of the kernel that runs before a session has the sandbox.
+	warm uint32
+	// limiter limits the output rate of channels; nil means no limit.
 	limiter *outputLimiter
 
 	mu      sync.RWMutex // guards all below
 	targets map[uint32]target
-	// early holds the end of a warm kernel that nobody had claimed.
+	// early is the end of the warm kernel, if it has ended before set was called for it.
 	early *wire.Exit
 	next  uint32
 }
 
-func newFrameRouter(s *stats.Stats, first uint32) *frameRouter {
-	return &frameRouter{stats: s, targets: map[uint32]target{}, next: first}
+// NewRouter returns the router of a sandbox. Warm is the wire number of the sandbox's warm kernel.
+// The router discards its output until a channel has the kernel. Next is the first number that
+// Number returns.
+func NewRouter(s *stats.Stats, warm, next uint32) *Router {
+	return &Router{stats: s, warm: warm, targets: map[uint32]target{}, next: next}
 }
 
 // Number returns a number that was never used on this wire.
-func (r *frameRouter) Number() uint32 {
+func (r *Router) Number() uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.next
@@ -49,11 +52,11 @@ func (r *frameRouter) Number() uint32 {
 	return n
 }
 
-func (r *frameRouter) set(n uint32, t target) {
+func (r *Router) set(n uint32, t target) {
 	r.mu.Lock()
 	r.targets[n] = t
 	early := r.early
-	if n != warm.KernelChannel {
+	if n != r.warm {
 		early = nil
 	}
 	r.mu.Unlock()
@@ -62,24 +65,48 @@ func (r *frameRouter) set(n uint32, t target) {
 	}
 }
 
-func (r *frameRouter) get(n uint32) (target, bool) {
+func (r *Router) get(n uint32) (target, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	t, ok := r.targets[n]
 	return t, ok
 }
 
-func (r *frameRouter) remove(n uint32) {
+func (r *Router) remove(n uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.targets, n)
 }
 
-// Output appends a frame to its channel's log.
-func (r *frameRouter) Output(n uint32, f stream.Frame) {
+// numbersOf returns the numbers of a channel.
+func (r *Router) numbersOf(c *Channel) []uint32 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []uint32
+	for n, t := range r.targets {
+		if t.channel == c {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// record returns the channel of each number, and the number that Number returns next.
+func (r *Router) record() (channels map[uint32]string, next uint32) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	channels = map[uint32]string{}
+	for n, t := range r.targets {
+		channels[n] = t.channel.id
+	}
+	return channels, r.next
+}
+
+// Output appends a frame to its channel's log. It implements client.Sink.
+func (r *Router) Output(n uint32, f stream.Frame) {
 	t, ok := r.get(n)
-	if !ok && n == warm.KernelChannel {
-		return // output of warm-up and priming is discarded
+	if !ok && n == r.warm {
+		return // output of warm-up
 	}
 	if !ok {
 		r.stats.OutputDropped.Add(int64(len(f.Body)))
@@ -110,23 +137,23 @@ func (r *frameRouter) Output(n uint32, f stream.Frame) {
 		r.stats.OutputDropped.Add(int64(len(f.Body)))
 		if fault.Is(err, fault.TooLarge) {
 			note, _ := json.Marshal(map[string]any{"event": "dropped", "bytes": len(f.Body), "message": fault.PublicOf(err).Message})
-			_, _ = t.channel.log.Append(stream.KindEvent, f.Cell, note) // it has ended: its readers know
+			_, _ = t.channel.log.Append(stream.KindEvent, f.Cell, note) // fails only when the log has ended
 		}
 		return
 	}
 	r.stats.OutputBytes.Add(int64(len(f.Body)))
 	t.channel.countOutput(f.Cell, len(f.Body))
 	if r.limiter != nil && r.limiter.count(n, f.Cell, len(f.Body)) {
-		t.channel.noteLimit(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.limiter.rate})
+		t.channel.NoteLimit(f.Cell, protocol.Reached{Limit: "output_bytes_per_second", Max: r.limiter.rate})
 	}
 }
 
-// Exit ends the channel of a process, or a kernel's generation.
-func (r *frameRouter) Exit(n uint32, e wire.Exit) {
+// Exit ends the channel of a process, or a kernel's generation. It implements client.Sink.
+func (r *Router) Exit(n uint32, e wire.Exit) {
 	r.mu.Lock()
 	t, ok := r.targets[n]
 	delete(r.targets, n)
-	if !ok && n == warm.KernelChannel {
+	if !ok && n == r.warm {
 		r.early = &e
 	}
 	r.mu.Unlock()
@@ -141,7 +168,7 @@ func (r *frameRouter) Exit(n uint32, e wire.Exit) {
 		return
 	}
 	t.channel.end(protocol.Exit{Code: e.Code, Signal: e.Signal, Reason: reasonOf(e)})
-	t.channel.session.Touch()
+	t.channel.set.cfg.Session.Touch()
 }
 
 func reasonOf(e wire.Exit) string {
@@ -149,17 +176,4 @@ func reasonOf(e wire.Exit) string {
 		return wire.ReasonExited
 	}
 	return e.Reason
-}
-
-// of returns the numbers of a channel.
-func (r *frameRouter) of(c *Channel) []uint32 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var all []uint32
-	for n, t := range r.targets {
-		if t.channel == c {
-			all = append(all, n)
-		}
-	}
-	return all
 }

@@ -1,4 +1,4 @@
-package session
+package channel
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/pty"
 )
 
-// writer is a stream of input to a channel. A named one continues over lost
-// connections: input that is sent again is taken once.
+// writer is a stream of input to a channel. A writer with a name continues over lost connections:
+// input that is sent again is accepted once.
 type writer struct {
 	name string
 
@@ -18,22 +18,22 @@ type writer struct {
 	owner *Viewer
 	taken uint64 // the sequence number of the last input
 	guard pty.PasteFilter
-	// loose: the session was restored from an earlier state, and this writer's
-	// input since then is lost. Any sequence number may come next.
+	// loose means that the session was restored from an earlier state, and that this writer's
+	// input after that state is lost. The next input may have any sequence number.
 	loose bool
 }
 
-// claimWriter finds the writer of that name, or makes it, and gives it to a. It
-// returns the sequence number of the last input that was taken. Without a name
-// each viewer has a writer of its own.
-func (c *Channel) claimWriter(name string, a *Viewer) (*writer, uint64, error) {
+// claimWriter finds or creates the writer with a name, and makes v its owner. It returns the
+// sequence number of the last input that was accepted. Without a name each viewer has its own
+// writer. Errors: Exhausted at protocol.MaxWriters.
+func (c *Channel) claimWriter(name string, v *Viewer) (*writer, uint64, error) {
 	if name == "" {
-		return &writer{owner: a}, 0, nil
+		return &writer{owner: v}, 0, nil
 	}
 	c.mu.Lock()
 	w := c.writers[name]
 	if w == nil {
-		if len(c.order) >= protocol.MaxWriters && !c.forgetWriter() {
+		if len(c.order) >= protocol.MaxWriters && !c.removeWriter() {
 			c.mu.Unlock()
 			return nil, 0, fault.New(fault.Exhausted, "link.attach", "a channel has at most %d writers", protocol.MaxWriters)
 		}
@@ -47,13 +47,13 @@ func (c *Channel) claimWriter(name string, a *Viewer) (*writer, uint64, error) {
 	c.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.owner = a
+	w.owner = v
 	return w, w.taken, nil
 }
 
-// forgetWriter removes the oldest writer whose link has ended, if there is one.
+// removeWriter removes the oldest writer whose owner has ended. It reports whether there is one.
 // Preconditions: c.mu is held.
-func (c *Channel) forgetWriter() bool {
+func (c *Channel) removeWriter() bool {
 	for i, w := range c.order {
 		w.mu.Lock()
 		gone := w.owner == nil || w.owner.ctx.Err() != nil
@@ -69,7 +69,7 @@ func (c *Channel) forgetWriter() bool {
 
 // Input is one piece of input to a process or a terminal.
 type Input struct {
-	// Sequence is the number in its writer's stream, from 1; 0 without one.
+	// Sequence is the number in the stream of a named writer, from 1; 0 for other writers.
 	Sequence uint64
 	Data     []byte
 	// End closes the process's standard input after Data.
@@ -78,10 +78,9 @@ type Input struct {
 	Paste bool
 }
 
-// put passes input to the program, unless it was passed before. It does not wait:
-// when there is no room the error is Exhausted or Slow and nothing has
-// happened.
-func (w *writer) put(ctx context.Context, a *Viewer, p Input) error {
+// put passes input to the program, unless it was passed before. It does not wait. Errors: Exhausted
+// or Slow when there is no room, and nothing was passed.
+func (w *writer) put(ctx context.Context, v *Viewer, p Input) error {
 	const op = "link.input"
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *writer) put(ctx context.Context, a *Viewer, p Input) error {
 	}
 	if w.name != "" {
 		switch {
-		case w.owner != a:
+		case w.owner != v:
 			return fault.New(fault.Conflict, op, "another attachment has taken this writer over")
 		case p.Sequence == 0:
 			return fault.New(fault.Malformed, op, "the input of a named writer is numbered from 1")
@@ -100,39 +99,38 @@ func (w *writer) put(ctx context.Context, a *Viewer, p Input) error {
 			return fault.New(fault.Malformed, op, "input %d came where %d was due", p.Sequence, w.taken+1)
 		}
 	}
+	agent, wire := v.channel.set.cfg.Agent, v.channel.wire
 	data, guard := p.Data, w.guard
-	if t := a.channel.terminal; t != nil {
-		if data = a.typed(p, &guard); len(data) == 0 {
+	if v.channel.terminal != nil {
+		if data = v.typed(p, &guard); len(data) == 0 {
 			w.taken, w.guard, w.loose = p.Sequence, guard, false
 			return nil
 		}
+		agent.ExpectEcho(wire)
 	}
-	if a.channel.terminal != nil {
-		a.session.agent.ExpectEcho(a.channel.wire)
-	}
-	if err := a.session.agent.Input(a.channel.wire, data, p.End); err != nil {
+	if err := agent.Input(wire, data, p.End); err != nil {
 		return err
 	}
 	w.taken, w.guard, w.loose = p.Sequence, guard, false
 	return nil
 }
 
-// typed converts input for a terminal's program. Answers that the
-// viewer's terminal gives to questions pass only when they are new and no
-// other terminal gives them too; pastes are made harmless.
-func (a *Viewer) typed(p Input, guard *pty.PasteFilter) []byte {
-	t := a.channel.terminal
+// typed converts input for a terminal's program. It makes pastes harmless. Programs ask terminals
+// questions, and the viewer's terminal answers them in its input. An answer passes only if the
+// question is not older than the viewer, and if no other viewer's terminal answers.
+func (v *Viewer) typed(p Input, guard *pty.PasteFilter) []byte {
+	t := v.channel.terminal
 	if p.Paste {
-		t.bringForward(a, pty.Size{})
+		t.bringForward(v, pty.Size{})
 		return pty.Paste(p.Data, t.paste())
 	}
 	keys := pty.StripReplies(p.Data)
 	if len(keys) > 0 {
-		t.bringForward(a, pty.Size{})
+		t.bringForward(v, pty.Size{})
 	}
 	data := p.Data
-	if len(keys) < len(data) && (a.reader.Acked() < a.replayEnd || !t.answers(a)) {
-		a.session.m.stats.AnswersDropped.Add(1)
+	if len(keys) < len(data) && (v.reader.Acked() < v.replayEnd || !t.answers(v)) {
+		v.channel.set.cfg.Stats.AnswersDropped.Add(1)
 		data = keys
 	}
 	return guard.Filter(data)

@@ -1,4 +1,4 @@
-package session
+package channel
 
 import (
 	"context"
@@ -17,26 +17,24 @@ import (
 
 // Limits of the node's state of a terminal.
 const (
-	// markEvery is how many bytes of output lie between two marks.
+	// markEvery is how many bytes of output are between two marks.
 	markEvery = 64 << 10
-	// scanWindow is the credit of the reader that goes from a mark to an
-	// offset: more than any two records.
+	// scanWindow is the credit of the reader that reads from a mark to an offset: more than any
+	// two records.
 	scanWindow = 4 * stream.MaxBody
-	// scanTries is how often a scan starts again because the log has dropped the
-	// records that were to be read.
+	// scanTries is how often a scan starts because the log has dropped the records that it needs.
 	scanTries = 4
 )
 
-// Terminal is the node's state of a terminal, beside its log: the state that the
-// program's output has brought it into, now and at marks on the way, its size,
-// and its drivers, the viewers that may type.
+// terminal is the node's state of a terminal besides its log: the state of the screen after the
+// program's output, now and at marks in the log, its size, and its drivers. A driver is a viewer
+// that may type.
 //
-// The size is the one of the driver that was active last: it typed, changed its
-// size or attached. A tab that was left open on a telephone makes nobody's screen
-// small.
-type Terminal struct {
-	shell  bool // nobody asked for another program
-	output atomic.Int64
+// The terminal has the size of the driver that was active last: it typed, changed its size or
+// attached. So a tab that was left open on a telephone does not make the screens of others small.
+type terminal struct {
+	shell  bool         // runs the default shell
+	output atomic.Int64 // the time of the last output, in nanoseconds
 	drawn  coalescer
 
 	mu      sync.Mutex // guards all below, and the order of records
@@ -44,26 +42,26 @@ type Terminal struct {
 	marks   []mark // by offset
 	since   int    // bytes since the last mark
 	size    pty.Size
-	drivers []*Viewer // the one in front is last
-	driven  bool      // there has been one
-	// resizing is held while the agent changes the size.
+	drivers []*Viewer // the active one is last
+	driven  bool      // it has had a driver
+	// resizing is held while the agent changes the size. It is not guarded by mu.
 	resizing ctxlock.Lock
 }
 
-// mark is the state at an offset of the log, where a record begins.
+// mark is the screen's state at an offset of the log, where a record begins.
 type mark struct {
 	offset int64
 	state  pty.State
 }
 
-func newTerminal(size pty.Size, shell bool) *Terminal {
-	t := &Terminal{shell: shell, scan: pty.NewScanner(size), size: size, resizing: ctxlock.New()}
+func newTerminal(size pty.Size, shell bool) *terminal {
+	t := &terminal{shell: shell, scan: pty.NewScanner(size), size: size, resizing: ctxlock.New()}
 	t.output.Store(time.Now().UnixNano())
 	return t
 }
 
 // append adds output to the log and scans it.
-func (t *Terminal) append(log *stream.Log, body []byte) error {
+func (t *terminal) append(log *stream.Log, body []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since >= markEvery || len(t.marks) == 0 {
@@ -78,8 +76,8 @@ func (t *Terminal) append(log *stream.Log, body []byte) error {
 	return nil
 }
 
-// resized notes that the terminal has another size.
-func (t *Terminal) resized(log *stream.Log, size pty.Size, event []byte) {
+// resized records a new size.
+func (t *terminal) resized(log *stream.Log, size pty.Size, event []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.size = size
@@ -88,9 +86,9 @@ func (t *Terminal) resized(log *stream.Log, size pty.Size, event []byte) {
 	}
 }
 
-// mark notes the state at the end of the log, and removes marks from before its
-// beginning. Preconditions: mu is held.
-func (t *Terminal) mark(log *stream.Log) mark {
+// mark adds a mark at the end of the log, and removes the marks before its beginning. Preconditions:
+// mu is held.
+func (t *terminal) mark(log *stream.Log) mark {
 	b := log.Bounds()
 	t.marks = slices.DeleteFunc(t.marks, func(m mark) bool { return m.offset < b.Oldest })
 	m := mark{b.End, t.scan.State()}
@@ -101,9 +99,9 @@ func (t *Terminal) mark(log *stream.Log) mark {
 	return m
 }
 
-// base returns the mark from which a scan reaches the state at offset. If the log
-// has dropped the records from there on, it is a later mark.
-func (t *Terminal) base(log *stream.Log, offset int64) mark {
+// base returns the mark from which a scan reaches offset. If the log has dropped the records after
+// that mark, base returns a later mark.
+func (t *terminal) base(log *stream.Log, offset int64) mark {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	oldest := log.Bounds().Oldest
@@ -126,15 +124,14 @@ func (t *Terminal) base(log *stream.Log, offset int64) mark {
 	return t.mark(log)
 }
 
-// floor is the first offset from the given one on at which the state can be
-// known.
-func (t *Terminal) floor(log *stream.Log, offset int64) int64 {
+// floor returns the first offset at or after the given one at which the state can be known.
+func (t *terminal) floor(log *stream.Log, offset int64) int64 {
 	return max(offset, t.base(log, offset).offset)
 }
 
-// at is the state at an offset that floor has returned. It reads at most the
-// output between two marks.
-func (t *Terminal) at(ctx context.Context, log *stream.Log, offset int64) (pty.State, error) {
+// at returns the state at an offset that floor has returned. It reads at most the output between two
+// marks. Errors: NotFound when the log has dropped that output.
+func (t *terminal) at(ctx context.Context, log *stream.Log, offset int64) (pty.State, error) {
 	const op = "session.restore"
 	for range scanTries {
 		m := t.base(log, offset)
@@ -149,8 +146,8 @@ func (t *Terminal) at(ctx context.Context, log *stream.Log, offset int64) (pty.S
 	return pty.State{}, fault.New(fault.NotFound, op, "the log no longer has what leads to %d", offset)
 }
 
-// scanTo reads the log from a mark to an offset. It is false when the log has
-// dropped something on the way.
+// scanTo reads the log from a mark to an offset. It returns false when the log has dropped records
+// in between.
 func scanTo(ctx context.Context, log *stream.Log, m mark, offset int64) (pty.State, bool, error) {
 	if m.offset == offset {
 		return m.state, true, nil
@@ -193,72 +190,73 @@ func isGap(c stream.Chunk) bool {
 	return len(c.Records) >= stream.RecordHeaderSize && stream.Kind(c.Records[4]) == stream.KindGap
 }
 
-// resizeEvent is the event record of a change of size.
+// resizeEvent is the name of the event in the log that records a new size.
 const resizeEvent = "resize"
 
+// resized is the record of a new size.
 type resized struct {
 	Event string `json:"event"`
 	pty.Size
 }
 
 // sizeAndTitle returns the terminal's size and title.
-func (t *Terminal) sizeAndTitle() (size pty.Size, title string) {
+func (t *terminal) sizeAndTitle() (size pty.Size, title string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.size, t.scan.State().Title()
 }
 
 // paste reports whether the program wants pasted text in brackets.
-func (t *Terminal) paste() bool {
+func (t *terminal) paste() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.scan.Paste()
 }
 
-// alternate reports whether the program draws a screen of its own.
-func (t *Terminal) alternate() bool {
+// alternate reports whether the program uses the alternate screen.
+func (t *terminal) alternate() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.scan.State().Alternate()
 }
 
-// addDriver makes a viewer a driver: in front, unless it continues after a lost
-// connection while others are there. It reports whether it is the first driver
-// that the terminal has had.
-func (t *Terminal) addDriver(a *Viewer, again bool) (first bool) {
+// addDriver makes a viewer a driver. The viewer becomes the active one, unless it continues after a
+// lost connection while there are others. addDriver reports whether this is the first driver that the
+// terminal has had.
+func (t *terminal) addDriver(v *Viewer, again bool) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	first, t.driven = !t.driven, true
 	if again {
-		t.drivers = slices.Insert(t.drivers, 0, a)
+		t.drivers = slices.Insert(t.drivers, 0, v)
 	} else {
-		t.drivers = append(t.drivers, a)
+		t.drivers = append(t.drivers, v)
 	}
 	return first
 }
 
-func (t *Terminal) removeDriver(a *Viewer) {
+func (t *terminal) removeDriver(v *Viewer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drivers = slices.DeleteFunc(t.drivers, func(d *Viewer) bool { return d == a })
+	t.drivers = slices.DeleteFunc(t.drivers, func(d *Viewer) bool { return d == v })
 }
 
-// bringForward puts a driver in front, with another size unless size is zero.
-func (t *Terminal) bringForward(a *Viewer, size pty.Size) {
+// bringForward makes a driver the active one, with a new size unless size is zero.
+func (t *terminal) bringForward(v *Viewer, size pty.Size) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if size != (pty.Size{}) {
-		a.size = size
+		v.size = size
 	}
-	if n := len(t.drivers); n > 0 && t.drivers[n-1] == a {
+	if n := len(t.drivers); n > 0 && t.drivers[n-1] == v {
 		return
 	}
-	t.drivers = append(slices.DeleteFunc(t.drivers, func(d *Viewer) bool { return d == a }), a)
+	t.drivers = append(slices.DeleteFunc(t.drivers, func(d *Viewer) bool { return d == v }), v)
 }
 
-// wantedSize returns the size of the foremost driver that has one, and whether
-// the terminal has another.
-func (t *Terminal) wantedSize() (pty.Size, bool) {
+// wantedSize returns the size of the last active driver that has a size, and whether the terminal's
+// size differs from it.
+func (t *terminal) wantedSize() (pty.Size, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.foremost(); d != nil {
@@ -267,18 +265,19 @@ func (t *Terminal) wantedSize() (pty.Size, bool) {
 	return t.size, false
 }
 
-// answers reports whether the program gets the answers of this driver's terminal
-// to its questions. With several drivers, only one answers.
-func (t *Terminal) answers(a *Viewer) bool {
+// answers reports whether the answers of this driver's terminal are passed to the program. With
+// several drivers, only one answers.
+func (t *terminal) answers(v *Viewer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d := t.foremost(); d != nil {
-		return d == a
+		return d == v
 	}
-	return len(t.drivers) > 0 && t.drivers[len(t.drivers)-1] == a
+	return len(t.drivers) > 0 && t.drivers[len(t.drivers)-1] == v
 }
 
-func (t *Terminal) foremost() *Viewer {
+// foremost returns the last active driver that has a size, or nil. Preconditions: mu is held.
+func (t *terminal) foremost() *Viewer {
 	for _, d := range slices.Backward(t.drivers) {
 		if d.size != (pty.Size{}) {
 			return d
@@ -287,25 +286,25 @@ func (t *Terminal) foremost() *Viewer {
 	return nil
 }
 
-// fit gives the terminal the wanted size, if it has another. It does not resume a
-// session for that: the next input does it.
+// fit gives the terminal the wanted size. It does not resume a session for that: the next input
+// does.
 func (c *Channel) fit(ctx context.Context) error {
 	t := c.terminal
 	if _, other := t.wantedSize(); !other || c.ended() {
 		return nil
 	}
-	if c.session.asleep() {
+	if c.set.asleep() {
 		return nil
 	}
-	end, err := c.session.Acquire(ctx)
+	release, err := c.set.cfg.Session.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer release()
 	return c.fitAwake(ctx)
 }
 
-// fitAwake is fit for a session that is acquired.
+// fitAwake is fit. Preconditions: the session is acquired.
 func (c *Channel) fitAwake(ctx context.Context) error {
 	t := c.terminal
 	if err := t.resizing.Lock(ctx); err != nil {
@@ -316,7 +315,7 @@ func (c *Channel) fitAwake(ctx context.Context) error {
 	if !other || c.ended() {
 		return nil
 	}
-	if err := c.session.agent.Resize(ctx, c.wire, wire.Resize{Size: size}); err != nil {
+	if err := c.set.cfg.Agent.Resize(ctx, c.wire, wire.Resize{Size: size}); err != nil {
 		if c.ended() {
 			return nil
 		}
@@ -330,15 +329,15 @@ func (c *Channel) fitAwake(ctx context.Context) error {
 	return nil
 }
 
-// redraw makes a full-screen program draw its screen again, for a viewer that has
-// not seen all of it. For all viewers that attach meanwhile it is done once more.
+// redraw makes a full-screen program draw its screen again, for a viewer that has not received all
+// of it. Calls while a redraw is under way lead to one more redraw after it.
 func (c *Channel) redraw() {
 	t := c.terminal
-	if !t.alternate() || c.ended() || c.session.asleep() || !t.drawn.start() {
+	if !t.alternate() || c.ended() || c.set.asleep() || !t.drawn.start() {
 		return
 	}
 	for again := true; again; again = t.drawn.finish() {
-		ctx, cancel := context.WithTimeout(c.session.life, fitLimit)
+		ctx, cancel := context.WithTimeout(c.set.cfg.Life, fitLimit)
 		c.redrawOnce(ctx)
 		cancel()
 	}
@@ -346,27 +345,27 @@ func (c *Channel) redraw() {
 
 func (c *Channel) redrawOnce(ctx context.Context) {
 	t := c.terminal
-	end, err := c.session.Acquire(ctx)
+	release, err := c.set.cfg.Session.Acquire(ctx)
 	if err != nil {
 		return
 	}
-	defer end()
+	defer release()
 	if t.resizing.Lock(ctx) != nil {
 		return
 	}
 	defer t.resizing.Unlock()
 	size, _ := t.sizeAndTitle()
-	_ = c.session.agent.Resize(ctx, c.wire, wire.Resize{Size: size, Redraw: true}) // it can only have ended
+	_ = c.set.cfg.Agent.Resize(ctx, c.wire, wire.Resize{Size: size, Redraw: true}) // fails only when the terminal has ended
 }
 
-// coalescer makes one run of several requests at the same time. The run starts
-// after the last of the requests.
+// coalescer combines requests that come during a run into one more run, which starts after the last
+// of them.
 type coalescer struct {
 	mu             sync.Mutex // guards all below
 	running, again bool
 }
 
-// start reports whether the caller runs it.
+// start adds a request. It reports whether the caller has to run.
 func (j *coalescer) start() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -376,7 +375,7 @@ func (j *coalescer) start() bool {
 	return first
 }
 
-// finish reports whether it is to be run once more.
+// finish ends a run. It reports whether the caller has to run once more.
 func (j *coalescer) finish() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -384,11 +383,11 @@ func (j *coalescer) finish() bool {
 	return j.running
 }
 
-// busyLimit bounds the agent's check for programs that run in a terminal.
+// busyLimit limits the agent's check for programs that run in a terminal.
 const busyLimit = 2 * time.Second
 
-// terminalBusy reports whether a terminal keeps its sandbox awake: it has printed
-// something since the given time, or its shell has started something that runs.
+// terminalBusy reports whether a terminal keeps its sandbox awake: it has printed after since, its
+// shell has started a program that runs, or it runs another program than a shell.
 func (c *Channel) terminalBusy(ctx context.Context, since time.Time) bool {
 	t := c.terminal
 	if !t.shell || t.output.Load() > since.UnixNano() {
@@ -396,6 +395,6 @@ func (c *Channel) terminalBusy(ctx context.Context, since time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, busyLimit)
 	defer cancel()
-	n, err := c.session.agent.Running(ctx, c.wire)
+	n, err := c.set.cfg.Agent.Running(ctx, c.wire)
 	return n > 0 || err != nil && !fault.Is(err, fault.NotFound)
 }

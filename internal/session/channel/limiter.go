@@ -1,4 +1,4 @@
-package session
+package channel
 
 import (
 	"sync"
@@ -7,11 +7,11 @@ import (
 	"github.com/sandgate/sandgate/internal/agent/client"
 )
 
-// outputLimiter limits each of a session's channels to a number of bytes a
-// second. Further output waits in the sandbox. Nothing is lost, and other channels
-// do not wait, because only that channel's Acks are held back.
+// outputLimiter limits the output of each of a session's channels, in bytes per second. It holds
+// back the Acks of a channel that is over the limit. The channel's further output then waits in the
+// sandbox. No output is lost, and other channels do not wait.
 type outputLimiter struct {
-	rate  int64 // bytes a second
+	rate  int64 // bytes per second
 	agent *client.Client
 
 	mu       sync.Mutex // guards all below
@@ -19,24 +19,24 @@ type outputLimiter struct {
 	closed   bool
 }
 
-// outputBudget is how much one channel of the wire may print now.
+// outputBudget is how much output one number on the wire may produce now.
 type outputBudget struct {
-	level    float64 // bytes it may print at once; negative while it is held
+	level    float64 // bytes of output that may come at once; negative while it is held
 	at       time.Time
 	reported uint32 // the last cell that was reported, plus 1
 	timer    *time.Timer
 }
 
-// outputBurst is how much of a second's output may come at once. A window that is
-// open may let more through.
+// outputBurst is the time whose output may come at once. A window of the agent's wire that is open
+// may let more through.
 const outputBurst = time.Second
 
 func newOutputLimiter(rate int64, a *client.Client) *outputLimiter {
 	return &outputLimiter{rate: rate, agent: a, channels: map[uint32]*outputBudget{}}
 }
 
-// count counts output of a channel. It is true when the channel begins to wait and
-// that has not been reported for this cell.
+// count counts output of a channel. It returns true when the channel begins to wait and this has not
+// been reported for the cell.
 func (p *outputLimiter) count(ch, cell uint32, n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +63,8 @@ func (p *outputLimiter) count(ch, cell uint32, n int) bool {
 	return first
 }
 
-// release lets a channel continue, unless its output of the meantime is over the
-// limit too: then it waits again.
+// release lets a channel continue. If the output that came in the meantime is over the limit too,
+// the channel waits again.
 func (p *outputLimiter) release(ch uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,4 @@
-package session
+package channel
 
 import (
 	"context"
@@ -12,35 +12,33 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// LinkID identifies the connection that a viewer came over. Viewers of one
-// connection count as one person.
+// LinkID identifies the connection of a viewer. All viewers of one connection count as one person.
 type LinkID uint64
 
-// Client is the far end of a viewer: the connection that shows it to a user.
-// Its methods do not wait, and are called with locks of the session held.
+// Client is the far end of a viewer: the connection that shows the channel to a user. Its methods do
+// not wait. Link and Notify are called with the mutex of Viewers held.
 type Client interface {
 	// Link identifies the connection.
 	Link() LinkID
 	// Notify sends an event about the session.
 	Notify(event string, params any)
-	// NotifyLost reports that the sandbox is gone. The event follows the last
-	// records of the log if those are sent soon.
+	// NotifyLost reports that the sandbox has ended. The event follows the last records of the
+	// log if they are sent soon.
 	NotifyLost(lost protocol.Lost)
-	// Disconnect closes the connection, so that the client finds the session
-	// where it is now.
+	// Disconnect closes the connection. The client connects again and finds the node that has the
+	// session now.
 	Disconnect()
-	// Go runs f in a goroutine that the connection waits for when it ends.
+	// Go runs f in a goroutine. The connection waits for it when it ends.
 	Go(f func())
 }
 
-// Viewer is a client's view of a channel: its position in the log, its stream
-// of input, and its part in a terminal.
+// Viewer is a client's view of a channel: its position in the log, its stream of input, and its part
+// in a terminal.
 //
-// The order of calls is Session.Attach, Join, Start, and then Pump, Write and
-// the others in any goroutine, until Close.
+// The order of calls is Set.Attach, Join, Start, and then Pump, Write and the others in any
+// goroutine, until Close.
 type Viewer struct {
 	client  Client
-	session *Session
 	channel *Channel
 	reader  *stream.LogReader
 	ctx     context.Context
@@ -48,36 +46,32 @@ type Viewer struct {
 	once    sync.Once
 
 	readOnly      bool
-	name          string   // of its writer
-	requestedSize pty.Size // that it came with
+	name          string   // the writer's name
+	requestedSize pty.Size // the size in the request to attach
 	writer        *writer
-	joinedAt      time.Time // when it became one of the session's; guarded by the session
-	// fresh reports that the viewer has seen nothing of a terminal yet: it
-	// begins with a restore.
+	// fresh means that the viewer has seen no output of a terminal yet: it begins with a restore
+	// record.
 	fresh       bool
 	firstOffset int64    // the offset at which it begins
-	replayEnd   int64    // the end of the log when it came: everything before is old
-	size        pty.Size // of the viewer's terminal, if it has one; guarded by the channel's terminal
+	replayEnd   int64    // the end of the log when it attached: output before it is old
+	size        pty.Size // the size of the viewer's terminal, if it has one; guarded by the channel's terminal
 }
 
-// fitLimit bounds the change of size that a driver's leaving brings about.
+// fitLimit limits the change of a terminal's size after a viewer has left.
 const fitLimit = 10 * time.Second
 
-// Attach begins a viewer of a channel, at the position that p names. The caller
-// closes it. ctx ends the viewer.
+// Attach creates a viewer of a channel at the position in p. The caller closes the viewer. The end
+// of ctx ends the viewer.
 //
-// Errors: NotFound for a channel that does not exist or has been closed,
-// Conflict for one that is starting, InvalidArgument for a size or a position
-// that cannot be.
-func (s *Session) Attach(ctx context.Context, client Client, p protocol.Attach) (*Viewer, error) {
+// Errors: NotFound for a channel that does not exist or has been closed, Conflict for a channel that
+// is starting, InvalidArgument for an invalid size or position.
+func (x *Set) Attach(ctx context.Context, client Client, p protocol.Attach) (*Viewer, error) {
 	const op = "link.attach"
-	ch, err := s.Channel(p.Channel)
+	ch, err := x.Find(p.Channel)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-ch.opened:
-	default:
+	if !ch.isOpen() {
 		return nil, fault.New(fault.Conflict, op, "the channel is starting; attach when its open has been answered")
 	}
 	size := pty.Size{Cols: p.Cols, Rows: p.Rows}
@@ -96,7 +90,7 @@ func (s *Session) Attach(ctx context.Context, client Client, p protocol.Attach) 
 	reader := ch.log.Reader(p.Epoch, p.Offset, window)
 	start, err := reader.Start()
 	if t := ch.terminal; t != nil && err == nil && p.Offset < 0 {
-		// The last n bytes at most, from where the screen's state is known.
+		// At most the last n bytes, from an offset at which the screen's state is known.
 		if known := t.floor(ch.log, start); known > start {
 			reader.Close()
 			reader = ch.log.Reader(0, known, window)
@@ -109,7 +103,7 @@ func (s *Session) Attach(ctx context.Context, client Client, p protocol.Attach) 
 		return nil, err
 	}
 	v := &Viewer{
-		client: client, session: s, channel: ch, reader: reader,
+		client: client, channel: ch, reader: reader,
 		readOnly: p.ReadOnly, name: p.Writer, requestedSize: size, firstOffset: start,
 	}
 	v.ctx, v.cancel = context.WithCancel(ctx)
@@ -118,10 +112,9 @@ func (s *Session) Attach(ctx context.Context, client Client, p protocol.Attach) 
 	return v, nil
 }
 
-// Join gives the viewer its stream of input and its part in the terminal, and
-// returns the answer to the client. From here on a viewer with the same
-// writer gets nothing through. Errors: Exhausted when the channel has all the
-// writers it can have.
+// Join gives the viewer its stream of input and its part in the terminal, and returns the answer to
+// the client. From then on input of an earlier viewer with the same writer is refused. Errors:
+// Exhausted when the channel has as many writers as it can have.
 func (v *Viewer) Join() (protocol.Attached, error) {
 	ch := v.channel
 	var taken uint64
@@ -133,7 +126,7 @@ func (v *Viewer) Join() (protocol.Attached, error) {
 		if ch.terminal != nil {
 			v.size = v.requestedSize
 			if first := ch.terminal.addDriver(v, !v.fresh || v.requestedSize == (pty.Size{})); first {
-				v.replayEnd = 0 // questions from before have no answer yet
+				v.replayEnd = 0 // earlier questions have no answer yet
 			}
 		}
 	}
@@ -141,22 +134,23 @@ func (v *Viewer) Join() (protocol.Attached, error) {
 	return protocol.Attached{Epoch: c.Epoch, Offset: v.firstOffset, Channel: c, Input: taken}, nil
 }
 
-// Start makes the viewer one of the session's: it is notified of changes, or at
-// once when the session is lost or hibernated. Preconditions: Join has returned
-// without an error, and the client has its answer.
+// Start adds the viewer to the viewers of the session, which are notified of changes. It notifies
+// the viewer at once if the session is lost or hibernated. Preconditions: Join has returned without
+// an error, and the client has its answer.
 func (v *Viewer) Start() {
+	x := v.channel.set
 	if v.channel.terminal != nil {
 		v.client.Go(v.showScreen)
 	}
-	if !v.session.addViewer(v) {
-		v.client.NotifyLost(v.session.lostEvent())
-	} else if v.session.is(hibernated) {
-		v.client.Notify(protocol.EventState, protocol.StateChange{Session: v.session.spec.ID, State: hibernated.String()})
+	if !x.viewers.add(v) {
+		v.client.NotifyLost(x.cfg.Session.Lost())
+	} else if state := x.cfg.Session.State(); state == "hibernated" {
+		v.client.Notify(protocol.EventState, protocol.StateChange{Session: x.cfg.ID, State: state})
 	}
 }
 
-// showScreen gives the terminal the new driver's size, and shows the viewer the
-// whole screen of a program that draws one.
+// showScreen gives the terminal the new viewer's size. If the size was the same before, it makes a
+// full-screen program draw its whole screen for the viewer.
 func (v *Viewer) showScreen() {
 	size, _ := v.channel.terminal.sizeAndTitle()
 	if !v.readOnly {
@@ -169,31 +163,28 @@ func (v *Viewer) showScreen() {
 	}
 }
 
-// Pump passes the log's records to send, in order, until the log or the viewer
-// ends. It waits while the viewer has no credit. send returns how many bytes it
-// sent, and does not keep the records.
+// Pump passes the log's records to send, in order, until the log or the viewer ends. It waits while
+// the viewer has no credit. Send returns how many bytes it sent, and does not keep the records.
 func (v *Viewer) Pump(send func(offset int64, records []byte) int) {
 	if v.fresh {
 		v.restore(v.firstOffset, send)
 	}
+	stats := v.channel.set.cfg.Stats
 	for {
 		chunk, err := v.reader.Next(v.ctx)
 		if err != nil {
-			// The end of the log has been sent, or the link or the log is
-			// gone: nothing to add.
-			return
+			return // the end of the log has been sent, or the link or the log is closed
 		}
 		n := send(chunk.Offset, chunk.Records)
-		x := v.session.m.stats
-		x.SentBytes.Add(int64(n))
-		x.SentFrames.Add(1)
+		stats.SentBytes.Add(int64(n))
+		stats.SentFrames.Add(1)
 		gap := isGap(chunk)
 		if gap {
-			x.Gaps.Add(1)
+			stats.Gaps.Add(1)
 		}
 		if t := v.channel.terminal; t != nil && gap {
-			// The state of the screen where the log begins now is not known:
-			// continue where it is, at most 64 KiB of output further.
+			// The screen's state at the beginning of the log may not be known. Continue at the
+			// next offset at which it is, at most 64 KiB of output later.
 			if known := t.floor(v.channel.log, chunk.Offset); known > chunk.Offset {
 				v.reader.Skip(known)
 			} else {
@@ -203,8 +194,8 @@ func (v *Viewer) Pump(send func(offset int64, records []byte) int) {
 	}
 }
 
-// restore sends a record that brings a terminal into the state at offset. If that
-// state is not known any more, a gap follows, and with it another restore.
+// restore sends a record that brings a terminal into the state at offset. If that state is not known
+// any more, it sends nothing: a gap follows, and with it another restore.
 func (v *Viewer) restore(offset int64, send func(int64, []byte) int) {
 	s, err := v.channel.terminal.at(v.ctx, v.channel.log, offset)
 	if err != nil {
@@ -215,11 +206,11 @@ func (v *Viewer) restore(offset int64, send func(int64, []byte) int) {
 		return
 	}
 	send(offset, stream.AppendRecord(nil, stream.Record{Kind: stream.KindRestore, Time: time.Now().UnixMicro(), Payload: payload}))
-	v.session.m.stats.ScreensRestored.Add(1)
+	v.channel.set.cfg.Stats.ScreensRestored.Add(1)
 }
 
-// Ack returns credit: the client has received everything before offset. An
-// offset that was not sent is an error, unless the viewer has ended.
+// Ack returns credit: the client has received everything before offset. Errors: an offset that was
+// not sent, unless the viewer has ended.
 func (v *Viewer) Ack(offset int64) error {
 	if err := v.reader.Ack(offset); err != nil && v.ctx.Err() == nil {
 		return err
@@ -227,7 +218,7 @@ func (v *Viewer) Ack(offset int64) error {
 	return nil
 }
 
-// Follow makes the viewer keep up with the log's end, or read all of it again.
+// Follow makes the viewer keep up with the end of the log, or read all of it again.
 func (v *Viewer) Follow(p protocol.Follow) error {
 	const op = "link.follow"
 	switch {
@@ -242,20 +233,21 @@ func (v *Viewer) Follow(p protocol.Follow) error {
 	return nil
 }
 
-// Write passes input to the program, and waits while the program is slow to
-// read. It resumes a session that is paused or hibernated, and waits while the
-// node does not know whether the session is its own. Input that was taken
-// before is not passed again. One goroutine at a time calls it.
+// Write passes input to the program, and waits while the program is slow to read. It resumes a
+// session that is paused or hibernated, and waits while the node does not know whether it owns the
+// session. Input that was accepted before is not passed again. Only one goroutine at a time calls
+// it.
 //
-// An error means that the input was not taken; input that follows would have a
-// hole. done is false, without an error, when the process has ended.
+// After an error the input was not accepted; later input would leave a hole. When the process has
+// ended, Write returns false and no error.
 func (v *Viewer) Write(in Input) (done bool, err error) {
-	release, err := v.session.acquireOwned(v.ctx)
+	x := v.channel.set
+	release, err := x.cfg.Session.AcquireOwned(v.ctx)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	// The agent client does not report Acks, so try again at growing intervals.
+	// The agent client does not report when there is room, so try again at growing intervals.
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	<-timer.C
@@ -269,7 +261,7 @@ func (v *Viewer) Write(in Input) (done bool, err error) {
 		case <-timer.C:
 			continue
 		case <-v.ctx.Done():
-		case <-v.session.life.Done():
+		case <-x.cfg.Life.Done():
 		}
 		break
 	}
@@ -279,28 +271,24 @@ func (v *Viewer) Write(in Input) (done bool, err error) {
 		}
 		return false, err
 	}
-	v.session.m.stats.InputBytes.Add(int64(len(in.Data)))
-	v.session.meter.In.Add(int64(len(in.Data)))
+	x.countInput(len(in.Data))
 	return true, nil
 }
 
-// Fit gives the terminal this viewer's size, if another one had its own before.
-// It does nothing for other channels. Preconditions: Write has just returned.
+// Fit gives the terminal this viewer's size, if it had the size of another viewer. It does nothing
+// for other channels. Preconditions: Write has just returned.
 func (v *Viewer) Fit() {
 	if v.channel.terminal != nil {
-		_ = v.channel.fit(v.ctx) // it can only have ended
+		_ = v.channel.fit(v.ctx) // fails only when the terminal has ended
 	}
 }
 
-// Resize changes the size of the viewer's terminal, and puts the viewer in
-// front. Errors: InvalidArgument for a channel that is not a terminal.
+// Resize changes the size of the viewer's terminal, and makes the viewer the active one.
+// Preconditions: the channel is a terminal.
 func (v *Viewer) Resize(ctx context.Context, size pty.Size) error {
 	v.channel.terminal.bringForward(v, size)
 	return v.channel.fit(ctx)
 }
-
-// Session returns the viewer's session.
-func (v *Viewer) Session() *Session { return v.session }
 
 // Channel returns the viewer's channel.
 func (v *Viewer) Channel() *Channel { return v.channel }
@@ -311,19 +299,20 @@ func (v *Viewer) ReadOnly() bool { return v.readOnly }
 // Done is closed when the viewer has ended.
 func (v *Viewer) Done() <-chan struct{} { return v.ctx.Done() }
 
-// Close ends the viewer; the channel continues. Later calls do nothing.
+// Close ends the viewer. The channel continues. Later calls do nothing.
 func (v *Viewer) Close() {
 	v.once.Do(func() {
+		x := v.channel.set
 		v.cancel()
-		v.session.removeViewer(v)
+		x.viewers.remove(v)
 		if t := v.channel.terminal; t != nil {
 			t.removeDriver(v)
-			// The next driver's size, when there is one.
+			// The terminal gets the size of the next viewer, if there is one.
 			if _, other := t.wantedSize(); other {
 				v.client.Go(func() {
-					ctx, cancel := context.WithTimeout(v.session.life, fitLimit)
+					ctx, cancel := context.WithTimeout(x.cfg.Life, fitLimit)
 					defer cancel()
-					_ = v.channel.fit(ctx) // it can only have ended
+					_ = v.channel.fit(ctx) // fails only when the terminal has ended
 				})
 			}
 		}
