@@ -1,4 +1,4 @@
-// Package sql_test runs the tests of the SQL driver, which are in Python.
+// Package sql_test runs the tests of the SQL driver, which are written in Python.
 package sql_test
 
 import (

@@ -1,1 +1,1 @@
-"""The Python kernel of Sandgate: IPython's shell behind the driver protocol."""
+"""The Python kernel of Sandgate: IPython's shell with the driver protocol."""

@@ -1,8 +1,7 @@
 """Starts the driver.
 
-The package is loaded under the private name _sandgate, so that none of its
-modules can be mistaken for a user's (`import display`), and its folder is
-taken off sys.path.
+The package is loaded under the private name _sandgate, so that none of its modules can be mistaken
+for a user's module (`import display`). Its folder is removed from sys.path.
 """
 import importlib.util
 import os

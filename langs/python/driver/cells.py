@@ -1,4 +1,4 @@
-"""Which cell is running, and which cell a piece of code belongs to."""
+"""The running cell, and the cell that a piece of code belongs to."""
 import threading
 from contextvars import ContextVar
 
@@ -13,25 +13,25 @@ class Cell:
         self.no_input = no_input
         self.silent = silent
         self.task = None
-        self.begun = False   # its code runs
+        self.begun = False   # its code is running
         self.interrupts = 0
         self.exit_code = None
         self.failure = None  # (ename, evalue)
         self.payload = []
         self.program = program
-        self.at_exit = []    # (function, args, kwargs), of a program
+        self.at_exit = []    # (function, args, kwargs) that a program has registered
 
 
-# NONE is the cell of what belongs to no cell.
+# NONE is the cell of code and output that belong to no cell.
 NONE = Cell(0)
 
-# CURRENT follows asyncio tasks and callbacks by itself: each has a copy of the
-# context it was made in. Threads are given theirs by follow_threads.
+# CURRENT follows asyncio tasks and callbacks by itself: each has a copy of the context in which it
+# was created. follow_threads sets it in threads.
 CURRENT = ContextVar("sandgate_cell")
 
 
 def current():
-    """The cell that the calling code belongs to, wherever it runs."""
+    """Return the cell that the calling code belongs to."""
     cell = CURRENT.get(None)
     if cell is None:
         cell = getattr(threading.current_thread(), "_sandgate_cell", NONE)
@@ -40,7 +40,7 @@ def current():
 
 
 def follow_threads():
-    """Let threads belong to the cell that starts them."""
+    """Make each thread belong to the cell that starts it."""
     start = threading.Thread.start
 
     def cell_start(self):

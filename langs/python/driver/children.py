@@ -1,4 +1,4 @@
-"""Child processes: !commands, scripts, os.system, and what forks."""
+"""Child processes: !commands, scripts, os.system, and forks."""
 import _thread
 import codecs
 import contextvars
@@ -15,15 +15,15 @@ import time
 
 from .cells import current
 
-ROWS, COLUMNS = 40, 120  # of the terminal that a !command sees
+ROWS, COLUMNS = 40, 120  # size of the terminal of a !command
 GRACE = (0.1, 0.1, 0.05)  # seconds for a child to end by itself, after SIGINT, after SIGTERM
-PATIENCE = 0.1           # seconds that a wait for a child goes on after SIGINT; CPython has 0.25
-LINGER = 0.05            # seconds between looks whether the child has ended
-BLOCK = 64 << 10         # bytes of a read
+PATIENCE = 0.1           # seconds that a wait for a child continues after SIGINT; CPython has 0.25
+LINGER = 0.05            # seconds between checks whether the child has ended
+BLOCK = 64 << 10         # bytes per read
 
 
 def _sink(name):
-    """A function that writes bytes to sys.stdout or sys.stderr as they are now."""
+    """Return a function that writes bytes to the present sys.stdout or sys.stderr."""
     stream = getattr(sys, name)
     raw = getattr(stream, "buffer", None)
     if raw is not None:
@@ -33,7 +33,7 @@ def _sink(name):
 
 
 def _terminal():
-    """A terminal's two ends, passing bytes as they are."""
+    """Return the two ends of a terminal that does not translate bytes."""
     master, slave = os.openpty()
     for fd in (master, slave):
         os.set_inheritable(fd, False)
@@ -46,10 +46,10 @@ def _terminal():
 
 
 def system(command):
-    """Run a shell command in a terminal, its output streamed to sys.stdout.
+    """Run a shell command in a terminal and stream its output to sys.stdout.
 
-    Returns the exit status, -n after signal n. What the command leaves in the
-    background goes on, and so does its output.
+    Returns the exit status, or -n after signal n. Background processes of the command continue, and
+    so does their output.
     """
     try:
         master, slave = _terminal()
@@ -67,7 +67,7 @@ def system(command):
 
 
 def output(command):
-    """Run a shell command; returns what it prints to either stream."""
+    """Run a shell command and return its output on both streams."""
     shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
     child = subprocess.Popen([shell, "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     parts, fd = [], os.dup(child.stdout.fileno())
@@ -77,8 +77,8 @@ def output(command):
 
 
 def script(argv, text, out=None, err=None):
-    """Run a program with text as its input. out and err take bytes; without
-    them the two go to sys.stdout and sys.stderr."""
+    """Run a program with text as its input. out and err take bytes; without them the two streams go
+    to sys.stdout and sys.stderr."""
     source = os.memfd_create("cell")
     try:
         with open(os.dup(source), "wb") as file:
@@ -94,7 +94,7 @@ def script(argv, text, out=None, err=None):
 
 
 def follow(child, sinks):
-    """Pass a child's output on until it ends; sinks is {descriptor: function}."""
+    """Forward a child's output until it ends; sinks is {descriptor: function}."""
     try:
         _pump(child, sinks)
     except KeyboardInterrupt:
@@ -102,14 +102,15 @@ def follow(child, sinks):
         raise
     finally:
         if sinks:
-            # Something in the background still holds the other end.
-            # The thread is not in threading.enumerate(), and is of this cell.
+            # A background process still holds the other end. The thread is not in
+            # threading.enumerate(), and belongs to this cell.
             _thread.start_new_thread(contextvars.copy_context().run, (_linger, sinks))
     return child.wait()
 
 
 def _read(sinks, timeout):
-    """Pass on what is there; forget what has ended. False if nothing was."""
+    """Forward the available output; forget descriptors that have ended. Returns False if there was
+    nothing."""
     poll = select.poll()
     for fd in sinks:
         poll.register(fd, select.POLLIN)
@@ -117,7 +118,7 @@ def _read(sinks, timeout):
     for fd, _ in ready:
         try:
             data = os.read(fd, BLOCK)
-        except OSError:  # EIO: the terminal's last user has gone
+        except OSError:  # EIO: the last user of the terminal has closed it
             data = b""
         if data:
             sinks[fd](data)
@@ -141,8 +142,8 @@ def _linger(sinks):
 
 
 def _end(child, sinks):
-    """End a child whose cell was interrupted; most have had SIGINT already,
-    with their process group."""
+    """End a child whose cell was interrupted. Most children already had SIGINT, with their process
+    group."""
     for grace, signum in zip(GRACE, (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)):
         end = time.monotonic() + grace
         while time.monotonic() < end:
@@ -159,8 +160,8 @@ def _end(child, sinks):
 
 
 class _Hooked:
-    """A function in place of a built-in one. It is no descriptor, so that it
-    stays what it is as a class attribute."""
+    """A function that replaces a built-in one. It is not a descriptor, so that it does not become a
+    method as a class attribute."""
 
     def __init__(self, real, call):
         self.__wrapped__, self._call = real, call
@@ -171,8 +172,8 @@ class _Hooked:
 
 
 def keep_order(output, memory):
-    """Flush before anything else may print to descriptors 1 and 2, and hold
-    the streams together over a fork."""
+    """Flush before anything else may print to descriptors 1 and 2, and keep the streams consistent
+    during a fork."""
     execute = subprocess.Popen._execute_child
     write, spawn, spawnp = os.write, os.posix_spawn, os.posix_spawnp
 
@@ -188,7 +189,7 @@ def keep_order(output, memory):
         return write(fd, data)
 
     def run_shell(command):
-        """os.system, which can be interrupted: the real one ignores SIGINT."""
+        """os.system that can be interrupted: the original ignores SIGINT."""
         sys.audit("os.system", command)
         child = subprocess.Popen(["/bin/sh", "-c", command], close_fds=False)
         child._sigint_wait_secs = 0
@@ -209,7 +210,7 @@ def keep_order(output, memory):
     load = ctypes.CDLL.__init__
 
     def load_library(self, *args, **kwargs):
-        if current().number:  # not in the warm-up, and not the driver's own
+        if current().number:  # not in the warm-up, and not for the driver's own children
             output.exact()
             output.before_child()
         return load(self, *args, **kwargs)

@@ -3,7 +3,7 @@ import ctypes
 
 
 class CStdout:
-    """What printf has buffered."""
+    """The text that printf has buffered."""
 
     def __init__(self):
         lib = ctypes.CDLL(None)
@@ -14,9 +14,9 @@ class CStdout:
         self._flush.argtypes = [ctypes.c_void_p]
 
     def dirty(self):
-        """Whether it holds anything; no system call."""
+        """Return whether the buffer has content, without a system call."""
         return self._pending(self._file) != 0
 
     def flush(self):
-        """Flush all that C has open for writing."""
+        """Flush all streams that C has open for writing."""
         self._flush(None)

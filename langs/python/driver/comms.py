@@ -1,9 +1,8 @@
 """Widgets' messages, once a user's code imports the package comm.
 
-A message is {msg_type, content} in both directions: comm_open, comm_msg or
-comm_close, and {comm_id, data, target_name, metadata, buffers}, the buffers in
-base64. What a message from the client makes the code print belongs to the cell
-that opened the comm.
+A message is {msg_type, content} in both directions: comm_open, comm_msg or comm_close, and
+{comm_id, data, target_name, metadata, buffers}, with the buffers in base64. Output that a message
+from the client causes belongs to the cell that opened the comm.
 """
 import base64
 import importlib
@@ -18,7 +17,7 @@ KINDS = ("comm_open", "comm_msg", "comm_close")
 
 
 class Kernel:
-    """get_ipython().kernel, as far as widgets and Jupyter's guide to comms use it."""
+    """get_ipython().kernel, with the parts that widgets and Jupyter's guide to comms use."""
 
     @property
     def comm_manager(self):
@@ -26,12 +25,12 @@ class Kernel:
 
     @staticmethod
     def get_parent(_channel=None):
-        """The message that the code runs for: its id is the cell's number."""
+        """Return the message that the code runs for: its id is the cell's number."""
         return {"header": {"msg_id": str(current().number), "msg_type": "execute_request"}, "content": {}}
 
 
 class Hook:
-    """An importer that only sees to comm: it is made ours when it is imported."""
+    """An importer that handles only comm, and adapts it when it is imported."""
 
     def __init__(self, messages):
         self._messages = messages
@@ -50,7 +49,7 @@ class Hook:
 
 
 def adopt(comm, messages):
-    """Let comm's channels speak in messages."""
+    """Make comm's channels send messages."""
     class Comm(comm.base_comm.BaseComm):
         def __init__(self, *args, **options):
             self.cell = current()
@@ -70,14 +69,14 @@ def adopt(comm, messages):
 
 
 class Receiver:
-    """Takes messages for the kernel's end."""
+    """Receives messages for the kernel's end."""
 
     def __init__(self, messages):
         self._messages = messages
 
     def receive(self, _shell, request):
-        """One message. A comm that is not known, since the kernel was started
-        anew for example, is closed."""
+        """Handle one message. An unknown comm is closed; for example, the kernel was restarted
+        since."""
         message = request.get("comm")
         kind, content = message["msg_type"], message["content"]
         if kind not in KINDS:
@@ -101,7 +100,7 @@ class Receiver:
         before = CURRENT.set(cell)
         try:
             getattr(manager, kind)(None, None, message)
-        except BaseException as error:  # an interrupt, since comm reports an Exception itself
+        except BaseException as error:  # an interrupt, because comm reports an Exception itself
             traceback.print_exception(clean(error))
         finally:
             CURRENT.reset(before)

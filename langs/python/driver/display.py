@@ -5,13 +5,13 @@ from IPython.core.displaypub import DisplayPublisher
 from traitlets import Any
 
 
-# Types that have a text and nothing else, unless somebody has said more.
+# Types that only have a text, unless a formatter was registered for them.
 _TEXT = {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, range}
 
 
 class Formatter(DisplayFormatter):
-    """Asks the dozen formatters about values of other types only: half of the
-    time that a cell like 1 + 1 takes."""
+    """Asks the dozen formatters only about values of other types. That saves half of the time of a
+    cell like 1 + 1."""
 
     def format(self, obj, include=None, exclude=None):
         kind = type(obj)

@@ -1,17 +1,17 @@
-"""Sections of the driver that a KeyboardInterrupt must not cut in two."""
+"""Sections of the driver that a KeyboardInterrupt must not interrupt in the middle."""
 import sys
 from _thread import get_ident
 
 
 class Guard:
-    """Holds an interrupt back while the main thread is inside.
+    """Delays an interrupt while the main thread is inside.
 
-    Use: enter(), try: …, finally: leave(). leave raises the interrupt that
-    came meanwhile. Other threads pass: signals are handled by the main one.
+    Use: enter(), try: …, finally: leave(). leave raises the delayed interrupt. Other threads are
+    not affected: the main thread handles signals.
     """
 
     def __init__(self):
-        self.interrupt = None  # raises in a frame, if a cell runs
+        self.interrupt = None  # raises in a frame, if a cell is running
         self._main = get_ident()
         self.depth = 0
         self.pending = False

@@ -1,13 +1,13 @@
-"""Completion, inspection, and whether code is complete."""
+"""Completion, inspection, and the check whether code is complete."""
 from IPython.core.completer import provisionalcompleter, rectify_completions
 from IPython.utils.tokenutil import token_at_cursor
 
 MAX_MATCHES = 1000
-WINDOW = 1000  # characters before the cursor that completion looks at: its time grows with their square
+WINDOW = 1000  # characters before the cursor that completion uses: its time grows with their square
 
 
 def complete(shell, request):
-    """What may stand at the cursor, with types."""
+    """Return completions at the cursor, with types."""
     code = request.get("code", "")
     cursor = min(request.get("cursor", 0), len(code))
     cut = max(0, cursor - WINDOW)
@@ -28,7 +28,7 @@ def complete(shell, request):
 
 
 def inspect(shell, request):
-    """What the name at the cursor is, as a MIME bundle."""
+    """Return a description of the name at the cursor, as a MIME bundle."""
     name = token_at_cursor(request.get("code", ""), request.get("cursor", 0))
     if not name:
         return {"found": False}
@@ -39,6 +39,6 @@ def inspect(shell, request):
 
 
 def is_complete(shell, request):
-    """complete, incomplete with the next line's indent, or invalid."""
+    """Return complete, incomplete with the next line's indent, or invalid."""
     status, indent = shell.input_transformer_manager.check_complete(request.get("code", ""))
     return {"is_complete": status, "indent": " " * (indent or 0)}

@@ -1,4 +1,5 @@
-"""IPython's history in memory: the session's own is kept outside, without sqlite."""
+"""IPython's history in memory. The session's own history is kept outside the kernel, without
+sqlite."""
 from fnmatch import fnmatchcase
 
 from IPython.core.history import HistoryManager
@@ -6,13 +7,13 @@ from traitlets import Any
 
 
 class History(HistoryManager):
-    """What the database would answer, from this kernel's cells."""
+    """Answers the queries of the database from this kernel's cells."""
 
     guard = Any()
 
     def store_inputs(self, line_num, source, source_raw=None):
-        """Note a cell. IPython's takes locks, which an interrupt in the wrong
-        moment would leave taken for ever."""
+        """Record a cell. IPython's method takes locks, which an interrupt at the wrong moment would
+        leave locked."""
         self.guard.enter()
         try:
             super().store_inputs(line_num, source, source_raw)
@@ -27,14 +28,14 @@ class History(HistoryManager):
             self.guard.leave()
 
     def complete(self, count, code):
-        """Note a cell that was interrupted before it was noted."""
+        """Record a cell that was interrupted before it was recorded."""
         if len(self.input_hist_raw) <= count:
             self.store_inputs(count, code, code)
 
     def get_tail(self, n=10, raw=True, output=False, include_latest=False):
         lines = list(self.get_range(0, 1, None, raw=raw, output=output))
         if not include_latest:
-            lines = lines[:-1]  # the cell that asks
+            lines = lines[:-1]  # without the cell that asks
         return lines[-n:] if n else []
 
     def search(self, pattern="*", raw=True, search_raw=True, output=False, n=None, unique=False):

@@ -1,15 +1,14 @@
-"""Code that swallows an interrupt and goes on.
+"""Handles code that swallows an interrupt and continues.
 
-When an interrupt is raised in a cell, each of the cell's frames is marked with
-the place where it stood. A frame that then moves on is left alone: it cleans
-up, saves, or prints what it has. A frame that comes round, to its place or to
-one before it, has swallowed the interrupt in a loop: from there on each line
-that it went through meanwhile raises again, those of its handlers too, until
-the loop is left. What it has not gone through, such as a finally outside of the
-loop, runs. After a further interrupt each line of every frame raises.
+When an interrupt is raised in a cell, each of the cell's frames is marked with its position. A
+frame that then moves forward is left alone: it cleans up, saves, or prints its results. A frame
+that returns to its position, or to an earlier one, has swallowed the interrupt in a loop. From then
+on each line that the frame has executed since then raises again, including the lines of its
+handlers, until the loop ends. Lines that it has not executed, such as a finally outside of the
+loop, run normally. After a further interrupt each line of every frame raises.
 
-The lines are watched by sys.monitoring, in the marked code alone. That costs
-time, so a watch ends after LINES lines, with the cell at the latest.
+sys.monitoring watches the lines, only in the marked code. That costs time, so a watch ends after
+LINES lines, or with the cell.
 """
 import asyncio
 import contextlib
@@ -19,27 +18,27 @@ import sys
 from _thread import get_ident
 from asyncio import events, tasks
 
-LINES = 20_000   # lines that one interrupt's watch sees
-FRAMES = 200     # frames that are marked; of a deep recursion the innermost
-TASKS = 1_000    # tasks of a cell that are marked
+LINES = 20_000   # lines that the watch of one interrupt checks
+FRAMES = 200     # marked frames; in a deep recursion the innermost ones
+TASKS = 1_000    # marked tasks of a cell
 MESSAGE = "the code swallowed the interrupt and went on; it was raised again"
 
 _HERE = os.path.dirname(__file__) + os.sep
 # Files whose code is not the user's.
 _LIBRARY = ("<", _HERE, os.path.dirname(os.__file__), sys.prefix + "/lib")
 _NOP = opcode.opmap["NOP"]
-_TOOL = 4  # of sys.monitoring's six; debuggers, coverage and profilers have others
+_TOOL = 4  # one of the six ids of sys.monitoring; debuggers, coverage and profilers have others
 _NAME = "sandgate"
 
 
 def is_users(frame):
-    """Whether a frame's code is the user's and no library's."""
+    """Return whether a frame's code belongs to the user and not to a library."""
     name = frame.f_code.co_filename
     return name.startswith("<ipython-input-") or not name.startswith(_LIBRARY)
 
 
 def suspended(task):
-    """The frames in which a task waits, outermost first."""
+    """Return the frames in which a task waits, outermost first."""
     step, found = task.get_coro(), []
     while step is not None and len(found) < FRAMES:
         for kind, after in (("cr", "cr_await"), ("gi", "gi_yieldfrom"), ("ag", "ag_await")):
@@ -57,20 +56,20 @@ class Watch:
     """Watches the cell that was interrupted."""
 
     def __init__(self, of_cell, loop):
-        self._of_cell = of_cell  # whether a task is the cell (True), made by it (False), or neither (None)
+        self._of_cell = of_cell  # whether a task is the cell (True), was created by it (False), or neither (None)
         self._loop = loop
         self._main = get_ident()
-        self._places = {}        # frame: where it stood
-        self._ways = {}          # frame: the places it has gone through since then
-        self._stubborn = set()   # frames that came round
+        self._places = {}        # frame: its position at the interrupt
+        self._ways = {}          # frame: the positions it has passed since then
+        self._stubborn = set()   # frames that returned to their position
         self._hit = set()        # frames in which the interrupt is raised
         self._everything = False
         self._codes = set()
         self._left = 0
 
     def mark(self, frame, everything):
-        """An interrupt comes. frame is the innermost that runs and has the
-        cell's code below it, or None. everything takes all for stubborn."""
+        """Record an interrupt. frame is the innermost running frame with the cell's code below it,
+        or None. With everything, all frames count as stubborn."""
         marked = []
         while frame is not None and len(marked) < FRAMES:
             if is_users(frame):
@@ -78,7 +77,7 @@ class Watch:
             frame = frame.f_back
         self._hit.update(marked)
         for task in self._tasks():
-            # A library that swallows an interrupt is met by the second one.
+            # The second interrupt stops a library that swallows interrupts.
             marked += [f for f in suspended(task)
                        if is_users(f) or everything and not f.f_code.co_filename.startswith(_HERE)]
         for f in marked:
@@ -90,7 +89,8 @@ class Watch:
             self._begin({f.f_code for f in marked})
 
     def _tasks(self):
-        """The cell's tasks that wait, in the session's loop or in one of asyncio.run."""
+        """Return the waiting tasks of the cell, in the session's loop or in a loop of
+        asyncio.run."""
         found = set()
         for loop in {events._get_running_loop() or self._loop, self._loop}:
             found |= tasks.all_tasks(loop)
@@ -100,7 +100,7 @@ class Watch:
         monitoring = sys.monitoring
         if not self._codes:
             if monitoring.get_tool(_TOOL) not in (None, _NAME):
-                return  # somebody else's
+                return  # another tool uses the id
             if monitoring.get_tool(_TOOL) is None:
                 monitoring.use_tool_id(_TOOL, _NAME)
             monitoring.register_callback(_TOOL, monitoring.events.LINE, self._line)
@@ -127,14 +127,14 @@ class Watch:
                 way.add(at)
                 return
             if not own and not task.cancelling() and frame not in self._hit:
-                return  # nothing was raised in it: it goes round as it should
+                return  # nothing was raised in this frame: its loop is normal
         self._stubborn.add(frame)
         if code.co_code[at] == _NOP:
-            return  # the NOP of a `try:` is in no table of exceptions: raised there, it would pass by outer ones
+            return  # the NOP of a `try:` is in no exception table: an error raised there would skip outer handlers
         raise KeyboardInterrupt(MESSAGE) if own else asyncio.CancelledError(MESSAGE)
 
     def end(self):
-        """The cell has ended, or goes on with leave."""
+        """The cell has ended, or continues with leave."""
         if self._codes:
             monitoring = sys.monitoring
             for code in self._codes:

@@ -1,4 +1,4 @@
-"""What SIGINT does, decided by the frame that it finds.
+"""The effect of SIGINT, which depends on the present frame.
 
     no cell runs                 nothing; a late signal hits no later cell
     its cell has not begun       KeyboardInterrupt, as it begins
@@ -8,7 +8,7 @@
                                  reports as KeyboardInterrupt
     a section of the driver      KeyboardInterrupt at the section's end
 
-What the cell does with it is watched, see insist.py.
+insist.py watches how the cell handles it.
 """
 import os
 import signal
@@ -31,24 +31,24 @@ class Interrupts:
         self._active = active    # returns the running cell or None
         self._waiting = waiting  # returns whether a request has not been read
         self._announced = announced  # returns whether the running cell's interrupt has been announced
-        self._early = False      # a signal came while no cell ran
+        self._early = False      # a signal came while no cell was running
         self._watch = Watch(self._of_cell, loop)
         self.waker = Waker()
         guard.interrupt = self._raise
-        self.cell_code = None    # the code object that every step of a cell has below it
-        self.helping = False     # completion or inspection is at work
+        self.cell_code = None    # the code object that is below every step of a cell on the stack
+        self.helping = False     # completion or inspection is running
 
     def install(self):
         signal.signal(signal.SIGINT, self.handle)
         self.waker.install()
 
     def check(self):
-        """Take the signal back if a cell has left its own handler."""
+        """Install the handler again if a cell has replaced it."""
         if signal.getsignal(signal.SIGINT) != self.handle or not self.waker.watching:
             self.install()
 
     def begin(self):
-        """A cell is the running one: raises the interrupt that came before."""
+        """A cell has begun: raise the interrupt that came before."""
         early, self._early = self._early, False
         if early and self._announced():
             self._active().interrupts += 1
@@ -62,8 +62,8 @@ class Interrupts:
         cell = self._active()
         self._early = cell is None
         if cell is None and not self.helping:
-            # A task of an earlier cell that never awaits blocks the kernel:
-            # when somebody waits, it is stopped.
+            # A task of an earlier cell that never awaits blocks the kernel. It is stopped when a
+            # request waits.
             if self._at_work(frame)[1] and self._waiting():
                 self._early = False
                 raise KeyboardInterrupt
@@ -76,7 +76,7 @@ class Interrupts:
         self.cancel(cell)
 
     def _raise(self, frame):
-        """Interrupt the code that runs."""
+        """Interrupt the code that is running."""
         cell = self._active()
         if cell is not None:
             cell.interrupts += 1
@@ -90,7 +90,7 @@ class Interrupts:
         self._loop.call_soon_threadsafe(self._cancel, cell)
 
     def escaped(self, cell):
-        """A KeyboardInterrupt went through a callback: the cell is meant."""
+        """A KeyboardInterrupt left a callback: it was meant for the cell."""
         if not cell.interrupts:
             cell.interrupts = 1
         self._loop.call_soon_threadsafe(self._cancel, cell)
@@ -101,8 +101,8 @@ class Interrupts:
             cell.task.cancel()
 
     def _mark(self, cell, frame):
-        """Watch what the cell does. A signal that comes in the middle of this is
-        one with that which it is about."""
+        """Watch how the cell handles the interrupt. A signal during this call counts as the same
+        interrupt."""
         self._guard.depth += 1
         try:
             self._watch.mark(frame, cell.interrupts > 1)
@@ -111,15 +111,15 @@ class Interrupts:
             self._guard.pending = False
 
     def _of_cell(self, task):
-        """Whether a task is the running cell itself, or else made by it; None
-        if it belongs to another cell."""
+        """Return whether a task is the running cell itself, or else was created by it; None if it
+        belongs to another cell."""
         cell = self._active()
         if task is cell.task:
             return True
         return False if task.get_context().get(CURRENT) is cell else None
 
     def _at_work(self, frame):
-        """Whether the stack holds code of the cell, and of another callback."""
+        """Return whether the stack has code of the cell, and of another callback."""
         callback = foreign = False
         above = None
         while frame is not None:
@@ -127,8 +127,8 @@ class Interrupts:
             if code is self.cell_code:
                 return True, False
             if code is _HANDLE_RUN:
-                # A task's step calls the loop from C, to be called again: that is
-                # asyncio's alone, and the task would be lost with it.
+                # When a task's step calls the loop from C, to be called again, only asyncio's code
+                # runs. An interrupt there would lose the task.
                 callback = callback or foreign and not above.f_code.co_filename.startswith(_HERE)
                 foreign = False
             elif not code.co_filename.startswith((_HERE, _ASYNCIO)):

@@ -1,15 +1,14 @@
-"""Imports IPython without what few cells need: more than half of its start.
+"""Imports IPython without the parts that few cells need. They take more than half of its start.
 
-IPython's package imports its terminal (prompt_toolkit), its completer imports
-jedi, which the driver does not use, and single functions of it need servers,
-HTTP and TLS. They are held back while IPython is imported, and are there for
-user code and for those functions afterwards.
+IPython's package imports its terminal (prompt_toolkit). Its completer imports jedi, which the
+driver does not use. Some of its functions need servers, HTTP and TLS. These modules are held back
+while IPython is imported. Afterwards user code and those functions can import them.
 """
 import importlib
 import sys
 import types
 
-# Functions that are imported when they are called.
+# Functions that are imported when they are first called.
 HELD = {"IPython.terminal.embed": ("embed",), "urllib.request": ("Request", "urlopen"), "logging.config": ("dictConfig",)}
 
 

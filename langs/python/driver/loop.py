@@ -1,9 +1,9 @@
 """The event loop that all cells run on, and asyncio.run inside of it.
 
-Cells are tasks of one loop that never ends, so what a cell starts with
-asyncio.create_task goes on between cells. Code that was written as a program
-works too: asyncio.run and Runner.run set the running loop and task aside, and
-run_until_complete and run_forever of the session's loop run it nested.
+Cells are tasks of one loop that never ends, so tasks that a cell starts with asyncio.create_task
+continue between cells. Code that was written as a program works too: asyncio.run and Runner.run set
+the running loop and task aside, and run_until_complete and run_forever of the session's loop run it
+nested.
 """
 import asyncio
 import collections
@@ -17,7 +17,7 @@ GRACE = 0.2  # seconds that a canceled run_until_complete waits for its future
 
 @contextmanager
 def set_aside():
-    """Let the calling thread look as if no loop ran in it."""
+    """Make it look to the calling thread as if no loop were running."""
     outer = events._get_running_loop()
     if outer is None:
         yield
@@ -50,8 +50,8 @@ def allow_nesting():
 
 
 class _Ready(collections.deque):
-    """The loop's queue of callbacks. A nested round may take what the outer
-    round has counted; the outer one then finds a callback that does nothing."""
+    """The loop's queue of callbacks. A nested round may take callbacks that the outer round has
+    counted. The outer round then finds a callback that does nothing."""
 
     def __init__(self, loop):
         super().__init__()
@@ -70,7 +70,7 @@ class CellLoop(asyncio.SelectorEventLoop):
         self._ready = _Ready(self)
 
     def serve(self):
-        """Run for ever, for the driver."""
+        """Run forever, for the driver."""
         super().run_forever()
 
     def _nested(self):
@@ -118,7 +118,8 @@ class CellLoop(asyncio.SelectorEventLoop):
         self._drive(lambda: False)
 
     def call_exception_handler(self, context):
-        """Report what nobody has taken as output of the cell that the task is of."""
+        """Report an exception that nothing has handled as output of the cell that the task belongs
+        to."""
         task = context.get("task") or context.get("future")
         if isinstance(task, asyncio.Task):
             task.get_context().copy().run(super().call_exception_handler, context)
@@ -126,4 +127,4 @@ class CellLoop(asyncio.SelectorEventLoop):
             super().call_exception_handler(context)
 
     def close(self):
-        """Nothing: the loop is the session's."""
+        """Do nothing: the loop belongs to the session."""

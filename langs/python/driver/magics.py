@@ -1,4 +1,4 @@
-"""%%bash and its like, %less."""
+"""%%bash and similar magics, %less."""
 from pathlib import Path
 from subprocess import CalledProcessError
 
@@ -13,14 +13,15 @@ from . import children
 
 @magics_class
 class Scripts(ScriptMagics):
-    """IPython's script magics without its thread and its loop: an interrupt is
-    a KeyboardInterrupt, and output streams."""
+    """IPython's script magics without its thread and its loop: an interrupt is a KeyboardInterrupt,
+    and output streams."""
 
     @magic_arguments.magic_arguments()
     @script_args
     @cell_magic("script")
     def shebang(self, line, cell):
-        """Run the cell by a program: %%script [--out NAME] [--err NAME] [--bg] [--no-raise-error] program …"""
+        """Run the cell with a program: %%script [--out NAME] [--err NAME] [--bg] [--no-raise-error]
+        program …"""
         args, argv = self.shebang.parser.parse_known_args(arg_split(line))
         if args.bg:
             return ScriptMagics.shebang(self, line, cell)

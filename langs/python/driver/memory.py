@@ -1,23 +1,23 @@
-"""A MemoryError where the sandbox would end.
+"""Raises a MemoryError before the sandbox reaches its limit.
 
-What a sandbox's processes take beyond its memory ends it, with all files. So
-the kernel's address space is bounded below that. Programs that it starts are
-not bound, since some reserve far more than they use. A user may lift the
-bound: resource.setrlimit(resource.RLIMIT_AS, (-1, -1)).
+If the processes of a sandbox use more than its memory, it ends with all files. So the kernel's
+address space is bounded below that limit. Programs that it starts are not bounded, because some
+reserve far more than they use. A user may remove the bound: resource.setrlimit(resource.RLIMIT_AS,
+(-1, -1)).
 """
 import functools
 import resource
 import sys
 from contextlib import contextmanager
 
-RESERVE = 512 << 20  # bytes for other processes, and for files, which lie in memory too
-RELIEF = 64 << 20    # bytes that are added when they have run out, so that the error can be told
+RESERVE = 512 << 20  # bytes for other processes, and for files, which are also in memory
+RELIEF = 64 << 20    # bytes that are added when memory has run out, so that the error can be reported
 RELIEFS = 4
-DEPTH = 1_000_000    # the highest limit of recursion: a few million frames end the interpreter
+DEPTH = 1_000_000    # the highest recursion limit: a few million frames end the interpreter
 
 
 def limit_recursion():
-    """Let sys.setrecursionlimit take DEPTH for what is above it."""
+    """Make sys.setrecursionlimit use DEPTH for larger values."""
     real = sys.setrecursionlimit
 
     @functools.wraps(real)
@@ -34,7 +34,7 @@ class Memory:
         self._left = 0
 
     def bound(self):
-        """Set the bound by what the machine has now."""
+        """Set the bound from the machine's present memory."""
         with open("/proc/meminfo", "rb") as file:
             total = int(file.readline().split()[1]) << 10
         with open("/proc/self/statm", "rb") as file:
@@ -44,7 +44,7 @@ class Memory:
         self._left = RELIEFS
 
     def relieve(self):
-        """It has run out: give the code that tells of it some room."""
+        """Memory has run out: give some room to the code that reports it."""
         soft = resource.getrlimit(resource.RLIMIT_AS)[0]
         if self._left and soft != resource.RLIM_INFINITY:
             self._left -= 1
@@ -52,7 +52,7 @@ class Memory:
 
     @contextmanager
     def unbounded(self):
-        """For the start of a program, which inherits what holds now."""
+        """For the start of a program, which inherits the present bound."""
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         if soft == hard:
             yield

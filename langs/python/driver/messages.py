@@ -1,4 +1,4 @@
-"""Messages in Jupyter's shapes, held to the size of a frame."""
+"""Messages in Jupyter's format, limited to the size of a frame."""
 from . import safejson
 from .wire import MAX_BODY
 
@@ -8,7 +8,7 @@ MAX_TRACEBACK = 1 << 20  # characters of a traceback
 
 
 def shorten(text, limit):
-    """text, or its beginning and a note of how long it was."""
+    """Return text, or its beginning and a note about its length."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text)} characters in all)"
@@ -29,7 +29,7 @@ class Messages:
         return False
 
     def bundle(self, kind, data, metadata=None, transient=None, count=None):
-        """display_data, update_display_data or execute_result."""
+        """Send display_data, update_display_data or execute_result."""
         text = data.get("text/plain")
         if isinstance(text, str) and len(text) > MAX_TEXT:
             data = {**data, "text/plain": shorten(text, MAX_TEXT)}
@@ -40,7 +40,7 @@ class Messages:
             content["execution_count"] = count
         body = safejson.dumps({"msg_type": kind, "content": content})
         if len(body) > MAX_BODY:
-            # The text stays: it says what the thing was.
+            # The text stays: it describes the value.
             left = ", ".join(sorted(str(k) for k in data if k != "text/plain"))
             self._output.write_err(f"{left} of {len(body)} bytes left out: the limit is {MAX_BODY} bytes\n")
             content["data"] = {"text/plain": data.get("text/plain", f"<{left}>")}
@@ -49,7 +49,7 @@ class Messages:
         self._output.message(body, last=kind == "execute_result")
 
     def error(self, ename, evalue, traceback):
-        """error, once for each failure."""
+        """Send error, once for each failure."""
         lines, room = [], MAX_TRACEBACK
         for line in traceback:
             line = str(line)

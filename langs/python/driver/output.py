@@ -1,12 +1,11 @@
-"""The one queue that all output of the language goes through, in order.
+"""The one ordered queue for all output of the language.
 
-Text is only appended to a list, which is what makes print fast; headers in the
-list say which stream and cell the text after them is from. The queue goes out
-when it holds LIMIT characters, 40 ms after its first piece (ticker), at a
-flush, before a child process starts, and at the end of the cell. Once user
-code has loaded a C library (ctypes), the first LINES lines in each 40 ms go out
-at once, so that what C code prints between them keeps its place; a flood is
-still gathered. Before that it would cost each cell 0.5 ms in gVisor for nothing.
+Text is only appended to a list, which makes print fast. Headers in the list state the stream and
+the cell of the text after them. The queue is sent when it has LIMIT characters, 40 ms after its
+first piece (ticker), at a flush, before a child process starts, and at the end of the cell. Once
+user code has loaded a C library (ctypes), the first LINES lines in each 40 ms are sent at once, so
+that output of C code keeps its place between them; larger amounts are still collected. Before that
+it would cost each cell 0.5 ms in gVisor without a benefit.
 """
 import time
 from _thread import allocate_lock, get_ident
@@ -16,14 +15,14 @@ from .cells import CURRENT, current
 from .ticker import Ticker
 from .wire import MESSAGE, STDERR, STDOUT
 
-LIMIT = 64 << 10  # characters that lie at most
+LIMIT = 64 << 10  # the most characters in the queue
 CHUNK = 256 << 10  # characters of a frame; at most 1 MiB as UTF-8
-LINES = 16        # lines that go out at once, in an interval of the ticker
-FRESH = 0.04      # seconds after which a message goes out at once
+LINES = 16        # lines that are sent at once, per interval of the ticker
+FRESH = 0.04      # seconds after which a message is sent at once
 
 
 def encode(text):
-    """UTF-8 of anything: lone surrogates become their escapes."""
+    """Encode any text as UTF-8: lone surrogates become their escapes."""
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -42,10 +41,10 @@ class Output:
         self._ticker = Ticker(self.flush, self._queue.__len__, self._refill)
 
     def _make_writers(self):
-        """Closures: no attribute look-ups on the way of a print."""
+        """Closures avoid attribute look-ups in a print."""
         queue, append, get = self._queue, self._queue.append, CURRENT.get
         size, lines, full = 0, 0, 0
-        owner_out = owner_err = False  # the cell whose text the queue ends with, by stream
+        owner_out = owner_err = False  # the cell of the last text in the queue, by stream
 
         def write_out(text):
             nonlocal size, lines
@@ -76,7 +75,7 @@ class Output:
             return n
 
         def begin(kind, text):
-            """The slow path: another stream, cell or thread than before."""
+            """The slow path: the stream, cell or thread has changed."""
             nonlocal owner_out, owner_err, size, lines
             if isinstance(text, str):
                 text = str(text)
@@ -105,14 +104,14 @@ class Output:
             return len(text)
 
         def disown(sent):
-            """The next text needs a header; sent says that the queue is empty."""
+            """The next text needs a header; sent means that the queue is empty."""
             nonlocal owner_out, owner_err, size
             owner_out = owner_err = False
             if sent:
                 size = 0
 
         def refill():
-            """A new interval."""
+            """A new interval begins."""
             nonlocal lines
             lines = full
 
@@ -126,12 +125,12 @@ class Output:
         self._disown, self._refill, self.exact = disown, refill, exact
 
     def write_bytes(self, kind, data):
-        """Bytes as they are."""
+        """Write bytes unchanged."""
         return self._begin(kind, bytes(data))
 
     def message(self, body, cell=None, last=False):
-        """A Message frame. body is JSON. The last one of a cell goes out with
-        the cell's reply, in one write."""
+        """Send a Message frame. body is JSON. The last one of a cell is sent with the cell's reply,
+        in one write."""
         if self.forked:
             return
         self._queue.append((MESSAGE, (current() if cell is None else cell).number, body))
@@ -144,11 +143,11 @@ class Output:
             self._ticker.arm()
 
     def flush(self, *last, wait=True):
-        """Send all, and then the frames of last, without an interrupt between."""
+        """Send everything, and then the frames of last, without an interrupt in between."""
         if not self._queue and not last or self.forked:
             return
         if self._holder == get_ident():
-            return  # called from a finalizer within flush: the text stays for the next
+            return  # called from a finalizer during flush: the next flush sends the text
         guard = self._guard
         guard.enter()
         try:
@@ -192,7 +191,7 @@ class Output:
             self._wire.send(frames, wait)
 
     def _cut(self, frames, head, texts, weight):
-        """Make frames of a run of text; what is big is sent on the way."""
+        """Make frames of a run of text. Large parts are sent at once."""
         kind, cell = head
         try:
             text = "".join(texts)
@@ -211,18 +210,18 @@ class Output:
         return weight
 
     def before_child(self):
-        """What was printed must be read before what a child prints."""
+        """Earlier output must be read before a child prints."""
         if not self.forked:
             self.flush()
             self._wire.settle()
 
     def before_fork(self):
-        """Nothing may lie in the queue, or it would be printed twice."""
+        """The queue must be empty, because the child would print its content again."""
         self.before_child()
         self._ticker.stop()
 
     def after_fork_in_child(self):
-        """Text goes to descriptors 1 and 2 as it comes."""
+        """Text goes directly to descriptors 1 and 2."""
         self.forked = True
         self._queue.clear()
         self._disown(True)

@@ -1,7 +1,7 @@
-"""The end of a program: a cell that is all that is to run.
+"""The end of a program: a cell that is executed as a whole program.
 
-It waits for the threads that are no daemons, and then calls what atexit was
-given, as the interpreter does when it ends.
+It waits for all threads that are not daemons, and then calls the functions registered with atexit,
+as the interpreter does when it ends.
 """
 import asyncio
 import atexit
@@ -13,7 +13,7 @@ from .ticker import start
 
 
 def install():
-    """Remember what programs give to atexit."""
+    """Record the functions that programs register with atexit."""
     register = atexit.register
 
     def remember(func, /, *args, **kwargs):
@@ -31,7 +31,7 @@ def _threads(cell):
 
 
 async def end(cell, loop):
-    """Let the program come to its end."""
+    """Wait for the end of the program."""
     while threads := _threads(cell):
         ended = asyncio.Event()
 

@@ -1,11 +1,11 @@
-"""After a restore: what must differ between sandboxes of one snapshot."""
+"""After a restore: renews everything that must differ between sandboxes of one snapshot."""
 import os
 import sys
 import time
 
 
 def reseed(_shell, request):
-    """Fresh randomness for every generator that is loaded, and the environment."""
+    """Seed every loaded generator with new randomness, and update the environment."""
     seed = bytes.fromhex(request.get("seed") or "") or os.urandom(32)
     modules = sys.modules
     if "random" in modules:

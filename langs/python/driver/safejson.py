@@ -1,4 +1,4 @@
-"""JSON of anything, as bytes in ASCII."""
+"""JSON of any value, as bytes in ASCII."""
 import base64
 import json
 import math
@@ -14,7 +14,7 @@ def _default(o):
 
 
 def _clean(o, depth):
-    """A value that JSON has, from any."""
+    """Convert any value to one that JSON can represent."""
     try:
         if o is None or o is True or o is False:
             return o
@@ -45,7 +45,7 @@ def _key(k):
 
 
 def dumps(o):
-    """Encode o. Never fails: what JSON lacks becomes text."""
+    """Encode o. It never fails: values that JSON lacks become text."""
     try:
         return json.dumps(o, default=_default, allow_nan=False).encode("ascii")
     except Exception:

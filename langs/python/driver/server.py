@@ -31,7 +31,7 @@ class Server:
     """One kernel."""
 
     def __init__(self):
-        # Duplicates, since a cell may put other files in the place of 1 and 2.
+        # Duplicates, because a cell may replace descriptors 1 and 2.
         self._plain = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (1, 2)]
         for fd in (REQUESTS, REPLIES):
             os.set_inheritable(fd, False)
@@ -58,14 +58,14 @@ class Server:
         return self._cell
 
     def _waiting(self):
-        """Whether a request lies unread."""
+        """Return whether there is an unread request."""
         count = bytearray(4)
         fcntl.ioctl(REQUESTS, termios.FIONREAD, count)
         return any(count)
 
     def _announced(self):
-        """Whether an interrupt of the running cell has been announced. The
-        announcement is written before its signal is sent."""
+        """Return whether an interrupt of the running cell has been announced. The announcement is
+        written before its signal is sent."""
         while self._waiting() and self._reader.fill():
             pass
         return any(r.get("op") == "interrupt" and r.get("cell") == self._cell.number for r in self._reader.requests)
@@ -73,7 +73,7 @@ class Server:
     # Start.
 
     def start(self):
-        """Put the streams and hooks in place, then say ready and serve."""
+        """Install the streams and hooks, then send ready and serve."""
         asyncio.set_event_loop(self._loop)
         out, err = streams.Text(self._output, STDOUT), streams.Text(self._output, STDERR)
         sys.stdout = sys.__stdout__ = out
@@ -91,7 +91,7 @@ class Server:
         os.environ.setdefault("PAGER", "cat")
         os.environ.setdefault("GIT_PAGER", "cat")
         if site.ENABLE_USER_SITE and (user := site.getusersitepackages()) not in sys.path:
-            # pip makes it later; Python would remember that it was not there.
+            # pip creates it later; Python would remember that it did not exist.
             sys.path.append(user)
             sys.path_importer_cache[user] = machinery.FileFinder(
                 user, (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES), (machinery.SourceFileLoader, machinery.SOURCE_SUFFIXES),
@@ -108,7 +108,7 @@ class Server:
             try:
                 self._loop.serve()
             except (KeyboardInterrupt, SystemExit):
-                # It went through a callback of a task: the cell is meant.
+                # It left a callback of a task: it was meant for the cell.
                 if self._cell is not None:
                     self._interrupts.escaped(self._cell)
             except BaseException:
@@ -121,7 +121,7 @@ class Server:
                 "banner": f"Python {sys.version.split()[0]}, IPython {version}", "pid": self._pid}
 
     def _forked(self):
-        """In a child: no descriptor of the driver's, plain streams, plain SIGINT."""
+        """In a child: close the driver's descriptors, use plain streams and the default SIGINT."""
         import signal
         self._output.after_fork_in_child()
         for fd in (REQUESTS, REPLIES, *self._plain):
@@ -137,8 +137,8 @@ class Server:
         self._take(self._reader.fill())
 
     def _take(self, alive=True):
-        """Handle what was read. It may be called while it is at work: a cell
-        that it started waits for input."""
+        """Handle the requests that were read. It may be called while it is running: a cell that it
+        started waits for input."""
         if not alive:
             self._end()
         requests = self._reader.requests
@@ -168,7 +168,7 @@ class Server:
         os._exit(1 if self._reader.broken else 0)
 
     def _help(self, function, request, reply=True):
-        """Answer at once, also while a cell awaits."""
+        """Answer at once, even while a cell awaits."""
         self._interrupts.helping = True
         try:
             answer = function(self._shell, request)
@@ -191,14 +191,14 @@ class Server:
         self._output.flush((CONTROL, cell, body), wait=wait)
 
     def _reseed(self, shell, request):
-        """After a restore, on a machine that may have other memory."""
+        """After a restore, possibly on a machine with other memory."""
         self._memory.bound()
         return reseed.reseed(shell, request)
 
     # Cells.
 
     def _next(self):
-        """Start the next execution, if none runs."""
+        """Start the next execution, if none is running."""
         if self._busy or not self._queue:
             return
         self._busy = True
@@ -222,7 +222,7 @@ class Server:
             if cell.program:
                 await program.end(cell, self._loop)
             self._cell = None
-        except BaseException as error:  # an interrupt between the shell's own steps
+        except BaseException as error:  # an interrupt between steps of the shell
             self._cell = None
             self._report(cell, error)
             if not cell.silent and self._shell.execution_count == count:
@@ -253,7 +253,7 @@ class Server:
         self._next()
 
     async def _run(self, cell, code):
-        """One cell in the shell. Its code object marks the stack as a cell's."""
+        """Run one cell in the shell. Its code object marks the stack as a cell's."""
         shell = self._shell
         error = None
         try:
@@ -273,7 +273,7 @@ class Server:
             self._report(cell, failure)
 
     def _report(self, cell, error):
-        """A failure that the shell has not shown."""
+        """Report a failure that the shell has not shown."""
         if isinstance(error, asyncio.CancelledError):
             error = self._shell.interrupted(error)
         if cell.failure is None:
@@ -282,7 +282,7 @@ class Server:
             self._shell.fail(type(error).__name__, text_of(error), lines)
 
     def _end_child(self, cell):
-        """A forked child came to the cell's end: it is not a second kernel."""
+        """A forked child has reached the cell's end: it must not become a second kernel."""
         if cell.failure is not None:
             print(": ".join(cell.failure), file=sys.stderr)
         os._exit(cell.exit_code or (1 if cell.failure else 0))

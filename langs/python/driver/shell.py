@@ -1,4 +1,4 @@
-"""IPython's InteractiveShell, made to speak in messages."""
+"""IPython's InteractiveShell with output as messages."""
 import asyncio
 import os
 import sys
@@ -24,14 +24,14 @@ MAX_PAYLOAD = 1 << 20  # characters of one text for the pager
 
 
 class Exit(ExitAutocall):
-    """exit and quit: they end the cell, with or without brackets."""
+    """exit and quit: they end the cell, with or without parentheses."""
 
     def __call__(self, code=None):
         raise SystemExit(code)
 
 
 def text_of(error):
-    """str of an exception whose __str__ may fail."""
+    """Return str of an exception whose __str__ may fail."""
     try:
         return str(error)
     except Exception:
@@ -84,10 +84,10 @@ class Shell(InteractiveShell):
         current().payload.append({"source": "set_next_input", "text": s, "replace": replace})
 
     def enable_gui(self, gui=None):
-        """There is no window to show anything in."""
+        """There are no windows."""
 
     def enable_matplotlib(self, gui=None):
-        """%matplotlib: inline in place of what there is not."""
+        """%matplotlib: inline replaces backends that do not exist here."""
         try:
             return super().enable_matplotlib(gui)
         except (ImportError, RuntimeError, KeyError, UsageError):
@@ -99,18 +99,18 @@ class Shell(InteractiveShell):
 
     def system(self, cmd):
         """!command"""
-        # The last frame before this one is the cell's: its names expand.
+        # The frame before this one is the cell's: its names are expanded.
         self.user_ns["_exit_code"] = children.system(self.var_expand(cmd, depth=1))
 
     system_raw = system_piped = system
 
     def getoutput(self, cmd, split=True, depth=0):
-        """x = !command. IPython's own takes an interrupt for the command's end."""
+        """x = !command. IPython's own method treats an interrupt as the command's end."""
         text = children.output(self.var_expand(cmd, depth=depth + 1))
         return SList(text.splitlines()) if split else LSString(text)
 
     def _clear_warning_registry(self):
-        # It is called as a hook, and those swallow interrupts.
+        # It is called as a hook, and hooks swallow interrupts.
         self.guard.enter()
         try:
             super()._clear_warning_registry()
@@ -118,7 +118,7 @@ class Shell(InteractiveShell):
             self.guard.leave()
 
     async def run_code(self, code_obj, result=None, *, async_=False):
-        """Run a code object. True if it failed or left by SystemExit."""
+        """Run a code object. Returns True if it failed or left by SystemExit."""
         __tracebackhide__ = "__ipython_bottom__"
         self.sys_excepthook = sys.excepthook
         sys.excepthook = self.excepthook
@@ -126,7 +126,7 @@ class Shell(InteractiveShell):
         first, cell.begun = not cell.begun, True
         try:
             if first and cell.interrupts:
-                raise KeyboardInterrupt  # a hook of the shell's has swallowed it
+                raise KeyboardInterrupt  # a hook of the shell has swallowed it
             if async_:
                 await eval(code_obj, self.user_global_ns, self.user_ns)
             else:
@@ -145,7 +145,7 @@ class Shell(InteractiveShell):
             self.memory.relieve()
             failure = error
             self.showtraceback(running_compiled_code=True)
-            # The frames hold what has filled the memory.
+            # The frames hold the objects that have filled the memory.
             traceback.clear_frames(error.__traceback__)
             sys.last_traceback = None
             failure = sys.last_value = error.with_traceback(None)
@@ -160,7 +160,7 @@ class Shell(InteractiveShell):
 
     @staticmethod
     def interrupted(error):
-        """What a CancelledError stands for: an interrupt, or itself."""
+        """Return the exception that a CancelledError stands for: an interrupt, or itself."""
         if not current().interrupts:
             return error
         task = asyncio.current_task()
@@ -169,7 +169,7 @@ class Shell(InteractiveShell):
         return KeyboardInterrupt(*error.args).with_traceback(error.__traceback__)
 
     def _leave(self, error):
-        """exit(), sys.exit(n): the cell ends, the session lives."""
+        """exit(), sys.exit(n): the cell ends, the session continues."""
         cell, code = current(), error.code
         if code is None or code == 0:
             cell.exit_code = 0
@@ -190,7 +190,7 @@ class Shell(InteractiveShell):
             print("No traceback available to show.", file=sys.stderr)
             return
         clean(error)
-        if isinstance(error, SystemExit):  # of %run, which does not raise it
+        if isinstance(error, SystemExit):  # from %run, which does not raise it
             self._leave(error)
             return
         if isinstance(error, BdbQuit):
@@ -218,7 +218,7 @@ class Shell(InteractiveShell):
 
 
 def _grouped(error):
-    """Whether an exception group is in the chain: IPython 8 cannot show one."""
+    """Return whether an exception group is in the chain: IPython 8 cannot show one."""
     seen = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, BaseExceptionGroup):
@@ -229,7 +229,7 @@ def _grouped(error):
 
 
 def make_shell(messages, output, memory, guard):
-    """The process's one shell."""
+    """Create the process's only shell."""
     config = Config()
     config.HistoryManager.enabled = False  # no sqlite; the session's log is the history
     config.InteractiveShell.autoindent = False

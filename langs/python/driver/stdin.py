@@ -1,4 +1,4 @@
-"""input(), getpass() and sys.stdin: lines that somebody else types."""
+"""input(), getpass() and sys.stdin: the client types the lines."""
 import builtins
 import getpass
 import io
@@ -11,10 +11,10 @@ from .cells import current
 
 
 class Lines:
-    """Asks for lines and waits for them.
+    """Requests lines and waits for them.
 
-    While a line is awaited, completion and the like are answered; executions
-    wait. An interrupt raises KeyboardInterrupt out of the wait.
+    While it waits for a line, completion and similar requests are answered; executions wait. An
+    interrupt raises KeyboardInterrupt.
     """
 
     def __init__(self, guard, reader, messages, output, take):
@@ -24,15 +24,15 @@ class Lines:
         self._answers = deque()
 
     def answer(self, request):
-        """An input request came."""
+        """An input request was answered."""
         self._answers.append(None if request.get("eof") else request.get("value", ""))
 
     def clear(self):
-        """What was typed for an earlier cell is not for the next."""
+        """Lines typed for an earlier cell are not used for the next."""
         self._answers.clear()
 
     def ask(self, prompt, password=False):
-        """One line without its end, or EOFError."""
+        """Return one line without its end, or raise EOFError."""
         cell = current()
         if cell.no_input:
             from IPython.core.error import StdinNotImplementedError
@@ -42,7 +42,7 @@ class Lines:
         self._output.flush()
         alone = threading.current_thread() is threading.main_thread()
         while not self._answers:
-            # Another thread looks again now and then: the loop may read for it.
+            # Other threads check from time to time: the loop may read for them.
             ready, _, _ = select.select([self._reader.fd], [], [], None if alone else 0.05)
             if ready and alone:
                 self._guard.enter()
@@ -58,7 +58,7 @@ class Lines:
 
 
 class Stdin(io.TextIOBase):
-    """sys.stdin: each line that is read is a request for input."""
+    """sys.stdin: each line that is read is an input request."""
 
     encoding, errors, newlines, name, mode = "utf-8", "strict", None, "<stdin>", "r"
 
@@ -78,7 +78,7 @@ class Stdin(io.TextIOBase):
         return False
 
     def _more(self):
-        """Read one more line. False at the end of input."""
+        """Read one more line. Returns False at the end of input."""
         try:
             self._rest += self._lines.ask("") + "\n"
             return True
@@ -111,10 +111,10 @@ class Stdin(io.TextIOBase):
         return line
 
     def reconfigure(self, **options):
-        """Accepted, since scripts do it."""
+        """Accepted, because scripts call it."""
 
     def close(self):
-        """Nothing: the next cell may read again."""
+        """Do nothing: the next cell may read again."""
 
 
 class _Bytes(io.BufferedIOBase):
@@ -139,7 +139,7 @@ class _Bytes(io.BufferedIOBase):
 
 
 def install(lines):
-    """Put the ways to read in place."""
+    """Install the functions that read input."""
     def ask_line(prompt="", /):
         return lines.ask(str(prompt))
 

@@ -30,10 +30,10 @@ class Text(io.TextIOBase):
         return True
 
     def reconfigure(self, **options):
-        """Accepted, since scripts do it; the stream is UTF-8 and stays it."""
+        """Accepted, because scripts call it; the stream stays UTF-8."""
 
     def close(self):
-        """Flush: a cell must not close the session's stream."""
+        """Only flush: a cell must not close the session's stream."""
         self.flush()
 
 

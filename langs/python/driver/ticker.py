@@ -1,16 +1,15 @@
-"""A thread that flushes output which the code leaves lying.
+"""A thread that flushes output which the code has not flushed.
 
-It makes a progress line without an end appear while the code computes. It
-sleeps without waking when there is no output, and it ends before a fork, since
-Python warns of forking with threads. It is not in threading.enumerate(): user
-code joins what it finds there.
+It makes an unfinished progress line appear while the code computes. It sleeps without waking while
+there is no output. It ends before a fork, because Python warns about forking with threads. It is
+not in threading.enumerate(), because user code joins the threads that it finds there.
 """
 import _thread
 import time
 from _thread import allocate_lock
 
-INTERVAL = 0.04  # seconds that output may lie
-QUIET = 50       # intervals without output after which it waits to be woken
+INTERVAL = 0.04  # seconds that output may wait
+QUIET = 50       # intervals without output after which it sleeps until it is woken
 
 
 def start(function):
@@ -31,8 +30,8 @@ def start(function):
 
 
 class Ticker:
-    """Calls flush an INTERVAL after arm, while dirty() is true, and tick every
-    INTERVAL until it has been quiet for QUIET of them."""
+    """Calls flush an INTERVAL after arm, while dirty() is true, and tick every INTERVAL until QUIET
+    intervals had no output."""
 
     def __init__(self, flush, dirty, tick):
         self._flush, self._dirty, self._tick = flush, dirty, tick
@@ -43,7 +42,7 @@ class Ticker:
         self._thread = None  # joins the thread, with a timeout
 
     def arm(self):
-        """Output lies. Cheap while the thread ticks."""
+        """There is output. This is cheap while the thread runs."""
         if self.ticking:
             return
         self.ticking = True
@@ -51,7 +50,7 @@ class Ticker:
             self._stop = False
             try:
                 self._thread = start(self._run)
-            except RuntimeError:  # no thread to be had: flushes at size and at the cell's end remain
+            except RuntimeError:  # no thread: output is flushed at its size limit and the end of the cell
                 self.ticking = False
         elif self._gate.locked():
             self._gate.release()
@@ -86,7 +85,7 @@ class Ticker:
         self.forget()
 
     def forget(self):
-        """The thread is gone: after stop, and in a forked child."""
+        """The thread no longer runs: after stop, and in a forked child."""
         self._thread, self.ticking = None, False
         self._gate = allocate_lock()
         self._gate.acquire()

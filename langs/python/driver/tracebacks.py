@@ -35,8 +35,8 @@ def _strip(tb):
 
 
 def _shorten(tb):
-    """Take the middle out of a traceback of more than MAX_FRAMES: millions of
-    frames, of a recursion without limit, would take minutes to format."""
+    """Remove the middle of a traceback of more than MAX_FRAMES: formatting millions of frames of an
+    endless recursion would take minutes."""
     size, at = 0, tb
     while at is not None:
         size, at = size + 1, at.tb_next
@@ -51,7 +51,7 @@ def _shorten(tb):
 
 
 def clean(error):
-    """Strip an exception, its causes and its group. Returns it."""
+    """Strip an exception, its causes and its group, and return it."""
     todo, seen = [error], set()
     while todo:
         e = todo.pop()

@@ -1,4 +1,4 @@
-"""The user's variables, described without running any of the user's code."""
+"""Lists the user's variables without running the user's code."""
 import sys
 import types
 
@@ -8,13 +8,13 @@ MAX_ITEMS, MAX_DEPTH = 20, 3
 
 # Types whose repr is C code that calls nothing else, of any size.
 _PLAIN = (type(None), bool, float, complex, range, slice, type(...), type(NotImplemented))
-# Libraries whose own repr may be called: it is short, and no code of the user's.
+# Libraries whose own repr may be called: it is short and runs no code of the user.
 _TRUSTED = {"datetime", "decimal", "fractions", "pathlib", "pathlib._local", "uuid", "ipaddress", "re", "enum", "zoneinfo"}
 _PAIRS = {list: "[]", tuple: "()", set: "{}", dict: "{}"}
 
 
 def variables(shell, _request):
-    """What the user has named, the latest MAX_VARIABLES, oldest first."""
+    """Return the variables that the user has named, the latest MAX_VARIABLES, oldest first."""
     hidden = shell.user_ns_hidden
     names = [n for n, v in list(shell.user_ns.items())
              if isinstance(n, str) and not n.startswith("_") and not (n in hidden and hidden[n] is v)]
@@ -26,7 +26,7 @@ def _describe(name, value):
         kind = type(value)
         found = {"name": name, "type": type.__dict__["__name__"].__get__(kind),
                  "size": _size(value, kind), "value": _clip(_text(value, 0, set()))}
-    except Exception as error:  # a metaclass can be strange
+    except Exception as error:  # a metaclass can raise anything
         found = {"name": name, "type": "object", "size": "", "value": f"<{type(error).__name__}>"}
     return found
 
@@ -42,7 +42,7 @@ def _module(kind):
 
 
 def _size(value, kind):
-    """A length, a shape, or nothing."""
+    """Return a length, a shape, or nothing."""
     for base in (str, bytes, bytearray, list, tuple, dict, set, frozenset):
         if issubclass(kind, base):
             return str(base.__len__(value))
@@ -52,14 +52,14 @@ def _size(value, kind):
 
 
 def _array(kind):
-    """Whether it is numpy's or pandas', itself and no subclass."""
+    """Return whether it is a type of numpy or pandas, and not a subclass."""
     module, name = _module(kind), kind.__name__
     return (module == "numpy" and name == "ndarray" or
             module.startswith("pandas.core.") and name in ("DataFrame", "Series"))
 
 
 def _text(value, depth, above):
-    """A short text, from C code and trusted libraries alone."""
+    """Return a short text. Only C code and trusted libraries run."""
     kind = type(value)
     if kind in _PLAIN:
         return repr(value)
@@ -88,7 +88,7 @@ def _text(value, depth, above):
 
 
 def _fields(value, kind):
-    """What an instance holds in its own dictionary, without any descriptor of the user's."""
+    """Return the content of an instance's own dictionary, without the user's descriptors."""
     for base in kind.__mro__:
         slot = base.__dict__.get("__dict__")
         if isinstance(slot, types.GetSetDescriptorType):

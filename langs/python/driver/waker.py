@@ -1,12 +1,11 @@
-"""An interrupt that comes right before a system call.
+"""Handles an interrupt that comes right before a system call.
 
-Python notes a signal at once and runs its handler between two of its own
-instructions. One that is noted after the last of them and before a system call
-leaves that call waiting: a sleep, a lock, a read, a select. A thread that is
-told of each SIGINT therefore sends the main thread another signal a little
-later, which ends the call. That signal means nothing: where the handler has run
-in time, or somebody else's is in its place, it changes nothing. So nobody has to
-find out whether it has.
+Python records a signal at once and runs its handler between two Python instructions. If a signal is
+recorded after the last instruction and before a system call, that call still waits: a sleep, a
+lock, a read, a select. So a thread that is notified of each SIGINT sends the main thread another
+signal a little later, which ends the call. That signal has no other effect: if the handler has
+already run, or another handler is installed, it changes nothing. So nothing has to find out whether
+the handler has run.
 """
 import ctypes
 import operator
@@ -18,8 +17,8 @@ from _thread import get_ident
 
 from .ticker import start
 
-# Milliseconds after a SIGINT, and from one to the next. More than one, since
-# each may come right before the call, too.
+# Milliseconds after a SIGINT, and from one signal to the next. There are several, because each may
+# also come right before the call.
 PAUSES = (20, 40, 80, 160, 320)
 NOTHING = signal.SIGRTMIN + 7
 
@@ -32,11 +31,11 @@ class Waker:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._join = None
         self._pauses = iter(())
-        self._forking, self._forking_at = None, 0  # the frame that calls fork, and where
+        self._forking, self._forking_at = None, 0  # the frame that calls fork, and its position
         self._again = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._returned)
 
     def install(self):
-        """Be told of signals; again where user code has taken that away."""
+        """Install the notification of signals; also again if user code has replaced it."""
         # A handler that does nothing, in C: no debugger steps into it.
         signal.signal(NOTHING, operator.is_)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
@@ -47,15 +46,15 @@ class Waker:
             try:
                 self._join = start(self._run)
             except RuntimeError:
-                pass  # no thread to be had: it is as without
+                pass  # no thread can be started: works as without the waker
 
     @property
     def watching(self):
-        """Whether the thread runs."""
+        """Return whether the thread is running."""
         return self._join is not None
 
     def stop(self):
-        """End the thread before a fork, since Python warns of forking with threads."""
+        """End the thread before a fork, because Python warns about forking with threads."""
         self._forking = sys._getframe(1)
         self._forking_at = self._forking.f_lasti
         if self._join is not None:
@@ -64,12 +63,12 @@ class Waker:
             self._join = None
 
     def restart(self):
-        """Begin again after a fork, once it has returned: until then Python would
-        warn of the new thread."""
+        """Start again after a fork, once it has returned: until then Python would warn about the
+        new thread."""
         ctypes.pythonapi.Py_AddPendingCall(self._again, None)
 
     def _returned(self, _):
-        """Called soon, between two instructions: of a further hook of the fork's, too."""
+        """Called soon, between two instructions: possibly those of another hook of the fork."""
         frame = caller = sys._getframe(1)
         while frame is not None and frame is not self._forking:
             frame = frame.f_back
@@ -81,7 +80,7 @@ class Waker:
         return 0
 
     def forget(self):
-        """In a forked child, which is no kernel."""
+        """In a forked child, which is not a kernel."""
         self._forking = None
         signal.set_wakeup_fd(-1)
         os.close(self._read)
@@ -101,7 +100,7 @@ class Waker:
             if not told:
                 signal.pthread_kill(self._main, NOTHING)
             elif signal.SIGINT not in told:
-                continue  # of another signal
+                continue  # a different signal
             pause = next(self._pauses, None)
 
     def _take(self):

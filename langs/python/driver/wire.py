@@ -16,8 +16,8 @@ CONTROL, STDOUT, STDERR, MESSAGE = 1, 4, 5, 6
 FLAG_CLEAR = 1 << 1
 MAX_BODY = 8 << 20
 
-# How long to wait for the agent to empty a descriptor, in seconds, and how
-# long not to wait again after that was in vain (a child that floods).
+# How long to wait for the agent to empty a descriptor, in seconds, and how long not to wait again
+# after such a wait had no success (a child that prints continuously).
 PATIENCE, PENALTY = 0.005, 0.25
 
 _header = struct.Struct(">IBBxxII")
@@ -30,13 +30,13 @@ UNSIGNED = {"id": 1 << 64, "cell": 1 << 32, "cursor": 1 << 31, "detail": 2}
 
 
 def parse(body):
-    """A request from its JSON. One that is none has op "malformed" and the
-    reason in code."""
+    """Parse a request from its JSON. If that fails, the request has op "malformed" and the reason
+    in code."""
     request = {}
     try:
         request = json.loads(body)
         if not isinstance(request, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         for name, value in request.items():
             kind = FIELDS.get(name)
             if kind is not None and value.__class__ is not kind:
@@ -51,16 +51,16 @@ def parse(body):
 
 
 class Reader:
-    """Requests from a descriptor."""
+    """Reads requests from a descriptor."""
 
     def __init__(self, fd):
         self.fd = fd
         self.requests = deque()
-        self.broken = False  # by a frame after which nothing can be read
+        self.broken = False  # set by a frame after which nothing can be read
         self._data = bytearray()
 
     def fill(self):
-        """Read what is there, blocking for a first byte. False at the end."""
+        """Read the available bytes, and block for the first one. Returns False at the end."""
         data = os.read(self.fd, 1 << 16)
         if not data:
             return False
@@ -85,11 +85,10 @@ class Reader:
 
 
 class Writer:
-    """Frames to a descriptor.
+    """Writes frames to a descriptor.
 
-    plain are descriptors that hold what C code and children print: 1 and 2,
-    or duplicates of them. A frame that is written while they hold nothing
-    unread says so with FLAG_CLEAR.
+    plain are descriptors with the output of C code and children: 1 and 2, or duplicates of them. A
+    frame that is written while they have no unread bytes has the flag FLAG_CLEAR.
     """
 
     def __init__(self, fd, plain):
@@ -99,7 +98,7 @@ class Writer:
         self._impatient_until = 0.0
 
     def _unread(self, fd):
-        """True if a pipe holds bytes that the agent has not read."""
+        """Return whether a pipe has bytes that the agent has not read."""
         try:
             fcntl.ioctl(fd, termios.FIONREAD, self._count)
         except OSError:
@@ -113,7 +112,7 @@ class Writer:
         return False
 
     def _wait(self, unread):
-        """Wait until unread() is false; return whether it is."""
+        """Wait until unread() is false; return its last value."""
         if not unread():
             return True
         end = time.monotonic() + PATIENCE
@@ -129,9 +128,8 @@ class Writer:
     def send(self, frames, wait=True):
         """Write (type, cell, body) frames in one write.
 
-        With wait, unread plain output gets a moment to be read, so that what
-        a child printed before and what one prints next stay in their order
-        around the frames.
+        With wait, the agent gets a moment to read plain output, so that the output of children
+        before and after the frames keeps its order.
         """
         clear = self._wait(self._plain_unread) if wait else not self._plain_unread()
         flags = FLAG_CLEAR if clear else 0

@@ -7,7 +7,7 @@ import harness
 
 
 class KernelCase(unittest.TestCase):
-    """Starts one kernel for all tests of the class, in a folder of its own."""
+    """Starts one kernel for all tests of the class, in its own folder."""
 
     @classmethod
     def setUpClass(cls):
@@ -20,7 +20,7 @@ class KernelCase(unittest.TestCase):
         cls.folder.cleanup()
 
     def run_cell(self, code, **options):
-        """Run a cell; what belongs to it must carry its number."""
+        """Run a cell and check that its output carries its number."""
         return self.kernel.run(code, **options)
 
     def path(self, name):

@@ -1,7 +1,7 @@
-"""Starts the driver as the agent does and speaks with it.
+"""Starts the driver as the agent does and communicates with it.
 
-The harness keeps order as the agent does: a frame with FLAG_CLEAR goes before
-what lies in descriptors 1 and 2, one without goes after.
+The harness keeps the order as the agent does: a frame with FLAG_CLEAR comes before the content of
+descriptors 1 and 2, a frame without it comes after.
 """
 import fcntl
 import json
@@ -21,7 +21,7 @@ PYTHON = sys.executable
 
 
 class Event:
-    """One piece of output. plain says that it came by descriptor 1 or 2."""
+    """One piece of output. plain means that it came from descriptor 1 or 2."""
 
     def __init__(self, kind, cell, body, plain=False, flags=0):
         self.kind, self.cell, self.body, self.plain, self.flags = kind, cell, body, plain, flags
@@ -33,7 +33,7 @@ class Event:
 
 
 class Result:
-    """What a cell gave."""
+    """The results of a cell."""
 
     def __init__(self, cell, events, reply, seconds):
         self.cell, self.events, self.reply, self.seconds = cell, events, reply, seconds
@@ -54,7 +54,7 @@ class Result:
 
     @property
     def value(self):
-        """text/plain of the result, or None."""
+        """Return the text/plain of the result, or None."""
         found = self.messages("execute_result")
         return found[0]["data"].get("text/plain") if found else None
 
@@ -74,10 +74,10 @@ class Kernel:
         requests, self._to = os.pipe()
         self._from, replies = os.pipe()
         out, err = os.pipe(), os.pipe()
-        # High numbers, so that putting them at 3 and 4 overwrites none of them.
+        # High numbers, so that duplicating them to 3 and 4 overwrites none of them.
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 200) for fd in (requests, replies)]
 
-        def place():  # in the child: 3 and 4 as the agent has them
+        def place():  # in the child: 3 and 4 as the agent sets them
             for fd, source in zip((3, 4), high):
                 os.dup2(source, fd)
 
@@ -109,7 +109,7 @@ class Kernel:
         return self._id
 
     def poll(self, timeout):
-        """Read what is there. False after timeout without anything."""
+        """Read the available data. Returns False if there was none before the timeout."""
         fds = [self._from, *self._plain]
         ready, _, _ = select.select(fds, [], [], timeout)
         if self._from in ready:
@@ -160,7 +160,7 @@ class Kernel:
         return some
 
     def wait(self, id, timeout=20):
-        """The reply to a request."""
+        """Wait for and return the reply to a request."""
         end = time.monotonic() + timeout
         while id not in self.replies:
             left = end - time.monotonic()
@@ -170,7 +170,7 @@ class Kernel:
         return self.replies.pop(id)
 
     def until(self, condition, timeout=20):
-        """Wait until an event fulfils condition; returns it."""
+        """Wait until an event satisfies the condition; return it."""
         end, at = time.monotonic() + timeout, 0
         while True:
             for event in self.events[at:]:
@@ -200,7 +200,7 @@ class Kernel:
         return Result(cell, events, reply, time.monotonic() - begun if begun else 0)
 
     def interrupt(self, group=True):
-        """SIGINT to the process group, announced, as the agent sends it."""
+        """Send SIGINT to the process group, with an announcement, as the agent does."""
         self.send("interrupt", reply=False, cell=self._cell)
         if group:
             os.killpg(self.process.pid, signal.SIGINT)
@@ -208,9 +208,9 @@ class Kernel:
             os.kill(self.process.pid, signal.SIGINT)
 
     def run(self, code, interrupt=None, inputs=(), timeout=20, **fields):
-        """Run a cell to its end. With interrupt (seconds, or text that it must
-        have printed before) it is interrupted; inputs answer input_requests:
-        text, None for the end of input, or KeyboardInterrupt for a SIGINT."""
+        """Run a cell to its end. With interrupt (seconds, or text that it must have printed before)
+        it is interrupted. inputs are the answers to input_requests: text, None for the end of
+        input, or KeyboardInterrupt for a SIGINT."""
         begun = time.monotonic()
         id, cell = self.start(code, **fields)
         for answer in inputs:

@@ -1,8 +1,8 @@
 """Runs the tests: python3 run.py [--python PATH] [--part N/M] [--timings] [unittest options].
 
-PATH is the Python that runs the driver: 3.12 or later with IPython, pandas and
-matplotlib. The default is the one that runs this.
-Of M parts with about as many tests each, the Nth is run.
+PATH is the Python that runs the driver: 3.12 or later with IPython, pandas and matplotlib. The
+default is the one that runs this file. --part divides the tests into M parts with about as many
+tests each, and runs the Nth.
 """
 import argparse
 import os
@@ -33,8 +33,8 @@ def main():
 
 
 class Part(unittest.TestLoader):
-    """Finds the tests of one part. A class stays together: its tests may go on
-    where the one before has ended."""
+    """Finds the tests of one part. A class stays together, because its tests may depend on earlier
+    ones."""
 
     def __init__(self, part):
         super().__init__()

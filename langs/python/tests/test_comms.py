@@ -13,7 +13,7 @@ class Comms(KernelCase):
             raise unittest.SkipTest("the package comm is not there")
 
     def tell(self, kind, **content):
-        """Send a message; returns what came before the next cell's end."""
+        """Send a message; return the events until the end of the next cell."""
         self.kernel.send("comm", reply=False, comm={"msg_type": kind, "content": content})
         self.kernel.ask("is_complete", code="")
         events, self.kernel.events = self.kernel.events, []
@@ -105,7 +105,7 @@ class Widgets(Comms):
         self.assertEqual([m["data"]["state"] for m in r.messages("comm_msg")], [{"value": 2}])
 
     def test_states(self):
-        """A page that comes back asks for all states."""
+        """A page that reconnects requests all states."""
         self.kernel.run("import ipywidgets as w\nlabel = w.Label('kept')", timeout=60)
         self.tell("comm_open", comm_id="control", target_name="jupyter.widget.control", data={}, metadata={"version": "1.0.0"})
         events = self.tell("comm_msg", comm_id="control", data={"method": "request_states"})

@@ -1,4 +1,4 @@
-"""Requests that are none: each is answered with an error, or the driver ends and says why."""
+"""Invalid requests: each is answered with an error, or the driver ends and states the reason."""
 import json
 import os
 import random
@@ -27,7 +27,7 @@ def deep(n):
 class Fuzz(KernelCase):
     def raw(self, body, kind=harness.CONTROL):
         data = harness.HEADER.pack(len(body), kind, 0, 0, 0) + body
-        os.set_blocking(self.kernel._to, False)  # the answers are read meanwhile
+        os.set_blocking(self.kernel._to, False)  # the replies are read meanwhile
         try:
             while data:
                 try:
@@ -38,7 +38,7 @@ class Fuzz(KernelCase):
             os.set_blocking(self.kernel._to, True)
 
     def alive(self):
-        """The kernel works. Numbers that the requests above did not use."""
+        """Check that the kernel works, with numbers that the requests above did not use."""
         self.kernel._id, self.kernel._cell = self.kernel._id + 10_000, self.kernel._cell + 10_000
         r = self.kernel.run("6 * 7", no_input=True)
         self.assertEqual([e.message["content"]["data"]["text/plain"] for e in r.events if e.cell == r.cell], ["42"])
@@ -95,7 +95,7 @@ class Fuzz(KernelCase):
         self.alive()
 
     def test_slowly(self):
-        """A request may come a byte at a time."""
+        """A request may arrive one byte at a time."""
         body = json.dumps({"op": "is_complete", "id": 9, "code": "1"}).encode()
         for byte in harness.HEADER.pack(len(body), harness.CONTROL, 0, 0, 0) + body:
             os.write(self.kernel._to, bytes([byte]))

@@ -148,7 +148,8 @@ class Memory(KernelCase):
         self.assertEqual(self.kernel.run("import resource; resource.getrlimit(resource.RLIMIT_AS)[0] > 0").value, "True")
 
     def test_running_out(self):
-        """The error is told, what was there stays, and what filled the memory goes with its function."""
+        """The error is reported, existing values stay, and the memory is released with its
+        function."""
         for fill in ("parts.append(bytearray(1 << 24))", "parts.append(object())", "parts.append(str(len(parts)) * 9)"):
             self.kernel.run(self.LIMIT + "\nkept = 5")
             r = self.kernel.run(f"def fill():\n    parts = []\n    while True: {fill}\nfill()", timeout=60)

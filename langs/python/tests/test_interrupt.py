@@ -1,12 +1,11 @@
-"""Interrupts: what stops, what stays, what is not hit."""
+"""Interrupts: what they stop, what they keep, and what they must not hit."""
 import os
 import random
 import time
 
 from case import KernelCase
 
-# Name and code of cells that must end in KeyboardInterrupt once they have
-# printed "go".
+# Name and code of cells that must end in KeyboardInterrupt once they have printed "go".
 ENDLESS = {
     "loop": "print('go', flush=True)\nwhile True: pass",
     "loop that counts": "n = 0\nprint('go', flush=True)\nwhile True: n += 1",
@@ -35,7 +34,7 @@ ENDLESS = {
 
 
 class Endless(KernelCase):
-    """Each is interrupted, and the session's names are there afterwards."""
+    """Interrupts each of them. The session's names must exist afterwards."""
 
 
 def add(name, code):
@@ -65,8 +64,8 @@ class Interrupt(KernelCase):
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
 
     def test_right_after_the_request(self):
-        """A cell that lies unread when its interrupt comes, or is about to
-        begin, is interrupted; the one behind it is not."""
+        """A cell that is unread when its interrupt comes, or is about to begin, is interrupted; the
+        cell after it is not."""
         for i in range(150):
             id, cell = self.kernel.start("import time\nwhile True: time.sleep(1)")
             time.sleep(random.choice((0, 0, i * 20e-6)))
@@ -85,7 +84,7 @@ class Interrupt(KernelCase):
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
 
     def test_with_nothing_to_interrupt(self):
-        """An interrupt beside a question is for no cell."""
+        """An interrupt during a help request stops no cell."""
         for i in range(50):
             id = self.kernel.send("complete", code="impo", cursor=4)
             self.kernel.interrupt()
@@ -101,8 +100,8 @@ class Interrupt(KernelCase):
             self.assertIn("cleaned", r.stdout)
 
     def test_noted_right_before_a_call(self):
-        """A signal that another thread takes leaves the main thread's call
-        waiting, as one does that comes right before the call."""
+        """A signal that another thread receives leaves the main thread's call waiting, as does a
+        signal right before the call."""
         start = "import threading, signal\nthreading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()\n"
         for wait in ("import time; time.sleep(60)", "input()", "import asyncio; await asyncio.sleep(60)",
                      "import asyncio; asyncio.run(asyncio.sleep(60))", "import subprocess; subprocess.run(['sleep', '60'])",
@@ -113,14 +112,13 @@ class Interrupt(KernelCase):
                 self.assertEqual(self.kernel.run("6 * 7").value, "42")
 
     def test_noted_right_before_a_call_after_a_fork(self):
-        """What watches over calls is there again when fork returns."""
+        """The waker runs again when fork returns."""
         r = self.kernel.run("import os, signal, threading, time\nfor _ in range(20):\n    if not (pid := os.fork()): os._exit(0)\n    os.waitpid(pid, 0)\n"
                             "threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()\ntime.sleep(60)")
         self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
 
     def test_noted_right_before_a_call_after_many(self):
-        """A signal that is still on its way to its handler when others are counted
-        leaves nothing behind that would hide the next one."""
+        """Signals that are handled late must not hide the next one."""
         start = "import threading, signal, time\nthreading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()\ntime.sleep(60)"
         for _ in range(3):
             self.kernel.run("try:\n    import signal, time\n    for _ in range(20):\n        try: signal.raise_signal(2)\n        except KeyboardInterrupt: time.sleep(0.003)\nexcept KeyboardInterrupt: pass")
@@ -128,8 +126,8 @@ class Interrupt(KernelCase):
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt")
 
     def test_command_that_runs(self):
-        """A command whose output is wanted ends the cell when it is interrupted, and
-        is not taken for one that has ended."""
+        """A command with captured output ends the cell when it is interrupted, and is not treated
+        as one that has ended."""
         for code in ("x = !touch begun; sleep 100", "!!touch begun; sleep 100", "%sx touch begun; sleep 100"):
             id, cell = self.kernel.start(code + "\nprint('went on')")
             while not os.path.exists(self.path("begun")):
@@ -157,7 +155,7 @@ class Interrupt(KernelCase):
             self.assertEqual(self.kernel.run("2").reply["status"], "ok")
             self.kernel.interrupt()
             r = self.kernel.run("import time; time.sleep(0.001)")
-            # The signal left before the cell was sent.
+            # The signal was sent before the cell.
             self.assertEqual(r.reply["status"], "ok", r)
 
     def swallow(self, body):
@@ -166,7 +164,7 @@ class Interrupt(KernelCase):
                                f"    except BaseException:\n        pass\n", interrupt="go")
 
     def test_swallowing_all(self):
-        """One interrupt is enough for a loop that swallows all."""
+        """One interrupt is enough for a loop that swallows everything."""
         self.kernel.run("kept = 43")
         for body in ("time.sleep(0.05)", "time.sleep(50)", "pass", "for i in range(1000): i * i", "asyncio.run(asyncio.sleep(5))",
                      "print('x' * 100)", "await asyncio.sleep(1)", "await asyncio.sleep(0)", "await asyncio.Event().wait()",
@@ -189,7 +187,7 @@ class Interrupt(KernelCase):
             self.assertEqual(self.kernel.run("[t for t in asyncio.all_tasks() if t.get_coro().__name__ == 'f']").value, "[]", call)
 
     def test_swallowing_below_another(self):
-        """A loop in a loop, both of which swallow; what is outside of them cleans up."""
+        """Two nested loops that both swallow interrupts; the code outside of them cleans up."""
         r = self.kernel.run("import time\ndef inner():\n    while True:\n        try:\n            time.sleep(9)\n        except BaseException:\n            pass\n"
                             "try:\n    print('go', flush=True)\n    while True:\n        try:\n            inner()\n        except BaseException:\n            pass\n"
                             "finally:\n    print('cleaned')\n    print('up')", interrupt="go")
@@ -197,7 +195,7 @@ class Interrupt(KernelCase):
         self.assertTrue(r.stdout.endswith("cleaned\nup\n"), r)
 
     def test_leaving_is_not_swallowing(self):
-        """Code that handles an interrupt and goes on forward ends as it likes."""
+        """Code that handles an interrupt and then moves forward may end as it likes."""
         for code in ("running = True\nwhile running:\n    try:\n        print('go', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt:\n        running = False\n"
                      "for i in range(3):\n    time.sleep(0.1)\nprint('saved')",
                      "try:\n    while True:\n        print('go', flush=True)\n        time.sleep(100)\nexcept KeyboardInterrupt:\n    for i in range(3): time.sleep(0.1)\nprint('saved')",
@@ -214,7 +212,7 @@ class Interrupt(KernelCase):
             id, cell = self.kernel.start(f"print('go', flush=True)\n{call}")
             self.kernel.until(lambda e: b"go" in e.body)
             for _ in range(2):
-                self.kernel.idle(0.3)  # it waits in the library by now
+                self.kernel.idle(0.3)  # by now it waits in the library
                 self.kernel.interrupt()
             r = self.kernel.finish(id, cell, timeout=20)
             self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
@@ -229,7 +227,7 @@ class Interrupt(KernelCase):
         self.assertEqual(r.reply.get("ename"), "KeyboardInterrupt", r)
 
     def test_flood(self):
-        """A flood that nobody reads stops at the next frame that is read."""
+        """Continuous output that nobody reads stops at the next frame that is read."""
         id, cell = self.kernel.start("while True: print('z' * 200)")
         self.kernel.until(lambda e: e.kind == 4)
         time.sleep(0.2)
@@ -255,7 +253,7 @@ class Interrupt(KernelCase):
         self.assertEqual(self.kernel.finish(id, cell).value, "7")
 
     def test_many(self):
-        """Storms of signals at any moment leave a kernel that works."""
+        """Many signals at random moments leave a kernel that works."""
         for i in range(40):
             id, cell = self.kernel.start("for i in range(300): print(i); display(i)\nimport asyncio\nawait asyncio.sleep(0.01)\n1/0")
             self.kernel.idle(i * 0.0007)

@@ -1,4 +1,4 @@
-"""Output: when it comes, and which cell it is from."""
+"""Output: when it arrives, and which cell it belongs to."""
 import json
 import os
 import tempfile
@@ -9,8 +9,8 @@ from case import KernelCase
 
 class Output(KernelCase):
     def streams(self, code, text):
-        """Run a cell that waits until the file in {go} is there, which is made
-        when text has come."""
+        """Run a cell that waits until the file {go} exists. The file is created when text has
+        arrived."""
         go = os.path.join(tempfile.mkdtemp(), "go")
         id, cell = self.kernel.start(code.replace("{go}", go))
         self.kernel.until(lambda e: text in e.body)

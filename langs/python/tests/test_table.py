@@ -1,4 +1,4 @@
-"""A table of cells: what they print, what they give, how they fail."""
+"""A table of cells: their output, their values, their failures."""
 import base64
 import re
 
@@ -19,9 +19,9 @@ def is_png(r, n=0):
     return base64.b64decode(data(r, n=n)["image/png"]).startswith(b"\x89PNG")
 
 
-# Each row: name, code or several cells of which the last counts, expectations.
-# out, err, value and ename are exact; has is text in the traceback, hasnot
-# must not be there; check is called with the result.
+# Each row: name, code or several cells of which the last counts, expectations. out, err, value and
+# ename are exact; has is text in the traceback, hasnot must not be there; check is called with the
+# result.
 TABLE = [
     # Values.
     ("value", "1 + 1", dict(value="2")),
@@ -180,7 +180,7 @@ TABLE = [
     # Help.
     ("pager", "len?", dict(check=lambda r: r.reply["payload"][0]["source"] == "page" and "Return the number" in r.reply["payload"][0]["data"]["text/plain"])),
     ("pager with source", ["def documented():\n    'The doc.'\n    return 1", "documented??"], dict(check=lambda r: "return 1" in ANSI.sub("", r.reply["payload"][0]["data"]["text/plain"]))),
-    # Magics of IPython, and what they leave.
+    # Magics of IPython, and their effects.
     ("timeit of a cell", "%%timeit -n 2 -r 2\nsum(range(10))", dict(check=lambda r: "2 runs, 2 loops each" in r.stdout)),
     ("timeit as a value", "t = %timeit -o -q -n 2 -r 2 pass\nt.loops", dict(value="2")),
     ("prun", "%prun sum(range(3))", dict(check=lambda r: "function calls" in r.reply["payload"][0]["data"]["text/plain"])),
@@ -233,7 +233,7 @@ TABLE = [
     ("backend that is not there", "%matplotlib notebook\nplt.plot([1]);", dict(check=lambda r: is_png(r) and "inline" in r.stderr)),
     ("widgets' backend", "%matplotlib widget\nplt.plot([1]);", dict(check=lambda r: is_png(r) and "inline" in r.stderr)),
     ("no figure is left", "plt.get_fignums()", dict(value="[]")),
-    # What fails beside the cell.
+    # Failures outside of the cell.
     ("error that nothing can raise", "class U:\n    def __del__(self): raise ValueError('unraisable')\nU(); None", dict(check=lambda r: "ValueError: unraisable" in r.stderr)),
     ("error of a task that nobody awaits", "async def bg(): raise KeyError('task')\nasyncio.create_task(bg()); await asyncio.sleep(0.01)\nimport gc; gc.collect();", dict(timeout=60, check=lambda r: "KeyError: 'task'" in r.stderr)),
     ("coroutine that nobody awaits", "async def never(): pass\nnever(); None", dict(check=lambda r: "never awaited" in r.stderr)),
@@ -251,7 +251,7 @@ def add(number, name, codes, want):
         for code in codes[:-1]:
             self.kernel.run(code)
         r = self.run_cell(codes[-1], timeout=want.get("timeout", 20))
-        # What a row leaves in the background says "late", in whichever row.
+        # Background tasks of a row print "late", possibly during another row.
         r.events = [e for e in r.events if e.body != b"late\n"]
         failed = "ename" in want
         if "check" not in want or failed:

@@ -1,4 +1,4 @@
-"""The figures that the README states, measured."""
+"""Measures the figures in the README."""
 import statistics
 import time
 

@@ -17,7 +17,7 @@ REQUESTS, REPLIES = 3, 4
 
 
 class Refused(Exception):
-    """There is nobody to answer."""
+    """Input is not allowed."""
 
 
 class Server:
@@ -27,18 +27,17 @@ class Server:
         for fd in (REQUESTS, REPLIES):
             os.set_inheritable(fd, False)
         self._reader, self._out = Reader(REQUESTS), Writer(REPLIES)
-        self._requests = queue.SimpleQueue()  # of the reader's, None at their end
+        self._requests = queue.SimpleQueue()  # requests from the reader, None at their end
         self._executes = deque()
         self._answers = deque()
-        self._lock = threading.Lock()  # guards the two below, and the engine's stop with them
+        self._lock = threading.Lock()  # guards the two fields below, and the engine's stop with them
         self._cell = None
-        self._interrupted = None  # the cell that is, or will be, at work
+        self._interrupted = None  # the cell that is running or about to run
         self._count = 0
         self._engine = Engine(self._show, lambda text: self._out.text(self._cell["cell"], text), self._ask)
 
     def _read(self):
-        """Pass requests on, and act on interrupts: the main thread may be deep in
-        SQLite."""
+        """Forward requests, and act on interrupts: the main thread may be inside SQLite."""
         while self._reader.fill():
             while True:
                 try:
@@ -75,7 +74,7 @@ class Server:
                 self._execute(self._executes.popleft())
 
     def _receive(self):
-        """Take a request, waiting for one. False at the end of them."""
+        """Receive a request, and wait for it. Returns False at their end."""
         request = self._requests.get()
         if isinstance(request, Malformed):
             self._fail(request.id, "Malformed", str(request))
@@ -95,7 +94,7 @@ class Server:
         elif op == "input":
             self._answers.append(None if request.get("eof") else request.get("value", ""))
         elif op in ("interrupt", "comm"):
-            pass  # the reader has seen to it; it ends the wait for an answer
+            pass  # the reader has handled it; it ends the wait for an answer
         elif op in helpers:
             try:
                 self._out.reply({"id": number, **(helpers[op](self._engine, request) or {})})
@@ -106,9 +105,9 @@ class Server:
 
     @staticmethod
     def _reseed(_engine, request):
-        """Variables of the session's, and fresh randomness for SQLite."""
+        """Set the session's variables, and seed SQLite with new randomness."""
         import ctypes
-        ctypes.CDLL("libsqlite3.so.0").sqlite3_randomness(0, None)  # it is seeded again when it is next used
+        ctypes.CDLL("libsqlite3.so.0").sqlite3_randomness(0, None)  # it is seeded again at its next use
         os.environ.update({str(k): str(v) for k, v in request.get("env", {}).items()})
 
     def _show(self, kind, data):

@@ -53,7 +53,7 @@ def _table(engine, names, rows, last):
 def _words(rest, count):
     words = shlex.split(rest)
     if len(words) < count:
-        raise sqlite3.ProgrammingError("something is missing: .help tells what the command takes")
+        raise sqlite3.ProgrammingError("an argument is missing: .help describes the command")
     return words
 
 
@@ -116,10 +116,10 @@ def _import(engine, rest, _last):
 
 
 def _rows(engine, query):
-    """The names and all rows of a query, one after the other."""
+    """Yield the names and then all rows of a query."""
     cursor = engine.database.execute(query)
     if cursor.description is None:
-        raise sqlite3.ProgrammingError("this is no query")
+        raise sqlite3.ProgrammingError("this is not a query")
     yield [c[0] for c in cursor.description]
     for row in cursor:
         if engine.stopped():

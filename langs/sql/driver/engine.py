@@ -7,15 +7,15 @@ import commands
 import statements
 import table
 
-MAX_ROWS = 1000          # of a shown table, unless .limit says otherwise
-HEAP = 512 << 20         # bytes that SQLite may take
-# Statements that mind a transaction around them.
+MAX_ROWS = 1000          # rows of a shown table, unless .limit was used
+HEAP = 512 << 20         # bytes that SQLite may use
+# Statements that a surrounding transaction affects.
 _ALONE = {"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "VACUUM", "PRAGMA", "ATTACH", "DETACH"}
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "REPLACE"}
 
 
 class Interrupted(Exception):
-    """Somebody has stopped the cell."""
+    """The cell was stopped."""
 
 
 class Exit(Exception):
@@ -42,8 +42,8 @@ class Failed(Exception):
 
 
 class Engine:
-    """The database. show(kind, data) and write(text) take what comes of it,
-    ask(prompt, password) asks the user."""
+    """The database. show(kind, data) and write(text) receive its results, ask(prompt, password)
+    asks the user."""
 
     def __init__(self, show, write, ask):
         self.show, self.write, self.ask = show, write, ask
@@ -56,21 +56,21 @@ class Engine:
         self.open(":memory:")
 
     def open(self, path):
-        """Take another database in the place of the one that is open."""
+        """Open another database instead of the present one."""
         database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         database.execute(f"PRAGMA hard_heap_limit = {HEAP}")
         database.create_function("env", 1, os.environ.get)
         database.create_function("sleep", 1, self._sleep)
         if path != ":memory:":
-            database.execute("PRAGMA schema_version")  # fails if it is no database
+            database.execute("PRAGMA schema_version")  # fails if the file is not a database
         old, self.database = self.database, database
         self.watch()
         if old is not None:
             old.close()
 
     def watch(self):
-        """Let a statement end that began right behind a stop, which SQLite then
-        has forgotten. Some 2 ms of its work lie between two looks."""
+        """End a statement that began right after a stop, which SQLite then forgets. The checks are
+        about 2 ms of work apart."""
         self.database.set_progress_handler(self._stop.is_set, 100_000)
 
     def _sleep(self, seconds):
@@ -79,7 +79,7 @@ class Engine:
         return seconds
 
     def stop(self):
-        """Stop what runs. It may be called from another thread."""
+        """Stop the running statement. Another thread may call it."""
         self._stop.set()
         self.database.interrupt()
 
@@ -87,12 +87,12 @@ class Engine:
         return self._stop.is_set()
 
     def begin(self):
-        """What was stopped before does not stop what comes."""
+        """Begin a cell: an earlier stop has no effect on it."""
         self._stop.clear()
 
     def run(self, code, source="cell", last=True):
-        """Run all statements of code; the value of the last one is a result. A
-        failure undoes what the code has done, unless it has transactions."""
+        """Run all statements of code; the value of the last one is a result. A failure undoes all
+        changes of the code, unless it uses transactions."""
         todo = statements.split(code)
         if self._depth >= 16:
             raise Failed("RecursionError", ".read is nested too deeply", source, code, 1, 1)
@@ -146,7 +146,7 @@ class Engine:
         self.show("execute_result" if last else "display_data", table.bundle(*self.last, more))
 
     def _bound(self, text):
-        """Values for the parameters: those that .parameter has set, or the user's."""
+        """Return values for the parameters: those set with .parameter, or the user's answers."""
         names = statements.parameters(text)
         if not names:
             return ()
@@ -166,7 +166,7 @@ class Engine:
 
 
 def literal(text):
-    """A value as a person types it: a number, or text as it stands."""
+    """Interpret a typed value: a number, or otherwise text."""
     for kind in (int, float):
         try:
             return kind(text)

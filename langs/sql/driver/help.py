@@ -1,4 +1,4 @@
-"""Completion, inspection, whether code is complete, and the list of tables."""
+"""Completion, inspection, the check whether code is complete, and the list of tables."""
 import glob
 import os
 import re
@@ -9,7 +9,7 @@ import commands
 import statements
 
 MAX_MATCHES, MAX_VARIABLES, MAX_VALUE = 1000, 500, 200
-COUNT_SECONDS = 0.05  # how long the rows of all tables may be counted
+COUNT_SECONDS = 0.05  # time limit for counting the rows of all tables
 
 _KEYWORDS = """ABORT ALTER ANALYZE AND AS ASC ATTACH BEGIN BETWEEN BY CASE CAST CHECK COLLATE COLUMN COMMIT CONFLICT CONSTRAINT
 CREATE CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DEFAULT DELETE DESC DETACH DISTINCT DROP ELSE END ESCAPE EXCEPT
@@ -20,7 +20,7 @@ UNION UNIQUE UPDATE USING VACUUM VALUES VIEW VIRTUAL WHEN WHERE WINDOW WITH WITH
 
 
 def tables(engine):
-    """name and type of each table and view of the user's."""
+    """Return name and type of each of the user's tables and views."""
     return engine.rows("SELECT name, type FROM pragma_table_list WHERE name NOT LIKE 'sqlite_%' AND type IN ('table', 'view', 'virtual') ORDER BY schema, name")
 
 
@@ -29,7 +29,7 @@ def columns(engine, name):
 
 
 def complete(engine, request):
-    """What may stand at the cursor."""
+    """Return completions at the cursor."""
     code = request.get("code", "")
     cursor = max(0, min(request.get("cursor", 0), len(code)))
     before = code[:cursor]
@@ -62,7 +62,7 @@ def complete(engine, request):
 
 
 def _aliases(code):
-    """Tables that a code names after FROM, JOIN, UPDATE and INTO, by name and alias."""
+    """Return the tables that code names after FROM, JOIN, UPDATE and INTO, by name and alias."""
     found = {}
     text = statements.blank(code)
     for m in re.finditer(r"\b(?:from|join|update|into)\s+(\w+)(?:\s+(?:as\s+)?(\w+))?", text, re.I):
@@ -86,7 +86,7 @@ def _command(engine, line, cursor):
 
 
 def inspect(engine, request):
-    """What the name at the cursor is."""
+    """Describe the name at the cursor."""
     code, cursor = request.get("code", ""), request.get("cursor", 0)
     start = len(re.search(r"\w*$", code[:cursor]).group())
     word = code[cursor - start:cursor] + re.match(r"\w*", code[cursor:]).group()
@@ -107,7 +107,7 @@ def inspect(engine, request):
 
 
 def is_complete(_engine, request):
-    """A statement is complete with its semicolon, a command with its line."""
+    """A statement is complete with its semicolon, a command at the end of its line."""
     code = request.get("code", "").strip()
     left = statements.split(code)
     if not left or left[-1].command or sqlite3.complete_statement(code):
@@ -116,7 +116,7 @@ def is_complete(_engine, request):
 
 
 def variables(engine, _request):
-    """The tables and views. Rows are counted while there is time."""
+    """Return the tables and views. Rows are counted within the time limit."""
     end = time.monotonic() + COUNT_SECONDS
     found = []
     for name, kind in tables(engine)[:MAX_VARIABLES]:
@@ -128,8 +128,8 @@ def variables(engine, _request):
 
 
 def _count(engine, name, kind, end):
-    """The number of rows, or ? when it takes long. A view is a query of the
-    user's and is not run."""
+    """Return the number of rows, or ? if counting takes too long. A view is a query of the user and
+    is not run."""
     if kind == "view" or time.monotonic() > end:
         return "?"
     engine.database.set_progress_handler(lambda: time.monotonic() > end, 1000)

@@ -1,5 +1,5 @@
-"""Runs a file of SQL as a program: program.py FILE [DATABASE]. Parameters are
-read from standard input, a line each. It ends with status 1 at a failure."""
+"""Runs a file of SQL as a program: program.py FILE [DATABASE]. Parameters are read from standard
+input, one per line. After a failure it ends with status 1."""
 import os
 import sys
 

@@ -3,14 +3,14 @@ import re
 import sqlite3
 from dataclasses import dataclass
 
-# Strings, names in quotes, and comments: what is in them is no syntax.
+# Strings, quoted names, and comments: their content is not syntax.
 _OPAQUE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)""", re.S)
 _PARAMETER = re.compile(r"[:@$][A-Za-z_]\w*|\?\d*")
 
 
 @dataclass
 class Statement:
-    """A statement, or a command that begins with a dot, and where it begins."""
+    """A statement, or a command that begins with a dot, and its position."""
 
     text: str
     line: int
@@ -21,18 +21,18 @@ class Statement:
         return self.text.startswith(".")
 
     def keyword(self):
-        """Its first word, in upper case."""
+        """Return its first word, in upper case."""
         found = re.match(r"\s*(\w+)", blank(self.text))
         return found.group(1).upper() if found else ""
 
 
 def blank(text):
-    """text with spaces in the place of strings and comments."""
+    """Return text with strings and comments replaced by spaces."""
     return _OPAQUE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
 
 
 def split(code):
-    """The statements of a cell, in order."""
+    """Return the statements of a cell, in order."""
     found, at = [], 0
     while at < len(code):
         if code[at].isspace() or code[at] == ";":
@@ -54,7 +54,7 @@ def split(code):
 
 
 def _end(code, at):
-    """Where the statement that begins at `at` ends."""
+    """Return where the statement that begins at `at` ends."""
     end = code.find(";", at)
     while end >= 0:
         if sqlite3.complete_statement(code[at:end + 1]):
@@ -64,13 +64,13 @@ def _end(code, at):
 
 
 def parameters(text):
-    """The names of what is to be bound, each once, in order."""
+    """Return the names of the parameters to bind, each once, in order."""
     text = blank(text)
     return list(dict.fromkeys(m.group() for m in _PARAMETER.finditer(text)))
 
 
 def place(code, statement, message):
-    """The line and column, from 1, that an error's message points to."""
+    """Return the line and column, from 1, that an error's message refers to."""
     named = re.search(r'near "(.+?)": syntax error|no such (?:column|table|function): (\S+)|unrecognized token: "(.+?)"', message)
     offset = statement.offset
     if named:

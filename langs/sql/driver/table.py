@@ -18,12 +18,12 @@ def text_of(value):
 
 
 def count(rows):
-    """A number of rows, in words."""
+    """Return a number of rows, in words."""
     return f"{rows} row{'s' * (rows != 1)}"
 
 
 def bundle(names, rows, more):
-    """One table in several MIME types. more says that rows were left out."""
+    """Return one table in several MIME types. more means that rows were left out."""
     note = f"the first {len(rows)} rows; there are more" if more else ""
     return {
         "text/plain": _plain(names, rows, note),

@@ -9,15 +9,15 @@ import os
 import struct
 
 CONTROL, STDOUT, STDERR, MESSAGE = 1, 4, 5, 6
-FLAG_CLEAR = 1 << 1  # nothing but the driver prints: 1 and 2 are always empty
+FLAG_CLEAR = 1 << 1  # only the driver prints, so 1 and 2 are always empty
 MAX_BODY = 8 << 20
-MAX_TEXT = 256 << 10  # bytes of one frame of text
+MAX_TEXT = 256 << 10  # bytes of one text frame
 
 _header = struct.Struct(">IBBxxII")
 
 
 class Malformed(Exception):
-    """What came is no request. id is whose, if that can be told."""
+    """The data is not a valid request. id is the request's, if known."""
 
     def __init__(self, text, number=0):
         super().__init__(text)
@@ -25,31 +25,31 @@ class Malformed(Exception):
 
 
 class Broken(Exception):
-    """After what came, nothing can be read."""
+    """Nothing can be read after this data."""
 
 
 class Reader:
-    """Requests from a descriptor."""
+    """Reads requests from a descriptor."""
 
     def __init__(self, fd):
         self.fd = fd
         self._data = bytearray()
 
     def fill(self):
-        """Read what is there. False at the end."""
+        """Read the available bytes. Returns False at the end."""
         data = os.read(self.fd, 1 << 16)
         self._data += data
         return bool(data)
 
     def next(self):
-        """The next request, or None when there is no whole one."""
+        """Return the next request, or None if it is incomplete."""
         if len(self._data) < _header.size:
             return None
         size, kind, _, _, _ = _header.unpack_from(self._data)
         if size > MAX_BODY:
             raise Broken(f"a request of {size} bytes came; the limit is {MAX_BODY}")
         if kind != CONTROL:
-            raise Broken(f"a frame of type {kind} came where requests do")
+            raise Broken(f"a frame of type {kind} is not a request")
         end = _header.size + size
         if len(self._data) < end:
             return None
@@ -60,20 +60,20 @@ class Reader:
         except (ValueError, RecursionError) as error:
             raise Malformed(f"the request cannot be read: {error}") from None
         if not isinstance(request, dict):
-            raise Malformed("the request is no object")
+            raise Malformed("the request is not an object")
         number = request.get("id", 0)
         number = number if type(number) is int else 0
         for key, kinds in (("op", str), ("code", str), ("cursor", int), ("cell", int), ("value", str), ("env", dict)):
             if not isinstance(request.get(key, kinds()), kinds):
-                raise Malformed(f"{key} is no {kinds.__name__}", number)
+                raise Malformed(f"{key} is not a {kinds.__name__}", number)
         if not 0 <= request.get("cell", 0) < 1 << 32:
-            raise Malformed("cell is no number of 32 bits", number)
+            raise Malformed("cell is not a number of 32 bits", number)
         request["id"] = number
         return request
 
 
 def _plain(o):
-    """A value that JSON has, from any that SQLite has."""
+    """Convert any value of SQLite to one that JSON can represent."""
     if isinstance(o, bytes):
         return "x'" + o.hex().upper() + "'"
     if isinstance(o, float) and not math.isfinite(o):
@@ -86,12 +86,12 @@ def _plain(o):
 
 
 def dumps(o):
-    """JSON in ASCII, so that lone surrogates pass too."""
+    """Encode as JSON in ASCII, so that lone surrogates are valid too."""
     return json.dumps(_plain(o), allow_nan=False).encode("ascii")
 
 
 class Writer:
-    """Frames to a descriptor."""
+    """Writes frames to a descriptor."""
 
     def __init__(self, fd):
         self.fd = fd

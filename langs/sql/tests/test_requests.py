@@ -1,4 +1,4 @@
-"""The driver without a sandbox: requests that are none. Run with python3."""
+"""Tests the driver without a sandbox: invalid requests. Run with python3."""
 import fcntl
 import json
 import os
@@ -14,14 +14,14 @@ HEADER = struct.Struct(">IBBxxII")
 
 
 def _high(fd):
-    """The file at a number that nobody else wants."""
+    """Duplicate the file to a number that nothing else uses."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20)
     os.close(fd)
     return moved
 
 
 class Driver:
-    """A driver, its descriptors 3 and 4, and the frames it writes."""
+    """A driver, its descriptors 3 and 4, and the frames that it writes."""
 
     def __init__(self):
         requests, self._to = (_high(fd) for fd in os.pipe())
@@ -41,7 +41,7 @@ class Driver:
         self.raw(HEADER.pack(len(body), 1, 0, 0, 0) + body)
 
     def reply(self, number):
-        """The reply with the id, or None at the end."""
+        """Return the reply with the id, or None at the end."""
         while True:
             head = self._frames.read(HEADER.size)
             if len(head) < HEADER.size:
@@ -92,7 +92,7 @@ class Requests(unittest.TestCase):
             self.assertEqual(d.close(), 1, raw)
 
     def test_interrupts_name_their_cell(self):
-        """Each at another moment: behind its execute, while it runs, when it has ended."""
+        """Each comes at another moment: after its execute, during it, and after its end."""
         d = Driver()
         endless = ("SELECT sleep(1000)", "SELECT :asked",
                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
