@@ -438,6 +438,9 @@ func (s *fakeLink) upload(ref protocol.FileRef) (any, error) {
 	return protocol.File{Path: ref.Path, Size: size, Mode: 0o644}, nil
 }
 
+// filePart is the number of bytes of a file in one Data frame.
+const filePart = 64 << 10
+
 // download sends a file. "source:N" is N zero bytes; "cut" ends in the middle.
 func (s *fakeLink) download(req protocol.Request, ref protocol.FileRef) error {
 	id := req.ID

@@ -18,8 +18,8 @@ import (
 // This file connects net/http, which serves the connections, with Fiber, which
 // routes all requests and answers those of the native REST API. A request's
 // head is copied to Fiber. Its body is not: handlers read it from net/http. The
-// response of a Fiber handler is copied back and streamed; a standard handler
-// writes to net/http itself.
+// response of a Fiber handler is copied back. A standard handler writes to
+// net/http itself.
 
 // exchange is the net/http side of a request.
 type exchange struct {
@@ -134,11 +134,8 @@ func copyHeader(to http.Header, from *fasthttp.ResponseHeader) {
 	from.VisitAll(func(name, value []byte) { to.Add(string(name), string(value)) })
 }
 
-// copyResponse sends the response of a Fiber handler. Parts of a stream of unknown length are
-// flushed as they arrive. A stream that fails cuts the response, so that a client can distinguish
-// this from the end of the body.
+// copyResponse sends the response of a Fiber handler.
 func (x *exchange) copyResponse(resp *fasthttp.Response) {
-	defer func() { _ = resp.CloseBodyStream() }() // the handler's stream logs its error
 	h := x.w.Header()
 	copyHeader(h, &resp.Header)
 	if len(h["Content-Type"]) == 0 {
@@ -147,46 +144,9 @@ func (x *exchange) copyResponse(resp *fasthttp.Response) {
 	if x.r.Header.Get("Upgrade") != "" {
 		h.Set("Connection", "close") // see requestCheck
 	}
-	stream := resp.BodyStream()
-	if stream == nil {
-		x.w.WriteHeader(resp.StatusCode())
-		if len(resp.Body()) > 0 && !resp.SkipBody {
-			_, _ = x.w.Write(resp.Body()) // a client that has disconnected needs no answer
-		}
-		return
-	}
-	flush := func() error { return nil }
-	if resp.Header.ContentLength() < 0 {
-		h.Del("Transfer-Encoding") // net/http decides
-		flush = http.NewResponseController(x.w).Flush
-	}
 	x.w.WriteHeader(resp.StatusCode())
-	if err := copyStream(x.w, stream, flush); err != nil {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// streamPart is how much of a stream is copied at once, in bytes.
-const streamPart = 32 << 10
-
-func copyStream(w io.Writer, r io.Reader, flush func() error) error {
-	buf := make([]byte, streamPart)
-	for {
-		n, err := r.Read(buf)
-		if n > 0 {
-			if _, werr := w.Write(buf[:n]); werr != nil {
-				return werr
-			}
-			if ferr := flush(); ferr != nil {
-				return ferr
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	if len(resp.Body()) > 0 {
+		_, _ = x.w.Write(resp.Body()) // a client that has disconnected needs no answer
 	}
 }
 

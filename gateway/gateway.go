@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/files"
 	"github.com/sandgate/sandgate/gateway/health"
 	"github.com/sandgate/sandgate/gateway/native"
 	"github.com/sandgate/sandgate/gateway/ports"
@@ -52,7 +53,7 @@ type Gateway struct {
 	stats       *counters
 	audit       *auditLog
 	credentials *credentialAPI
-	files       *fileAPI
+	files       *files.Surface
 	metrics     *metrics
 	// slots holds one token for each HTTP request under way.
 	slots chan struct{}
@@ -134,7 +135,7 @@ func New(cfg Config, n Node, log *slog.Logger) (*Gateway, error) {
 	g.audit = &auditLog{
 		node: n, log: log, base: g.base, begin: g.trackRequest, done: g.wg.Done, denied: g.stats.denied, lost: g.stats.notesLost,
 	}
-	g.files = &fileAPI{node: n, open: g.open, base: g.base, call: cfg.Times.Call}
+	g.files = files.New(files.Config{Node: surfaceNode{g}, Base: g.base, Call: cfg.Times.Call, MaxFile: cfg.Limits.File})
 	g.credentials = &credentialAPI{auth: g.auth, audit: g.audit, log: log, base: g.base, full: g.full}
 	g.health = health.New(g.healthConfig())
 	g.portSurface = ports.New(g.portsConfig(domain))

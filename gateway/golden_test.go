@@ -17,7 +17,7 @@ func goldenTypes() map[string]any {
 		"POST /v1/tickets": ticketRequest{}, "POST /v1/tickets result": ticketReply{}, "POST /v1/tickets result for runs": runTokenReply{},
 		"POST /v1/sessions/{id}/ports": portRequest{}, "POST /v1/sessions/{id}/ports result": portReply{},
 		"POST /v1/sessions/{id}/links": viewLinkRequest{}, "POST /v1/sessions/{id}/links result": viewLinkReply{},
-		"POST /v1/sessions/{id}/files/{path}": fileChange{}, "POST /auth/token result": userToken{},
+		"POST /auth/token result": userToken{},
 	}
 }
 

@@ -3,32 +3,21 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"strings"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/run"
+	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/protocol"
 	"github.com/sandgate/sandgate/stream"
 )
 
-// call sends a request to the node and answers with its result, {} for a nil result.
+// call sends a request to the node and answers with its result.
 func (q *request) call(status int, op string, params, result any) error {
-	return q.callFor(q.g.cfg.Times.Call, status, op, params, result)
-}
-
-// callFor is call with its own time limit.
-func (q *request) callFor(limit time.Duration, status int, op string, params, result any) error {
-	ctx, cancel := context.WithTimeout(q.base(), limit)
-	defer cancel()
-	if err := q.g.node.Call(ctx, q.who, op, params, result); err != nil {
+	if err := q.ask(op, params, result); err != nil {
 		return err
-	}
-	if result == nil {
-		result = struct{}{}
 	}
 	return q.json(status, result)
 }
@@ -56,17 +45,10 @@ func (q *request) json(status int, v any) error {
 // wrong form cannot exist and gets the same error.
 func (q *request) session() (string, error) {
 	id := q.Params("id")
-	if !validID(id) {
+	if !surface.ValidID(id) {
 		return "", fault.New(fault.NotFound, "gateway.session", "there is no such session")
 	}
 	return id, nil
-}
-
-func validID(id string) bool {
-	if id == "" || len(id) > 128 {
-		return false
-	}
-	return strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
 type statusReply struct {

@@ -65,12 +65,6 @@ func (g *Gateway) table() []route {
 		{Method: "PUT", Path: "/v1/templates/:id", Access: ScopeManage, Body: g.cfg.Limits.File, handler: g.buildTemplate},
 
 		{Method: "POST", Path: "/v1/sessions/:id/ports", Access: ScopeWrite, Body: small, handler: g.openPort},
-
-		{Method: "PUT", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: g.cfg.Limits.File, handler: g.files.putFile},
-		{Method: "GET", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.files.getFile},
-		{Method: "HEAD", Path: "/v1/sessions/:id/files/*", Access: ScopeRead, handler: g.files.statFile},
-		{Method: "POST", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, Body: small, handler: g.files.changeFile},
-		{Method: "DELETE", Path: "/v1/sessions/:id/files/*", Access: ScopeWrite, handler: g.files.removeFile},
 	}...)
 }
 

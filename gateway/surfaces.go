@@ -27,6 +27,7 @@ func (g *Gateway) surfaces() []surface.Surface {
 		run.New(g.runConfig()),
 		g.portSurface,
 		g.health,
+		g.files,
 		recording.New(recording.Config{Node: surfaceNode{g}, Base: g.base, Call: g.cfg.Times.Call}),
 		site.New(site.Config{Files: g.cfg.Static, Framing: g.framing}),
 	}, g.cfg.Surfaces...)
@@ -117,7 +118,7 @@ func (n surfaceNode) Call(ctx context.Context, who noderpc.Principal, op string,
 }
 
 func (n surfaceNode) WriteFile(ctx context.Context, who noderpc.Principal, file protocol.FileRef, content string) error {
-	return n.g.files.writeText(ctx, who, file, content)
+	return n.g.files.WriteText(ctx, who, file, content)
 }
 
 // routeOf converts a surface's route to a row of the route table. It rejects a route that lacks a

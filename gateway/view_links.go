@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/gateway/auth"
+	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -95,7 +96,7 @@ func (c *credentialAPI) deleteViewLink(q *request) error {
 		return err
 	}
 	link := q.Params("link")
-	if !validID(link) {
+	if !surface.ValidID(link) {
 		return &fault.Error{Kind: fault.NotFound, Op: "gateway.view_link", Field: "link", Message: "no such link"}
 	}
 	if err := q.ask(protocol.OpSessionGet, protocol.SessionRef{Session: id}, new(protocol.Session)); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/surface"
 )
 
 // Target is the port of a session that a request addresses.
@@ -48,18 +49,13 @@ func TargetOfPath(session, port string) (*Target, error) {
 	const op = "ports.target"
 	number, ok := portNumber(port)
 	switch {
-	case !validID(session):
+	case !surface.ValidID(session):
 		return nil, fault.New(fault.NotFound, op, "there is no such session")
 	case !ok:
 		return nil, fault.Invalid(op, "port", "a port is a number from 1 to 65535")
 	}
 	prefix := "/v1/sessions/" + session + "/ports/" + strconv.Itoa(number)
 	return &Target{Session: session, Port: number, Prefix: prefix}, nil
-}
-
-func validID(id string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	return id != "" && len(id) <= 128 && strings.Trim(id, letters+"0123456789_-") == ""
 }
 
 func portNumber(s string) (int, bool) {
@@ -105,7 +101,7 @@ func (d Domain) Target(host string) (*Target, bool) {
 	label, ok := strings.CutSuffix(name, "."+d.Host)
 	number, id, dash := strings.Cut(label, "-")
 	port, valid := portNumber(number)
-	if !ok || !dash || !valid || !validID(id) || strings.Contains(id, "_") {
+	if !ok || !dash || !valid || !surface.ValidID(id) || strings.Contains(id, "_") {
 		return nil, false
 	}
 	return &Target{Session: sessionPrefix + id, Port: port, OwnHost: true}, true

@@ -14,7 +14,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
@@ -70,11 +69,6 @@ func (s *Surface) Routes() []surface.Route {
 	return []surface.Route{route("cast", false), route("text", true)}
 }
 
-func validID(id string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	return id != "" && len(id) <= 128 && strings.Trim(id, letters+"0123456789_-") == ""
-}
-
 // send sends a recording. With plain it sends text: the standard output and error, values and
 // errors.
 func (s *Surface) send(w http.ResponseWriter, req *http.Request, plain bool) error {
@@ -115,11 +109,11 @@ func (s *Surface) send(w http.ResponseWriter, req *http.Request, plain bool) err
 func (s *Surface) open(req *http.Request, plain bool) (r *castReader, channel string, err error) {
 	const op = "recording.open"
 	id := req.PathValue("id")
-	if !validID(id) {
+	if !surface.ValidID(id) {
 		return nil, "", fault.New(fault.NotFound, op, "there is no such session")
 	}
 	channel = req.PathValue("channel")
-	if !validID(channel) {
+	if !surface.ValidID(channel) {
 		return nil, "", fault.New(fault.NotFound, op, "there is no such channel")
 	}
 	number := req.URL.Query().Get("cell")

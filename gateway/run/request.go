@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/surface"
 	"github.com/sandgate/sandgate/protocol"
 )
 
@@ -72,7 +73,7 @@ func (p *Request) Check() error {
 		return fault.Invalid(op, "timeout_ms", "a timeout is from 1 to %d ms", MaxTimeout.Milliseconds())
 	case p.MaxOutputBytes < 0 || p.MaxOutputBytes > MaxOutput:
 		return fault.Invalid(op, "max_output_bytes", "an output limit is from 1 to %d bytes", MaxOutput)
-	case p.Session != "" && !validID(p.Session):
+	case p.Session != "" && !surface.ValidID(p.Session):
 		return fault.New(fault.NotFound, op, "there is no such session")
 	case p.Interactive && p.Stdin != nil:
 		return fault.Invalid(op, "interactive", "input comes from stdin or from requests, not both")
@@ -129,9 +130,4 @@ func checkPath(name string) error {
 		}
 	}
 	return nil
-}
-
-func validID(id string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	return id != "" && len(id) <= 128 && strings.Trim(id, letters+"0123456789_-") == ""
 }

@@ -195,7 +195,7 @@ func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request) error {
 func (s *Surface) request(w http.ResponseWriter, r *http.Request, channel, op string, params any) error {
 	const name = "run.request"
 	id := r.PathValue("id")
-	if !validID(id) {
+	if !surface.ValidID(id) {
 		return fault.New(fault.NotFound, name, "there is no such session")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Runner.Call)

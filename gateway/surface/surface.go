@@ -12,6 +12,7 @@ package surface
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/sandgate/sandgate/gateway/auth"
 	"github.com/sandgate/sandgate/internal/nodecall"
@@ -82,4 +83,11 @@ func CallOf(r *http.Request) *Call {
 		return c
 	}
 	return new(Call)
+}
+
+// ValidID reports whether id has the form of the ids of sessions, channels and links: up to 128
+// letters, digits, hyphens and underscores. An id with another form cannot exist.
+func ValidID(id string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return id != "" && len(id) <= 128 && strings.Trim(id, letters+"0123456789_-") == ""
 }

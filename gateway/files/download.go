@@ -1,0 +1,241 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/gateway/surface"
+	"github.com/sandgate/sandgate/internal/nodecall"
+	"github.com/sandgate/sandgate/protocol"
+	"github.com/sandgate/sandgate/stream"
+)
+
+// copySize is the size of the buffer of a download, in bytes.
+const copySize = 32 << 10
+
+// get sends a file or a part of it. With the query stat it sends the properties of a file or folder,
+// with list the entries of a folder, and with archive a tree as an archive.
+func (s *Surface) get(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	switch {
+	case query.Has("stat"):
+		ref, err := folderOf(r)
+		if err != nil {
+			return err
+		}
+		return s.call(w, r, s.cfg.Call, http.StatusOK, protocol.OpFileStat, ref, new(protocol.File))
+	case query.Has("list"):
+		return s.list(w, r)
+	case query.Has("archive"):
+		return s.getTree(w, r, query.Get("archive"))
+	}
+	return s.getFile(w, r)
+}
+
+func (s *Surface) getFile(w http.ResponseWriter, r *http.Request) error {
+	ref, err := fileOf(r)
+	if err != nil {
+		return err
+	}
+	p := protocol.FileRead{FileRef: ref}
+	ranged := rangeOf(r.Header.Get("Range"), &p)
+	if cond := r.Header.Get("If-Range"); ranged && cond != "" {
+		if p.IfRange = etagValue(cond); p.IfRange == "" {
+			p.Offset, p.Length, ranged = 0, 0, false // a date or a weak ETag never matches
+		}
+	}
+	var f protocol.FilePart
+	body, err := s.open(r, protocol.OpFileRead, p, &f)
+	if err != nil {
+		return err
+	}
+	defer body.drop()
+	h := w.Header()
+	setHeaders(h, f.File)
+	status := http.StatusOK
+	switch {
+	case r.Header.Get("If-None-Match") == etagHeader(f.ETag):
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	case ranged && p.Offset != 0 && f.Offset >= f.Size:
+		return unsatisfied(w, r, f.Size)
+	case ranged && (p.IfRange == "" || p.IfRange == f.ETag):
+		if f.Length > 0 { // an empty file has no range
+			status = http.StatusPartialContent
+			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", f.Offset, f.Offset+f.Length-1, f.Size))
+		}
+	}
+	// The size of some files is unknown until they are read.
+	size := f.Length
+	if f.Size <= 0 {
+		size = -1
+	}
+	return body.send(w, r, status, size)
+}
+
+// rangeOf reads the header Range into p. It returns false for headers that are not a single range
+// of bytes. Then the whole file is sent, as RFC 9110 requires.
+func rangeOf(header string, p *protocol.FileRead) bool {
+	spec, ok := strings.CutPrefix(header, "bytes=")
+	first, last, dash := strings.Cut(spec, "-")
+	if !ok || !dash || strings.ContainsAny(spec, ", ") {
+		return false
+	}
+	if first == "" {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || n <= 0 {
+			return false
+		}
+		p.Offset = -n
+		return true
+	}
+	from, err := strconv.ParseInt(first, 10, 64)
+	if err != nil || from < 0 {
+		return false
+	}
+	if last != "" {
+		to, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || to < from {
+			return false
+		}
+		p.Length = to - from + 1
+	}
+	p.Offset = from
+	return true
+}
+
+// unsatisfied answers a range after the end of the file. It is not counted as an error.
+func unsatisfied(w http.ResponseWriter, r *http.Request, size int64) error {
+	err := fault.Invalid("files.read", "Range", "the file has %d bytes", size)
+	body, p := surface.ErrorBody(err, surface.CallOf(r).Trace)
+	h := w.Header()
+	h.Set("Content-Range", fmt.Sprintf("bytes */%d", size))
+	surface.SetErrorHeader(h.Set, p)
+	w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+	_, _ = w.Write(body) // a client that has disconnected needs no answer
+	return nil
+}
+
+// getTree sends a folder as an archive, which is created while it is sent.
+func (s *Surface) getTree(w http.ResponseWriter, r *http.Request, form string) error {
+	ref, err := folderOf(r)
+	if err != nil {
+		return err
+	}
+	var f protocol.File
+	body, err := s.open(r, protocol.OpTreeRead, protocol.TreeRead{FileRef: ref, Archive: form}, &f)
+	if err != nil {
+		return err
+	}
+	defer body.drop()
+	name := path.Base(f.Path)
+	if name == "/" {
+		name = "root"
+	}
+	h := w.Header()
+	setHeaders(h, f)
+	for _, other := range []string{"ETag", "Accept-Ranges", "X-File-Type"} {
+		h.Del(other)
+	}
+	h.Set("Content-Type", map[string]string{"tar": "application/x-tar", "zip": "application/zip"}[form])
+	h.Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name+"."+form))
+	return body.send(w, r, http.StatusOK, -1)
+}
+
+// open sends an operation to the node whose reply is followed by Data frames.
+func (s *Surface) open(r *http.Request, op string, params, result any) (*reader, error) {
+	l, err := s.cfg.Node.Open(s.context(r), surface.CallOf(r).Who)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(s.cfg.Base, func() { _ = l.Close() })
+	drop := func() { stop(); _ = l.Close() }
+	late := time.AfterFunc(s.cfg.Call, func() { _ = l.Close() })
+	err = nodecall.Call(l, 1, op, 0, params, result, nil)
+	if !late.Stop() && err != nil {
+		err = fault.New(fault.DeadlineExceeded, "files.read", "the node did not open the file in time")
+	}
+	if err != nil {
+		drop()
+		return nil, err
+	}
+	return &reader{l: l, drop: drop}, nil
+}
+
+// reader reads the Data frames of a file.
+type reader struct {
+	l    nodecall.Link
+	drop func()
+	rest []byte
+	last bool
+}
+
+// Read returns bytes of the file.
+func (b *reader) Read(p []byte) (int, error) {
+	for len(b.rest) == 0 {
+		if b.last {
+			return 0, io.EOF
+		}
+		f, err := nodecall.Next(b.l)
+		if err == nil && f.Type == stream.Control {
+			err = lateError(f)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if f.Type == stream.Data {
+			b.rest, b.last = f.Body, f.Flags&stream.FlagEnd != 0
+		}
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// send sends the file as the body of the response. size is -1 if it is unknown: then each part is
+// flushed. If the file cannot be read to its end, send cuts the response, so that the client does
+// not take a part for the whole.
+func (b *reader) send(w http.ResponseWriter, r *http.Request, status int, size int64) error {
+	flush := func() error { return nil }
+	if size < 0 {
+		flush = http.NewResponseController(w).Flush
+	} else {
+		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	}
+	w.WriteHeader(status)
+	buf := make([]byte, copySize)
+	for {
+		n, err := b.Read(buf)
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return nil // the client has disconnected
+			}
+			if flush() != nil {
+				return nil
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			surface.CallOf(r).Err = err
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// lateError returns the error of a Control frame between the parts of a file, nil if it has none.
+func lateError(f stream.Frame) error {
+	if reply, ok := nodecall.ReplyTo(f, 1); ok && reply.Error != nil {
+		return reply.Error.Err("files.read")
+	}
+	return nil
+}
