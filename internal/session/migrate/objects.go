@@ -175,11 +175,12 @@ func (b *Store) Unpack(ctx context.Context, name, dir string) error {
 	return err
 }
 
-// RemoveSession removes all objects of a session.
+// RemoveSession removes all objects of a session, the view first: a process that
+// ends in between finds the tenant, and with it the view's name, in the checkpoint.
 func (b *Store) RemoveSession(ctx context.Context, tenant, id string) error {
-	err := b.Clear(ctx, id, All)
+	err := b.Blobs.Remove(ctx, ViewName(tenant, id))
 	if err == nil {
-		err = b.Blobs.Remove(ctx, ViewName(tenant, id))
+		err = b.Clear(ctx, id, All)
 	}
 	if err == nil {
 		err = b.Blobs.Remove(ctx, StateName(id))

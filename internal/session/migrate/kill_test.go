@@ -1,0 +1,270 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/blob/blobtest"
+)
+
+// maxSteps is more than the steps of any move.
+const maxSteps = 30
+
+const id = "s_x"
+
+// objects returns the names of all objects.
+func (c *testCluster) objects() []string {
+	return blobtest.Names(c.t, c.blobs, "checkpoints", "sessions", "tenants")
+}
+
+// mustHold checks that exactly one of two nodes has the session after all processes have started
+// again: the node that already has it, or else the one that adopts it. The session has its value,
+// and can still be moved to the other node.
+func (c *testCluster) mustHold(value string, isDurable bool, a, b *node) {
+	c.t.Helper()
+	for _, n := range []*node{a, b} {
+		n.leases.Heartbeat(c.t.Context())
+		n.removeLeftovers()
+	}
+	if a.has(id) == nil && b.has(id) == nil {
+		if err := b.adoptIt(id); err != nil {
+			c.t.Fatalf("no node has it, and it cannot be adopted: %v; %v", err, c.objects())
+		}
+	}
+	owner, other := a, b
+	if b.has(id) != nil {
+		owner, other = b, a
+	}
+	s := owner.has(id)
+	if s == nil || other.has(id) != nil {
+		c.t.Fatalf("a has %v, b has %v", a.has(id), b.has(id))
+	}
+	if s.value != value {
+		c.t.Errorf("its value is %q", s.value)
+	}
+	if err := other.adoptIt(id); !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.NotFound) {
+		c.t.Errorf("it is adopted from a node that has it: %v", err)
+	}
+	if _, err := owner.objects.Parked(c.t.Context(), id); !fault.Is(err, fault.NotFound) {
+		c.t.Errorf("it is still parked: %v; %v", err, c.objects())
+	}
+	if _, err := owner.objects.NewestCheckpoint(c.t.Context(), id); !isDurable && !fault.Is(err, fault.NotFound) {
+		c.t.Errorf("it has a checkpoint: %v", err)
+	}
+	must(c.t, owner.park(c.t.Context(), s))
+	owner.leases.Heartbeat(c.t.Context())
+	other.leases.Heartbeat(c.t.Context())
+	must(c.t, other.adoptIt(id))
+	if s := other.has(id); s == nil || s.value != value || owner.has(id) != nil {
+		c.t.Errorf("on the other node: %v", s)
+	}
+}
+
+// everyStep runs f with a kill before the first step, the second and so on, until the move is over
+// before the kill. f returns whether it was.
+func everyStep(t *testing.T, f func(t *testing.T, step int) (survived bool)) {
+	for step := 1; ; step++ {
+		over := false
+		t.Run(fmt.Sprintf("before step %d", step), func(t *testing.T) { over = f(t, step) })
+		if over || t.Failed() {
+			return
+		}
+		if step > maxSteps {
+			t.Fatal("the move does not end")
+		}
+	}
+}
+
+// both runs a test with a session that is durable, and with one that is not.
+func both(t *testing.T, f func(t *testing.T, isDurable bool)) {
+	t.Run("durable", func(t *testing.T) { f(t, true) })
+	t.Run("not durable", func(t *testing.T) { f(t, false) })
+}
+
+// TestKilledWhileParking: a node is killed before each step after it has written a session to its
+// disk.
+func TestKilledWhileParking(t *testing.T) {
+	both(t, func(t *testing.T, isDurable bool) {
+		everyStep(t, func(t *testing.T, step int) bool {
+			c := newTestCluster(t)
+			a := c.start("a")
+			s := a.create(id, "v", isDurable)
+			if isDurable {
+				must(t, a.uploadCopy(t.Context(), s, s.copies.Newest(), s.Describe().CopyDir))
+			}
+			err, survived := a.killAt(step, func() error { return a.park(t.Context(), s) })
+			must(t, err)
+			c.mustHold("v", isDurable, c.start("a"), c.start("b"))
+			return survived
+		})
+	})
+}
+
+// TestKilledWhileAdopting: a node is killed before each step of the adoption of a parked session.
+func TestKilledWhileAdopting(t *testing.T) {
+	both(t, func(t *testing.T, isDurable bool) {
+		everyStep(t, func(t *testing.T, step int) bool {
+			c := newTestCluster(t)
+			a, b := c.start("a"), c.start("b")
+			must(t, a.park(t.Context(), a.create(id, "v", isDurable)))
+			err, survived := b.killAt(step, func() error { return b.adoptIt(id) })
+			must(t, err)
+			c.mustHold("v", isDurable, c.start("a"), c.start("b"))
+			return survived
+		})
+	})
+}
+
+// TestKilledWhileAdoptingElsewhere: the killed node starts only after another node has adopted the
+// session, and does not take it back.
+func TestKilledWhileAdoptingElsewhere(t *testing.T) {
+	both(t, func(t *testing.T, isDurable bool) {
+		everyStep(t, func(t *testing.T, step int) bool {
+			c := newTestCluster(t)
+			a, b := c.start("a"), c.start("b")
+			must(t, a.park(t.Context(), a.create(id, "v", isDurable)))
+			err, survived := b.killAt(step, func() error { return b.adoptIt(id) })
+			must(t, err)
+			c.end("b")
+			// If the objects are gone, only the killed node has the session.
+			if err := a.adoptIt(id); err != nil && !fault.Is(err, fault.NotFound) {
+				t.Fatal(err)
+			}
+			b = c.start("b")
+			a.leases.Heartbeat(t.Context())
+			c.mustHold("v", isDurable, a, b)
+			return survived
+		})
+	})
+}
+
+// TestNoEarlierState: a session that has run on its new node is never resumed from the state in which
+// it was parked, also if that node is killed at once.
+func TestNoEarlierState(t *testing.T) {
+	everyStep(t, func(t *testing.T, step int) bool {
+		c := newTestCluster(t)
+		a, b := c.start("a"), c.start("b")
+		must(t, a.park(t.Context(), a.create(id, "v", false)))
+		b.wakes = true
+		err, survived := b.killAt(step, func() error { return b.adoptIt(id) })
+		must(t, err)
+		woke := b.woke
+		b = c.start("b")
+		if !woke {
+			c.mustHold("v", false, a, b)
+			return survived
+		}
+		for _, n := range []*node{a, b} {
+			if err := n.adoptIt(id); !fault.Is(err, fault.NotFound) {
+				t.Errorf("node %s resumes an earlier state: %v", n.cfg.Node, err)
+			}
+		}
+		return survived
+	})
+}
+
+// TestKilledWhileTakingOver: a node is killed before each step in which it takes over the session of
+// a failed node. The failed node starts again before or after that, and has lost the session.
+func TestKilledWhileTakingOver(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("late %t", late), func(t *testing.T) {
+			everyStep(t, func(t *testing.T, step int) bool {
+				c := newTestCluster(t)
+				a, b := c.start("a"), c.start("b")
+				s := a.create(id, "v", true)
+				must(t, a.uploadCopy(t.Context(), s, s.copies.Newest(), s.Describe().CopyDir))
+				c.end("a")
+				err, survived := b.killAt(step, func() error { return b.adoptIt(id) })
+				must(t, err)
+				if late {
+					b = c.start("b")
+					if b.has(id) == nil {
+						must(t, b.adoptIt(id))
+					}
+					c.mustHold("v", true, c.start("a"), b)
+				} else {
+					c.mustHold("v", true, c.start("a"), c.start("b"))
+				}
+				return survived
+			})
+		})
+	}
+}
+
+// TestKilledWhileUploading: the store has a complete checkpoint after each step of an upload that
+// replaces one.
+func TestKilledWhileUploading(t *testing.T) {
+	everyStep(t, func(t *testing.T, step int) bool {
+		c := newTestCluster(t)
+		a, b := c.start("a"), c.start("b")
+		s := a.create(id, "v", true)
+		upload := func(number int) error { return a.uploadCopy(t.Context(), s, number, s.Describe().CopyDir) }
+		must(t, upload(1))
+		err, survived := a.killAt(step, func() error { return upload(2) })
+		must(t, err)
+		c.end("a")
+		must(t, b.adoptIt(id))
+		c.mustHold("v", true, c.start("a"), b)
+		return survived
+	})
+}
+
+// TestKilledWhileDisposing: a session that has ended does not come back, and in the end nothing of
+// it is in the store.
+func TestKilledWhileDisposing(t *testing.T) {
+	everyStep(t, func(t *testing.T, step int) bool {
+		c := newTestCluster(t)
+		a, b := c.start("a"), c.start("b")
+		s := a.create(id, "v", true)
+		must(t, a.uploadCopy(t.Context(), s, 1, s.Describe().CopyDir))
+		_, survived := a.killAt(step, func() error {
+			s.end()
+			s.copies.Close(true)
+			must(t, a.copies.Mark(id)) // as a process does whose store fails
+			if a.Dispose(s) {
+				a.cfg.Owner.Forget(id)
+				return a.copies.Remove(id)
+			}
+			return nil
+		})
+		a = c.start("a")
+		if a.has(id) != nil {
+			t.Error("it came back")
+		}
+		a.disposeEnded()
+		if left := c.objects(); len(left) > 0 {
+			t.Errorf("in the store: %v", left)
+		}
+		c.end("a")
+		if err := b.adoptIt(id); !fault.Is(err, fault.NotFound) {
+			t.Errorf("adopted after its end: %v", err)
+		}
+		return survived
+	})
+}
+
+// TestFencedUpload: a node that has lost a session makes no checkpoint that counts, and writes
+// nothing when it knows of the loss.
+func TestFencedUpload(t *testing.T) {
+	c := newTestCluster(t)
+	a, b := c.start("a"), c.start("b")
+	s := a.create(id, "v", true)
+	must(t, a.uploadCopy(t.Context(), s, 1, s.Describe().CopyDir))
+	c.end("a")
+	must(t, b.adoptIt(id))
+	must(t, a.uploadCopy(t.Context(), s, 2, s.Describe().CopyDir))
+	if n, err := b.objects.NewestCheckpoint(t.Context(), id); err != nil || n.Node != "b" {
+		t.Errorf("the checkpoint that counts is %+v, %v", n, err)
+	}
+	a.leases.Heartbeat(t.Context())
+	if a.all[id] != nil {
+		t.Error("it does not know of the loss")
+	}
+	before := c.objects()
+	must(t, a.uploadCopy(t.Context(), s, 3, s.Describe().CopyDir))
+	if now := c.objects(); !slices.Equal(now, before) {
+		t.Errorf("it wrote: %v, before %v", now, before)
+	}
+}
