@@ -33,7 +33,6 @@ func oversized() map[string]string {
 		"langs/golang/kernel/session.Session":    "the state of one kernel, used by a single goroutine",
 
 		// These are still to be divided.
-		"internal/session":                   "admission and migration are to move to packages of their own",
 		"internal/session.Manager":           "see the package",
 		"internal/session.Session":           "see the package",
 		"internal/session.Manager.createNew": "see the package",

@@ -161,7 +161,7 @@ func TestImportsRunDownwards(t *testing.T) {
 		"internal/nodeapi": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/session",
 			"internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc", "internal/journal", "internal/cluster", "internal/tenant",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel", "internal/session/migrate", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/noderpc":        {"fault", "stream", "protocol", "kernel", "internal/trace"},
@@ -189,13 +189,18 @@ func TestImportsRunDownwards(t *testing.T) {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
 			"internal/admission", "internal/cluster", "internal/lockorder", "internal/noderpc", "internal/tenant", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm",
 		},
+		"internal/session/request": {
+			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/admission", "internal/agent/client", "internal/agent/wire",
+			"internal/atomicfile", "internal/cluster", "internal/lockorder", "internal/noderpc", "internal/pool", "internal/sandbox",
+			"internal/session/snapshot", "internal/tenant", "internal/trace", "internal/volume", "internal/warm",
+		},
 		"internal/session/durable": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile",
 			"internal/cluster", "internal/lockorder", "internal/pool", "internal/sandbox", "internal/trace", "internal/warm", "internal/session/snapshot", "internal/admission", "internal/noderpc", "internal/tenant",
 		},
 		"internal/session": {
 			"fault", "stream", "protocol", "kernel", "kernel/queue", "pty", "internal/agent/client", "internal/agent/wire", "internal/atomicfile", "internal/pool", "internal/sandbox", "internal/noderpc",
-			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable",
+			"internal/ctxlock", "internal/lockorder", "internal/undo", "internal/journal", "internal/cluster", "internal/tenant", "internal/session/channel", "internal/session/migrate", "internal/session/request", "internal/session/snapshot", "internal/session/stats", "internal/egress", "internal/trace", "internal/warm", "internal/volume", "internal/session/ownership", "internal/session/durable",
 			"internal/audit", "internal/usage", "internal/admission", "internal/egress/proxy",
 		},
 		"internal/tenant":  {"fault"},

@@ -78,7 +78,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	const op = "session.fork"
 	var none protocol.Forks
 	n := max(r.Count, 1)
-	w, err := m.checkCreate(p, protocol.SessionCreate{Name: r.Name, LifetimeSeconds: r.LifetimeSeconds})
+	w, err := m.requests.Create(p, protocol.SessionCreate{Name: r.Name, LifetimeSeconds: r.LifetimeSeconds})
 	if err != nil {
 		return none, err
 	}
@@ -98,7 +98,7 @@ func (m *Manager) Fork(ctx context.Context, p noderpc.Principal, s *Session, r p
 	}
 	// To be kept from idling is asked for each session.
 	st.record.Policy.KeepAlive = false
-	b := branch{owner: p, dir: dir, origin: s.spec.ID, event: "forked", name: r.Name, lifetime: w.lifetime, durable: s.spec.Durable, policy: st.record.Policy}
+	b := branch{owner: p, dir: dir, origin: s.spec.ID, event: "forked", name: r.Name, lifetime: w.Lifetime, durable: s.spec.Durable, policy: st.record.Policy}
 	if b.name == "" {
 		b.name = s.status.Name
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/migrate"
 	"github.com/sandgate/sandgate/internal/session/ownership"
+	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/session/stats"
 	"github.com/sandgate/sandgate/internal/undo"
@@ -44,6 +45,7 @@ type Manager struct {
 	// sessions need.
 	warm     *warm.Manager
 	provider Provider
+	requests *request.Checker
 	// hibernating is held while an idle session is hibernated: one at a time.
 	hibernating ctxlock.Lock
 	// autosaving is held while a durable session is copied.
@@ -118,7 +120,7 @@ func New(cfg Config) (*Manager, error) {
 	if m.warm, err = newWarm(m); err != nil {
 		return nil, err
 	}
-	m.provider = m.warm
+	m.provider, m.requests = m.warm, newRequests(m)
 	if m.volumes, err = volume.New(volume.Config{
 		Dir: filepath.Join(cfg.DataDir, "volumes"), Max: cfg.MaxVolumes, MaxBytes: cfg.MaxVolumeBytes, Every: cfg.VolumeEvery, Log: m.log,
 	}); err != nil {
@@ -183,11 +185,11 @@ func (m *Manager) Volumes() *volume.Store { return m.volumes }
 // createNew makes a session from a template or a language.
 func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*Session, error) {
 	const op = "session.create"
-	w, err := m.checkCreate(p, r)
+	w, err := m.requests.Create(p, r)
 	if err != nil {
 		return nil, err
 	}
-	place, err := m.admission.Reserve(ctx, op, "this node has all the sessions it can; delete one or try again later", m.sessionRequest(p, w.limits), func() error {
+	place, err := m.admission.Reserve(ctx, op, "this node has all the sessions it can; delete one or try again later", m.sessionRequest(p, w.Limits), func() error {
 		if r.KeepAlive {
 			if err := m.mayKeep(op); err != nil {
 				return err
@@ -212,7 +214,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		return nil, err
 	}
 
-	h, err := m.volumes.Hold(p.Tenant, w.volumes, len(r.Volumes))
+	h, err := m.volumes.Hold(p.Tenant, w.Volumes, len(r.Volumes))
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +225,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		return nil, err
 	}
 	back.Add(func() { m.owner.Forget(id) })
-	mb, err := m.provider.Claim(ctx, w.template, warm.Sizing{Limits: w.limits, Volumes: len(w.volumes) > 0})
+	mb, err := m.provider.Claim(ctx, w.Template, warm.Sizing{Limits: w.Limits, Volumes: len(w.Volumes) > 0})
 	if err != nil {
 		if fault.Is(err, fault.Exhausted) {
 			m.stats.SessionsRefused.Add(1)
@@ -231,8 +233,8 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 		return nil, err
 	}
 	back.Add(func() { m.provider.Discard(mb) })
-	if len(r.Env) > 0 || w.network != nil {
-		if err := m.reseedFor(ctx, mb, w.network, r.Env); err != nil {
+	if len(r.Env) > 0 || w.Network != nil {
+		if err := m.reseedFor(ctx, mb, w.Network, r.Env); err != nil {
 			return nil, err
 		}
 	}
@@ -241,11 +243,11 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	}
 	s := m.claimed(id, p, mb, w, r, h)
 	s.meter.Begin(mb.Machine)
-	if err := s.enableEgress(w.network, 0); err != nil {
+	if err := s.enableEgress(w.Network, 0); err != nil {
 		return nil, err
 	}
 	if mb.Language != "" {
-		if err := s.channels.AddWarmKernel(w.language, warm.KernelChannel, mb.Info); err != nil {
+		if err := s.channels.AddWarmKernel(w.Language, warm.KernelChannel, mb.Info); err != nil {
 			return nil, err
 		}
 	}
@@ -265,7 +267,7 @@ func (m *Manager) createNew(ctx context.Context, p noderpc.Principal, r protocol
 	}
 	h.NotifyRunning()
 	m.stats.SessionsCreated.Add(1)
-	m.log.Info("session created", "session", s.spec.ID, "tenant", p.Tenant, "subject", p.Subject, "template", w.template.Key())
+	m.log.Info("session created", "session", s.spec.ID, "tenant", p.Tenant, "subject", p.Subject, "template", w.Template.Key())
 	return s, nil
 }
 

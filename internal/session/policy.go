@@ -5,36 +5,8 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/fault"
-	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/protocol"
 )
-
-// checkIdle returns the time that a client's seconds mean, def for none.
-func (m *Manager) checkIdle(op, field string, seconds int64, def time.Duration) (time.Duration, error) {
-	most := int64(m.cfg.MaxIdle / time.Second)
-	switch {
-	case seconds == 0:
-		return def, nil
-	case seconds == protocol.Never && (m.cfg.MaxIdle < 0 || def < 0):
-		return -1, nil
-	case seconds < 0, m.cfg.MaxIdle >= 0 && seconds > most:
-		return 0, fault.Invalid(op, field, "an idle time has between 1 and %d seconds; a session that must never rest is kept alive", most)
-	}
-	return time.Duration(seconds) * time.Second, nil
-}
-
-// checkPolicy returns the policy that a create asks for.
-func (m *Manager) checkPolicy(r protocol.SessionCreate) (p snapshot.Policy, err error) {
-	const op = "session.create"
-	if p.Pause, err = m.checkIdle(op, "idle_pause_seconds", r.IdlePauseSeconds, m.cfg.PauseAfter); err != nil {
-		return p, err
-	}
-	if p.Hibernate, err = m.checkIdle(op, "idle_hibernate_seconds", r.IdleHibernateSeconds, m.cfg.HibernateAfter); err != nil {
-		return p, err
-	}
-	p.KeepAlive = r.KeepAlive
-	return p, nil
-}
 
 // mayKeep refuses another session that is kept alive when there are as many as
 // there may be.
@@ -48,49 +20,26 @@ func (m *Manager) mayKeep(op string) error {
 // Update changes a session's name, policy and lifetime. Errors: InvalidArgument,
 // Exhausted when as many sessions are kept alive as may be.
 func (m *Manager) Update(s *Session, r protocol.SessionUpdate) error {
-	const op = "session.update"
-	if r.Name != nil {
-		if err := checkName(op, *r.Name); err != nil {
-			return err
-		}
-	}
 	s.mu.Lock()
-	next, expires, kept := s.status.Policy, s.status.Expires, s.status.Policy.KeepAlive
+	now := s.status
 	s.mu.Unlock()
-	var err error
-	if r.IdlePauseSeconds != nil {
-		if next.Pause, err = m.checkIdle(op, "idle_pause_seconds", *r.IdlePauseSeconds, m.cfg.PauseAfter); err != nil {
-			return err
-		}
-	}
-	if r.IdleHibernateSeconds != nil {
-		if next.Hibernate, err = m.checkIdle(op, "idle_hibernate_seconds", *r.IdleHibernateSeconds, m.cfg.HibernateAfter); err != nil {
-			return err
-		}
-	}
-	if r.KeepAlive != nil {
-		next.KeepAlive = *r.KeepAlive
-	}
-	if n := r.LifetimeSeconds; n != nil {
-		most := s.spec.Created.Add(m.cfg.MaxLifetime)
-		expires = time.Now().Add(time.Duration(*n) * time.Second)
-		if *n < 1 || *n > int64(m.cfg.MaxLifetime/time.Second) || expires.After(most) {
-			return fault.Invalid(op, "lifetime_seconds", "this session can live at most %d seconds from now", max(0, int64(time.Until(most)/time.Second)))
-		}
+	next, err := m.requests.Update(now, s.spec.Created, r)
+	if err != nil {
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if next.KeepAlive && !kept {
-		if err := m.mayKeep(op); err != nil {
+	if next.Policy.KeepAlive && !now.Policy.KeepAlive {
+		if err := m.mayKeep(protocol.OpSessionUpdate); err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Policy, s.status.Expires = next, expires
+	s.status.Policy, s.status.Expires = next.Policy, next.Expires
 	s.recount()
 	if r.Name != nil {
-		s.status.Name = *r.Name
+		s.status.Name = next.Name
 	}
 	return nil
 }
@@ -158,7 +107,7 @@ func (m *Manager) applyIdlePolicy(s *Session, now time.Time) {
 // Keepalive lets a session count as at work for a number of seconds from now.
 // Errors: InvalidArgument beyond the longest idle time, SandboxLost.
 func (m *Manager) Keepalive(s *Session, seconds int64) error {
-	d, err := m.checkIdle(protocol.OpSessionKeepalive, "seconds", seconds, 0)
+	d, err := m.requests.Keepalive(seconds)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sandgate/sandgate/internal/session/channel"
 	"github.com/sandgate/sandgate/internal/session/durable"
 	"github.com/sandgate/sandgate/internal/session/migrate"
+	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/session/snapshot"
 	"github.com/sandgate/sandgate/internal/usage"
 	"github.com/sandgate/sandgate/internal/volume"
@@ -87,7 +88,7 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.channels = channel.NewSet(channel.Config{
 		Session: s, ID: spec.ID, Tenant: spec.Tenant, Subject: spec.Subject, Life: s.life,
-		Check:        func(r protocol.ChannelOpen) (string, []string, error) { return m.checkOpen(s, r) },
+		Check:        func(r protocol.ChannelOpen) (string, []string, error) { return m.requests.Open(s.spec, r) },
 		Acknowledged: s.copies.Acknowledge, Audit: m.audit,
 		BootLimit: m.cfg.BootLimit, CellLimit: time.Duration(spec.Limits.CellSeconds) * time.Second,
 		OutputRate: spec.Limits.OutputBytesPerSecond,
@@ -97,13 +98,13 @@ func newSession(m *Manager, spec snapshot.Spec, status snapshot.Status, state St
 }
 
 // claimed makes a session of a sandbox that was claimed for it.
-func (m *Manager) claimed(id string, p noderpc.Principal, mb *warm.Instance, w wanted, r protocol.SessionCreate, h *volume.Hold) *Session {
+func (m *Manager) claimed(id string, p noderpc.Principal, mb *warm.Instance, w request.Session, r protocol.SessionCreate, h *volume.Hold) *Session {
 	now := time.Now()
 	spec := snapshot.Spec{
-		ID: id, Tenant: p.Tenant, Subject: p.Subject, Template: r.Template, Layout: mb.Layout, Limits: w.limits,
-		Language: w.language, Env: r.Env, Created: now, Info: mb.Info, Durable: m.wantsDurable(r),
+		ID: id, Tenant: p.Tenant, Subject: p.Subject, Template: r.Template, Layout: mb.Layout, Limits: w.Limits,
+		Language: w.Language, Env: r.Env, Created: now, Info: mb.Info, Durable: m.wantsDurable(r),
 	}
-	status := snapshot.Status{Name: r.Name, Policy: w.policy, Expires: now.Add(w.lifetime), Active: now}
+	status := snapshot.Status{Name: r.Name, Policy: w.Policy, Expires: now.Add(w.Lifetime), Active: now}
 	s := newSession(m, spec, status, running, h, mb.Sink.(*channel.Router), mb.Agent)
 	s.machine = mb.Machine
 	return s

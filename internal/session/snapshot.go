@@ -29,14 +29,14 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r
 		return nil, err
 	}
 	if r.Language != "" {
-		if name, err := m.checkLanguage(op, r.Language); err != nil || name != found.Language {
+		if name, err := m.requests.Language(op, r.Language); err != nil || name != found.Language {
 			return nil, fault.Invalid(op, "language", "the snapshot's language is %s", found.Language)
 		}
 	}
 	if r.Template != "" || r.Limits != nil || len(r.Volumes) > 0 {
 		return nil, fault.Invalid(op, "snapshot", "template, limits and volumes are the snapshot's")
 	}
-	w, err := m.checkCreate(p, r)
+	w, err := m.requests.Create(p, r)
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +55,12 @@ func (m *Manager) createFromSnapshot(ctx context.Context, p noderpc.Principal, r
 		return nil, err
 	}
 	defer release()
-	network := w.network
+	network := w.Network
 	if network == nil && r.Network != nil {
 		network = r.Network // off
 	}
 	return m.start(ctx, branch{
-		owner: p, dir: dir, origin: c.ID, event: "started", name: r.Name, env: r.Env, lifetime: w.lifetime,
-		durable: m.wantsDurable(r), policy: w.policy, network: network,
+		owner: p, dir: dir, origin: c.ID, event: "started", name: r.Name, env: r.Env, lifetime: w.Lifetime,
+		durable: m.wantsDurable(r), policy: w.Policy, network: network,
 	}, c)
 }

@@ -2,38 +2,11 @@ package session
 
 import (
 	"io"
-	"slices"
-	"strings"
 
-	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/noderpc"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 )
-
-// checkTemplate finds the template that a create asks for, and the language.
-func (m *Manager) checkTemplate(p noderpc.Principal, r protocol.SessionCreate) (*warm.Template, string, error) {
-	const op = "session.create"
-	t, err := m.provider.Find(op, "template", p.Tenant, r.Template)
-	if err != nil {
-		return nil, "", err
-	}
-	language := t.WarmLanguage()
-	if r.Language != "" {
-		l, ok := m.cfg.language(r.Language)
-		if !ok || !slices.Contains(t.Def().Languages, l.Name) {
-			return nil, "", fault.Invalid(op, "language", "the template has no language %.40q; it has %s", r.Language, strings.Join(t.Def().Languages, ", "))
-		}
-		language = l.Name
-	}
-	if r.Limits != nil && !warm.SameSnapshot(warm.MergeLimits(t.Limits(), *r.Limits), t.Limits()) {
-		return nil, "", fault.Invalid(op, "limits", "processes, open_files, disk_bytes, tmp_bytes and inodes are the template's; build one with others")
-	}
-	if err := t.Failure(); err != nil {
-		return nil, "", &fault.Error{Kind: fault.Conflict, Op: op, Field: "template", Message: "the template could not be built: " + fault.PublicOf(err).Message}
-	}
-	return t, language, nil
-}
 
 // Templates are the templates that users have made.
 type Templates struct{ m *warm.Manager }

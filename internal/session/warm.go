@@ -6,7 +6,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/admission"
 	"github.com/sandgate/sandgate/internal/session/channel"
-	"github.com/sandgate/sandgate/internal/volume"
+	"github.com/sandgate/sandgate/internal/session/request"
 	"github.com/sandgate/sandgate/internal/warm"
 	"github.com/sandgate/sandgate/protocol"
 )
@@ -17,11 +17,6 @@ type Provider interface {
 	Claim(ctx context.Context, t *warm.Template, size warm.Sizing) (*warm.Instance, error)
 	// Discard destroys a sandbox, which may have no machine.
 	Discard(i *warm.Instance)
-	// Language returns the template of a language.
-	Language(name string) *warm.Template
-	// Find returns a tenant's template. field is the request's field that names
-	// it.
-	Find(op, field, tenant, name string) (*warm.Template, error)
 }
 
 // newWarm returns the templates and pools of a manager.
@@ -35,31 +30,21 @@ func newWarm(m *Manager) (*warm.Manager, error) {
 	})
 }
 
+// newRequests returns the checker of requests for a manager.
+func newRequests(m *Manager) *request.Checker {
+	c := m.cfg
+	return request.New(request.Config{
+		Languages: c.Languages, DefaultLanguage: c.defaultLanguage(), Templates: m.warm, Egress: c.Egress, Limits: c.Limits, MaxLimits: c.MaxLimits,
+		Lifetime: c.Lifetime, MaxLifetime: c.MaxLifetime, PauseAfter: c.PauseAfter, HibernateAfter: c.HibernateAfter, MaxIdle: c.MaxIdle,
+	})
+}
+
 // warmHost is what package warm needs of a Manager.
 type warmHost struct{ m *Manager }
 
 // CheckSpec implements warm.Host.
 func (h warmHost) CheckSpec(tenant string, s *protocol.TemplateSpec, ownImage bool) error {
-	const op = "template.build"
-	m := h.m
-	if err := checkEnv(op, s.Env); err != nil {
-		return err
-	}
-	if err := m.checkLimits(op, &s.Limits); err != nil {
-		return err
-	}
-	for _, l := range s.Languages {
-		if _, err := m.checkLanguage(op, l); err != nil && !ownImage {
-			return err
-		}
-	}
-	if _, err := m.cfg.Egress.Check(op, "build_network", tenant, s.BuildNetwork); err != nil {
-		return err
-	}
-	if _, err := m.cfg.Egress.Check(op, "session_network", tenant, s.SessionNetwork); err != nil {
-		return err
-	}
-	return volume.CheckMounts(op, s.Volumes)
+	return h.m.requests.Template(tenant, s, ownImage)
 }
 
 // MayStore implements warm.Host.
