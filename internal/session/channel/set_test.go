@@ -1,0 +1,105 @@
+package channel
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/wire"
+	"github.com/sandgate/sandgate/protocol"
+)
+
+// TestSetIsBounded: at the limit of channels, only a channel that has ended and has no readers makes
+// room for another. Ids are not used again.
+func TestSetIsBounded(t *testing.T) {
+	r := newRig(t)
+	var all []*Channel
+	for range protocol.MaxChannels {
+		all = append(all, r.open("process"))
+	}
+	if _, err := r.add("process", "", nil); !fault.Is(err, fault.Exhausted) {
+		t.Fatalf("one channel too many: %v", err)
+	}
+	read, unread := all[3], all[5]
+	v := r.attach(&fakeClient{}, protocol.Attach{Channel: read.ID()})
+	for _, c := range []*Channel{read, unread} {
+		r.Router().Exit(c.wire, wire.Exit{Code: 1})
+	}
+	next := r.open("process")
+	if _, err := r.Find(unread.ID()); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the channel that has ended is still there: %v", err)
+	}
+	if _, err := r.Find(read.ID()); err != nil {
+		t.Errorf("a channel that is read was removed: %v", err)
+	}
+	if want := "p129"; protocol.MaxChannels == 128 && next.ID() != want {
+		t.Errorf("the new channel is %s, want %s", next.ID(), want)
+	}
+	v.Close()
+	r.open("process")
+	if _, err := r.Find(read.ID()); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the channel without readers is still there: %v", err)
+	}
+}
+
+// TestLose: at the end of a session each channel ends, and no channel and no viewer is added.
+func TestLose(t *testing.T) {
+	r := newRig(t)
+	c := r.open("process")
+	early, late := &fakeClient{link: 1}, &fakeClient{link: 2}
+	r.attach(early, protocol.Attach{Channel: c.ID()})
+	r.lose(errLost)
+	r.attach(late, protocol.Attach{Channel: c.ID()})
+	r.Lose("killed", "a test ended it")
+	r.Viewers().NotifyLost(r.session.Lost())
+	if early.lost != 1 || late.lost != 1 {
+		t.Errorf("the viewers were notified %d and %d times", early.lost, late.lost)
+	}
+	if v := c.View(); v.State != "exited" || v.Exit == nil || v.Exit.Reason != "killed" {
+		t.Errorf("the channel is %+v", v)
+	}
+	if _, err := r.add("process", "", nil); !errors.Is(err, errLost) {
+		t.Errorf("a channel was added: %v", err)
+	}
+}
+
+// TestRetire: logs stay until their last reader leaves, and then the session's folder is removed.
+func TestRetire(t *testing.T) {
+	r := newRig(t)
+	c := r.open("process")
+	v := r.attach(&fakeClient{}, protocol.Attach{Channel: c.ID()})
+	r.Retire()
+	if n := r.cfg.Logs.Stats().Readers; n != 1 {
+		t.Errorf("%d readers while a viewer reads", n)
+	}
+	v.Close()
+	if exists(t, r.cfg.Logs.Dir("s_test")) || r.cfg.Logs.Stats().MemoryBytes != 0 {
+		t.Error("the log is still there without readers")
+	}
+	if c.addReader() {
+		t.Error("a channel that was closed has a new reader")
+	}
+}
+
+// TestWorking: a process is work until it exits, and an open that is under way is work.
+func TestWorking(t *testing.T) {
+	r := newRig(t)
+	working := func() *Channel { return r.Working(t.Context(), farFuture()) }
+	if c := working(); c != nil {
+		t.Errorf("%s works in an empty set", c.ID())
+	}
+	c := r.open("process")
+	if working() != c {
+		t.Error("a process does not count as work")
+	}
+	r.Router().Exit(c.wire, wire.Exit{})
+	if working() != nil || r.session.touched != 1 {
+		t.Errorf("a process that has exited works, or its exit was no activity (%d)", r.session.touched)
+	}
+	if _, err := r.add("process", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	if working() == nil {
+		t.Error("an open that is under way does not count as work")
+	}
+}
