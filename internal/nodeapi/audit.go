@@ -35,7 +35,7 @@ func (c *call) recorded(ctx context.Context) (any, error) {
 	}
 	finished := false
 	defer func() {
-		if !finished { // it panics
+		if !finished { // the operation panicked
 			a.Finish(c.record, nil, fault.New(fault.Internal, c.op(), "a panic"))
 		}
 	}()
@@ -56,7 +56,7 @@ func (c *call) newRecord() *audit.Record {
 		Argv                                                                     []string
 		ReadOnly                                                                 bool `json:"read_only"`
 	}
-	// Fields of other types are refused by the operation itself.
+	// The operation itself rejects fields of other types.
 	_ = json.Unmarshal(c.request.Params, &p)
 	clip := audit.Clip
 	e.Key = clip(p.ID)
@@ -87,7 +87,7 @@ func (c *call) newRecord() *audit.Record {
 	return e
 }
 
-// auditNotes adds entries about a gateway. No user's principal may add any.
+// auditNotes adds entries about a gateway. Only the gateway's own principal may add any.
 func auditNotes(_ context.Context, c *call, p protocol.AuditNotes) (none, error) {
 	if c.principal.Tenant != noderpc.GatewayTenant {
 		return none{}, fault.New(fault.PermissionDenied, c.op(), "only a gateway adds to the audit log")

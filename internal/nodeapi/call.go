@@ -17,12 +17,12 @@ type call struct {
 	*linkHandler
 	operation *operation
 	request   protocol.Request
-	// record is the entry of the audit log; nil when there is none.
+	// record is the entry of the audit log; nil if there is none.
 	record *audit.Record
 	// recordLater is set by an operation that continues after it has returned,
 	// and then finishes the record itself.
 	recordLater bool
-	// after is called once the reply has been sent.
+	// after is called after the reply was sent.
 	after func()
 }
 
@@ -31,10 +31,10 @@ func (c *call) session(id string) (*session.Session, error) {
 	return c.server.cfg.Sessions.Find(c.principal, id)
 }
 
-// op is the operation's name.
+// op returns the operation's name.
 func (c *call) op() string { return c.operation.Name }
 
-// viewer finds the viewer that the request's ch names.
+// viewer finds the viewer that the request's ch identifies.
 func (c *call) viewer() (*viewer, error) {
 	if v := c.find(c.request.Ch); v != nil {
 		return v, nil
@@ -42,8 +42,8 @@ func (c *call) viewer() (*viewer, error) {
 	return nil, fault.Invalid(c.op(), "ch", "nothing is attached as %d", c.request.Ch)
 }
 
-// perform carries the operation out and replies. Every operation runs in here:
-// a panic ends the operation alone, with an internal error.
+// perform carries out the operation and replies. Every operation runs in it: a panic ends only the
+// operation, with an internal error.
 func (c *call) perform(ctx context.Context) {
 	ctx, span := c.server.cfg.Tracer.Join(ctx, "node "+c.op(), c.request.Trace)
 	span.Set(trace.Operation, c.op())
@@ -68,7 +68,7 @@ func (c *call) perform(ctx context.Context) {
 	}
 }
 
-// recovered runs the operation and makes an error of a panic.
+// recovered runs the operation and converts a panic to an error.
 func (c *call) recovered(ctx context.Context) (result any, err error) {
 	if p := c.guard(c.op(), func() { result, err = c.recorded(ctx) }); p != nil {
 		return nil, p
@@ -83,9 +83,9 @@ func (c *linkHandler) guard(op string, f func()) (err error) {
 	return nil
 }
 
-// caught is deferred by whatever does the work of an operation in a goroutine. A
-// panic there must not end the node, with all its sandboxes: it is logged with
-// its stack, counted, and passed to failed as an internal error.
+// caught is deferred by every goroutine that does the work of an operation. A panic there must not
+// end the node and all its sandboxes: it is logged with its stack, counted, and passed to failed as
+// an internal error.
 func (c *linkHandler) caught(op string, failed func(error)) {
 	p := recover()
 	if p == nil {
@@ -110,7 +110,7 @@ func (c *linkHandler) background(op string, f func(), failed func(error)) {
 // fail replies to the call with an error.
 func (c *call) fail(err error) { c.reply(c.request.ID, nil, err) }
 
-// hello greets a client.
+// hello answers a client's greeting.
 func hello(_ context.Context, c *call, _ protocol.Hello) (protocol.Welcome, error) {
 	return protocol.Welcome{Protocol: protocol.Subprotocol, Server: "sandgate " + c.server.cfg.Version}, nil
 }

@@ -69,7 +69,7 @@ func resize(ctx context.Context, c *call, p protocol.Resize) (none, error) {
 		return none{}, err
 	}
 	if !v.Channel().IsTerminal() {
-		return none{}, fault.Invalid(c.op(), "ch", "%d is no terminal", c.request.Ch)
+		return none{}, fault.Invalid(c.op(), "ch", "%d is not a terminal", c.request.Ch)
 	}
 	return none{}, v.Resize(ctx, size)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// maxMillis bounds the times that requests name in milliseconds.
+// maxMillis is the maximum of times that requests state in milliseconds.
 const maxMillis = int64(24 * time.Hour / time.Millisecond)
 
 func codeTooLarge(op string) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// withFile keeps the session of a file awake while do works with its agent.
+// withFile keeps the session of a file awake while do uses its agent.
 func withFile[R any](ctx context.Context, c *call, p protocol.FileRef, do func(a *client.Client) (R, error)) (R, error) {
 	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		var zero R
@@ -25,7 +25,7 @@ func fileOf(f wire.FileStat) protocol.File {
 	}
 }
 
-// fileAfter is the result of an operation that leaves a file.
+// fileAfter returns the result of an operation that writes a file.
 func fileAfter(f wire.FileStat, err error) (protocol.File, error) {
 	if err != nil {
 		return protocol.File{}, err

@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// withKernel keeps the session of the kernel that the request's ch names awake
-// while do works with it.
+// withKernel keeps the session of the kernel that the request's ch identifies awake while do uses
+// it.
 func withKernel[R any](ctx context.Context, c *call, do func(k *channel.Channel) (R, error)) (R, error) {
 	var zero R
 	v, err := c.viewer()
@@ -20,7 +20,7 @@ func withKernel[R any](ctx context.Context, c *call, do func(k *channel.Channel)
 		return zero, err
 	}
 	if v.Channel().Kind() != "kernel" {
-		return zero, fault.Invalid(c.op(), "ch", "%d is no kernel", c.request.Ch)
+		return zero, fault.Invalid(c.op(), "ch", "%d is not a kernel", c.request.Ch)
 	}
 	release, err := v.session.Acquire(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func restart(ctx context.Context, c *call, _ none) (none, error) {
 	return withKernel(ctx, c, func(k *channel.Channel) (none, error) { return none{}, k.Queue().Restart(ctx) })
 }
 
-// complete passes complete, inspect and is_complete on.
+// complete passes complete, inspect and is_complete to the kernel.
 func complete(ctx context.Context, c *call, p protocol.Complete) (kernel.Reply, error) {
 	if err := checkComplete(p); err != nil {
 		return kernel.Reply{}, err
@@ -89,7 +89,7 @@ func history(_ context.Context, c *call, _ none) (protocol.History, error) {
 	}
 	q := v.Channel().Queue()
 	if q == nil {
-		return protocol.History{}, fault.Invalid(c.op(), "ch", "%d is no kernel", c.request.Ch)
+		return protocol.History{}, fault.Invalid(c.op(), "ch", "%d is not a kernel", c.request.Ch)
 	}
 	return protocol.History{Entries: q.History()}, nil
 }
@@ -111,7 +111,7 @@ func checkComm(m kernel.Message) error {
 	}
 	var content kernel.Comm
 	if json.Unmarshal(m.Content, &content) != nil {
-		return fault.Invalid(op, "content", "the content is not that of a comm message")
+		return fault.Invalid(op, "content", "the content is not valid for a comm message")
 	}
 	if content.ID == "" || len(content.ID) > protocol.MaxKey {
 		return fault.Invalid(op, "content.comm_id", "a comm's id has between 1 and %d bytes", protocol.MaxKey)

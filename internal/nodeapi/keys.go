@@ -15,14 +15,14 @@ import (
 // keys returns the store of keys and quotas. Errors: Unsupported without one.
 func (c *linkHandler) keys(op string) (*tenant.Store, error) {
 	if c.server.cfg.Tenants == nil {
-		return nil, fault.New(fault.Unsupported, op, "this node keeps no keys")
+		return nil, fault.New(fault.Unsupported, op, "this node has no keys")
 	}
 	return c.server.cfg.Tenants, nil
 }
 
 func (c *linkHandler) admin() bool { return slices.Contains(c.principal.Scopes, tenant.ScopeAdmin) }
 
-// realm is the tenant whose keys the caller may change; empty for any.
+// realm returns the tenant whose keys the caller may change; empty for any.
 func (c *linkHandler) realm() string {
 	if c.admin() {
 		return ""
@@ -30,7 +30,7 @@ func (c *linkHandler) realm() string {
 	return c.principal.Tenant
 }
 
-// tenantFor is the tenant that a request names, empty for the caller's.
+// tenantFor returns the tenant that a request names, or the caller's if it names none.
 func (c *linkHandler) tenantFor(op, name string) (string, error) {
 	if name == "" || name == c.principal.Tenant {
 		return c.principal.Tenant, nil
@@ -43,7 +43,7 @@ func (c *linkHandler) tenantFor(op, name string) (string, error) {
 
 func otherTenant(op, field string) error {
 	return &fault.Error{
-		Kind: fault.PermissionDenied, Op: op, Field: field, Message: "another tenant's keys take the scope admin",
+		Kind: fault.PermissionDenied, Op: op, Field: field, Message: "another tenant's keys require the scope admin",
 	}
 }
 
@@ -63,7 +63,7 @@ func keyCreate(ctx context.Context, c *call, p protocol.KeyCreate) (protocol.New
 	}
 	if k.Role.Known() && !k.Role.Within(c.principal.Scopes) {
 		return protocol.NewKey{}, &fault.Error{
-			Kind: fault.PermissionDenied, Op: c.op(), Field: "role", Message: "a key has no scope that its maker lacks",
+			Kind: fault.PermissionDenied, Op: c.op(), Field: "role", Message: "a key cannot have a scope that its creator lacks",
 		}
 	}
 	if p.ExpiresSeconds < 0 || p.ExpiresSeconds > int64(tenant.MaxLife/time.Second) {
@@ -92,7 +92,7 @@ func viewKey(k tenant.Key) protocol.Key {
 	}
 }
 
-// millis is a time as clients see it; 0 for none.
+// millis returns a time as clients see it; 0 for none.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -129,7 +129,7 @@ func keyRotate(ctx context.Context, c *call, p protocol.KeyRotate) (protocol.New
 	}
 	if p.KeepSeconds < 0 || p.KeepSeconds > int64(tenant.MaxKeep/time.Second) {
 		return protocol.NewKey{}, fault.Invalid(c.op(), "keep_seconds",
-			"a secret stays good for 0 to %d seconds after its rotation", int64(tenant.MaxKeep/time.Second))
+			"a secret stays valid for 0 to %d seconds after its rotation", int64(tenant.MaxKeep/time.Second))
 	}
 	k, secret, err := s.Rotate(ctx, c.realm(), p.ID, time.Duration(p.KeepSeconds)*time.Second)
 	if err != nil {
@@ -139,8 +139,8 @@ func keyRotate(ctx context.Context, c *call, p protocol.KeyRotate) (protocol.New
 	return protocol.NewKey{Key: viewKey(k), Secret: secret, Version: version(s)}, nil
 }
 
-// keysAbout returns the store, of which one key is to be changed. A key with scopes
-// that the caller lacks is refused: rotating it would give the caller its secret.
+// keysAbout returns the store for a change of one key. It rejects a key with scopes that the caller
+// lacks, because rotating that key would give the caller its secret.
 func (c *linkHandler) keysAbout(op, id string) (*tenant.Store, error) {
 	s, err := c.keys(op)
 	if err != nil {
@@ -174,7 +174,7 @@ func tenantQuota(ctx context.Context, c *call, p protocol.TenantQuota) (protocol
 		return protocol.KeyState{}, err
 	}
 	if !c.admin() {
-		return protocol.KeyState{}, fault.New(fault.PermissionDenied, c.op(), "quotas take the scope admin")
+		return protocol.KeyState{}, fault.New(fault.PermissionDenied, c.op(), "quotas require the scope admin")
 	}
 	if err := s.SetQuota(ctx, p.Tenant, (*tenant.Quota)(p.Quota)); err != nil {
 		return protocol.KeyState{}, err
@@ -183,7 +183,7 @@ func tenantQuota(ctx context.Context, c *call, p protocol.TenantQuota) (protocol
 	return protocol.KeyState{Version: version(s)}, nil
 }
 
-// tenantList lists all tenants for an admin, and the caller's own for others.
+// tenantList lists all tenants for an admin, and only the caller's own for others.
 func tenantList(_ context.Context, c *call, _ none) (protocol.TenantList, error) {
 	s, err := c.keys(c.op())
 	if err != nil {
@@ -223,14 +223,14 @@ func tenantList(_ context.Context, c *call, _ none) (protocol.TenantList, error)
 	return out, nil
 }
 
-// keysAgain is how often a gateway of a cluster gets the table again without a
-// change: it stops trusting a node that it hears nothing from.
+// keysAgain is how often a gateway of a cluster gets the table although it did not change. A
+// gateway stops trusting a node that does not send it.
 const keysAgain = 2 * time.Second
 
 // keyWatch sends a gateway the table, now and whenever it changes.
 func keyWatch(_ context.Context, c *call, _ none, reply func(tenant.News, error)) error {
 	if c.principal.Tenant != noderpc.GatewayTenant {
-		return fault.New(fault.PermissionDenied, c.op(), "only a gateway is told of keys")
+		return fault.New(fault.PermissionDenied, c.op(), "only a gateway receives the keys")
 	}
 	s, err := c.keys(c.op())
 	if err != nil {
@@ -242,7 +242,7 @@ func keyWatch(_ context.Context, c *call, _ none, reply func(tenant.News, error)
 	return nil
 }
 
-// sendKeys sends the table with every change after the one in last.
+// sendKeys sends the table after each change since the one in last.
 func (c *call) sendKeys(s *tenant.Store, last tenant.News, changed <-chan struct{}) {
 	var again <-chan time.Time
 	if last.GraceMS > 0 {

@@ -14,14 +14,13 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// maxRequests is how many requests of one link are under way at once; the
-// next is refused as exhausted.
+// maxRequests is the number of concurrent requests of one link. The next one is rejected as
+// Exhausted.
 const maxRequests = 64
 
-// linkHandler is the server's side of a link, with its viewers, watches and
-// upload. One goroutine reads the link; it never waits for a sandbox. Requests that name a
-// channel by ch are carried out in order, one after the other for each channel;
-// all others side by side.
+// linkHandler is the server's side of a link, with its viewers, watches and upload. One goroutine
+// reads the link; it never waits for a sandbox. Requests with the same ch are carried out one after
+// another, in order. All others are carried out concurrently.
 //
 // Lock order: a session's locks, mu, a serialQueue's lock.
 type linkHandler struct {
@@ -35,13 +34,14 @@ type linkHandler struct {
 
 	mu      sync.Mutex         // guards all below
 	viewers map[uint32]*viewer // nil once the link has ended
-	watches map[uint32]func()  // ends each
+	watches map[uint32]func()  // each function ends one watch
 	upload  *upload
 }
 
 func (c *linkHandler) serve() error { return c.finish(c.read()) }
 
-// newLinkHandler stays out of ServeLink, whose stack an idle link keeps.
+// newLinkHandler is a separate function so that its frame is not part of ServeLink's stack, which
+// an idle link keeps.
 //
 //go:noinline
 func (s *Server) newLinkHandler(ctx context.Context, l *noderpc.Link) *linkHandler {
@@ -54,8 +54,8 @@ func (s *Server) newLinkHandler(ctx context.Context, l *noderpc.Link) *linkHandl
 
 // finish waits for the operations of a link that has ended with err.
 func (c *linkHandler) finish(err error) error {
-	// Operations under way may be sending: they must not wait for a peer that
-	// has left. This ends ctx too.
+	// Operations under way may be sending: they must not wait for a peer that has left. Closing the
+	// link also ends ctx.
 	_ = c.link.Close()
 	c.drop()
 	c.work.Wait()
@@ -65,7 +65,7 @@ func (c *linkHandler) finish(err error) error {
 	return err
 }
 
-// read takes the link's frames until it ends.
+// read handles the link's frames until it ends.
 func (c *linkHandler) read() error {
 	for {
 		c.link.Wait()
@@ -99,7 +99,7 @@ func (c *linkHandler) readOne() error {
 	return nil
 }
 
-// request starts a request. It replies at once to one that cannot be started.
+// request starts a request. If it cannot be started, it replies at once.
 func (c *linkHandler) request(body []byte) {
 	const op = "link.request"
 	c.server.metrics.requests.Add(1)
@@ -134,8 +134,7 @@ func (c *linkHandler) request(body []byte) {
 	c.start(&call{linkHandler: c, operation: o, request: r}, len(body))
 }
 
-// permit refuses operations that a credential for one session, or a read-only
-// viewer, may not use.
+// permit rejects operations that a credential for one session, or a read-only viewer, may not use.
 func (c *linkHandler) permit(o *operation, r protocol.Request) error {
 	const op = "link.request"
 	if c.principal.Session != "" && !o.OneSession {
@@ -149,14 +148,14 @@ func (c *linkHandler) permit(o *operation, r protocol.Request) error {
 	return nil
 }
 
-// refuse replies that there is too much under way.
+// refuse replies that too many requests are under way.
 func (c *linkHandler) refuse(id uint64, message string) {
 	c.server.metrics.requestsRefused.Add(1)
 	c.reply(id, nil, &fault.Error{Kind: fault.Exhausted, Op: "link.request", RetryAfter: 1, Message: message})
 }
 
-// start performs a call in the order of its operation, and then gives its slot
-// back. size is the request's in bytes.
+// start performs a call in the order that its operation requires, and then releases its slot. size
+// is the size of the request in bytes.
 func (c *linkHandler) start(x *call, size int) {
 	done := func() { <-c.slots }
 	run := func() {
@@ -177,7 +176,7 @@ func (c *linkHandler) start(x *call, size int) {
 			return
 		}
 		if !v.requests.add(task{size: size, run: run}) {
-			c.refuse(x.request.ID, "too much waits for this channel")
+			c.refuse(x.request.ID, "too many requests wait for this channel")
 			done()
 		}
 	default:
@@ -185,10 +184,10 @@ func (c *linkHandler) start(x *call, size int) {
 	}
 }
 
-// reply sends a reply. An error without an id to repeat is sent with id 0.
+// reply sends a reply. An error for a request without an id is sent with id 0.
 func (c *linkHandler) reply(id uint64, result any, err error) { c.respond(id, "", result, err) }
 
-// respond is reply with the id of a trace, if that is not empty.
+// respond is reply with a trace id, unless that is empty.
 func (c *linkHandler) respond(id uint64, trace string, result any, err error) {
 	if id == 0 && err == nil {
 		return
@@ -211,8 +210,7 @@ func (c *linkHandler) respond(id uint64, trace string, result any, err error) {
 	c.control(r)
 }
 
-// control sends a Control frame. A link that cannot take it has ended, which
-// read notices.
+// control sends a Control frame. If that fails, the link has ended, and read notices it.
 func (c *linkHandler) control(r protocol.Reply) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -243,15 +241,14 @@ func (c *linkHandler) find(ch uint32) *viewer {
 	return c.viewers[ch]
 }
 
-// later adds a task to a queue. It is false when the link has ended, or too
-// much waits.
+// later adds a task to a queue. It returns false when the link has ended, or too many tasks wait.
 func (c *linkHandler) later(q *serialQueue, run func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.viewers != nil && q.add(task{run: run})
 }
 
-// drop ends everything that hangs on the link.
+// drop ends all viewers, watches and the upload of the link.
 func (c *linkHandler) drop() {
 	c.mu.Lock()
 	all, up := c.viewers, c.upload

@@ -12,11 +12,11 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// metricPrefix begins the name of each of the node's metrics.
+// metricPrefix is the prefix of the names of the node's metrics.
 const metricPrefix = "sandgate_node_"
 
-// metrics count since the server's start. Each series exists from the start, so
-// that the rate of its first event can be seen.
+// metrics holds counters since the server's start. Each series exists from the start, so that the
+// rate of its first event is visible.
 type metrics struct {
 	links, requests, requestsRefused, panics atomic.Int64
 	inputRefused                             atomic.Int64
@@ -24,11 +24,11 @@ type metrics struct {
 	fileChanges                              atomic.Int64
 	portsOpened, portBytes                   atomic.Int64
 
-	errors *prometheus.CounterVec // kind
+	errors *prometheus.CounterVec // by kind
 }
 
-// counter is one of the counters, by its name in the status and, with a prefix
-// and _total, among the metrics.
+// counter is a counter with its name in the status. Among the metrics, the name has a prefix and
+// the suffix _total.
 type counter struct {
 	name, help string
 	value      *atomic.Int64
@@ -71,7 +71,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return x, nil
 }
 
-// failed counts an error that a client gets.
+// failed counts an error that is sent to a client.
 func (x *metrics) failed(err error) {
 	x.errors.WithLabelValues(string(fault.PublicOf(err).Kind)).Inc()
 }

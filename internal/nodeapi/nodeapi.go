@@ -25,8 +25,8 @@ import (
 // Sessions are the sessions of the node.
 type Sessions interface {
 	Create(ctx context.Context, p noderpc.Principal, r protocol.SessionCreate) (*session.Session, error)
-	// Find returns a session of the principal. Another tenant's session is as
-	// unknown as one that never was.
+	// Find returns a session of the principal. Errors: NotFound, also for a session of another
+	// tenant.
 	Find(p noderpc.Principal, id string) (*session.Session, error)
 	List(p noderpc.Principal) []protocol.Session
 	Update(s *session.Session, r protocol.SessionUpdate) error
@@ -46,7 +46,7 @@ type Migration interface {
 	Drain(ctx context.Context) (protocol.Drained, error)
 }
 
-// Snapshots are those that users have taken.
+// Snapshots are the snapshots that users have taken.
 type Snapshots interface {
 	Create(ctx context.Context, p noderpc.Principal, s snapshot.Source, r protocol.SnapshotCreate) (protocol.Snapshot, error)
 	List(p noderpc.Principal) protocol.SnapshotList
@@ -54,7 +54,7 @@ type Snapshots interface {
 	Delete(p noderpc.Principal, ref string) error
 }
 
-// Templates are those that users have made.
+// Templates are the templates that users have created.
 type Templates interface {
 	Store(p noderpc.Principal, name string, tar io.Reader) (protocol.Template, error)
 	List(p noderpc.Principal) protocol.TemplateList
@@ -70,7 +70,7 @@ type Volumes interface {
 	Delete(p noderpc.Principal, name string) error
 }
 
-// Leases give one holder at a time a volume.
+// Leases gives a volume to one holder at a time.
 type Leases interface {
 	Lease(p noderpc.Principal, r protocol.VolumeLease) (protocol.Lease, error)
 	Release(p noderpc.Principal, r protocol.VolumeRelease) error
@@ -79,9 +79,9 @@ type Leases interface {
 // Node is the state of the node as a whole.
 type Node interface {
 	Status() protocol.NodeStatus
-	// Uses returns each tenant's use.
+	// Uses returns each tenant's usage.
 	Uses() map[string]tenant.Use
-	// Metrics is the registry that the operation metrics reports.
+	// Metrics returns the registry for the operation metrics.
 	Metrics() *prometheus.Registry
 }
 
@@ -96,13 +96,13 @@ type Config struct {
 	Volumes   Volumes
 	Leases    Leases
 	Node      Node
-	// Tenants keeps keys and quotas; nil means that there are none.
+	// Tenants stores keys and quotas; nil means that there are none.
 	Tenants *tenant.Store
 	// Audit records the operations.
 	Audit audit.Log
 	// Tracer may be nil.
 	Tracer *trace.Tracer
-	// Version is the server's.
+	// Version is the version of the server.
 	Version string
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -59,7 +59,7 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// harness is a Server on a socket, and a client of it.
+// harness is a Server on a socket, with a client.
 type harness struct {
 	t      testing.TB
 	ctx    context.Context
@@ -119,7 +119,7 @@ func (h *harness) open(p noderpc.Principal) *link {
 	return &link{Link: l, h: h}
 }
 
-// ask makes a request and returns its reply; the link has no other.
+// ask makes a request and returns its reply. The link must have no other request.
 func (l *link) ask(op string, ch uint32, params any) protocol.Reply {
 	l.h.t.Helper()
 	raw, err := json.Marshal(params)
@@ -148,16 +148,16 @@ func (l *link) ask(op string, ch uint32, params any) protocol.Reply {
 	return r
 }
 
-// TestPanicEndsOneOperation: a panic in an operation of any order, or in what it
-// leaves running, is answered with an internal error, logged with its stack and
-// counted. The link, and the node, continue.
+// TestPanicEndsOneOperation: a panic in an operation of any order, or in a goroutine that it
+// started, is answered with an internal error, logged with its stack and counted. The link and the
+// node continue.
 func TestPanicEndsOneOperation(t *testing.T) {
 	boom := func(context.Context, *call, none) (none, error) { panic("boom") }
 	later := func(_ context.Context, c *call, _ none, _ func(none, error)) error {
 		c.background(c.op(), func() { panic("boom") }, c.fail)
 		return nil
 	}
-	// The orders by channel need a viewer, of which they use only the queue.
+	// The orders by channel need a viewer, but use only its queue.
 	join := func(_ context.Context, c *call, _ none) (none, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -204,7 +204,7 @@ func TestPanicEndsOneOperation(t *testing.T) {
 	if text := h.log.String(); strings.Count(text, "an operation panicked") != 4 || !strings.Contains(text, "TestPanicEndsOneOperation") {
 		t.Errorf("the log lacks the panics or their stacks:\n%s", text)
 	}
-	// The slots of all are free again.
+	// All slots are free again.
 	for range 2 * maxRequests {
 		if r := l.ask("concurrent", 0, nil); r.Error == nil || r.Error.Kind != fault.Internal {
 			t.Fatalf("%+v", r)
@@ -255,8 +255,8 @@ func TestStatusHasAllCounters(t *testing.T) {
 	}
 }
 
-// TestOneSessionCredentials: credentials for one session may use the operations
-// that the table says, and no others.
+// TestOneSessionCredentials: credentials for one session may use only the operations that the table
+// allows for them.
 func TestOneSessionCredentials(t *testing.T) {
 	h := newHarness(t)
 	l := h.open(noderpc.Principal{Tenant: "alice", Subject: "link:a", Scopes: tenant.Viewer.Scopes(), Session: "s_1"})

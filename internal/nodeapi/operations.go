@@ -12,8 +12,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// none is the type of parameters and of a result that there are none of. As a
-// result it is sent as {}.
+// none is the type of parameters or a result without fields. As a result it is sent as {}.
 type none struct{}
 
 // operation is a row of the operation table with its handler.
@@ -43,12 +42,12 @@ func handle[P, R any](name string, do func(ctx context.Context, c *call, p P) (R
 	}
 }
 
-// answered is the result of an operation that replies by itself.
+// answered is the result of an operation that sends its reply itself.
 type answered struct{}
 
-// handleLater returns the handler of an operation that replies by itself, with
-// the given function. It does so at most once with a result, unless it returns
-// an error.
+// handleLater returns the handler of an operation that sends its reply itself, with the given
+// function. The operation calls the function at most once with a result, unless it returns an
+// error.
 func handleLater[P, R any](
 	name string, do func(ctx context.Context, c *call, p P, reply func(R, error)) error,
 ) handler {
@@ -73,7 +72,7 @@ func decode[P any](r protocol.Request) (P, error) {
 	if err := json.Unmarshal(r.Params, &p); err != nil {
 		e := &fault.Error{
 			Kind: fault.InvalidArgument, Op: r.Op, Field: "params",
-			Message: "the parameters are not those of " + r.Op, Err: err,
+			Message: "the parameters do not fit " + r.Op, Err: err,
 		}
 		if t, ok := err.(*json.UnmarshalTypeError); ok && t.Field != "" {
 			e.Field, e.Message = t.Field, "it cannot be a "+t.Value
@@ -83,8 +82,8 @@ func decode[P any](r protocol.Request) (P, error) {
 	return p, nil
 }
 
-// newOperations joins the rows of the table with their handlers. It fails when
-// a row has no handler, a handler no row, or one the types of another.
+// newOperations joins the rows of the table with their handlers. It fails when a row has no
+// handler, a handler has no row, or their types differ.
 func newOperations(table []protocol.Operation, handlers []handler) (map[string]*operation, error) {
 	byName := make(map[string]handler, len(handlers))
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestHandlersMatchTheTable holds the handlers to the operation table.
+// TestHandlersMatchTheTable compares the handlers with the operation table.
 func TestHandlersMatchTheTable(t *testing.T) {
 	all, err := newOperations(protocol.Operations(), handlers())
 	if err != nil {
@@ -27,7 +27,7 @@ func TestHandlersThatDoNotMatch(t *testing.T) {
 	tests := map[string]struct {
 		table    []protocol.Operation
 		handlers []handler
-		want     string // in the error; "" for none
+		want     string // text in the error; "" means no error
 	}{
 		"match":         {[]protocol.Operation{row}, []handler{good}, ""},
 		"no handler":    {[]protocol.Operation{row}, nil, "a has no handler"},
@@ -47,7 +47,7 @@ func TestHandlersThatDoNotMatch(t *testing.T) {
 	}
 }
 
-// TestDecode: errors name the field that is wrong.
+// TestDecode: errors name the invalid field.
 func TestDecode(t *testing.T) {
 	if _, err := decode[none](protocol.Request{Op: "a", Params: []byte(`"x"`)}); err != nil {
 		t.Errorf("parameters of an operation that has none: %v", err)

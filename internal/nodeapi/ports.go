@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// portIdle is how long a connection to a port may carry nothing.
+	// portIdle is how long a connection to a port may be without traffic.
 	portIdle = 10 * time.Minute
-	// portDial bounds the time until a program has accepted one.
+	// portDial bounds the time until a program accepts a connection.
 	portDial = 15 * time.Second
 )
 
@@ -43,7 +43,7 @@ func portOpen(_ context.Context, c *call, p protocol.PortRef, reply func(none, e
 	if err != nil {
 		return err
 	}
-	u, err := c.addUpload("a port takes a link of its own", "a port takes a link of its own")
+	u, err := c.addUpload("a port needs a separate link", "a port needs a separate link")
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func portOpen(_ context.Context, c *call, p protocol.PortRef, reply func(none, e
 		if err != nil {
 			c.fail(err)
 		}
-		// The end of a connection is the end of its link.
+		// When the connection ends, its link ends too.
 		_ = c.link.Close()
 	})
 	return nil
@@ -79,9 +79,9 @@ type portLink struct {
 	idle    *time.Timer
 }
 
-// forward carries bytes between the link and a port until both have ended. An
-// error before opened is returned; later ones end the link, which cuts the
-// client's connection.
+// forward carries bytes between the link and a port until both directions have ended. It returns an
+// error that occurs before opened is called. Later errors end the link, which cuts the client's
+// connection.
 func (c *call) forward(s *session.Session, port int, in *io.PipeReader, opened func()) error {
 	ctx, cancel := context.WithTimeout(c.ctx, portDial)
 	defer cancel()
@@ -117,8 +117,7 @@ func (c *call) forward(s *session.Session, port int, in *io.PipeReader, opened f
 
 func (p *portLink) cut() { _ = p.tcp.Close() }
 
-// traffic counts bytes. Traffic is work: it wakes the session, and keeps it
-// awake.
+// traffic counts bytes. Traffic resumes the session and keeps it awake.
 func (p *portLink) traffic(n int) {
 	p.idle.Reset(portIdle)
 	p.server.metrics.portBytes.Add(int64(n))
@@ -143,7 +142,7 @@ func (p *portLink) toPort() {
 		}
 		if listens {
 			p.traffic(n)
-		} // else its answer from before it stopped to listen is on the way
+		} // otherwise the program's answer, sent before it stopped reading, is still on the way
 	}
 }
 
@@ -168,14 +167,14 @@ func (p *portLink) fromPort() {
 		}
 		if err != nil {
 			_ = p.in.CloseWithError(err)
-			_ = p.link.Close() // without an end: it was cut
+			_ = p.link.Close() // without an end: the connection was cut
 			return
 		}
 	}
 }
 
-// feed writes to the port, and resumes the session for it. listens is false once
-// the program takes nothing more.
+// feed writes to the port, and resumes the session for it. listens is false when the program no
+// longer reads.
 func (p *portLink) feed(data []byte) (listens bool, err error) {
 	release, err := p.session.Acquire(p.ctx)
 	if err != nil {

@@ -18,10 +18,10 @@ func snapshotDelete(_ context.Context, c *call, p protocol.SnapshotRef) (none, e
 	return none{}, c.server.cfg.Snapshots.Delete(c.principal, p.Snapshot)
 }
 
-// templateBuild receives a template's tar. The reply comes when it is stored;
-// its snapshot is made afterwards.
+// templateBuild receives a template's tar. It replies when the tar is stored. The template's
+// snapshot is created afterwards.
 func templateBuild(_ context.Context, c *call, p protocol.TemplateRef, reply func(protocol.Template, error)) error {
-	u, err := c.addUpload("something is being written over this link already", "this is written over a link of its own")
+	u, err := c.addUpload("this link has another upload already", "this needs a separate link")
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,7 @@ package nodeapi
 
 import "sync"
 
-// Limits of a serialQueue: requests and input that have been read from the link
-// and not been carried out.
+// Limits of a serialQueue: requests and input that were read from the link and not carried out yet.
 const (
 	maxTasks     = 256
 	maxTaskBytes = 4 << 20
@@ -15,8 +14,7 @@ type task struct {
 	run  func()
 }
 
-// serialQueue runs tasks one after another, in a goroutine that lives only while
-// there is something to do.
+// serialQueue runs tasks one after another, in a goroutine that exists only while there are tasks.
 type serialQueue struct {
 	work *sync.WaitGroup
 
@@ -26,7 +24,7 @@ type serialQueue struct {
 	working bool
 }
 
-// add appends a task. It is false when too much waits.
+// add appends a task. It returns false when too many tasks wait.
 func (q *serialQueue) add(t task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

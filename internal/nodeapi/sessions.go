@@ -44,7 +44,7 @@ func sessionDelete(_ context.Context, c *call, p protocol.SessionRef) (none, err
 	return none{}, nil
 }
 
-// changed finds a session, changes it, and returns it as it is then.
+// changed finds a session, changes it, and returns its state after the change.
 func changed(c *call, id string, change func(s *session.Session) error) (protocol.Session, error) {
 	s, err := c.session(id)
 	if err == nil {
@@ -105,7 +105,7 @@ func sessionParked(ctx context.Context, c *call, _ none) (protocol.SessionList, 
 	return protocol.SessionList{Sessions: all}, err
 }
 
-// nodeDrain moves all sessions away. No user's principal may ask for it.
+// nodeDrain moves all sessions away. Only the gateway's own principal may request it.
 func nodeDrain(ctx context.Context, c *call, _ none) (protocol.Drained, error) {
 	if c.principal.Tenant != noderpc.GatewayTenant {
 		return protocol.Drained{}, fault.New(fault.PermissionDenied, "node.drain", "only the operator drains a node")

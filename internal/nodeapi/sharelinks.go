@@ -8,8 +8,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Share links are stored with the keys, so that every gateway learns at once when
-// one ends. The gateway has checked that the session exists.
+// Share links are stored with the keys, so that every gateway learns at once when one ends. The
+// gateway has checked that the session exists.
 
 func linkCreate(ctx context.Context, c *call, p protocol.LinkCreate) (protocol.NewLink, error) {
 	s, err := c.keys(c.op())

@@ -14,9 +14,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestIdleStack: the goroutine of a link that waits for requests keeps the
-// smallest stack there is. It runs itself again, since the size that stacks
-// begin with is set when a program starts.
+// TestIdleStack: the goroutine of a link that waits for requests keeps the smallest possible stack.
+// The test runs itself in a new process, because the initial size of stacks is set when a program
+// starts.
 func TestIdleStack(t *testing.T) {
 	const setting = "adaptivestackstart=0"
 	if os.Getenv("GODEBUG") != setting {
@@ -45,7 +45,7 @@ func TestIdleStack(t *testing.T) {
 		}
 		all[i] = l
 	}
-	// The node has begun to serve all links once a later one gets an answer.
+	// When a later link gets an answer, the node serves all links.
 	for last := h.open(alice); served() < links+1; {
 		last.ask(protocol.OpHello, 0, protocol.Hello{})
 	}

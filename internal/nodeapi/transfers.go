@@ -12,20 +12,19 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// filePart is how much of a file one Data frame carries, in bytes.
+// filePart is the number of bytes of a file in one Data frame.
 const filePart = 64 << 10
 
-// upload receives the Data frames of a link. The link's reader feeds it; where
-// the sandbox is slow, the reader waits, which holds this link back and no
-// other: an upload has a link of its own.
+// upload receives the Data frames of a link. The link's reader writes to it. If the sandbox is
+// slow, the reader waits. That delays only this link, because an upload has its own link.
 type upload struct {
 	out  *io.PipeReader
 	pipe *io.PipeWriter
 	once sync.Once
 }
 
-// addUpload begins to receive the link's Data frames. It fails as a Conflict with
-// the message busy when an upload is under way, and shared when there are viewers.
+// addUpload begins to receive the link's Data frames. Errors: Conflict with the message busy when
+// an upload is under way, or with the message shared when there are viewers.
 func (c *call) addUpload(busy, shared string) (*upload, error) {
 	out, in := io.Pipe()
 	u := &upload{out: out, pipe: in}
@@ -43,7 +42,7 @@ func (c *call) addUpload(busy, shared string) (*upload, error) {
 	return u, nil
 }
 
-// endUpload skips the Data that is still to come.
+// endUpload ends the upload. Data frames that still arrive are skipped.
 func (c *linkHandler) endUpload(u *upload) {
 	_ = u.out.CloseWithError(io.ErrClosedPipe)
 	c.mu.Lock()
@@ -53,7 +52,7 @@ func (c *linkHandler) endUpload(u *upload) {
 	}
 }
 
-// cut ends an upload that is not complete: nothing is written.
+// cut ends an upload that is not complete, so that no file is written.
 func (u *upload) cut() {
 	u.once.Do(func() {
 		_ = u.pipe.CloseWithError(fault.New(fault.Canceled, "file.write", "the upload was cut short; nothing was written"))
@@ -62,7 +61,7 @@ func (u *upload) cut() {
 
 func (u *upload) finish() { u.once.Do(func() { _ = u.pipe.Close() }) }
 
-// data feeds the upload. Without one, the frame follows a write that failed.
+// data passes a frame to the upload. Without an upload, the frame belongs to a write that failed.
 func (c *linkHandler) data(f stream.Frame) {
 	c.mu.Lock()
 	u := c.upload
@@ -71,7 +70,7 @@ func (c *linkHandler) data(f stream.Frame) {
 		return
 	}
 	if len(f.Body) > 0 {
-		// It fails when the write has failed, which its reply reports.
+		// This fails when the write has failed. The reply of the write reports it.
 		_, _ = u.pipe.Write(f.Body)
 	}
 	if f.Flags&stream.FlagEnd != 0 {
@@ -79,7 +78,7 @@ func (c *linkHandler) data(f stream.Frame) {
 	}
 }
 
-// fileWrite receives a file; the reply comes when the file is whole.
+// fileWrite receives a file. It replies when the file is complete.
 func fileWrite(ctx context.Context, c *call, p protocol.FileWrite, reply func(protocol.File, error)) error {
 	if p.Mode > 0o777 {
 		return fault.Invalid(c.op(), "mode", "a mode is permission bits, at most 0777")
@@ -100,8 +99,7 @@ func treeWrite(ctx context.Context, c *call, p protocol.FileRef, reply func(prot
 	}, reply)
 }
 
-// receive passes the Data that follows to write, in the background, and replies
-// with its result.
+// receive passes the following Data to write, in the background, and replies with its result.
 func receive[R any](
 	ctx context.Context, c *call, p protocol.FileRef,
 	write func(*session.Session, io.Reader) (R, error), reply func(R, error),
@@ -113,13 +111,13 @@ func receive[R any](
 	if err != nil {
 		return err
 	}
-	u, err := c.addUpload("a file is being written over this link already", "a file is written over a link of its own")
+	u, err := c.addUpload("this link writes another file already", "writing a file needs a separate link")
 	if err != nil {
 		return err
 	}
 	c.recordLater = true
 	c.work.Go(func() {
-		// A client that sends nothing more still gets to know the end.
+		// A client that sends nothing must still learn that the session has ended.
 		stop := context.AfterFunc(s.Life(), func() { _ = u.out.CloseWithError(s.LostError()) })
 		defer stop()
 		var result R
@@ -134,7 +132,7 @@ func receive[R any](
 	return nil
 }
 
-// counted counts the bytes that are read.
+// counted is a reader that counts the bytes read.
 type counted struct {
 	r io.Reader
 	n int64
@@ -146,7 +144,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// store has write store an upload in a session, and counts its bytes.
+// store calls write to store an upload in a session, and counts the bytes.
 func store[R any](
 	ctx context.Context, c *call, s *session.Session, body io.Reader,
 	write func(*session.Session, io.Reader) (R, error),
@@ -193,8 +191,8 @@ func treeRead(ctx context.Context, c *call, p protocol.TreeRead, reply func(prot
 	}, reply)
 }
 
-// transmit replies with the description from read, and sends the bytes that read
-// writes as Data. When it fails between the two, an error with the same id follows and the link ends
+// transmit replies with the description from read, and sends the bytes that read writes as Data.
+// When read fails after the description, an error with the same id follows and the link ends
 // without a last Data frame.
 func transmit[R any](
 	ctx context.Context, c *call, p protocol.FileRef,
@@ -232,8 +230,7 @@ func transmit[R any](
 	return err
 }
 
-// download sends the bytes that are written to it as Data frames. It waits for a
-// slow link.
+// download sends the bytes written to it as Data frames. It waits for a slow link.
 type download struct {
 	link interface {
 		Send(...stream.Frame) error

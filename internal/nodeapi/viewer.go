@@ -15,9 +15,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// viewer is a link's end of a channel.Viewer, under a number that the client
-// chose. One goroutine pumps the log to the link. Requests and input have a
-// queue each, so that a signal does not wait for input that nobody reads.
+// viewer is a link's end of a channel.Viewer, under a number that the client chose. One goroutine
+// sends the log to the link. Requests and input have separate queues, so that a signal does not
+// wait for input that the program does not read.
 type viewer struct {
 	*channel.Viewer
 	session *session.Session
@@ -29,13 +29,12 @@ type viewer struct {
 	news             serialQueue // events of the session, in their order
 
 	mu sync.Mutex // guards all below
-	// stuck is set when an input was refused: later input would have a hole.
+	// stuck is set when an input was rejected: later input would leave a hole.
 	stuck bool
 }
 
-// onlyReads reports whether the link's principal may read and not write. A
-// principal that may do neither is a run's, which the gateway lets attach to
-// that run alone.
+// onlyReads reports whether the link's principal may read but not write. A principal that may do
+// neither belongs to a run token, and the gateway lets it attach only to its run.
 func (c *linkHandler) onlyReads() bool {
 	return slices.Contains(c.principal.Scopes, tenant.ScopeRead) && !slices.Contains(c.principal.Scopes, tenant.ScopeWrite)
 }
@@ -76,8 +75,7 @@ func attach(_ context.Context, c *call, p protocol.Attach) (protocol.Attached, e
 	return result, nil
 }
 
-// checkAttach checks an attach, and makes it read-only for principals that
-// cannot write.
+// checkAttach checks an attach request, and makes it read-only for principals that cannot write.
 func (c *call) checkAttach(p *protocol.Attach) error {
 	const op = "link.attach"
 	if c.onlyReads() && p.Writer == "" {
@@ -85,9 +83,9 @@ func (c *call) checkAttach(p *protocol.Attach) error {
 	}
 	switch {
 	case c.onlyReads() && p.Writer != "":
-		// It would take over another's stream of input.
+		// The viewer would take over another user's stream of input.
 		return &fault.Error{
-			Kind: fault.PermissionDenied, Op: op, Field: "writer", Message: "these credentials write nothing",
+			Kind: fault.PermissionDenied, Op: op, Field: "writer", Message: "these credentials do not allow writing",
 		}
 	case c.request.Ch == 0:
 		return fault.Invalid(op, "ch", "choose a number above 0")
@@ -96,7 +94,7 @@ func (c *call) checkAttach(p *protocol.Attach) error {
 	case len(p.Writer) > protocol.MaxWriter:
 		return fault.Invalid(op, "writer", "a writer's name has at most %d bytes", protocol.MaxWriter)
 	case p.ReadOnly && p.Writer != "":
-		return fault.Invalid(op, "writer", "a viewer that is read-only writes nothing")
+		return fault.Invalid(op, "writer", "a read-only viewer cannot write")
 	}
 	return nil
 }
@@ -118,7 +116,7 @@ func (c *linkHandler) addViewer(v *viewer) error {
 	return nil
 }
 
-// detach ends the viewer or the watch under the request's ch.
+// detach ends the viewer or the watch with the request's ch.
 func detach(_ context.Context, c *call, _ none) (none, error) {
 	return none{}, c.detach(c.request.Ch)
 }
@@ -147,13 +145,13 @@ func follow(_ context.Context, c *call, p protocol.Follow) (none, error) {
 	return none{}, v.Follow(p)
 }
 
-// start begins to pump; the reply to the attach has been sent.
+// start begins to send the log. The reply to the attach has been sent.
 func (v *viewer) start() {
 	v.link.work.Go(v.pump)
 	v.Start()
 }
 
-// pump sends the log to the link until it ends, here or there.
+// pump sends the log to the link until the log or the viewer ends.
 func (v *viewer) pump() {
 	defer close(v.pumped)
 	defer v.link.caught("link.pump", func(error) { v.Close() })
@@ -168,15 +166,15 @@ func (v *viewer) sendRecords(offset int64, records []byte) int {
 	return len(*body)
 }
 
-// ack returns credit.
+// ack adds credit.
 func (v *viewer) ack(offset int64) {
 	if err := v.Ack(offset); err != nil {
 		v.link.eventError(v.ch, err)
 	}
 }
 
-// lostWait is how long the event of a loss waits for the last records to be
-// sent first, which a viewer without credit holds up.
+// lostWait is how long the event of a loss waits until the last records are sent. A viewer without
+// credit delays them.
 const lostWait = 2 * time.Second
 
 // Link implements channel.Client.
@@ -184,13 +182,13 @@ func (v *viewer) Link() channel.LinkID { return v.link.id }
 
 // Notify implements channel.Client.
 func (v *viewer) Notify(event string, params any) {
-	// When too much waits, the peer does not read.
+	// When too many events wait, the peer does not read.
 	v.link.later(&v.news, func() { v.link.event(event, v.ch, params) })
 }
 
 // NotifyLost implements channel.Client.
 func (v *viewer) NotifyLost(lost protocol.Lost) {
-	// With the link's lock, so that none begins once the link waits for all.
+	// The lock ensures that no goroutine starts after the link waits for all of them.
 	v.link.mu.Lock()
 	defer v.link.mu.Unlock()
 	if v.link.viewers == nil {
@@ -215,9 +213,8 @@ func (v *viewer) Disconnect() { _ = v.link.link.Close() }
 // Go implements channel.Client.
 func (v *viewer) Go(f func()) { v.link.background("link.viewer", f, func(error) {}) }
 
-// input passes an Input frame to a process. Input that cannot be taken is
-// refused with an error event, and so is everything that follows on this
-// viewer: input has no holes.
+// input passes an Input frame to a process. Input that cannot be accepted is rejected with an error
+// event, and so is all later input of this viewer, because input must not have holes.
 func (c *linkHandler) input(f stream.Frame) {
 	const op = "link.input"
 	v := c.find(f.Channel)
@@ -229,7 +226,7 @@ func (c *linkHandler) input(f stream.Frame) {
 	switch {
 	case len(f.Body) < 8 || len(f.Body) > 8+protocol.MaxInput:
 		c.eventError(f.Channel, fault.New(fault.TooLarge, op,
-			"an Input frame has a sequence number of 8 bytes and at most %d bytes behind it", protocol.MaxInput))
+			"an Input frame has a sequence number of 8 bytes, followed by at most %d bytes", protocol.MaxInput))
 		return
 	case v.Channel().Queue() != nil:
 		c.eventError(f.Channel, fault.New(fault.Unsupported, op, "a kernel takes input by the operation input"))
@@ -238,7 +235,7 @@ func (c *linkHandler) input(f stream.Frame) {
 		v.refuse(fault.New(fault.PermissionDenied, op, "this viewer is read-only"))
 		return
 	case terminal && f.Flags&stream.FlagEnd != 0:
-		v.refuse(fault.New(fault.Unsupported, op, "what is typed into a terminal has no end: type Ctrl-D"))
+		v.refuse(fault.New(fault.Unsupported, op, "the input of a terminal has no end: send Ctrl-D"))
 		return
 	case !terminal && f.Flags&stream.FlagPaste != 0:
 		v.refuse(fault.New(fault.Unsupported, op, "a paste is for a terminal"))
@@ -249,7 +246,7 @@ func (c *linkHandler) input(f stream.Frame) {
 		End: f.Flags&stream.FlagEnd != 0, Paste: f.Flags&stream.FlagPaste != 0,
 	}
 	if !v.inputs.add(task{size: len(in.Data), run: func() { v.write(in) }}) {
-		v.refuse(&fault.Error{Kind: fault.Exhausted, Op: op, Message: "the program does not read its input, and too much waits"})
+		v.refuse(&fault.Error{Kind: fault.Exhausted, Op: op, Message: "the program does not read its input, and too much input waits"})
 	}
 }
 
@@ -264,8 +261,8 @@ func (v *viewer) refuse(err error) {
 	}
 }
 
-// write passes input to the program. A frame with a sequence number is
-// acknowledged with it.
+// write passes input to the program. A frame with a sequence number is acknowledged with that
+// number.
 func (v *viewer) write(in channel.Input) {
 	v.mu.Lock()
 	stuck := v.stuck

@@ -9,9 +9,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// fileWatch reports changes to files as events under the request's ch, until
-// that is detached. The session may be paused or hibernated meanwhile: the
-// watch continues when it is resumed, and its files do not change before.
+// fileWatch reports changes to files as events with the request's ch, until that is detached. The
+// session may be paused or hibernated meanwhile: the watch continues when the session is resumed,
+// and the files do not change before that.
 func fileWatch(ctx context.Context, c *call, p protocol.FileWatch, reply func(protocol.File, error)) error {
 	if err := wire.CheckPath(c.op(), "path", p.Path); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *call) watch(ctx context.Context, s *session.Session, p protocol.FileWat
 	})
 }
 
-// watchEnded sends the last event of a watch that nobody detached.
+// watchEnded sends the last event of a watch that was not detached.
 func (c *call) watchEnded(s *session.Session, err error) {
 	over := protocol.FileChanges{Session: s.ID(), Changes: []protocol.FileChange{}, Ended: true}
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *linkHandler) addWatch(op string, ch uint32, cancel func()) error {
 	case c.viewers[ch] != nil || c.watches[ch] != nil:
 		return fault.Invalid(op, "ch", "%d is in use already", ch)
 	case len(c.watches) >= protocol.MaxFileWatches:
-		return fault.New(fault.Exhausted, op, "a connection watches at most %d things", protocol.MaxFileWatches)
+		return fault.New(fault.Exhausted, op, "a connection has at most %d watches", protocol.MaxFileWatches)
 	}
 	c.watches[ch] = cancel
 	return nil
@@ -107,7 +107,7 @@ func (c *linkHandler) dropWatch(ch uint32) {
 	delete(c.watches, ch)
 }
 
-// unwatch ends the watch under ch, if there is one.
+// unwatch ends the watch with the number ch, if there is one.
 func (c *linkHandler) unwatch(ch uint32) bool {
 	c.mu.Lock()
 	cancel := c.watches[ch]
@@ -119,8 +119,8 @@ func (c *linkHandler) unwatch(ch uint32) bool {
 	return cancel != nil
 }
 
-// sessionWatch reports the presence at a session as events under the request's
-// ch, until that is detached.
+// sessionWatch reports presence in a session as events with the request's ch, until that is
+// detached.
 func sessionWatch(_ context.Context, c *call, p protocol.SessionWatch) (protocol.Presence, error) {
 	s, err := c.session(p.Session)
 	if err != nil {
@@ -132,8 +132,8 @@ func sessionWatch(_ context.Context, c *call, p protocol.SessionWatch) (protocol
 		return protocol.Presence{}, err
 	}
 	news := &serialQueue{work: &c.work}
-	// When too much waits for a peer that does not read, the next change is
-	// reported instead.
+	// When too many events wait for a peer that does not read, this change is skipped and the next
+	// one is reported.
 	now, stop := s.Channels().Viewers().WatchPresence(c.id, !p.ReadOnly && !c.onlyReads(), func(now protocol.Presence) bool {
 		return c.later(news, func() { c.event(protocol.EventPresence, c.request.Ch, now) })
 	})

@@ -15,14 +15,14 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// ClientOptions are a client's settings. The zero value is good.
+// ClientOptions are the settings of a Client. The zero value is valid.
 type ClientOptions struct {
-	// Logger gets a line when the connection comes and goes; nil means none.
+	// Logger gets a line when the connection is made or lost; nil means none.
 	Logger *slog.Logger
 	// ConnectTimeout is how long Open tries to reach the node; 0 means
 	// ConnectTimeout, 2 s.
 	ConnectTimeout time.Duration
-	// MaxLinks is how many links may be open at once; 0 means MaxLinks.
+	// MaxLinks is the maximum number of open links; 0 means MaxLinks.
 	MaxLinks int
 }
 
@@ -37,12 +37,11 @@ type Client struct {
 	ended context.Context
 	end   context.CancelFunc
 	mux   atomic.Pointer[yamux.Session]
-	// turn is held by the one caller that connects.
+	// turn is held by the one goroutine that connects.
 	turn chan struct{}
 }
 
-// NewClient returns a client of the node that dial reaches. It does not
-// connect yet.
+// NewClient returns a client of the node to which dial connects. It does not connect yet.
 func NewClient(dial func(ctx context.Context) (net.Conn, error), opts ClientOptions) *Client {
 	c := &Client{dial: dial, log: discard(opts.Logger), wait: opts.ConnectTimeout, limit: int64(opts.MaxLinks), turn: make(chan struct{}, 1)}
 	if c.wait <= 0 {
@@ -63,9 +62,8 @@ func Unix(path string) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// Open opens a link that speaks for p. A node that is away is tried again
-// with growing pauses until ctx ends or ConnectTimeout has passed; then the
-// error is fault.Unavailable.
+// Open opens a link for p. If the node cannot be reached, Open retries with growing pauses until
+// ctx ends or ConnectTimeout has passed. Then the error is fault.Unavailable.
 func (c *Client) Open(ctx context.Context, p Principal) (*Link, error) {
 	const op = "node.open"
 	first, err := json.Marshal(hello{Version: Version, Principal: p})
@@ -80,8 +78,8 @@ func (c *Client) Open(ctx context.Context, p Principal) (*Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	for tries := 0; ; tries++ {
-		// A node that ends each connection at once, as one whose certificates
-		// are of another cluster, is not asked without a pause.
+		// A node that ends each connection at once, because its certificates belong to another
+		// cluster, must not be retried without a pause.
 		if err := c.rest(ctx, tries); err != nil {
 			release()
 			return nil, err
@@ -93,7 +91,7 @@ func (c *Client) Open(ctx context.Context, p Principal) (*Link, error) {
 		}
 		conn, err := mux.OpenStream()
 		if err != nil {
-			// The connection ended under us: connect again.
+			// The connection ended meanwhile: connect again.
 			_ = mux.Close()
 			continue
 		}
@@ -109,7 +107,7 @@ func (c *Client) Open(ctx context.Context, p Principal) (*Link, error) {
 	}
 }
 
-// rest waits before another try; the first two come at once.
+// rest waits before another try. The first two tries have no pause.
 func (c *Client) rest(ctx context.Context, tries int) error {
 	if tries < 2 {
 		return nil
@@ -134,10 +132,10 @@ func (c *Client) Call(ctx context.Context, p Principal, op string, params, resul
 	return l.Call(ctx, op, params, result)
 }
 
-// Links is how many links are open.
+// Links returns the number of open links.
 func (c *Client) Links() int { return int(c.links.Load()) }
 
-// Close ends the connection and every link on it. Later calls fail.
+// Close ends the connection and all its links. Later calls fail.
 func (c *Client) Close() error {
 	c.end()
 	c.turn <- struct{}{}
@@ -148,7 +146,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// session returns the connection that stands, or makes one.
+// session returns the current connection, or makes one.
 func (c *Client) session(ctx context.Context) (*yamux.Session, error) {
 	const op = "node.connect"
 	if mux := c.mux.Load(); mux != nil && !mux.IsClosed() {

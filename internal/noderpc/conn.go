@@ -12,9 +12,9 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// muxConfig is yamux's for both ends. The backlog equals the limit of links,
-// so that yamux never blocks or resets an opening stream of its own accord:
-// the limit is ours and its refusal has a name.
+// muxConfig returns the configuration of yamux for both ends. The backlog equals the limit of
+// links, so that yamux never blocks or resets an opening stream itself: this package enforces the
+// limit and reports it with a named error.
 func muxConfig(log *slog.Logger) *yamux.Config {
 	return &yamux.Config{
 		AcceptBacklog:          MaxLinks,
@@ -29,9 +29,9 @@ func muxConfig(log *slog.Logger) *yamux.Config {
 	}
 }
 
-// joiner sends yamux's header together with the body that follows it. yamux
-// writes the two apart; joined they are one system call here and one wake-up
-// there. Only yamux's send loop writes, one write at a time.
+// joiner sends yamux's header together with the body that follows. yamux writes them separately.
+// Joined, they take one system call on this side and one wake-up on the other. Only yamux's send
+// loop writes, one write at a time.
 type joiner struct {
 	net.Conn
 	held    [muxHeader]byte
@@ -39,11 +39,12 @@ type joiner struct {
 	joined  []byte
 }
 
-// maxJoined is what is copied to be one TLS record, of which none is larger.
+// maxJoined is the maximum size of a body that is copied, so that header and body fit into one TLS
+// record.
 const maxJoined = 16<<10 - muxHeader
 
-// muxHeader is the length of yamux's header: version u8, type u8, flags u16,
-// stream u32, length u32. Type 0 is data, whose body has length bytes.
+// muxHeader is the length of yamux's header: version u8, type u8, flags u16, stream u32, length
+// u32. Type 0 is data, with a body of length bytes.
 const muxHeader = 12
 
 func (j *joiner) Write(p []byte) (int, error) {
@@ -57,7 +58,7 @@ func (j *joiner) Write(p []byte) (int, error) {
 	}
 	j.holding = false
 	if _, ok := j.Conn.(*tls.Conn); ok && len(p) <= maxJoined {
-		// Two writes would be two records, each with a seal of its own.
+		// Two writes would be two TLS records, each encrypted separately.
 		j.joined = append(append(j.joined[:0], j.held[:]...), p...)
 		n, err := j.Conn.Write(j.joined)
 		return max(n-muxHeader, 0), err
@@ -67,7 +68,7 @@ func (j *joiner) Write(p []byte) (int, error) {
 	return max(int(n)-muxHeader, 0), err
 }
 
-// muxLogger passes yamux's lines on with their level.
+// muxLogger logs yamux's lines with their level.
 type muxLogger struct{ log *slog.Logger }
 
 func (l muxLogger) Printf(format string, v ...any) { l.line(fmt.Sprintf(format, v...)) }
@@ -80,8 +81,7 @@ func (l muxLogger) line(s string) {
 	case strings.HasPrefix(s, "[ERR]"):
 		l.log.Info("node connection", "detail", strings.TrimSpace(s[5:]))
 	default:
-		// A frame for a stream that has just closed is a warning to yamux
-		// and every day's business here.
+		// yamux warns about a frame for a stream that has just closed. That is normal here.
 		l.log.Debug("node connection", "detail", s)
 	}
 }

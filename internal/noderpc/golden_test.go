@@ -8,8 +8,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestGoldenHello compares the first frame of a link between a gateway and a
-// node. All that follows is package protocol's.
+// TestGoldenHello compares the first frame of a link between a gateway and a node. All later frames
+// belong to package protocol.
 func TestGoldenHello(t *testing.T) {
 	types := map[string]any{"hello": hello{}, "identity": Identity{}}
 	golden.Records(t, "hello.json", types)

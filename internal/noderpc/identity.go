@@ -21,22 +21,22 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// The roles of a certificate. One for a node does not open a node, nor does a
-// gateway's pass for a node.
+// The roles of a certificate. A gateway does not accept a gateway's certificate as a node, and a
+// node does not accept a node's certificate as a gateway.
 const (
 	RoleNode    = "node"
 	RoleGateway = "gateway"
 )
 
-// Lives of certificates.
+// Validity of certificates.
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	leafLife = 365 * 24 * time.Hour
-	// backdate is how far another machine's clock may be behind.
+	// backdate is how far the clock of another machine may be behind.
 	backdate = time.Hour
 )
 
-// Identity is what a node or a gateway proves itself with, each in PEM.
+// Identity holds the certificates of a node or a gateway, in PEM.
 type Identity struct {
 	CA   []byte `json:"ca"`
 	Cert []byte `json:"cert"`
@@ -53,15 +53,15 @@ func ReadIdentity(dir, role string) (Identity, error) {
 		path := filepath.Join(dir, f.name)
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return i, &fault.Error{Kind: fault.Host, Op: "node.identity", Message: "cannot read " + path + "; sandgate cluster join makes it", Err: err}
+			return i, &fault.Error{Kind: fault.Host, Op: "node.identity", Message: "cannot read " + path + "; sandgate cluster join creates it", Err: err}
 		}
 		*f.to = b
 	}
 	return i, nil
 }
 
-// MakeCA makes the certificate authority of a cluster in dir: ca.crt, and
-// ca.key, which only cluster join needs. It refuses to replace one.
+// MakeCA creates the certificate authority of a cluster in dir: ca.crt, and ca.key, which only
+// cluster join needs. It refuses to replace an authority.
 func MakeCA(dir string) error {
 	const op = "node.ca"
 	if _, err := os.Stat(filepath.Join(dir, "ca.key")); !errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func MakeCA(dir string) error {
 	t := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Sandgate cluster"},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(caLife),
-		// One more may stand below it: Delegate's.
+		// Delegate creates one more authority below it.
 		IsCA: true, BasicConstraintsValid: true, MaxPathLen: 1, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
@@ -85,8 +85,8 @@ func MakeCA(dir string) error {
 	return writePair(dir, "ca", [][]byte{der}, key)
 }
 
-// readCA reads the authority in dir: its own certificate, and behind it that of
-// the one that made it, if it was delegated.
+// readCA reads the authority in dir: its own certificate, followed by that of its parent if it was
+// delegated.
 func readCA(op, dir string) (tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"))
 	if err != nil {
@@ -95,10 +95,9 @@ func readCA(op, dir string) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// Delegate makes in dir an authority that can make certificates of nodes and of
-// nothing else, and hands it the cluster's secret: for machines that join by
-// themselves. Whoever has it can be any node, and no gateway. It refuses to
-// replace one.
+// Delegate creates in dir an authority that can only sign certificates of nodes, and copies the
+// cluster's secret there. It is for machines that join automatically. An attacker who has it can
+// act as any node, but not as a gateway. It refuses to replace an authority.
 func Delegate(ca, dir string) error {
 	const op = "node.delegate"
 	if _, err := os.Stat(filepath.Join(dir, "ca.key")); !errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +108,7 @@ func Delegate(ca, dir string) error {
 		return err
 	}
 	if pair.Leaf.MaxPathLenZero {
-		return fault.New(fault.Conflict, op, "the certificate authority in %s may make no other; sandgate cluster init makes one that may", ca)
+		return fault.New(fault.Conflict, op, "the certificate authority in %s cannot create another one; sandgate cluster init creates one that can", ca)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -131,7 +130,7 @@ func Delegate(ca, dir string) error {
 	return handSecret(ca, dir)
 }
 
-// Roles are those that the authority in ca can make certificates of.
+// Roles returns the roles for which the authority in ca can sign certificates.
 func Roles(ca string) ([]string, error) {
 	pair, err := readCA("node.roles", ca)
 	if err != nil {
@@ -143,10 +142,9 @@ func Roles(ca string) ([]string, error) {
 	return []string{RoleNode, RoleGateway}, nil
 }
 
-// Issue makes ca.crt, <role>.crt and <role>.key in dir, for a node or a gateway
-// of that name, with the authority in ca; and for a node keys.secret. What is
-// there is replaced. Of a role that is not among Roles(ca) it makes what nobody
-// believes.
+// Issue creates ca.crt, <role>.crt and <role>.key in dir, for a node or a gateway of that name,
+// signed by the authority in ca; and for a node keys.secret. It replaces existing files. If the
+// role is not among Roles(ca), no peer accepts the certificate.
 func Issue(ca, dir, role, name string) error {
 	const op = "node.issue"
 	if role != RoleNode && role != RoleGateway {
@@ -174,8 +172,8 @@ func Issue(ca, dir, role, name string) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, op, err)
 	}
-	// The last of the chain is what all trust; what is between it and the leaf
-	// goes with the leaf.
+	// All machines trust the last certificate of the chain. The certificates between it and the
+	// leaf are stored with the leaf.
 	last := len(pair.Certificate) - 1
 	if err := writePair(dir, role, append([][]byte{der}, pair.Certificate[:last]...), key); err != nil {
 		return err
@@ -197,7 +195,7 @@ func identityURI(role, name string) *url.URL {
 	return &url.URL{Scheme: "sandgate", Host: role, Path: "/" + name}
 }
 
-// certificates is the chain in PEM.
+// certificates encodes the chain in PEM.
 func certificates(chain [][]byte) []byte {
 	var text []byte
 	for _, der := range chain {
@@ -216,7 +214,7 @@ func writePair(dir, name string, chain [][]byte, key *ecdsa.PrivateKey) error {
 		return fault.Wrap(fault.Host, op, err)
 	}
 	path := filepath.Join(dir, name)
-	_ = os.Remove(path + ".key") // its mode would stay
+	_ = os.Remove(path + ".key") // otherwise the new file would keep the old mode
 	err = os.WriteFile(path+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)
 	if err == nil {
 		err = os.WriteFile(path+".crt", certificates(chain), 0o644)
@@ -224,8 +222,8 @@ func writePair(dir, name string, chain [][]byte, key *ecdsa.PrivateKey) error {
 	return fault.Wrap(fault.Host, op, err)
 }
 
-// config is TLS 1.3 with this identity, for a peer in the role. An empty name
-// means any.
+// config returns a TLS 1.3 configuration with this identity, for a peer with the role. An empty
+// name means any.
 func (i Identity) config(role, name string) (*tls.Config, error) {
 	const op = "node.identity"
 	pair, err := tls.X509KeyPair(i.Cert, i.Key)
@@ -239,8 +237,8 @@ func (i Identity) config(role, name string) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true,
-		// Nodes are named, not found by a host name: what a certificate says of
-		// its owner is checked below, on both sides alike.
+		// Nodes have names that are not host names. Both sides check the name in the peer's
+		// certificate below.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {
@@ -259,13 +257,13 @@ func (i Identity) config(role, name string) (*tls.Config, error) {
 					return nil
 				}
 			}
-			return errors.New("the peer's certificate is not that of a " + role + " " + name)
+			return errors.New("the peer's certificate is not for a " + role + " " + name)
 		},
 	}, nil
 }
 
-// Dial returns a dial function for the node of that name at an address. The
-// peer must prove that it is that node.
+// Dial returns a dial function for the node with the name at an address. The peer must prove that
+// it is this node.
 func (i Identity) Dial(name, address string) (func(context.Context) (net.Conn, error), error) {
 	cfg, err := i.config(RoleNode, name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// identities makes a cluster's authority with a node and a gateway.
+// identities creates a cluster's authority with a node and a gateway.
 func identities(t *testing.T, name string) (n, g Identity, ca string) {
 	t.Helper()
 	ca = t.TempDir()
@@ -36,9 +36,8 @@ func identities(t *testing.T, name string) (n, g Identity, ca string) {
 	return all[0], all[1], ca
 }
 
-// TestMutualTLS: a gateway of the cluster gets its answer, and nobody else gets
-// a connection that says anything: no certificate, another cluster's, a node's,
-// and a node of another name.
+// TestMutualTLS: a gateway of the cluster gets its answer. Other peers get no usable connection: a
+// peer without a certificate, a peer of another cluster, a node, and a node with another name.
 func TestMutualTLS(t *testing.T) {
 	n, g, _ := identities(t, "n1")
 	n2, g2, _ := identities(t, "n1")
@@ -108,13 +107,13 @@ func TestMutualTLS(t *testing.T) {
 	_ = plain.SetDeadline(time.Now().Add(10 * time.Second))
 	_, _ = plain.Write(make([]byte, 64))
 	for buf := make([]byte, 256); ; {
-		if _, err := plain.Read(buf); err != nil { // at most an alert came
+		if _, err := plain.Read(buf); err != nil { // the peer received at most an alert
 			break
 		}
 	}
 }
 
-// TestCAIsKept: an authority is not replaced, and its key is its owner's alone.
+// TestCAIsKept: an authority is not replaced, and only the owner can read its key.
 func TestCAIsKept(t *testing.T) {
 	_, _, ca := identities(t, "n1")
 	if err := MakeCA(ca); !fault.Is(err, fault.Conflict) {
@@ -129,8 +128,8 @@ func TestCAIsKept(t *testing.T) {
 	}
 }
 
-// TestDelegatedNodes: an authority for nodes makes nodes that gateways believe,
-// by their names, and can make no gateway and no other authority.
+// TestDelegatedNodes: an authority for nodes signs nodes that gateways accept, by their names, but
+// can sign no gateway and no other authority.
 func TestDelegatedNodes(t *testing.T) {
 	_, g, ca := identities(t, "edge")
 	below := filepath.Join(t.TempDir(), "nodes")
@@ -151,7 +150,7 @@ func TestDelegatedNodes(t *testing.T) {
 	}
 	joined := t.TempDir()
 	for _, role := range []string{RoleNode, RoleGateway} {
-		// A thief of the authority has no reason to ask Roles.
+		// A thief of the authority need not call Roles.
 		if err := Issue(below, joined, role, "n1"); err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +175,7 @@ func TestDelegatedNodes(t *testing.T) {
 	if err := handshake(t, n, forged, "n1"); err == nil {
 		t.Error("a gateway that the nodes' authority has made is let in")
 	}
-	// Nor with what it came with as its root.
+	// The authority's own chain as the root must not help either.
 	whole, err := os.ReadFile(filepath.Join(below, "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +194,7 @@ func mustSecret(t *testing.T, dir string) []byte {
 	return b
 }
 
-// handshake is the first error of either side of one connection.
+// handshake returns the first error of either side of one connection.
 func handshake(t *testing.T, n, g Identity, name string) error {
 	t.Helper()
 	server, err := n.config(RoleGateway, "")

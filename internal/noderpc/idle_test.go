@@ -10,8 +10,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestIdleLinksAreSmall: links that have flooded and now say nothing hold no
-// buffers, on neither side.
+// TestIdleLinksAreSmall: links that carried much data and are now idle hold no buffers, on either
+// side.
 func TestIdleLinksAreSmall(t *testing.T) {
 	const links = 200
 	path := filepath.Join(t.TempDir(), "node")
@@ -31,7 +31,7 @@ func TestIdleLinksAreSmall(t *testing.T) {
 	})
 	measure := func() uint64 {
 		runtime.GC()
-		runtime.GC() // the pools are empty after the second
+		runtime.GC() // the pools are empty after the second collection
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse
@@ -49,7 +49,7 @@ func TestIdleLinksAreSmall(t *testing.T) {
 		defer l.Close()
 		go func() {
 			for n := 0; ; n++ {
-				if n == 2 { // both frames have come
+				if n == 2 { // both frames have arrived
 					l.Shrink()
 					waiting <- struct{}{}
 				}

@@ -16,15 +16,15 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// Link is one conversation between a gateway and a node. Next is for one
-// goroutine, all else for any.
+// Link is a connection between a gateway and a node. One goroutine may call Next, any goroutine all
+// other methods.
 type Link struct {
 	mux          *yamux.Session
 	conn         *yamux.Stream
 	r            *stream.Reader
 	principal    Principal
 	client       bool
-	greeted      bool // guarded by Next's being one goroutine's
+	greeted      bool // used only by the goroutine of Next
 	writeTimeout time.Duration
 	release      func()
 	closed       atomic.Bool
@@ -38,17 +38,16 @@ func newLink(mux *yamux.Session, conn *yamux.Stream, limit int, release func()) 
 	return &Link{mux: mux, conn: conn, r: stream.NewLeanReader(conn, limit), writeTimeout: WriteTimeout, release: release}
 }
 
-// Principal is whom the link speaks for.
+// Principal returns the principal that the link acts for.
 func (l *Link) Principal() Principal { return l.principal }
 
-// Wait returns when Next will not wait long: a goroutine that waits here takes
-// less memory than one that waits in Next, and most links are idle. It is for
-// Next's goroutine and ends the last frame's body.
+// Wait returns when Next will not wait long. A goroutine that waits here needs less memory than one
+// that waits in Next, and most links are idle. Only the goroutine of Next may call it. It
+// invalidates the body of the last frame.
 func (l *Link) Wait() { l.r.Wait() }
 
-// Next returns the next frame. Its body is valid until the next call. io.EOF
-// means that the peer has closed the link; fault.Unavailable that the
-// connection or the peer is gone.
+// Next returns the next frame. Its body is valid until the next call. The error is io.EOF when the
+// peer has closed the link, and fault.Unavailable when the connection is lost.
 func (l *Link) Next() (stream.Frame, error) {
 	const op = "node.read"
 	f, err := l.r.Next()
@@ -71,12 +70,11 @@ func (l *Link) Next() (stream.Frame, error) {
 	return f, nil
 }
 
-// Shrink lets go of the room that a flood has left behind, if it is empty.
+// Shrink releases the buffer that a large transfer has left, if it is empty.
 func (l *Link) Shrink() { l.conn.Shrink() }
 
-// Buffered reports whether more has been read from the link than Next has
-// returned: a relay may then hold its write back to join frames. It is for
-// Next's goroutine.
+// Buffered reports whether more data was read from the link than Next has returned. A relay may
+// then delay its write to join frames. Only the goroutine of Next may call it.
 func (l *Link) Buffered() bool { return l.r.Buffered() }
 
 func (l *Link) readError(op string, err error) error {
@@ -92,10 +90,9 @@ func (l *Link) readError(op string, err error) error {
 	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection between gateway and node has ended", Err: err}
 }
 
-// Send writes the frames in order and as one; small ones overtake the large
-// ones of others that wait. A peer that reads nothing for
-// WriteTimeout makes it fail with fault.Slow. After an error the link is of no
-// more use.
+// Send writes the frames in order and as one unit. Small frames overtake waiting large frames of
+// other goroutines. It fails with fault.Slow when the peer reads nothing for WriteTimeout. After an
+// error the link cannot be used any more.
 func (l *Link) Send(frames ...stream.Frame) error {
 	const op = "node.write"
 	size := 0
@@ -125,7 +122,7 @@ func (l *Link) write(b []byte) error {
 		return fault.New(fault.Canceled, op, "the link is closed")
 	}
 	_ = l.conn.SetWriteDeadline(time.Now().Add(l.writeTimeout))
-	if l.closed.Load() { // Close may have set its deadline just before ours
+	if l.closed.Load() { // Close may have set its deadline just before this one
 		return fault.New(fault.Canceled, op, "the link is closed")
 	}
 	_, err := l.conn.Write(b)
@@ -140,9 +137,8 @@ func (l *Link) write(b []byte) error {
 	return &fault.Error{Kind: fault.Unavailable, Op: op, Message: "the connection between gateway and node has ended", Err: err}
 }
 
-// Call sends one request and waits for its reply, on a link whose frames
-// nobody else reads; frames that are no reply are passed over. result may be
-// nil. When ctx ends the link is closed.
+// Call sends one request and waits for its reply, on a link that no other goroutine reads. It skips
+// frames that are not the reply. result may be nil. When ctx ends the link is closed.
 func (l *Link) Call(ctx context.Context, op string, params, result any) error {
 	const name = "node.call"
 	var raw json.RawMessage
@@ -203,8 +199,7 @@ func callError(ctx context.Context, op string, err error) error {
 	return err
 }
 
-// Close ends the link: what was sent arrives, what waits in Next or Send
-// returns.
+// Close ends the link. Sent frames still arrive, and waiting calls of Next and Send return.
 func (l *Link) Close() error {
 	if l.closed.Swap(true) {
 		return nil

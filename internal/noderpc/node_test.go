@@ -21,7 +21,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// handlerFunc makes a Handler of a function.
+// handlerFunc implements Handler with a function.
 type handlerFunc func(context.Context, *Link) error
 
 func (f handlerFunc) ServeLink(ctx context.Context, l *Link) error { return f(ctx, l) }
@@ -85,7 +85,7 @@ func client(t testing.TB, path string, opts ClientOptions) *Client {
 	return c
 }
 
-// noLeaks fails the test when goroutines of this package's making remain.
+// noLeaks fails the test when goroutines of this package remain.
 func noLeaks(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -124,7 +124,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("fail: %v, want invalid_argument of language", err)
 	}
 
-	// Many links at once, frames of many sizes, order kept.
+	// Many links at once, frames of many sizes, in order.
 	var wg sync.WaitGroup
 	for i := range 32 {
 		wg.Add(1)
@@ -179,7 +179,7 @@ func TestReconnectAfterRestart(t *testing.T) {
 	if _, err := l.Next(); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a link whose node is gone: %v, want unavailable", err)
 	}
-	// The node comes back while a call is already waiting for it.
+	// The node is started again while a call waits for it.
 	result := make(chan error, 1)
 	go func() { result <- c.Call(ctx, alice, "who", nil, nil) }()
 	serve(t, path, echo)
@@ -266,7 +266,7 @@ func TestGarbageOnTheSocket(t *testing.T) {
 	}
 }
 
-// TestRefusedHello sends first frames that are not what a link begins with.
+// TestRefusedHello sends invalid first frames.
 func TestRefusedHello(t *testing.T) {
 	noLeaks(t)
 	path := filepath.Join(t.TempDir(), "node")
@@ -338,7 +338,7 @@ func TestOversizeFrameEndsTheLinkAlone(t *testing.T) {
 	}
 }
 
-// TestSlowPeer: a link that nobody reads ends as slow and holds no other up.
+// TestSlowPeer: a link whose peer does not read ends with Slow and does not delay other links.
 func TestSlowPeer(t *testing.T) {
 	noLeaks(t)
 	path := filepath.Join(t.TempDir(), "node")

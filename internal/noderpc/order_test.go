@@ -10,8 +10,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestSmallFramesOvertake: channels that flood a link whose peer does not read
-// wait behind one another; a small frame goes before all of them.
+// TestSmallFramesOvertake: channels that send much data over a link whose peer does not read wait
+// for each other. A small frame is sent before all of them.
 func TestSmallFramesOvertake(t *testing.T) {
 	noLeaks(t)
 	path := filepath.Join(t.TempDir(), "node")
@@ -34,7 +34,7 @@ func TestSmallFramesOvertake(t *testing.T) {
 			}
 			return true
 		}
-		// One is more than the link takes while nobody reads: the others wait.
+		// One frame is more than the link takes while the peer does not read, so the others wait.
 		for ch := uint32(1); ch <= 5; ch++ {
 			go send(ch, 2*Window)
 		}

@@ -19,8 +19,8 @@ const (
 	secretSize = 32
 )
 
-// ReadSecret reads the cluster's secret from dir: 32 bytes that its nodes alone
-// have, with which they seal what they keep with others.
+// ReadSecret reads the cluster's secret from dir: 32 bytes that only its nodes have. They encrypt
+// shared data with it.
 func ReadSecret(dir string) ([]byte, error) {
 	path := filepath.Join(dir, secretName)
 	b, err := os.ReadFile(path)
@@ -32,13 +32,13 @@ func ReadSecret(dir string) ([]byte, error) {
 		err = errors.New("it has another length")
 	}
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: "node.secret", Message: "cannot read " + path + "; sandgate cluster join makes it", Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: "node.secret", Message: "cannot read " + path + "; sandgate cluster join creates it", Err: err}
 	}
 	return out, nil
 }
 
-// handSecret copies the cluster's secret from ca to dir. An authority that has
-// none yet gets one.
+// handSecret copies the cluster's secret from ca to dir. If the authority has no secret, it creates
+// one.
 func handSecret(ca, dir string) error {
 	const op = "node.secret"
 	from := filepath.Join(ca, secretName)
@@ -56,6 +56,6 @@ func handSecret(ca, dir string) error {
 	if to == from {
 		return nil
 	}
-	_ = os.Remove(to) // its mode would stay
+	_ = os.Remove(to) // otherwise the new file would keep the old mode
 	return fault.Wrap(fault.Host, op, os.WriteFile(to, b, 0o600))
 }

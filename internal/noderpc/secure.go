@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// maxHandshakes is how many connections may be proving themselves at once; the
-// next waits to be accepted.
+// maxHandshakes is the maximum number of concurrent handshakes. The next connection waits to be
+// accepted.
 const maxHandshakes = 64
 
-// handshakeTimeout is how long that may take.
+// handshakeTimeout is the maximum duration of a handshake.
 const handshakeTimeout = 5 * time.Second
 
-// Secure returns a listener of the connections of ln that have proved to be a
-// gateway of the cluster. Others take no place among MaxConns.
+// Secure returns a listener for connections of ln whose peer has proved to be a gateway of the
+// cluster. Other connections do not count towards MaxConns.
 func (i Identity) Secure(ln net.Listener, log *slog.Logger) (net.Listener, error) {
 	cfg, err := i.config(RoleGateway, "")
 	if err != nil {
@@ -84,13 +84,13 @@ func (s *secure) accept() {
 	}
 }
 
-// prove hands a connection on once its peer has proved who it is.
+// prove passes a connection on when its peer has proved its identity.
 func (s *secure) prove(raw net.Conn) {
 	conn := tls.Server(raw, s.cfg)
 	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		s.log.Warn("turned a connection away", "address", raw.RemoteAddr(), "reason", err)
+		s.log.Warn("rejected a connection", "address", raw.RemoteAddr(), "reason", err)
 		_ = raw.Close()
 		return
 	}

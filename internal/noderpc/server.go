@@ -21,8 +21,8 @@ import (
 
 // Handler answers links.
 type Handler interface {
-	// ServeLink speaks on l until it ends. ctx ends when the server stops, the
-	// connection is lost or l is closed. l is closed on return.
+	// ServeLink serves l until it ends. ctx ends when the server stops, the connection is lost or l
+	// is closed. l is closed on return.
 	ServeLink(ctx context.Context, l *Link) error
 }
 
@@ -49,7 +49,7 @@ func Serve(ctx context.Context, ln net.Listener, h Handler, log *slog.Logger) er
 			return nil
 		}
 		if err != nil {
-			// Out of descriptors passes; a closed listener does not.
+			// A lack of descriptors is temporary; a closed listener is not.
 			if errors.Is(err, net.ErrClosed) {
 				return fault.Wrap(fault.Host, "node.accept", err)
 			}
@@ -109,15 +109,15 @@ func (s *server) serveConn(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// welcome greets a link and hands it to a goroutine of its own, whose stack is
-// small: most links are idle, and reading a hello takes a large one.
+// welcome reads the hello of a link and starts a goroutine with a small stack for it. Most links
+// are idle, and reading a hello needs a large stack.
 func (s *server) welcome(ctx context.Context, mux *yamux.Session, st *yamux.Stream) {
 	over := s.links.Add(1) > MaxLinks
 	ctx, cancel := context.WithCancel(ctx)
 	l := newLink(mux, st, maxRequest, func() { s.links.Add(-1); cancel() })
 	var err error
 	if over {
-		err = &fault.Error{Kind: fault.Exhausted, Op: "node.link", Message: "the node serves all the links it can", RetryAfter: 1}
+		err = &fault.Error{Kind: fault.Exhausted, Op: "node.link", Message: "the node has reached its limit of links", RetryAfter: 1}
 	} else if err = l.greet(); err != nil {
 		s.log.Warn("refused a link", "error", err)
 	}
@@ -126,21 +126,20 @@ func (s *server) welcome(ctx context.Context, mux *yamux.Session, st *yamux.Stre
 		_ = l.Close()
 		return
 	}
-	st.Shrink() // what the hello came in
+	st.Shrink() // release the buffer of the hello
 	s.wg.Add(1)
 	go s.serveLink(ctx, l)
 }
 
-// serveLink is, with all that it calls, as deep as an idle link's stack. The
-// smallest stack there is, 2 KiB, has room for about 540 bytes of frames above
-// the runtime's own: yamux takes 250 of them, and 50 more make it twice as large.
+// serveLink, with all functions that it calls, determines the stack of an idle link. The smallest
+// stack, 2 KiB, has room for about 540 bytes of frames above the runtime's own. yamux needs 250 of
+// them, and 50 more double the stack.
 func (s *server) serveLink(ctx context.Context, l *Link) {
 	defer s.release(l)
 	s.ended(l, s.handler.ServeLink(ctx, l))
 }
 
-// release closes a link. One link's bug must not take every sandbox of the
-// machine along.
+// release closes a link. A bug in one link must not end the node and all its sandboxes.
 func (s *server) release(l *Link) {
 	defer s.wg.Done()
 	p := recover()
@@ -170,7 +169,7 @@ func (l *Link) greet() error {
 	}
 	var h hello
 	if err := json.Unmarshal(f.Body, &h); err != nil {
-		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the first frame of a link is no hello", Err: err}
+		return &fault.Error{Kind: fault.Malformed, Op: op, Message: "the first frame of a link is not a hello", Err: err}
 	}
 	if h.Version != Version {
 		return fault.New(fault.Unsupported, op, "the gateway speaks version %d of the node protocol, the node version %d: run one release of both", h.Version, Version)
@@ -190,7 +189,7 @@ func (l *Link) greet() error {
 	return nil
 }
 
-// refuse tells the client why and is the link's last word.
+// refuse sends the error to the client as the last frame of the link.
 func (l *Link) refuse(err error) {
 	p := fault.PublicOf(err)
 	body, merr := json.Marshal(protocol.Reply{Error: &p})

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// idler waits as a session does, under frames as large.
+// idler waits as a session does, with frames of the same size.
 type idler struct{ waits chan struct{} }
 
 //go:noinline
@@ -38,9 +38,9 @@ func readOne(l *Link) error {
 	return err
 }
 
-// TestIdleStack: the goroutine of a link that has said hello and nothing more
-// keeps the smallest stack there is. It runs itself anew, since what stacks
-// begin with is set when a program starts.
+// TestIdleStack: the goroutine of a link that has said hello and nothing more keeps the smallest
+// possible stack. The test runs itself in a new process, because the initial size of stacks is set
+// when a program starts.
 func TestIdleStack(t *testing.T) {
 	const setting = "adaptivestackstart=0"
 	if os.Getenv("GODEBUG") != setting {

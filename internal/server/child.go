@@ -34,7 +34,7 @@ type child struct {
 	name string
 	argv []string
 	env  []string
-	user *syscall.Credential // nil for the supervisor's own
+	user *syscall.Credential // nil for the user of the supervisor
 	// files follow from descriptor 5 on; 4 is the child's status pipe.
 	files []*os.File
 	// stop is how long it may take to end after SIGTERM before SIGKILL.
@@ -48,7 +48,7 @@ type child struct {
 	// input is sent over a pipe on descriptor 3, since a process list must not show it. It is one
 	// JSON value; reload sends another one after it.
 	input    []byte
-	feed     *os.File // the pipe; nil while none runs
+	feed     *os.File // the pipe; nil while no child runs
 	answers  chan string
 	pid      int
 	restarts int
@@ -80,7 +80,7 @@ func (c *child) run(ctx context.Context) error {
 		if time.Since(began) > steady {
 			pause = minRestart
 		}
-		c.log.Error("a part of the server died and is started again", "part", c.name, "reason", err, "in", pause)
+		c.log.Error("a part of the server died and is restarted", "part", c.name, "reason", err, "in", pause)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -102,7 +102,7 @@ func (e *childError) Error() string { return "the " + e.name + " did not start: 
 
 func (e *childError) Unwrap() error { return e.err }
 
-// exitCode is the child's, when it has one of ours.
+// exitCode returns the child's exit code if that is one of Sandgate's.
 func (e *childError) exitCode() int {
 	var exit *exec.ExitError
 	if errors.As(e.err, &exit) && exit.ExitCode() > 0 {
@@ -126,7 +126,7 @@ func (c *child) once(ctx context.Context) error {
 	defer func() { _ = status.Close() }()
 	// CommandContext would kill the process; this sends SIGTERM first.
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
-	cmd.Args[0] = "sandgate" // what a process list shows
+	cmd.Args[0] = "sandgate" // the name in process lists
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, c.out, c.out
 	cmd.ExtraFiles = append([]*os.File{input, tell}, c.files...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -175,7 +175,7 @@ func (c *child) once(ctx context.Context) error {
 	c.feed = nil
 	c.mu.Unlock()
 	if err == nil {
-		err = errors.New("it ended by itself")
+		err = errors.New("it ended on its own")
 	}
 	return err
 }
@@ -239,7 +239,7 @@ func (c *child) reload(ctx context.Context, input []byte) error {
 		return nil
 	}
 	select {
-	case <-answers: // of one that nobody waited for
+	case <-answers: // the answer to an earlier reload that nobody waited for
 	default:
 	}
 	if end, ok := ctx.Deadline(); ok {

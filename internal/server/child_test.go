@@ -21,8 +21,8 @@ import (
 	"github.com/sandgate/sandgate/internal/console"
 )
 
-// TestMain lets the test binary stand in for a part and for its supervisor, so that restarts are
-// tested on real processes.
+// TestMain lets the test binary run as a part of the server or as its supervisor, so that restarts
+// are tested on real processes.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SANDGATE_TEST_AS") {
 	case "part":
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// partMain is a part of the server: it echoes its settings on every
-// connection, and says that it is ready unless it was told to fail.
+// partMain is a part of the server. It echoes its settings on every connection, and reports that it
+// is ready unless its settings make it fail.
 func partMain() {
 	input, status := inherited()
 	lines := bufio.NewScanner(input)
@@ -63,8 +63,7 @@ func partMain() {
 	}
 }
 
-// supervisorMain supervises one part until it is killed, to see whether the
-// part outlives it.
+// supervisorMain supervises one part until it is killed. The test checks whether the part survives.
 func supervisorMain() {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,8 +106,8 @@ func greet(t *testing.T, address string) int {
 	return pid
 }
 
-// TestSupervisorRestarts kills a part again and again: every connection is
-// answered in the end, by a new process.
+// TestSupervisorRestarts kills a part repeatedly: every connection is answered eventually, by a new
+// process.
 func TestSupervisorRestarts(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -148,9 +147,8 @@ func waitGone(t *testing.T, pid int) {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		// An orphan may wait for whatever process 1 is to reap it. One of ours is
-		// a zombie as soon as its first thread has ended: another one may still
-		// accept a connection.
+		// An orphan remains until process 1 reaps it. A child of this process is a zombie as soon
+		// as its first thread has ended, although another thread may still accept a connection.
 		_, state, _ := strings.Cut(string(stat), ") ")
 		if err != nil || strings.HasPrefix(state, "Z ") && !strings.HasPrefix(state, fmt.Sprintf("Z %d ", os.Getpid())) {
 			return
@@ -179,8 +177,7 @@ func TestSupervisorGivesUpOnABadStart(t *testing.T) {
 	}
 }
 
-// TestSupervisorKillsTheStubborn: a part that ignores SIGTERM ends all the
-// same.
+// TestSupervisorKillsTheStubborn: a part that ignores SIGTERM ends nevertheless.
 func TestSupervisorKillsTheStubborn(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -221,8 +218,7 @@ func TestPartsDieWithTheSupervisor(t *testing.T) {
 	waitGone(t, pid)
 }
 
-// TestPartsAreLean: what keeps idle connections small gives way to the
-// operator's own settings.
+// TestPartsAreLean: the operator's own settings override those that keep idle connections small.
 func TestPartsAreLean(t *testing.T) {
 	for _, c := range []struct {
 		env, want []string

@@ -24,7 +24,7 @@ import (
 	"github.com/sandgate/sandgate/internal/tenant"
 )
 
-// nodeName is the name of this machine's node.
+// nodeName returns the name of this machine's node.
 func nodeName(cfg *config.Config) (cluster.NodeID, error) {
 	name := cfg.Cluster.Node
 	if name == "" {
@@ -34,7 +34,7 @@ func nodeName(cfg *config.Config) (cluster.NodeID, error) {
 		}
 	}
 	if err := cluster.CheckNode(cluster.NodeID(name)); err != nil {
-		return "", fault.Invalid("node.name", "cluster.node", "%q is no name of letters, digits, dots and dashes", name)
+		return "", fault.Invalid("node.name", "cluster.node", "%q is not a name of letters, digits, dots and dashes", name)
 	}
 	return cluster.NodeID(name), nil
 }
@@ -108,8 +108,8 @@ func sealedKeyTable(cfg *config.Config, server *redis.Client) (tenant.KeyTableSt
 	return tenant.Sealed(server.KeyTableStore(), secret)
 }
 
-// openTenants opens the keys of this machine, or those of the cluster, and
-// follows these until stop is called.
+// openTenants opens the keys of this machine or of the cluster. It follows the keys of a cluster
+// until stop is called.
 func openTenants(
 	cfg *config.Config, tables tenant.KeyTableStore, log *slog.Logger,
 ) (s *tenant.Store, stop func(), err error) {
@@ -121,9 +121,10 @@ func openTenants(
 	s = tenant.New(tenant.Options{
 		Tables: tables, Copy: file, Grace: time.Duration(cfg.Cluster.Grace), Logger: log,
 	})
-	// The first request should find them. Without the directory they load in the background.
+	// The first request should find the keys. If the directory does not answer, they load in the
+	// background.
 	if err := s.Reload(); err != nil {
-		log.Warn("the keys of the cluster cannot be had yet", "error", err)
+		log.Warn("the keys of the cluster are not available yet", "error", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup

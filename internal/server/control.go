@@ -26,7 +26,7 @@ type ReloadRequest struct {
 }
 
 type ReloadReport struct {
-	// Changed took effect, Waiting need a restart.
+	// Changed settings took effect, Waiting ones need a restart.
 	Changed []string      `json:"changed,omitempty"`
 	Waiting []string      `json:"waiting,omitempty"`
 	Error   *fault.Public `json:"error,omitempty"`
@@ -46,8 +46,8 @@ func (r ReloadReport) Sentence() string {
 	return strings.Join(all, "; ")
 }
 
-// controlSocket is the socket on which a running server accepts requests of its operator. Only root
-// can open it.
+// controlSocket returns the path of the socket on which a running server accepts requests of its
+// operator. Only root can open it.
 func controlSocket(cfg *config.Config) string { return filepath.Join(cfg.RunDir, "control.sock") }
 
 // AskReload sends a request to the server that runs with cfg's run_dir.
@@ -58,7 +58,7 @@ func AskReload(ctx context.Context, cfg *config.Config, q ReloadRequest) (Reload
 	conn, err := d.DialContext(ctx, "unix", controlSocket(cfg))
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return report, fault.New(fault.PermissionDenied, op, "only root reloads the server; use sudo")
+		return report, fault.New(fault.PermissionDenied, op, "only root can reload the server; use sudo")
 	case err != nil:
 		return report, &fault.Error{Kind: fault.Unavailable, Op: op, Message: "no server runs with run_dir " + cfg.RunDir, Err: err}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/sandgate/sandgate/internal/egress/proxy"
 )
 
-// egressConfig is the policy for connections of sessions to other hosts.
+// egressConfig returns the policy for connections of sessions to other hosts.
 func egressConfig(cfg *config.Config) (proxy.Config, error) {
 	private, err := cfg.PrivateNetworks()
 	if err != nil {

@@ -21,8 +21,8 @@ func checkListen(cfg *config.Config) error {
 	if cfg.Loopback() || cfg.Insecure {
 		return nil
 	}
-	return fault.Invalid("serve", "listen", "%s can be reached from other machines and there is no TLS: tokens and code would cross the network in the clear; "+
-		"listen on 127.0.0.1 behind a proxy with TLS, or say --insecure-listen-without-tls", cfg.Listen)
+	return fault.Invalid("serve", "listen", "%s can be reached from other machines and there is no TLS: tokens and code would cross the network unencrypted; "+
+		"listen on 127.0.0.1 behind a proxy with TLS, or set --insecure-listen-without-tls", cfg.Listen)
 }
 
 // MakeDir makes a directory of mode 0711, with those above it.
@@ -30,7 +30,7 @@ func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return &fault.Error{Kind: fault.Host, Op: "serve", Message: "cannot make " + dir, Err: err}
 	}
-	// The umask may have taken the search bit, which the gateway needs.
+	// The umask may have removed the search bit, which the gateway needs.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return &fault.Error{Kind: fault.Host, Op: "serve", Message: "cannot change the mode of " + dir, Err: err}
 	}
@@ -99,7 +99,7 @@ func url(addr net.Addr) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// newLogger is the server's log, at a level that can be changed.
+// newLogger returns the server's log, with a level that can be changed.
 func newLogger(cfg *config.Config, w io.Writer, level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(cfg.Log.Level)) // Validate has checked it
 	options := &slog.HandlerOptions{Level: level}

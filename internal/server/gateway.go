@@ -21,7 +21,7 @@ import (
 	"github.com/sandgate/sandgate/web"
 )
 
-// allowedHosts are the loopback names and the names in the settings.
+// allowedHosts returns the loopback names and the names in the settings.
 func allowedHosts(cfg *config.Config) []string {
 	return append([]string{"localhost", "127.0.0.1", "[::1]"}, cfg.Hosts...)
 }
@@ -41,7 +41,7 @@ func GatewaySupervised(ctx context.Context, a *console.Invocation) error {
 	ln, err := net.FileListener(socket)
 	_ = socket.Close()
 	if err != nil {
-		return &fault.Error{Kind: fault.Internal, Op: op, Message: "descriptor 5 is no listening socket", Err: err}
+		return &fault.Error{Kind: fault.Internal, Op: op, Message: "descriptor 5 is not a listening socket", Err: err}
 	}
 	return serveGateway(ctx, a, in, ln, status, func(apply func(gatewayInput) error) {
 		go follow(settings, status, apply)

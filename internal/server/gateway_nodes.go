@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/internal/trace"
 )
 
-// clusterAccess are the credentials of a gateway in a cluster.
+// clusterAccess holds the credentials of a gateway in a cluster.
 type clusterAccess struct {
 	Password string           `json:"password,omitempty"`
 	Identity noderpc.Identity `json:"identity"`
@@ -47,7 +47,7 @@ func readClusterAccess(cfg *config.Config, local bool) (*clusterAccess, error) {
 	return &c, nil
 }
 
-// routedNode is the router as the gateway sees it: one node.
+// routedNode presents the router to the gateway as one node.
 type routedNode struct{ *noderouter.Router }
 
 func (n routedNode) Open(ctx context.Context, who noderpc.Principal) (gateway.Link, error) {
@@ -58,7 +58,7 @@ func (n routedNode) Open(ctx context.Context, who noderpc.Principal) (gateway.Li
 	return l, nil
 }
 
-// shared are the stores that the gateways of a cluster share; empty without one.
+// shared holds the stores that the gateways of a cluster share; empty without a cluster.
 type shared struct {
 	tickets   auth.OneTimeStore
 	runTokens auth.SharedRunTokenStore

@@ -84,7 +84,7 @@ func (in *gatewayInput) addSecret(cfg *config.Config) error {
 	}
 	info, err := os.Stat(path)
 	if err == nil && !private(info) {
-		return fault.New(fault.Host, op, "%s can be read by others than its owner; chmod 600 it", path)
+		return fault.New(fault.Host, op, "users other than its owner can read %s; chmod 600 the file", path)
 	}
 	in.OIDCSecret = strings.TrimSpace(string(b))
 	return nil
@@ -120,7 +120,7 @@ func (in *gatewayInput) addPrevious(tokenFile string) error {
 	for _, who := range in.Tokens {
 		in.Tokens[p.Hash] = who
 		in.Until = map[string]time.Time{p.Hash: p.Until}
-		break // there is one token, and both are the same owner's
+		break // there is only one token, with one owner
 	}
 	return nil
 }

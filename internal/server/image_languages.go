@@ -23,16 +23,16 @@ func ReadLanguages(path string) ([]kernel.Manifest, error) {
 	const op = "image.languages"
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the image " + path + "; make build makes it", Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the image " + path + "; make build creates it", Err: err}
 	}
 	image, err := erofs.OpenImage(f)
 	if err != nil {
 		_ = f.Close()
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: path + " is no EROFS image", Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: path + " is not an EROFS image", Err: err}
 	}
 	defer image.Close()
 	broken := func(err error) error {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: path + " has no languages in /opt/sandgate/langs; make build makes it anew", Err: err}
+		return &fault.Error{Kind: fault.Host, Op: op, Message: path + " has no languages in /opt/sandgate/langs; make build creates it again", Err: err}
 	}
 	dir, err := image.Inode(image.RootNid())
 	if err != nil {
@@ -54,7 +54,7 @@ func ReadLanguages(path string) ([]kernel.Manifest, error) {
 		}
 		file, err := lookup(image, language, "manifest.json")
 		if err != nil {
-			return nil // a folder that is shared by drivers
+			return nil // a folder that drivers share
 		}
 		text, err := content(image, file)
 		if err != nil {
@@ -86,7 +86,7 @@ func ReadLanguages(path string) ([]kernel.Manifest, error) {
 	return all, nil
 }
 
-// ImageEnv reads the environment that FILE.json beside an image names.
+// ImageEnv reads the environment in FILE.json beside an image.
 func ImageEnv(path string) ([]string, error) {
 	text, err := os.ReadFile(path + ".json")
 	if err != nil {

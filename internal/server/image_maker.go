@@ -14,7 +14,8 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// imageMaker makes root filesystems with the agent and the drivers of the server's own image.
+// imageMaker returns a builder of root filesystems with the agent and the drivers of the server's
+// own image.
 func imageMaker(base string, languages []kernel.Manifest) image.Maker {
 	return image.Maker{
 		Languages: languages, Home: "/home/user", User: 1000,
@@ -50,7 +51,7 @@ func install(base string, root *os.Root, chosen []string) error {
 		if path.Dir(name) != langs || !folder {
 			return true
 		}
-		// Folders without a manifest are shared by drivers.
+		// Drivers share folders that have no manifest.
 		language, err := find(img, name)
 		if err != nil {
 			return false

@@ -34,7 +34,7 @@ type membership struct {
 	manager *session.Manager
 }
 
-// joinDirectory opens the directory, the cluster's or that of this machine.
+// joinDirectory opens the directory of the cluster or of this machine.
 func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 	name, err := nodeName(cfg)
 	if err != nil {
@@ -65,7 +65,7 @@ func joinDirectory(cfg *config.Config, log *slog.Logger) (*membership, error) {
 		dir, ms.close = file, file.Close
 	} else {
 		if host, _, err := net.SplitHostPort(address); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
-			return nil, fault.Invalid("node.start", "cluster.address", "%q is no address that gateways could reach this node at", address)
+			return nil, fault.Invalid("node.start", "cluster.address", "%q is not an address at which gateways could reach this node", address)
 		}
 		password, err := redisPassword(cfg)
 		if err != nil {
@@ -147,10 +147,10 @@ func (ms *membership) leave(m *session.Manager, limit time.Duration, log *slog.L
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if !ms.others(ctx) {
-		log.Info("no other node takes sessions: they stay on this one's disk")
+		log.Info("no other node takes sessions: they stay on this node's disk")
 		return
 	}
-	// From the next heartbeat on, which is now, no session is placed here.
+	// Refuse makes the next heartbeat happen now. From then on, no session is placed here.
 	m.Migration().Refuse()
 	ms.leases.HeartbeatNow()
 	if _, err := m.Migration().Drain(ctx); err != nil {

@@ -87,7 +87,7 @@ func serveNode(ctx context.Context, a *console.Invocation, cfg *config.Config, s
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if os.Geteuid() != 0 {
-		return fault.New(fault.Host, "node.start", "the node needs root, which gVisor's runtime needs to make sandboxes")
+		return fault.New(fault.Host, "node.start", "the node needs root, which gVisor's runtime needs to create sandboxes")
 	}
 	level := new(slog.LevelVar)
 	n := &node{cfg: cfg, version: a.Version, level: level, log: newLogger(cfg, a.Err, level).With("part", "node"), status: status}
@@ -128,7 +128,7 @@ func (n *node) openBackend() error {
 	return nil
 }
 
-// openJournals opens the record of use and the audit log.
+// openJournals opens the usage journal and the audit log.
 func (n *node) openJournals() error {
 	var err error
 	u, a := n.cfg.Usage, n.cfg.Audit
@@ -181,7 +181,7 @@ func (n *node) openSessions() error {
 	return err
 }
 
-// openAPI makes the handler of links, and registers the node in the directory.
+// openAPI creates the handler of links, and registers the node in the directory.
 func (n *node) openAPI() error {
 	api := nodeapi.ConfigFor(n.manager)
 	api.Audit, api.Tenants, api.Tracer, api.Version, api.Logger = n.audit, n.tenants, n.tracer, n.version, n.log
@@ -254,7 +254,7 @@ func watchPool(ctx context.Context, m *session.Manager, cfg *config.Config, stat
 		return
 	}
 	names := strings.Join(cfg.Pool.Languages, ", ")
-	status.report("warming %s: the first start makes a snapshot, which takes up to a minute; later ones restore it", names)
+	status.report("warming %s: the first start creates a snapshot, which takes up to a minute; later starts restore it", names)
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	ready := -1

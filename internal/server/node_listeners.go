@@ -17,8 +17,8 @@ import (
 	"github.com/sandgate/sandgate/internal/noderpc"
 )
 
-// serveLinks serves the gateway of this machine on ln and those of other machines on abroad, which
-// may be nil. When one listener fails both end.
+// serveLinks serves the gateway of this machine on ln and other machines on abroad, which may be
+// nil. When one listener fails both end.
 func serveLinks(ctx context.Context, ln, abroad net.Listener, h noderpc.Handler, log *slog.Logger) error {
 	if abroad == nil {
 		return noderpc.Serve(ctx, ln, h, log)
@@ -43,12 +43,12 @@ func listenNode(cfg *config.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The runtime's lock proves that no other node runs here: a socket that exists is left from a
-	// killed one.
+	// The runtime's lock proves that no other node runs here. An existing socket was left by a
+	// killed node.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(fault.Host, op, err)
 	}
-	// No process may open it before it has its owner.
+	// No process may open it before its owner is set.
 	part := filepath.Join(filepath.Dir(path), ".node.sock")
 	_ = os.Remove(part)
 	l, err := listenPrivately(part)
@@ -92,7 +92,7 @@ func listenCluster(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
 		return nil, nil
 	}
 	if cfg.Cluster.Redis == "" {
-		return nil, fault.Invalid("node.listen", "cluster.listen", "other machines' gateways find the node through cluster.redis, which is empty")
+		return nil, fault.Invalid("node.listen", "cluster.listen", "gateways of other machines find the node through cluster.redis, which is empty")
 	}
 	id, err := noderpc.ReadIdentity(cfg.ClusterDir(), noderpc.RoleNode)
 	if err != nil {

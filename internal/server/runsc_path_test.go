@@ -35,7 +35,7 @@ func TestReachable(t *testing.T) {
 			t.Errorf("ReachableRunsc(%s) = %s, %v, want %s", path, got, err, want)
 		}
 	}
-	// A newer program takes the copy's place.
+	// A newer program replaces the copy.
 	if err := os.WriteFile(filepath.Join(closed, "runsc"), []byte("later"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// SandboxSpec is the specification of every sandbox.
+// SandboxSpec returns the specification of every sandbox.
 func SandboxSpec(cfg *config.Config) (gvisor.Spec, error) {
 	env, err := ImageEnv(cfg.ImagePath())
 	if err != nil {
@@ -27,7 +27,7 @@ func SandboxSpec(cfg *config.Config) (gvisor.Spec, error) {
 	}, nil
 }
 
-// poolSizes is the number of sandboxes that are kept ready for each language.
+// poolSizes returns the number of sandboxes that are kept ready for each language.
 func poolSizes(cfg *config.Config, languages []kernel.Manifest) (map[string]int, error) {
 	all := make(map[string]int)
 	if cfg.Pool.Size == 0 {

@@ -35,7 +35,7 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 		return err
 	}
 	if os.Geteuid() != 0 {
-		return fault.New(fault.Host, op, "serve needs root, which gVisor's runtime needs to make sandboxes; run it with sudo")
+		return fault.New(fault.Host, op, "serve needs root, which gVisor's runtime needs to create sandboxes; run it with sudo")
 	}
 	level := new(slog.LevelVar)
 	log := newLogger(cfg, a.Err, level)
@@ -51,7 +51,7 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	}
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen + ", something else may; choose another with --listen", Err: err}
+		return &fault.Error{Kind: fault.Host, Op: op, Message: "cannot listen on " + cfg.Listen + ", another program may; choose another address with --listen", Err: err}
 	}
 	defer func() { _ = ln.Close() }()
 	socket, err := ln.(*net.TCPListener).File()
@@ -69,7 +69,7 @@ func Serve(ctx context.Context, a *console.Invocation, load func() (*config.Conf
 	r := &reloader{load: load, level: level, log: log, cfg: cfg, apply: func(ctx context.Context, cfg *config.Config) error {
 		return reloadParts(ctx, cfg, caller, node, gateway)
 	}}
-	// The control socket ends before the parts do.
+	// The control socket is closed before the parts end.
 	control, end := context.WithCancel(ctx)
 	wait, err := r.serveControl(control, cfg)
 	if err != nil {
@@ -94,8 +94,8 @@ func serverParts(a *console.Invocation, cfg *config.Config, token string, socket
 		return nil, nil, err
 	}
 	if name == "nobody" && cfg.User == "" {
-		fmt.Fprintln(a.Err, "warning: there is no user sandgate, so the gateway runs as nobody, which other services may be too;")
-		fmt.Fprintln(a.Err, "         mend: useradd --system --no-create-home --shell /usr/sbin/nologin sandgate")
+		fmt.Fprintln(a.Err, "warning: there is no user sandgate, so the gateway runs as nobody, which other services may use too;")
+		fmt.Fprintln(a.Err, "         repair: useradd --system --no-create-home --shell /usr/sbin/nologin sandgate")
 	}
 	settings, err := json.Marshal(cfg)
 	if err != nil {
@@ -117,8 +117,8 @@ func serverParts(a *console.Invocation, cfg *config.Config, token string, socket
 	}, nil
 }
 
-// reloadParts sends new settings to the parts. The gateway is the first: if it refuses them,
-// nothing has changed.
+// reloadParts sends new settings to the parts. It sends them to the gateway first: if the gateway
+// rejects them, nothing has changed.
 func reloadParts(ctx context.Context, cfg *config.Config, caller Caller, node, gateway *child) error {
 	token, err := LoadToken(cfg.TokenFile(), caller)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/sandgate/sandgate/internal/session"
 )
 
-// sessionConfig is the configuration of the manager of sessions. In it 0 stands for a default, and
-// less for none, never or no limit.
+// sessionConfig returns the configuration of the session manager. In it, 0 means a default, and a
+// negative number means none, never or no limit.
 func (n *node) sessionConfig() (session.Config, error) {
 	cfg, s := n.cfg, n.cfg.Sessions
 	pools, err := poolSizes(cfg, n.languages)

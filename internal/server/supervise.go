@@ -38,7 +38,7 @@ func supervise(ctx context.Context, parts []*child) error {
 	}
 	var never *childError
 	if errors.As(err, &never) {
-		// It has written the reason to standard error.
+		// the child has written the reason to standard error
 		return console.ExitStatus(never.exitCode())
 	}
 	return err

@@ -26,18 +26,19 @@ func newToken() string {
 	return tokenPrefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }
 
-// LoadToken returns the token in path, or makes one there that owner owns, of mode 0600.
+// LoadToken returns the token in path. If there is none, it creates a token in a file of mode 0600
+// that owner owns.
 func LoadToken(path string, owner Caller) (string, error) {
 	const op = "token.load"
 	b, err := os.ReadFile(path)
 	if err == nil {
 		token := strings.TrimSpace(string(b))
 		if len(token) < 32 {
-			return "", fault.New(fault.Host, op, "%s holds no token; remove it, and the next start makes one", path)
+			return "", fault.New(fault.Host, op, "%s has no token; remove it, and the next start creates one", path)
 		}
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			return "", fault.New(fault.Host, op, "%s can be read by others than its owner; chmod 600 it", path)
+			return "", fault.New(fault.Host, op, "users other than its owner can read %s; chmod 600 the file", path)
 		}
 		return token, nil
 	}
@@ -60,7 +61,7 @@ type previousToken struct {
 
 func previousPath(tokenFile string) string { return tokenFile + ".previous" }
 
-// writeSecret writes a file of mode 0600, whole or not at all.
+// writeSecret writes a file of mode 0600, completely or not at all.
 func writeSecret(path string, data []byte, uid, gid int) error {
 	part := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	_ = os.Remove(part)
@@ -88,13 +89,13 @@ func fileOwner(info fs.FileInfo) (uid, gid int) {
 	return int(st.Uid), int(st.Gid)
 }
 
-// ReplaceToken puts a new token in the place of the present one and returns both. The present one
-// remains valid for keep.
+// ReplaceToken replaces the current token with a new one and returns both. The old token remains
+// valid for keep.
 func ReplaceToken(path string, owner Caller, keep time.Duration) (previous, next string, err error) {
 	const op = "token.rotate"
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", "", &fault.Error{Kind: fault.Host, Op: op, Message: "cannot see the token in " + path + "; rotate it as root, on the server's machine", Err: err}
+		return "", "", &fault.Error{Kind: fault.Host, Op: op, Message: "cannot read the token in " + path + "; rotate it as root, on the server's machine", Err: err}
 	}
 	previous, err = LoadToken(path, owner)
 	if err != nil {
@@ -106,7 +107,7 @@ func ReplaceToken(path string, owner Caller, keep time.Duration) (previous, next
 		return "", "", fault.Wrap(fault.Internal, op, err)
 	}
 	next = newToken()
-	// The note about the previous one comes first, so that one of them is valid at any moment.
+	// The note about the old token is written first, so that one of the two is valid at any moment.
 	if err := writeSecret(previousPath(path), note, 0, 0); err != nil {
 		return "", "", fault.Wrap(fault.Host, op, err)
 	}

@@ -14,15 +14,14 @@ import (
 	"github.com/sandgate/sandgate/internal/golden"
 )
 
-// TestGoldenTable compares the table of keys, as it is in a file and as gateways
-// get it.
+// TestGoldenTable compares the key table in a file and in the form that gateways get.
 func TestGoldenTable(t *testing.T) {
 	types := map[string]any{"keys.json: the table of keys": Table{}, "key.watch result": News{}, "use": Use{}}
 	golden.Records(t, "table.json", types)
 	golden.Covers(t, types)
 }
 
-// TestGoldenRoles compares what each role may do.
+// TestGoldenRoles compares the scopes of each role.
 func TestGoldenRoles(t *testing.T) {
 	var out strings.Builder
 	for _, r := range Roles() {
@@ -32,7 +31,7 @@ func TestGoldenRoles(t *testing.T) {
 	golden.Text(t, "roles.txt", out.String())
 }
 
-// TestGoldenSealed opens a sealed table as a cluster has it on its Redis server.
+// TestGoldenSealed opens an encrypted table like that of a cluster on its Redis server.
 func TestGoldenSealed(t *testing.T) {
 	const version = 7
 	key, table := bytes.Repeat([]byte{1}, SealKey), []byte("table")
@@ -74,7 +73,7 @@ func TestGoldenSecret(t *testing.T) {
 	}
 }
 
-// goldenStore has one version.
+// goldenStore is a store with one version.
 type goldenStore struct {
 	version uint64
 	data    []byte

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// SecretPrefix lets scanners for leaked secrets know a key, and the
-	// gateway tell one from its first token.
+	// SecretPrefix lets scanners for leaked secrets recognise a key, and lets the gateway
+	// distinguish a key from its first token.
 	SecretPrefix = "sgk_"
-	// SubjectPrefix begins the subject of a principal that came with a key;
-	// the key's id follows.
+	// SubjectPrefix is the prefix of the subject of a principal that used a key. The key's id
+	// follows.
 	SubjectPrefix = "key:"
 
-	idBytes = 10 // of a key's public id: 16 characters
-	// MaxName is how many bytes a tenant's and a key's name have at most.
+	idBytes = 10 // random bytes of a key's public id, which has 16 characters
+	// MaxName is the maximum length of a tenant's or a key's name in bytes.
 	MaxName = 64
-	// MaxLife is how long a key may live that expires.
+	// MaxLife is the longest life of a key that expires.
 	MaxLife = 10 * 365 * 24 * time.Hour
-	// MaxKeep is how long a secret may stay good after its rotation.
+	// MaxKeep is how long a secret may stay valid after its rotation.
 	MaxKeep = 30 * 24 * time.Hour
 )
 
-// Key is an API key without its secret, of which only the hash is kept. The
-// secret has 256 random bits, so that its SHA-256 cannot be searched through.
+// Key is an API key without its secret, of which only the hash is stored. The secret has 256 random
+// bits, so that its SHA-256 cannot be found by trying.
 type Key struct {
-	// ID is public; it stands in the secret, by which the key is found.
+	// ID is public. It is part of the secret, and identifies the key.
 	ID     string `json:"id"`
 	Name   string `json:"name,omitempty"`
 	Tenant string `json:"tenant"`
@@ -42,24 +42,24 @@ type Key struct {
 	// Hash is the SHA-256 of the secret in hexadecimal digits.
 	Hash    string    `json:"sha256"`
 	Created time.Time `json:"created"`
-	// By is the subject that made it.
+	// By is the subject that created it.
 	By string `json:"by,omitempty"`
-	// Expires is zero for never.
+	// Expires is the end of its validity; zero means never.
 	Expires time.Time `json:"expires,omitzero"`
 	Rotated time.Time `json:"rotated,omitzero"`
-	// Previous is the hash before the last rotation, good until Until.
+	// Previous is the hash of the secret before the last rotation, valid until Until.
 	Previous string    `json:"previous_sha256,omitempty"`
 	Until    time.Time `json:"previous_until,omitzero"`
 	Quota    Quota     `json:"quota,omitzero"`
 }
 
-// Subject is whom the key speaks for, as logs and records of use have it.
+// Subject returns the subject of the key in logs and usage records.
 func (k Key) Subject() string { return SubjectPrefix + k.ID }
 
-// Good reports whether the key's time is not over.
+// Good reports whether the key has not expired.
 func (k Key) Good(now time.Time) bool { return k.Expires.IsZero() || now.Before(k.Expires) }
 
-// opens reports whether the secret is the key's, in constant time.
+// opens compares a secret with the key's secret, in constant time.
 func (k Key) opens(secret string, now time.Time) bool {
 	sum := sha256.Sum256([]byte(secret))
 	digits := []byte(hex.EncodeToString(sum[:]))
@@ -68,10 +68,10 @@ func (k Key) opens(secret string, now time.Time) bool {
 	return present || before && now.Before(k.Until)
 }
 
-// KeyOf returns the id of the key that a subject names.
+// KeyOf returns the id of the key in a subject.
 func KeyOf(subject string) (id string, ok bool) { return strings.CutPrefix(subject, SubjectPrefix) }
 
-// IDOf returns the key's id in a secret. It is false for what is no key.
+// IDOf returns the key's id in a secret. ok is false if the secret is not that of a key.
 func IDOf(secret string) (id string, ok bool) {
 	rest, ok := strings.CutPrefix(secret, SecretPrefix)
 	if !ok {
@@ -89,15 +89,15 @@ func random(n int) string {
 	return text.EncodeToString(b)
 }
 
-// newSecret returns a secret for the key of that id, and its hash.
+// newSecret returns a secret for the key with the id, and its hash.
 func newSecret(id string) (secret, hash string) {
 	secret = SecretPrefix + id + "_" + random(sha256.Size)
 	sum := sha256.Sum256([]byte(secret))
 	return secret, hex.EncodeToString(sum[:])
 }
 
-// CheckName says what is wrong with a tenant's name. It becomes part of paths
-// and of labels in logs.
+// CheckName returns an error for an invalid name of a tenant. The name becomes part of paths and of
+// labels in logs.
 func CheckName(op, name string) error {
 	ok := name != "" && len(name) <= MaxName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" &&
 		!strings.ContainsAny(name[:1], "-_.")

@@ -8,14 +8,14 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Bounds of links for viewing that are good at the same time.
+// Limits of share links that are valid at the same time.
 const (
 	MaxSessionLinks = 32
-	MaxLinks        = 1_000 // of a tenant
+	MaxLinks        = 1_000 // for each tenant
 )
 
-// Link is a link for viewing a session. One that is not in the table, or whose
-// time is over, is good for nothing. Its secret is not here: gateways seal it.
+// Link is a share link of a session. A link that is not in the table, or that has expired, is not
+// valid. Its secret is not stored here: gateways encrypt it.
 type Link struct {
 	ID      string    `json:"id"`
 	Tenant  string    `json:"tenant"`
@@ -25,7 +25,7 @@ type Link struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Link returns the link of that id while its time is not over.
+// Link returns the link with the id unless it has expired.
 func (x *Index) Link(id string) (Link, bool) {
 	i := slices.IndexFunc(x.Links, func(l Link) bool { return l.ID == id })
 	if id == "" || i < 0 || !time.Now().Before(x.Links[i].Expires) {
@@ -34,7 +34,7 @@ func (x *Index) Link(id string) (Link, bool) {
 	return x.Links[i], true
 }
 
-// AddLink notes a link, and gives it its id.
+// AddLink stores a link, and sets its id.
 func (s *Store) AddLink(ctx context.Context, l Link) (Link, error) {
 	const op = "link.create"
 	l.ID, l.Created = random(idBytes), time.Now().UTC().Truncate(time.Second)
@@ -50,9 +50,9 @@ func (s *Store) AddLink(ctx context.Context, l Link) (Link, error) {
 		}
 		switch {
 		case own >= MaxSessionLinks:
-			return fault.New(fault.Exhausted, op, "the session has %d links for viewing, which is the limit; end some", own)
+			return fault.New(fault.Exhausted, op, "the session has %d share links, which is the limit; end some", own)
 		case all >= MaxLinks:
-			return fault.New(fault.Exhausted, op, "there are %d links for viewing, which is the limit; end some", all)
+			return fault.New(fault.Exhausted, op, "there are %d share links, which is the limit; end some", all)
 		}
 		t.Links = append(t.Links, l)
 		return nil
@@ -60,7 +60,7 @@ func (s *Store) AddLink(ctx context.Context, l Link) (Link, error) {
 	return l, err
 }
 
-// EndLink ends a link of a tenant's session.
+// EndLink removes a link of a tenant's session.
 func (s *Store) EndLink(ctx context.Context, tenant, session, id string) error {
 	return s.change(ctx, func(t *Table) error {
 		i := slices.IndexFunc(t.Links, func(l Link) bool { return l.ID == id && l.Tenant == tenant && l.Session == session })

@@ -6,26 +6,25 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// Quota bounds what a tenant or a key holds at once. A field that is zero
-// bounds nothing.
+// Quota limits the resources that a tenant or a key uses at once. A zero field sets no limit.
 type Quota struct {
-	// Sessions are those that exist, hibernated ones among them.
+	// Sessions is the number of sessions, including hibernated ones.
 	Sessions int `json:"sessions,omitempty"`
-	// Running are those with a sandbox, running or paused.
+	// Running is the number of sessions with a sandbox, running or paused.
 	Running int `json:"running,omitempty"`
-	// CPUs and MemoryBytes are the limits of those with a sandbox, added up.
+	// CPUs and MemoryBytes limit the sum of the limits of all sessions with a sandbox.
 	CPUs        float64 `json:"cpus,omitempty"`
 	MemoryBytes int64   `json:"memory_bytes,omitempty"`
-	// DiskBytes is what snapshots, templates and hibernated sessions take.
+	// DiskBytes is the size of snapshots, templates and hibernated sessions.
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
-	// Snapshots are those that users have taken.
+	// Snapshots is the number of snapshots that users have taken.
 	Snapshots int `json:"snapshots,omitempty"`
-	// RequestsPerSecond is a rate of HTTP requests and of requests over
-	// WebSockets; twice as many may come at once.
+	// RequestsPerSecond is the rate of HTTP requests and of requests over WebSockets. Twice as many
+	// may arrive at once.
 	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
 }
 
-// Names of the quotas, as errors and counters have them.
+// The names of the quotas in errors and counters.
 const (
 	QuotaSessions  = "sessions"
 	QuotaRunning   = "running"
@@ -36,17 +35,17 @@ const (
 	QuotaRequests  = "requests_per_second"
 )
 
-// QuotaNames returns all of them.
+// QuotaNames returns the names of all quotas.
 func QuotaNames() []string {
 	return []string{QuotaSessions, QuotaRunning, QuotaCPUs, QuotaMemory, QuotaDisk, QuotaSnapshots, QuotaRequests}
 }
 
-// Exceeded is the error of who is over a quota: it names the quota in its
-// field. whose is "tenant" or "key".
+// Exceeded returns the error for a caller that exceeds a quota. Its field names the quota. whose is
+// "tenant" or "key".
 func Exceeded(op, whose, quota string, retryAfter int) error {
 	return &fault.Error{
 		Kind: fault.Exhausted, Op: op, Field: "quota." + quota, RetryAfter: max(1, retryAfter),
-		Message: "the " + whose + " is at its quota of " + quota,
+		Message: "the " + whose + " has reached its quota of " + quota,
 	}
 }
 
@@ -70,7 +69,7 @@ func (q Quota) check(op string) error {
 	return nil
 }
 
-// Use is what somebody holds of what a quota bounds.
+// Use is the usage of resources that a quota limits.
 type Use struct {
 	Sessions    int     `json:"sessions"`
 	Running     int     `json:"running"`
@@ -90,9 +89,9 @@ func (u *Use) Add(v Use) {
 	u.Snapshots += v.Snapshots
 }
 
-// Breach names the quota that u with more would be over, or is "". What more
-// does not ask for is not looked at. Disk is known only when it has been
-// written, so that it is over when nothing of it is left.
+// Breach returns the name of the quota that u and more together would exceed, or "". It does not
+// check resources of which more has none. Disk usage is known only after writing, so the disk quota
+// is exceeded when nothing of it is left.
 func (q Quota) Breach(u, more Use) string {
 	const rounding = 1e-9 // tenths of a processor have no exact sum
 	switch {

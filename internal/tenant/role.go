@@ -2,24 +2,21 @@ package tenant
 
 import "slices"
 
-// The scopes: rights that credentials carry. None includes another.
+// The scopes are rights of credentials. No scope includes another.
 const (
-	// ScopeRead lets a principal see its tenant's sessions, their output and
-	// files.
+	// ScopeRead allows a principal to see its tenant's sessions, their output and files.
 	ScopeRead = "sessions:read"
-	// ScopeWrite lets it run, feed and interrupt what is in them, and write
-	// files.
+	// ScopeWrite allows it to run code in them, send input, interrupt, and write files.
 	ScopeWrite = "sessions:write"
-	// ScopeManage lets it make, copy, change and delete them, snapshots and
-	// templates.
+	// ScopeManage allows it to create, copy, change and delete sessions, snapshots and templates.
 	ScopeManage = "sessions:manage"
-	// ScopeRun lets it use POST /v1/run without a session.
+	// ScopeRun allows it to use POST /v1/run without a session.
 	ScopeRun = "run"
-	// ScopeKeys lets it make, list and revoke its tenant's keys.
+	// ScopeKeys allows it to create, list and revoke its tenant's keys.
 	ScopeKeys = "keys"
-	// ScopeMetrics lets it read the metrics of the server.
+	// ScopeMetrics allows it to read the metrics of the server.
 	ScopeMetrics = "metrics"
-	// ScopeAdmin lets it see the state of the server, and manage all tenants.
+	// ScopeAdmin allows it to see the state of the server, and to manage all tenants.
 	ScopeAdmin = "admin"
 )
 
@@ -28,7 +25,7 @@ func Scopes() []string {
 	return []string{ScopeRead, ScopeWrite, ScopeManage, ScopeRun, ScopeKeys, ScopeMetrics, ScopeAdmin}
 }
 
-// Role is what a key may do: a set of scopes with a name.
+// Role is a named set of scopes.
 type Role string
 
 // The roles.
@@ -37,21 +34,21 @@ const (
 	Admin Role = "admin"
 	// Owner may do everything in its tenant.
 	Owner Role = "owner"
-	// Driver runs code in the tenant's sessions, feeds them and writes files;
-	// it neither makes nor ends sessions.
+	// Driver runs code in the tenant's sessions, sends input and writes files. It cannot create or
+	// delete sessions.
 	Driver Role = "driver"
-	// Viewer reads.
+	// Viewer only reads.
 	Viewer Role = "viewer"
-	// Run is for POST /v1/run alone.
+	// Run may only use POST /v1/run.
 	Run Role = "run"
-	// Metrics is for GET /metrics alone: Prometheus' key.
+	// Metrics may only use GET /metrics. It is for Prometheus.
 	Metrics Role = "metrics"
 )
 
 // Roles returns all roles, the most powerful first.
 func Roles() []Role { return []Role{Admin, Owner, Driver, Viewer, Run, Metrics} }
 
-// Scopes returns what the role may do; nothing for an unknown one.
+// Scopes returns the scopes of the role; none for an unknown role.
 func (r Role) Scopes() []string {
 	switch r {
 	case Admin:
@@ -70,10 +67,10 @@ func (r Role) Scopes() []string {
 	return nil
 }
 
-// Known reports whether there is such a role.
+// Known reports whether the role exists.
 func (r Role) Known() bool { return slices.Contains(Roles(), r) }
 
-// Within reports whether somebody with the given scopes may hand the role on.
+// Within reports whether a principal with the given scopes may give the role to a key.
 func (r Role) Within(scopes []string) bool {
 	for _, s := range r.Scopes() {
 		if !slices.Contains(scopes, s) {

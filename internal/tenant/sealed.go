@@ -10,14 +10,14 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// SealKey is how many bytes the key of a sealed store has.
+// SealKey is the length of the key of an encrypted store in bytes.
 const SealKey = 32
 
-// Sealed returns a store that keeps in another what only who has the key can
-// read or make: AES-256-GCM, bound to the version.
+// Sealed returns a store that encrypts the table in another store with AES-256-GCM, bound to the
+// version. Without the key nobody can read or create the content.
 func Sealed(v KeyTableStore, key []byte) (KeyTableStore, error) {
 	if len(key) != SealKey {
-		return nil, fault.New(fault.Host, "tenant.seal", "the key has %d bytes, and not %d", len(key), SealKey)
+		return nil, fault.New(fault.Host, "tenant.seal", "the key has %d bytes instead of %d", len(key), SealKey)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -35,7 +35,7 @@ type sealed struct {
 	aead cipher.AEAD
 }
 
-// bound is what a table is sealed with besides the key.
+// bound returns the additional data that a table is encrypted with.
 func bound(version uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte("sandgate keys 1 "), version)
 }
@@ -46,7 +46,7 @@ func (s *sealed) shut(version uint64, table []byte) []byte {
 	return s.aead.Seal(nonce, nonce, table, bound(version))
 }
 
-// Load opens what is there. What was made with another key is an error.
+// Load decrypts the stored table. It fails if the table was encrypted with another key.
 func (s *sealed) Load(ctx context.Context, have uint64) (uint64, []byte, error) {
 	version, b, err := s.KeyTableStore.Load(ctx, have)
 	if err != nil || b == nil {
@@ -54,11 +54,11 @@ func (s *sealed) Load(ctx context.Context, have uint64) (uint64, []byte, error) 
 	}
 	n := s.aead.NonceSize()
 	if len(b) < n {
-		return 0, nil, fault.New(fault.Malformed, "tenant.load", "the cluster's table of keys is cut short")
+		return 0, nil, fault.New(fault.Malformed, "tenant.load", "the cluster's key table is cut short")
 	}
 	out, err := s.aead.Open(nil, b[:n], b[n:], bound(version))
 	if err != nil {
-		return 0, nil, &fault.Error{Kind: fault.Malformed, Op: "tenant.load", Message: "the cluster's table of keys was sealed with another keys.secret", Err: err}
+		return 0, nil, &fault.Error{Kind: fault.Malformed, Op: "tenant.load", Message: "the cluster's key table was encrypted with another keys.secret", Err: err}
 	}
 	return version, out, nil
 }

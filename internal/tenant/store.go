@@ -1,7 +1,6 @@
-// Package tenant knows who may come in and how much each may hold: API keys
-// with their roles, and the quotas of tenants and keys. One node keeps them in
-// a file, the nodes of a cluster in a store that they share; gateways are given
-// the table of it and hold nothing else.
+// Package tenant stores API keys with their roles, and the quotas of tenants and keys. One node
+// stores them in a file, the nodes of a cluster in a shared store. Gateways receive the key table
+// and store nothing else.
 package tenant
 
 import (
@@ -18,23 +17,23 @@ import (
 )
 
 const (
-	// MaxKeys is how many keys there are at most, and MaxTenants how many
-	// tenants have a quota of their own. A table of so many has at most 5 MiB, and a frame 8.
+	// MaxKeys is the maximum number of keys, and MaxTenants the maximum number of tenants with a
+	// quota of their own. A table of this size has at most 5 MiB, and a frame at most 8 MiB.
 	MaxKeys    = 5_000
 	MaxTenants = 1_000
-	// DefaultGrace is how long keys are good without word from a store that is
-	// shared, unless the settings say otherwise.
+	// DefaultGrace is how long keys stay valid while a shared store does not answer, unless the
+	// settings say otherwise.
 	DefaultGrace = 10 * time.Minute
 
-	// seal is how many bytes a table's secret has.
+	// seal is the length of a table's secret in bytes.
 	seal = 32
-	// look is how often a shared store is asked whether it has changed: it is
-	// told of changes at once, and asking shows that it is still there.
+	// look is the time between two requests to a shared store for changes. The store also reports
+	// changes at once; the requests show that it still answers.
 	look = time.Second
-	// lookWait bounds one look, changeWait a change of the table.
+	// lookWait bounds one such request, changeWait a change of the table.
 	lookWait   = 3 * time.Second
 	changeWait = 10 * time.Second
-	// changeTries is how often a change is made anew that another was before.
+	// changeTries is how often a change is repeated because another change came first.
 	changeTries = 20
 )
 
@@ -66,11 +65,11 @@ type Copy interface {
 // Options are the options of a Store.
 type Options struct {
 	Tables KeyTableStore
-	// Copy gets each new version of the table. The node restores it in a key table
-	// store that has lost its data. nil is none.
+	// Copy gets each new version of the table. The node restores it in a key table store that has
+	// lost its data. nil means none.
 	Copy Copy
-	// Grace is how long keys are valid while the key table store is unreachable; 0 is
-	// for ever, which is right for a store that nobody shares.
+	// Grace is how long keys are valid while the key table store is unreachable. 0 means forever,
+	// which is right for a store that is not shared.
 	Grace  time.Duration
 	Logger *slog.Logger
 }
@@ -83,13 +82,13 @@ type Store struct {
 	copy   Copy // nil without one
 	log    *slog.Logger
 
-	writing chan struct{} // held over what uses the key table store; a lock with a context
+	writing chan struct{} // held while the key table store is used; a lock with a context
 
 	mu      sync.Mutex // guards all below; leaf
-	index   *Index     // of version 0 before the first load
-	known   *Table     // the last one that was seen; nil for none
+	index   *Index     // its version is 0 before the first load
+	known   *Table     // the last table that was seen; nil for none
 	away    bool       // the key table store does not answer
-	heard   time.Time  // when it last did
+	heard   time.Time  // the time of its last answer
 	changed chan struct{}
 }
 
@@ -99,7 +98,7 @@ func Open(tables KeyTableStore) (*Store, error) {
 	return s, s.Reload()
 }
 
-// New returns a store that knows nothing before it is told to Reload or Run.
+// New returns a store without keys. Reload or Run loads them.
 func New(o Options) *Store {
 	s := &Store{
 		tables: o.Tables, copy: o.Copy, grace: o.Grace, log: o.Logger, writing: make(chan struct{}, 1),
@@ -124,7 +123,7 @@ func (s *Store) Run(ctx context.Context) {
 	defer tick.Stop()
 	changed := s.tables.Watch(ctx)
 	for {
-		_ = s.reload(ctx) // who asks for keys meanwhile is told
+		_ = s.reload(ctx) // Index reports the error to callers
 		select {
 		case _, open := <-changed:
 			if !open {
@@ -137,8 +136,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Reload loads the table: another program may have changed what is there.
-// What cannot be read changes nothing.
+// Reload loads the table, which another program may have changed. If the table cannot be read,
+// nothing changes.
 func (s *Store) Reload() error { return s.reload(context.Background()) }
 
 func (s *Store) reload(ctx context.Context) error {
@@ -156,7 +155,7 @@ func (s *Store) lock(ctx context.Context) error {
 	case s.writing <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "the keys are being changed by others", Err: ctx.Err()}
+		return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "others are changing the keys", Err: ctx.Err()}
 	}
 }
 
@@ -167,8 +166,8 @@ type loader interface {
 	Load(ctx context.Context, have uint64) (version uint64, table []byte, err error)
 }
 
-// read returns the table in a store unless it is the one of version have; nil
-// for that, and for none.
+// read returns the table in a store. It returns nil if the store has no table, or its version is
+// have.
 func read(ctx context.Context, from loader, have uint64) (*Table, error) {
 	version, b, err := from.Load(ctx, have)
 	if err != nil || version == have || version == 0 {
@@ -185,13 +184,13 @@ func parse(version uint64, b []byte) (*Table, error) {
 		err = t.check()
 	}
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "the table of keys cannot be read", Err: err}
+		return nil, &fault.Error{Kind: fault.Host, Op: op, Message: "the key table cannot be read", Err: err}
 	}
 	t.Version = version
 	return &t, nil
 }
 
-// sync loads the stored table, or puts back what it has lost. writing is held.
+// sync loads the stored table, or restores it in a store that has lost it. writing is held.
 func (s *Store) sync(ctx context.Context) error {
 	s.mu.Lock()
 	known, have := s.known, s.index.Version
@@ -199,9 +198,9 @@ func (s *Store) sync(ctx context.Context) error {
 	version, b, err := s.tables.Load(ctx, have)
 	if err == nil && (version == 0 || known != nil && version < known.Version) {
 		if known != nil {
-			s.log.Warn("the key table store has lost a table that this node has: it is restored", "version", known.Version, "found", version)
+			s.log.Warn("the key table store has lost the table; this node restores its copy", "version", known.Version, "found", version)
 		} else {
-			// Anybody's who knows more goes before it.
+			// Any table of another node is newer than this one.
 			known = &Table{Version: 1, Seal: make([]byte, seal)}
 			_, _ = rand.Read(known.Seal) // never fails
 		}
@@ -233,20 +232,20 @@ func encode(t Table) ([]byte, error) {
 func (t *Table) check() error {
 	const op = "tenant.load"
 	if len(t.Seal) != seal {
-		return fault.New(fault.Malformed, op, "the seal has not %d bytes", seal)
+		return fault.New(fault.Malformed, op, "the seal does not have %d bytes", seal)
 	}
 	seen := map[string]bool{}
 	for _, k := range t.Keys {
 		if !k.Role.Known() || CheckName(op, k.Tenant) != nil || k.ID == "" || len(k.Hash) != 64 || seen[k.ID] {
-			return fault.New(fault.Malformed, op, "the key %.40q is not whole, or is there twice", k.ID)
+			return fault.New(fault.Malformed, op, "the key %.40q is incomplete, or exists twice", k.ID)
 		}
 		seen[k.ID] = true
 	}
 	return nil
 }
 
-// set has those who wait see the table, which is the stored one; nil for the one
-// they see. writing is held.
+// set replaces the table and wakes those who wait for changes. A nil t keeps the table, which is
+// the stored one. writing is held.
 func (s *Store) set(t *Table) {
 	s.mu.Lock()
 	back := s.away
@@ -255,7 +254,7 @@ func (s *Store) set(t *Table) {
 		s.index, s.known = NewIndex(*t), t
 	}
 	if back || t != nil {
-		s.tell()
+		s.publish()
 	}
 	s.mu.Unlock()
 	if back {
@@ -273,33 +272,33 @@ func (s *Store) set(t *Table) {
 	}
 }
 
-// lost notes that the key table store does not answer.
+// lost records that the key table store does not answer.
 func (s *Store) lost(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.away && s.grace > 0 {
 		s.away = true
-		s.tell()
+		s.publish()
 		s.log.Warn("the key table store does not answer", "error", err, "good_for", s.grace)
 	}
 }
 
-// tell wakes those who wait. mu is held.
-func (s *Store) tell() {
+// publish wakes those who wait for changes. mu is held.
+func (s *Store) publish() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Index returns the present table, and a channel that is closed when it, or the
-// news of it, is no longer that.
+// Index returns the current table, and a channel that is closed when the table or its state
+// changes.
 func (s *Store) Index() (*Index, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.index, s.changed
 }
 
-// News is what a gateway is told now. It has the table unless that is of the
-// version that the gateway has.
+// News returns the message for a gateway. It contains the table unless the gateway has this version
+// already.
 func (s *Store) News(have uint64) (News, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +312,7 @@ func (s *Store) News(have uint64) (News, <-chan struct{}) {
 	return n, s.changed
 }
 
-// change puts the table into the store that f makes of a copy of the present one.
+// change applies f to a copy of the table and stores the result.
 func (s *Store) change(ctx context.Context, f func(t *Table) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeWait)
 	defer cancel()
@@ -343,7 +342,7 @@ func (s *Store) change(ctx context.Context, f func(t *Table) error) error {
 			return err
 		}
 	}
-	return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "others change the keys all the time"}
+	return &fault.Error{Kind: fault.Unavailable, Op: "tenant.store", RetryAfter: 1, Message: "others keep changing the keys"}
 }
 
 func (s *Store) try(ctx context.Context, f func(t *Table) error) error {
@@ -353,14 +352,13 @@ func (s *Store) try(ctx context.Context, f func(t *Table) error) error {
 	}
 	t := now.Table
 	t.Keys, t.Links, t.Tenants = slices.Clone(t.Keys), slices.Clone(t.Links), maps.Clone(t.Tenants)
-	// What has expired a month ago nobody asks about any more.
+	// Keys that expired a month ago are no longer needed.
 	t.Keys = slices.DeleteFunc(t.Keys, func(k Key) bool { return !k.Good(time.Now().Add(-30 * 24 * time.Hour)) })
 	t.Links = slices.DeleteFunc(t.Links, func(l Link) bool { return !time.Now().Before(l.Expires) })
 	if err := f(&t); err != nil {
 		return err
 	}
-	// Of two tables the one counts that was changed last, also when they have
-	// grown apart.
+	// The version is a time, so that the last changed of two tables counts, also when they have diverged.
 	t.Version = max(now.Version+1, uint64(time.Now().UnixMicro()))
 	b, err := encode(t)
 	if err == nil {
@@ -373,8 +371,8 @@ func (s *Store) try(ctx context.Context, f func(t *Table) error) error {
 	return nil
 }
 
-// Create makes a key of k's name, tenant, role, expiry, maker and quota. The
-// secret is told this once.
+// Create creates a key with k's name, tenant, role, expiry, creator and quota. The secret is
+// returned only this once.
 func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err error) {
 	const op = "key.create"
 	now := time.Now().UTC().Truncate(time.Second)
@@ -393,8 +391,8 @@ func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err
 	return made, secret, err
 }
 
-// at finds a tenant's key of that id; an empty tenant means any. A key of
-// another tenant is as unknown as one that never was.
+// at returns the index of a tenant's key with the id; an empty tenant means any. Errors: NotFound,
+// also for a key of another tenant.
 func (t *Table) at(op, tenant, id string) (int, error) {
 	i := slices.IndexFunc(t.Keys, func(k Key) bool { return k.ID == id && (tenant == "" || k.Tenant == tenant) })
 	if i < 0 {
@@ -403,7 +401,7 @@ func (t *Table) at(op, tenant, id string) (int, error) {
 	return i, nil
 }
 
-// Get returns a tenant's key of that id; an empty tenant means any.
+// Get returns a tenant's key with the id; an empty tenant means any.
 func (s *Store) Get(tenant, id string) (Key, error) {
 	x, _ := s.Index()
 	i, err := x.at("key.get", tenant, id)
@@ -413,11 +411,11 @@ func (s *Store) Get(tenant, id string) (Key, error) {
 	return x.Keys[i], nil
 }
 
-// Rotate gives a key another secret. The one before stays good for keep.
+// Rotate gives a key another secret. The previous secret stays valid for keep.
 func (s *Store) Rotate(ctx context.Context, tenant, id string, keep time.Duration) (made Key, secret string, err error) {
 	const op = "key.rotate"
 	if keep < 0 || keep > MaxKeep {
-		return Key{}, "", fault.Invalid(op, "keep_seconds", "a secret stays good for 0 to %d seconds after its rotation", int64(MaxKeep/time.Second))
+		return Key{}, "", fault.Invalid(op, "keep_seconds", "a secret stays valid for 0 to %d seconds after its rotation", int64(MaxKeep/time.Second))
 	}
 	err = s.change(ctx, func(t *Table) error {
 		i, err := t.at(op, tenant, id)
@@ -437,7 +435,7 @@ func (s *Store) Rotate(ctx context.Context, tenant, id string, keep time.Duratio
 	return made, secret, err
 }
 
-// Revoke ends a key.
+// Revoke removes a key.
 func (s *Store) Revoke(ctx context.Context, tenant, id string) error {
 	return s.change(ctx, func(t *Table) error {
 		i, err := t.at("key.revoke", tenant, id)
@@ -449,8 +447,8 @@ func (s *Store) Revoke(ctx context.Context, tenant, id string) error {
 	})
 }
 
-// SetQuota gives a tenant a quota of its own; "*" stands for all that have
-// none, and nil takes it away.
+// SetQuota gives a tenant its own quota. "*" means all tenants without their own, and nil removes
+// the quota.
 func (s *Store) SetQuota(ctx context.Context, tenant string, q *Quota) error {
 	const op = "tenant.quota"
 	if tenant != "*" {

@@ -53,7 +53,7 @@ func TestKeyLifeOnDisk(t *testing.T) {
 	if info, _ := os.Stat(path); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	// Another process finds it.
+	// Another process finds the key.
 	again, err := Open(local.NewKeyTableStore(path))
 	if err != nil || !opens(again, secret) {
 		t.Fatalf("after a restart: %v", err)
@@ -156,7 +156,7 @@ func TestQuotaNamesWhatIsOver(t *testing.T) {
 	}{
 		{small, Use{Sessions: 2}, ""},
 		{small, Use{Sessions: 3}, QuotaSessions},
-		{big, Use{Sessions: 30, CPUs: 0.2}, ""}, // three tenths, whose sum is more
+		{big, Use{Sessions: 30, CPUs: 0.2}, ""}, // three tenths, whose sum is larger in floating point
 		{big, Use{CPUs: 0.25}, QuotaCPUs},
 		{big, Use{DiskBytes: 100}, QuotaDisk},
 		{Quota{Running: 1}, Use{Running: 1}, QuotaRunning},

@@ -2,34 +2,32 @@ package tenant
 
 import "time"
 
-// Table is all that a gateway needs to know whom it lets in. It holds hashes,
-// and the secret that seals browsers' cookies.
+// Table contains everything that a gateway needs to authenticate users. It contains hashes of
+// secrets, and the secret that encrypts browsers' cookies.
 type Table struct {
-	// Version rises with each change.
+	// Version grows with each change.
 	Version uint64 `json:"version"`
 	Keys    []Key  `json:"keys,omitempty"`
-	// Links are those for viewing that are good.
+	// Links are the valid share links.
 	Links []Link `json:"links,omitempty"`
-	// Default is the quota of each tenant that has none of its own.
+	// Default is the quota of each tenant without its own.
 	Default Quota            `json:"default,omitzero"`
 	Tenants map[string]Quota `json:"tenants,omitempty"`
 	// Seal is 32 random bytes.
 	Seal []byte `json:"seal,omitempty"`
 }
 
-// News is what a node tells gateways of keys.
+// News is a node's message about keys to gateways.
 type News struct {
-	// Table is the present one; of version 0 when it is the one told before.
+	// Table is the current table. Its version is 0 when the gateway has it already.
 	Table
-	// Away says that the key table store does not answer: what is not in the table may be
-	// in the store.
+	// Away reports that the key table store does not answer: it may have keys that the table lacks.
 	Away bool `json:"away,omitempty"`
-	// GraceMS is for how long the table is good without further news; 0 for
-	// ever.
+	// GraceMS is how long the table is valid without another message; 0 means forever.
 	GraceMS int64 `json:"grace_ms,omitempty"`
 }
 
-// Quota returns a tenant's.
+// Quota returns a tenant's quota.
 func (t *Table) Quota(tenant string) Quota {
 	if q, ok := t.Tenants[tenant]; ok {
 		return q
@@ -37,13 +35,13 @@ func (t *Table) Quota(tenant string) Quota {
 	return t.Default
 }
 
-// Index finds keys by their ids. It does not change.
+// Index finds keys by their ids. It is immutable.
 type Index struct {
 	Table
 	byID map[string]int
 }
 
-// NewIndex returns a table's index.
+// NewIndex returns the index of a table.
 func NewIndex(t Table) *Index {
 	x := &Index{Table: t, byID: make(map[string]int, len(t.Keys))}
 	for i, k := range t.Keys {
@@ -52,7 +50,7 @@ func NewIndex(t Table) *Index {
 	return x
 }
 
-// Key returns the key of that id while its time is not over.
+// Key returns the key with the id unless it has expired.
 func (x *Index) Key(id string) (Key, bool) {
 	i, ok := x.byID[id]
 	if !ok || !x.Keys[i].Good(time.Now()) {
@@ -61,7 +59,7 @@ func (x *Index) Key(id string) (Key, bool) {
 	return x.Keys[i], true
 }
 
-// Open returns the key that the secret is of.
+// Open returns the key that the secret belongs to.
 func (x *Index) Open(secret string) (Key, bool) {
 	id, ok := IDOf(secret)
 	if !ok {
@@ -74,7 +72,7 @@ func (x *Index) Open(secret string) (Key, bool) {
 	return k, true
 }
 
-// KeyQuota is the quota of the key that a subject names; none without one.
+// KeyQuota returns the quota of the key in a subject; the zero quota without a key.
 func (x *Index) KeyQuota(subject string) Quota {
 	id, ok := KeyOf(subject)
 	if !ok {
