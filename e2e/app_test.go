@@ -10,14 +10,14 @@ import (
 )
 
 // TestWebApplication drives the pages that the binary serves in Chromium, with
-// real sandboxes behind them.
+// real sandboxes.
 func TestWebApplication(t *testing.T) {
 	vitest, err := filepath.Abs("../node_modules/.bin/vitest")
 	check(t, err)
 	if _, err := os.Stat(vitest); err != nil {
 		t.Fatalf("the tools of the web application are not installed: run make web: %v", err)
 	}
-	// Forty tests in two browsers at once: two minutes, or several on a machine that does much else.
+	// Forty tests in two browsers take two minutes, and several on a busy machine.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, vitest, "run", "--project", "server")

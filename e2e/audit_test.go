@@ -29,8 +29,8 @@ func auditEntries(t *testing.T, s *Server) (all []protocol.AuditEntry) {
 	return all
 }
 
-// awaitAudit waits until the audit log has an entry that is wanted: entries
-// are written behind the work.
+// awaitAudit waits until the audit log has a wanted entry. Entries are written
+// after the work.
 func awaitAudit(t *testing.T, s *Server, what string, wanted func(protocol.AuditEntry) bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -40,11 +40,11 @@ func awaitAudit(t *testing.T, s *Server, what string, wanted func(protocol.Audit
 			}
 		}
 	}
-	t.Errorf("the audit log has no %s", what)
+	t.Errorf("the audit log has no entry of the %s", what)
 }
 
-// TestAudit does what users do through the public door, and finds each step
-// in the audit log and in what sandgate usage adds up.
+// TestAudit uses the server as its users do, and finds each step in the audit
+// log and in the sums of sandgate usage.
 func TestAudit(t *testing.T) {
 	s := open(t, server)
 	s.run("ok", "print('it is not in the log')\nsum(range(10**6))")

@@ -22,12 +22,12 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// doors says what each route answers: without credentials, to an owner of
-// another tenant, to a viewer and a run-only key of the same tenant, and to a
-// run ticket that has expired. The session, its ports and the snapshot are
-// the tenant's own; 101 is a WebSocket. A star is what is open to everybody, and is there
-// once the web application is built and the server ready.
-const doors = `
+// routeAnswers lists the answers of each route: without credentials, to an owner
+// of another tenant, to a viewer and a run-only key of the same tenant, and to a
+// run token that has expired. The session, its ports and the snapshot belong to
+// the tenant. 101 is a WebSocket. A star marks a route that is open to everybody
+// and exists once the web application is built and the server is ready.
+const routeAnswers = `
 GET /                                                200 200 200 200 200
 GET /assets/{path}                                   * * * * *
 GET /embed/{path}                                    * * * * *
@@ -117,9 +117,9 @@ POST /v1/sessions/{id}/files/{path}                  401 404 403 403 403
 DELETE /v1/sessions/{id}/files/{path}                401 404 403 403 403
 `
 
-// opDoors says the same of the operations of the WebSocket, which takes a
-// connection: to the owner of another tenant, to a viewer, to a run-only key.
-const opDoors = `
+// operationAnswers lists the answers of the operations of the WebSocket: to the
+// owner of another tenant, to a viewer, to a run-only key.
+const operationAnswers = `
 attach             not_found ok permission_denied
 channel.close      not_found permission_denied permission_denied
 channel.list       not_found ok permission_denied
@@ -198,8 +198,8 @@ tree.read          unsupported unsupported unsupported
 tree.write         unsupported unsupported unsupported
 `
 
-// bodies are what routes are sent that look at the body before they look for
-// the session.
+// bodies returns valid bodies for the routes that check the body before they look
+// for the session.
 func bodies() map[string]string {
 	return map[string]string{
 		"PATCH /v1/sessions/{id}":                       `{"name":"x"}`,
@@ -226,9 +226,9 @@ func bodies() map[string]string {
 	}
 }
 
-// TestEveryDoor walks all routes of the server's own description and all
-// operations of the protocol with credentials that should not open them, or
-// not wholly. One that is not in the tables fails.
+// TestEveryRoute calls all routes of the server's own description and all
+// operations of the protocol with credentials that are not sufficient, or not
+// completely. A route or operation that is not in the tables fails.
 func TestEveryRoute(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
 	defer cancel()
@@ -257,7 +257,7 @@ func TestEveryRoute(t *testing.T) {
 	mine, err := root.Keys(ctx, protocol.KeyQuery{})
 	check(t, err)
 
-	knock := func(method, path, secret string) int {
+	request := func(method, path, secret string) int {
 		id := s.ID
 		switch {
 		case strings.HasPrefix(path, "/v1/snapshots"):
@@ -302,7 +302,7 @@ func TestEveryRoute(t *testing.T) {
 		return resp.StatusCode
 	}
 	for deadlineOver := false; !deadlineOver; { // until the ticket has expired
-		resp := knock("POST", "/v1/run/{id}/interrupt", ticket.Ticket)
+		resp := request("POST", "/v1/run/{id}/interrupt", ticket.Ticket)
 		deadlineOver = resp == http.StatusUnauthorized
 		select {
 		case <-time.After(50 * time.Millisecond):
@@ -325,20 +325,20 @@ func TestEveryRoute(t *testing.T) {
 		}
 	}
 	sort.Strings(routes)
-	want := rows(doors)
+	want := rows(routeAnswers)
 	var got strings.Builder
 	for _, route := range routes {
 		method, path, _ := strings.Cut(route, " ")
 		var answers []string
 		for _, secret := range []string{"", foreign, viewer, run, ticket.Ticket} {
-			answers = append(answers, strconv.Itoa(knock(method, path, secret)))
+			answers = append(answers, strconv.Itoa(request(method, path, secret)))
 		}
 		is := strings.Join(answers, " ")
 		fmt.Fprintf(&got, "%-52s %s\n", route, is)
 		if should, ok := want[route]; !ok {
-			t.Errorf("%s is in no table: who may pass? It answers %s", route, is)
+			t.Errorf("%s is in no table. It answers %s", route, is)
 		} else if should != is && (should != "* * * * *" || strings.Contains(is, "401") || strings.Contains(is, "403")) {
-			t.Errorf("%s answers %s, and should %s", route, is, should)
+			t.Errorf("%s answers %s, want %s", route, is, should)
 		}
 		delete(want, route)
 	}
@@ -350,7 +350,7 @@ func TestEveryRoute(t *testing.T) {
 	}
 
 	asks := map[string]*asker{"foreign": dialAsker(t, ctx, srv, foreign), "viewer": dialAsker(t, ctx, srv, viewer), "run": dialAsker(t, ctx, srv, run)}
-	want = rows(opDoors)
+	want = rows(operationAnswers)
 	got.Reset()
 	for _, op := range protocolOps(t) {
 		var answers []string
@@ -360,9 +360,9 @@ func TestEveryRoute(t *testing.T) {
 		is := strings.Join(answers, " ")
 		fmt.Fprintf(&got, "%-20s %s\n", op, is)
 		if should, ok := want[op]; !ok {
-			t.Errorf("%s is in no table: who may ask it? It answers %s", op, is)
+			t.Errorf("%s is in no table. It answers %s", op, is)
 		} else if should != is {
-			t.Errorf("%s answers %s, and should %s", op, is, should)
+			t.Errorf("%s answers %s, want %s", op, is, should)
 		}
 		delete(want, op)
 	}
@@ -372,12 +372,12 @@ func TestEveryRoute(t *testing.T) {
 	if testing.Verbose() {
 		t.Logf("\n%s", got.String())
 	}
-	// Nor does a viewer take over another's stream of input by its name.
+	// A viewer cannot take over the input of another client by its writer's name.
 	writer, _ := json.Marshal(protocol.Attach{Session: s.ID, Channel: "k1", Writer: "w"})
 	if got := asks["viewer"].send(protocol.Request{Op: protocol.OpAttach, Ch: 2, Params: writer}); got != string(fault.PermissionDenied) {
-		t.Errorf("a viewer who is a writer: %s", got)
+		t.Errorf("a viewer with a writer: %s", got)
 	}
-	// Input is a frame and no operation: who may not write is sent away.
+	// Input is a frame and not an operation. The connection of a caller without the right ends.
 	if code := asks["viewer"].input(); code != fault.PermissionDenied.Row().Close {
 		t.Errorf("a viewer's input is answered with %d", code)
 	}
@@ -386,7 +386,7 @@ func TestEveryRoute(t *testing.T) {
 	}
 }
 
-// rows reads a table: a name of one or two words, then the answers.
+// rows reads a table whose lines have a name of one or two words, then the answers.
 func rows(table string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(table) {
@@ -402,7 +402,7 @@ func rows(table string) map[string]string {
 	return all
 }
 
-// protocolOps are the operations that the protocol's source names.
+// protocolOps returns the operations that the protocol's source names.
 func protocolOps(t *testing.T) []string {
 	files, err := filepath.Glob("../protocol/*.go")
 	check(t, err)
@@ -418,7 +418,7 @@ func protocolOps(t *testing.T) []string {
 	return ops
 }
 
-// asker is a WebSocket over which operations are asked.
+// asker is a WebSocket that sends operations.
 type asker struct {
 	t   *testing.T
 	ctx context.Context
@@ -439,8 +439,8 @@ func dialAsker(t *testing.T, ctx context.Context, srv *Server, token string) *as
 	return a
 }
 
-// ask asks one operation about the session, and about the snapshot where that
-// is what it takes. It returns ok or the kind of the error.
+// ask requests one operation on the session, or on the snapshot if the operation
+// needs one. It returns ok or the kind of the error.
 func (a *asker) ask(op, session, snapshot string) string {
 	params, _ := json.Marshal(map[string]any{"session": session, "snapshot": snapshot, "channel": "k1", "name": "none", "path": "x", "to": "y", "pid": 1, "signal": "SIGTERM", "kind": "terminal", "key": "k"})
 	switch op {

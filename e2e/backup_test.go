@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestBackupBringsSessionsBack stops a server, saves it, loses its data, and
-// restores it: the session goes on with its variables and files.
+// TestBackupBringsSessionsBack stops a server, saves it, removes its data, and
+// restores it: the session continues with its variables and files.
 func TestBackupBringsSessionsBack(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
@@ -30,7 +30,7 @@ func TestBackupBringsSessionsBack(t *testing.T) {
 		return err
 	}
 	if err := sandgate("backup"); err == nil {
-		t.Error("a server that runs was saved with its sessions")
+		t.Error("a running server was saved with its sessions")
 	}
 	check(t, srv.Halt(syscall.SIGTERM))
 	check(t, sandgate("backup"))

@@ -14,11 +14,11 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestChaos does to two nodes, two gateways and Redis what bad luck does, one
-// thing after another, while users run cells, type and write files without
-// pause. At the end the history is read: one owner, rising tokens, offsets that
-// never go back; the users' sessions hold each thing that was acknowledged, once;
-// and nothing is left.
+// TestChaos causes failures of two nodes, two gateways and Redis, one after
+// another, while users run cells, type and write files without pause. At the end
+// it checks the history: one owner, rising tokens, offsets that never decrease.
+// The users' sessions hold everything that was acknowledged, once. No process and
+// no file remains.
 func TestChaos(t *testing.T) {
 	a := newApart(t, apartOptions{nodes: 2, gateways: 2, clock: true, disk: 1500})
 	h := a.history()
@@ -62,7 +62,7 @@ func TestChaos(t *testing.T) {
 	a.clean(lost...)
 }
 
-// of are the users whose sessions a node has.
+// of returns the users whose sessions a node has.
 func (a *apart) of(c *crowd, n *part) []*worker {
 	var all []*worker
 	for _, w := range c.users {
@@ -73,17 +73,18 @@ func (a *apart) of(c *crowd, n *part) []*worker {
 	return all
 }
 
-// spell is for how long something lasts that only time makes bad: longer than a
-// request waits, shorter than a connection is given up.
+// spell is how long a failure lasts that only time makes bad: longer than a
+// request waits, shorter than the time after which a connection is given up.
 const spell = 1500 * time.Millisecond
 
-// cutOff parts a node from all gateways: wholly, in one direction, by delay, and
-// with an end to each connection. Its users wait; those of the other do not.
+// cutOff disconnects a node from all gateways: completely, in one direction, by
+// delay, and with an end of each connection. Its users wait. The other node's
+// users do not.
 func (a *apart) cutOff(t *testing.T, c *crowd) {
 	n := a.nodes[0]
 	for _, how := range []int{parted, half, shut} {
 		n.in.be(how, 0)
-		time.Sleep(spell) // there is nothing to await: it is the time that is tested
+		time.Sleep(spell) // this time is tested; no event ends it
 		n.in.be(clear, 0)
 		c.rounds(1)
 	}
@@ -92,8 +93,9 @@ func (a *apart) cutOff(t *testing.T, c *crowd) {
 	n.in.be(clear, 0)
 }
 
-// fencedOff parts a node from Redis for longer than a lease: it acknowledges
-// nothing until it is back, and the other node's users notice nothing.
+// fencedOff disconnects a node from Redis for longer than a lease. The node
+// acknowledges nothing until it is connected again, and the other node's users
+// notice nothing.
 func (a *apart) fencedOff(t *testing.T, c *crowd) {
 	n := a.nodes[0]
 	w := a.of(c, n)[0]
@@ -114,8 +116,8 @@ func (a *apart) fencedOff(t *testing.T, c *crowd) {
 	n.redis.be(clear, 0)
 }
 
-// blindGateway parts a gateway from Redis: it goes on with the sessions that it
-// knows, and says of others that it cannot tell; the other gateway can.
+// blindGateway disconnects a gateway from Redis. It continues to serve the sessions
+// that it knows, and reports that it cannot find others. The other gateway can.
 func (a *apart) blindGateway(t *testing.T, c *crowd) {
 	blind, sees := a.gateways[0], a.gateways[1]
 	through := func(p *part) *client.Client {
@@ -131,13 +133,13 @@ func (a *apart) blindGateway(t *testing.T, c *crowd) {
 		return err
 	}))
 	if _, err := through(blind).Session(c.ctx, made.ID); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("of a session that it cannot know it says %v", err)
+		t.Errorf("for a session that it cannot know the error is %v", err)
 	}
 	blind.redis.be(clear, 0)
 	check(t, insist(c.ctx, func() error { return through(blind).DeleteSession(c.ctx, made.ID) }))
 }
 
-// slowRedis delays each word to and from Redis by half of what a step may take.
+// slowRedis delays each message to and from Redis by half the time limit of a step.
 func (a *apart) slowRedis(_ *testing.T, c *crowd) {
 	all := append(append([]*part{}, a.nodes...), a.gateways...)
 	for _, p := range all {
@@ -157,7 +159,7 @@ func (a *apart) emptyRedis(t *testing.T, c *crowd) {
 	again()
 }
 
-// claimedAgain waits until each node has claimed its sessions anew.
+// claimedAgain waits until each node has claimed its sessions again.
 func (a *apart) claimedAgain(t *testing.T) (wait func()) {
 	count := func(n *part) int {
 		log, err := os.ReadFile(filepath.Join(n.dir, "log"))
@@ -180,12 +182,12 @@ func (a *apart) claimedAgain(t *testing.T) (wait func()) {
 func (a *apart) stoodStill(_ *testing.T, c *crowd) {
 	n := a.nodes[1]
 	n.signal(syscall.SIGSTOP)
-	time.Sleep(clusterLease + spell) // it is the time that is tested
+	time.Sleep(clusterLease + spell) // this time is tested
 	n.signal(syscall.SIGCONT)
 }
 
-// clockJumps sets Redis' clock an hour ahead, and back: leases end before their
-// time, and later than it. Nodes go by their own clocks.
+// clockJumps moves Redis' clock an hour forward, and back: leases end too early
+// and too late. Nodes use their own clocks.
 func (a *apart) clockJumps(t *testing.T, c *crowd) {
 	again := a.claimedAgain(t)
 	a.jump(time.Hour)
@@ -195,8 +197,8 @@ func (a *apart) clockJumps(t *testing.T, c *crowd) {
 	c.rounds(1)
 }
 
-// fullDisk fills the disk of a node: its sessions go on, none can be hibernated
-// or moved, and once there is room all can.
+// fullDisk fills the disk of a node. Its sessions continue. None can be hibernated
+// or moved until there is room again.
 func (a *apart) fullDisk(t *testing.T, c *crowd) {
 	n := a.nodes[0]
 	all := a.of(c, n)
@@ -215,12 +217,12 @@ func (a *apart) fullDisk(t *testing.T, c *crowd) {
 	}
 	_, err = all[0].cl.HibernateSession(c.ctx, all[0].id)
 	if err == nil {
-		t.Error("it hibernated a session on a full disk")
+		t.Error("the node hibernated a session on a full disk")
 	}
 	c.rounds(1)
 	said, err := Sandgate("node", "drain", "--config", filepath.Join(n.dir, "config.yaml"))
 	if err == nil {
-		t.Errorf("it drained over a full disk: %s", said)
+		t.Errorf("the node drained with a full disk: %s", said)
 	}
 	c.rounds(1)
 	if still := a.of(c, n); len(still) != len(all) {
@@ -228,13 +230,13 @@ func (a *apart) fullDisk(t *testing.T, c *crowd) {
 	}
 	check(t, os.Remove(f.Name()))
 	check(t, f.Close())
-	// What a stop does, too, and by which the node takes sessions again.
+	// A stop does the same, and then the node accepts sessions again.
 	check(t, n.stop(syscall.SIGTERM))
 	check(t, n.start())
 	check(t, n.warm())
 	for _, w := range all {
 		if a.owner(w.id) == n {
-			t.Errorf("session %s did not move once there was room", w.id)
+			t.Errorf("session %s did not move when there was room", w.id)
 		}
 	}
 }
@@ -247,8 +249,8 @@ func (a *apart) killedGateway(t *testing.T, c *crowd) {
 	check(t, g.answers())
 }
 
-// killedNode kills a node: its users are told that their sessions are lost, and
-// the others are not.
+// killedNode kills a node. Its users learn that their sessions are lost. The other
+// node's users do not.
 func (a *apart) killedNode(t *testing.T, c *crowd) {
 	n := a.nodes[1]
 	doomed := a.of(c, n)

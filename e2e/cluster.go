@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// Cluster is servers on this machine that are one: a node and a gateway each,
-// with certificates, a Redis server and a shared folder.
+// Cluster is a cluster of servers on this machine: a node and a gateway each, with
+// certificates, a Redis server and a shared folder.
 type Cluster struct {
-	// Dir holds what they share.
+	// Dir is the folder that the servers share.
 	Dir string
-	// Address is Redis'.
+	// Address is the address of Redis.
 	Address string
-	// Clock is the file that says how far Redis' clock is off, beside a library
-	// of the same name; empty for not at all.
+	// Clock is the file with the offset of Redis' clock, beside a library of the
+	// same name. Empty means that the clock is right.
 	Clock string
-	// Redis is its process.
+	// Redis is the process of Redis.
 	Redis *exec.Cmd
 	// Servers are in the order of their starts.
 	Servers []*Server
 }
 
-// NewCluster makes a cluster of no server, and starts its Redis.
+// NewCluster makes a cluster without servers, and starts its Redis.
 func NewCluster(ctx context.Context) (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "sandgate-cluster-")
 	if err != nil {
@@ -49,7 +49,7 @@ func NewCluster(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// address is one that is free now.
+// address returns an address that is free now.
 func address() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,7 +58,7 @@ func address() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Sandgate runs the program to its end.
+// Sandgate runs the program until it ends.
 func Sandgate(args ...string) (string, error) {
 	bin, err := Bin("sandgate")
 	if err != nil {
@@ -71,7 +71,7 @@ func Sandgate(args ...string) (string, error) {
 	return string(out), err
 }
 
-// StartRedis starts the Redis server, without what one before it knew.
+// StartRedis starts the Redis server without the data of an earlier one.
 func (c *Cluster) StartRedis(ctx context.Context) error {
 	_, port, err := net.SplitHostPort(c.Address)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Cluster) StartRedis(ctx context.Context) error {
 	}
 }
 
-// StopRedis ends it by force.
+// StopRedis kills Redis.
 func (c *Cluster) StopRedis() {
 	if c.Redis == nil || c.Redis.Process == nil {
 		return
@@ -144,7 +144,7 @@ func (s *Server) Drain() (said string, err error) {
 	return Sandgate("node", "drain", "--config", s.Config)
 }
 
-// Stop ends all, and removes the folders.
+// Stop ends all servers and Redis, and removes the folders.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, s := range c.Servers {

@@ -55,7 +55,8 @@ func (c *cluster) startRedis() {
 	check(c.t, c.StartRedis(ctx))
 }
 
-// eventually waits for what has to come.
+// eventually waits until a condition holds. It polls, because the conditions are
+// states of other processes.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
@@ -91,7 +92,7 @@ func (c *cluster) owner(id string) int {
 	return owner
 }
 
-// history is what the servers have written down.
+// history returns the history that the servers have logged.
 func (c *cluster) history() *history {
 	h := &history{nodes: map[string]string{}}
 	for i, s := range c.Servers {
@@ -100,14 +101,14 @@ func (c *cluster) history() *history {
 	return h
 }
 
-// TestCluster walks two nodes and two gateways with a real Redis through what
-// an operator and bad luck do to them.
+// TestCluster runs two nodes and two gateways with a real Redis through the actions
+// of an operator and several failures.
 func TestCluster(t *testing.T) {
-	t.Parallel() // it waits for leases, most of the time
+	t.Parallel() // most of the time it waits for leases
 	c := newCluster(t, 2)
 	a, b := c.Servers[0], c.Servers[1]
 
-	// Any gateway serves any session; both nodes get some.
+	// Each gateway serves every session. Both nodes get some sessions.
 	one, two := open(t, a), open(t, b)
 	one.run("ok", "x = 41")
 	for try := 0; c.owner(one.id) == c.owner(two.id); try++ {
@@ -142,7 +143,7 @@ func TestCluster(t *testing.T) {
 			contains(t, text, one.id, two.id)
 		}
 		if code, _ := b.Get(one.ctx, "/v1/sessions/s_aaaaaaaaaaaaaaaaaaaaaaaaaa", nil); code != 404 {
-			t.Errorf("of an unknown session: %d", code)
+			t.Errorf("for an unknown session: %d", code)
 		}
 	})
 	t.Run("redis lost", func(t *testing.T) { c.redisLost(one, other) })
@@ -181,7 +182,7 @@ func (c *cluster) redisLost(one, other *session) {
 }
 
 // redisStopped stops Redis for longer than a lease: nodes fence themselves, and
-// nothing is lost when it goes on.
+// nothing is lost when Redis continues.
 func (c *cluster) redisStopped(one *session) {
 	c.Redis.Process.Signal(syscall.SIGSTOP)
 	if got := one.run("ok", "x").result(one.t); got != "41" {
@@ -201,7 +202,7 @@ func (c *cluster) redisStopped(one *session) {
 	})
 }
 
-// drain empties a node under a running cell and an open terminal.
+// drain moves the sessions of a node away under a running cell and an open terminal.
 func (c *cluster) drain(t *testing.T) {
 	var moved []*session
 	for _, s := range c.Servers {
@@ -246,11 +247,11 @@ func (c *cluster) drain(t *testing.T) {
 			t.Errorf("session %d is still on the drained node", i)
 		}
 	}
-	// Nothing new comes to it, and the blob store is empty again.
+	// The node gets no new session, and the blob store is empty again.
 	if made := open(t, srv); c.owner(made.id) == from {
 		t.Error("a drained node got a session")
 	}
-	eventually(t, "an empty blob store", func() bool { // some clients have yet to come back
+	eventually(t, "an empty blob store", func() bool { // some clients have not reconnected yet
 		left := 0
 		filepath.Walk(c.Dir+"/blobs", func(_ string, info os.FileInfo, err error) error {
 			if err == nil && info.Mode().IsRegular() {
@@ -260,15 +261,15 @@ func (c *cluster) drain(t *testing.T) {
 		})
 		return left == 0
 	})
-	// Started again it takes part again.
+	// When it is started again, it gets sessions again.
 	check(t, srv.Halt(syscall.SIGTERM))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	check(t, srv.Boot(ctx))
 }
 
-// nodeStopped stops a node for longer than its lease. It comes back fenced, and
-// its sessions with larger tokens.
+// nodeStopped stops a node for longer than its lease. It continues fenced, and
+// claims its sessions with larger tokens.
 func (c *cluster) nodeStopped(t *testing.T) {
 	s := open(t, c.Servers[0])
 	s.run("ok", "n = 0")
@@ -276,7 +277,7 @@ func (c *cluster) nodeStopped(t *testing.T) {
 	srv := c.Servers[at]
 	before := strings.Count(srv.Log(), `claiming all sessions again`)
 	srv.Signal(syscall.SIGSTOP)
-	time.Sleep(clusterLease + clusterLease/2) // there is nothing to await: it is the time that is tested
+	time.Sleep(clusterLease + clusterLease/2) // this time is tested; no event ends it
 	srv.Signal(syscall.SIGCONT)
 	eventually(t, "the claim of its sessions", func() bool {
 		return strings.Count(srv.Log(), `claiming all sessions again`) > before
@@ -286,12 +287,12 @@ func (c *cluster) nodeStopped(t *testing.T) {
 		return err == nil && s.collect(cell, nil).reply.Status == "ok"
 	})
 	if got := s.run("ok", "n").result(t); got != "1" {
-		t.Errorf("it ran %s times under one key", got)
+		t.Errorf("a cell ran %s times under one key", got)
 	}
 }
 
-// nodeKilled kills a node: its sessions are gone with it or away, the others
-// are not touched, and new ones go elsewhere.
+// nodeKilled kills a node. Its sessions are lost or moved. The sessions of the other
+// node continue, and new sessions are placed there.
 func (c *cluster) nodeKilled(t *testing.T) {
 	kept, doomed := open(t, c.Servers[0]), open(t, c.Servers[1])
 	for try := 0; c.owner(kept.id) == c.owner(doomed.id); try++ {
@@ -315,7 +316,7 @@ func (c *cluster) nodeKilled(t *testing.T) {
 		return err == nil
 	})
 	t.Logf("new sessions after %s", time.Since(begin))
-	// The supervisor has started it again; what it had is unknown then.
+	// The supervisor has started the node again. Its earlier sessions are unknown then.
 	eventually(t, "the typed end", func() bool {
 		_, err := kept.client.Session(kept.ctx, doomed.id)
 		return fault.Is(err, fault.NotFound) || fault.Is(err, fault.SandboxLost)

@@ -74,7 +74,7 @@ func TestClusterVolumes(t *testing.T) {
 		if !fault.Is(err, fault.Conflict) {
 			t.Errorf("a second volume of one name: %v", err)
 		}
-		// Each gateway makes a session: both are where the volume is, and share it.
+		// Each gateway creates a session. Both are on the volume's node, and share it.
 		var sessions []string
 		for i, g := range gateways {
 			made, err := g.CreateSession(ctx, protocol.SessionCreate{
@@ -128,6 +128,6 @@ func TestClusterVolumes(t *testing.T) {
 	}
 	left, err := gateways[0].Volumes(ctx)
 	if check(t, err); len(left) > 0 {
-		t.Errorf("%v are left", left)
+		t.Errorf("%v remain", left)
 	}
 }

@@ -22,36 +22,36 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 )
 
-// containerCaps are those of deploy/container/README.md.
+// containerCaps are the capabilities that deploy/container/README.md lists.
 func containerCaps() []uintptr {
 	return []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_KILL, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_CHROOT, unix.CAP_FOWNER, unix.CAP_FSETID}
 }
 
-// container is what an engine is told of one.
+// container describes a container to an engine.
 type container struct {
 	Root string
-	// Mounts are folders of the host's, by where they are to be in the container.
+	// Mounts are folders of the host, by their paths in the container.
 	Mounts map[string]bind
-	// Args are the program's, behind its name.
+	// Args are the arguments after the program's name.
 	Args []string
-	// ReadOnly is its root, but for the mounts.
+	// ReadOnly makes the root read-only, except for the mounts.
 	ReadOnly bool
-	// Caps are what it may have at most; User is who it is, and its group.
+	// Caps are the largest set of capabilities. User is the id of the user and the group.
 	Caps []uintptr
 	User int
-	// Privileged lets it get more of them; the others can get none.
+	// Privileged allows the program to gain capabilities.
 	Privileged bool
-	// Apart gives it process ids of its own: it is the first.
+	// Apart gives the container process ids of its own. The program has id 1.
 	Apart bool
 }
 
-// bind is a folder of the host's in a container; no From is a new tmpfs.
+// bind is a folder of the host in a container. An empty From means a new tmpfs.
 type bind struct {
 	From     string
 	ReadOnly bool
 }
 
-// command makes the command that becomes the container's program.
+// command returns the command that becomes the container's program.
 func (c container) command() (*exec.Cmd, error) {
 	spec, err := json.Marshal(c)
 	if err != nil {
@@ -66,11 +66,11 @@ func (c container) command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// containerMain does what a container engine would: it enters the root that it
-// is given, with /proc, /sys and /dev of the host and what is to be mounted, and
-// becomes the server. It runs in a mount namespace of its own.
+// containerMain does the work of a container engine. It enters the given root,
+// with the host's /proc, /sys and /dev and the requested mounts, and executes the
+// server. It runs in a mount namespace of its own.
 func containerMain(spec string) error {
-	runtime.LockOSThread() // capabilities are a thread's
+	runtime.LockOSThread() // capabilities belong to a thread
 	var c container
 	if err := json.Unmarshal([]byte(spec), &c); err != nil {
 		return err
@@ -111,7 +111,7 @@ func containerMain(spec string) error {
 	if err := os.Chdir(root); err != nil {
 		return err
 	}
-	// The old root comes to lie over the new one, and is taken away.
+	// The old root is mounted over the new one, and is then unmounted.
 	if err := syscall.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
@@ -141,14 +141,14 @@ func containerMain(spec string) error {
 	return syscall.Exec("/usr/bin/sandgate", append([]string{"sandgate"}, c.Args...), os.Environ())
 }
 
-// TestContainerIsEnough runs the server in the tree that the container image
-// is made of, with the capabilities that its page names.
+// TestContainerIsEnough runs the server in the tree that the container image is
+// made of, with the capabilities that its page names.
 func TestContainerIsEnough(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
 	defer cancel()
 	bin, err := Bin("sandgate")
 	check(t, err)
-	// Beside bin/'s files, so that they can be linked.
+	// It is beside the files of bin, so that they can be linked.
 	dir, err := os.MkdirTemp(filepath.Dir(bin), ".container-")
 	check(t, err)
 	defer os.RemoveAll(dir)
@@ -167,7 +167,7 @@ func TestContainerIsEnough(t *testing.T) {
 	defer said.Close()
 	cmd, err := container{Root: root, Args: []string{"serve"}, Caps: containerCaps(), Mounts: map[string]bind{"/run/sandgate": {}, "/tmp": {}}}.command()
 	check(t, err)
-	// Cgroups have the folder's name, and are shared with what else runs here.
+	// Cgroups have the folder's name. Other processes of this machine share them.
 	cmd.Env = append(cmd.Env, "SANDGATE_LISTEN="+address, "SANDGATE_POOL_SIZE=1", "SANDGATE_RUN_DIR=/run/sandgate/"+filepath.Base(dir))
 	cmd.Stdout, cmd.Stderr = said, said
 	check(t, cmd.Start())
@@ -182,7 +182,7 @@ func TestContainerIsEnough(t *testing.T) {
 			}
 		case <-time.After(60 * time.Second):
 			cmd.Process.Kill()
-			t.Error("the server does not end")
+			t.Error("the server did not end")
 		}
 		if t.Failed() {
 			text, _ := os.ReadFile(said.Name())
@@ -213,8 +213,8 @@ func TestContainerIsEnough(t *testing.T) {
 	s.run("ok", "1")
 }
 
-// TestContainerfileAndCompose: what they name is there, and nothing of it is
-// published without a proxy.
+// TestContainerfileAndCompose checks that the files that they name exist, and that
+// no port is published without a proxy.
 func TestContainerfileAndCompose(t *testing.T) {
 	file := string(mustRead(t, "../deploy/container/Containerfile"))
 	for _, want := range []string{"FROM scratch\n", "COPY . /\n", `ENTRYPOINT ["/usr/bin/sandgate"]`, "STOPSIGNAL SIGTERM", "VOLUME /var/lib/sandgate"} {
@@ -225,7 +225,7 @@ func TestContainerfileAndCompose(t *testing.T) {
 	page := string(mustRead(t, "../deploy/container/README.md"))
 	for _, c := range strings.Fields(unit(t, "CapabilityBoundingSet")) {
 		if c = strings.TrimPrefix(c, "CAP_"); !strings.Contains(page, c) {
-			t.Errorf("the container's page has not %s, which the unit has", c)
+			t.Errorf("the container's page lacks %s, which the unit has", c)
 		}
 	}
 	compose := readCompose(t, "compose.yaml")
@@ -236,7 +236,7 @@ func TestContainerfileAndCompose(t *testing.T) {
 	}
 }
 
-// compose is what is used of Compose's format.
+// compose is the part of Compose's format that the files use.
 type compose struct {
 	Services map[string]service
 	Volumes  map[string]struct{}
@@ -267,8 +267,8 @@ type service struct {
 	Depends []string `yaml:"depends_on"`
 }
 
-// readCompose reads a file of deploy/compose strictly, and sees that what it
-// refers to is there.
+// readCompose reads a file of deploy/compose strictly, and checks that everything
+// it refers to exists.
 func readCompose(t *testing.T, name string) (c compose) {
 	t.Helper()
 	d := yaml.NewDecoder(strings.NewReader(string(mustRead(t, "../deploy/compose/"+name))))
@@ -301,7 +301,7 @@ func readCompose(t *testing.T, name string) (c compose) {
 		if name != "caddy" && len(s.Ports) > 0 {
 			t.Errorf("%s, which speaks no TLS, is published: %v", name, s.Ports)
 		}
-		// Nobody has the image but who builds it.
+		// Only a user who builds the image has it.
 		if file := filepath.Join("../deploy/compose", s.Build.Context, s.Build.Dockerfile); s.Image == "sandgate:latest" && file != "../deploy/container/Containerfile" {
 			t.Errorf("%s is built from %s", name, file)
 		}
@@ -309,9 +309,9 @@ func readCompose(t *testing.T, name string) (c compose) {
 	return c
 }
 
-// TestComposeCluster: the settings of compose's cluster load, what they name is
-// mounted and made by its script for the service's user alone, the services
-// name each other, and Caddy takes its file.
+// TestComposeCluster checks that the settings of compose's cluster load, that each
+// file they name is mounted and created by the script for the service's user only,
+// that the services name each other, and that Caddy accepts its file.
 func TestComposeCluster(t *testing.T) {
 	c := readCompose(t, "cluster.yaml")
 	if !c.Networks["back"].Internal || c.Networks["front"].Internal {
@@ -342,7 +342,7 @@ func TestComposeCluster(t *testing.T) {
 			info, err := os.Stat(f)
 			check(t, err)
 			if owner := info.Sys().(*syscall.Stat_t).Uid; owner != users[what] || info.Mode().Perm()&0o077 != 0 && filepath.Ext(f) != ".crt" {
-				t.Errorf("%s is of user %d, with %s", f, owner, info.Mode())
+				t.Errorf("%s belongs to user %d, with %s", f, owner, info.Mode())
 			}
 		}
 		has := func(path string) {
@@ -363,7 +363,7 @@ func TestComposeCluster(t *testing.T) {
 		var env []string
 		for key, value := range s.Environment {
 			if !slices.ContainsFunc(config.Fields(config.Default()), func(f config.Field) bool { return f.Env == key }) && key != "GOGC" {
-				t.Errorf("%s: %s is no setting", name, key)
+				t.Errorf("%s: there is no setting %s", name, key)
 			}
 			env = append(env, key+"="+strings.ReplaceAll(value, "${SANDGATE_HOST:?the name that browsers use}", proxyName))
 		}
@@ -383,21 +383,21 @@ func TestComposeCluster(t *testing.T) {
 		} else {
 			has(cfg.TokenFile())
 			if !slices.Equal(s.Drop, []string{"ALL"}) || !s.ReadOnly || s.Privileged {
-				t.Errorf("%s may more than it needs", name)
+				t.Errorf("%s has more rights than it needs", name)
 			}
 		}
 		if err != nil || stop < least {
-			t.Errorf("%s has %s to end, and may take %s", name, s.Stop, least)
+			t.Errorf("%s has %s to end, and may need %s", name, s.Stop, least)
 		}
 	}
 	if n := settings["node"].Cluster; n.Address != n.Node+n.Listen || c.Services[n.Node].Command != "node" {
-		t.Errorf("gateways look for the node at %s", n.Address)
+		t.Errorf("gateways expect the node at %s", n.Address)
 	}
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	text := strings.ReplaceAll(c.Configs["caddy"].Content, "${SANDGATE_HOST}", proxyName)
 	for _, to := range []string{"gateway-1:8080", "gateway-2:8080"} {
 		if !strings.Contains(text, to) {
-			t.Errorf("Caddy does not know %s", to)
+			t.Errorf("Caddy's file does not name %s", to)
 		}
 	}
 	check(t, os.WriteFile(file, []byte(text), 0o644))

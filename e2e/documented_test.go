@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestApartAsDocumented does what docs/operation.md says of nodes and gateways
-// apart, as it is written there but for addresses and folders.
+// TestApartAsDocumented runs the commands of docs/operation.md for separate nodes
+// and gateways, as the page shows them except for addresses and folders.
 func TestApartAsDocumented(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -67,7 +67,7 @@ func TestApartAsDocumented(t *testing.T) {
 			continue
 		}
 		if strings.Contains(text, "sandgate check") {
-			// What a supervisor starts takes a moment.
+			// Processes that a supervisor starts need a moment.
 			eventually(t, "the gateway", func() bool {
 				code, err := (&Server{URL: "http://" + there["10.0.0.21:8080"]}).Get(ctx, "/healthz", nil)
 				return err == nil && code == 200

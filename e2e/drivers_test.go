@@ -14,7 +14,7 @@ import (
 )
 
 // TestPythonDriver runs the driver's own tests in a sandbox, with the image's
-// Python and IPython: more than 200 cells, interrupts and questions.
+// Python and IPython: more than 200 cells, interrupts and requests for input.
 func TestPythonDriver(t *testing.T) {
 	for _, part := range []string{"1/2", "2/2"} {
 		t.Run(part, func(t *testing.T) {
@@ -24,20 +24,20 @@ func TestPythonDriver(t *testing.T) {
 	}
 }
 
-// TestJavaDriver sends the image's Java driver requests that are none.
+// TestJavaDriver sends the image's Java driver invalid requests.
 func TestJavaDriver(t *testing.T) {
 	t.Parallel()
 	driverTests(t, []string{"java/tests/*.py"}, "java/tests/test_requests.py", "-v")
 }
 
-// TestPHPDriver sends the PHP driver requests that are none.
+// TestPHPDriver sends the PHP driver invalid requests.
 func TestPHPDriver(t *testing.T) {
 	t.Parallel()
 	driverTests(t, []string{"php/driver/*", "php/tests/*.py", "php/manifest.json"}, "php/tests/wire.py")
 }
 
-// driverTests runs a driver's tests, which are in Python, in a sandbox. Files
-// are patterns below langs.
+// driverTests runs a driver's tests, which are in Python, in a sandbox. files are
+// patterns below langs.
 func driverTests(t *testing.T, files []string, argv ...string) {
 	t.Helper()
 	s := open(t, server)
@@ -63,8 +63,8 @@ func driverTests(t *testing.T, files []string, argv ...string) {
 			break
 		}
 		if err != nil {
-			fails.add(t.Name(), fmt.Errorf("%w; the last of what came is %q", err, out[max(0, len(out)-300):]))
-			t.Fatalf("%v; until then came:\n%s", err, out)
+			fails.add(t.Name(), fmt.Errorf("%w; the last output is %q", err, out[max(0, len(out)-300):]))
+			t.Fatalf("%v; the output before it:\n%s", err, out)
 		}
 		if r.Kind == stream.KindStdout || r.Kind == stream.KindStderr {
 			out = append(out, r.Payload...)

@@ -29,8 +29,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// resolver is a DNS server of the test's. Each question for a name gets the
-// next of its addresses, the last one from then on.
+// resolver is a DNS server. Each question for a name gets the next of the name's
+// addresses, and the last address from then on.
 type resolver struct {
 	conn net.PacketConn
 
@@ -62,7 +62,7 @@ func newResolver(t *testing.T, names map[string][]string) *resolver {
 	return r
 }
 
-// answer makes the answer to a question with one name, as RFC 1035 has it.
+// answer returns the answer to a question with one name, in the form of RFC 1035.
 func (r *resolver) answer(q []byte) []byte {
 	if len(q) < 17 {
 		return nil
@@ -94,7 +94,7 @@ func (r *resolver) answer(q []byte) []byte {
 	binary.BigEndian.PutUint16(a[6:], 0)
 	binary.BigEndian.PutUint32(a[8:], 0)
 	if !known {
-		a[3] |= 3 // there is no such name
+		a[3] |= 3 // the name does not exist
 	}
 	if found != nil {
 		a[7] = 1
@@ -137,8 +137,8 @@ func packed(t *testing.T, files ...string) []byte {
 	return b.Bytes()
 }
 
-// A project of Maven's that needs another, by a property and with a version that
-// its parent manages. What is optional, excluded or for tests is nowhere.
+// A Maven project that depends on another one, by a property and with a version
+// that its parent manages. Optional, excluded and test dependencies do not exist.
 const (
 	mavenTop = `<?xml version="1.0"?><project xmlns="http://maven.apache.org/POM/4.0.0"><parent><groupId>acme</groupId><artifactId>parent</artifactId><version>3</version></parent>
 <artifactId>sgtop</artifactId><version>1.0</version><dependencies>
@@ -154,7 +154,7 @@ const (
 <dependency><groupId>acme</groupId><artifactId>sgtop</artifactId><version>0.1</version></dependency></dependencies></project>`
 )
 
-// registry has a package for each language, in the layout of that language's
+// registry returns a package for each language, in the layout of that language's
 // registry.
 func registry(t *testing.T, base string) map[string][]byte {
 	t.Helper()
@@ -205,8 +205,8 @@ func registry(t *testing.T, base string) map[string][]byte {
 	}
 }
 
-// outside is a server that lets sessions out to a registry of the test's and
-// nothing else.
+// outside is a server whose sessions may reach the test's registry and no other
+// host.
 type outside struct {
 	*Server
 	dns  *resolver
@@ -255,7 +255,7 @@ func newOutside(t *testing.T, settings string) *outside {
 	return o
 }
 
-// open makes a session in a language, with a network or without.
+// open creates a session in a language, with or without a network.
 func (o *outside) open(t *testing.T, language string, network *protocol.Network) *session {
 	t.Helper()
 	ctx := deadline(t)
@@ -278,7 +278,7 @@ func enter(t *testing.T, ctx context.Context, c *client.Client, made protocol.Se
 	return &session{t, ctx, c, conn, k, made.ID}
 }
 
-// says is what a cell prints, also when it fails.
+// says returns the text that a cell prints, also when the cell fails.
 func (s *session) says(code string) string {
 	s.t.Helper()
 	out := s.collect(s.begin(code), nil)
@@ -289,8 +289,8 @@ func (s *session) says(code string) string {
 	return text
 }
 
-// TestPackagesFromARegistry installs a package with the tools of each language
-// in gVisor, from registries of the test's, through the way out.
+// TestPackagesFromARegistry installs a package with the tools of each language in
+// gVisor, from registries of the test, through the egress proxy.
 func TestPackagesFromARegistry(t *testing.T) {
 	t.Parallel()
 	o := newOutside(t, "pool: {size: 1}")
@@ -337,8 +337,8 @@ func TestPackagesFromARegistry(t *testing.T) {
 	}
 }
 
-// TestEgressDenied tries the ways around the lists from a sandbox. What is let
-// out by name is reached at the address that was looked at, and nothing else is.
+// TestEgressDenied tries to bypass the lists from a sandbox. A host that is allowed
+// by name is reached at the address that was checked, and no other host is reached.
 func TestEgressDenied(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1}")
 	port := strconv.Itoa(o.port)
@@ -394,13 +394,13 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 		}
 		for i := range want {
 			if !strings.HasPrefix(answers[i], want[i]+" ") {
-				t.Errorf("%s: %q, not %s", to, answers[i], want[i])
+				t.Errorf("%s: %q, want %s", to, answers[i], want[i])
 			}
 		}
 	}
 	for to, says := range map[string]string{"other.test:80": "network.allow", "example.com:443": "egress.allow", "meta.test:PORT": "insecure_egress_to_private_networks"} {
 		if a := lines[to]; len(a) == 0 || !strings.Contains(a[0], says) {
-			t.Errorf("%s is not told of %s: %q", to, says, a)
+			t.Errorf("the error of %s does not name %s: %q", to, says, a)
 		}
 	}
 	if n := o.dns.count("rebinds.test"); n != 2 {
@@ -435,7 +435,7 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 	made, err := s.client.Session(s.ctx, cli("s_", "sessions", "create", "--network"))
 	check(t, err)
 	if made.Network == nil || len(made.Network.Allow) < 2 {
-		t.Errorf("--network makes a session with %+v", made.Network)
+		t.Errorf("--network creates a session with %+v", made.Network)
 	}
 	view, err := s.client.Session(s.ctx, s.id)
 	check(t, err)
@@ -444,8 +444,8 @@ print('huge | ' + ask('GET http://registry.test:PORT/ HTTP/1.1\r\nA: ' + 'a' * 7
 	}
 }
 
-// TestEgressLivesOn hibernates, wakes and forks a session with a connection
-// open: that is cut, and there is a way out again.
+// TestEgressLivesOn hibernates, resumes and forks a session with an open connection.
+// The connection is closed, and new connections work.
 func TestEgressLivesOn(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1}")
 	s := o.open(t, "python", &protocol.Network{})
@@ -472,20 +472,21 @@ except ConnectionResetError: print('cut')
 	f := enter(t, s.ctx, s.client, forks.Sessions[0])
 	want(f, cut, "cut")
 	want(f, again, "hello")
-	// The original's goes on.
+	// The original's connection stays open.
 	want(s, "c.sendall(b'GET /hello HTTP/1.0\\r\\n\\r\\n'); print(c.recv(100).split(b'\\r\\n')[0].decode())", "HTTP/1.0 200 OK")
 	want(s, hold, "HTTP/1.1 200 Connection established")
 	_, err = s.client.HibernateSession(s.ctx, s.id)
 	check(t, err)
 	want(s, cut, "cut")
 	want(s, again, "hello")
-	// A session's end ends what is open, and with the server's all is written.
+	// The end of a session closes its connections. When the server has stopped, the
+	// audit log is complete.
 	check(t, s.client.DeleteSession(s.ctx, s.id))
 	check(t, s.client.DeleteSession(s.ctx, f.id))
 	check(t, o.Halt(syscall.SIGTERM))
 	log, err := os.ReadFile(o.Dir + "/data/audit/audit.jsonl")
 	check(t, err)
 	if n := strings.Count(string(log), `"event":"egress"`); n != 4 || strings.Contains(string(log), "/hello") {
-		t.Errorf("%d connections are in the audit log, or more than hosts is", n)
+		t.Errorf("the audit log has %d connections, or more than hosts", n)
 	}
 }

@@ -28,8 +28,8 @@ func shellOut(t *testing.T, s *session, stdin string, args ...string) (out, errs
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestExecAndCopy runs commands in a session, in the foreground and detached,
-// and carries folders in and out, from the command line.
+// TestExecAndCopy runs commands in a session, in the foreground and detached, and
+// copies folders in and out, from the command line.
 func TestExecAndCopy(t *testing.T) {
 	s := open(t, server)
 	out, errs, code := shellOut(t, s, "", "exec", "--cwd", "/tmp", s.id, "--", "sh", "-c", "pwd; echo err >&2; exit 7")
@@ -44,7 +44,7 @@ func TestExecAndCopy(t *testing.T) {
 	if code != 0 || channel == "" {
 		t.Fatalf("exec -d: %q, %q, %d", out, errs, code)
 	}
-	// It lives on with nobody there, and so does what has tried to get away.
+	// The program continues without a client, and so does a process that has left its group.
 	found := map[string]protocol.Process{}
 	for len(found) < 2 {
 		all, err := s.client.Processes(s.ctx, s.id)
@@ -65,7 +65,7 @@ func TestExecAndCopy(t *testing.T) {
 		check(t, s.client.SignalProcess(s.ctx, s.id, p.PID, "SIGTERM"))
 	}
 	if out, _, _ := shellOut(t, s, "", "logs", "-f", s.id, channel); out != "begun\n" {
-		t.Errorf("the log of what was detached has %q", out)
+		t.Errorf("the log of the detached program has %q", out)
 	}
 
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestExecAndCopy(t *testing.T) {
 	}
 	out, _, _ = shellOut(t, s, "", "exec", s.id, "--", "sh", "-c", "cat src/link src/deep/b.txt copy/a.txt copy/src/deep/b.txt")
 	if out != "ABAB" {
-		t.Errorf("what was copied in says %q", out)
+		t.Errorf("the program that was copied in prints %q", out)
 	}
 	if _, errs, code := shellOut(t, s, "", "cp", s.id+":copy", dir); code != 0 {
 		t.Errorf("cp of a folder: %s", errs)
@@ -94,7 +94,7 @@ func TestExecAndCopy(t *testing.T) {
 }
 
 // TestFilesAndProcessesByHand moves and copies files within sessions and between
-// them, and ends what was left running, from the command line.
+// them, and ends programs that still run, from the command line.
 func TestFilesAndProcessesByHand(t *testing.T) {
 	s := open(t, server)
 	line := func(code int, args ...string) string {
@@ -142,7 +142,7 @@ func TestFilesAndProcessesByHand(t *testing.T) {
 	line(fault.InvalidArgument.Row().Exit, "kill", "-s", "nothing", s.id, channel)
 	line(0, "kill", "-s", "term", s.id, channel)
 	if got := readAll(t, s, v); got != "told\n" {
-		t.Errorf("what was ended says %q", got)
+		t.Errorf("the log of the program that was ended has %q", got)
 	}
 	if got := line(0, "ps", s.id); !strings.Contains(got, "exited (5)") {
 		t.Errorf("ps says:\n%s", got)

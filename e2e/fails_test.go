@@ -10,22 +10,22 @@ import (
 // fails are the cells that failed.
 var fails summary
 
-// summary tells in a few lines what a run of many cells has found. It is
-// printed at the very end, since what go test prints of a failure may be
-// thousands of lines above it.
+// summary reports the failures of a run of many cells in a few lines. It is printed
+// at the very end, because the output of go test for one failure may be thousands
+// of lines above it.
 type summary struct {
 	mu    sync.Mutex // guards lines
 	lines []string
 }
 
-// Bounds of a summary: the lines are for people.
+// The limits of a summary, whose lines are for people.
 const (
 	maxSummary     = 20
 	maxSummaryLine = 600 // bytes
 )
 
-// add keeps the error of a test on one line: what was wanted and what came,
-// without the code and without all else that came.
+// add stores the error of a test in one line: the wanted and the actual output,
+// without the code and the rest of the output.
 func (s *summary) add(test string, err error) {
 	var parts []string
 	for line := range strings.Lines(err.Error()) {

@@ -15,8 +15,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestGatewayKilledLosesNothing kills the gateway while a cell counts, and
-// wants every number once.
+// TestGatewayKilledLosesNothing kills the gateway while a cell counts, and checks
+// that every number arrives once.
 func TestGatewayKilledLosesNothing(t *testing.T) {
 	s := open(t, server)
 	cell := s.begin("import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.01)")
@@ -44,8 +44,8 @@ func TestGatewayKilledLosesNothing(t *testing.T) {
 	}
 }
 
-// TestKernelDiesMidCell kills the kernel from within: the cell says so and the
-// next one runs.
+// TestKernelDiesMidCell kills the kernel from inside. The cell reports it, and the
+// next cell runs.
 func TestKernelDiesMidCell(t *testing.T) {
 	s := open(t, server)
 	s.run("ok", "x = 1")
@@ -59,8 +59,8 @@ func TestKernelDiesMidCell(t *testing.T) {
 	}
 }
 
-// TestSandboxLostByMemory takes more memory than the sandbox has: the session
-// says that it is lost and why.
+// TestSandboxLostByMemory uses more memory than the sandbox has. The session reports
+// that it is lost, and the reason.
 func TestSandboxLostByMemory(t *testing.T) {
 	s := open(t, server)
 	cell, err := s.kernel.Execute(s.ctx, "b = []\nwhile True: b.append(bytearray(b'x' * (64 << 20)))", client.ExecuteOptions{})
@@ -76,13 +76,13 @@ func TestSandboxLostByMemory(t *testing.T) {
 		}
 		return
 	}
-	// The inner ring may have ended the cell alone, with an error.
+	// The inner limit may have ended only the cell, with an error.
 	if reply := cell.Reply(); reply == nil || reply.Status != "error" {
 		t.Errorf("the session is %q and the reply %+v", info.State, reply)
 	}
 }
 
-// TestBadInput has a clear error for each wrong request.
+// TestBadInput checks that each invalid request has a clear error.
 func TestBadInput(t *testing.T) {
 	ctx := deadline(t)
 	good, err := client.New(server.URL, server.Token, client.Options{})
@@ -108,7 +108,7 @@ func TestBadInput(t *testing.T) {
 	_, err = s.kernel.Execute(ctx, strings.Repeat("x", protocol.MaxCode+1), client.ExecuteOptions{})
 	kind("oversize code", err, fault.TooLarge)
 
-	// A body cut short leaves no file.
+	// A body that is cut short leaves no file.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
 	check(t, err)
 	fmt.Fprintf(conn, "PUT /v1/sessions/%s/files/cut.txt HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\nonly this", s.id, server.Token)
@@ -116,20 +116,20 @@ func TestBadInput(t *testing.T) {
 	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
 		res.Body.Close()
 		if res.StatusCode < 400 {
-			t.Errorf("a body cut short gives %s", res.Status)
+			t.Errorf("a body that is cut short gives %s", res.Status)
 		}
 	}
 	conn.Close()
 	if got := s.run("ok", "import os; [f for f in os.listdir() if 'cut' in f]").result(t); got != "[]" {
-		t.Errorf("a body cut short left %s", got)
+		t.Errorf("a body that is cut short left %s", got)
 	}
 
-	// What was there before goes on.
+	// The earlier sessions continue.
 	s.run("ok", "1")
 }
 
-// TestDiskFull fills the sandbox's filesystem: the program gets an error that
-// it can show, and the session lives.
+// TestDiskFull fills the sandbox's filesystem. The program gets an error that it
+// can show, and the session continues.
 func TestDiskFull(t *testing.T) {
 	s := open(t, server)
 	out := s.run("error", "with open('/tmp/big', 'wb') as f:\n    for _ in range(2000): f.write(bytes(1 << 20))")

@@ -31,8 +31,8 @@ func kind(t *testing.T, err error, want fault.Kind) {
 	}
 }
 
-// TestFilesOfASession goes through all that can be done to files, in gVisor
-// and through the public door, and sees that a hibernation changes no ETag.
+// TestFilesOfASession uses all operations on files, in gVisor and through the
+// public interface, and checks that a hibernation changes no ETag.
 func TestFilesOfASession(t *testing.T) {
 	s := open(t, server)
 	c, ctx := s.client, s.ctx
@@ -63,7 +63,7 @@ func TestFilesOfASession(t *testing.T) {
 	check(t, err)
 	_, err = c.Copy(ctx, s.id, "a", "b/c/a", false)
 	check(t, err)
-	_, err = c.Move(ctx, s.id, "b", "/tmp/b", false) // a filesystem of its own
+	_, err = c.Move(ctx, s.id, "b", "/tmp/b", false) // another filesystem
 	check(t, err)
 	_, err = c.Move(ctx, s.id, "a", "/tmp/b", true)
 	kind(t, err, fault.Conflict)
@@ -91,8 +91,8 @@ func TestFilesOfASession(t *testing.T) {
 	kind(t, c.Remove(ctx, s.id, "/opt/sandgate", true), fault.PermissionDenied)
 }
 
-// TestTreesOfASession sends a tree in, has the sandbox look at it, and takes it
-// out again; and fills the disk by one.
+// TestTreesOfASession uploads a tree, reads it in the sandbox, and downloads it. Then
+// it fills the disk with a tree.
 func TestTreesOfASession(t *testing.T) {
 	s := open(t, server)
 	c, ctx := s.client, s.ctx
@@ -138,7 +138,7 @@ func TestTreesOfASession(t *testing.T) {
 	}
 	r, err = c.DownloadTree(ctx, s.id, "p", "zip")
 	if got := read(t, r, err); !strings.HasPrefix(got, "PK") {
-		t.Error("the zip is none")
+		t.Error("the answer is not a zip archive")
 	}
 
 	pr, pw := io.Pipe()

@@ -11,24 +11,24 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestFloods: much output, many small writes, one long line. A viewer that
-// reads gets every byte, a flood ends when it is told to, and neither process
-// of the server grows. SANDGATE_FLOOD=1 makes it 200 MB and a million writes, a
-// tenth and a fiftieth of that otherwise.
+// TestFloods prints much output, many small writes, and one long line. A viewer
+// that reads gets every byte, an interrupt ends a flood, and the memory of the
+// server's processes does not grow. With SANDGATE_FLOOD=1 it prints 200 MB and a
+// million writes; otherwise a tenth and a fiftieth of that.
 func TestFloods(t *testing.T) {
 	flood, writes := 20_000_000, 20_000
 	if os.Getenv("SANDGATE_FLOOD") != "" {
 		flood, writes = 200_000_000, 1_000_000
 	}
 	s := open(t, server)
-	s.run("ok", "1") // what is made once stays
+	s.run("ok", "1") // memory that is allocated once stays
 	before := map[string]int{}
 	for _, name := range []string{"node", "gateway"} {
 		pid, err := server.Child(name)
 		check(t, err)
 		before[name] = resident(t, pid)
 	}
-	// read counts what a program prints, and what it is told that it missed.
+	// read counts the bytes that a program prints, and the gaps that the viewer is sent.
 	read := func(argv ...string) (bytes, gaps int) {
 		p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: argv})
 		check(t, err)
@@ -48,16 +48,16 @@ func TestFloods(t *testing.T) {
 	}
 	begin := time.Now()
 	if got, gaps := read("head", "-c", fmt.Sprint(flood), "/dev/zero"); got != flood || gaps > 0 {
-		t.Errorf("%d bytes and %d gaps came of a flood", got, gaps)
+		t.Errorf("a flood arrived with %d bytes and %d gaps", got, gaps)
 	}
 	t.Logf("%d bytes: %s", flood, time.Since(begin))
 	begin = time.Now()
 	if got, gaps := read("dd", "if=/dev/zero", "bs=1", "status=none", fmt.Sprintf("count=%d", writes)); got != writes || gaps > 0 {
-		t.Errorf("%d bytes and %d gaps came of writes of one", got, gaps)
+		t.Errorf("writes of one byte arrived with %d bytes and %d gaps", got, gaps)
 	}
 	t.Logf("%d writes of one byte: %s", writes, time.Since(begin))
 	if out := s.run("ok", "print('x' * 10_000_000)"); out.stdout != strings.Repeat("x", 10_000_000)+"\n" {
-		t.Errorf("a line of 10 MB came with %d bytes", len(out.stdout))
+		t.Errorf("a line of 10 MB arrived with %d bytes", len(out.stdout))
 	}
 
 	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"yes"}})
@@ -76,7 +76,7 @@ func TestFloods(t *testing.T) {
 		}
 	}
 	if took := time.Since(told); took > 30*time.Second {
-		t.Errorf("a flood went on for %s after its interrupt", took)
+		t.Errorf("a flood continued for %s after its interrupt", took)
 	} else {
 		t.Logf("an interrupt ends a flood in %s", took)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// draws are cells that print what must differ between copies, as name=value.
+// draws are cells that print values that must differ between copies, as name=value.
 func draws() map[string]string {
 	return map[string]string{
 		"python": `
@@ -52,8 +52,8 @@ machine=$(cat /etc/machine-id)"`,
 }
 
 // TestForksAreStrangers forks a session with a kernel of every language twenty
-// times, after each has drawn random numbers, and wants nothing equal that could
-// be guessed from one copy about another.
+// times, after each kernel has drawn random numbers, and checks that no value of
+// one copy can be guessed from another.
 func TestForksAreStrangers(t *testing.T) {
 	t.Parallel()
 	const rounds, each = 4, 5
@@ -68,7 +68,7 @@ func TestForksAreStrangers(t *testing.T) {
 			kernels[language] = c.ID
 		}
 	}
-	seen := map[string]string{} // a value, and who has drawn it
+	seen := map[string]string{} // by value: the copy that drew it
 	draw := func(session, who string) {
 		t.Helper()
 		for _, language := range names {
@@ -89,13 +89,13 @@ func TestForksAreStrangers(t *testing.T) {
 				}
 				n++
 				if name == "host" || name == "machine" || name == "boot" {
-					language = "" // one for all
+					language = "" // one value for all languages
 				}
 				if other, known := seen[value]; known && other != who+"/"+name {
-					t.Errorf("%s of %s: %s is that of %s too", name, who, value, other)
+					t.Errorf("%s of %s: %s has the value %s too", name, who, value, other)
 				}
 				if value == "" || language != "" && seen[value] != "" {
-					t.Errorf("%s of %s is %q again", name, who, value)
+					t.Errorf("%s of %s is %q a second time", name, who, value)
 				}
 				seen[value] = who + "/" + name
 			}
@@ -109,7 +109,7 @@ func TestForksAreStrangers(t *testing.T) {
 		begin := time.Now()
 		f, err := s.client.ForkSession(ctx, protocol.SessionFork{Session: s.id, Count: each})
 		check(t, err)
-		t.Logf("forking %d times: %s, of which the original stood still %.0f ms", each, time.Since(begin), f.PauseMS)
+		t.Logf("forking %d times: %s, in which the original was paused for %.0f ms", each, time.Since(begin), f.PauseMS)
 		for i, v := range f.Sessions {
 			draw(v.ID, fmt.Sprintf("copy %d", round*each+i))
 		}
@@ -131,7 +131,7 @@ func ordered(t *testing.T, args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// at is the Python kernel of another session, over s's connection.
+// at returns the Python kernel of another session, over s's connection.
 func (s *session) at(id string) *session {
 	s.t.Helper()
 	k, err := s.conn.Kernel(s.ctx, id, "k1")
@@ -139,7 +139,7 @@ func (s *session) at(id string) *session {
 	return &session{s.t, s.ctx, s.client, s.conn, k, id}
 }
 
-// TestForkCommands takes a person's way: fork, keep, start, list, remove.
+// TestForkCommands uses the commands as a person does: fork, snapshot, start, list, remove.
 func TestForkCommands(t *testing.T) {
 	s := open(t, server)
 	s.run("ok", "x = 41")
@@ -169,7 +169,7 @@ func TestForkCommands(t *testing.T) {
 	}
 	ordered(t, "snapshot", "rm", "my clean one")
 	if got := ordered(t, "snapshot", "ls", "-q"); got != "" {
-		t.Errorf("left: %s", got)
+		t.Errorf("the rest: %s", got)
 	}
 	if got := s.run("ok", "x").result(t); got != "41" {
 		t.Errorf("the original says %s", got)
@@ -177,7 +177,7 @@ func TestForkCommands(t *testing.T) {
 	ordered(t, append([]string{"rm", begun, also}, copies...)...)
 }
 
-// killed kills the whole server at once and starts it again.
+// killed kills all processes of the server at once and starts it again.
 func (s *Server) killed(ctx context.Context, t *testing.T) {
 	t.Helper()
 	node, err := s.Child("node")
@@ -192,13 +192,13 @@ func (s *Server) killed(ctx context.Context, t *testing.T) {
 		ends = append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 		check(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
-	// Until all have ended one of them may have the address.
+	// Until all have ended, one of them may still have the address.
 	for i := range ends {
 		for {
 			if n, err := unix.Poll(ends[i:i+1], 30_000); err == nil && n == 1 {
 				break
 			} else if err != unix.EINTR {
-				t.Fatalf("a killed part does not end: %d, %v", n, err)
+				t.Fatalf("a killed process does not end: %d, %v", n, err)
 			}
 		}
 	}
@@ -206,10 +206,10 @@ func (s *Server) killed(ctx context.Context, t *testing.T) {
 	check(t, s.Boot(ctx))
 }
 
-// TestKilledServer kills the whole server while snapshots are taken, at any
-// moment of it, and while a durable session works. What is listed afterwards
-// is whole, nothing else is left, and the session is there as of when it last
-// fell idle; a client that stays is told what is lost.
+// TestKilledServer kills all processes of the server at different moments of a
+// snapshot, and while a durable session works. The snapshots that are listed
+// afterwards are complete, and nothing else remains. The session is back in the
+// state in which it last became idle. A connected client learns what is lost.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
@@ -229,7 +229,7 @@ func TestKilledServer(t *testing.T) {
 			if found.KeptMS > since {
 				return found.KeptMS
 			}
-			time.Sleep(50 * time.Millisecond) // a poll, until the context ends
+			time.Sleep(50 * time.Millisecond) // no event reports a copy
 		}
 	}
 	kept(time.Now().UnixMilli())
@@ -250,14 +250,14 @@ func TestKilledServer(t *testing.T) {
 	after, err := s.client.Session(ctx, s.id)
 	check(t, err)
 	if after.State != "hibernated" || after.RecoveredMS != before.KeptMS {
-		t.Errorf("it came back as %+v, kept at %d", after, before.KeptMS)
+		t.Errorf("the session is back as %+v, copied at %d", after, before.KeptMS)
 	}
 	if got := s.run("ok", "x, open('kept').read()").result(t); got != "(42, 'in a file')" {
-		t.Errorf("it has %s", got)
+		t.Errorf("its variable is %s", got)
 	}
 	v.do("echo $held", "\rin-the-shell")
 
-	// Kills at any moment of a snapshot.
+	// The kills are at different moments of a snapshot.
 	folder := filepath.Join(srv.Dir, "data", "node", "kept")
 	whole := 0
 	const kills = 5
@@ -277,7 +277,7 @@ func TestKilledServer(t *testing.T) {
 		case <-taken:
 		case <-time.After(takes * time.Duration(2*i+1) / kills):
 		}
-		t.Logf("killed %s after the beginning", time.Since(begun))
+		t.Logf("killed %s after the start", time.Since(begun))
 		srv.killed(ctx, t)
 		list, err := s.client.Snapshots(ctx)
 		check(t, err)
@@ -285,26 +285,26 @@ func TestKilledServer(t *testing.T) {
 		names, err := os.ReadDir(folder)
 		check(t, err)
 		if len(names) != whole {
-			t.Errorf("%d are listed, there are %v", whole, names)
+			t.Errorf("%d snapshots are listed, the folder has %v", whole, names)
 		}
 		if got := s.run("ok", "x").result(t); got != "42" {
-			t.Errorf("after kill %d it says %s", i, got)
+			t.Errorf("after kill %d the variable is %s", i, got)
 		}
 		kept(0)
 	}
-	t.Logf("%d of %d snapshots were whole", whole, kills)
+	t.Logf("%d of %d snapshots were complete", whole, kills)
 	list, err := s.client.Snapshots(ctx)
 	check(t, err)
 	for _, n := range list {
 		begun, err := s.client.CreateSession(ctx, protocol.SessionCreate{Snapshot: n.ID})
 		check(t, err)
 		if got := s.at(begun.ID).run("ok", "x").result(t); got != "42" {
-			t.Errorf("a session of %s says %s", n.Name, got)
+			t.Errorf("a session of %s has the variable %s", n.Name, got)
 		}
 		check(t, s.client.DeleteSnapshot(ctx, n.ID))
 		check(t, s.client.DeleteSession(ctx, begun.ID))
 	}
-	check(t, s.conn.Close()) // a log goes with its last reader
+	check(t, s.conn.Close()) // a log is removed with its last reader
 	check(t, s.client.DeleteSession(ctx, s.id))
 	for _, name := range []string{"kept", "forks", "durable", "sessions", "logs"} {
 		for {
@@ -314,7 +314,7 @@ func TestKilledServer(t *testing.T) {
 				break
 			}
 			if ctx.Err() != nil {
-				t.Fatalf("left in %s: %v", name, names)
+				t.Fatalf("%s still has %v", name, names)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}

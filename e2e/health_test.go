@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestReadyByACell: the server finds itself ready by running a cell, and
-// sandgate check runs one now.
+// TestReadyByACell checks that the server decides that it is ready by running a
+// cell, and that sandgate check runs one now.
 func TestReadyByACell(t *testing.T) {
 	ctx := deadline(t)
 	var ready struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// history is what a cluster has done, as its nodes and its users wrote it down
-// while they did it. Each case of chaos ends with reading it.
+// history is what a cluster did, as its nodes and its users recorded it at the
+// time. Each case of TestChaos ends with a check of the history.
 type history struct {
 	nodes map[string]string // the folder of each node, where its log and its audit log are
 
@@ -25,7 +25,7 @@ type history struct {
 	views []view
 }
 
-// view is what one viewer was shown of a channel, in its order.
+// view is the output that one viewer was sent of a channel, in order.
 type view struct {
 	session, channel string
 	places           []viewed
@@ -53,7 +53,7 @@ type claim struct {
 
 var claimLine = regexp.MustCompile(`time=(\S+) .*msg="session (owned|parked|forgotten)" .*session=(\S+) token=(\d+)`)
 
-// claims are those of all nodes, each node's in its order.
+// claims returns the claims of all nodes, in the order of each node.
 func (h *history) claims() []claim {
 	var all []claim
 	for node, dir := range h.nodes {
@@ -67,7 +67,7 @@ func (h *history) claims() []claim {
 	return all
 }
 
-// acknowledged are the changes that a node has said yes to, from its audit log.
+// acknowledged returns the changes that a node has acknowledged, from its audit log.
 func (h *history) acknowledged(node string) []protocol.AuditEntry {
 	files, _ := filepath.Glob(filepath.Join(h.nodes[node], "data", "audit", "*.jsonl"))
 	var all []protocol.AuditEntry
@@ -76,7 +76,7 @@ func (h *history) acknowledged(node string) []protocol.AuditEntry {
 		for line := range strings.Lines(string(text)) {
 			var e protocol.AuditEntry
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				continue // a node that was killed in mid-line
+				continue // the node was killed while it wrote the line
 			}
 			switch e.Event {
 			case protocol.OpExecute, protocol.OpChannelOpen, protocol.OpInterrupt, protocol.OpFileWrite, protocol.OpSessionUpdate:
@@ -89,8 +89,7 @@ func (h *history) acknowledged(node string) []protocol.AuditEntry {
 	return all
 }
 
-// mustHold fails the test for each way in which the history is not as it should
-// be.
+// mustHold fails the test for each broken promise in the history.
 func (h *history) mustHold(t *testing.T) {
 	t.Helper()
 	wrong, read := h.check()
@@ -100,12 +99,12 @@ func (h *history) mustHold(t *testing.T) {
 	t.Logf("the history: %s", read)
 }
 
-// check reads the history, and says what is wrong and how much there was:
+// check returns the broken promises in the history, and how much it has read:
 //
-//   - each token was given once, and those of a session rise at each node;
-//   - what a node acknowledged for a session it owned: no other had claimed it
-//     by then with a larger token;
-//   - no viewer was shown an offset, or an epoch, that goes back.
+//   - each token was issued once, and the tokens of a session rise at each node;
+//   - when a node acknowledged a change of a session that it owned, no other node had
+//     claimed the session with a larger token;
+//   - no viewer was sent an offset, or an epoch, that decreases.
 func (h *history) check() (wrong []string, read string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	type holder struct{ node, session string }
@@ -181,7 +180,7 @@ func (h *history) owners() map[string]int {
 	return n
 }
 
-// TestHistoryTells: a history in which a promise was broken does not pass.
+// TestHistoryTells checks that a history with a broken promise does not pass.
 func TestHistoryTells(t *testing.T) {
 	at := func(s int) string { return time.Date(2026, 1, 1, 0, 0, s, 0, time.UTC).Format(time.RFC3339Nano) }
 	owned := func(s int, session string, token int) string {

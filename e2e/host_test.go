@@ -12,8 +12,8 @@ import (
 	"github.com/sandgate/sandgate/fault"
 )
 
-// TestUnfitHost starts a server where it cannot run: it says what is missing
-// and how to mend it, with the table's exit code, and leaves nothing.
+// TestUnfitHost starts a server on a machine where it cannot run. It reports what
+// is missing and how to repair it, with the exit code of the table, and leaves no file.
 func TestUnfitHost(t *testing.T) {
 	ctx := deadline(t)
 	bin, err := Bin("sandgate")
@@ -22,7 +22,7 @@ func TestUnfitHost(t *testing.T) {
 	check(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	check(t, os.Chmod(dir, 0o777))
-	// Where anybody may run it.
+	// Every user may run the program in this folder.
 	content, err := os.ReadFile(bin)
 	check(t, err)
 	bin = filepath.Join(dir, "sandgate")

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// Do sends a request with the server's token. A body of []byte goes as it is,
-// anything else as JSON.
+// Do sends a request with the server's token. A body of []byte is sent unchanged,
+// any other body as JSON.
 func (s *Server) Do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var r io.Reader
 	kind := "application/json"
@@ -40,7 +40,7 @@ func (s *Server) Get(ctx context.Context, path string, v any) (int, error) {
 	return s.JSON(ctx, http.MethodGet, path, nil, v)
 }
 
-// JSON sends a request and reads its JSON answer into v, whatever its status.
+// JSON sends a request and reads its JSON answer into v, for every status.
 func (s *Server) JSON(ctx context.Context, method, path string, body, v any) (int, error) {
 	res, err := s.Do(ctx, method, path, body)
 	if err != nil {

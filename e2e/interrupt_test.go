@@ -13,16 +13,16 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// endless is what a language's cells do until they are interrupted.
+// endless has cells of a language that run until they are interrupted.
 type endless struct {
-	keep  string   // sets what must outlive the interrupts
-	kept  string   // fails when that is not there
-	cells []string // run forever
+	keep  string   // sets a value that must survive the interrupts
+	kept  string   // fails when the value is lost
+	cells []string // each runs forever
 }
 
-// endlessly holds the cells by language. Each has a loop that computes, one
-// that sleeps, and whatever else waits in that language, a child process among
-// it: an interrupt finds each at another place when it comes early.
+// endlessly has the cells by language. Each language has a loop that computes, a
+// loop that sleeps, and other ways to wait, with a child process among them. An
+// interrupt that is sent early finds each of them in another state.
 var endlessly = map[string]endless{
 	"python": {
 		"kept = 41", "assert kept == 41",
@@ -99,21 +99,20 @@ var endlessly = map[string]endless{
 	},
 }
 
-// interruptLimit is how long a cell may take to end. It is far above what is
-// promised: what is looked for here is an interrupt that is lost for good.
+// interruptLimit is how long a cell may take to end. It is far above the promise,
+// because these tests search for interrupts that are lost.
 const interruptLimit = 15 * time.Second
 
-// runInterrupts interrupts cells 0 to 20 ms after they were sent: before the
-// driver has them, while they begin, and right before they wait for something.
-// The first cell of a kernel is among them, and each kernel's last cell says
-// whether the state is there.
+// runInterrupts interrupts cells 0 to 20 ms after they were sent: before the driver
+// has read them, while they begin, and right before they wait. The first cell of a
+// kernel is among them, and each kernel's last cell checks the state.
 func runInterrupts(t *testing.T, c *client.Client, language string) {
 	e, ok := endlessly[language]
 	if !ok {
 		t.Fatal("there are no endless cells of this language")
 	}
 	fresh, rounds := 3, 18
-	// More of them, for who looks for one that is rare.
+	// More cells, to search for a failure that is rare.
 	if n, err := strconv.Atoi(os.Getenv("INTERRUPT_ROUNDS")); err == nil && n > 0 {
 		fresh, rounds = max(1, n/6), n
 	}
@@ -127,7 +126,7 @@ func runInterrupts(t *testing.T, c *client.Client, language string) {
 		k, err := conn.Kernel(ctx, made.ID, made.Channels[0].ID)
 		check(t, err)
 		for i := range rounds / fresh {
-			if i == 1 { // the first cell is interrupted in a kernel that has run none
+			if i == 1 { // the first cell of a kernel is interrupted
 				finish(t, ctx, k, e.keep)
 			}
 			interruptEarly(t, ctx, k, e.cells[rand.IntN(len(e.cells))], time.Duration(rand.IntN(20_000))*time.Microsecond)
@@ -153,14 +152,14 @@ func finish(t *testing.T, ctx context.Context, k *client.Kernel, code string) {
 	}
 }
 
-// interruptEarly sends a cell, interrupts it after the pause, and wants it to
-// end: with the language's error, aborted if it had not begun, or by itself,
-// where the interrupt ended the child process first that it was waiting for.
+// interruptEarly sends a cell, interrupts it after the pause, and waits for its
+// end: with the language's error, aborted if it had not begun, or by itself if the
+// interrupt ended the child process that it was waiting for.
 func interruptEarly(t *testing.T, ctx context.Context, k *client.Kernel, code string, pause time.Duration) {
 	t.Helper()
 	cell, err := k.Execute(ctx, code, client.ExecuteOptions{})
 	check(t, err)
-	time.Sleep(pause) // any moment will do
+	time.Sleep(pause) // the pause is the moment that is tested
 	sent := time.Now()
 	check(t, k.Interrupt(ctx, 0))
 	limited, cancel := context.WithTimeout(ctx, interruptLimit)

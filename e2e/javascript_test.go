@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestJavaScriptDriver runs the driver's own tests in a sandbox, with the
-// image's Node: broken requests, interrupts at any moment, positions.
+// TestJavaScriptDriver runs the driver's own tests in a sandbox, with the image's
+// Node: invalid requests, interrupts at different moments, positions.
 func TestJavaScriptDriver(t *testing.T) {
 	t.Parallel()
 	s := open(t, server)

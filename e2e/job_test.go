@@ -14,8 +14,8 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestMainJob does with a real table what Sandgate is for: upload, group, draw,
-// interrupt, go on.
+// TestMainJob uses Sandgate for its main purpose, with a real table: upload, group,
+// draw, interrupt, continue.
 func TestMainJob(t *testing.T) {
 	s := open(t, server)
 	table, err := os.Open("../node_modules/vega-datasets/data/seattle-weather.csv")
@@ -33,7 +33,7 @@ df = pd.read_csv("data/seattle-weather.csv", parse_dates=["date"])
 means = df.groupby("weather")["temp_max"].agg(["count", "mean"]).round(2)
 means`)
 	html := text(t, out.messages[kernel.ExecuteResultType][0], "text/html")
-	// The figures were taken from the table with awk.
+	// The figures were calculated from the table with awk.
 	contains(t, html, "<table", "<th>sun</th>", "<td>640</td>", "<th>snow</th>", "<td>26</td>")
 
 	out = s.run("ok", `
@@ -63,11 +63,11 @@ plt.show()`)
 		t.Errorf("after the interrupt: %s", got)
 	}
 	if strings.Contains(server.Log(), server.Token) {
-		t.Error("the token stands in the server's log")
+		t.Error("the server's log has the token")
 	}
 }
 
-// plain is an error's traceback without colours.
+// plain returns an error's traceback without colours.
 func plain(content json.RawMessage) string {
 	var e kernel.Error
 	if err := json.Unmarshal(content, &e); err != nil {
@@ -76,8 +76,8 @@ func plain(content json.RawMessage) string {
 	return regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(strings.Join(e.Traceback, "\n"), "")
 }
 
-// TestPythonIsJupyters runs what people know from notebooks, through the
-// public door.
+// TestPythonIsJupyters runs cells that people know from notebooks, through the
+// public interface.
 func TestPythonIsJupyters(t *testing.T) {
 	s := open(t, server)
 	for _, c := range []struct{ name, code, stdout, stderr, result string }{
@@ -112,7 +112,7 @@ func TestPythonIsJupyters(t *testing.T) {
 	}
 	contains(t, plain(out.messages[kernel.ErrorType][0]), "return 1/0", "line 2")
 	if strings.Contains(string(out.messages[kernel.ErrorType][0]), "/opt/sandgate") {
-		t.Error("the driver's own frames stand in the traceback")
+		t.Error("the traceback has frames of the driver")
 	}
 
 	reply, err := s.kernel.Complete(s.ctx, "import os; os.getp", 18)
@@ -145,8 +145,8 @@ func TestPythonIsJupyters(t *testing.T) {
 	}
 }
 
-// TestClonesAreStrangers takes two sandboxes of one snapshot and wants nothing
-// equal that could be guessed from one about the other.
+// TestClonesAreStrangers takes two sandboxes of one snapshot and checks that no
+// value of one can be guessed from the other.
 func TestClonesAreStrangers(t *testing.T) {
 	code := `
 import os, random, socket, tempfile, uuid
@@ -155,7 +155,7 @@ print(random.random(), np.random.rand(), uuid.uuid4(), os.urandom(8).hex(), sock
 	a, b := strings.Fields(open(t, server).run("ok", code).stdout), strings.Fields(open(t, server).run("ok", code).stdout)
 	for i := range a {
 		if a[i] == b[i] {
-			t.Errorf("both sandboxes say %s", a[i])
+			t.Errorf("both sandboxes print %s", a[i])
 		}
 	}
 }

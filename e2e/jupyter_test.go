@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestJupyterKernels has Jupyter's own tests of kernels judge Python, Bash and
-// SQL, over ZMQ and a bridge to the WebSocket. It needs Debian's
+// TestJupyterKernels runs Jupyter's own tests of kernels for Python, Bash and SQL,
+// over ZMQ and a bridge to the WebSocket. It needs Debian's
 // python3-jupyter-kernel-test, python3-ipykernel and python3-websocket.
 func TestJupyterKernels(t *testing.T) {
 	t.Parallel()
-	const python = "/usr/bin/python3" // Debian's, which has Debian's packages
+	const python = "/usr/bin/python3" // Debian's Python, which finds Debian's packages
 	if err := exec.Command(python, "-c", "import jupyter_kernel_test, ipykernel, websocket").Run(); err != nil {
 		t.Fatal("install python3-jupyter-kernel-test, python3-ipykernel and python3-websocket to run Jupyter's own tests")
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// TestLanguages runs the conformance cells of every language, and interrupts it
-// at any moment, each in a server whose pool has that language warm:
+// TestLanguages runs the conformance cells of every language, and interrupts cells
+// at different moments. Each language has a server whose pool has it warm:
 //
 //	go test ./e2e -run TestLanguages/php/basics
 //
-// With SANDGATE_URL and SANDGATE_TOKEN set it takes that server as it is,
-// which is quick: no server starts and no pool is warmed.
+// With SANDGATE_URL and SANDGATE_TOKEN it uses that server, which is fast: no
+// server starts and no pool is filled.
 func TestLanguages(t *testing.T) {
 	languages, err := kernel.Load("../langs")
 	check(t, err)
@@ -43,7 +43,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// languageServer is a client of a server with the language.
+// languageServer returns a client of a server with the language.
 func languageServer(t *testing.T, language string) *client.Client {
 	t.Helper()
 	url, token := os.Getenv("SANDGATE_URL"), os.Getenv("SANDGATE_TOKEN")
@@ -84,7 +84,7 @@ func runSuite(t *testing.T, c *client.Client, suite *cells.Suite) {
 					t.Error(err)
 					fails.add(t.Name(), err)
 					if s.Lost(ctx) {
-						t.Error("the sandbox was lost: the next case has a new one")
+						t.Error("the sandbox was lost; the next case gets a new one")
 						_ = s.Close(ctx)
 						s, err = cells.Open(ctx, c, suite.Language)
 						check(t, err)

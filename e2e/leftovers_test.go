@@ -15,8 +15,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// leftovers lists what sandboxes leave on a host: processes, mounts, cgroups
-// and files that carry the server's folder or a sandbox's id.
+// leftovers lists what sandboxes leave on a host: processes, mounts, cgroups and
+// files with the server's folder or a sandbox's id in their names.
 func leftovers(s *Server) []string {
 	var found []string
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -35,8 +35,8 @@ func leftovers(s *Server) []string {
 	return append(found, state...)
 }
 
-// cgroups lists the cgroups of nodes on this machine: one for each node that
-// runs, in each hierarchy.
+// cgroups lists the cgroups of nodes on this machine: one for each running node, in
+// each hierarchy.
 func cgroups() []string {
 	one, _ := filepath.Glob("/sys/fs/cgroup/sandgate/node-*")   // version 2
 	all, _ := filepath.Glob("/sys/fs/cgroup/*/sandgate/node-*") // version 1
@@ -45,8 +45,8 @@ func cgroups() []string {
 	return found
 }
 
-// TestNothingStaysBehind stops a server in order and kills another, and counts
-// what is left on the host.
+// TestNothingStaysBehind stops one server in order and kills another, and lists what
+// remains on the host.
 func TestNothingStaysBehind(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -75,7 +75,7 @@ func TestNothingStaysBehind(t *testing.T) {
 	check(t, err)
 	check(t, syscall.Kill(node, syscall.SIGKILL))
 	s.Halt(syscall.SIGKILL)
-	check(t, s.Boot(ctx)) // sweeps what the killed one left
+	check(t, s.Boot(ctx)) // removes what the killed server left
 	check(t, s.Halt(syscall.SIGTERM))
 	if left := leftovers(s); len(left) > 0 {
 		t.Errorf("after SIGKILL and a new start: %s", strings.Join(left, "\n"))

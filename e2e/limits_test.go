@@ -15,7 +15,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// openWith is open for a session that asks for more than a language.
+// openWith is open for a session with limits, a template or other parameters.
 func openWith(t *testing.T, s *Server, p protocol.SessionCreate) *session {
 	t.Helper()
 	ctx := deadline(t)
@@ -35,7 +35,7 @@ func openWith(t *testing.T, s *Server, p protocol.SessionCreate) *session {
 	return out
 }
 
-// events are the limit events among a cell's.
+// events returns the limit events of a cell.
 func limitEvents(t *testing.T, o output) (all []protocol.Reached) {
 	t.Helper()
 	for _, text := range o.events {
@@ -51,9 +51,9 @@ func limitEvents(t *testing.T, o output) (all []protocol.Reached) {
 	return all
 }
 
-// TestLimitsInside: what the inner ring refuses is an error that the language
-// shows, and the session lives. What goes beyond the outer ring is lost by
-// name.
+// TestLimitsInside checks the limits inside the sandbox: the program gets an error
+// that the language shows, and the session continues. A session that exceeds a limit
+// outside the sandbox is lost, and the reason names the limit.
 func TestLimitsInside(t *testing.T) {
 	limits := protocol.Limits{
 		MemoryBytes: 512 << 20, Processes: 48, OpenFiles: 128, DiskBytes: 32 << 20, TmpBytes: 2 << 20, Inodes: 100,
@@ -62,7 +62,7 @@ func TestLimitsInside(t *testing.T) {
 	info, err := s.client.Session(s.ctx, s.id)
 	check(t, err)
 	if l := info.Limits; l == nil || l.Processes != 48 || l.DiskBytes != 32<<20 || l.CPUs == 0 || info.Usage == nil || info.Usage.MemoryBytes == 0 {
-		t.Errorf("the session says %+v, %+v", info.Limits, info.Usage)
+		t.Errorf("the session shows %+v, %+v", info.Limits, info.Usage)
 	}
 	for _, x := range []struct{ name, code, ename, evalue, after string }{
 		{"processes", "import os\npids = []\nfor i in range(1000): pids.append(os.posix_spawn('/bin/sleep', ['sleep', '1000'], {}))", "BlockingIOError", "temporarily unavailable", "for p in pids: os.kill(p, 9); os.waitpid(p, 0)\nassert 20 < len(pids) < 48, len(pids)"},
@@ -80,7 +80,7 @@ func TestLimitsInside(t *testing.T) {
 		s.run("ok", x.after)
 	}
 
-	// Outside: a program of the user's that takes all there is.
+	// Outside: a program that uses as much memory as it can get.
 	cell, err := s.kernel.Execute(s.ctx, "import subprocess\nsubprocess.run(['python3', '-c', 'b = []\\nwhile True: b.append(bytearray(b\"x\" * (8 << 20)))'])", client.ExecuteOptions{})
 	for err == nil {
 		_, err = cell.Next(s.ctx)
@@ -92,12 +92,12 @@ func TestLimitsInside(t *testing.T) {
 	}
 }
 
-// TestLimitsOfRunning: CPU, output and time of a cell.
+// TestLimitsOfRunning checks the limits of CPU, output and time of a cell.
 func TestLimitsOfRunning(t *testing.T) {
 	limits := protocol.Limits{CPUs: 0.5, OutputBytesPerSecond: 1 << 20, CellSeconds: 10}
 	s := openWith(t, server, protocol.SessionCreate{Language: "python", Limits: &limits})
 
-	// Two processes for two seconds are given half a processor.
+	// Two processes run for two seconds with half a processor.
 	use := func() int64 {
 		v, err := s.client.Session(s.ctx, s.id)
 		check(t, err)
@@ -107,10 +107,10 @@ func TestLimitsOfRunning(t *testing.T) {
 	s.run("ok", "import os, time\npid = os.fork()\nend = time.time() + 2\nwhile time.time() < end: pass\nif not pid: os._exit(0)\nos.waitpid(pid, 0)")
 	used, took := use()-before, time.Since(begin).Milliseconds()
 	if used > took*6/10+100 {
-		t.Errorf("%d ms of processor in %d ms, with half a one", used, took)
+		t.Errorf("%d ms of processor time in %d ms, with half a processor", used, took)
 	}
 
-	// A cell that runs on is interrupted, and says by what.
+	// A cell that exceeds its time is interrupted, and its event names the limit.
 	out := s.run("error", "x = 42\nwhile True: time.sleep(0.01)")
 	if out.reply.EName != "KeyboardInterrupt" {
 		t.Errorf("a cell over its time: %+v", out.reply)
@@ -119,8 +119,8 @@ func TestLimitsOfRunning(t *testing.T) {
 		t.Errorf("the events are %v", out.events)
 	}
 
-	// A flood gets through whole, at its rate; another channel does not wait.
-	// 3 MiB: a MiB at once, and another that is under way.
+	// A flood arrives completely, at its rate, and another channel does not wait.
+	// The flood has 3 MiB: one at once, and another one in the window.
 	cell := s.begin("for i in range(3072): print('x' * 1023)")
 	begin = time.Now()
 	p, err := s.conn.OpenChannel(s.ctx, protocol.ChannelOpen{Session: s.id, Kind: "process", Argv: []string{"echo", "beside"}})
@@ -134,7 +134,7 @@ func TestLimitsOfRunning(t *testing.T) {
 	out = s.collect(cell, nil)
 	took = time.Since(begin).Milliseconds()
 	if len(out.stdout) != 3072*1024 {
-		t.Errorf("%d bytes came through", len(out.stdout))
+		t.Errorf("%d bytes arrived", len(out.stdout))
 	}
 	if took < 900 {
 		t.Errorf("3 MiB took %d ms at 1 MiB a second", took)
@@ -165,8 +165,8 @@ func readAll(t *testing.T, s *session, v *client.Viewer) string {
 	}
 }
 
-// TestLimitsAreBounded: nobody gets more than the server allows, and a
-// lifetime ends a session by name.
+// TestLimitsAreBounded checks that no session gets more than the server allows, and
+// that the end of a lifetime names its reason.
 func TestLimitsAreBounded(t *testing.T) {
 	ctx := deadline(t)
 	c, err := client.New(server.URL, server.Token, client.Options{})

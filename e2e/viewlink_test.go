@@ -53,7 +53,7 @@ func TestLinkForViewing(t *testing.T) {
 	}
 
 	// Each route of the server's own description, for the session and for another.
-	knock := func(method, address string) int {
+	request := func(method, address string) int {
 		req, err := http.NewRequestWithContext(ctx, method, server.URL+address, nil)
 		check(t, err)
 		req.Header.Set("Authorization", "Bearer "+link.Token)
@@ -83,12 +83,12 @@ func TestLinkForViewing(t *testing.T) {
 			fill := func(id string) string {
 				return strings.NewReplacer("{id}", id, "{port}", "80", "{pid}", "1", "{channel}", "k1", "{path}", "a.txt", "{link}", "x").Replace(path)
 			}
-			own := knock(method, fill(s.id))
+			own := request(method, fill(s.id))
 			if opens := own < 400; opens != open[method+" "+path] || !opens && own != http.StatusForbidden {
 				t.Errorf("%s %s answers %d", method, path, own)
 			}
 			if at := fill(other.ID); strings.HasPrefix(path, "/v1/sessions/{id}") {
-				if got := knock(method, at); got != http.StatusForbidden {
+				if got := request(method, at); got != http.StatusForbidden {
 					t.Errorf("%s %s of another session answers %d", method, path, got)
 				}
 			}

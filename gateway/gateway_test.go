@@ -124,7 +124,7 @@ func TestAbuse22_Authorization(t *testing.T) {
 		seen[name] = true
 		t.Run(name, func(t *testing.T) {
 			path := samplePath(r.Path)
-			knock := func(token string, change func(*http.Request)) *http.Response {
+			request := func(token string, change func(*http.Request)) *http.Response {
 				return w.do(r.Method, path, token, nil, change)
 			}
 			expect := func(what string, resp *http.Response, kind fault.Kind) {
@@ -138,43 +138,43 @@ func TestAbuse22_Authorization(t *testing.T) {
 				wantFault(t, resp, kind)
 			}
 			for _, h := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "user@localhost", "127.0.0.2:1"} {
-				expect("host "+h, knock(tokenAll, host(h)), fault.PermissionDenied)
+				expect("host "+h, request(tokenAll, host(h)), fault.PermissionDenied)
 			}
 			if r.Public {
-				if resp := knock("", origin("https://evil.example")); resp.StatusCode != 200 && resp.StatusCode != 404 {
+				if resp := request("", origin("https://evil.example")); resp.StatusCode != 200 && resp.StatusCode != 404 {
 					t.Errorf("a public route answers %d", resp.StatusCode)
 				}
 				return
 			}
 			for _, o := range []string{"https://evil.example", "null", "http://" + w.addr + ".evil.example", "http://127.0.0.1:1", "https://ok.example.evil", "http://ok.example", "http://" + w.addr + "/", "file://"} {
 				if r.Public { // a script without secrets, for pages of all origins
-					resp := knock("", origin(o))
+					resp := request("", origin(o))
 					if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "*" || resp.Header.Get("Access-Control-Allow-Credentials") != "" {
 						t.Errorf("origin %s: %d, %v", o, resp.StatusCode, resp.Header)
 					}
 					continue
 				}
-				expect("origin "+o, knock(tokenAll, origin(o)), fault.PermissionDenied)
+				expect("origin "+o, request(tokenAll, origin(o)), fault.PermissionDenied)
 			}
 			// DNS rebinding: Host and Origin both say evil.
-			expect("rebinding", knock(tokenAll, func(q *http.Request) { q.Host = "evil.example"; q.Header.Set("Origin", "http://evil.example") }), fault.PermissionDenied)
+			expect("rebinding", request(tokenAll, func(q *http.Request) { q.Host = "evil.example"; q.Header.Set("Origin", "http://evil.example") }), fault.PermissionDenied)
 			if r.Access == Open {
-				if resp := knock("", nil); resp.StatusCode >= 400 && resp.StatusCode != 404 && (r.Path != "/readyz" || resp.StatusCode != 503) {
+				if resp := request("", nil); resp.StatusCode >= 400 && resp.StatusCode != 404 && (r.Path != "/readyz" || resp.StatusCode != 503) {
 					t.Errorf("an open route answers %d", resp.StatusCode)
 				}
 				return
 			}
-			expect("no credentials", knock("", nil), fault.Unauthenticated)
-			expect("wrong token", knock("wrong", nil), fault.Unauthenticated)
-			expect("empty token", knock("", func(q *http.Request) { q.Header.Set("Authorization", "Bearer ") }), fault.Unauthenticated)
-			expect("basic", knock("", func(q *http.Request) { q.SetBasicAuth("a", tokenAll) }), fault.Unauthenticated)
-			expect("cookie", knock("", func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "token", Value: tokenAll}) }), fault.Unauthenticated)
+			expect("no credentials", request("", nil), fault.Unauthenticated)
+			expect("wrong token", request("wrong", nil), fault.Unauthenticated)
+			expect("empty token", request("", func(q *http.Request) { q.Header.Set("Authorization", "Bearer ") }), fault.Unauthenticated)
+			expect("basic", request("", func(q *http.Request) { q.SetBasicAuth("a", tokenAll) }), fault.Unauthenticated)
+			expect("cookie", request("", func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "token", Value: tokenAll}) }), fault.Unauthenticated)
 			expect("query", w.do(r.Method, path+"?token="+tokenAll, "", nil, nil), fault.Unauthenticated)
 			for token, scopes := range map[string][]Scope{tokenViewer: {ScopeRead}, tokenRun: {ScopeRun}} {
 				if r.Access == Anyone || r.Access == scopes[0] {
 					continue
 				}
-				expect("scope "+token, knock(token, nil), fault.PermissionDenied)
+				expect("scope "+token, request(token, nil), fault.PermissionDenied)
 			}
 		})
 	}
