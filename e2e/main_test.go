@@ -18,7 +18,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// server is shared by the tests that do it no harm.
+// server is shared by the tests that do not change it.
 var server *Server
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(func() int {
 		defer fails.print(os.Stderr)
-		// The conformance cells have servers of their own, or a given one.
+		// The conformance cells start servers of their own, or use a given one.
 		if strings.HasPrefix(flag.Lookup("test.run").Value.String(), "TestLanguages") {
 			return m.Run()
 		}
@@ -93,7 +93,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// output is what a cell made.
+// output is the output of a cell.
 type output struct {
 	stdout, stderr string
 	messages       map[string][]json.RawMessage
@@ -109,7 +109,7 @@ func (s *session) begin(code string) *client.Cell {
 	return cell
 }
 
-// collect reads a cell to its end. Each record is shown to see, where given.
+// collect reads a cell to its end, and calls see for each record if see is not nil.
 func (s *session) collect(cell *client.Cell, see func(stream.Record)) output {
 	s.t.Helper()
 	out := output{messages: map[string][]json.RawMessage{}}
@@ -150,7 +150,7 @@ func (s *session) run(want, code string) output {
 	return out
 }
 
-// result is the text/plain of the cell's execute_result.
+// result returns the text/plain of the cell's execute_result.
 func (o output) result(t *testing.T) string {
 	t.Helper()
 	if len(o.messages[kernel.ExecuteResultType]) != 1 {

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// scrape reads the server's metrics as Prometheus would.
+// scrape reads the server's metrics in the way of Prometheus.
 func scrape(t *testing.T, s *Server) (map[string]*dto.MetricFamily, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(deadline(t), http.MethodGet, s.URL+"/metrics", nil)
@@ -108,7 +108,7 @@ func sorted(set map[string]bool) []string {
 	return all
 }
 
-// TestMetricsCount works, and looks at what moved.
+// TestMetricsCount uses a server and checks which metrics have changed.
 func TestMetricsCount(t *testing.T) {
 	before, _ := scrape(t, server)
 	s := open(t, server)
@@ -156,13 +156,13 @@ func TestMetricsCount(t *testing.T) {
 		{"sandgate_gateway_websocket_messages_total", []string{"direction", "in"}, 4},
 	} {
 		if moved := value(t, after, c.name, c.labels...) - value(t, before, c.name, c.labels...); moved < c.least {
-			t.Errorf("%s %v moved by %v, want %v or more", c.name, c.labels, moved, c.least)
+			t.Errorf("%s %v grew by %v, want %v or more", c.name, c.labels, moved, c.least)
 		}
 	}
-	if value(t, after, "sandgate_gateway_node_up") != 1 || value(t, after, "sandgate_node_pool_size", "template", "python") < 2 { // more while there is demand
+	if value(t, after, "sandgate_gateway_node_up") != 1 || value(t, after, "sandgate_node_pool_size", "template", "python") < 2 { // the pool is larger while there is demand
 		t.Error("the node is not up, or has another pool")
 	}
-	// What users name is in no label.
+	// Labels have no names that users choose.
 	for name, f := range after {
 		if len(f.Metric) > 200 {
 			t.Errorf("%s has %d series", name, len(f.Metric))

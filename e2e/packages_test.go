@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// packageFiles writes a folder with a package for each language, in the form
-// that its package manager takes from a disk.
+// packageFiles writes a folder with a package for each language, in the form that
+// its package manager installs from files.
 func packageFiles(t *testing.T, dir string) {
 	t.Helper()
 	for from, data := range registry(t, "") {
@@ -42,8 +42,8 @@ func usesOfPackages() map[string][2]string {
 	}
 }
 
-// TestPackagesOfATemplate installs a package of each language from files, and
-// finds each in that language's kernel in a session, and after a fork of it.
+// TestPackagesOfATemplate installs a package of each language from files, and uses
+// each in that language's kernel in a session, and after a fork of the session.
 func TestPackagesOfATemplate(t *testing.T) {
 	t.Parallel()
 	s := open(t, server)
@@ -63,16 +63,16 @@ files: [{from: P.java, to: P.java}]
 	t.Cleanup(func() { check(t, s.client.DeleteTemplate(context.WithoutCancel(s.ctx), "all-packages")) })
 	made := openWith(t, server, protocol.SessionCreate{Template: "all-packages"})
 	findsPackages(t, made)
-	// A program of Java has the jars too, and nothing is left of the files.
+	// A program of Java has the jars too, and the files do not remain.
 	if out := made.run("ok", "import subprocess, os; print(subprocess.run(['/opt/sandgate/langs/java/run', 'P.java'], capture_output=True, text=True).stdout, os.path.exists('/tmp/.sandgate-packages'))"); out.stdout != "true\n False\n" {
-		t.Errorf("a program says %q", out.stdout)
+		t.Errorf("a program prints %q", out.stdout)
 	}
-	// What is installed later leaves what was there.
+	// A later installation does not remove the packages of the template.
 	if out := made.run("ok", `import pathlib; pathlib.Path('more').mkdir(); pathlib.Path('more/package.json').write_text('{"name":"more","version":"1.0.0"}')
 print(subprocess.run('npm install --offline --no-audit --no-fund ./more && node -p "require(\'sgnpm\')"', shell=True, capture_output=True, text=True))`); !strings.Contains(out.stdout, `from npm\n`) {
 		t.Errorf("after another npm install: %s", out.stdout)
 	}
-	// What cannot be installed is told with the tool's own words.
+	// A package that cannot be installed is reported with the tool's own message.
 	for _, packages := range []string{"javascript: [nosuch]", "php: [acme/nosuch]", "java: ['acme:nosuch:1']"} {
 		bad := write(t, filepath.Join(dir, "bad.yaml"), "name: bad-package\nlanguages: [bash]\npackages: {from: all, "+packages+"}\n")
 		out, err := command(s.ctx, t, server, "template", "build", bad)
@@ -97,9 +97,9 @@ func findsPackages(t *testing.T, s *session) {
 	}
 }
 
-// TestTemplateIsLetOut builds templates with a network and without, and wants
-// that to be the build's alone: sessions have what they or session_network ask
-// for.
+// TestTemplateIsLetOut builds templates with a network and without, and checks that
+// this concerns only the build: sessions have the network that they or
+// session_network ask for.
 func TestTemplateIsLetOut(t *testing.T) {
 	o := newOutside(t, "pool: {size: 1, languages: [bash]}")
 	ctx := deadline(t)
@@ -141,7 +141,7 @@ run: ["curl -sSf BASE/hello; curl -sS http://other.test/ || true"]
 		t.Errorf("in a session that asks for a network: %q", got)
 	}
 
-	// The other way about: sessions are let out that do not say, and the build was not.
+	// The other case: sessions have a network by default, and the build had none.
 	out, err = build("name: out\nlanguages: [python]\nsession_network: {allow: ['" + host + "']}\nrun: ['! curl -sS -m 5 BASE/hello']\n")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -154,7 +154,7 @@ run: ["curl -sSf BASE/hello; curl -sS http://other.test/ || true"]
 		t.Errorf("the session shows %+v, %v", info.Network, err)
 	}
 	if got := use("out", &protocol.Network{Off: true}).says(sealed); got != "[] True\n" {
-		t.Errorf("in a session that asks for none: %q", got)
+		t.Errorf("in a session that asks for no network: %q", got)
 	}
 	for _, field := range []string{"build_network", "session_network"} {
 		out, err := build("name: beyond\n" + field + ": {allow: [example.com]}\n")

@@ -23,38 +23,38 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// apart is a cluster of nodes and gateways that are processes of their own, with
-// a way in each place where there would be a network.
+// apart is a cluster whose nodes and gateways are separate processes. Each
+// connection between them goes through a proxy that can fail.
 type apart struct {
 	*cluster
 	token    string
 	nodes    []*part
 	gateways []*part
-	front    *way     // what stands before the gateways; users know no other address
-	disk     string   // a filesystem of its own, if there is one
-	net      *network // that of the parts, if it is one of their own
-	hub      *host    // of Redis there
+	front    *way     // the proxy before the gateways, the only address that users know
+	disk     string   // a separate filesystem, if there is one
+	net      *network // the network of the parts, if they have one
+	hub      *host    // the host of Redis in net
 }
 
 // part is a node or a gateway.
 type part struct {
 	name, dir, role string
 	user            *syscall.Credential
-	host            *host  // nil for this machine's
-	store           string // where it finds Redis
-	redis           *way   // to Redis; nil where it has a host of its own
-	in              *way   // to it; nil for a gateway, and where it has a host
+	host            *host  // nil for this machine
+	store           string // the address of Redis for this part
+	redis           *way   // to Redis; nil with a separate host
+	in              *way   // to this part; nil for a gateway, and with a separate host
 	address         string
 	cmd             *exec.Cmd
 	done            chan error
 }
 
-// apartOptions say what a cluster is made of.
+// apartOptions describe a cluster.
 type apartOptions struct {
 	nodes, gateways int
-	clock           bool     // Redis has one of its own
-	disk            int      // MiB of the first node's data folder; 0 for what there is
-	net             *network // nil for this machine's, with ways in it
+	clock           bool     // Redis has a clock of its own
+	disk            int      // MiB of the first node's data folder; 0 for a folder without a limit
+	net             *network // nil for this machine, with proxies
 }
 
 // newApart starts Redis, nodes and gateways.
@@ -89,7 +89,7 @@ func newApart(t *testing.T, o apartOptions) *apart {
 			check(t, err)
 		}
 	}
-	check(t, os.Chmod(dir+"/ca", 0o711)) // a real gateway's folder is elsewhere
+	check(t, os.Chmod(dir+"/ca", 0o711)) // the folder of a real gateway is not below it
 	nobody, err := user.Lookup("nobody")
 	check(t, err)
 	uid, _ := strconv.Atoi(nobody.Uid)
@@ -134,7 +134,7 @@ func newApart(t *testing.T, o apartOptions) *apart {
 	return a
 }
 
-// each does the same with several parts at once.
+// each calls do for several parts at the same time.
 func (a *apart) each(all []*part, do func(*part) error) {
 	a.t.Helper()
 	errs := make([]error, len(all))
@@ -171,7 +171,7 @@ func (p *part) write(t *testing.T, settings, cluster string) {
 	check(t, os.WriteFile(filepath.Join(p.dir, "config.yaml"), []byte(text), 0o644))
 }
 
-// start starts the part. What it logs and says is in its folder.
+// start starts the part. Its log and its output are in its folder.
 func (p *part) start() error {
 	bin, err := Bin("sandgate")
 	if err != nil {
@@ -199,7 +199,7 @@ func (p *part) start() error {
 	return nil
 }
 
-// until waits for what a part that has been started will do.
+// until waits for a condition of a part that has been started.
 func (p *part) until(what string, is func() bool) error {
 	for end := time.Now().Add(90 * time.Second); !is(); {
 		select {
@@ -210,7 +210,7 @@ func (p *part) until(what string, is func() bool) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%s: it never came: %s", p.name, what)
+			return fmt.Errorf("%s: it did not happen: %s", p.name, what)
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (p *part) warm() error {
 	})
 }
 
-// answers waits until a gateway does.
+// answers waits until a gateway answers.
 func (p *part) answers() error {
 	return p.until("an answer", func() bool {
 		res, err := p.host.client().Get("http://" + p.address + "/livez")
@@ -278,7 +278,7 @@ func (a *apart) stopAll() {
 	}
 }
 
-// jump sets Redis' clock off by d.
+// jump moves Redis' clock by d.
 func (a *apart) jump(d time.Duration) {
 	a.t.Helper()
 	f, err := os.OpenFile(a.Clock, os.O_WRONLY, 0)
@@ -288,12 +288,12 @@ func (a *apart) jump(d time.Duration) {
 	check(a.t, err)
 }
 
-// server is a gateway, or the way before all of them, as a Server.
+// server returns a gateway, or the proxy before all gateways, as a Server.
 func (a *apart) server(address string) *Server {
 	return &Server{URL: "http://" + address, Token: a.token}
 }
 
-// history is what the nodes have written down.
+// history returns the history that the nodes have recorded.
 func (a *apart) history() *history {
 	h := &history{nodes: map[string]string{}}
 	for _, n := range a.nodes {
@@ -302,7 +302,7 @@ func (a *apart) history() *history {
 	return h
 }
 
-// owner is the node that has the session, by the nodes' logs.
+// owner returns the node that has the session, by the nodes' logs.
 func (a *apart) owner(id string) *part {
 	var owner *part
 	var most uint64
@@ -327,8 +327,8 @@ func (a *apart) unmount() {
 	}
 }
 
-// clean ends all parts and looks for what they have left. Of sessions that were
-// lost the directory remembers for a time who had them.
+// clean ends all parts and checks what they have left. The directory remembers the
+// owners of lost sessions for some time.
 func (a *apart) clean(lost ...string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -355,18 +355,18 @@ func (a *apart) clean(lost ...string) {
 	}))
 	for _, key := range strings.Fields(string(keys)) {
 		if !slices.Contains(lost, key[strings.LastIndexByte(key, ':')+1:]) {
-			a.t.Errorf("left in Redis: %s", key)
+			a.t.Errorf("Redis still has %s", key)
 		}
 	}
 	_ = filepath.Walk(a.Dir+"/blobs", func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() {
-			a.t.Errorf("left in the blob store: %s", path)
+			a.t.Errorf("the blob store still has %s", path)
 		}
 		return nil
 	})
 	for _, n := range a.nodes {
 		if left := leftovers(&Server{Dir: n.dir}); len(left) > 0 {
-			a.t.Errorf("left of %s:\n%s", n.name, strings.Join(left, "\n"))
+			a.t.Errorf("%s still has:\n%s", n.name, strings.Join(left, "\n"))
 		}
 	}
 }

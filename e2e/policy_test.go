@@ -27,13 +27,13 @@ func (s *session) becomes(state string) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			s.t.Fatalf("the session is %s, not %s", v.State, state)
+			s.t.Fatalf("the session is %s, want %s", v.State, state)
 		}
 	}
 }
 
-// TestPolicies: each session rests as it was asked to, and gives way to others
-// when there is no room, those that were idle longest first.
+// TestPolicies checks that each session is paused and hibernated after the times that
+// it asked for. When there is no room, the session that was idle longest is evicted.
 func TestPolicies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -53,11 +53,11 @@ func TestPolicies(t *testing.T) {
 	idle.becomes("hibernated")
 	kept.becomes("running")
 	if out := idle.run("ok", "echo $x"); out.stdout != "kept\n" {
-		t.Errorf("woken, it says %q", out.stdout)
+		t.Errorf("after the resume it prints %q", out.stdout)
 	}
 	c := kept.client
 	if _, err := c.UpdateSession(ctx, protocol.SessionUpdate{Session: idle.id, KeepAlive: new(true)}); !fault.Is(err, fault.Exhausted) {
-		t.Errorf("a second one that is kept alive: %v", err)
+		t.Errorf("a second session that is kept alive: %v", err)
 	}
 	for field, p := range map[string]protocol.SessionUpdate{
 		"idle_pause_seconds": {IdlePauseSeconds: new(int64(3601))},
@@ -70,7 +70,7 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 
-	// Work is no idleness, and what was said last counts.
+	// A session that works is not idle, and the last update counts.
 	v, err := c.UpdateSession(ctx, protocol.SessionUpdate{
 		Session: idle.id, Name: new("other"), IdlePauseSeconds: new(int64(3600)), IdleHibernateSeconds: new(int64(3600)), LifetimeSeconds: new(int64(60)),
 	})
@@ -79,7 +79,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("updated: %+v", v)
 	}
 
-	// A pause freezes what runs, and what comes next lets it go on.
+	// A pause freezes running programs, and the next request continues them.
 	cell := kept.begin("for i in $(seq 200); do echo $i; sleep 0.01; done")
 	paused := false
 	out := kept.collect(cell, func(r stream.Record) {
@@ -90,7 +90,7 @@ func TestPolicies(t *testing.T) {
 		v, err := c.PauseSession(ctx, kept.id)
 		check(t, err)
 		if v.State != "paused" {
-			t.Errorf("paused, it is %s", v.State)
+			t.Errorf("after the pause it is %s", v.State)
 		}
 		begin := time.Now()
 		_, err = c.ResumeSession(ctx, kept.id)
@@ -105,14 +105,14 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("over a pause: %q", out.stdout)
 	}
 
-	// There are two places. Kept alive or at work, nobody gives way.
+	// There are two places. Sessions that are kept alive or work are not evicted.
 	busy := idle.begin("sleep 1000")
 	if _, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"}); !fault.Is(err, fault.Exhausted) || fault.PublicOf(err).RetryAfter == 0 {
 		t.Errorf("without room: %v", err)
 	}
 	check(t, idle.kernel.Interrupt(ctx, 0))
 	idle.collect(busy, nil)
-	// Idle for a second, it does.
+	// After a second without work the session is evicted.
 	third := func() *session {
 		for {
 			made, err := c.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
@@ -126,7 +126,7 @@ func TestPolicies(t *testing.T) {
 	}()
 	idle.becomes("hibernated")
 	kept.becomes("running")
-	// And is let in again when that one rests.
+	// The session is resumed when the new one is paused.
 	_, err = c.PauseSession(ctx, third.id)
 	check(t, err)
 	for ctx.Err() == nil {
@@ -137,12 +137,12 @@ func TestPolicies(t *testing.T) {
 	}
 	check(t, err)
 	if out := idle.run("ok", "echo $x"); out.stdout != "kept\n" {
-		t.Errorf("let in again, it says %q", out.stdout)
+		t.Errorf("resumed, it prints %q", out.stdout)
 	}
 	third.becomes("hibernated")
 }
 
-// TestKeepalive: for as long as was asked a session is not idle.
+// TestKeepalive checks that a session does not become idle for the time that it asked for.
 func TestKeepalive(t *testing.T) {
 	ctx := deadline(t)
 	c, err := client.New(server.URL, server.Token, client.Options{})
@@ -159,9 +159,9 @@ func TestKeepalive(t *testing.T) {
 	check(t, err)
 	s.becomes("paused")
 	if took := time.Since(begin); took < 4*time.Second-50*time.Millisecond {
-		t.Errorf("it was paused after %s, want a second after 3", took)
+		t.Errorf("it was paused after %s, want 4 s", took)
 	}
 	if _, err := c.KeepSession(ctx, s.id, 1<<40); fault.PublicOf(err).Field != "seconds" {
-		t.Errorf("kept for ever: %v", err)
+		t.Errorf("kept alive for longer than the limit: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// program is an HTTP server as people write them. It tells what it was asked.
+// program is a usual HTTP server. It answers with a description of the request.
 const program = `
 import http.server, sys, time
 class H(http.server.BaseHTTPRequestHandler):
@@ -66,8 +66,8 @@ func startProgram(t *testing.T, s *session) *client.Process {
 	return p
 }
 
-// TestPortsOfASession reaches a program in gVisor by its path, by its host name
-// with a browser's cookie, and through a forwarded port; a request wakes it.
+// TestPortsOfASession reaches a program in gVisor by its path, by its host name with
+// a browser's cookie, and through a forwarded port. A request resumes the session.
 func TestPortsOfASession(t *testing.T) {
 	s := open(t, server)
 	startProgram(t, s)
@@ -84,18 +84,18 @@ func TestPortsOfASession(t *testing.T) {
 		return read(t, resp.Body, nil)
 	}
 	if got := get(base + "/x?y=1"); got != "/x?y=1 localhost:8000 cookie=None auth=None" {
-		t.Errorf("by path came %q", got)
+		t.Errorf("by its path the answer is %q", got)
 	}
 	if got := get(base + "/events"); got != "data: 0\n\ndata: 1\n\ndata: 2\n\n" {
 		t.Errorf("the events are %q", got)
 	}
 	if got := get(base + "/big"); len(got) != 16<<20 {
-		t.Errorf("%d bytes came", len(got))
+		t.Errorf("the body has %d bytes", len(got))
 	}
 	resp, err := server.Do(s.ctx, "POST", base+"/", make([]byte, 8<<20))
 	check(t, err)
 	if got := read(t, resp.Body, nil); got != fmt.Sprint(8<<20) {
-		t.Errorf("the program took %s bytes", got)
+		t.Errorf("the program read %s bytes", got)
 	}
 
 	u, err := s.client.OpenPort(s.ctx, s.id, 8000, false)
@@ -105,7 +105,7 @@ func TestPortsOfASession(t *testing.T) {
 	if want := "8000-" + strings.TrimPrefix(s.id, "s_") + ".localhost"; at.Hostname() != want {
 		t.Errorf("the host is %s, want %s", at.Hostname(), want)
 	}
-	// A browser resolves it to this machine by itself.
+	// A browser resolves the name to this machine without DNS.
 	visit := func(target *url.URL, cookies ...*http.Cookie) *http.Response {
 		t.Helper()
 		req, err := http.NewRequestWithContext(s.ctx, "GET", server.URL+target.RequestURI(), nil)
@@ -121,7 +121,7 @@ func TestPortsOfASession(t *testing.T) {
 	}
 	resp = visit(at)
 	if resp.StatusCode != 303 || len(resp.Cookies()) != 1 {
-		t.Fatalf("the ticket got %d %v", resp.StatusCode, resp.Header)
+		t.Fatalf("the answer to the ticket is %d %v", resp.StatusCode, resp.Header)
 	}
 	cookie := resp.Cookies()[0]
 	to, err := resp.Location()
@@ -131,9 +131,10 @@ func TestPortsOfASession(t *testing.T) {
 	}
 	resp = visit(to, cookie)
 	if got := read(t, resp.Body, nil); got != "/ localhost:8000 cookie=None auth=None" {
-		t.Errorf("with the cookie came %d %q", resp.StatusCode, got)
+		t.Errorf("with the cookie: %d %q", resp.StatusCode, got)
 	}
-	// The cookie outlives the gateway that gave it, and a request wakes.
+	// The cookie stays valid after the gateway that issued it has ended, and a request
+	// resumes the session.
 	pid, err := server.Child("gateway")
 	check(t, err)
 	check(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -144,7 +145,7 @@ func TestPortsOfASession(t *testing.T) {
 	check(t, err)
 	resp = visit(to, cookie)
 	if got := read(t, resp.Body, nil); got != "/ localhost:8000 cookie=None auth=None" {
-		t.Errorf("after a hibernation came %d %q", resp.StatusCode, got)
+		t.Errorf("after a hibernation: %d %q", resp.StatusCode, got)
 	}
 
 	bin, err := Bin("sandgate")
@@ -160,7 +161,7 @@ func TestPortsOfASession(t *testing.T) {
 	r, err := http.Get("http://" + local + "/forwarded")
 	check(t, err)
 	if got := read(t, r.Body, nil); got != "/forwarded "+local+" cookie=None auth=None" {
-		t.Errorf("the forwarded port says %q", got)
+		t.Errorf("the answer of the forwarded port is %q", got)
 	}
 	http.DefaultClient.CloseIdleConnections()
 	check(t, cmd.Process.Signal(syscall.SIGINT))
@@ -170,6 +171,6 @@ func TestPortsOfASession(t *testing.T) {
 	check(t, s.client.DeleteSession(s.ctx, s.id))
 	resp = visit(to, cookie)
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != 404 {
-		t.Errorf("after its end the session's port says %d %s", resp.StatusCode, body)
+		t.Errorf("after the program's end the port answers %d %s", resp.StatusCode, body)
 	}
 }

@@ -30,7 +30,7 @@ import (
 
 const proxyName = "code.example.org"
 
-// certificate writes one for proxyName, and returns who trusts it.
+// certificate writes a certificate for proxyName, and returns a pool that trusts it.
 func certificate(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -53,8 +53,8 @@ func certificate(t *testing.T, dir string) *x509.CertPool {
 	return pool
 }
 
-// proxy makes an example's text one that runs here, and the command for it.
-// The rest of the example is as it is read.
+// proxy changes the addresses and folders in an example, and returns the command that
+// runs it. The rest of the example stays as it is.
 func proxy(t *testing.T, kind, dir, port, upstream string) *exec.Cmd {
 	t.Helper()
 	example := map[string]string{"nginx": "nginx.conf", "caddy": "Caddyfile"}[kind]
@@ -88,7 +88,7 @@ func proxy(t *testing.T, kind, dir, port, upstream string) *exec.Cmd {
 	return cmd
 }
 
-// TestProxies runs the examples of deploy/proxy in front of a gateway.
+// TestProxies runs the examples of deploy/proxy before a gateway.
 func TestProxies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
 	defer cancel()
@@ -146,7 +146,7 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if own, foreign := ask(url), ask("https://evil.example"); own != http.StatusOK || foreign != http.StatusForbidden {
-		t.Errorf("its own page gets %d, a foreign one %d", own, foreign)
+		t.Errorf("a page of the proxy gets %d, a foreign page %d", own, foreign)
 	}
 
 	c, err := client.New(url, srv.Token, client.Options{HTTP: https})
@@ -161,7 +161,7 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 	check(t, err)
 	s := &session{t, ctx, c, conn, k, made.ID}
 
-	// What is printed is here before the program goes on.
+	// Output arrives before the program continues.
 	wait := "import time, os\nprint('first', flush=True)\nwhile not os.path.exists('go%d'): time.sleep(0.01)\nprint('second')"
 	first := false
 	out := s.collect(s.begin(strings.Replace(wait, "%d", "1", 1)), func(r stream.Record) {
@@ -189,7 +189,7 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 	if run != "first\nsecond\n" {
 		t.Errorf("over HTTP: %q", run)
 	}
-	// A body over every default of a proxy, both ways.
+	// A body over every default limit of a proxy, in both directions.
 	large := make([]byte, 20<<20)
 	_, _ = rand.Read(large)
 	_, err = c.Upload(ctx, s.id, "large", 0, bytes.NewReader(large))
@@ -200,9 +200,9 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 	check(t, err)
 	file.Close()
 	if !bytes.Equal(back, large) {
-		t.Errorf("%d bytes came back changed, of %d", len(back), len(large))
+		t.Errorf("%d bytes were returned, of %d, and they differ", len(back), len(large))
 	}
-	// The gateway dies behind the proxy: the client comes back through it.
+	// The gateway dies. The client reconnects through the proxy.
 	before := conn.Reconnects()
 	pid, err := srv.Child("gateway")
 	check(t, err)
@@ -213,7 +213,7 @@ func throughProxy(t *testing.T, ctx context.Context, srv *Server, kind string) {
 	}
 	if kind == "nginx" {
 		for _, m := range regexp.MustCompile(`proxy_(?:read|send)_timeout (\S+);`).FindAllStringSubmatch(string(mustRead(t, "../deploy/proxy/nginx.conf")), -1) {
-			// A ping every 25 s, 20 s for the answer.
+			// A ping is sent every 25 s, and its answer may take 20 s.
 			if d, err := time.ParseDuration(m[1]); err != nil || d <= 45*time.Second {
 				t.Errorf("%s ends a silent WebSocket", m[0])
 			}

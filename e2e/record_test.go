@@ -14,8 +14,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestRecording makes an asciicast of a terminal and of a cell, over HTTP and
-// by the command line.
+// TestRecording makes an asciicast of a terminal and of a cell, over HTTP and from
+// the command line.
 func TestRecording(t *testing.T) {
 	s := open(t, server)
 	term, err := s.conn.StartTerminal(s.ctx, protocol.ChannelOpen{
@@ -65,11 +65,11 @@ func TestRecording(t *testing.T) {
 	contains(t, string(raw), `"version":2`, `"first\r\n"`)
 	status, err := server.Get(s.ctx, "/v1/sessions/"+s.id+"/channels/none/cast", nil)
 	if err != nil || status != 404 {
-		t.Errorf("a channel that is not there gives %d, %v", status, err)
+		t.Errorf("for an unknown channel: %d, %v", status, err)
 	}
 }
 
-// castLine is one line of an asciicast: the header, or a piece.
+// castLine is one line of an asciicast: the header, or an event.
 type castLine struct {
 	head struct {
 		Version, Width, Height int
@@ -104,12 +104,12 @@ func cast(t *testing.T, s *session, channel string, cell uint32) []castLine {
 	return out
 }
 
-// shown is all that a recording puts on the screen, and when it ends.
+// shown returns everything that a recording writes to the screen, and its last time.
 func shown(t *testing.T, lines []castLine) (text string, last float64) {
 	t.Helper()
 	for _, l := range lines[1:] {
 		if l.at < last {
-			t.Errorf("time goes back from %v to %v", last, l.at)
+			t.Errorf("the time decreases from %v to %v", last, l.at)
 		}
 		last = l.at
 		if l.code == "o" {

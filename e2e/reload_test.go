@@ -14,9 +14,9 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestReload changes a running server: what it can take up it takes up, the
-// rest waits and is named, what is not valid changes nothing, and a token is
-// rotated. A cell runs through all of it, on one connection.
+// TestReload changes the settings of a running server. It applies the settings that
+// it can, names those that need a restart, and changes nothing if a setting is
+// invalid. Then a token is rotated. A cell runs all the time, on one connection.
 func TestReload(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
 	defer cancel()
@@ -58,7 +58,7 @@ func TestReload(t *testing.T) {
 		t.Error("a foreign Host is answered")
 	}
 	if _, err := s.client.CreateSession(ctx, protocol.SessionCreate{}); err == nil {
-		t.Error("there is a second session, over the limit")
+		t.Error("a second session exceeds the limit")
 	}
 	changed := strings.Replace(string(settings), "max: 1,", "max: 2,", 1) +
 		"log: {level: debug}\nallowed_hosts: [code.example.org]\nlimits: {memory: 2GiB}\n"
@@ -74,12 +74,12 @@ func TestReload(t *testing.T) {
 	check(t, s.client.DeleteSession(ctx, second.ID))
 	write(changed + "no_such_setting: 1\n")
 	if got, err := sandgate("reload"); err == nil || !strings.Contains(got, "no_such_setting") {
-		t.Errorf("a bad file: %q, %v", got, err)
+		t.Errorf("an invalid file: %q, %v", got, err)
 	}
 	if got := status(srv.Token, "code.example.org"); got != http.StatusOK {
-		t.Errorf("after a bad file: %d", got)
+		t.Errorf("after an invalid file: %d", got)
 	}
-	// The next gateway has what this one was told.
+	// The next gateway gets the settings that this one was sent.
 	pid, err := srv.Child("gateway")
 	check(t, err)
 	check(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -87,7 +87,7 @@ func TestReload(t *testing.T) {
 	if got := status(srv.Token, "code.example.org"); got != http.StatusOK {
 		t.Errorf("after the gateway's end: %d", got)
 	}
-	// SIGHUP takes it back.
+	// SIGHUP restores the former setting.
 	write(string(settings))
 	check(t, syscall.Kill(srv.PID(), syscall.SIGHUP))
 	for status(srv.Token, "code.example.org") != http.StatusForbidden {
@@ -100,7 +100,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("the level: %q, %v", got, err)
 	}
 
-	for s.conn.Reconnects() == 0 { // with the token that is still good
+	for s.conn.Reconnects() == 0 { // with the token that is still valid
 		if ctx.Err() != nil {
 			t.Fatal("the client does not come back")
 		}
@@ -131,7 +131,7 @@ func TestReload(t *testing.T) {
 	}
 	c, err := client.New(srv.URL, srv.Token, client.Options{})
 	check(t, err)
-	// The connection of the first token goes on, and its cell.
+	// The connection of the first token continues, and so does its cell.
 	before := s.conn.Reconnects()
 	_, err = c.Upload(ctx, s.id, "stop", 0, strings.NewReader("now"))
 	check(t, err)

@@ -11,14 +11,14 @@ import (
 	"github.com/creack/pty"
 )
 
-// screen is a program in a terminal, as a person has it before them.
+// screen is a program in a terminal, and the text that the terminal shows.
 type screen struct {
 	t    *testing.T
 	file io.ReadWriteCloser
 
 	mu   sync.Mutex
 	text strings.Builder
-	seen int // what has been expected already
+	seen int // how much of the text was expected before
 	more chan struct{}
 }
 
@@ -54,7 +54,7 @@ func (s *screen) keys(text string) {
 	check(s.t, err)
 }
 
-// expect waits until the terminal shows text behind what was expected before.
+// expect waits until the terminal shows text after the text that was expected before.
 func (s *screen) expect(text string) {
 	s.t.Helper()
 	limit := time.After(time.Minute)
@@ -72,12 +72,12 @@ func (s *screen) expect(text string) {
 		select {
 		case <-s.more:
 		case <-limit:
-			s.t.Fatalf("the terminal never showed %q, but at last %q", text, all[max(s.seen, len(all)-300):])
+			s.t.Fatalf("the terminal did not show %q; the end of its text is %q", text, all[max(s.seen, len(all)-300):])
 		}
 	}
 }
 
-// TestReplInATerminal talks to a kernel as a person does.
+// TestReplInATerminal uses a kernel as a person does.
 func TestReplInATerminal(t *testing.T) {
 	cmd := sandgate(t, deadline(t), "repl", "python")
 	s := startScreen(t, cmd)
@@ -98,7 +98,7 @@ func TestReplInATerminal(t *testing.T) {
 	s.expect("line 1")
 	s.expect(">>> ")
 
-	// A question, the answer to it, and a name completed from live objects.
+	// A request for input, the answer to it, and a name completed from live objects.
 	s.keys("name = input('Who? ')\r")
 	s.expect("Who? ")
 	s.keys("Ada\r")
@@ -107,7 +107,7 @@ func TestReplInATerminal(t *testing.T) {
 	s.expect("'ADA'")
 	s.expect(">>> ")
 
-	// Ctrl-C stops the cell and keeps what was there.
+	// Ctrl-C stops the cell and keeps the state.
 	s.keys("print('begun'); import time\r")
 	s.expect("begun")
 	s.expect(">>> ")

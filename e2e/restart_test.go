@@ -14,9 +14,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestRestartKeepsSessions stops the server while a cell counts and a terminal
-// is open, and starts it again. The clients stay: they come back by themselves
-// and get exactly the rest; what they do next wakes the session.
+// TestRestartKeepsSessions stops the server while a cell counts and a terminal is
+// open, and starts it again. The clients reconnect by themselves and get exactly the
+// missing output. Their next request resumes the session.
 func TestRestartKeepsSessions(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -51,7 +51,7 @@ func TestRestartKeepsSessions(t *testing.T) {
 		}
 		check(t, srv.Boot(ctx))
 	})
-	// The cell has gone on without being asked; what did not work sleeps on.
+	// The cell has continued without a request. The idle session stays hibernated.
 	found, err := s.client.Session(ctx, idle.id)
 	check(t, err)
 	if found.State != "hibernated" {
@@ -81,8 +81,8 @@ func TestRestartKeepsSessions(t *testing.T) {
 	v.mu.Unlock()
 }
 
-// TestHibernateDiskFull: a session that does not fit the disk goes on, and
-// nothing is left of the attempt.
+// TestHibernateDiskFull checks that a session whose snapshot does not fit on the disk
+// continues, and that no file of the attempt remains.
 func TestHibernateDiskFull(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -104,13 +104,13 @@ func TestHibernateDiskFull(t *testing.T) {
 		names, err := os.ReadDir(sessions)
 		check(t, err)
 		if len(names) > 0 {
-			t.Errorf("left: %v", names)
+			t.Errorf("the folder still has %v", names)
 		}
 	}
 }
 
-// TestHibernateFigures measures what a session with pandas takes to hibernate
-// and to wake. It asserts nothing.
+// TestHibernateFigures measures how long a session with pandas takes to hibernate and
+// to resume. It asserts nothing.
 func TestHibernateFigures(t *testing.T) {
 	s := open(t, server)
 	s.run("ok", "import pandas, numpy\nx = pandas.DataFrame({'a': range(100000)})")
@@ -133,10 +133,10 @@ func TestHibernateFigures(t *testing.T) {
 		slept = append(slept, time.Since(begin).Round(time.Millisecond))
 		begin = time.Now()
 		if got := s.run("ok", "len(x)").result(t); got != "100000" {
-			t.Fatalf("woken: %s", got)
+			t.Fatalf("resumed: %s", got)
 		}
 		woke = append(woke, time.Since(begin).Round(time.Millisecond))
 	}
 	t.Logf("hibernating: %v", slept)
-	t.Logf("waking, to the first result: %v", woke)
+	t.Logf("resuming, to the first result: %v", woke)
 }

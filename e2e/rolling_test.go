@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// TestRollingRestart stops and starts three nodes and two gateways, one after
-// another, with no more than SIGTERM, while users run cells, type and write
-// files. Nothing that was acknowledged is lost, and no session ends.
+// TestRollingRestart stops three nodes and two gateways with SIGTERM and starts them
+// again, one after another, while users run cells, type and write files. Nothing
+// that was acknowledged is lost, and no session ends.
 func TestRollingRestart(t *testing.T) {
-	t.Parallel() // it waits for leases, most of the time
+	t.Parallel() // most of the time it waits for leases
 	a := newApart(t, apartOptions{nodes: 3, gateways: 2})
 	h := a.history()
 	c := newCrowd(t, a.server(a.front.address()), h, 4)

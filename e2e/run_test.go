@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// sandgate is the command line with the server's address and token.
+// sandgate returns a command line with the server's address and token.
 func sandgate(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
 	t.Helper()
 	bin, err := Bin("sandgate")
@@ -24,8 +24,8 @@ func sandgate(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestRunStreamsAndExits runs a program from the command line: its output
-// comes while it works, and its status is the command's.
+// TestRunStreamsAndExits runs a program from the command line. Its output arrives
+// while it runs, and its exit status is that of the command.
 func TestRunStreamsAndExits(t *testing.T) {
 	ctx := deadline(t)
 	cmd := sandgate(t, ctx, "run", "../examples/hello.py", "one", "two", "three")
@@ -44,7 +44,7 @@ func TestRunStreamsAndExits(t *testing.T) {
 		t.Errorf("printed %q", words)
 	}
 	if len(times) == 3 && times[2].Sub(times[0]) < 200*time.Millisecond {
-		t.Error("the lines came together: the output was held back")
+		t.Error("the lines arrived together")
 	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
@@ -52,7 +52,7 @@ func TestRunStreamsAndExits(t *testing.T) {
 	}
 }
 
-// TestReplKeepsState feeds lines to the command line's REPL.
+// TestReplKeepsState sends lines to the command line's REPL.
 func TestReplKeepsState(t *testing.T) {
 	cmd := sandgate(t, deadline(t), "repl", "python")
 	cmd.Stdin = strings.NewReader("x = 20\nfor i in range(2):\n    x += i\n    x += 0\n\nprint(x * 2)\n")
@@ -62,7 +62,7 @@ func TestReplKeepsState(t *testing.T) {
 	}
 	contains(t, string(out), "42")
 
-	// What goes on after its cell is shown too.
+	// Output that follows its cell's end is shown too.
 	cmd = sandgate(t, deadline(t), "repl", "python")
 	cmd.Stdin = strings.NewReader("import threading; go = threading.Event(); said = threading.Event()\n" +
 		"threading.Thread(target=lambda: (go.wait(), print('late'), said.set())).start()\ngo.set(); said.wait(); None\n")
@@ -73,7 +73,7 @@ func TestReplKeepsState(t *testing.T) {
 	contains(t, string(out), "late")
 }
 
-// TestRunButton is the chat app's request, in its three answers.
+// TestRunButton sends the request of the chat application, with its three kinds of answers.
 func TestRunButton(t *testing.T) {
 	ctx := deadline(t)
 	type sessions struct {
@@ -105,7 +105,7 @@ func TestRunButton(t *testing.T) {
 		}
 		contains(t, body, "out", "err", "42", `"ok"`)
 	}
-	// What is sent is a program: it ends when its threads have.
+	// The code is a program: it ends when its threads have ended.
 	_, body := ask("application/json", map[string]any{
 		"language": "python",
 		"code":     "import atexit, threading, time\natexit.register(print, 'at', 'exit')\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()",
@@ -118,7 +118,7 @@ func TestRunButton(t *testing.T) {
 		t.Errorf("a timeout of 300 ms took %v", took)
 	}
 	if status, body := ask("application/json", map[string]any{"language": "python", "code": 7}); status != 400 {
-		t.Errorf("a number for code gives %d %s", status, body)
+		t.Errorf("with a number as code: %d %s", status, body)
 	}
 	for {
 		var list sessions
@@ -129,7 +129,7 @@ func TestRunButton(t *testing.T) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("sessions are left: %+v", list.Sessions)
+			t.Fatalf("sessions remain: %+v", list.Sessions)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/sandgate/sandgate/client"
 )
 
-// TestRunIsLeft: callers of POST /v1/run who go away at any moment, also while
-// their session is made, leave no session behind.
+// TestRunIsLeft checks that callers of POST /v1/run who disconnect at any moment, also
+// while their session is created, leave no session.
 func TestRunIsLeft(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), time.Minute)
 	defer cancel()
@@ -36,7 +36,7 @@ func TestRunIsLeft(t *testing.T) {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatalf("sessions are left: %+v", all)
+			t.Fatalf("sessions remain: %+v", all)
 		}
 	}
 }

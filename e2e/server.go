@@ -1,5 +1,5 @@
-// Package e2e starts Sandgate as a user would, for the tests through its
-// public door and for the benchmarks.
+// Package e2e starts Sandgate as a user does, for the tests through its public
+// interface and for the benchmarks.
 package e2e
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// Server is a running `sandgate serve` with folders of its own.
+// Server is a running `sandgate serve` with its own folders.
 type Server struct {
 	// URL is its address, as http://127.0.0.1:port.
 	URL string
-	// Token is the access token that it made on its first start.
+	// Token is the access token that the server created on its first start.
 	Token string
 	// Dir holds its configuration, data, run folder and log.
 	Dir string
 	// Config is the path of its configuration.
 	Config string
 
-	// program is another build of it than the one in bin.
+	// program is the path of another build than the one in bin; empty for that one.
 	program string
 	cmd     *exec.Cmd
 	done    chan error
 }
 
-// Bin is the path of a program that `make build` made.
+// Bin returns the path of a program that `make build` has built.
 func Bin(name string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -61,13 +61,13 @@ func Bin(name string) (string, error) {
 // are lines of YAML that are added to its configuration.
 func Start(ctx context.Context, settings string) (*Server, error) { return start(ctx, settings, "") }
 
-// start is Start for a server with the access token of another, if one is given.
+// start is Start for a server with a given access token, unless token is empty.
 func start(ctx context.Context, settings, token string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "sandgate-e2e-")
 	if err != nil {
 		return nil, err
 	}
-	// The gateway's own user must be able to reach the socket in it.
+	// The gateway's user must be able to reach the socket in this folder.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -98,8 +98,8 @@ func start(ctx context.Context, settings, token string) (*Server, error) {
 	return s, nil
 }
 
-// Boot starts the program in the server's folders; again after a Stop that
-// kept them.
+// Boot starts the program in the server's folders. It also starts a server again
+// that was stopped by Halt.
 func (s *Server) Boot(ctx context.Context) error {
 	bin, err := Bin("sandgate")
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *Server) Boot(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	// What it tells the person who started it, the address with the token
-	// among it, is no log.
+	// The messages for the person who started the server are not a log. They have the
+	// address with the token.
 	shown, err := os.OpenFile(filepath.Join(s.Dir, "shown"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -168,10 +168,10 @@ func (s *Server) Warm(ctx context.Context) error {
 	return nil
 }
 
-// PID is the supervisor's.
+// PID returns the process id of the supervisor.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Child is the pid of the supervisor's child that runs the given command:
+// Child returns the process id of the supervisor's child that runs the given command:
 // node or gateway.
 func (s *Server) Child(command string) (int, error) {
 	procs, err := os.ReadDir("/proc")
@@ -217,8 +217,8 @@ func (s *Server) Halt(sig syscall.Signal) error {
 	}
 }
 
-// Complaints are the last hundred lines of the server's log that tell of
-// something wrong.
+// Complaints returns the last hundred lines of the server's log that are warnings or
+// errors.
 func (s *Server) Complaints() string {
 	var bad []string
 	for line := range strings.Lines(s.Log()) {
@@ -229,7 +229,7 @@ func (s *Server) Complaints() string {
 	return strings.Join(bad[max(0, len(bad)-100):], "")
 }
 
-// Log is what the server has logged.
+// Log returns the server's log.
 func (s *Server) Log() string {
 	b, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
 	return string(b)

@@ -17,7 +17,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// held counts what a running server holds of the host.
+// held counts the resources of the host that a running server holds.
 func held(t *testing.T, s *Server) map[string]int {
 	t.Helper()
 	count := map[string]int{"leftovers": len(leftovers(s))}
@@ -32,9 +32,9 @@ func held(t *testing.T, s *Server) map[string]int {
 	return count
 }
 
-// TestSoak does what users do, at random and some of it badly, and then counts
-// what the server holds: as much as before. SANDGATE_SOAK is how long it takes,
-// 10s where it is not set; SANDGATE_SEED repeats a run.
+// TestSoak does at random what users do, with some mistakes, and then counts what the
+// server holds: as much as before. SANDGATE_SOAK is its duration, 10s by default.
+// SANDGATE_SEED repeats a run.
 func TestSoak(t *testing.T) {
 	long := 10 * time.Second
 	if text := os.Getenv("SANDGATE_SOAK"); text != "" {
@@ -64,7 +64,7 @@ func TestSoak(t *testing.T) {
 		}
 		return rounds
 	}
-	work(rand.New(rand.NewPCG(seed, 0)), time.Now()) // what is made once stays
+	work(rand.New(rand.NewPCG(seed, 0)), time.Now()) // memory that is allocated once stays
 	http.DefaultClient.CloseIdleConnections()
 	check(t, s.Warm(ctx))
 	before := held(t, s)
@@ -103,7 +103,7 @@ func visit(ctx context.Context, s *Server, r *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	if r.IntN(4) == 0 { // a run button, some of whose users go away
+	if r.IntN(4) == 0 { // a run button; some of its users disconnect
 		patience := 20 * time.Second
 		if r.IntN(2) == 0 {
 			patience = time.Duration(r.IntN(100)) * time.Millisecond
@@ -137,7 +137,7 @@ func visit(ctx context.Context, s *Server, r *rand.Rand) error {
 			if err != nil {
 				return err
 			}
-			if r.IntN(2) == 0 { // and looks at it, or does not
+			if r.IntN(2) == 0 { // some users read the output
 				for err == nil {
 					_, err = cell.Next(ctx)
 				}
@@ -169,7 +169,7 @@ func visit(ctx context.Context, s *Server, r *rand.Rand) error {
 			if err != nil {
 				return err
 			}
-			body.Close() // most of it unread
+			body.Close() // most of it was not read
 		case 5:
 			res, err := s.Do(ctx, "POST", "/v1/sessions", map[string]any{"language": "klingon"})
 			if err != nil {
@@ -177,7 +177,7 @@ func visit(ctx context.Context, s *Server, r *rand.Rand) error {
 			}
 			res.Body.Close()
 			if res.StatusCode != http.StatusBadRequest {
-				return fmt.Errorf("an unknown language gives %s", res.Status)
+				return fmt.Errorf("for an unknown language: %s", res.Status)
 			}
 		}
 	}
