@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network is a bridge with a network namespace of its own for each part of a
-// cluster: what a test cuts there is cut as a cable is. It touches nothing of the
-// machine's own network, and is gone with the test.
+// network is a bridge with a separate network namespace for each part of a cluster.
+// A connection that a test cuts there fails as with a broken cable. The machine's own
+// network is not changed. The network ends with the test.
 type network struct {
 	t      *testing.T
 	prefix string
 	hosts  int
 }
 
-// newNetwork makes the bridge, in a namespace too.
+// newNetwork creates the bridge, in a namespace of its own.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
 	n := &network{t: t, prefix: fmt.Sprintf("sg%d-", os.Getpid())}
@@ -35,14 +35,14 @@ func newNetwork(t *testing.T) *network {
 			n.ip("netns", "del", name)
 		}
 		if left := n.all(); len(left) > 0 {
-			t.Errorf("left: %v", left)
+			t.Errorf("namespaces remain: %v", left)
 		}
 	})
 	n.ip("-n", n.prefix+"hub", "link", "add", "br0", "up", "type", "bridge")
 	return n
 }
 
-// all are the namespaces that are there.
+// all returns the names of the namespaces that exist.
 func (n *network) all() []string {
 	all, _ := filepath.Glob("/run/netns/" + n.prefix + "*")
 	for i := range all {
@@ -61,11 +61,11 @@ func (n *network) ip(args ...string) {
 	}
 }
 
-// host is a machine of its own on the bridge, as far as the network goes.
+// host has a network of its own on the bridge, like a separate machine.
 type host struct {
 	n       *network
-	name    string // of the namespace
-	cable   string // at the bridge
+	name    string // the name of the namespace
+	cable   string // the name of its interface at the bridge
 	address string
 }
 
@@ -82,8 +82,8 @@ func (n *network) host(name string) *host {
 	return h
 }
 
-// cut pulls the host's cable out at the bridge, or puts it back: the host itself
-// is told nothing, and packets vanish.
+// cut disconnects the host's cable at the bridge, or connects it again. The host
+// itself notices nothing, and packets are lost.
 func (h *host) cut(is bool) {
 	h.n.t.Helper()
 	if is {
@@ -93,8 +93,8 @@ func (h *host) cut(is bool) {
 	}
 }
 
-// in does something in the host's network: what is begun there stays there. nil
-// is the machine itself.
+// in calls a function in the host's network. Connections and processes that it starts
+// stay there. nil is this machine.
 func (h *host) in(do func() error) error {
 	if h == nil {
 		return do()
@@ -115,7 +115,7 @@ func (h *host) in(do func() error) error {
 	}
 	defer func() {
 		if unix.Setns(int(own.Fd()), unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread() // else the thread ends with the goroutine
+			runtime.UnlockOSThread() // otherwise the thread ends with the goroutine
 		}
 	}()
 	return do()
@@ -129,7 +129,7 @@ func (h *host) dial(network, address string) (c net.Conn, err error) {
 	return c, err
 }
 
-// client asks from the host.
+// client returns an HTTP client that sends from the host.
 func (h *host) client() *http.Client {
 	if h == nil {
 		return http.DefaultClient
@@ -140,11 +140,11 @@ func (h *host) client() *http.Client {
 	}}
 }
 
-// TestPartition pulls the cables of a node and of Redis, each for longer than a
-// lease, while users work: packets vanish, and nobody is told. Behind it the
-// history holds, and so does what the users were told.
+// TestPartition disconnects a node and Redis, each for longer than a lease, while users
+// work. Packets are lost without an error. Afterwards the history and the users'
+// acknowledged work are complete.
 func TestPartition(t *testing.T) {
-	t.Parallel() // it waits for leases, most of the time
+	t.Parallel() // most of the time it waits for leases
 	a := newApart(t, apartOptions{nodes: 2, gateways: 2, net: newNetwork(t)})
 	h := a.history()
 	c := a.crowd(t, h, 2)
@@ -163,10 +163,10 @@ func TestPartition(t *testing.T) {
 				eventually(t, "a cell of the other node", func() bool { return w.done() >= goal })
 			}
 		}
-		time.Sleep(max(0, clusterLease+spell-time.Since(begin))) // it is the time that is tested
+		time.Sleep(max(0, clusterLease+spell-time.Since(begin))) // this time is tested
 		x.host.cut(false)
 		c.rounds(1)
-		t.Logf("%s was cut off, and all go on %s after", x.name, time.Since(begin).Round(time.Millisecond))
+		t.Logf("%s was disconnected, and all users continue after %s", x.name, time.Since(begin).Round(time.Millisecond))
 	}
 	again()
 	stop()
@@ -180,7 +180,7 @@ func TestPartition(t *testing.T) {
 	a.clean()
 }
 
-// moveRedis starts Redis on a host of its own.
+// moveRedis starts Redis on a separate host.
 func (a *apart) moveRedis() {
 	a.t.Helper()
 	a.StopRedis()

@@ -20,7 +20,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// inBucket has the servers that a test starts keep parked sessions in a bucket.
+// inBucket makes the servers that a test starts store parked sessions in a bucket.
 func inBucket(t *testing.T) *blobtest.Server {
 	t.Helper()
 	s := blobtest.Start(t)
@@ -33,7 +33,7 @@ func inBucket(t *testing.T) *blobtest.Server {
 	return s
 }
 
-// objects are the names of those in the bucket.
+// objects returns the names of the objects in the bucket.
 func objects(t *testing.T, s *blobtest.Server) (all []string) {
 	t.Helper()
 	check(t, filepath.WalkDir(s.Files, func(path string, e fs.DirEntry, err error) error {
@@ -48,37 +48,37 @@ func objects(t *testing.T, s *blobtest.Server) (all []string) {
 	return all
 }
 
-// TestClusterStore: sessions move over an S3 bucket, and nothing stays there; a
-// doctor says whether the bucket does its work.
+// TestClusterStore moves sessions over an S3 bucket, and checks that no object remains.
+// sandgate doctor reports whether the bucket works.
 func TestClusterStore(t *testing.T) {
 	bucket := inBucket(t)
 	c := newCluster(t, 2)
 	bin, err := Bin("sandgate")
 	check(t, err)
 	doctor := func() string {
-		out, _ := exec.Command(bin, "doctor", "--config", c.Servers[0].Config, "--url", c.Servers[0].URL).CombinedOutput() // it fails for more than this
+		out, _ := exec.Command(bin, "doctor", "--config", c.Servers[0].Config, "--url", c.Servers[0].URL).CombinedOutput() // it fails for other reasons, too
 		for line := range strings.Lines(string(out)) {
 			if strings.Contains(line, "blob store") {
 				return line
 			}
 		}
-		t.Fatalf("the doctor does not speak of the blob store:\n%s", out)
+		t.Fatalf("sandgate doctor does not report the blob store:\n%s", out)
 		return ""
 	}
 	contains(t, doctor(), "ok", "stores, returns and removes")
 	c.drain(t)
 	if left := objects(t, bucket); len(left) > 0 {
-		t.Errorf("left in the bucket: %v", left)
+		t.Errorf("the bucket still has %v", left)
 	}
 	c.history().mustHold(t)
 	bucket.Kill()
 	contains(t, doctor(), "fail", "cannot be reached")
 }
 
-// TestClusterTakeOver: the durable sessions of a node that was killed go on on
-// another as of their last copy, which is told; what was not in the store says
-// that it comes back with the nodes node; that node, started again, has lost what was
-// taken, and the store holds nothing once the sessions have ended.
+// TestClusterTakeOver kills a node. Its durable sessions continue on another node from
+// their last copy, and clients learn this. The error for a session without a copy says
+// that it comes back with the node. The killed node is started again and has released
+// the sessions that were taken over. The store is empty when the sessions have ended.
 func TestClusterTakeOver(t *testing.T) {
 	bucket := inBucket(t)
 	c := newCluster(t, 2)
@@ -94,7 +94,7 @@ func TestClusterTakeOver(t *testing.T) {
 			}
 			check(t, s.client.DeleteSession(s.ctx, s.id))
 		}
-		t.Fatalf("no session comes to node %d", want)
+		t.Fatalf("no session is placed on node %d", want)
 		return nil
 	}
 	s := on(at, protocol.SessionCreate{Durable: &durable})
@@ -121,7 +121,7 @@ func TestClusterTakeOver(t *testing.T) {
 	ran := map[*session]time.Time{}
 	for i, x := range []*session{s, asleep, doomed, elsewhere} {
 		x.run("ok", fmt.Sprintf("v = %d\nopen('kept', 'w').write('%d')", i, i))
-		ran[x] = time.Now().Add(time.Millisecond) // the log's times are cut there
+		ran[x] = time.Now().Add(time.Millisecond) // the log's times have no smaller unit
 	}
 	inStore := func(x *session, srv *Server) {
 		t.Helper()
@@ -133,7 +133,7 @@ func TestClusterTakeOver(t *testing.T) {
 				}
 			}
 			if x.ctx.Err() != nil {
-				t.Fatalf("the copy of %s never came to the store:\n%s", x.id, srv.Log())
+				t.Fatalf("the copy of %s did not arrive in the store:\n%s", x.id, srv.Log())
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -144,7 +144,7 @@ func TestClusterTakeOver(t *testing.T) {
 	_, err = asleep.client.HibernateSession(s.ctx, asleep.id)
 	check(t, err)
 
-	// The node at once, and before somebody starts it again all that stands above.
+	// Kill the node first. The supervisor is stopped, so that it does not start the node again.
 	syscall.Kill(srv.PID(), syscall.SIGSTOP)
 	srv.Signal(syscall.SIGKILL)
 	srv.Halt(syscall.SIGKILL)
@@ -154,7 +154,7 @@ func TestClusterTakeOver(t *testing.T) {
 	}
 	_, err = s.client.Session(s.ctx, doomed.id)
 	if !fault.Is(err, fault.Unavailable) {
-		t.Errorf("a session of the dead node: %v", err)
+		t.Errorf("a session of the killed node: %v", err)
 	}
 	awaken := func(x *session, want string) {
 		t.Helper()
@@ -163,12 +163,12 @@ func TestClusterTakeOver(t *testing.T) {
 			if err == nil {
 				out := x.collect(cell, nil)
 				if out.reply.Status != "ok" || out.result(t) != want {
-					t.Fatalf("it holds %+v, want %s", out, want)
+					t.Fatalf("the session has %+v, want %s", out, want)
 				}
 				break
 			}
 			if x.ctx.Err() != nil || time.Since(begin) > 3*time.Minute {
-				t.Fatalf("the session never came: %v", err)
+				t.Fatalf("the session was not taken over: %v", err)
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -177,19 +177,19 @@ func TestClusterTakeOver(t *testing.T) {
 		}
 	}
 	awaken(s, "(0, '0')")
-	t.Logf("it goes on %s after the kill", time.Since(begin))
+	t.Logf("it continues %s after the kill", time.Since(begin))
 	awaken(asleep, "(1, '1')")
 	mu.Lock()
 	if !strings.Contains(fmt.Sprint(states), "resuming") {
-		t.Errorf("a client was told %v, not that the session resumes", states)
+		t.Errorf("a client was sent the states %v, want one that says that the session resumes", states)
 	}
 	mu.Unlock()
 	if v, err := s.client.Session(s.ctx, s.id); err != nil || v.RecoveredMS == 0 {
-		t.Errorf("it does not say as of when it is: %+v %v", v, err)
+		t.Errorf("the session does not report the time of its copy: %+v %v", v, err)
 	}
 	_, err = s.client.Session(s.ctx, doomed.id)
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "comes back with the node") {
-		t.Errorf("what was not in the store: %v", err)
+		t.Errorf("a session without a copy: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Minute)
 	defer cancel()
@@ -206,7 +206,7 @@ func TestClusterTakeOver(t *testing.T) {
 			break
 		}
 		if s.ctx.Err() != nil || time.Since(begin) > 2*time.Minute {
-			t.Fatalf("the other never ends: %v", err)
+			t.Fatalf("the other session does not end: %v", err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -217,8 +217,7 @@ func TestClusterTakeOver(t *testing.T) {
 	eventually(t, "an empty store", func() bool { return len(objects(t, bucket)) == 0 })
 }
 
-// openAs is open for a session that is asked for in this way, until the test
-// ends it.
+// openAs is open with parameters of the session. The test deletes the session.
 func openAs(t *testing.T, srv *Server, r protocol.SessionCreate) *session {
 	t.Helper()
 	ctx := deadline(t)
@@ -235,7 +234,7 @@ func openAs(t *testing.T, srv *Server, r protocol.SessionCreate) *session {
 	return &session{t, ctx, c, conn, k, made.ID}
 }
 
-// there are the names in a folder of the node's data.
+// there returns the names in a folder of the node's data.
 func there(t *testing.T, srv *Server, folder string) (names []string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(srv.Dir, "data", "node", folder, "*"))

@@ -31,7 +31,7 @@ func unit(t *testing.T, name string) string {
 	return ""
 }
 
-// TestUnitIsValid has systemd read the unit.
+// TestUnitIsValid checks the unit with systemd-analyze.
 func TestUnitIsValid(t *testing.T) {
 	text, err := os.ReadFile("../deploy/systemd/sandgate.service")
 	check(t, err)
@@ -50,11 +50,11 @@ func TestUnitIsValid(t *testing.T) {
 	}
 }
 
-// TestUnitIsEnough runs the server with no more than the unit gives it: its
-// capabilities, no new privileges, a filesystem that is read-only but for its
-// two folders, no home, a /tmp of its own. It says that it is ready, runs a
-// cell and a terminal, hibernates and wakes, and keeps its session at the end.
-// What systemd does with seccomp is not in it.
+// TestUnitIsEnough runs the server with only the rights that the unit gives it: its
+// capabilities, no new privileges, a read-only filesystem except for its two folders, no
+// home, and a separate /tmp. The server reports that it is ready, runs a cell and a
+// terminal, hibernates and resumes, and keeps its session at the end. The test does not
+// cover systemd's seccomp filter.
 func TestUnitIsEnough(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
 	defer cancel()
@@ -68,7 +68,7 @@ func TestUnitIsEnough(t *testing.T) {
 	}
 	bin, err := Bin("sandgate")
 	check(t, err)
-	// Not below /tmp, which the server gets another one of.
+	// The folder is not below /tmp, because the server gets another /tmp.
 	dir, err := os.MkdirTemp("/run", "sandgate-unit-")
 	check(t, err)
 	defer os.RemoveAll(dir)
@@ -122,7 +122,7 @@ exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join
 	select {
 	case state := <-told:
 		if state != "READY=1" {
-			t.Errorf("systemd is told %q", state)
+			t.Errorf("the server notifies systemd of %q", state)
 		}
 	case err := <-ended:
 		t.Fatalf("the server ended: %v", err)
@@ -140,7 +140,7 @@ exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join
 	_, err = s.client.HibernateSession(ctx, s.id)
 	check(t, err)
 	if got := s.run("ok", "x, open('f').read()").result(t); got != "(42, 'kept')" {
-		t.Errorf("woken: %s", got)
+		t.Errorf("resumed: %s", got)
 	}
 	_, err = s.client.CreateVolume(ctx, protocol.VolumeCreate{Name: "v"})
 	check(t, err)
@@ -158,7 +158,7 @@ exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,` + strings.Join
 		check(t, err)
 	case <-ctx.Done():
 		cmd.Process.Kill()
-		t.Fatal("the server does not end")
+		t.Fatal("the server did not end")
 	}
 	if saved, _ := filepath.Glob(filepath.Join(dir, "state", "node", "sessions", s.id, "session.json")); len(saved) != 1 {
 		t.Error("the session was not kept")

@@ -66,9 +66,8 @@ func write(t *testing.T, file, text string) string {
 	return file
 }
 
-// TestTemplate builds one by the command line, with all that it may have, uses
-// it, and finds it again after a restart, also when its snapshot does not fit
-// any more.
+// TestTemplate builds a template with all settings from the command line, uses it, and
+// finds it again after a restart, also when its snapshot is no longer valid.
 func TestTemplate(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
@@ -115,19 +114,19 @@ code: |
 	}
 	s := use(protocol.SessionCreate{Env: map[string]string{"MORE": "more"}})
 	if out := s.run("ok", "os.path.exists('/tmp/.sandgate-packages'), os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20"); out.result(t) != "(False, 16)" {
-		t.Errorf("packages left, /tmp: %s", out.result(t))
+		t.Errorf("packages that remain, /tmp: %s", out.result(t))
 	}
 	info, err := s.client.Session(ctx, s.id)
 	check(t, err)
 	if info.Template != "data" || info.Limits.Processes != 100 || info.Limits.CellSeconds != 30 {
 		t.Errorf("the session: %+v %+v", info, info.Limits)
 	}
-	// Copies are strangers.
+	// Copies have different random numbers.
 	o := use(protocol.SessionCreate{})
 	if a, b := s.run("ok", "random.random(), drawn").result(t), o.run("ok", "random.random(), drawn").result(t); a == b {
-		t.Errorf("two copies draw %s", a)
+		t.Errorf("two copies have the random number %s", a)
 	}
-	// Other limits where a snapshot allows them, and none where it does not.
+	// A session may have other limits if the snapshot allows them, and no others.
 	use(protocol.SessionCreate{Limits: &protocol.Limits{CPUs: 0.5, MemoryBytes: 512 << 20}})
 	_, err = s.client.CreateSession(ctx, protocol.SessionCreate{Template: "data", Limits: &protocol.Limits{TmpBytes: 8 << 20}})
 	if fault.PublicOf(err).Field != "limits" {
@@ -138,7 +137,7 @@ code: |
 		t.Errorf("another language: %v", err)
 	}
 
-	// It is pooled by demand: after these claims some wait.
+	// The pool follows the demand: after these claims some sandboxes are ready.
 	for ctx.Err() == nil {
 		v, err := s.client.Template(ctx, "data")
 		check(t, err)
@@ -148,7 +147,7 @@ code: |
 		time.Sleep(20 * time.Millisecond)
 	}
 
-	// What fails says why, and hurts nobody.
+	// A build that fails reports the reason, and has no other effect.
 	bad := write(t, filepath.Join(dir, "bad.yaml"), "name: bad\nlanguages: [python]\ncode: |\n  print(undefined)\n")
 	out, err = command(ctx, t, srv, "template", "build", bad)
 	if err == nil || !strings.Contains(out, "NameError") {
@@ -178,7 +177,7 @@ code: |
 		}
 	}
 
-	// A bare one has loaded nothing but its language.
+	// A bare template has loaded only its language.
 	out, err = command(ctx, t, srv, "template", "build", write(t, filepath.Join(dir, "light.yaml"), "name: light\nlanguages: [python]\nbare: true\n"))
 	if err != nil {
 		t.Fatalf("a bare template: %v\n%s", err, out)
@@ -189,10 +188,10 @@ code: |
 		t.Errorf("pandas in a bare template: %s, in another: %s", a, b)
 	}
 	if got := light.run("ok", "import pandas; len(pandas.DataFrame({'a': [1, 2]}))").result(t); got != "2" {
-		t.Errorf("pandas where it was not loaded: %s", got)
+		t.Errorf("pandas in the bare template: %s", got)
 	}
 
-	// It outlives the server, and its sessions do.
+	// The template and its sessions survive the server.
 	made := strings.Count(srv.Log(), "made a warm snapshot\" part=node template=local/data")
 	check(t, srv.Halt(syscall.SIGTERM))
 	check(t, srv.Boot(ctx))
@@ -203,7 +202,7 @@ code: |
 	if n := strings.Count(srv.Log(), "made a warm snapshot\" part=node template=local/data"); made != 1 || n != 1 {
 		t.Errorf("the snapshot was made %d times, and %d after a restart", made, n)
 	}
-	// With another layout of sandboxes the snapshot does not fit: it is made anew.
+	// With another layout of sandboxes the snapshot is not valid, and is made again.
 	check(t, srv.Halt(syscall.SIGTERM))
 	text, err := os.ReadFile(srv.Config)
 	check(t, err)
@@ -225,7 +224,7 @@ func more(p protocol.SessionCreate) string {
 	return "None"
 }
 
-// busyImage is an image of nothing but a static shell, in two layers.
+// busyImage is an image with only a static shell, in two layers.
 func busyImage(t *testing.T) v1.Image {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -265,7 +264,7 @@ func busyImage(t *testing.T) v1.Image {
 	return img
 }
 
-// withBash adds this machine's bash, with the libraries that it names.
+// withBash adds this machine's bash, with the libraries that it needs.
 func withBash(t *testing.T, img v1.Image) v1.Image {
 	t.Helper()
 	said, err := exec.Command("ldd", "/bin/bash").Output()
@@ -293,7 +292,7 @@ func withBash(t *testing.T, img v1.Image) v1.Image {
 	return img
 }
 
-// TestTemplateOfAnImage: an image with nothing but a shell is a template with
+// TestTemplateOfAnImage makes a template from an image with only a shell. It has
 // processes and terminals, and no language.
 func TestTemplateOfAnImage(t *testing.T) {
 	t.Parallel()
@@ -327,7 +326,7 @@ func TestTemplateOfAnImage(t *testing.T) {
 	contains(t, got, "in the image\nyes\n", "user\n/home/user\n", "755\n", "/home/user/said")
 	for _, no := range []string{"gone", "device", "4755"} {
 		if strings.Contains(got, no) {
-			t.Errorf("there is %s in:\n%s", no, got)
+			t.Errorf("the output has %s:\n%s", no, got)
 		}
 	}
 	if _, err := s.conn.OpenChannel(ctx, protocol.ChannelOpen{Session: s.id, Kind: "kernel"}); fault.PublicOf(err).Field != "language" {
@@ -337,7 +336,7 @@ func TestTemplateOfAnImage(t *testing.T) {
 	check(t, err)
 	_ = term
 
-	// With a Bash in it, that is a language.
+	// An image with Bash has the language Bash.
 	q, err := layout.Write(filepath.Join(dir, "bash"), empty.Index)
 	check(t, err)
 	check(t, q.AppendImage(withBash(t, busyImage(t))))
@@ -355,11 +354,11 @@ func TestTemplateOfAnImage(t *testing.T) {
 		t.Errorf("its languages: %+v, %v", v, err)
 	}
 
-	// It hibernates and wakes like any other.
+	// Its sessions hibernate and resume like others.
 	sh("sleep 1000 & echo kept > mark")
 	_, err = c.HibernateSession(ctx, s.id)
 	check(t, err)
 	if got := sh("cat mark"); got != "kept\n" {
-		t.Errorf("woken: %q", got)
+		t.Errorf("resumed: %q", got)
 	}
 }

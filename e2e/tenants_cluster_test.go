@@ -24,13 +24,13 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// pair is two servers that are one: each with a gateway and a node.
+// pair is a cluster of two servers, each with a gateway and a node.
 type pair struct {
 	t       *testing.T
 	ctx     context.Context
 	dir     string
 	redis   *exec.Cmd
-	address string // of Redis
+	address string // the address of Redis
 	servers [2]*Server
 }
 
@@ -78,7 +78,7 @@ func newPair(t *testing.T, settings string) *pair {
 		t.FailNow()
 	}
 	for _, s := range p.servers {
-		p.await("a gateway that has heard of the keys", func() bool {
+		p.await("a gateway that has received the keys", func() bool {
 			code, err := s.Get(ctx, "/readyz", nil)
 			check(t, err)
 			return code == http.StatusOK
@@ -115,13 +115,13 @@ func (p *pair) stop() {
 	p.redis.Wait()
 }
 
-// await waits for what has to come, and says how long it took.
+// await waits until a condition holds, and returns how long it took.
 func (p *pair) await(what string, is func() bool) time.Duration {
 	p.t.Helper()
 	began := time.Now()
 	for !is() {
 		if time.Since(began) > time.Minute {
-			p.t.Fatalf("it never came: %s", what)
+			p.t.Fatalf("it did not happen within a minute: %s", what)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -142,15 +142,15 @@ func (p *pair) ask(s *Server, token, method, path, body string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// authStatus is the status of a request that needs credentials and nothing behind the
-// gateway: 404 for who is let in.
+// authStatus returns the status of a request that needs credentials and reaches no node.
+// It is 404 for valid credentials.
 func (p *pair) authStatus(s *Server, token string) int {
 	p.t.Helper()
 	code, _ := p.ask(s, token, "DELETE", "/v1/tickets/none", "")
 	return code
 }
 
-// ticket makes a ticket for a WebSocket.
+// ticket creates a ticket for a WebSocket.
 func (p *pair) ticket(s *Server, token string) string {
 	p.t.Helper()
 	code, body := p.ask(s, token, "POST", "/v1/tickets", "")
@@ -187,11 +187,11 @@ func (p *pair) key(s *Server, args string) (id, secret string) {
 	return k.Key.ID, k.Secret
 }
 
-// TestKeysOverGateways: what is made and revoked at one gateway counts at the
-// other; a ticket is good once over both; and without Redis what is known goes
-// on for its time, all else is refused until Redis is back, without its data.
+// TestKeysOverGateways checks that keys that are created and revoked at one gateway count
+// at the other, and that a ticket is valid once over both. Without Redis, known keys stay
+// valid for a time, and everything else is rejected until Redis is back, without its data.
 func TestKeysOverGateways(t *testing.T) {
-	t.Parallel() // it waits for leases, most of the time
+	t.Parallel() // most of the time it waits for leases
 	p := newPair(t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}")
 	a, b := p.servers[0], p.servers[1]
 	id, secret := p.key(a, `{"tenant":"acme","role":"owner"}`)
@@ -204,7 +204,7 @@ func TestKeysOverGateways(t *testing.T) {
 	check(t, err)
 	defer ws.Close()
 
-	// Ten at once, at both gateways, and one gets in.
+	// Ten clients use one ticket at once, at both gateways, and one of them is admitted.
 	ticket := p.ticket(a, secret)
 	var in, out atomic.Int32
 	var all sync.WaitGroup
@@ -222,13 +222,13 @@ func TestKeysOverGateways(t *testing.T) {
 	}
 	all.Wait()
 	if in.Load() != 1 || out.Load() != 9 {
-		t.Errorf("%d got in with one ticket, %d did not", in.Load(), out.Load())
+		t.Errorf("%d clients were admitted with one ticket, %d were not", in.Load(), out.Load())
 	}
 	if code := p.enter(b, p.ticket(a, secret)); code != 101 {
 		t.Errorf("a ticket at the other gateway: %d", code)
 	}
 
-	// A sign-in is good at both, since they share the seal. A quota is seen by both.
+	// A sign-in is valid at both gateways, since they share the key. A quota counts at both.
 	if code, body := p.ask(a, a.Token, "PUT", "/v1/tenants/acme", `{"sessions":3}`); code != 200 {
 		t.Fatalf("a quota: %d %s", code, body)
 	}
@@ -247,8 +247,8 @@ func TestKeysOverGateways(t *testing.T) {
 	}
 	p.await("the end of its WebSocket", func() bool { return ws.Err() != nil })
 
-	// Redis ends. Tickets are refused, known keys go on, unknown ones may be
-	// good elsewhere.
+	// Redis ends. Tickets are rejected, known keys stay valid, and unknown keys may be valid
+	// at another gateway.
 	unused := p.ticket(a, other)
 	p.stop()
 	for _, s := range p.servers {
@@ -262,7 +262,7 @@ func TestKeysOverGateways(t *testing.T) {
 		t.Errorf("the operator's token: %d", code)
 	}
 
-	// Redis begins anew without its data: the nodes put the keys back.
+	// Redis starts again without its data, and the nodes write the keys again.
 	p.start()
 	for _, s := range p.servers {
 		p.await("the keys", func() bool { return p.authStatus(s, other) == 404 && p.authStatus(s, secret) == 401 })
@@ -279,8 +279,8 @@ func TestKeysOverGateways(t *testing.T) {
 	p.await("its end", func() bool { return p.authStatus(a, other) == 401 })
 }
 
-// page runs code as a page of another site with a run ticket does, and returns
-// the answer's lines until the first that holds stop.
+// page runs code like a page of another site with a run token, and returns the answer's
+// lines up to the first one that contains stop.
 func (p *pair) page(s *Server, ticket, path, body, stop string) (code int, text string, rest io.ReadCloser) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.ctx, "POST", s.URL+path, strings.NewReader(body))
@@ -301,23 +301,22 @@ func (p *pair) page(s *Server, ticket, path, body, stop string) (code int, text 
 	return res.StatusCode, text, res.Body
 }
 
-// TestCredentialsOverGateways: behind a balancer that sends each request to
-// another gateway than the one before, everything that somebody may come with is
-// good, counted once, and ended everywhere.
+// TestCredentialsOverGateways sends each request to another gateway than the one before,
+// as a load balancer does. All credentials are valid, counted once, and ended everywhere.
 func TestCredentialsOverGateways(t *testing.T) {
-	t.Parallel() // it waits for leases, most of the time
+	t.Parallel() // most of the time it waits for leases
 	p := newPair(t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}")
 	turn := 0
 	next := func() *Server { turn++; return p.servers[turn%2] }
 	token := p.servers[0].Token
 
 	var minted struct{ Ticket, ID string }
-	mint := func(uses, concurrent int) (ticket, id string) {
+	issue := func(uses, concurrent int) (ticket, id string) {
 		t.Helper()
 		body := fmt.Sprintf(`{"scopes":["run"],"origin":"https://chat.example","uses":%d,"limits":{"concurrent":%d}}`, uses, concurrent)
 		code, answer := p.ask(next(), token, "POST", "/v1/tickets", body)
 		if code != 201 || json.Unmarshal([]byte(answer), &minted) != nil {
-			t.Fatalf("a run ticket: %d %s", code, answer)
+			t.Fatalf("a run token: %d %s", code, answer)
 		}
 		return minted.Ticket, minted.ID
 	}
@@ -331,8 +330,8 @@ func TestCredentialsOverGateways(t *testing.T) {
 		}
 	}
 	t.Run("run tickets", func(t *testing.T) {
-		// The question of the browser comes before, to another gateway again.
-		ticket, id := mint(3, 2)
+		// The browser's preflight request comes first, and reaches another gateway again.
+		ticket, id := issue(3, 2)
 		req, err := http.NewRequestWithContext(p.ctx, "OPTIONS", next().URL+"/v1/run", nil)
 		check(t, err)
 		req.Header.Set("Origin", "https://chat.example")
@@ -340,7 +339,7 @@ func TestCredentialsOverGateways(t *testing.T) {
 		check(t, err)
 		res.Body.Close()
 		if res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Origin") != "https://chat.example" {
-			t.Errorf("the browser's question: %d %v", res.StatusCode, res.Header)
+			t.Errorf("the preflight request: %d %v", res.StatusCode, res.Header)
 		}
 		for range 3 {
 			run(ticket, 200)
@@ -350,11 +349,11 @@ func TestCredentialsOverGateways(t *testing.T) {
 		if code, answer := p.ask(next(), token, "DELETE", "/v1/tickets/"+id, ""); code != 200 {
 			t.Errorf("the revocation: %d %s", code, answer)
 		}
-		run(ticket, 403) // nobody names the origin any more
+		run(ticket, 403) // no token names the origin any longer
 		run(ticket, 403)
 
-		// A run is fed over the other gateway; meanwhile there is no place.
-		ticket, _ = mint(5, 1)
+		// A run gets input over the other gateway. Meanwhile the limit of runs is reached.
+		ticket, _ = issue(5, 1)
 		code, text, body := p.page(next(), ticket, "/v1/run", `{"language":"bash","code":"read x; echo got $x","interactive":true}`, `"input_request"`)
 		defer body.Close()
 		var start struct {
@@ -366,7 +365,7 @@ func TestCredentialsOverGateways(t *testing.T) {
 		}
 		run(ticket, 429)
 		run(ticket, 429)
-		other, _ := mint(1, 1)
+		other, _ := issue(1, 1)
 		answer := fmt.Sprintf(`{"channel":%q,"cell":%d,"value":"fed"}`, start.Channel, start.Cell)
 		for _, x := range []struct {
 			ticket string
@@ -375,7 +374,7 @@ func TestCredentialsOverGateways(t *testing.T) {
 			code, text, body := p.page(next(), x.ticket, "/v1/run/"+start.Session+"/input", answer, "}")
 			body.Close()
 			if code != x.code {
-				t.Errorf("feeding: %d %s, want %d", code, text, x.code)
+				t.Errorf("input: %d %s, want %d", code, text, x.code)
 			}
 		}
 		rest, err := io.ReadAll(body)
@@ -397,7 +396,7 @@ func TestCredentialsOverGateways(t *testing.T) {
 		}
 		for range 2 {
 			if code, answer := p.ask(next(), link.Token, "GET", "/v1/sessions/"+made.ID, ""); code != 200 {
-				t.Errorf("looking: %d %s", code, answer)
+				t.Errorf("reading: %d %s", code, answer)
 			}
 			if code := p.enter(next(), p.ticket(next(), link.Token)); code != 101 {
 				t.Errorf("a WebSocket: %d", code)
@@ -415,7 +414,7 @@ func TestCredentialsOverGateways(t *testing.T) {
 		get := func(query string, cookies []*http.Cookie) *http.Response {
 			req, err := http.NewRequestWithContext(p.ctx, "GET", next().URL+at.Path+query, nil)
 			check(t, err)
-			if at.Host != "" { // ports have names
+			if at.Host != "" { // ports have host names
 				req.Host = at.Hostname() + ":" + req.URL.Port()
 			}
 			for _, c := range cookies {
@@ -441,18 +440,18 @@ func TestCredentialsOverGateways(t *testing.T) {
 	})
 	p.stop()
 	if code, _, body := p.page(next(), minted.Ticket, "/v1/run", hello, ""); code != 503 {
-		t.Errorf("a run ticket without Redis: %d", code)
+		t.Errorf("a run token without Redis: %d", code)
 	} else {
 		body.Close()
 	}
 }
 
-// TestQuotasOverNodes: what a tenant may hold it may hold over all nodes, however
-// many ask at once and wherever; what is given back on one counts on the other,
-// an idle session gives way there, and a Redis server that lost its data is told
-// again.
+// TestQuotasOverNodes checks that a tenant's quota holds over all nodes, also when many
+// requests arrive at both gateways at once. A place that becomes free on one node counts on
+// the other, an idle session is evicted there, and a Redis server that lost its data
+// receives the use again.
 func TestQuotasOverNodes(t *testing.T) {
-	t.Parallel() // it waits for leases, most of the time
+	t.Parallel() // most of the time it waits for leases
 	p := newPair(t, "pool: {size: 1, languages: [bash], memory: 0}\ngateway: {self_check: 0}\nlog: {level: debug}")
 	a, b := p.servers[0], p.servers[1]
 	_, secret := p.key(a, `{"tenant":"acme","role":"owner"}`)
@@ -510,20 +509,20 @@ func TestQuotasOverNodes(t *testing.T) {
 			all.Go(func() { create(p.servers[n%2]) })
 		}
 		all.Wait()
-		t.Logf("of %d at once %d were made", 3*most, len(made))
+		t.Logf("of %d requests at once %d succeeded", 3*most, len(made))
 		if len(made) > most {
-			t.Fatalf("%d sessions, and %d may be", len(made), most)
+			t.Fatalf("%d sessions, the quota is %d", len(made), most)
 		}
-		// Two who asked for the last one at once may both have been refused.
-		p.await("all that may be", func() bool { return len(made) == most || create(p.servers[len(made)%2]) == 201 && len(made) == most })
+		// Two requests for the last place at once may both have been rejected.
+		p.await("the quota is used", func() bool { return len(made) == most || create(p.servers[len(made)%2]) == 201 && len(made) == most })
 	}
 	for _, s := range p.servers {
 		if code := create(s); code != 429 {
-			t.Errorf("a fifth: %d", code)
+			t.Errorf("a fifth session: %d", code)
 		}
 	}
 
-	// Redis comes back without its data: so it is again, once the nodes are back.
+	// Redis comes back without its data. The quota holds when the nodes are back.
 	p.stop()
 	p.start()
 	p.await("the nodes", func() bool {
@@ -531,22 +530,22 @@ func TestQuotasOverNodes(t *testing.T) {
 		other, _ := p.ask(b, b.Token, "GET", "/v1/sessions", "")
 		return code == 200 && other == 200
 	})
-	time.Sleep(3 * time.Second) // a heartbeat: within it a node may not be heard of yet, as documented
+	time.Sleep(3 * time.Second) // one heartbeat: until then a node may be unknown, as documented
 	p.await("an answer", func() bool {
 		code, body := p.ask(b, secret, "POST", "/v1/sessions", `{"language":"bash"}`)
 		if code == 201 {
-			t.Fatalf("a fifth after Redis lost its data: %s", body)
+			t.Fatalf("a fifth session after Redis lost its data: %s", body)
 		}
 		return code == 429
 	})
 
-	// What is given back counts on the other node.
+	// A place that becomes free on one node counts on the other.
 	if code, body := p.ask(a, secret, "DELETE", "/v1/sessions/"+made[0], ""); code != 200 {
 		t.Fatalf("%d %s", code, body)
 	}
 	p.await("its place", func() bool { return create(b) == 201 })
 
-	// Four run; of three that may, idle ones give way, wherever they are.
+	// The number of running sessions is limited to four. Idle sessions of any node are evicted.
 	quota(`{"running":4}`)
 	for range 2 {
 		for _, s := range p.servers {

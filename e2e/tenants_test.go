@@ -17,9 +17,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestTenants: keys are made with the command line, live through a reload and
-// a restart, and end at once; and what belongs to one tenant is to another as
-// if it were not there.
+// TestTenants creates keys with the command line, which survive a reload and a restart and
+// end at once when they are revoked. The objects of one tenant do not exist for another.
 func TestTenants(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 3*time.Minute)
 	defer cancel()
@@ -87,7 +86,7 @@ func TestTenants(t *testing.T) {
 		t.Errorf("all tenants:\n%s", out)
 	}
 
-	// Ann makes one of everything; Eve looks for it by its id.
+	// Ann creates one object of each kind. Eve requests it by its id.
 	mine, theirs := with(ann), with(eve)
 	s, err := mine.CreateSession(ctx, protocol.SessionCreate{Language: "bash", Name: "secret"})
 	check(t, err)
@@ -98,7 +97,7 @@ func TestTenants(t *testing.T) {
 	keys, err := mine.Keys(ctx, protocol.KeyQuery{})
 	check(t, err)
 	no := strings.Repeat("a", 26)
-	// Each is asked for with Ann's id and with one that never was.
+	// Each request is sent with Ann's id and with an id that never existed.
 	for _, c := range []struct{ method, path, body, id, none string }{
 		{"GET", "/v1/sessions/%", "", s.ID, "s_" + no},
 		{"PATCH", "/v1/sessions/%", `{"name":"x"}`, s.ID, "s_" + no},
@@ -151,7 +150,7 @@ func TestTenants(t *testing.T) {
 		status, header, body := ask(c.id)
 		wantStatus, wantHeader, wantBody := ask(c.none)
 		if status != http.StatusNotFound || status != wantStatus || body != wantBody || !sameHeader(header, wantHeader) {
-			t.Errorf("%s %s: %d %s, and for one that never was %d %s", c.method, c.path, status, body, wantStatus, wantBody)
+			t.Errorf("%s %s: %d %s, and for an id that never existed %d %s", c.method, c.path, status, body, wantStatus, wantBody)
 		}
 	}
 	conn, err := theirs.Connect(ctx)
@@ -167,10 +166,10 @@ func TestTenants(t *testing.T) {
 		t.Errorf("Eve's tenants: %v, %v", all, err)
 	}
 	if v, err := mine.Session(ctx, s.ID); err != nil || v.Name != "secret" || v.State != "running" {
-		t.Errorf("Ann's session after all that: %+v, %v", v, err)
+		t.Errorf("Ann's session after these requests: %+v, %v", v, err)
 	}
 
-	// A driver runs and writes in it, and does not end it.
+	// A driver may run cells and write files in the session, but may not end it.
 	by := with(driver)
 	if _, err := by.Upload(ctx, s.ID, "b.txt", 0o644, strings.NewReader("x")); err != nil {
 		t.Errorf("a driver's file: %v", err)
@@ -179,7 +178,7 @@ func TestTenants(t *testing.T) {
 		t.Errorf("a driver ends a session: %v", err)
 	}
 
-	// Keys outlive a restart, and a file that was put there is read at once.
+	// Keys survive a restart, and a file that was replaced is read at once.
 	check(t, srv.Halt(syscall.SIGTERM))
 	check(t, srv.Boot(ctx))
 	if _, err := mine.Session(ctx, s.ID); err != nil {
@@ -196,7 +195,7 @@ func TestTenants(t *testing.T) {
 	id, _, _ = strings.Cut(id, "\n")
 	second := must(srv.Token, "key", "rotate", id)
 	if _, err := mine.Session(ctx, s.ID); !fault.Is(err, fault.Unauthenticated) {
-		t.Errorf("the secret before: %v", err)
+		t.Errorf("the former secret: %v", err)
 	}
 	must(second, "key", "revoke", id)
 	if _, err := with(second).Session(ctx, s.ID); !fault.Is(err, fault.Unauthenticated) {
@@ -223,8 +222,8 @@ func sameHeader(a, b http.Header) bool {
 	return true
 }
 
-// TestQuotaOfSnapshotsAndDisk: what a tenant keeps on disk is bounded too, and
-// its own idle sessions give way to its next one.
+// TestQuotaOfSnapshotsAndDisk checks that the disk space of a tenant is limited too, and
+// that its own idle sessions are evicted for its next session.
 func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
 	ctx, cancel := context.WithTimeout(deadline(t), 2*time.Minute)
 	defer cancel()
@@ -264,7 +263,7 @@ func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
 	over("a snapshot without disk", "disk_bytes", err)
 	check(t, c.DeleteSnapshot(ctx, snap.ID))
 
-	// The first session is idle after a second, and goes to disk for another.
+	// The first session is idle after a second, and is hibernated for another one.
 	quota(protocol.Quota{Running: 1})
 	var second protocol.Session
 	for {
@@ -275,7 +274,7 @@ func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatal("the first session does not give way")
+			t.Fatal("the first session is not evicted")
 		}
 	}
 	if v, err := c.Session(ctx, s.ID); err != nil || v.State != "hibernated" {
@@ -287,7 +286,7 @@ func TestQuotaOfSnapshotsAndDisk(t *testing.T) {
 		t.Errorf("in use: %+v", all)
 	}
 	_ = second
-	// A new table of the server's metrics tells of it.
+	// The server's metrics show it.
 	resp, err := srv.Do(ctx, "GET", "/metrics", nil)
 	check(t, err)
 	defer resp.Body.Close()

@@ -24,7 +24,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// viewer is one of a terminal that keeps what it was shown.
+// viewer is a viewer of a terminal that stores the output that it was sent.
 type viewer struct {
 	t    *testing.T
 	ctx  context.Context
@@ -38,7 +38,7 @@ type viewer struct {
 	events  []string
 	exit    *protocol.Exit
 	err     error
-	changed chan struct{} // closed, and made anew, with each record
+	changed chan struct{} // closed and replaced with each record
 	keep    int           // how many bytes of text are kept; 0 means all
 }
 
@@ -91,7 +91,7 @@ func (s *viewer) take() bool {
 	return err == nil
 }
 
-// until waits for a condition that is looked at under the lock.
+// until waits for a condition that is checked with mu held.
 func (s *viewer) until(what string, ok func() bool) {
 	s.t.Helper()
 	late := time.After(60 * time.Second)
@@ -104,18 +104,18 @@ func (s *viewer) until(what string, ok func() bool) {
 			return
 		}
 		if err != nil {
-			s.t.Fatalf("waiting for %s: %v; there is %q", what, err, text[max(0, len(text)-2000):])
+			s.t.Fatalf("waiting for %s: %v; the text is %q", what, err, text[max(0, len(text)-2000):])
 		}
 		select {
 		case <-changed:
 		case <-late:
-			s.t.Fatalf("%s never came; there is %q", what, text[max(0, len(text)-2000):])
+			s.t.Fatalf("%s did not happen; the text is %q", what, text[max(0, len(text)-2000):])
 		}
 	}
 }
 
-// shows waits for text after the first n bytes of what there is now, and
-// returns where it ends.
+// shows waits for text after the first n bytes of the current text, and returns the
+// offset of its end.
 func (s *viewer) shows(text string, after int) int {
 	s.t.Helper()
 	at := -1
@@ -134,7 +134,7 @@ func (s *viewer) keys(keys string) {
 	check(s.t, s.term.Type(s.ctx, []byte(keys)))
 }
 
-// do types a command line and waits for what it must show.
+// do types a command line and waits for the text that it must show.
 func (s *viewer) do(line, want string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -171,7 +171,7 @@ func (s *session) terminal(o protocol.ChannelOpen) *viewer {
 	return watch(s.t, s.ctx, term)
 }
 
-// attach is another viewer of a terminal, over a connection of its own.
+// attach returns another viewer of a terminal, over a separate connection.
 func (s *session) attach(channel string, o client.AttachOptions) *viewer {
 	s.t.Helper()
 	conn, err := s.client.Connect(s.ctx)
@@ -182,7 +182,7 @@ func (s *session) attach(channel string, o client.AttachOptions) *viewer {
 	return watch(s.t, s.ctx, term)
 }
 
-// processes counts what runs in the session with a word in its command line.
+// processes counts the session's processes with a word in their command lines.
 func (s *session) processes(word string) int {
 	s.t.Helper()
 	p, err := s.conn.Start(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"sh", "-c", "pgrep -c -f '[" + word[:1] + "]" + word[1:] + "'"}})
@@ -203,8 +203,8 @@ func (s *session) processes(word string) int {
 	return n
 }
 
-// TestFullScreenPrograms drives an editor, a pager, a process viewer and a
-// multiplexer in a terminal, at the sizes that it is given.
+// TestFullScreenPrograms uses an editor, a pager, a process viewer and a multiplexer in a
+// terminal, at different sizes.
 func TestFullScreenPrograms(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{Cols: 90, Rows: 30})
@@ -260,8 +260,8 @@ func TestFullScreenPrograms(t *testing.T) {
 	}
 }
 
-// TestTerminalsShareASession: terminals, kernels and processes of one session
-// see the same files, over one connection.
+// TestTerminalsShareASession checks that terminals, kernels and processes of one session
+// use the same files, over one connection.
 func TestTerminalsShareASession(t *testing.T) {
 	s := open(t, server)
 	a, b := s.terminal(protocol.ChannelOpen{}), s.terminal(protocol.ChannelOpen{})
@@ -272,8 +272,8 @@ func TestTerminalsShareASession(t *testing.T) {
 	b.do("sudo -n true; su -c true </dev/null; id -u", "1000\r\n")
 }
 
-// TestTerminalLeavesNoOrphans: a close ends jobs, daemons and the deaf, also
-// when the shell has gone before them.
+// TestTerminalLeavesNoOrphans checks that a close ends jobs, daemons and programs that
+// ignore signals, also when the shell has ended before them.
 func TestTerminalLeavesNoOrphans(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{})
@@ -281,19 +281,19 @@ func TestTerminalLeavesNoOrphans(t *testing.T) {
 	eventually(t, "four processes run", func() bool { return s.processes("sleep 4711") >= 4 })
 	check(t, s.conn.CloseChannel(s.ctx, s.id, sc.term.Channel().ID))
 	if n := s.processes("sleep 4711"); n != 0 {
-		t.Errorf("%d processes outlive the close", n)
+		t.Errorf("%d processes survive the close", n)
 	}
 	sc = s.terminal(protocol.ChannelOpen{})
 	sc.keys("setsid -f sleep 4712; exit\r")
 	sc.ended()
 	check(t, s.conn.CloseChannel(s.ctx, s.id, sc.term.Channel().ID))
 	if n := s.processes("sleep 4712"); n != 0 {
-		t.Errorf("%d processes outlive the close of a shell that had ended", n)
+		t.Errorf("%d processes survive the close of a shell that had ended", n)
 	}
 }
 
-// TestLateViewerSeesTheScreen: one who comes to a running editor is brought
-// into its modes, sees its screen, and does not answer what was asked before.
+// TestLateViewerSeesTheScreen attaches a viewer to a running editor. The viewer gets its
+// modes and its screen, and does not answer requests of the past.
 func TestLateViewerSeesTheScreen(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{Cols: 80, Rows: 24})
@@ -308,17 +308,17 @@ func TestLateViewerSeesTheScreen(t *testing.T) {
 	got := late.restore[0]
 	late.mu.Unlock()
 	contains(t, string(got.Data), "\x1b[?1049h", "\x1b]2;", "\x1b[?2004")
-	late.shows("one more line1", 0) // the program has drawn its screen anew
+	late.shows("one more line1", 0) // the program has drawn its screen again
 	watcher := s.attach(sc.term.Channel().ID, client.AttachOptions{Offset: -200, ReadOnly: true})
-	watcher.shows("one more line1", 0) // and does so for one who only watches
+	watcher.shows("one more line1", 0) // it also does so for a read-only viewer
 	ch, err := s.conn.Channels(s.ctx, s.id)
 	check(t, err)
 	if last := ch[len(ch)-1]; last.Title == "" || last.Cols != 80 {
 		t.Errorf("the channel is %+v", last)
 	}
 
-	// A terminal that answers everything at once, before it says that it is
-	// through with what is old: none of it reaches the shell.
+	// This terminal answers all requests at once, before it has reported that it has
+	// processed the old output. No answer reaches the shell.
 	sc.keys(":q!\r")
 	sc.shows("\x1b[?1049l", 0)
 	sc.do("echo re''ady; cat -v", "ready\r\n")
@@ -334,11 +334,11 @@ func TestLateViewerSeesTheScreen(t *testing.T) {
 	tail := sc.text.String()[n:]
 	sc.mu.Unlock()
 	if strings.Contains(tail, "62;22c") || strings.Contains(tail, "rgb:") || strings.Contains(tail, "^[") {
-		t.Errorf("the shell was typed %q", tail)
+		t.Errorf("the shell received %q", tail)
 	}
 }
 
-// TestHostilePaste: nothing in a paste runs, by whichever way it comes.
+// TestHostilePaste checks that no part of a paste is executed, however it is sent.
 func TestHostilePaste(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{})
@@ -353,7 +353,7 @@ func TestHostilePaste(t *testing.T) {
 		n := sc.text.Len()
 		sc.mu.Unlock()
 		paste()
-		// All of it lies in the line, before the line is given up.
+		// The whole paste is in the line, before the line is discarded.
 		sc.until("the paste", func() bool { return strings.Count(sc.text.String()[n:], "touch /tmp/pwned") >= 3 })
 		sc.keys("\x03")
 		sc.shows("^C", n)
@@ -365,8 +365,8 @@ func TestHostilePaste(t *testing.T) {
 	contains(t, sc.text.String(), "cannot access '/tmp/pwned'")
 }
 
-// TestTerminalFlood: memory stays bounded, an interrupt is obeyed, and what is
-// dropped is said.
+// TestTerminalFlood checks that memory stays bounded, that an interrupt ends the flood, and
+// that dropped output is reported.
 func TestTerminalFlood(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{})
@@ -376,7 +376,7 @@ func TestTerminalFlood(t *testing.T) {
 	node, err := server.Child("node")
 	check(t, err)
 	before := resident(t, node)
-	// A viewer that stalls, for whom things will be dropped.
+	// A viewer that stops reading, for which output is dropped.
 	conn, err := s.client.Connect(s.ctx)
 	check(t, err)
 	defer conn.Close()
@@ -401,7 +401,7 @@ func TestTerminalFlood(t *testing.T) {
 	sc.keys("python3 -c 'import os\rfor _ in range(100000): os.write(1, b\"x\")\r'; echo sm''all\r")
 	sc.until("writes of one byte", func() bool { return strings.Contains(sc.text.String(), "small") })
 	if sc.gaps > 0 {
-		t.Error("a viewer that reads has missed something")
+		t.Error("a viewer that reads has missed output")
 	}
 	if after := resident(t, node); after > before+64<<20 {
 		t.Errorf("the node grew from %d to %d MiB", before>>20, after>>20)
@@ -414,7 +414,7 @@ func TestTerminalFlood(t *testing.T) {
 	}
 }
 
-// resident is a process's resident memory in bytes.
+// resident returns a process's resident memory in bytes.
 func resident(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
@@ -424,8 +424,8 @@ func resident(t *testing.T, pid int) int {
 	return n * os.Getpagesize()
 }
 
-// TestManyViewers: 64 viewers of one terminal, one of which does not read at
-// all and one of which is slow. All others see all of it.
+// TestManyViewers attaches 64 viewers to one terminal. One of them does not read and one is
+// slow. All others see the whole output.
 func TestManyViewers(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{})
@@ -447,7 +447,7 @@ func TestManyViewers(t *testing.T) {
 	for i, v := range append(all, sc) {
 		v.until(fmt.Sprintf("the end for viewer %d", i), func() bool { return strings.Contains(v.text.String(), "200000\r\nall\r\n") })
 		if v.gaps > 0 {
-			t.Errorf("viewer %d missed something", i)
+			t.Errorf("viewer %d missed output", i)
 		}
 	}
 	all[0].mu.Lock()
@@ -456,11 +456,11 @@ func TestManyViewers(t *testing.T) {
 	for i, v := range all {
 		v.mu.Lock()
 		if got := v.text.String(); !strings.HasPrefix(got, want[:strings.Index(want, "all\r\n")]) {
-			t.Errorf("viewer %d has %d bytes, not the same", i, len(got))
+			t.Errorf("viewer %d has other output of %d bytes", i, len(got))
 		}
 		v.mu.Unlock()
 	}
-	// The slow one gets all of it too, and the stalled one is where it was.
+	// The slow viewer gets the whole output too, and the stalled one has not moved.
 	var text strings.Builder
 	for !strings.Contains(text.String(), "200000\r\nall") {
 		r, err := slow.Next(s.ctx)
@@ -472,7 +472,7 @@ func TestManyViewers(t *testing.T) {
 	if _, at := stalled.Offset(); at != from {
 		t.Errorf("the stalled viewer has moved from %d to %d", from, at)
 	}
-	// Who comes late is current at once.
+	// A late viewer is current at once.
 	late := s.attach(id, client.AttachOptions{ReadOnly: true, Offset: -64 << 10})
 	late.until("the end", func() bool { return strings.Contains(late.text.String(), "200000\r\nall") })
 	late.mu.Lock()
@@ -482,9 +482,9 @@ func TestManyViewers(t *testing.T) {
 	}
 }
 
-// TestChannelsDoNotHoldEachOtherUp: over one connection a viewer that stalls, a
-// flood, a huge paste that nobody reads and a mistake leave a fourth terminal
-// alone.
+// TestChannelsDoNotHoldEachOtherUp uses one connection with a viewer that stalls, a flood,
+// a large paste that no program reads, and an invalid request. A fourth terminal is not
+// affected.
 func TestChannelsDoNotHoldEachOtherUp(t *testing.T) {
 	s := open(t, server)
 	flood, err := s.conn.StartTerminal(s.ctx, protocol.ChannelOpen{Session: s.id, Argv: []string{"yes"}})
@@ -501,7 +501,7 @@ func TestChannelsDoNotHoldEachOtherUp(t *testing.T) {
 		check(t, err)
 		return term
 	}())
-	// A mistake on one channel is told there.
+	// An invalid request on one channel is reported there.
 	if err := flood.Process.CloseStdin(s.ctx); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("the end of a terminal's input: %v", err)
 	}
@@ -510,11 +510,11 @@ func TestChannelsDoNotHoldEachOtherUp(t *testing.T) {
 	}
 	s.run("ok", "1+1")
 	if s.conn.Reconnects() != 0 {
-		t.Error("the connection did not stand")
+		t.Error("the connection was lost")
 	}
-	check(t, deaf.term.Signal(s.ctx, "SIGKILL")) // not behind the paste
+	check(t, deaf.term.Signal(s.ctx, "SIGKILL")) // the signal does not wait for the paste
 	if e := deaf.ended(); e.Signal != "SIGKILL" {
-		t.Errorf("the deaf one ended with %+v", e)
+		t.Errorf("the program that does not read ended with %+v", e)
 	}
 	if err := <-pasted; err == nil {
 		t.Error("50 MB were pasted into a program that does not read")
@@ -528,8 +528,8 @@ func TestChannelsDoNotHoldEachOtherUp(t *testing.T) {
 	}
 }
 
-// TestTypedOnceThroughKills kills the gateway again and again while a client
-// types and a program prints: both arrive once and whole.
+// TestTypedOnceThroughKills kills the gateway repeatedly while a client types and a program
+// prints. Input and output arrive once and completely.
 func TestTypedOnceThroughKills(t *testing.T) {
 	s := open(t, server)
 	sc := s.terminal(protocol.ChannelOpen{Argv: []string{"sh", "-c", "stty raw -echo; echo ready; head -c 600000 > typed.bin; sha256sum typed.bin; read x"}})
@@ -614,7 +614,7 @@ func TestShellCommand(t *testing.T) {
 			n, err := f.Read(buf)
 			got.Write(buf[:n])
 			if err != nil {
-				t.Fatalf("%q did not come: %v; there is %q", text, err, got.String())
+				t.Fatalf("%q did not arrive: %v; the text is %q", text, err, got.String())
 			}
 		}
 		_, rest, _ := strings.Cut(got.String(), text)
@@ -625,7 +625,7 @@ func TestShellCommand(t *testing.T) {
 	f.WriteString("stty size\r")
 	await("33 99")
 	check(t, pty.Setsize(f, &pty.Winsize{Rows: 20, Cols: 70}))
-	await("\x1b") // readline draws its line anew, or the prompt comes
+	await("\x1b") // readline draws its line again, or the prompt arrives
 	f.WriteString("\rstty size; echo $((3+4))-size\r")
 	await("7-size")
 	f.WriteString("yes\r")

@@ -58,8 +58,8 @@ func (c *spans) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// path is the names from the span of that name up to the root, and the id of
-// the root's parent; nil before it is there.
+// path returns the names from the span of that name up to the root, and the id of the
+// root's parent. It returns nil if the span has not arrived yet.
 func (c *spans) path(trace, name string) (names []string, root string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,9 +79,9 @@ func (c *spans) path(trace, name string) (names []string, root string) {
 	return nil, ""
 }
 
-// TestTrace: one run gives one tree from the gateway to the agent, below the
-// caller's own span; a WebSocket's operation does too; the id is in errors, in
-// the audit log and in the server's; and no span has code, paths or tokens.
+// TestTrace checks that one run has one tree of spans from the gateway to the agent, below
+// the caller's span, and that an operation on a WebSocket has one too. The id is in errors,
+// in the audit log and in the server's log. No span has code, paths or tokens.
 func TestTrace(t *testing.T) {
 	c := &spans{all: map[string]spanSeen{}}
 	receiver := httptest.NewServer(c)
@@ -111,7 +111,7 @@ func TestTrace(t *testing.T) {
 			if time.Now().After(end) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				t.Fatalf("it never came: %s; there are\n%s", what, strings.Join(c.raw, "\n"))
+				t.Fatalf("it did not happen: %s; the spans are\n%s", what, strings.Join(c.raw, "\n"))
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func TestTrace(t *testing.T) {
 	}
 	c.mu.Unlock()
 
-	// An error tells its trace.
+	// An error has the id of its trace.
 	failed := strings.Repeat("b2", 16)
 	code, body = post(failed, "/v1/sessions", `{"language":"cobol"}`)
 	var e struct {
@@ -164,7 +164,7 @@ func TestTrace(t *testing.T) {
 	}
 	want(failed, "node session.create", "POST /v1/sessions")
 
-	// A WebSocket's operation carries the client's span in a field.
+	// An operation on a WebSocket has the client's span in a field.
 	cl, err := client.New(srv.URL, srv.Token, client.Options{})
 	check(t, err)
 	s, err := cl.CreateSession(ctx, protocol.SessionCreate{Language: "bash"})
@@ -187,7 +187,7 @@ func TestTrace(t *testing.T) {
 	say(`{"id":2,"op":"session.get","params":{"session":"` + s.ID + `"},"traceparent":"00-` + socket + "-" + span + `-01"}`)
 	want(socket, "node session.get", "socket session.get")
 	if r := say(`{"id":3,"op":"session.get","params":{"session":"` + s.ID + `"},"traceparent":"nonsense"}`); r.ID != 3 || r.Error != nil {
-		t.Errorf("a traceparent that is none: %+v", r.Error)
+		t.Errorf("an invalid traceparent: %+v", r.Error)
 	}
 	hibernate := strings.Repeat("d4", 16)
 	if code, body := post(hibernate, "/v1/sessions/"+s.ID+"/hibernate", ""); code != 200 {
@@ -212,7 +212,7 @@ func TestTrace(t *testing.T) {
 	defer c.mu.Unlock()
 	for _, line := range c.raw {
 		if strings.Contains(line, "treasure") || strings.Contains(line, "chest") || strings.Contains(line, srv.Token) {
-			t.Errorf("a span tells what it must not: %s", line)
+			t.Errorf("a span has secret text: %s", line)
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestUpgradeKeepsSessions: another version of sandgate, with the same runtime and
-// image, goes on with the sessions that a node of the version before moves to it.
+// TestUpgradeKeepsSessions checks that another version of sandgate, with the same runtime
+// and image, continues the sessions that a node of the earlier version moves to it.
 func TestUpgradeKeepsSessions(t *testing.T) {
-	t.Parallel() // it waits for leases, most of the time
+	t.Parallel() // most of the time it waits for leases
 	next := filepath.Join(t.TempDir(), "sandgate")
 	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=the-next", "-o", next, "../cmd/sandgate")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -53,14 +53,14 @@ func TestUpgradeKeepsSessions(t *testing.T) {
 	_, err = old.Drain()
 	check(t, err)
 	if got := s.run("ok", "x + 1").result(t); got != "42" {
-		t.Errorf("moved to the next version: %s", got)
+		t.Errorf("after the move to the next version: %s", got)
 	}
 	v.do("echo $held", "\rin-the-shell")
 	if at := c.owner(s.id); at != 1 {
-		t.Errorf("it is on node %d", at)
+		t.Errorf("the session is on node %d", at)
 	}
 	var about struct{ Server string }
 	if code, err := other.Get(ctx, "/v1", &about); err != nil || code != 200 || about.Server != "sandgate/the-next" {
-		t.Errorf("it is %q, %d %v", about.Server, code, err)
+		t.Errorf("the version is %q, %d %v", about.Server, code, err)
 	}
 }

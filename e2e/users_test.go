@@ -17,7 +17,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// crowd is users who work without pause while things go wrong.
+// crowd is a group of users who work without pause while failures happen.
 type crowd struct {
 	t     *testing.T
 	ctx   context.Context
@@ -27,8 +27,8 @@ type crowd struct {
 	users []*worker
 }
 
-// worker has a session with a kernel, a shell and a file, in which everything it
-// is told leaves a trace: what was acknowledged is there once.
+// worker has a session with a kernel, a shell and a file. Each action leaves a trace, and
+// each acknowledged action must be found once.
 type worker struct {
 	name string
 	s    *Server
@@ -40,16 +40,16 @@ type worker struct {
 	h    *history
 
 	mu    sync.Mutex // guards all below
-	cells int        // that have ended as they should
-	keys  int        // lines that were typed
+	cells int        // the cells that have succeeded
+	keys  int        // the lines that were typed
 	file  int        // the number of the file that was last acknowledged
 	want  strings.Builder
-	lost  error // why the session has ended, if that may be
+	lost  error // why the session has ended, if it may
 	// slowest is the longest time without an answer.
 	slowest time.Duration
 }
 
-// again reports whether an error asks to be tried again.
+// again reports whether the request that failed with err should be repeated.
 func again(err error) bool {
 	for _, k := range []fault.Kind{fault.Unavailable, fault.Exhausted, fault.Restarting, fault.Slow, fault.DeadlineExceeded} {
 		if fault.Is(err, k) {
@@ -59,10 +59,10 @@ func again(err error) bool {
 	return false
 }
 
-// pause is how long one waits who was refused.
+// pause is the time before a rejected request is repeated.
 const pause = 100 * time.Millisecond
 
-// insist does something until it succeeds, or fails for good.
+// insist repeats an action until it succeeds or fails permanently.
 func insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
@@ -79,7 +79,7 @@ func insist(ctx context.Context, do func() error) error {
 	}
 }
 
-// newCrowd lets n users begin to work through the server.
+// newCrowd creates n users who work through the server.
 func newCrowd(t *testing.T, s *Server, h *history, n int) *crowd {
 	t.Helper()
 	c := &crowd{t: t, h: h}
@@ -100,8 +100,8 @@ func (c *crowd) join(s *Server) {
 	c.users = append(c.users, w)
 }
 
-// crowd is a crowd of n users or a few more: some have their session on the
-// first node, some on the second.
+// crowd creates a crowd of n users or a few more. Some have their session on the first
+// node, some on the second.
 func (a *apart) crowd(t *testing.T, h *history, n int) *crowd {
 	t.Helper()
 	s := a.server(a.front.address())
@@ -115,7 +115,7 @@ func (a *apart) crowd(t *testing.T, h *history, n int) *crowd {
 	return c
 }
 
-// start has all users work until the crowd is asked to stop.
+// start starts the work of all users, until the crowd is stopped.
 func (c *crowd) start() (stop func()) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	watching, unwatch := context.WithCancel(c.ctx)
@@ -230,7 +230,7 @@ func (w *worker) cell(ctx context.Context, key, code string) (string, error) {
 	return out, err
 }
 
-// run works until ctx ends, and is then between two things.
+// run works until ctx ends, and returns between two actions.
 func (w *worker) run(ctx context.Context) error {
 	all := context.WithoutCancel(ctx)
 	for n := 0; ctx.Err() == nil; n++ {
@@ -248,7 +248,7 @@ func (w *worker) run(ctx context.Context) error {
 	return nil
 }
 
-// round is a cell, a line in the shell and a file.
+// round executes a cell, types a line in the shell and writes a file.
 func (w *worker) round(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
@@ -281,7 +281,7 @@ func (w *worker) round(ctx context.Context, n int) error {
 	return nil
 }
 
-// typed types a line, and waits for what it prints.
+// typed types a line, and waits for its output.
 func (w *worker) typed(ctx context.Context, n int) error {
 	if err := w.term.Type(ctx, fmt.Appendf(nil, "echo %d >> typed; echo 'te''rm'-%d-\r", n, n)); err != nil {
 		return err
@@ -305,8 +305,8 @@ func (w *worker) typed(ctx context.Context, n int) error {
 	return nil
 }
 
-// prove asks the session for its traces: each thing that was acknowledged is
-// there, once and in order.
+// prove checks the session for the traces: each acknowledged action is found once and in
+// order.
 func (w *worker) prove(ctx context.Context) error {
 	n := w.done()
 	out, err := w.cell(ctx, "prove", "print(ran == list(range(len(ran))), len(ran))")
@@ -317,7 +317,7 @@ func (w *worker) prove(ctx context.Context) error {
 	w.want.WriteString(out)
 	w.mu.Unlock()
 	if want := fmt.Sprintf("True %d\n", n); out != want {
-		return fmt.Errorf("%s: its variables say %q, not %q", w.name, out, want)
+		return fmt.Errorf("%s: its variables are %q, want %q", w.name, out, want)
 	}
 	var typed, file []byte
 	for name, into := range map[string]*[]byte{"typed": &typed, "file": &file} {
@@ -341,16 +341,16 @@ func (w *worker) prove(ctx context.Context) error {
 		fmt.Fprintln(&lines, i)
 	}
 	if string(typed) != lines.String() {
-		return fmt.Errorf("%s: what was typed is there as %.400q, and there were %d lines", w.name, typed, w.keys)
+		return fmt.Errorf("%s: the typed text is %.400q, want %d lines", w.name, typed, w.keys)
 	}
 	if w.file >= 0 && !bytes.Equal(file, bytes.Repeat(fmt.Appendf(nil, "%08d", w.file), 1<<13)) {
-		return fmt.Errorf("%s: of file %d there is %d bytes of %.20q", w.name, w.file, len(file), file)
+		return fmt.Errorf("%s: file %d has %d bytes, which begin with %.20q", w.name, w.file, len(file), file)
 	}
 	return nil
 }
 
-// watch reads the kernel's whole output as another viewer, until ctx ends: it is
-// what the worker was shown, without a hole.
+// watch reads the kernel's whole output as another viewer, until ctx ends. It must be the
+// output that the worker was sent, without a gap.
 func (w *worker) watch(ctx context.Context) error {
 	v, err := w.conn.Attach(ctx, w.id, "k1", client.AttachOptions{})
 	if err != nil {
@@ -379,9 +379,9 @@ func (w *worker) watch(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The last output may still have been on its way.
+	// The last output may not have arrived yet.
 	if !strings.HasPrefix(w.want.String(), text.String()) && !strings.HasPrefix(text.String(), w.want.String()) {
-		return fmt.Errorf("was shown %d bytes that are not the %d that were printed", text.Len(), w.want.Len())
+		return fmt.Errorf("was sent %d bytes that differ from the %d printed bytes", text.Len(), w.want.Len())
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// viewLink is what POST /v1/sessions/{id}/links answers.
+// viewLink is the answer of POST /v1/sessions/{id}/links.
 type viewLink struct {
 	ID      string
 	Token   string
@@ -26,8 +26,8 @@ type viewLink struct {
 	Error   *fault.Public
 }
 
-// TestLinkForViewing: who has a link sees one session and changes nothing, over
-// any route and any operation, until the session or the key behind it ends.
+// TestLinkForViewing checks that a caller with a link sees one session and changes nothing,
+// over any route and any operation, until the session or the key of the link ends.
 func TestLinkForViewing(t *testing.T) {
 	s := open(t, server)
 	ctx := s.ctx
@@ -135,7 +135,7 @@ func TestLinkForViewing(t *testing.T) {
 		t.Errorf("%q %v", text, err)
 	}
 
-	// A link ends with the key that made it, and closes what hangs on it.
+	// A link ends with the key that created it, and its connections are closed.
 	key, err := root.CreateKey(ctx, protocol.KeyCreate{Role: "driver"})
 	check(t, err)
 	maker := *server
@@ -156,7 +156,7 @@ func TestLinkForViewing(t *testing.T) {
 	if _, err := late.Session(ctx, s.id); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("a revoked key's link: %v", err)
 	}
-	// One ends alone, by its id.
+	// A link can be ended by its id.
 	var alone viewLink
 	status, err = server.JSON(ctx, "POST", "/v1/sessions/"+s.id+"/links", nil, &alone)
 	if err != nil || status != http.StatusCreated {
@@ -199,7 +199,7 @@ func TestLinkForViewing(t *testing.T) {
 	if _, err := guest.Session(ctx, s.id); err != nil {
 		t.Errorf("the other link: %v", err)
 	}
-	// And with its session.
+	// A link ends with its session.
 	check(t, root.DeleteSession(ctx, s.id))
 	if _, err := guest.Session(ctx, s.id); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after the session's end: %v", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// TestVolumesOfSessions shares a volume between sessions that were made on the
-// command line, looks at files there and removes them, and leaves nothing.
+// TestVolumesOfSessions shares a volume between sessions that were created with the command
+// line, lists and removes files of the volume, and checks that nothing remains.
 func TestVolumesOfSessions(t *testing.T) {
 	s := open(t, server) // for its client
 	line := func(code int, args ...string) string {
@@ -33,10 +33,10 @@ func TestVolumesOfSessions(t *testing.T) {
 	}
 	line(1, "exec", two, "--", "rm", "/volumes/e2e/x")
 	if got := line(0, "ls", one+":data/"); got != "sub/\nx" {
-		t.Errorf("ls says %q", got)
+		t.Errorf("ls prints %q", got)
 	}
 	if got := line(0, "ls", "-l", one+":data/x"); !strings.HasPrefix(got, "-rw-r--r--") || !strings.Contains(got, " 6 ") {
-		t.Errorf("ls -l says %q", got)
+		t.Errorf("ls -l prints %q", got)
 	}
 	line(fault.Conflict.Row().Exit, "rm", one+":data/sub")
 	line(fault.PermissionDenied.Row().Exit, "rm", two+":/volumes/e2e/x")
@@ -47,7 +47,7 @@ func TestVolumesOfSessions(t *testing.T) {
 	token := line(0, "volume", "lease", "--holder", "e2e", "--ttl", "5m", "e2e")
 	line(fault.Conflict.Row().Exit, "volume", "lease", "e2e")
 	if got := line(0, "volume", "ls"); !strings.Contains(got, "64MiB") || !strings.Contains(got, token+" e2e") {
-		t.Errorf("volume ls says %q", got)
+		t.Errorf("volume ls prints %q", got)
 	}
 	line(0, "volume", "release", "--token", token, "e2e")
 	line(fault.Conflict.Row().Exit, "volume", "rm", "e2e")
@@ -58,14 +58,15 @@ func TestVolumesOfSessions(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(server.Dir, "data", "node", "volumes", "*"))
 	check(t, err)
 	if len(left) > 0 || strings.Contains(string(mounts), "/volumes/v_") {
-		t.Errorf("the volume left %q", left)
+		t.Errorf("the volume left the files %q", left)
 	}
 }
 
-// usageExit is the exit status for a command line that cannot be understood.
+// usageExit is the exit status for an invalid command line.
 const usageExit = 2
 
-// TestWatchOfFiles hears of changes through the public door, and of their end.
+// TestWatchOfFiles receives changes of files over the public interface, and the end of the
+// watch.
 func TestWatchOfFiles(t *testing.T) {
 	s := open(t, server)
 	s.run("ok", "import os; os.makedirs('w')")
@@ -76,7 +77,7 @@ func TestWatchOfFiles(t *testing.T) {
 	defer stop()
 	ready, news, done := make(chan struct{}), make(chan protocol.FileChanges, 64), make(chan error, 1)
 	go func() {
-		defer close(news) // behind all that was told
+		defer close(news) // after all reported changes
 		done <- conn.Watch(ctx, protocol.FileWatch{FileRef: protocol.FileRef{Session: s.id, Path: "w"}, Recursive: true}, func() { close(ready) }, func(f protocol.FileChanges) error {
 			news <- f
 			return nil
@@ -99,7 +100,7 @@ func TestWatchOfFiles(t *testing.T) {
 					return
 				}
 			case <-s.ctx.Done():
-				t.Fatalf("%s was not told", what)
+				t.Fatalf("%s was not reported", what)
 			}
 		}
 	}
@@ -120,8 +121,8 @@ func TestWatchOfFiles(t *testing.T) {
 	}
 }
 
-// TestVolumeOfATemplate gives a volume to a session of a user's template, whose
-// sandboxes are then others than those of its pool.
+// TestVolumeOfATemplate mounts a volume in a session of a user's template, whose sandboxes
+// are not from its pool then.
 func TestVolumeOfATemplate(t *testing.T) {
 	s := open(t, server)
 	dir := t.TempDir()
@@ -138,12 +139,12 @@ func TestVolumeOfATemplate(t *testing.T) {
 	line("volume", "create", "of-template")
 	id := line("sessions", "create", "--template", "with-volume", "--volume", "of-template:/shared")
 	if got := line("exec", id, "--", "sh", "-c", "cat made; echo $FROM; echo x > /shared/f; ls /volumes/of-template"); got != "made\ntemplate\nf" {
-		t.Errorf("it says %q", got)
+		t.Errorf("it prints %q", got)
 	}
 	line("rm", id)
 	line("template", "rm", "with-volume")
 
-	// A template has volumes of its own: each session finds its tenant's.
+	// The template names volumes. Each session mounts its own tenant's volumes.
 	spec = write(t, filepath.Join(dir, "own.yaml"), "name: own-volumes\nlanguages: [bash]\nvolumes: ['of-template:/home/user/data:ro', 'later']\n")
 	line("template", "build", spec)
 	out, errs, code := shellOut(t, s, "", "sessions", "create", "--template", "own-volumes")
@@ -153,12 +154,12 @@ func TestVolumeOfATemplate(t *testing.T) {
 	line("volume", "create", "later")
 	id = line("sessions", "create", "--template", "own-volumes")
 	if got := line("exec", id, "--", "sh", "-c", "cat data/f; touch data/g 2>/dev/null || echo read-only; touch /volumes/later/h && echo written"); got != "x\nread-only\nwritten" {
-		t.Errorf("it says %q", got)
+		t.Errorf("it prints %q", got)
 	}
-	// What a session asks for itself wins.
+	// A volume of the session replaces the template's.
 	two := line("sessions", "create", "--template", "own-volumes", "--volume", "of-template")
 	if got := line("exec", two, "--", "sh", "-c", "ls data 2>/dev/null; touch /volumes/of-template/g && ls /volumes/of-template /volumes/later"); got != "/volumes/later:\nh\n\n/volumes/of-template:\nf\ng" {
-		t.Errorf("it says %q", got)
+		t.Errorf("it prints %q", got)
 	}
 	line("rm", id, two)
 	line("volume", "rm", "of-template")

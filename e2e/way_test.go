@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// How a way carries what is sent.
+// The modes of a way.
 const (
-	clear  = iota // as it should
-	parted        // nothing gets through, and nobody is told: a network that is parted
-	half          // answers do not get through
-	shut          // connections are ended, and refused
+	clear  = iota // it works
+	parted        // no bytes pass and no error is reported, as in a network partition
+	half          // answers do not pass
+	shut          // connections are closed, and new ones refused
 )
 
-// way is a TCP proxy: the network between two parts of a cluster, with which a
-// test can do what bad luck does.
+// way is a TCP proxy for the network between two parts of a cluster. A test can make it
+// fail.
 type way struct {
 	ln   net.Listener
 	work sync.WaitGroup
@@ -25,10 +25,10 @@ type way struct {
 	mu      sync.Mutex // guards all below
 	targets []string   // the first that can be reached gets the connection
 	turn    int
-	host    *host // from where they are reached; nil for this machine
+	host    *host // the host that dials the targets; nil for this machine
 	how     int
 	delay   time.Duration
-	changed chan struct{} // closed, and made anew, with each change
+	changed chan struct{} // closed and replaced with each change
 	conns   map[net.Conn]struct{}
 	ended   bool
 }
@@ -60,14 +60,14 @@ func newWay(t *testing.T, targets ...string) *way {
 
 func (w *way) address() string { return w.ln.Addr().String() }
 
-// from has the targets be reached from a host.
+// from makes the proxy dial the targets from a host.
 func (w *way) from(h *host) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.host = h
 }
 
-// be changes how the way carries, for connections that there are too.
+// be changes the mode of the proxy, also for existing connections.
 func (w *way) be(how int, delay time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,13 +76,13 @@ func (w *way) be(how int, delay time.Duration) {
 	w.changed = make(chan struct{})
 	if how == shut {
 		for c := range w.conns {
-			_ = c.(*net.TCPConn).SetLinger(0) // as a machine that is gone
+			_ = c.(*net.TCPConn).SetLinger(0) // as a machine that has lost power
 			_ = c.Close()
 		}
 	}
 }
 
-// pass waits until the way carries in a direction. It is false when it will not.
+// pass waits until bytes may pass in a direction. It is false if the connection ends first.
 func (w *way) pass(back bool) bool {
 	for {
 		w.mu.Lock()
@@ -104,7 +104,7 @@ func (w *way) pass(back bool) bool {
 	}
 }
 
-// add takes a connection up, or ends it.
+// add registers a connection, or closes it.
 func (w *way) add(c net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +164,7 @@ func (w *way) carry(down net.Conn) {
 	both.Wait()
 }
 
-// dial reaches one of the targets, in turns.
+// dial connects to one of the targets, in turn.
 func (w *way) dial() net.Conn {
 	w.mu.Lock()
 	all, turn, host := w.targets, w.turn, w.host

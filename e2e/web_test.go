@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestTypeScriptClient runs the TypeScript client's tests against the server:
-// in Node, and in Chromium where there is one. Hundreds of its connections are
-// cut at random bytes.
+// TestTypeScriptClient runs the tests of the TypeScript client against the server: in Node,
+// and in Chromium if it is installed. Hundreds of its connections are closed after a random
+// number of bytes.
 func TestTypeScriptClient(t *testing.T) {
 	t.Parallel()
 	vitest, err := filepath.Abs("../node_modules/.bin/vitest")

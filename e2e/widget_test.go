@@ -9,16 +9,16 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// TestWidget moves a slider from outside: the value reaches Python, and what
-// its observer prints comes under the number of the cell that made it, long
-// after that cell has ended. A message for a widget that is gone closes it.
+// TestWidget moves a slider from outside. The value reaches Python, and the output of its
+// observer has the number of the cell that created it, long after that cell has ended. A
+// message for a widget that no longer exists closes it.
 func TestWidget(t *testing.T) {
 	s := open(t, server)
 	late := make(chan stream.Record, 64)
 	s.kernel.Other(func(r stream.Record) {
 		select {
 		case late <- r:
-		default: // of no interest: the test waits for one record at a time
+		default: // the test waits for one record at a time
 		}
 	})
 	cell := s.begin("import ipywidgets\ns = ipywidgets.IntSlider(value=3, max=10)\ns.observe(lambda change: print('now', change['new']), 'value')\ns")
@@ -44,11 +44,11 @@ func TestWidget(t *testing.T) {
 					return r
 				}
 			case <-s.ctx.Done():
-				t.Fatalf("%s does not come", what)
+				t.Fatalf("%s does not arrive", what)
 			}
 		}
 	}
-	r := await("what the observer prints", func(r stream.Record) bool { return r.Kind == stream.KindStdout })
+	r := await("the observer's output", func(r stream.Record) bool { return r.Kind == stream.KindStdout })
 	if string(r.Payload) != "now 8\n" || r.Cell != cell.Number() {
 		t.Errorf("the observer printed %q in cell %d, want it in %d", r.Payload, r.Cell, cell.Number())
 	}
@@ -57,7 +57,7 @@ func TestWidget(t *testing.T) {
 	}
 	check(t, s.kernel.Restart(s.ctx))
 	check(t, s.kernel.Comm(s.ctx, kernel.CommMsgType, kernel.Comm{ID: model.ID}))
-	await("the close of a widget that is gone", func(r stream.Record) bool {
+	await("the close of a widget that no longer exists", func(r stream.Record) bool {
 		return r.Kind == stream.KindMessage && bytes.Contains(r.Payload, []byte(kernel.CommCloseType)) && bytes.Contains(r.Payload, []byte(model.ID))
 	})
 }
