@@ -62,8 +62,8 @@ func TestChaos(t *testing.T) {
 	a.clean(lost...)
 }
 
-// of returns the users whose sessions a node has.
-func (a *apart) of(c *crowd, n *part) []*worker {
+// usersOf returns the users whose sessions a node has.
+func (a *apart) usersOf(c *crowd, n *part) []*worker {
 	var all []*worker
 	for _, w := range c.users {
 		if a.owner(w.id) == n {
@@ -98,7 +98,7 @@ func (a *apart) cutOff(t *testing.T, c *crowd) {
 // notice nothing.
 func (a *apart) fencedOff(t *testing.T, c *crowd) {
 	n := a.nodes[0]
-	w := a.of(c, n)[0]
+	w := a.usersOf(c, n)[0]
 	n.redis.be(parted, 0)
 	eventually(t, "the fence", func() bool {
 		cell, err := w.kern.Execute(c.ctx, "pass", client.ExecuteOptions{})
@@ -109,7 +109,7 @@ func (a *apart) fencedOff(t *testing.T, c *crowd) {
 		}
 		return fault.Is(err, fault.Unavailable)
 	})
-	for _, w := range a.of(c, a.nodes[1]) {
+	for _, w := range a.usersOf(c, a.nodes[1]) {
 		goal := w.done() + 1
 		eventually(t, "a cell of the other node", func() bool { return w.done() >= goal })
 	}
@@ -201,7 +201,7 @@ func (a *apart) clockJumps(t *testing.T, c *crowd) {
 // or moved until there is room again.
 func (a *apart) fullDisk(t *testing.T, c *crowd) {
 	n := a.nodes[0]
-	all := a.of(c, n)
+	all := a.usersOf(c, n)
 	if len(all) == 0 {
 		t.Fatal("the node has no session")
 	}
@@ -225,7 +225,7 @@ func (a *apart) fullDisk(t *testing.T, c *crowd) {
 		t.Errorf("the node drained with a full disk: %s", said)
 	}
 	c.rounds(1)
-	if still := a.of(c, n); len(still) != len(all) {
+	if still := a.usersOf(c, n); len(still) != len(all) {
 		t.Errorf("of %d sessions %d stayed", len(all), len(still))
 	}
 	check(t, os.Remove(f.Name()))
@@ -253,7 +253,7 @@ func (a *apart) killedGateway(t *testing.T, c *crowd) {
 // node's users do not.
 func (a *apart) killedNode(t *testing.T, c *crowd) {
 	n := a.nodes[1]
-	doomed := a.of(c, n)
+	doomed := a.usersOf(c, n)
 	if len(doomed) == 0 {
 		t.Fatal("the node has no session")
 	}
@@ -267,7 +267,7 @@ func (a *apart) killedNode(t *testing.T, c *crowd) {
 			return w.lost != nil
 		})
 	}
-	for _, w := range a.of(c, a.nodes[0]) {
+	for _, w := range a.usersOf(c, a.nodes[0]) {
 		if w.lost != nil {
 			t.Errorf("%s lost %s, which was on the other node: %v", w.name, w.id, w.lost)
 		}

@@ -210,7 +210,7 @@ func registry(t *testing.T, base string) map[string][]byte {
 type outside struct {
 	*Server
 	dns  *resolver
-	base string // of the registry, by its name
+	base string // the address of the registry, with its name
 	port int
 	hits atomic.Int64
 }

@@ -30,7 +30,7 @@ func (s *summary) add(test string, err error) {
 	var parts []string
 	for line := range strings.Lines(err.Error()) {
 		line = strings.TrimSpace(line)
-		if line == "all that came:" || line == "until then came:" {
+		if line == "the whole output:" || line == "the output before it:" {
 			break
 		}
 		if line != "" && !strings.HasPrefix(line, "|") {

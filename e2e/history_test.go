@@ -16,8 +16,8 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// history is what a cluster did, as its nodes and its users recorded it at the
-// time. Each case of TestChaos ends with a check of the history.
+// history has the actions of a cluster, as its nodes and its users recorded them at
+// the time. Each case of TestChaos ends with a check of the history.
 type history struct {
 	nodes map[string]string // the folder of each node, where its log and its audit log are
 

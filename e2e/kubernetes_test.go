@@ -24,7 +24,7 @@ import (
 
 const manifests = "../deploy/kubernetes/"
 
-// manifest is what the test reads of a Deployment or a DaemonSet.
+// manifest is the part of a Deployment or a DaemonSet that the test uses.
 type manifest struct {
 	Spec struct {
 		Template struct {
@@ -86,12 +86,12 @@ type kubeVolume struct {
 	} `yaml:"persistentVolumeClaim"`
 }
 
-// kubelet starts the containers of deploy/kubernetes/cluster as a kubelet would:
-// with the volumes, variables, users and rights that the manifests say.
+// kubelet starts the containers of deploy/kubernetes/cluster like a kubelet: with the
+// volumes, variables, users and rights of the manifests.
 type kubelet struct {
 	t       *testing.T
-	dir     string // of the pods' volumes
-	root    string // the image's tree
+	dir     string // the pods' volumes
+	root    string // the tree of the image
 	configs map[string]map[string][]byte
 	secrets map[string]map[string][]byte
 	log     *os.File
@@ -106,12 +106,12 @@ func readManifest[T any](t *testing.T, name string) (v T) {
 	return v
 }
 
-// newKubelet lays out the image, and makes the config maps and the secrets as
-// the tree's page says.
+// newKubelet creates the image's tree, the config maps and the secrets as the page of
+// the folder describes.
 func newKubelet(t *testing.T) *kubelet {
 	bin, err := Bin("sandgate")
 	check(t, err)
-	// Beside bin/'s files, so that they can be linked.
+	// It is beside the files of bin, so that they can be linked.
 	dir, err := os.MkdirTemp(filepath.Dir(bin), ".pods-")
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
@@ -163,7 +163,7 @@ func newKubelet(t *testing.T) *kubelet {
 	}
 }
 
-// fill makes a volume; what is neither a config map nor a secret is empty.
+// fill creates a volume. A volume from neither a config map nor a secret is empty.
 func (k *kubelet) fill(pod string, v kubeVolume, group int) string {
 	dir := filepath.Join(k.dir, pod, v.Name)
 	if v.Claim.Name != "" {
@@ -195,17 +195,17 @@ func (k *kubelet) fill(pod string, v kubeVolume, group int) string {
 	return dir
 }
 
-// pod is a started one, with its container's startup probe.
+// pod is a started pod, with its container's startup probe.
 type pod struct {
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has, with err
+	ended chan struct{} // closed when the pod has ended; err is set then
 	err   error
 	env   []string
 	main  kubeContainer
 }
 
-// start runs a pod: its init containers to their ends, then the first of the
-// others. Variables are added to its own, which may name fields.
+// start runs a pod: its init containers to their ends, then the first of its other
+// containers. env is added to the pod's variables, which may refer to fields.
 func (k *kubelet) start(name string, m manifest, fields map[string]string, env ...string) *pod {
 	k.t.Helper()
 	spec := m.Spec.Template.Spec
@@ -228,7 +228,7 @@ func (k *kubelet) start(name string, m manifest, fields map[string]string, env .
 			box.Args = append(box.Args, strings.NewReplacer(known...).Replace(a))
 		}
 		for _, mount := range c.Mounts {
-			check(k.t, os.MkdirAll(k.root+mount.Path, 0o755)) // as an engine does, before the root is read-only
+			check(k.t, os.MkdirAll(k.root+mount.Path, 0o755)) // like an engine, before the root is read-only
 			box.Mounts[mount.Path] = bind{From: from[mount.Name], ReadOnly: mount.ReadOnly}
 		}
 		cmd, err := box.command()
@@ -255,13 +255,13 @@ func (k *kubelet) start(name string, m manifest, fields map[string]string, env .
 	return p
 }
 
-// started asks the startup probe until it is content, then the others once.
+// started calls the startup probe until it succeeds, then the other probes once.
 func (p *pod) started(t *testing.T, url string) {
 	t.Helper()
 	eventually(t, "a pod's start", func() bool {
 		select {
 		case <-p.ended:
-			t.Fatalf("it ended: %v", p.err)
+			t.Fatalf("the pod ended: %v", p.err)
 		default:
 		}
 		return p.ask(t, p.main.Startup, url)
@@ -282,7 +282,7 @@ func (p *pod) ask(t *testing.T, probe kubeProbe, url string) bool {
 	req, err := http.NewRequestWithContext(deadline(t), http.MethodGet, url+probe.HTTP.Path, nil)
 	check(t, err)
 	for _, h := range probe.HTTP.Headers {
-		req.Host = h.Value // the only one
+		req.Host = h.Value // the probes set no other header
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -292,7 +292,7 @@ func (p *pod) ask(t *testing.T, probe kubeProbe, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// end asks the pod to end as a kubelet does, unless it has.
+// end ends the pod like a kubelet, unless it has ended.
 func (p *pod) end(t *testing.T, what string) {
 	t.Helper()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -302,19 +302,19 @@ func (p *pod) end(t *testing.T, what string) {
 			t.Errorf("%s: %v", what, p.err)
 		}
 	case <-time.After(time.Minute):
-		t.Errorf("%s does not end", what)
+		t.Errorf("%s did not end", what)
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 	}
 }
 
-// TestKubernetesCluster runs what deploy/kubernetes/cluster says on this machine:
-// Redis with its settings, nodes and two gateways in the image's tree, with the
-// secrets of the script, the settings of the config maps and the component with
-// a folder for all; addresses and the lease aside. A cell runs through both gateways, and its
-// session outlives the pod of its node.
+// TestKubernetesCluster runs the manifests of deploy/kubernetes/cluster on this machine:
+// Redis with its settings, nodes and two gateways in the image's tree, with the secrets of
+// the script, the settings of the config maps and the component with a shared folder. Only
+// addresses and the lease differ. A cell runs through both gateways, and its session
+// survives the pod of its node.
 func TestKubernetesCluster(t *testing.T) {
-	t.Parallel() // it waits for leases, most of the time
+	t.Parallel() // most of the time it waits for leases
 	k := newKubelet(t)
 	redis := freeAddress(t)
 	_, redisPort, _ := net.SplitHostPort(redis)
@@ -350,12 +350,12 @@ func TestKubernetesCluster(t *testing.T) {
 	said := ask("PING", "AUTH sandgate "+password, "PING", "FLUSHALL", "SHUTDOWN NOSAVE", "CONFIG GET dir", "GET other", "CONFIG REWRITE")
 	for i, want := range []string{"-NOAUTH", "+OK", "+PONG", "-NOPERM", "-NOPERM", "-NOPERM", "-NOPERM", "-NOPERM"} {
 		if i >= len(said) || !strings.HasPrefix(said[i], want) {
-			t.Fatalf("Redis answers %q, and should %s the %d. time", said, want, i+1)
+			t.Fatalf("Redis answers %q, want %s as answer %d", said, want, i+1)
 		}
 	}
 
-	// A Redis server that is new is not believed for a lease, which the test
-	// would wait for.
+	// Nodes distrust a new Redis server for the time of a lease, for which the test would
+	// have to wait.
 	shared := []string{"SANDGATE_CLUSTER_REDIS=redis://" + redis + "/0", "SANDGATE_CLUSTER_LEASE=" + clusterLease.String()}
 	startNode := func(name string) (*pod, string) {
 		listen := freeAddress(t)
@@ -365,17 +365,17 @@ func TestKubernetesCluster(t *testing.T) {
 		to.Containers[0].Env = append(to.Containers[0].Env, from.Containers[0].Env...)
 		to.Containers[0].Mounts = append(to.Containers[0].Mounts, from.Containers[0].Mounts...)
 		to.Volumes = append(to.Volumes, from.Volumes...)
-		for i, e := range to.Containers[0].Env { // the address that gateways are told
+		for i, e := range to.Containers[0].Env { // the address that the node registers for gateways
 			to.Containers[0].Env[i].Value = strings.Replace(e.Value, "9443", port, 1)
 		}
 		return k.start(name, node, map[string]string{"spec.nodeName": name + ".example", "status.podIP": "127.0.0.1"},
 			append(shared, "SANDGATE_CLUSTER_LISTEN="+listen, "SANDGATE_POOL_SIZE=1", "SANDGATE_POOL_SPARE=0",
-				// Cgroups have its name, and here all machines share them.
+				// Cgroups have the node's name, and here all nodes share one machine.
 				"SANDGATE_RUN_DIR=/run/sandgate/"+filepath.Base(k.dir)+name)...), listen
 	}
 	n, listen := startNode("machine-1")
 	edge := readManifest[manifest](t, "cluster/gateway.yaml")
-	// A secret of a provider of sign-ins, as any that is added to the gateways'.
+	// A secret of a sign-in provider, like any secret that is added to those of the gateways.
 	k.secrets["sandgate-gateway"]["oidc"] = []byte("hush")
 	signIn := []string{
 		"SANDGATE_OIDC_ISSUER=https://id.example.org", "SANDGATE_OIDC_CLIENT_ID=sandgate", "SANDGATE_OIDC_PUBLIC_URL=https://code.example.org",
@@ -392,8 +392,8 @@ func TestKubernetesCluster(t *testing.T) {
 	for i, g := range gateways {
 		g.started(t, servers[i].URL)
 	}
-	// The node's port says nothing to who has no certificate, nor to a gateway
-	// that a machine of its own authority has made up.
+	// The node's port rejects clients without a certificate, and gateways with a certificate
+	// from another authority.
 	forged := filepath.Join(k.dir, "forged")
 	if out, err := Sandgate("cluster", "join", "--out", forged, filepath.Join(k.dir, "cluster", "nodes"), "gateway"); err != nil {
 		t.Fatalf("%v %s", err, out)
@@ -407,26 +407,26 @@ func TestKubernetesCluster(t *testing.T) {
 		}
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("the node listens to %s", what)
+			t.Errorf("the node accepts %s", what)
 		}
 		_ = conn.Close()
 	}
 	if _, err := os.Stat(filepath.Join(forged, "gateway.crt")); err == nil {
-		t.Error("the machines' authority has made a gateway")
+		t.Error("the authority of the machines has issued a gateway's certificate")
 	}
 	one := open(t, servers[0])
 	one.run("ok", "x = 41")
 	if got := one.on(servers[1]).run("ok", "x + 1").result(t); got != "42" {
 		t.Errorf("through the other gateway: %s", got)
 	}
-	// The pod of its node is replaced, on another machine here.
+	// The pod of the session's node is replaced. Here the session moves to another machine.
 	other, _ := startNode("machine-2")
 	other.started(t, "")
 	n.end(t, "the first node")
 	if got := one.run("ok", "x + 2").result(t); got != "43" {
 		t.Errorf("on the other node: %s", got)
 	}
-	// The gateway has nothing of root's, and can write nowhere but to /tmp.
+	// The gateway has no file of root, and can write only below /tmp.
 	status := string(mustRead(t, fmt.Sprintf("/proc/%d/status", gateways[0].cmd.Process.Pid)))
 	contains(t, status, "Uid:\t998\t998\t998\t998", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1")
 	for i, g := range gateways {
@@ -437,6 +437,6 @@ func TestKubernetesCluster(t *testing.T) {
 		t.Error("the last node did not keep its session on the machine's disk")
 	}
 	if _, err := Sandgate("node", "check", "--run-dir", "/run/no-sandgate"); err == nil {
-		t.Error("a node that is not there answers")
+		t.Error("a node that has ended answers")
 	}
 }

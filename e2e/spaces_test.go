@@ -158,7 +158,7 @@ func TestPartition(t *testing.T) {
 		begin := time.Now()
 		x.host.cut(true)
 		if x.host != a.hub {
-			for _, w := range a.of(c, a.nodes[1]) {
+			for _, w := range a.usersOf(c, a.nodes[1]) {
 				goal := w.done() + 1
 				eventually(t, "a cell of the other node", func() bool { return w.done() >= goal })
 			}

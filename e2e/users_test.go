@@ -106,7 +106,7 @@ func (a *apart) crowd(t *testing.T, h *history, n int) *crowd {
 	t.Helper()
 	s := a.server(a.front.address())
 	c := newCrowd(t, s, h, n)
-	for len(a.of(c, a.nodes[0])) == 0 || len(a.of(c, a.nodes[1])) == 0 {
+	for len(a.usersOf(c, a.nodes[0])) == 0 || len(a.usersOf(c, a.nodes[1])) == 0 {
 		if len(c.users) == n+6 {
 			t.Fatal("all sessions are on one node")
 		}

@@ -19,11 +19,11 @@ import (
 	"github.com/sandgate/sandgate/internal/config"
 )
 
-// kubecheck builds the program that holds a folder to the types of k8s.io/api.
+// kubecheck builds the program that checks a folder against the types of k8s.io/api.
 func kubecheck(t *testing.T) func(args ...string) (flows, wrong string) {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "kubecheck")
-	// The first build of the types takes what it takes.
+	// The first build of the types has no time limit.
 	if out, err := exec.CommandContext(t.Context(), "go", "-C", "../../tools", "build", "-o", bin, "./kubecheck").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -60,7 +60,7 @@ func secrets(t *testing.T, dir string) string {
 	return file
 }
 
-// tree copies the manifests, with changes: in a file, one text by another.
+// tree copies the manifests with changes. A change replaces one text in a file by another.
 func tree(t *testing.T, changes ...[3]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -86,7 +86,7 @@ func tree(t *testing.T, changes ...[3]string) string {
 	return dir
 }
 
-// with are the cluster's manifests with components.
+// with returns the cluster's manifests with components.
 func with(t *testing.T, components ...string) string {
 	t.Helper()
 	list := "components:\n"
@@ -96,8 +96,8 @@ func with(t *testing.T, components ...string) string {
 	return filepath.Join(tree(t, [3]string{"cluster/kustomization.yaml", "components: []\n", list}), "cluster")
 }
 
-// TestManifests renders each variant as kubectl does and reads it as Kubernetes
-// would; network policies let through what is listed here and nothing else.
+// TestManifests renders each variant like kubectl and reads it like Kubernetes. Network
+// policies allow the connections that are listed here and no others.
 func TestManifests(t *testing.T) {
 	check := kubecheck(t)
 	made := secrets(t, filepath.Join(t.TempDir(), "cluster"))
@@ -131,7 +131,7 @@ func TestManifests(t *testing.T) {
 		flows, wrong := check(c.args...)
 		slices.Sort(c.want)
 		if want := strings.Join(c.want, "\n") + "\n"; wrong != "" || flows != want {
-			t.Errorf("%s: %s\nis open:\n%s\nshould be:\n%s", what, wrong, flows, want)
+			t.Errorf("%s: %s\nis open:\n%s\nwant:\n%s", what, wrong, flows, want)
 		}
 	}
 	for what, c := range map[string][4]string{
@@ -152,20 +152,19 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s is not found", what)
 		}
 	}
-	// Two ways in which a policy says too much are seen as what is open.
+	// Two policies that allow too much are reported as open connections.
 	for what, c := range map[string][3]string{
 		"all names":   {"cluster/policy.yaml", "          podSelector:\n            matchLabels:\n              k8s-app: kube-dns\n      ports:\n        - port: 53\n          protocol: UDP\n", "      ports:\n        - port: 443\n"},
 		"no deny all": {"base/policy.yaml", "policyTypes: [Ingress, Egress]", "policyTypes: [Ingress]"},
 	} {
 		if flows, wrong := check(filepath.Join(tree(t, c), "cluster"), made); flows == strings.Join(cluster, "\n")+"\n" {
-			t.Errorf("%s: nothing is seen of it %s", what, wrong)
+			t.Errorf("%s: the open connection is not reported: %s", what, wrong)
 		}
 	}
 }
 
-// TestSecretsAreKept: the second time the same things come, but for a new
-// certificate of the gateways; and the authority that can make these is not
-// among them.
+// TestSecretsAreKept runs the script twice. The second output is the same except for a new
+// certificate of the gateways. The authority's key, which can issue these, is not in it.
 func TestSecretsAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	read := func(file string) map[string]string {
@@ -194,7 +193,7 @@ func TestSecretsAreKept(t *testing.T) {
 	}
 	first, second := read(secrets(t, dir)), read(secrets(t, dir))
 	if len(first) != 9 {
-		t.Errorf("%d things are made", len(first))
+		t.Errorf("the script makes %d values", len(first))
 	}
 	for name, value := range first {
 		anew := name == "sandgate-gateway/gateway.crt" || name == "sandgate-gateway/gateway.key"
@@ -212,11 +211,11 @@ func TestSecretsAreKept(t *testing.T) {
 		}
 	}
 	if strings.Contains(first["sandgate-redis/users.acl"], first["sandgate-redis/password"]) {
-		t.Error("Redis is given the password itself")
+		t.Error("Redis gets the password itself")
 	}
 }
 
-// TestPageIsTrue: what the page names is there.
+// TestPageIsTrue checks that everything that the page names exists.
 func TestPageIsTrue(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
@@ -249,7 +248,7 @@ func TestPageIsTrue(t *testing.T) {
 	}
 }
 
-// pods is what the tests read of a workload.
+// pods is the part of a workload that the tests use.
 type pods struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -294,8 +293,8 @@ func workload(t *testing.T, file string) pods {
 	return p
 }
 
-// TestSettingsLoad has the program's own reader take the settings, with the
-// pods' variables, and sees that both say the same.
+// TestSettingsLoad reads the settings with the program's own reader and the pods'
+// variables, and checks that settings and pods agree.
 func TestSettingsLoad(t *testing.T) {
 	load := func(p pods, text []byte) *config.Config {
 		t.Helper()
@@ -307,7 +306,7 @@ func TestSettingsLoad(t *testing.T) {
 		for _, e := range p.Spec.Template.Spec.Containers[0].Env {
 			known := slices.ContainsFunc(config.Fields(config.Default()), func(f config.Field) bool { return f.Env == e.Name })
 			if !known && !slices.Contains([]string{"POD_IP", "GOGC", "GODEBUG", "GOMEMLIMIT"}, e.Name) {
-				t.Errorf("%s: %s is no setting", p.Metadata.Name, e.Name)
+				t.Errorf("%s: there is no setting %s", p.Metadata.Name, e.Name)
 			}
 			if e.From != nil { // the machine's name, the pod's address
 				e.Value = map[string]string{"SANDGATE_CLUSTER_NODE": "ip-10-0-0-1.example.internal", "POD_IP": "10.1.2.3"}[e.Name]
@@ -331,7 +330,7 @@ func TestSettingsLoad(t *testing.T) {
 			mounted := slices.ContainsFunc(container.Mounts, func(m mount) bool {
 				return path == m.Path || strings.HasPrefix(path, m.Path+"/")
 			})
-			if path != "" && !mounted && !(p.Kind == "Deployment" && strings.HasSuffix(what, "_dir")) { // a gateway has none
+			if path != "" && !mounted && !(p.Kind == "Deployment" && strings.HasSuffix(what, "_dir")) { // a gateway has no such folder
 				t.Errorf("%s: nothing is mounted for %s at %s", p.Metadata.Name, what, path)
 			}
 		}
@@ -344,7 +343,7 @@ func TestSettingsLoad(t *testing.T) {
 		}
 		return b
 	}
-	// What a shutdown takes without moving sessions: gateway and node.
+	// The time of a shutdown that moves no sessions, of gateway and node.
 	const gateway, stop = 35, 110
 
 	var object struct{ Data map[string]string }
@@ -363,7 +362,7 @@ func TestSettingsLoad(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	if before := p.Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Sleep.Seconds; before == 0 || p.Spec.Template.Spec.Grace < before+gateway {
-		t.Errorf("a gateway has %d s to end, %d of them before it begins", p.Spec.Template.Spec.Grace, before)
+		t.Errorf("a gateway has %d s to end, and waits %d of them first", p.Spec.Template.Spec.Grace, before)
 	}
 	p = workload(t, "cluster/node.yaml")
 	n := load(p, read("cluster/config/node.yaml"))
@@ -371,7 +370,7 @@ func TestSettingsLoad(t *testing.T) {
 		t.Errorf("%+v", n.Cluster)
 	}
 	if least := int(time.Duration(n.Cluster.Drain)/time.Second) + stop; p.Spec.Template.Spec.Grace < least {
-		t.Errorf("a node has %d s to end, and may take %d", p.Spec.Template.Spec.Grace, least)
+		t.Errorf("a node has %d s to end, and may need %d", p.Spec.Template.Spec.Grace, least)
 	}
 	stores := 0
 	patches, _ := filepath.Glob("components/*/node.yaml")

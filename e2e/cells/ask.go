@@ -14,9 +14,9 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// complete asks for completions. One is what is wanted if the code ends in it,
-// as a whole word, once it has been put in place: a language may complete the
-// last name or the whole path to it.
+// complete requests completions. A completion is as wanted if the code ends in it, as a
+// whole word, after it has been inserted: a language may complete the last name or the
+// whole path to it.
 func (s *Session) complete(ctx context.Context, step *Step) error {
 	code, cursor := step.cursor()
 	reply, err := s.kernel.Complete(ctx, code, cursor)
@@ -28,7 +28,7 @@ func (s *Session) complete(ctx context.Context, step *Step) error {
 	}
 	runes := []rune(code)
 	if reply.Start < 0 || reply.Start > reply.End || reply.End > len(runes) {
-		return fmt.Errorf("the reply is about %d to %d of %d code points", reply.Start, reply.End, len(runes))
+		return fmt.Errorf("the reply replaces %d to %d of %d code points", reply.Start, reply.End, len(runes))
 	}
 	var texts []string
 	has := func(want string) bool {
@@ -133,7 +133,7 @@ func (s *Session) variables(ctx context.Context, step *Step) error {
 	return err
 }
 
-// program runs a file as `sandgate run` does.
+// program runs a file like `sandgate run`.
 func (s *Session) program(ctx context.Context, p *Program) error {
 	if _, err := s.client.Upload(ctx, s.id, p.File, 0o755, strings.NewReader(string(p.Content))); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (s *Session) program(ctx context.Context, p *Program) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("%w\nuntil then came:\n%s", err, indent(o.String(), "    "))
+			return fmt.Errorf("%w\nthe output before it:\n%s", err, indent(o.String(), "    "))
 		}
 		if r.Kind == stream.KindStdout || r.Kind == stream.KindStderr {
 			o.add(r)

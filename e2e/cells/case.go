@@ -17,19 +17,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Case is one thing that is tried. The cases of a file share a kernel and run
-// in order.
+// Case is one test. The cases of a file share a kernel and run in order.
 type Case struct {
 	Name   string   `yaml:"case"`
 	Proves []string `yaml:"proves"`
 	Fresh  bool     `yaml:"fresh"`
 	Steps  []Step   `yaml:"steps"`
-	// At is the file and line, for people.
+	// At is the file and line, for messages.
 	At string `yaml:"-"`
 }
 
-// Step is one thing that is done, told by the first group of fields, and what
-// must come of it.
+// Step is one action, which the first group of fields names, and the expected results.
 type Step struct {
 	File       *File               `yaml:"file"`
 	Run        *Text               `yaml:"run"`
@@ -40,7 +38,7 @@ type Step struct {
 	Restart    bool                `yaml:"restart"`
 	Program    *Program            `yaml:"program"`
 
-	// Of run.
+	// Fields of run.
 	Repeat      int                  `yaml:"repeat"`
 	Status      string               `yaml:"status"`
 	Stdout      *Text                `yaml:"stdout"`
@@ -62,21 +60,21 @@ type Step struct {
 	Whole       bool                 `yaml:"whole"`
 	When        *When                `yaml:"when"`
 	Later       *Later               `yaml:"later"`
-	// Of complete; Without of variables too.
+	// Fields of complete. Without is a field of variables, too.
 	Matches []Text `yaml:"matches"`
 	Without []Text `yaml:"without"`
-	// Of inspect.
+	// Field of inspect.
 	Found *bool    `yaml:"found"`
 	Text  *Pattern `yaml:"text"`
-	// Of is_complete.
+	// Field of is_complete.
 	Gives string `yaml:"gives"`
 
 	line int
 	does string // the key of the first group
 }
 
-// verbs returns the keys that make a step, and for each those that may go with
-// it.
+// verbs returns the keys that name an action, and for each action the keys that it
+// allows.
 func verbs() map[string][]string {
 	return map[string][]string{
 		"file": nil, "restart": nil, "program": nil,
@@ -88,13 +86,13 @@ func verbs() map[string][]string {
 	}
 }
 
-// File is put into the user's home.
+// File is a file in the user's home.
 type File struct {
 	Path    string `yaml:"path"`
 	Content Text   `yaml:"content"`
 }
 
-// Program is a file that is run as `sandgate run` does.
+// Program is a file that is run like `sandgate run`.
 type Program struct {
 	File    string   `yaml:"file"`
 	Content Text     `yaml:"content"`
@@ -105,14 +103,14 @@ type Program struct {
 	Exit    int      `yaml:"exit"`
 }
 
-// Variable is what a listed variable must look like, by whole matches.
+// Variable describes a listed variable. Its patterns match the whole text.
 type Variable struct {
 	Type  *Pattern `yaml:"type"`
 	Value *Pattern `yaml:"value"`
 	Size  *Pattern `yaml:"size"`
 }
 
-// Error is the error message that a cell must make.
+// Error describes the error message of a cell.
 type Error struct {
 	Name      Text     `yaml:"name"`
 	Value     *Pattern `yaml:"value"`
@@ -124,11 +122,11 @@ type Error struct {
 type Event struct {
 	Event   string   `yaml:"event"`
 	Message *Pattern `yaml:"message"`
-	// May is for one that may stay away.
+	// May marks an event that may be missing.
 	May bool `yaml:"may"`
 }
 
-// Input answers an input_request. Do interrupt interrupts in place of it.
+// Input answers an input_request. With Do: interrupt it interrupts the cell instead.
 type Input struct {
 	Prompt   *Text  `yaml:"prompt"`
 	Password bool   `yaml:"password"`
@@ -137,14 +135,13 @@ type Input struct {
 	Do       string `yaml:"do"`
 }
 
-// When is done once, as soon as a stream matches.
+// When is an action that happens once, when a stream matches.
 type When struct {
 	Stdout *Pattern `yaml:"stdout"`
 	Stderr *Pattern `yaml:"stderr"`
-	// Do is interrupt, insist (again every half second, as a person would),
-	// or nothing.
+	// Do is interrupt, insist (an interrupt every half second), or nothing.
 	Do string `yaml:"do"`
-	// GraceMS is the interrupt's.
+	// GraceMS is the grace of the interrupt.
 	GraceMS int64 `yaml:"grace_ms"`
 }
 
@@ -154,14 +151,14 @@ type Later struct {
 	Stderr *Pattern `yaml:"stderr"`
 }
 
-// Text is a scalar as it stands in the file, whatever YAML takes it for:
-// True stays True and 0x10 stays 0x10. !!binary is decoded.
+// Text is a scalar as it is written in the file, independent of its type in YAML: True
+// stays True and 0x10 stays 0x10. !!binary is decoded.
 type Text string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (t *Text) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
-		return fmt.Errorf("line %d: text is wanted here", n.Line)
+		return fmt.Errorf("line %d: this must be text", n.Line)
 	}
 	if n.Tag == "!!binary" {
 		b, err := base64.StdEncoding.DecodeString(n.Value)
@@ -181,7 +178,7 @@ type Pattern struct{ *regexp.Regexp }
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
-		return fmt.Errorf("line %d: a regular expression is wanted here", n.Line)
+		return fmt.Errorf("line %d: this must be a regular expression", n.Line)
 	}
 	re, err := regexp.Compile(n.Value)
 	if err != nil {
@@ -193,10 +190,10 @@ func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
 
 // whole reports whether the pattern matches all of s.
 func (p Pattern) whole(s string) bool {
-	return regexp.MustCompile(`\A(?:` + p.String() + `)\z`).MatchString(s) // it compiles on its own
+	return regexp.MustCompile(`\A(?:` + p.String() + `)\z`).MatchString(s) // p is a valid expression
 }
 
-// Parse reads a file of cases. Whatever it does not know is an error.
+// Parse reads a file of cases. An unknown key is an error.
 func Parse(name string, data []byte) ([]Case, error) {
 	bad := func(line int, format string, args ...any) error {
 		return fmt.Errorf("%s:%d: %s", name, line, fmt.Sprintf(format, args...))
@@ -246,7 +243,7 @@ func Parse(name string, data []byte) ([]Case, error) {
 	return list, nil
 }
 
-// value is what a mapping has for a key, or nil.
+// value returns the value of a mapping's key, or nil.
 func value(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
@@ -256,7 +253,7 @@ func value(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// findNull finds a scalar that YAML takes for nothing.
+// findNull finds a scalar that YAML reads as null.
 func findNull(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		return n
@@ -269,7 +266,7 @@ func findNull(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// check sets what the step does and looks at what goes with it.
+// check finds the action of the step and checks which keys it has.
 func (s *Step) check(node *yaml.Node) error {
 	all := verbs()
 	var rest []string
@@ -294,7 +291,7 @@ func (s *Step) check(node *yaml.Node) error {
 	}
 	oneOf := func(what, is string, may ...string) error {
 		if is != "" && !slices.Contains(may, is) {
-			return fmt.Errorf("%s is %q, and should be one of %s", what, is, strings.Join(may, ", "))
+			return fmt.Errorf("%s is %q, want one of %s", what, is, strings.Join(may, ", "))
 		}
 		return nil
 	}
@@ -308,7 +305,7 @@ func (s *Step) check(node *yaml.Node) error {
 	case s.does == "program" && s.Program.File == "":
 		err = errors.New("a program needs a file")
 	case s.does == "restart" && !s.Restart:
-		err = errors.New("restart is true or not there")
+		err = errors.New("restart must be true or missing")
 	case s.does == "is_complete" && s.Gives == "":
 		err = errors.New("is_complete needs gives")
 	case (s.does == "complete" || s.does == "inspect") && strings.Count(s.code(), "|") == 0:
@@ -320,7 +317,7 @@ func (s *Step) check(node *yaml.Node) error {
 	case s.When != nil:
 		err = errors.Join(err, oneOf("do", s.When.Do, "interrupt", "insist", "nothing"))
 	case s.Repeat < 0:
-		err = errors.New("repeat is above 0")
+		err = errors.New("repeat must be above 0")
 	}
 	for _, in := range s.Input {
 		err = errors.Join(err, oneOf("do", in.Do, "interrupt"))
@@ -328,7 +325,7 @@ func (s *Step) check(node *yaml.Node) error {
 	return err
 }
 
-// code is the text that the step is about.
+// code returns the code of the step.
 func (s *Step) code() string {
 	for _, t := range []*Text{s.Run, s.Complete, s.Inspect, s.IsComplete} {
 		if t != nil {
@@ -338,8 +335,8 @@ func (s *Step) code() string {
 	return ""
 }
 
-// cursor is the code without the mark of the cursor, and where that stood, in
-// code points. The last | is it, so that the code may have others.
+// cursor returns the code without the mark of the cursor, and the position of the mark in
+// code points. The last | is the mark, so that the code may have others.
 func (s *Step) cursor() (string, int) {
 	code := s.code()
 	i := strings.LastIndexByte(code, '|')

@@ -16,7 +16,7 @@ import (
 	"github.com/sandgate/sandgate/protocol"
 )
 
-// script is a kernel whose code is a list of words, one a line.
+// script is a kernel whose code is a list of words, one per line.
 func script() clienttest.Script {
 	return clienttest.Script{
 		Execute: func(ctx context.Context, c *clienttest.Cell) kernel.ExecuteReply {
@@ -77,8 +77,7 @@ func script() clienttest.Script {
 	}
 }
 
-// TestCases runs cases that are right and cases that are wrong in one way,
-// which must be told.
+// TestCases runs valid cases, and cases with one error, which must be reported.
 func TestCases(t *testing.T) {
 	server := clienttest.New(script())
 	defer server.Close()
@@ -204,7 +203,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestBinaryText reads bytes that YAML has no characters for.
+// TestBinaryText reads bytes that are not characters of YAML.
 func TestBinaryText(t *testing.T) {
 	list, err := Parse("f.yaml", []byte("- case: x\n  steps: [{run: a, stdout: !!binary /wA=}]"))
 	if err != nil || *list[0].Steps[0].Stdout != "\xff\x00" {
@@ -253,7 +252,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// TestLanguagesAreProved reads the cells of every language there is.
+// TestLanguagesAreProved reads the cells of every language.
 func TestLanguagesAreProved(t *testing.T) {
 	folders, err := filepath.Glob("../../langs/*/cells")
 	if err != nil {

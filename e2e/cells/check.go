@@ -10,12 +10,12 @@ import (
 	"github.com/sandgate/sandgate/kernel"
 )
 
-// stayed is how long a cell must go on after the text of When, so that it was
-// seen while the cell ran: `do: nothing` is for a cell that prints and then
+// stayed is how long a cell must run after the text of When, so that it is certain that
+// the text arrived while the cell ran. `do: nothing` is for a cell that prints and then
 // sleeps 300 ms or more.
 const stayed = 100 * time.Millisecond
 
-// compare compares what came with what the step wants.
+// compare compares the outcome with the expectation of the step.
 func (s *Step) compare(o *outcome, i int) {
 	number := func(t *Text) string {
 		if s.Repeat == 0 {
@@ -173,9 +173,8 @@ func types(data map[string]json.RawMessage) []string {
 	return list
 }
 
-// checkOrder compares the pieces of output in their order. Line ends around a
-// stream's text do not count. Results and errors stand in the order only if it
-// mentions any.
+// checkOrder compares the pieces of output in their order. Line ends around a stream's
+// text are ignored. Results and errors are compared only if the order mentions one.
 func (s *Step) checkOrder(o *outcome) {
 	if len(s.Order) == 0 {
 		return

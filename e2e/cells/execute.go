@@ -27,7 +27,7 @@ type execution struct {
 	work context.Context // ends with the cell
 }
 
-// execute runs a step's code, the ith of its repetitions.
+// execute runs a step's code. i is the number of its repetition.
 func (s *Session) execute(ctx context.Context, step *Step, i int) error {
 	code := step.code()
 	if step.Repeat > 0 {
@@ -45,7 +45,7 @@ func (s *Session) execute(ctx context.Context, step *Step, i int) error {
 	err = x.collect(limited)
 	cancel()
 	if err != nil {
-		err = fmt.Errorf("%w\nuntil then came:\n%s", err, indent(x.out.String(), "    "))
+		err = fmt.Errorf("%w\nthe output before it:\n%s", err, indent(x.out.String(), "    "))
 		return errors.Join(err, x.recover(ctx))
 	}
 	limited, cancel = context.WithTimeout(ctx, s.limit)
@@ -56,11 +56,10 @@ func (s *Session) execute(ctx context.Context, step *Step, i int) error {
 	if len(x.out.problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s\nall that came:\n%s", strings.Join(x.out.problems, "\n"), indent(x.out.String(), "    "))
+	return fmt.Errorf("%s\nthe whole output:\n%s", strings.Join(x.out.problems, "\n"), indent(x.out.String(), "    "))
 }
 
-// collect reads the cell to its end and does what the step wants done
-// meanwhile.
+// collect reads the cell to its end and executes the step's actions meanwhile.
 func (x *execution) collect(ctx context.Context) error {
 	for {
 		r, err := x.cell.Next(ctx)
@@ -113,7 +112,7 @@ func (x *execution) interrupt(ctx context.Context, when *When) error {
 			for {
 				select {
 				case <-tick.C:
-					_ = x.kernel.Interrupt(ctx, 0) // the cell's own limit sees to failures
+					_ = x.kernel.Interrupt(ctx, 0) // a failure ends in the cell's own limit
 				case <-x.work.Done():
 					return
 				}
@@ -123,12 +122,12 @@ func (x *execution) interrupt(ctx context.Context, when *When) error {
 	return err
 }
 
-// answer answers an input request with the next of the step's inputs.
+// answer answers an input request with the next input of the step.
 func (x *execution) answer(ctx context.Context, asked kernel.InputRequest) error {
 	x.out.asked++
 	if x.out.asked > len(x.step.Input) {
 		if when := x.step.When; when != nil && when.Do != "nothing" {
-			return nil // the interrupt comes, or has come
+			return nil // the interrupt ends the request
 		}
 		x.out.problem("input: request %d with the prompt %q was not expected", x.out.asked, asked.Prompt)
 		return x.kernel.Input(ctx, x.cell.Number(), "", true)
@@ -146,7 +145,7 @@ func (x *execution) answer(ctx context.Context, asked kernel.InputRequest) error
 	return x.kernel.Input(ctx, x.cell.Number(), string(in.Value), in.EOF)
 }
 
-// recover gets the kernel back after a cell that hangs, for the next case.
+// recover makes the kernel usable after a cell that hangs, for the next case.
 func (x *execution) recover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, x.limit)
 	defer cancel()
@@ -159,7 +158,7 @@ func (x *execution) recover(ctx context.Context) error {
 	return nil
 }
 
-// await looks at the records that no open cell had, until found is true.
+// await reads the records that belong to no open cell, until found is true.
 func (x *execution) await(ctx context.Context, from int, found func(stream.Record) bool) bool {
 	for {
 		records, more := x.others.since(from)
@@ -175,8 +174,8 @@ func (x *execution) await(ctx context.Context, from int, found func(stream.Recor
 	}
 }
 
-// checkEvent waits for the event that the step wants: a kernel_event, or a
-// record of what happened to the channel.
+// checkEvent waits for the event of the step: a kernel_event, or a record of an event on
+// the channel.
 func (x *execution) checkEvent(ctx context.Context, from int) {
 	want := x.step.Event
 	if want == nil || want.May {

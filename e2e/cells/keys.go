@@ -2,8 +2,8 @@ package cells
 
 import "slices"
 
-// Keys returns what every language must prove, each by at least one case, or
-// name in not.yaml with a reason.
+// Keys returns the properties that every language must prove, each by at least one case,
+// or list in not.yaml with a reason.
 func Keys() []string {
 	return []string{
 		"state.variable", "state.function", "state.type", "state.import", "state.redefine-type", "state.failed-cell",
@@ -19,8 +19,8 @@ func Keys() []string {
 		"interrupt.await", // a promise, channel, future or lock
 		"interrupt.child",
 		"interrupt.swallow", // code that catches everything
-		"interrupt.state",   // variables are there afterwards
-		"interrupt.late",    // the next cell is unharmed
+		"interrupt.state",   // the variables survive
+		"interrupt.late",    // the next cell runs normally
 		"input.line", "input.password", "input.eof",
 		"input.refused", // no_input
 		"env.variable", "exit.cell", "exit.code",
@@ -28,10 +28,10 @@ func Keys() []string {
 		"program.cell", // a whole program, pasted
 		"program.status", "program.file",
 		"survive.background-error", "survive.stack-overflow", "survive.memory",
-		"survive.fatal", // the process dies: the user is told and the next cell runs
+		"survive.fatal", // the process dies: the user learns it and the next cell runs
 		"many.cells",    // 50 and more
 		"packages.local",
-		"concurrency.goes-on", // a task, thread or timer goes on between cells
+		"concurrency.goes-on", // a task, thread or timer continues between cells
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// outcome is what has come of one execution so far.
+// outcome is the result of an execution so far.
 type outcome struct {
 	stdout, stderr             strings.Builder
 	results, displays, updates []kernel.Bundle
@@ -23,14 +23,14 @@ type outcome struct {
 	problems                   []string
 
 	asked   int       // input requests
-	matched time.Time // when the text of When was taken
-	ended   time.Time // when the reply was taken
+	matched time.Time // when the text of When was read
+	ended   time.Time // when the reply was read
 }
 
-// item is one piece of output in its place.
+// item is one piece of output, in order.
 type item struct {
 	kind  string // stdout, stderr, display, update, result, error
-	text  string // of a stream
+	text  string // the text of a stream
 	types []string
 }
 
@@ -38,7 +38,7 @@ func (o *outcome) problem(format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
-// add takes a record of the cell's.
+// add adds a record of the cell.
 func (o *outcome) add(r stream.Record) {
 	switch r.Kind {
 	case stream.KindStdout:
@@ -50,18 +50,18 @@ func (o *outcome) add(r stream.Record) {
 	case stream.KindMessage:
 		o.message(r)
 	case stream.KindGap:
-		// What a program prints faster than anybody reads, until it is
-		// stopped, the log need not keep.
+		// The log need not keep what a program prints faster than viewers read until it is
+		// stopped.
 		if o.matched.IsZero() {
 			o.problem("a gap: %s", r.Payload)
 		}
 	}
 }
 
-// text joins what comes on one stream without another thing in between.
+// text appends text to a stream. It joins pieces without other output between them.
 func (o *outcome) text(kind string, payload []byte) {
 	if n := len(o.order); n > 0 && o.order[n-1].kind == kind {
-		// Large output is not for Order: its beginning is enough to show.
+		// Large output is not for Order. Its beginning is enough for messages.
 		if len(o.order[n-1].text) < maxShown {
 			o.order[n-1].text += string(payload)
 		}
@@ -115,7 +115,7 @@ func (o *outcome) message(r stream.Record) {
 	}
 }
 
-// String is what came, for a person who wonders.
+// String returns the outcome for messages.
 func (o *outcome) String() string {
 	var b strings.Builder
 	for _, it := range o.order {
@@ -155,7 +155,7 @@ func (o *outcome) String() string {
 // maxShown is how much of a text is shown, in bytes.
 const maxShown = 4 << 10
 
-// show quotes a text, shortened in the middle.
+// show quotes a text, and shortens it in the middle.
 func show(s string) string {
 	if len(s) > maxShown {
 		return fmt.Sprintf("%q … %q (%d bytes)", s[:maxShown/2], s[len(s)-200:], len(s))
@@ -170,7 +170,7 @@ func indent(s, by string) string {
 	return by + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n"+by)
 }
 
-// dataText is a MIME bundle's value as text: strings as they are, the rest as
+// dataText returns a value of a MIME bundle as text: strings unchanged, other values as
 // JSON.
 func dataText(raw json.RawMessage) string {
 	var s string
@@ -180,7 +180,7 @@ func dataText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// plain is text without the colours of a terminal.
+// plain returns text without the colours of a terminal.
 func plain(s string) string {
 	return regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`).ReplaceAllString(s, "")
 }

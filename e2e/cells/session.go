@@ -13,11 +13,11 @@ import (
 	"github.com/sandgate/sandgate/stream"
 )
 
-// StepLimit is how long a step may take. What hangs is reported with all that
-// came until then.
+// StepLimit is how long a step may take. A step that hangs is reported with its output so
+// far.
 const StepLimit = time.Minute
 
-// Environment is what each session has in its environment.
+// Environment returns the variables of each session.
 func Environment() map[string]string { return map[string]string{"CELLS": "from the session"} }
 
 // Session is a session with a kernel of one language, in which cases run.
@@ -31,14 +31,14 @@ type Session struct {
 	others   others
 }
 
-// others keeps the records that belong to no open cell.
+// others has the records that belong to no open cell.
 type others struct {
 	mu      sync.Mutex // guards all below
 	records []stream.Record
-	more    chan struct{} // closed, and made anew, when one has come
+	more    chan struct{} // closed and replaced with each record
 }
 
-// put is the kernel's Other.
+// put is the Other function of the kernel.
 func (o *others) put(r stream.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,8 +47,8 @@ func (o *others) put(r stream.Record) {
 	o.more = make(chan struct{})
 }
 
-// since returns what has come after the first n, and a channel that is closed
-// when there is more.
+// since returns the records after the first n, and a channel that is closed when there is
+// another one.
 func (o *others) since(n int) ([]stream.Record, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,7 +61,7 @@ func (o *others) count() int {
 	return len(o.records)
 }
 
-// Open makes a session of the language.
+// Open creates a session of the language.
 func Open(ctx context.Context, c *client.Client, language string) (*Session, error) {
 	s := &Session{client: c, language: language, limit: StepLimit}
 	s.others.more = make(chan struct{})
@@ -112,7 +112,7 @@ func (s *Session) Lost(ctx context.Context) bool {
 	return err == nil && info.State == "lost"
 }
 
-// Run runs a case. The error says all that is wrong: it ends at the first step
+// Run runs a case. The error has everything that failed. The case ends at the first step
 // that fails.
 func (s *Session) Run(ctx context.Context, c Case) error {
 	if c.Fresh {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Suite is the cells of one language.
+// Suite has the cells of one language.
 type Suite struct {
 	Language string
 	Files    []SuiteFile
@@ -27,11 +27,11 @@ type SuiteFile struct {
 	Cases []Case
 }
 
-// notFile lists what a language does not prove.
+// notFile lists the keys that a language does not prove.
 const notFile = "not.yaml"
 
-// Load reads langs/<language>/cells. It fails with fs.ErrNotExist when there
-// is no such folder.
+// Load reads langs/<language>/cells. It fails with fs.ErrNotExist if the folder does not
+// exist.
 func Load(langs, language string) (*Suite, error) {
 	dir := filepath.Join(langs, language, "cells")
 	entries, err := os.ReadDir(dir)
@@ -71,8 +71,8 @@ func Load(langs, language string) (*Suite, error) {
 	return s, nil
 }
 
-// Check says which keys the language neither proves nor gives a reason for,
-// and which reasons are wrong.
+// Check reports the keys that the language neither proves nor gives a reason for, and
+// invalid reasons.
 func (s *Suite) Check() error {
 	proved := map[string]bool{}
 	for _, f := range s.Files {
@@ -106,7 +106,7 @@ func (s *Suite) Check() error {
 	return wrong
 }
 
-// Cases is how many there are.
+// Cases returns the number of cases.
 func (s *Suite) Cases() int {
 	n := 0
 	for _, f := range s.Files {

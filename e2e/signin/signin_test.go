@@ -1,6 +1,6 @@
-// Package signin tries sign-ins with a provider that others have written: ory's
-// fosite, which speaks OpenID Connect by itself. It is a module of its own,
-// so that what fosite needs is nobody else's.
+// Package signin tests sign-ins with an independent provider: ory's fosite, which
+// implements OpenID Connect. It is a module of its own, so that no other package depends on
+// fosite's dependencies.
 package signin
 
 import (
@@ -33,7 +33,7 @@ import (
 
 const secret = "what only the two know"
 
-// provider is a server with fosite behind it, at which everybody is Ann.
+// provider is a server that uses fosite. Every user of it is Ann.
 func provider(t *testing.T, public string) *httptest.Server {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	check(t, err)
@@ -88,13 +88,13 @@ func provider(t *testing.T, public string) *httptest.Server {
 	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
 		ask, err := oauth.NewAccessRequest(r.Context(), r, session())
 		if err != nil {
-			t.Logf("the provider refuses: %+v", err)
+			t.Logf("the provider rejects: %+v", err)
 			oauth.WriteAccessError(r.Context(), w, ask, err)
 			return
 		}
 		resp, err := oauth.NewAccessResponse(r.Context(), ask)
 		if err != nil {
-			t.Logf("the provider refuses: %+v", err)
+			t.Logf("the provider rejects: %+v", err)
 			oauth.WriteAccessError(r.Context(), w, ask, err)
 			return
 		}
@@ -103,8 +103,8 @@ func provider(t *testing.T, public string) *httptest.Server {
 	return srv
 }
 
-// TestSignInWithARealProvider goes the whole way: to the provider and back, to
-// a cookie, to a token, to a session of the user's tenant. A code is good once.
+// TestSignInWithARealProvider follows all steps: to the provider and back, to a cookie, to a
+// token, to a session of the user's tenant. A code is valid once.
 func TestSignInWithARealProvider(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -123,7 +123,7 @@ oidc:
 	check(t, err)
 	defer func() { check(t, srv.Stop()) }()
 
-	// A browser without its rules for cookies: the cookies are for https, and
+	// The client does not apply a browser's rules for cookies: the cookies are for https, and
 	// for localhost, which browsers trust.
 	jar := map[string]string{}
 	send := func(method, address, origin, bearer, body string) *http.Response {
@@ -158,11 +158,11 @@ oidc:
 	}
 	back := follow(send("GET", follow(send("GET", srv.URL+"/auth/login?to=/s/x", "", "", "")), "", "", ""))
 	if u, err := url.Parse(back); err != nil || u.Path != "/auth/callback" || u.Query().Get("code") == "" {
-		t.Fatalf("the provider sends the browser to %s", back)
+		t.Fatalf("the provider redirects the browser to %s", back)
 	}
 	attempt := jar["__Host-sandgate-signin"]
 	if to := follow(send("GET", back, "", "", "")); to != "/s/x" {
-		t.Errorf("in the end the browser is at %s", to)
+		t.Errorf("the last address of the browser is %s", to)
 	}
 	var user struct{ Token, Tenant, Subject, Role string }
 	resp := send("POST", srv.URL+"/auth/token", srv.URL, "", "")
@@ -173,25 +173,25 @@ oidc:
 	if resp := send("POST", srv.URL+"/v1/sessions", "", user.Token, `{"language":"bash"}`); resp.StatusCode != http.StatusCreated {
 		t.Errorf("a session: %d", resp.StatusCode)
 	}
-	// Who has seen the address in a log has nothing of it.
+	// The address in a log is of no use, because its code is valid once.
 	jar["__Host-sandgate-signin"] = attempt
 	if resp := send("GET", back, "", "", ""); resp.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the code once more: %d", resp.StatusCode)
+		t.Errorf("the code a second time: %d", resp.StatusCode)
 	}
 	if log := srv.Log(); strings.Contains(log, user.Token) || strings.Contains(log, secret) {
 		t.Error("the log has a secret")
 	}
 }
 
-// TestSignInInChromium signs in and out as a user does, with the cookies that a
-// browser takes.
+// TestSignInInChromium signs in and out as a user does, with the cookies that a browser
+// accepts.
 func TestSignInInChromium(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	srv, err := e2e.Start(ctx, "pool: {size: 1, languages: [bash], memory: 0}")
 	check(t, err)
 	defer func() { check(t, srv.Stop()) }()
-	// Its address is known now, by which the provider has to know it.
+	// The provider needs the server's address, which is known now.
 	check(t, srv.Halt(syscall.SIGTERM))
 	public := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)
 	id := provider(t, public)
@@ -207,7 +207,7 @@ func TestSignInInChromium(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// A gateway's notes go to the node a moment later.
+	// A gateway's audit entries reach the node a moment later.
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for {
