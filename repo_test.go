@@ -134,11 +134,12 @@ func TestImportsRunDownwards(t *testing.T) {
 			"internal/tenant", "internal/trace",
 		},
 		"internal/admin":              {"*", "!internal/cli"},
-		"internal/agent":              {"fault", "stream", "kernel", "pty", "internal/agent/egress", "internal/agent/files", "internal/agent/wire"},
+		"internal/agent":              {"fault", "stream", "kernel", "pty", "internal/agent/egress", "internal/agent/files", "internal/agent/process", "internal/agent/wire"},
 		"internal/agent/agenttest":    {"fault", "stream", "pty", "internal/agent/wire"},
 		"internal/agent/client":       {"fault", "stream", "kernel", "pty", "internal/agent/wire"},
 		"internal/agent/egress":       {"fault"},
 		"internal/agent/files":        {"fault", "stream", "pty", "internal/agent/wire"},
+		"internal/agent/process":      {"fault", "pty", "internal/agent/wire"},
 		"internal/agent/wire":         {"fault", "pty"},
 		"internal/atomicfile":         {},
 		"internal/audit":              {"fault", "stream", "protocol", "kernel", "internal/journal"},
@@ -282,7 +283,7 @@ func TestImportsRunDownwards(t *testing.T) {
 func TestInSandboxBinariesLinkLittle(t *testing.T) {
 	for binary, allowed := range map[string][]string{
 		"cmd/agent": {
-			"fault", "stream", "kernel", "pty", "internal/agent", "internal/agent/egress", "internal/agent/files", "internal/agent/wire",
+			"fault", "stream", "kernel", "pty", "internal/agent", "internal/agent/egress", "internal/agent/files", "internal/agent/process", "internal/agent/wire",
 		},
 		"langs/bash/driver": {"fault", "stream", "kernel"},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent"
+	"github.com/sandgate/sandgate/internal/agent/process"
 )
 
 // The main goroutine keeps the main thread. The agent gives other threads the
@@ -19,7 +20,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	err := agent.Prepare(agent.Limits{})
+	err := process.Prepare(process.Limits{})
 	if err == nil {
 		err = agent.NewServer(agent.Config{Path: os.Getenv("PATH")}).Serve(os.Stdin, os.Stdout)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
@@ -22,7 +23,7 @@ type channel struct {
 	id       uint32
 	manifest *kernel.Manifest // set for a kernel
 	terminal *terminal        // set for a terminal
-	group    uint32           // see members
+	group    uint32           // see process.Members
 	startID  uint64           // the host's request that started it
 	win      window
 	in       stdin
@@ -36,7 +37,7 @@ type channel struct {
 	mu       sync.Mutex // guards all below
 	pid      int
 	over     bool // the number is free; the process tree may still run
-	end      *ended
+	end      *process.Ended
 	reason   string // set before the end: killed or protocol
 	message  string
 	startErr error // the error that a failed start returns
@@ -120,7 +121,7 @@ func (c *channel) handle(r wire.Request) {
 			reply(c.resize(q.Size))
 		}
 	case wire.OpRunning:
-		s.job(r.ID, func() { s.respond(r.ID, wire.Running{Processes: max(len(members(c.group))-1, 0)}, nil) })
+		s.job(r.ID, func() { s.respond(r.ID, wire.Running{Processes: max(len(process.Members(c.group))-1, 0)}, nil) })
 	}
 }
 
@@ -137,7 +138,7 @@ func (c *channel) close() error {
 	c.failStart(fault.New(fault.Canceled, "agent.start", "the channel was closed before it was ready"))
 	c.setReason(wire.ReasonKilled)
 	c.win.setAcked(ackAll) // the caller does not wait for the host to read output
-	if err := killTree(c, c.s.cfg.KillGrace); err != nil {
+	if err := c.killTree(c.s.cfg.KillGrace); err != nil {
 		return err
 	}
 	t := time.NewTimer(5 * time.Second)
@@ -148,6 +149,14 @@ func (c *channel) close() error {
 	case <-t.C:
 		return fault.New(fault.DeadlineExceeded, "agent.close", "the output of channel %d did not end", c.id)
 	}
+}
+
+// killTree ends the channel's process tree: see process.KillTree.
+func (c *channel) killTree(grace time.Duration) error {
+	if process.KillTree(c.group, grace) {
+		return nil
+	}
+	return fault.New(fault.DeadlineExceeded, "agent.close", "processes of channel %d outlived SIGKILL", c.id)
 }
 
 // signalByName returns a signal that a host may send.
@@ -180,7 +189,7 @@ func (c *channel) kill(op string, sig syscall.Signal) error {
 	if pid == 0 {
 		return fault.New(fault.Conflict, op, "channel %d is starting", c.id)
 	}
-	if err := c.s.reap.kill(pid, true, sig); err != nil {
+	if err := c.s.reap.Kill(pid, true, sig); err != nil {
 		return &fault.Error{Kind: fault.NotFound, Op: op, Message: "the process has ended", Err: err}
 	}
 	return nil
@@ -219,7 +228,7 @@ func (c *channel) interrupt(id uint64) {
 	// otherwise a cell that waits for a child would continue.
 	c.s.job(id, func() {
 		c.in.awaitRead(readPatience)
-		signalChildren(pid, syscall.SIGINT)
+		process.SignalChildren(pid, syscall.SIGINT)
 		tell(nil)
 	})
 }
@@ -280,15 +289,15 @@ func (c *channel) ackInput() {
 }
 
 // exitEvent returns the exit event of an ended process.
-func (c *channel) exitEvent(e ended) wire.Exit {
+func (c *channel) exitEvent(e process.Ended) wire.Exit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := wire.Exit{Code: e.status.ExitStatus(), Reason: wire.ReasonExited}
-	if e.status.Signaled() {
-		x.Signal = unix.SignalName(e.status.Signal())
-		x.Code, x.Reason = 128+int(e.status.Signal()), wire.ReasonSignaled
+	x := wire.Exit{Code: e.Status.ExitStatus(), Reason: wire.ReasonExited}
+	if e.Status.Signaled() {
+		x.Signal = unix.SignalName(e.Status.Signal())
+		x.Code, x.Reason = 128+int(e.Status.Signal()), wire.ReasonSignaled
 		x.Message = "it was ended by " + x.Signal
-		if e.status.Signal() == syscall.SIGKILL && c.reason == "" && outOfMemory(e, c.loop.oomKills) {
+		if e.Status.Signal() == syscall.SIGKILL && c.reason == "" && process.OutOfMemory(e, c.loop.oomKills) {
 			x.Reason, x.Message = wire.ReasonMemory, "it was killed because memory ran out"
 		}
 	} else if x.Code != 0 {

@@ -137,7 +137,7 @@ func (l *loop) reply(body []byte) bool {
 		c.mu.Unlock()
 		if r.Status == "error" {
 			c.failStart(fault.New(fault.KernelDied, "agent.kernel.start", "the kernel could not start: %s", clip(r.EValue, 512)))
-			c.s.reap.kill(c.pid, true, syscall.SIGKILL)
+			c.s.reap.Kill(c.pid, true, syscall.SIGKILL)
 		}
 		if first {
 			c.startTimer.Stop()
@@ -226,7 +226,7 @@ func (l *loop) protocolError(what string) {
 	}
 	c.mu.Unlock()
 	c.s.garbage.Add(1)
-	c.s.reap.kill(c.pid, true, syscall.SIGKILL)
+	c.s.reap.Kill(c.pid, true, syscall.SIGKILL)
 }
 
 // failPending answers all requests that wait for an ended channel, and frees

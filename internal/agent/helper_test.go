@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/agent/agenttest"
 	"github.com/sandgate/sandgate/internal/agent/client"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
@@ -168,9 +169,9 @@ func (r *rig) program(ch uint32, script string) (string, wire.Exit) {
 // whatever their parent is. Another run of the test has another user.
 func (r *rig) count(mark string) int {
 	n := 0
-	for _, p := range readProcesses() {
-		b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
-		if p.uid == r.uid && !p.zombie && bytes.Contains(b, []byte(mark)) {
+	for _, p := range process.All() {
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
+		if p.UID == r.uid && !p.Zombie && bytes.Contains(b, []byte(mark)) {
 			n++
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
@@ -248,7 +249,16 @@ func TestFloodIsHeldByTheWindow(t *testing.T) {
 // rss is a process's resident memory, in KiB.
 func rss(t *testing.T, pid int) int {
 	t.Helper()
-	return int(procNumber(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:"))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmRSS:")
+	n, err := strconv.Atoi(strings.Fields(after)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func TestInterrupt(t *testing.T) {
@@ -401,13 +411,13 @@ func TestKernelDiesInACell(t *testing.T) {
 // not until they are collected.
 func children(r *rig, mark string) int {
 	n := 0
-	list := readProcesses()
-	ours := descendants(list, r.cmd.Process.Pid)
+	list := process.All()
+	ours := process.Descendants(list, r.cmd.Process.Pid)
 	for _, p := range list {
-		if p.zombie || !ours[p.pid] {
+		if p.Zombie || !ours[p.PID] {
 			continue
 		}
-		if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)); strings.Contains(string(b), mark) {
+		if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); strings.Contains(string(b), mark) {
 			n++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -74,7 +75,7 @@ type loop struct {
 // run moves output until the process has ended and its output has been sent.
 func (l *loop) run() {
 	c := l.c
-	l.oomKills = oomKills()
+	l.oomKills = process.OOMKills()
 	for {
 		if l.windowFull && c.win.fits(1) {
 			l.windowFull = false
@@ -445,7 +446,7 @@ func (l *loop) finish() {
 	if c.isKernel() {
 		// Processes that a dead kernel has left running are useless and would disturb
 		// the next kernel.
-		killTree(c, 0)
+		_ = c.killTree(0)
 	}
 	for i, fd := range l.pipes {
 		l.last[i] = queued(fd)

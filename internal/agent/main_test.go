@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/process"
 )
 
 // shared is used by all tests.
@@ -21,10 +22,10 @@ var shared struct {
 	rigs atomic.Int32 // how many agents were started
 }
 
-// TestMain also runs the agent, a driver and the spawner that the tests start.
+// TestMain also runs the agent and the driver that the tests start.
 func TestMain(m *testing.M) {
 	os.Exit(agenttest.Main(m, &shared.exe, map[string]func() int{
-		"agent": agentMain, "driver": func() int { driverMain(); return 0 }, "spawner": spawnerMain,
+		"agent": agentMain, "driver": func() int { driverMain(); return 0 },
 	}, nil))
 }
 
@@ -44,7 +45,7 @@ func agentMain() int {
 			return os.WriteFile(filepath.Join(root, "hostname"), []byte(name), 0o644)
 		},
 	}
-	if err := Prepare(Limits{Processes: procs}); err != nil {
+	if err := process.Prepare(process.Limits{Processes: procs}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

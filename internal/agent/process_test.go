@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/stream"
 )
@@ -252,7 +253,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	}
 	agenttest.Eventually(t, "all are reaped", func() bool {
 		s, err := r.Stats(r.ctx)
-		return err == nil && s.Orphans >= 2000 && children(r, "") == 0 && len(descendants(readProcesses(), r.cmd.Process.Pid)) == 0
+		return err == nil && s.Orphans >= 2000 && children(r, "") == 0 && len(process.Descendants(process.All(), r.cmd.Process.Pid)) == 0
 	})
 	if out, _ := r.program(2, "echo alive"); out != "alive\n" {
 		t.Errorf("afterwards: %q", out)
@@ -303,10 +304,10 @@ func TestEndOfTheWireEndsEverything(t *testing.T) {
 	r.Hold(1, true)
 	r.sink.Until(t, "output", func() bool { return r.sink.Bytes[1] > 1000 && r.sink.Bytes[4] > 1000 })
 	pid := r.cmd.Process.Pid
-	before := len(descendants(readProcesses(), pid))
+	before := len(process.Descendants(process.All(), pid))
 	r.in.Close()
 	<-r.Done()
-	agenttest.Eventually(t, "all are gone", func() bool { return len(descendants(readProcesses(), pid)) == 0 })
+	agenttest.Eventually(t, "all are gone", func() bool { return len(process.Descendants(process.All(), pid)) == 0 })
 	if before < 5 {
 		t.Errorf("only %d processes ran", before)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandgate/sandgate/fault"
 	"github.com/sandgate/sandgate/internal/agent/files"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
@@ -87,13 +88,13 @@ func (c Config) withDefaults() Config {
 //
 // One goroutine reads the wire and waits for nothing else. Operations that may
 // take longer run in jobs, and each channel has one loop. Lock order:
-// Server.mu, channel.mu, stdin.mu, hostWriter.lock. reaper.mu is taken alone or
+// Server.mu, channel.mu, stdin.mu, hostWriter.lock. process.Reaper.mu is taken alone or
 // before channel.mu.
 type Server struct {
 	cfg    Config
 	host   hostWriter
-	reap   *reaper
-	spawn  *spawner
+	reap   *process.Reaper
+	spawn  *process.Spawner
 	langs  manifests
 	files  *files.Service
 	egress *egressProxy
@@ -117,7 +118,8 @@ type Server struct {
 }
 
 // NewServer returns a server. Its process collects all children with wait4, so
-// nothing else in the process may use os/exec. See Prepare.
+// nothing else in the process may use os/exec. See
+// process.Prepare.
 func NewServer(cfg Config) *Server {
 	s := &Server{
 		cfg:       cfg.withDefaults(),
@@ -127,11 +129,16 @@ func NewServer(cfg Config) *Server {
 		transfers: map[uint32]*transfer{},
 	}
 	s.langs = readManifests(s.cfg.Langs)
-	s.reap = newReaper()
-	s.spawn = newSpawner(s.cfg, s.reap, s.quit, &s.refused)
+	s.reap = process.NewReaper()
+	s.spawn = process.NewSpawner(s.user(), s.reap, s.quit, &s.refused)
 	s.files = files.New(files.Config{Home: s.cfg.Home, UID: s.cfg.UID, GID: s.cfg.GID, Closed: s.isClosed})
 	s.egress = &egressProxy{s: s}
 	return s
+}
+
+// user returns the user of all processes.
+func (s *Server) user() process.User {
+	return process.User{UID: s.cfg.UID, GID: s.cfg.GID, Name: s.cfg.User, Home: s.cfg.Home, Path: s.cfg.Path}
 }
 
 // Serve speaks the protocol until r ends. It then kills all processes that the
@@ -139,8 +146,8 @@ func NewServer(cfg Config) *Server {
 // error only for malformed input. It may be called once.
 func (s *Server) Serve(r io.Reader, w io.Writer) error {
 	s.host.w = w
-	go s.reap.run(s.quit)
-	go s.spawn.run()
+	go s.reap.Run(s.quit)
+	go s.spawn.Run()
 	defer s.shutdown()
 	s.send(wire.Response{Event: "hello", Version: wire.Version})
 	frames := stream.NewReader(r, 0)
@@ -177,7 +184,7 @@ func (s *Server) shutdown() {
 	}
 	// SIGKILL ends all processes at once, except one that hangs in the kernel. The
 	// limit is for that one.
-	killAll(5 * time.Second)
+	process.KillAll(5 * time.Second)
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()
 	select {
@@ -255,7 +262,7 @@ func (s *Server) request(r wire.Request) {
 			s.respond(r.ID, nil, err)
 			return
 		}
-		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, signalProcess(s.cfg.UID, q)) })
+		s.job(r.ID, func() { s.respond(r.ID, struct{}{}, s.signalProcess(q)) })
 	case wire.OpPortDial:
 		s.portDial(r)
 	case wire.OpPortList:
@@ -326,7 +333,7 @@ func (s *Server) reseed(q wire.Reseed) error {
 			return &fault.Error{Kind: fault.Host, Op: op, Message: "the host name could not be set", Err: err}
 		}
 	}
-	if err := checkEnv(op, q.Env); err != nil {
+	if err := process.CheckEnv(op, q.Env); err != nil {
 		return err
 	}
 	if q.Proxy == wire.NoProxy {
@@ -398,7 +405,7 @@ func (s *Server) stats() wire.Stats {
 	}
 	t := s.fileOps + s.watches + s.portConns + s.egressConns
 	s.mu.Unlock()
-	reaped, orphans := s.reap.counts()
+	reaped, orphans := s.reap.Counts()
 	return wire.Stats{
 		Channels: n, Transfers: t, Reaped: reaped, Orphans: orphans,
 		Stalls: s.stalls.Load(), Malformed: s.malformed.Load(), Stray: s.stray.Load(),
@@ -454,4 +461,24 @@ func (w *hostWriter) close() {
 	if w.err == nil {
 		w.err = io.ErrClosedPipe
 	}
+}
+
+// listProcesses describes the processes of the sandbox.
+func (s *Server) listProcesses() wire.Processes {
+	channels := map[uint32]uint32{}
+	s.mu.Lock()
+	for id, c := range s.channels {
+		channels[c.group] = id
+	}
+	s.mu.Unlock()
+	return process.List(s.user(), channels)
+}
+
+// signalProcess sends a signal to a process of the user.
+func (s *Server) signalProcess(q wire.SignalProcess) error {
+	sig, ok := signalByName(q.Signal)
+	if !ok {
+		return fault.Invalid("agent.process.signal", "signal", "there is no signal %q to send", q.Signal)
+	}
+	return process.Signal(s.cfg.UID, q.PID, sig)
 }

@@ -7,6 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/files"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/kernel"
 )
@@ -40,7 +42,7 @@ func (s *Server) register(r wire.Request, m *kernel.Manifest) (*channel, error) 
 	s.started++
 	c := &channel{
 		s: s, id: r.Channel, manifest: m, startID: r.ID,
-		group:   markBase + s.started%markBase,
+		group:   process.MarkBase + s.started%process.MarkBase,
 		wakeFD:  -1,
 		started: make(chan struct{}), done: make(chan struct{}),
 		pending: map[uint64]pending{},
@@ -226,15 +228,28 @@ func (d *descriptors) open(c *channel, input bool) error {
 	return nil
 }
 
+// folder resolves a working directory.
+func (s *Server) folder(op, cwd string) (string, error) {
+	if cwd == "" {
+		return s.cfg.Home, nil
+	}
+	p, err := files.AbsPath(s.cfg.Home, op, cwd)
+	if err != nil {
+		err.Field = "cwd"
+		return "", err
+	}
+	return p, nil
+}
+
 // start makes the pipes and the process.
 func (c *channel) start(argv []string, cwd string, input bool, env []map[string]string) (err error) {
 	s, op := c.s, "agent.start"
 	for _, e := range env {
-		if err := checkEnv(op, e); err != nil {
+		if err := process.CheckEnv(op, e); err != nil {
 			return err
 		}
 	}
-	dir, err := s.spawn.folder(op, cwd)
+	dir, err := s.folder(op, cwd)
 	if err != nil {
 		return err
 	}
@@ -259,8 +274,10 @@ func (c *channel) start(argv []string, cwd string, input bool, env []map[string]
 	c.mu.Lock()
 	c.wakeFD = d.wake
 	c.mu.Unlock()
-	p := program{argv: argv, env: s.spawn.environ(env...), dir: dir, files: d.child, group: c.group, terminal: c.isTerminal()}
-	pid, err := s.spawn.start(p, func(e ended) {
+	p := process.Program{
+		Argv: argv, Env: s.spawn.Environ(env...), Dir: dir, Files: d.child, Group: c.group, Terminal: c.isTerminal(),
+	}
+	pid, err := s.spawn.Start(p, func(e process.Ended) {
 		c.mu.Lock()
 		c.end = &e
 		c.mu.Unlock()
@@ -283,7 +300,7 @@ func (c *channel) start(argv []string, cwd string, input bool, env []map[string]
 	closed := s.closed
 	s.mu.Unlock()
 	if closed { // the shutdown may have come before the process was started
-		_ = s.reap.kill(pid, true, syscall.SIGKILL) // it may have ended already
+		_ = s.reap.Kill(pid, true, syscall.SIGKILL) // it may have ended already
 	}
 	return nil
 }
@@ -301,6 +318,6 @@ func (c *channel) failStart(err error) {
 func (c *channel) startTimeout() {
 	c.startTimer = time.AfterFunc(c.s.cfg.ReadyTimeout, func() {
 		c.failStart(fault.New(fault.DeadlineExceeded, "agent.kernel.start", "the kernel was not ready within %s", c.s.cfg.ReadyTimeout))
-		c.s.reap.kill(c.pid, true, syscall.SIGKILL) // its tree goes with it
+		c.s.reap.Kill(c.pid, true, syscall.SIGKILL) // its tree goes with it
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandgate/sandgate/fault"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/agent/wire"
 	"github.com/sandgate/sandgate/pty"
 	"github.com/sandgate/sandgate/stream"
@@ -190,9 +191,9 @@ func (c *channel) signalTerminal(name string) error {
 	first := c.pid
 	c.mu.Unlock()
 	sent := 0
-	for _, p := range members(c.group) {
-		if all || p.pid != first {
-			if syscall.Kill(p.pid, sig) == nil {
+	for _, p := range process.Members(c.group) {
+		if all || p.PID != first {
+			if syscall.Kill(p.PID, sig) == nil {
 				sent++
 			}
 		}

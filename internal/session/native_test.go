@@ -20,6 +20,7 @@ import (
 
 	"github.com/sandgate/sandgate/internal/agent"
 	"github.com/sandgate/sandgate/internal/agent/agenttest"
+	"github.com/sandgate/sandgate/internal/agent/process"
 	"github.com/sandgate/sandgate/internal/sandbox"
 	"github.com/sandgate/sandgate/kernel"
 	"github.com/sandgate/sandgate/stream"
@@ -33,7 +34,7 @@ func agentMain() int {
 		ReadyTimeout: 10 * time.Second, KillGrace: 300 * time.Millisecond,
 		SetHostname: func(string) error { return nil },
 	}
-	if err := agent.Prepare(agent.Limits{}); err != nil {
+	if err := process.Prepare(process.Limits{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -1,4 +1,6 @@
-package agent
+// Package process starts, collects, lists and kills the processes of a sandbox. Only the agent uses
+// it, and nothing else in the agent forks or waits for children.
+package process
 
 import (
 	"os"
@@ -7,37 +9,38 @@ import (
 	"syscall"
 )
 
-// ended describes how a process ended.
-type ended struct {
-	status syscall.WaitStatus
-	// maxRSS is the largest resident size it had, in KiB.
-	maxRSS int64
+// Ended describes how a process ended.
+type Ended struct {
+	Status syscall.WaitStatus
+	// MaxRSS is the largest resident size it had, in KiB.
+	MaxRSS int64
 }
 
-// reaper collects every child of the agent: the processes that it started and
+// A Reaper collects every child of the agent: the processes that it started and
 // those that it inherited as the first process of the sandbox. Nothing else
 // calls wait4.
 //
 // Processes are started and collected under mu. No child can therefore end
 // before its callback is registered, and no signal goes to a number that
 // another process has meanwhile.
-type reaper struct {
+type Reaper struct {
 	mu      sync.Mutex
-	waiters map[int]func(ended)
+	waiters map[int]func(Ended)
 	reaped  uint64
 	orphans uint64
 
 	signals chan os.Signal
 }
 
-func newReaper() *reaper {
-	r := &reaper{waiters: map[int]func(ended){}, signals: make(chan os.Signal, 1)}
+// NewReaper returns a Reaper. One process has at most one.
+func NewReaper() *Reaper {
+	r := &Reaper{waiters: map[int]func(Ended){}, signals: make(chan os.Signal, 1)}
 	signal.Notify(r.signals, syscall.SIGCHLD)
 	return r
 }
 
-// run collects until quit is closed.
-func (r *reaper) run(quit <-chan struct{}) {
+// Run collects until quit is closed.
+func (r *Reaper) Run(quit <-chan struct{}) {
 	defer signal.Stop(r.signals)
 	for {
 		for r.reapOne() {
@@ -51,7 +54,7 @@ func (r *reaper) run(quit <-chan struct{}) {
 }
 
 // reapOne collects one child, if one has ended.
-func (r *reaper) reapOne() bool {
+func (r *Reaper) reapOne() bool {
 	r.mu.Lock()
 	var status syscall.WaitStatus
 	var usage syscall.Rusage
@@ -64,34 +67,34 @@ func (r *reaper) reapOne() bool {
 		r.mu.Unlock()
 		return false
 	}
-	tell := r.waiters[pid]
+	onEnd := r.waiters[pid]
 	delete(r.waiters, pid)
 	r.reaped++
-	if tell == nil {
+	if onEnd == nil {
 		r.orphans++
 	}
 	r.mu.Unlock()
-	if tell != nil {
-		tell(ended{status: status, maxRSS: usage.Maxrss})
+	if onEnd != nil {
+		onEnd(Ended{Status: status, MaxRSS: usage.Maxrss})
 	}
 	return true
 }
 
-// start forks, and registers `tell`. The reaper's goroutine calls `tell` once, when the process has
+// start forks, and registers onEnd. The reaper's goroutine calls onEnd once, when the process has
 // ended.
-func (r *reaper) start(fork func() (int, error), tell func(ended)) (int, error) {
+func (r *Reaper) start(fork func() (int, error), onEnd func(Ended)) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := fork()
 	if err == nil {
-		r.waiters[pid] = tell
+		r.waiters[pid] = onEnd
 	}
 	return pid, err
 }
 
-// kill sends a signal to a process, or to its group if group is true, unless
+// Kill sends a signal to a process, or to its group if group is true, unless
 // the process has been collected.
-func (r *reaper) kill(pid int, group bool, sig syscall.Signal) error {
+func (r *Reaper) Kill(pid int, group bool, sig syscall.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiters[pid] == nil {
@@ -106,7 +109,8 @@ func (r *reaper) kill(pid int, group bool, sig syscall.Signal) error {
 	return syscall.Kill(pid, sig)
 }
 
-func (r *reaper) counts() (reaped, orphans uint64) {
+// Counts returns how many children were collected, and how many of them the agent had not started.
+func (r *Reaper) Counts() (reaped, orphans uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reaped, r.orphans

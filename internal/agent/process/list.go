@@ -1,4 +1,4 @@
-package agent
+package process
 
 import (
 	"bytes"
@@ -19,24 +19,20 @@ const maxCommand = 256
 // every Linux that Go runs on.
 const ticks = 100
 
-// listProcesses reads /proc.
-func (s *Server) listProcesses() wire.Processes {
-	all := readProcesses()
-	ours := descendants(all, os.Getpid())
-	marks := map[string]uint32{}
-	s.mu.Lock()
-	for id, c := range s.channels {
-		marks[strconv.Itoa(int(c.group))] = id
-	}
-	s.mu.Unlock()
+// List describes the processes of the sandbox, sorted by number. channels are the channels by the
+// group of their process tree.
+func List(u User, channels map[uint32]uint32) wire.Processes {
+	all := All()
+	ours := Descendants(all, os.Getpid())
 	out := wire.Processes{Processes: []wire.Process{}}
 	for _, p := range all {
-		if p.pid != os.Getpid() && !ours[p.pid] {
+		if p.PID != os.Getpid() && !ours[p.PID] {
 			continue // a process of another sandbox, if the agent runs without one
 		}
-		d, ok := describe(s.cfg, p)
-		for _, group := range strings.Fields(p.groups) {
-			if id := marks[group]; id != 0 {
+		d, ok := describe(u, p)
+		for _, name := range strings.Fields(p.groups) {
+			group, _ := strconv.ParseUint(name, 10, 32) // 0 marks no tree
+			if id := channels[uint32(group)]; id != 0 {
 				d.Channel = id
 			}
 		}
@@ -49,9 +45,9 @@ func (s *Server) listProcesses() wire.Processes {
 }
 
 // describe returns the details of a process. ok is false if it is gone.
-func describe(cfg Config, p proc) (wire.Process, bool) {
-	dir := "/proc/" + strconv.Itoa(p.pid)
-	d := wire.Process{PID: p.pid, PPID: p.ppid, Command: p.name}
+func describe(u User, p Info) (wire.Process, bool) {
+	dir := "/proc/" + strconv.Itoa(p.PID)
+	d := wire.Process{PID: p.PID, PPID: p.PPID, Command: p.Name}
 	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
 		return d, false
@@ -64,12 +60,12 @@ func describe(cfg Config, p proc) (wire.Process, bool) {
 		system, _ := strconv.ParseInt(fields[12], 10, 64)
 		d.CPU = (user + system) * 1000 / ticks
 	}
-	uid := p.uid
+	uid := p.UID
 	switch uid {
 	case 0:
 		d.User = "root"
-	case cfg.UID:
-		d.User = cfg.User
+	case u.UID:
+		d.User = u.Name
 	default:
 		d.User = strconv.Itoa(uid)
 	}
@@ -82,26 +78,21 @@ func describe(cfg Config, p proc) (wire.Process, bool) {
 	return d, true
 }
 
-// signalProcess signals a process of the user. The agent may signal all
-// processes, so it checks the owner in /proc. The number cannot be reused
-// meanwhile, because only the agent collects its children, and all other
-// processes become its children first.
-func signalProcess(uid int, q wire.SignalProcess) error {
+// Signal sends a signal to a process of the user. The agent may signal all processes, so Signal checks
+// the owner in /proc. The number cannot be reused meanwhile, because only the agent collects its
+// children, and all other processes become its children first. Errors: NotFound, PermissionDenied.
+func Signal(uid, pid int, sig syscall.Signal) error {
 	const op = "agent.process.signal"
-	sig, ok := signalByName(q.Signal)
-	if !ok {
-		return fault.Invalid(op, "signal", "there is no signal %q to send", q.Signal)
-	}
-	all := readProcesses()
-	ours := descendants(all, os.Getpid())
+	all := All()
+	ours := Descendants(all, os.Getpid())
 	for _, p := range all {
-		if p.pid != q.PID || !ours[p.pid] || p.zombie {
+		if p.PID != pid || !ours[p.PID] || p.Zombie {
 			continue
 		}
-		if p.uid != uid {
+		if p.UID != uid {
 			return &fault.Error{Kind: fault.PermissionDenied, Op: op, Field: "pid", Message: "the process is not the user's"}
 		}
-		if err := syscall.Kill(p.pid, sig); err == nil {
+		if err := syscall.Kill(p.PID, sig); err == nil {
 			return nil
 		}
 	}

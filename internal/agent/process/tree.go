@@ -1,4 +1,4 @@
-package agent
+package process
 
 import (
 	"os"
@@ -7,28 +7,26 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/sandgate/sandgate/fault"
 )
 
-// proc has the fields of /proc/<pid>/status that the agent uses.
-type proc struct {
-	pid, ppid int
-	uid       int
-	name      string
-	zombie    bool
+// Info has the fields of /proc/<pid>/status that the agent uses.
+type Info struct {
+	PID, PPID int
+	UID       int
+	Name      string
+	Zombie    bool
 	groups    string // with a space before and after each
 }
 
-// readProcesses reads /proc. It leaves out processes that end meanwhile.
-func readProcesses() []proc {
+// All reads /proc. It leaves out processes that end meanwhile.
+func All() []Info {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	list := make([]proc, 0, len(names))
+	list := make([]Info, 0, len(names))
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
@@ -38,20 +36,20 @@ func readProcesses() []proc {
 		if err != nil {
 			continue
 		}
-		p := proc{pid: pid}
+		p := Info{PID: pid}
 		for line := range strings.Lines(string(b)) {
 			key, value, _ := strings.Cut(line, ":")
 			value = strings.TrimSpace(value)
 			switch key {
 			case "Name":
-				p.name = value
+				p.Name = value
 			case "State":
-				p.zombie = strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X")
+				p.Zombie = strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X")
 			case "PPid":
-				p.ppid, _ = strconv.Atoi(value)
+				p.PPID, _ = strconv.Atoi(value)
 			case "Uid":
 				real, _, _ := strings.Cut(value, "\t")
-				p.uid, _ = strconv.Atoi(real)
+				p.UID, _ = strconv.Atoi(real)
 			case "Groups":
 				p.groups = " " + value + " "
 			}
@@ -61,11 +59,11 @@ func readProcesses() []proc {
 	return list
 }
 
-// descendants returns the descendants of roots, without the roots.
-func descendants(list []proc, roots ...int) map[int]bool {
+// Descendants returns the descendants of roots, without the roots.
+func Descendants(list []Info, roots ...int) map[int]bool {
 	children := map[int][]int{}
 	for _, p := range list {
-		children[p.ppid] = append(children[p.ppid], p.pid)
+		children[p.PPID] = append(children[p.PPID], p.PID)
 	}
 	found := map[int]bool{}
 	for queue := roots; len(queue) > 0; {
@@ -81,58 +79,53 @@ func descendants(list []proc, roots ...int) map[int]bool {
 	return found
 }
 
-// markBase is the first of the groups that mark process trees. No file has such
-// a group, so it grants no access.
-const markBase = 1 << 30
+// MarkBase is the first of the groups that mark process trees. No file has such a group, so it grants
+// no access.
+const MarkBase = 1 << 30
 
-// members returns the running processes of a channel's tree: those that have
-// the channel's supplementary group. A process inherits its groups whatever
-// session, parent and environment it has, and only root can change them, so no
-// process can leave its tree. (The environment would also identify a process,
-// but to read it the agent would need the right to trace processes of another
-// user.)
-func members(group uint32) []proc {
-	list := readProcesses()
-	ours := descendants(list, os.Getpid())
+// Members returns the running processes of a tree: the processes with its supplementary group. A
+// process inherits its groups regardless of its session, parent and environment, and only root can
+// change them, so no process can leave its tree. (The environment would also identify a process, but
+// to read it the agent would need the right to trace processes of another user.)
+func Members(group uint32) []Info {
+	list := All()
+	ours := Descendants(list, os.Getpid())
 	mark := " " + strconv.Itoa(int(group)) + " "
-	return slices.DeleteFunc(list, func(p proc) bool {
-		return p.zombie || !ours[p.pid] || !strings.Contains(p.groups, mark)
+	return slices.DeleteFunc(list, func(p Info) bool {
+		return p.Zombie || !ours[p.PID] || !strings.Contains(p.groups, mark)
 	})
 }
 
-// signalChildren sends sig to the descendants of pid, and not to pid.
-func signalChildren(pid int, sig syscall.Signal) {
-	for child := range descendants(readProcesses(), pid) {
+// SignalChildren sends sig to the descendants of pid, and not to pid.
+func SignalChildren(pid int, sig syscall.Signal) {
+	for child := range Descendants(All(), pid) {
 		syscall.Kill(child, sig)
 	}
 }
 
-// killTree ends a channel's process tree with SIGHUP and SIGTERM, and after
-// grace with SIGKILL. With a grace of 0 it sends only SIGKILL.
-func killTree(c *channel, grace time.Duration) error {
-	list := func() []proc { return members(c.group) }
+// KillTree ends a process tree with SIGHUP and SIGTERM, and after grace with SIGKILL. With a grace of
+// 0 it sends only SIGKILL. It returns false if processes are left 5 s after SIGKILL.
+func KillTree(group uint32, grace time.Duration) bool {
+	list := func() []Info { return Members(group) }
 	if grace > 0 {
 		for _, p := range list() {
-			syscall.Kill(p.pid, syscall.SIGHUP)
-			syscall.Kill(p.pid, syscall.SIGTERM)
-			syscall.Kill(p.pid, syscall.SIGCONT) // a stopped process would not handle them
+			syscall.Kill(p.PID, syscall.SIGHUP)
+			syscall.Kill(p.PID, syscall.SIGTERM)
+			syscall.Kill(p.PID, syscall.SIGCONT) // a stopped process would not handle them
 		}
 		if waitUntilNone(list, grace) {
-			return nil
+			return true
 		}
 	}
-	if killUntilGone(list, 5*time.Second) {
-		return nil
-	}
-	return fault.New(fault.DeadlineExceeded, "agent.close", "processes of channel %d outlived SIGKILL", c.id)
+	return killUntilGone(list, 5*time.Second)
 }
 
-// killAll ends every process below the agent.
-func killAll(limit time.Duration) bool {
-	return killUntilGone(func() []proc {
-		list := readProcesses()
-		ours := descendants(list, os.Getpid())
-		return slices.DeleteFunc(list, func(p proc) bool { return p.zombie || !ours[p.pid] })
+// KillAll ends every process below the agent. It returns false if processes are left after limit.
+func KillAll(limit time.Duration) bool {
+	return killUntilGone(func() []Info {
+		list := All()
+		ours := Descendants(list, os.Getpid())
+		return slices.DeleteFunc(list, func(p Info) bool { return p.Zombie || !ours[p.PID] })
 	}, limit)
 }
 
@@ -144,22 +137,22 @@ func killAll(limit time.Duration) bool {
 // then a thread of the agent waits for it in a state in which the garbage
 // collector cannot stop that thread. Stopping such a child could stop the
 // agent, so it is killed at once.
-func killUntilGone(list func() []proc, limit time.Duration) bool {
+func killUntilGone(list func() []Info, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	self, name := os.Getpid(), ownName()
 	stopped := map[int]bool{}
 	for range 32 {
 		fresh := 0
 		for _, p := range list() {
-			if stopped[p.pid] {
+			if stopped[p.PID] {
 				continue
 			}
-			stopped[p.pid] = true
+			stopped[p.PID] = true
 			fresh++
-			if p.ppid == self && p.name == name {
-				syscall.Kill(p.pid, syscall.SIGKILL)
+			if p.PPID == self && p.Name == name {
+				syscall.Kill(p.PID, syscall.SIGKILL)
 			} else {
-				syscall.Kill(p.pid, syscall.SIGSTOP)
+				syscall.Kill(p.PID, syscall.SIGSTOP)
 			}
 		}
 		if fresh == 0 {
@@ -172,7 +165,7 @@ func killUntilGone(list func() []proc, limit time.Duration) bool {
 			return true
 		}
 		for _, p := range left {
-			syscall.Kill(p.pid, syscall.SIGKILL)
+			syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 		if waitUntilNone(list, 50*time.Millisecond) {
 			return true
@@ -190,7 +183,7 @@ func ownName() string {
 
 // waitUntilNone waits until list is empty, and checks every 2 to 20 ms: there
 // is no event for the end of a process that is not a child.
-func waitUntilNone(list func() []proc, limit time.Duration) bool {
+func waitUntilNone(list func() []Info, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	pause := 2 * time.Millisecond
 	t := time.NewTimer(pause)
@@ -208,25 +201,25 @@ func waitUntilNone(list func() []proc, limit time.Duration) bool {
 	}
 }
 
-// oomKills returns the kernel's count of out-of-memory kills. It returns 0
+// OOMKills returns the kernel's count of out-of-memory kills. It returns 0
 // where there is none, as in gVisor, and where the count includes other
 // sandboxes.
-func oomKills() uint64 {
+func OOMKills() uint64 {
 	if os.Getpid() != 1 {
 		return 0
 	}
 	return procNumber("/proc/vmstat", "oom_kill ")
 }
 
-// outOfMemory reports whether a SIGKILL that the agent did not send came most
+// OutOfMemory reports whether a SIGKILL that the agent did not send came most
 // likely from the kernel: its count has increased, or the process held four
 // fifths of all memory.
-func outOfMemory(e ended, before uint64) bool {
-	if oomKills() > before {
+func OutOfMemory(e Ended, before uint64) bool {
+	if OOMKills() > before {
 		return true
 	}
 	total := procNumber("/proc/meminfo", "MemTotal:")
-	return total > 0 && uint64(e.maxRSS) > total/5*4
+	return total > 0 && uint64(e.MaxRSS) > total/5*4
 }
 
 // procNumber returns the number after name at the beginning of a line.

@@ -1,4 +1,4 @@
-package agent
+package process
 
 import (
 	"context"
@@ -10,14 +10,24 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandgate/sandgate/internal/agent/agenttest"
 )
+
+// exe is a copy of this binary that every user may execute.
+var exe string
+
+// TestMain also runs the program that starts and kills processes.
+func TestMain(m *testing.M) {
+	os.Exit(agenttest.Main(m, &exe, map[string]func() int{"spawner": spawnerMain}, nil))
+}
 
 // A child that is killed before it executes its program must not block the agent. If it were
 // stopped instead, it would block a thread that the garbage collector waits for.
 func TestKillWhileSpawning(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, shared.exe)
+	cmd := exec.CommandContext(ctx, exe)
 	cmd.Env = append(os.Environ(), "SANDGATE_TEST=spawner")
 	// Use a file, because a pipe ends only when its last holder closes it, and a child that has not
 	// executed its program yet also holds it.
@@ -49,11 +59,11 @@ func spawnerMain() int {
 			}
 		}()
 	}
-	list := func() []proc {
+	list := func() []Info {
 		runtime.GC()
-		list := readProcesses()
-		ours := descendants(list, os.Getpid())
-		return slices.DeleteFunc(list, func(p proc) bool { return p.zombie || !ours[p.pid] })
+		list := All()
+		ours := Descendants(list, os.Getpid())
+		return slices.DeleteFunc(list, func(p Info) bool { return p.Zombie || !ours[p.PID] })
 	}
 	for range 100 {
 		killUntilGone(list, 20*time.Millisecond)
